@@ -6,7 +6,6 @@
 from dataclasses import replace
 from functools import cache
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pinocchio as pin
@@ -17,6 +16,7 @@ from foreign import ForeignPlant
 from osc_ros import InputError, Law, Robot, Settings
 from osc_ros.control.disturbance import Compensation, Disturbance, random_position, yielding_axes
 from osc_ros.control.friction import Friction
+from osc_ros.control.observer import ExternalForce
 from osc_ros.control.task import ForceControl, Gains, Stiffness, TargetLimits, Task
 from osc_ros.control.trajectory import figure_of_eight
 from osc_ros.dynamics.methods import default_method
@@ -232,11 +232,12 @@ class TestContact:
 
 
 def estimate(torque, settled=1.0, wrench=None):
-    """Return something like an ExternalForce, for a robot whose torques are 0.1 m of forces."""
-    given = np.array(torque, dtype=float)
-    return SimpleNamespace(torque=given, settled=settled, bandwidth=100.0,
-                           wrench=np.zeros(6) if wrench is None else np.array(wrench),
-                           torque_of=lambda F: 0.1 * np.append(F, 0.0))
+    """Return an estimate for a robot whose torques are 0.1 m of the entries of the wrench."""
+    found = ExternalForce(7)
+    plan, state, result = found.views
+    plan.bandwidth[0], state.missing[0], state.torque[:] = 100.0, 1.0 - settled, torque
+    result.columns[:], result.wrench[:] = 0.1 * np.eye(7, 6), 0.0 if wrench is None else wrench
+    return found
 
 
 @cache  # not at the import, because it compiles kernels
@@ -332,19 +333,22 @@ class TestRules:
         np.testing.assert_allclose(found, -load, rtol=1e-6)
 
     def test_wrench_along_yielding_axes_is_left_out(self):
-        compensation, P = Compensation(panda()), np.diag([0.0, 0.0, 0.0, 1.0, 0.0, 0.0])
+        compensation = Compensation(panda(), yields=[0.0, 0.0, 0.0, 1.0, 0.0, 0.0])
         wrench = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
         external = estimate(0.1 * np.append(wrench, 0.0), wrench=wrench)
-        found = self.after(compensation, 1.0, external, yielding=P)
+        found = self.after(compensation, 1.0, external)
         np.testing.assert_allclose(found, [-0.1, -0.2, -0.3, 0.0, -0.5, -0.6, 0.0], atol=1e-9)
+        compensation = Compensation(panda(), yields=[0.0, 0.0, 0.0, 1.0, 0.0, 0.0])
+        turned = np.array([[0.0, 0, 1], [1, 0, 0], [0, 1, 0]])  # x of the task is y of the base
+        found = self.after(compensation, 1.0, external, axes=turned)
+        np.testing.assert_allclose(found, [-0.1, -0.2, -0.3, -0.4, 0.0, -0.6, 0.0], atol=1e-9)
 
     def test_axes_that_yield(self):
-        z, R = ('motion',) * 5 + ('force',), np.array([[0.0, 0, 1], [1, 0, 0], [0, 1, 0]])
-        force = Task(Gains(), axes=z, force=ForceControl())
-        np.testing.assert_allclose(yielding_axes(force, R), np.diag([0.0, 0, 0, 1, 0, 0]))
+        force = Task(Gains(), axes=('motion',) * 5 + ('force',), force=ForceControl())
+        assert yielding_axes(force).tolist() == [0.0, 0, 0, 0, 0, 1]
         spring = Task(Stiffness(), axes=('free', 'motion', 'motion', *['motion'] * 3))
-        np.testing.assert_allclose(yielding_axes(spring, np.eye(3)), np.diag([0.0, 1, 1, 1, 1, 1]))
-        assert not yielding_axes(Task(), R).any()
+        assert yielding_axes(spring).tolist() == [0.0, 1, 1, 1, 1, 1]
+        assert not yielding_axes(Task()).any()
 
     def test_joint_without_effort_limit_is_compensated_too(self):
         compensation = Compensation(replace(panda(), effort_limits=np.full(7, np.inf)))

@@ -1,20 +1,26 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Records: flat arrays with named slots; and the first stage of the step that works on them."""
+"""Records: flat arrays with named slots; and the stages of the step that work on them."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from attacked import robot_of
-from osc_ros import Law
+from osc_ros import Driver, Friction, Law, Settings, Task
 from osc_ros.control.checkpoint import dumped, loaded
+from osc_ros.control.disturbance import Compensation, Disturbance
 from osc_ros.control.engine import Engine
+from osc_ros.control.observer import ExternalForce
 from osc_ros.control.record import Slot, Table
+from osc_ros.control.settings import Observation
 from osc_ros.control.supervision import DEFAULT_WATCHDOGS, REACTIONS, Supervision
 from osc_ros.control.tables import PLAN, RESULT, STATE
+from osc_ros.control.task import Stiffness
+from osc_ros.control.unmodelled import Unmodelled
 from osc_ros.dynamics.compiled import kernel
 from osc_ros.errors import InputError
 
@@ -45,11 +51,12 @@ def test_kernels_and_python_have_the_same_views_of_a_record(n):
     assert [view.shape for view in at] == [(n,), (1,), (2, n)]
 
 
-@pytest.mark.parametrize('record', (PLAN, STATE, RESULT), ids=lambda record: record.name)
-def test_every_slot_has_a_meaning_a_place_of_its_own_and_a_line_of_the_page(record):
-    numbers = np.arange(float(len(record.zeros(5))))
-    found = []
-    for table in record.tables:
+@pytest.mark.parametrize('tables', (
+    PLAN.tables, STATE.tables, RESULT.tables, *zip(ExternalForce.TABLES),
+    *zip(Compensation.TABLES)), ids=lambda tables: tables[0].name)
+def test_every_slot_has_a_meaning_a_place_of_its_own_and_a_line_of_the_page(tables):
+    numbers, found = np.arange(float(tables[-1].size(5))), []
+    for table in tables:
         assert all(slot.meaning for slot in table.slots)
         assert len(table.page().splitlines()) == 2 + len(table.slots)
         found.extend(view.ravel() for view in table.of(numbers, 5))
@@ -151,3 +158,57 @@ def test_numbers_of_a_checkpoint_never_make_a_kernel_leave_its_arrays():
                 tau = guard.torque(lambda: 0.1 * np.ones(robot.n))
                 assert np.isfinite(tau).all()
     assert used > 100
+
+
+FRICTION = Friction(np.full(7, 0.5), np.full(7, 0.2))
+KINDS = {'observer': {'disturbance': Disturbance(free=0.2)},
+         'integral': {'disturbance': Disturbance('integral')},
+         'friction': {'disturbance': Disturbance(), 'friction': FRICTION},
+         'spring': {'disturbance': Disturbance(), 'tasks': (Task(Stiffness()),)},
+         'driver': {'disturbance': Disturbance(), 'observation': Observation(
+             efforts='measured without driver'), 'driver': Driver(robot_of('panda'), 'gravity')}}
+
+
+def unmodelled(kind):
+    return Unmodelled(robot_of('panda'), Settings.of(robot_of('panda'), **KINDS[kind]))
+
+
+def ticks_of(one, kind, count, seed):
+    """Return estimates and compensations of random states, with faults."""
+    rng, found, time, q = np.random.default_rng(seed), [], 5.0 * seed, np.zeros(7)
+    for _ in range(count):
+        time += rng.choice([PERIOD, 0.0, -PERIOD, 0.5, -0.5], p=[0.98, *[0.005] * 4])
+        q, qd, tau, effort, friction = q + PERIOD, *rng.normal(size=(4, 7))
+        if rng.random() < 0.1:
+            effort[rng.integers(7)] = np.nan
+        one.observe(time, q, qd, 10.0 * tau, 10.0 * effort)
+        one.advance(time, tau, SimpleNamespace(axes=np.eye(3)), rng.random() < 0.01,
+                    qd if one.integrates else None, friction if kind == 'friction' else None)
+        found.append((one.external.quality, *(part.tobytes() for part in (
+            one.torque, one.external.torque, one.external.wrench, one.external.residual))))
+    return found
+
+
+@pytest.mark.parametrize('kind', KINDS)
+def test_estimate_and_compensation_follow_from_their_records_to_the_last_bit(kind):
+    one = unmodelled(kind)
+    ticks_of(one, kind, 300, 1)
+    records = *one.external.records, *one.compensation.records
+    before, again = [record.copy() for record in records], loaded(dumped(one))
+    first = ticks_of(one, kind, 1000, 2)
+    assert any(np.frombuffer(torque).any() for _, torque, *_ in first)
+    for record, old in zip(records, before):
+        record[:] = old
+    assert ticks_of(one, kind, 1000, 2) == first
+    assert ticks_of(again, kind, 1000, 2) == first
+
+
+def test_record_of_an_observer_or_a_compensation_has_the_size_of_its_table():
+    one = unmodelled('observer')
+    for part in (one.external, one.compensation):
+        whole = part.records
+        for k, table in enumerate(part.TABLES):
+            part.records = *whole[:k], whole[k][:-1].copy(), *whole[k + 1:]
+            with pytest.raises(InputError, match=f'{table.name}.* accepted are '):
+                loaded(dumped(one))
+        part.records = whole

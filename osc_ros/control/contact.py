@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.disturbance import Disturbance, SETTLED
+from osc_ros.control.compensation import SETTLED
+from osc_ros.control.disturbance import Disturbance
 from osc_ros.control.observer import ExternalForce
 from osc_ros.dynamics.compiled import ahead, kernel
 from osc_ros.errors import InputError

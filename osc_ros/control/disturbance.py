@@ -1,35 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""
-Compensation of the torques that the model lacks: load, wrong masses, dry friction.
-
-The momentum observer's external torque τ_ext contains them, and contacts too. The compensation c
-is added to the torque of the law, and follows -τ_ext. A joint that dry friction holds has
-τ_ext = -(law's torque + c) + gravity, so c then integrates the torque of the law until the joint
-moves: no error remains at rest.
-
-Which part of τ_ext is load and friction, and which is contact, is decided by these rules:
-
-1. What a wrench along yielding axes explains is left out (`yielding_axes`): along an axis of force
-   the environment is pushed on purpose, and a spring keeps its stiffness and yields to loads too.
-2. Contacts come suddenly, loads and friction are followed. If |τ_ext + c| of one joint, without
-   the part of rule 1, exceeds its threshold, the arm touches something: c is held until all joints
-   are below half of it. For the time `free` after the start, the arm is taken to touch nothing, so
-   that a load which is there from the start is found.
-3. c is bounded by the torques that the errors of the model named in `Disturbance` can cause, and
-   its rate too: this bounds the force on an obstacle that is touched too slowly for rule 2.
-4. c is held while the caller says so (a target waits for the arm), while the observer has not
-   settled, and over gaps.
-5. The sum with the law's torque satisfies the effort limits; c does not wind up beyond them.
-
-If c is switched off, and on, it changes at `rate` too.
-
-In mode 'integral' c does not follow -τ_ext, but integrates the torque by which the law corrects
-the error of the first task, Jᵀ Λ u: integral action. It needs no knowledge of the torques that
-act, and leaves friction in motion, and the null space, as they are. It is also held while a limit
-acts, because the error then grows. All other rules apply.
-"""
+"""Compensation of what the model lacks, by `osc_ros.control.compensation`: its settings."""
 
 from __future__ import annotations
 
@@ -37,11 +9,13 @@ from dataclasses import dataclass, fields
 import math
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.control.observer import ExternalForce, LONGEST_STEP
+from osc_ros.control.compensation import BOUND, compensate, CONTACT, PLAN, RESULT, STATE
+from osc_ros.control.observer import ExternalForce
+from osc_ros.control.record import Recorded
 from osc_ros.control.task import Stiffness, Task
-from osc_ros.dynamics.compiled import ahead, kernel
+from osc_ros.dynamics.compiled import ahead
 from osc_ros.dynamics.trees.momentum import Momentum
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
@@ -49,60 +23,14 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 
 MODES = 'observer', 'integral'
-SETTLED = 0.95  # share of the observer's estimate that must have settled
 # Sudden torque that counts as contact, relative to the friction: the reversal of a joint is twice
 # its friction.
 REVERSAL = 2.5
 MARGIN = 1.25  # of the bound: what is left over overcomes the friction
 SLOWER = 4.0  # loads may be followed so many times slower than friction, relative to their size
-# Largest product of the shares that observer and compensation follow in one tick. With a delay of
-# one more tick, and true inertias of half the model's, the loop through both is then stable at
-# 200 Hz and above.
-QUICKEST = 0.06
 LEVER = 0.1  # largest distance of the unknown payload's centre of mass from the tip [m]
-LEAST = 1e-12  # a smaller compensation is zero: denormal numbers are slow [N·m]
 _POSITIONS = 64  # sampled for the bounds
-# Rows of `limits`: effort limit, bound, rate, threshold of contact.
-_EFFORT, _BOUND, _SPEED, _CONTACT = range(4)
-
-
-@kernel
-def _advance(limits, external, kept, feedback, tau, gain, dt, is_held, is_sensing, was_in_contact,
-             integrates, c):
-    """
-    Advance the compensation by dt; return whether the arm touches something.
-
-    Parameters
-    ----------
-    limits : (4, n)
-    external, kept : (n,), (n,) [N·m]
-        External torque, and the part of it that is left out.
-    feedback : (n,) [N·m]
-        Torque that is integrated in mode 'integral'.
-    tau : (n,) [N·m]
-        Torque of the law.
-    gain : float
-        Share of the difference to the external torque that is made up in dt; or of `feedback`.
-    dt : float [s]
-    is_held, is_sensing, was_in_contact, integrates : bool
-    c : (n,), changed [N·m]
-
-    """
-    worst = 0.0
-    for k in range(len(c)):
-        worst = max(worst, np.abs(external[k] - kept[k] + c[k]) / limits[_CONTACT, k])
-    in_contact = is_sensing and worst > (0.5 if was_in_contact else 1.0)
-    for k in range(len(c)):
-        effort, bound, most = limits[_EFFORT, k], limits[_BOUND, k], dt * limits[_SPEED, k]
-        if not (is_held or in_contact):
-            wanted = c[k] + feedback[k] if integrates else kept[k] - external[k]
-            wanted = min(max(wanted, -bound), bound)
-            c[k] += min(max(gain * (wanted - c[k]), -most), most)
-        if np.isfinite(tau[k]):
-            c[k] = min(max(c[k], min(-effort - tau[k], 0.0)), max(effort - tau[k], 0.0))
-        if np.abs(c[k]) < LEAST:
-            c[k] = 0.0
-    return in_contact
+_BASE, _NONE = np.eye(3), np.zeros(0)
 
 
 @dataclass(frozen=True)
@@ -118,7 +46,8 @@ class Disturbance:
     Attributes
     ----------
     mode : str
-        'observer': c follows the estimate of the external torques; 'integral': see this module.
+        'observer': it follows the estimate of the external torques; 'integral': see
+        `osc_ros.control.compensation`.
     payload : float [kg]
         Largest unknown payload; its centre of mass is at most LEVER away from the tip.
     masses : float
@@ -193,8 +122,8 @@ class Disturbance:
 
         """
         limits = self.limits(robot)
-        load = limits[_BOUND] / MARGIN - self.friction
-        return np.asarray(limits[_CONTACT] + (load if with_load else 0.0))
+        load = limits[BOUND] / MARGIN - self.friction
+        return np.asarray(limits[CONTACT] + (load if with_load else 0.0))
 
 
 def random_position(robot: Robot, rng: np.random.Generator) -> Array:
@@ -206,7 +135,7 @@ def random_position(robot: Robot, rng: np.random.Generator) -> Array:
     return q
 
 
-class Compensation:
+class Compensation(Recorded):
     """
     The torque that makes up for what the model lacks.
 
@@ -214,10 +143,6 @@ class Compensation:
     ----------
     torque : (n,) [N·m; N for prismatic]
         The compensation in force; the array stays the same object.
-    is_active : bool
-        If set to False, the compensation returns to zero at its largest rate.
-    in_contact : bool
-        Whether the arm touches something, by the rule of this module.
     limits : (4, n)
         See `Disturbance.limits`.
 
@@ -227,44 +152,68 @@ class Compensation:
     settings : Disturbance, optional
     limits : (4, n), optional
         `settings.limits(robot)`, if it is known: it takes as long as many ticks.
+    yields : (6,), optional
+        See `yielding_axes`; default: zeros.
 
     """
 
+    TABLES = PLAN, STATE, RESULT
+    CONNECTED = 'views', 'limits', 'torque'
+
     def __init__(self, robot: Robot, settings: Disturbance | None = None,
-                 limits: Array | None = None) -> None:
+                 limits: Array | None = None, yields: ArrayLike = 0.0) -> None:
         _compile()
+        super().__init__(robot.n)
         self.settings = settings = Disturbance() if settings is None else settings
-        self.limits: Array = settings.limits(robot) if limits is None else limits
-        self.torque, self._none = np.zeros(robot.n), np.zeros(robot.n)
-        self._friction, self._delayed = np.zeros(robot.n), np.zeros(robot.n)
-        self.is_active = True
+        plan = self.views[0]
+        plan.is_active[0], plan.yields[:] = 1.0, yields
+        plan.bandwidth[0], plan.integral_rate[0], plan.free[0] = (
+            settings.bandwidth, settings.integral_rate, settings.free)
+        plan.limits[:] = settings.limits(robot) if limits is None else limits
         self.forget()
 
-    def forget(self) -> None:
-        """Set the compensation to zero at once, for an arm that does not move; start anew."""
-        self.torque[:] = self._friction[:] = self._delayed[:] = 0.0
-        self.in_contact, self._time, self._free = False, -math.inf, self.settings.free
+    def _connect(self) -> None:
+        super()._connect()
+        self.limits: Array = self.views[0].limits
+        self.torque: Array = self.views[1].torque
 
-    def begin_with(self, torque: Array) -> None:
-        """Set the compensation to a torque (n,) that holds the arm at rest, within the bound."""
-        self.forget()
-        self.torque[:] = np.clip(torque, -self.limits[_BOUND], self.limits[_BOUND])
+    @property
+    def is_active(self) -> bool:
+        """If set to False, the compensation returns to zero at its largest rate."""
+        return bool(self.views[0].is_active[0])
 
-    def go_on_from(self, other: Compensation) -> None:
-        """Take over the state of another compensation of the same joints."""
-        self.torque[:], self._friction[:] = other.torque, other._friction
-        self._delayed[:] = other._delayed
-        self.in_contact, self._time, self._free = other.in_contact, other._time, other._free
-        if not other.is_active:
-            self._free = self.settings.free
+    @is_active.setter
+    def is_active(self, value: bool) -> None:
+        self.views[0].is_active[0] = value
+
+    @property
+    def in_contact(self) -> bool:
+        """Whether the arm touches something, by the rules of the compensation."""
+        return bool(self.views[1].in_contact[0])
 
     @property
     def takes_all_for_load(self) -> bool:
         """Whether the time `Disturbance.free` after the start is not over."""
-        return self._free > 0.0
+        return bool(self.views[1].free[0] > 0.0)
+
+    def forget(self) -> None:
+        """Set the compensation to zero at once, for an arm that does not move; start anew."""
+        self.records[1][:] = 0.0
+        self.views[1].time[0], self.views[1].free[0] = -math.inf, self.settings.free
+
+    def begin_with(self, torque: Array) -> None:
+        """Set the compensation to a torque (n,) that holds the arm at rest, within the bound."""
+        self.forget()
+        self.torque[:] = np.clip(torque, -self.limits[BOUND], self.limits[BOUND])
+
+    def go_on_from(self, other: Compensation) -> None:
+        """Take over the state of another compensation of the same joints."""
+        self.records[1][:] = other.records[1]
+        if not other.is_active:
+            self.views[1].free[0] = self.settings.free
 
     def update(self, time: float, external: ExternalForce, tau: Array, is_held: bool = False,
-               yielding: Array | None = None, feedback: Array | None = None,
+               axes: Array = _BASE, feedback: Array | None = None,
                friction: Array | None = None) -> Array:
         """
         Advance the compensation to a time; return it, the same array every time.
@@ -280,8 +229,8 @@ class Compensation:
         is_held : bool
             Whether to hold the compensation: a target waits for the arm, or, in mode 'integral',
             a limit acts.
-        yielding : (6, 6), optional
-            Projector on the axes that yield, see `yielding_axes`; default: none.
+        axes : (3, 3)
+            Axes of the first task's frame, in base axes.
         feedback : (n,), optional [N·m, N]
             In mode 'integral': the torque of the feedback that is integrated.
         friction : (n,), optional [N·m, N]
@@ -289,62 +238,19 @@ class Compensation:
             the observer's model in the external torque.
 
         """
-        dt = time - self._time
-        if not dt <= LONGEST_STEP:  # the first state, a gap, or not a number
-            dt = 0.0
-        dt, self._time = max(dt, 0.0), time if math.isfinite(time) else self._time
-        if self.is_active:
-            self._free -= dt
-            kept = self._none if yielding is None else external.torque_of(
-                yielding @ external.wrench)
-            given, is_held = external.torque, is_held or external.settled < SETTLED
-            if friction is not None:
-                self._delayed += _share(external.bandwidth, dt) * (self._friction - self._delayed)
-                self._friction[:] = friction
-                given = given - external.friction + self._delayed
-        else:
-            kept = given = self._none
-            self._free, is_held = self.settings.free, False
-        settings, integrates = self.settings, self.is_active and feedback is not None
-        if integrates:
-            gain = settings.integral_rate * dt
-        else:
-            gain = _share(settings.bandwidth, dt)
-            if gain > 0.0:
-                gain = min(gain, QUICKEST / max(_share(external.bandwidth, dt), QUICKEST))
-        self.in_contact = bool(_advance(
-            self.limits, given, kept, self._none if feedback is None else feedback, tau, gain, dt,
-            is_held, self.is_active and self._free <= 0.0, self.in_contact,
-            integrates, self.torque))
+        compensate(*self.records, *external.records, float(time), tau, axes, bool(is_held),
+                   *(_NONE if x is None else x for x in (feedback, friction)))
         return self.torque
 
 
-def _share(bandwidth: float, dt: float) -> float:
-    """Share of a difference that a low-pass filter follows in dt [s]."""
-    return -math.expm1(-bandwidth * dt)
-
-
-def yielding_axes(task: Task, R: Array) -> Array:
-    """
-    Projector (6, 6) on the axes along which a task gives way, base axes, [angular; linear].
-
-    Parameters
-    ----------
-    task : Task
-    R : (3, 3)
-        Axes of the task's frame, in base axes.
-
-    """
-    soft = ('force', 'motion') if isinstance(task.gains, Stiffness) else ('force',)
-    of_axes, projector = task.along(*soft), np.zeros((6, 6))
-    for k in (0, 3):
-        projector[k:k + 3, k:k + 3] = R * of_axes[k:k + 3] @ R.T
-    return projector
+def yielding_axes(task: Task) -> Array:
+    """Array (6,): 1 for the axes along which a task gives way, in its frame; else 0."""
+    return task.along(*('force', 'motion') if isinstance(task.gains, Stiffness) else ('force',))
 
 
 @ahead
 def _compile() -> None:
     """Compile or load the kernel once per process; other argument types then raise TypeError."""
-    x = np.zeros(1)
-    _advance(np.ones((4, 1)), x, x, x, x, 0.0, 0.0, False, False, False, False, x.copy())
-    _advance.disable_compile()
+    records = [table.zeros(1) for table in (*Compensation.TABLES, *ExternalForce.TABLES)]
+    compensate(*records, 0.0, np.zeros(1), _BASE, False, _NONE, _NONE)
+    compensate.disable_compile()

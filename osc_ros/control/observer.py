@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Observer of the external joint torques by the generalized momentum, and of their wrench."""
+"""Observer of the external joint torques, and of their wrench, by `osc_ros.control.external`."""
 
 from __future__ import annotations
 
@@ -12,135 +12,27 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.driver import Driver
+from osc_ros.control.external import observe, PLAN, RESULT, STATE
 from osc_ros.control.friction import Friction
+from osc_ros.control.record import Recorded
 from osc_ros.dynamics.arrays import kernel_array
-from osc_ros.dynamics.compiled import ahead, inlined, kernel, plain, view
-from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
-from osc_ros.dynamics.spatial import all_finite
+from osc_ros.dynamics.compiled import ahead, plain
+from osc_ros.dynamics.method import WRONG_SHAPE
 from osc_ros.dynamics.task_inertia import SingularityDamping
 from osc_ros.dynamics.trees.layout import constants_in, packed_robot, pendulum, PROPAGATED
-from osc_ros.dynamics.trees.momentum import put_link_jacobian, put_momentum, WORK_WIDTH
-from osc_ros.dynamics.wrench_fit import put_wrench
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
 BANDWIDTH = 100.0  # default [rad/s]: a time constant of 10 ms
-LONGEST_STEP = 0.1  # longest time between two states over which a torque counts as constant [s]
 # Bound of the estimate, relative to the effort limits: a wrong reading of finite size is forgotten
 # within some time constants.
 LARGEST = 10.0
 WITHOUT_LIMIT = 1e6  # bound for a joint without effort limit [N·m, N]
-# Entries of `state`: time of the last state; whether p and β of the last state are known; share of
-# the estimate that is still missing after a start; quality; bandwidth; width of the friction's
-# transition; characteristic length; threshold of the damping.
-_TIME, _IS_KNOWN, _MISSING, _QUALITY, _RATE, _WIDTH, _LENGTH, _LOW, _STATE_WIDTH = range(9)
-_ROWS = 12  # rows of n numbers
 
 
-@inlined
-def _parts_of(room, b, n):
-    """
-    Views of the observer's memory.
-
-    Returns
-    -------
-    state : (_STATE_WIDTH,)
-    rows : (_ROWS, n)
-        Constants: weights of the fit, Coulomb and viscous friction, bound of the estimate.
-        Memory: momentum, and the model's rate of it, at the last state; external torque;
-        residual; momentum and its rate at this state; friction of the model at this state, and
-        behind the filter of the estimate.
-    wrench : (6,)
-    columns : (n, 6)
-        Columns of the link's Jacobian.
-    work : (b, WORK_WIDTH)
-
-    """
-    i = _STATE_WIDTH
-    rows, i = view(room, i, (_ROWS, n)), i + _ROWS * n
-    wrench, i = room[i:i + 6], i + 6
-    columns, i = view(room, i, (n, 6)), i + 6 * n
-    return room[:_STATE_WIDTH], rows, wrench, columns, view(room, i, (b, WORK_WIDTH))
-
-
-@inlined
-def _advance_estimate(dt, rate, tau, effort, rows, p, rate_of_p):
-    """Advance the external torque by dt; return whether the torques that acted are known."""
-    n = len(tau)
-    before, rate_before, torque, bound = rows[4], rows[5], rows[6], rows[3]
-    for k in range(n):
-        acting = effort[k] if np.isfinite(effort[k]) else tau[k]
-        if not np.isfinite(acting):
-            return False
-    gain = -np.expm1(-rate * dt)
-    for k in range(n):
-        acting = effort[k] if np.isfinite(effort[k]) else tau[k]
-        mean = (p[k] - before[k]) / dt - acting - 0.5 * (rate_of_p[k] + rate_before[k])
-        changed = torque[k] + gain * (mean - torque[k])
-        if np.isfinite(changed):  # else dt is almost zero
-            torque[k] = min(max(changed, -bound[k]), bound[k])
-    return True
-
-
-@kernel
-def _observe(integers, numbers, room, time, q, qd, tau, effort):
-    """
-    Advance the estimate to a state, and fit the wrench; see `MomentumObserver.update`.
-
-    Parameters
-    ----------
-    integers, numbers : see `osc_ros.dynamics.trees.layout`
-    room : see `_parts_of`
-    time : float [s]
-    q, qd, tau, effort : (nq,), (n,), (n,), (n,)
-
-    Returns
-    -------
-    DONE; WRONG_SHAPE, before anything is computed; NOT_FINITE: the state is not used
-
-    """
-    robot = constants_in(integers, numbers)
-    b, n = len(robot.tree), len(robot.rotors)
-    if len(q) != b + 3 * (n - b) // 2 or not len(qd) == len(tau) == len(effort) == n:
-        return WRONG_SHAPE
-    state, rows, wrench, columns, work = _parts_of(room, b, n)
-    dt = time - state[_TIME]
-    if -LONGEST_STEP <= dt <= 0.0:
-        return DONE  # repeated, or too late
-    p, rate_of_p = rows[8], rows[9]
-    coulomb, viscous, torque = rows[1], rows[2], rows[6]
-    put_momentum(robot, q, qd, work, p, rate_of_p)
-    friction, filtered = rows[10], rows[11]
-    for k in range(n):
-        friction[k] = viscous[k] * qd[k]
-        if coulomb[k] > 0.0:
-            friction[k] += coulomb[k] * np.tanh(qd[k] / state[_WIDTH])
-        rate_of_p[k] -= friction[k]
-    put_link_jacobian(robot, work, columns)
-    if not (np.isfinite(time) and all_finite(p) and all_finite(rate_of_p)):
-        state[_IS_KNOWN] = 0.0
-        return NOT_FINITE
-    if dt < -LONGEST_STEP:  # the clock has been set back
-        state[_MISSING] = 1.0
-        for k in range(n):
-            torque[k] = filtered[k] = 0.0
-    elif state[_IS_KNOWN] > 0.0 and dt <= LONGEST_STEP:
-        if _advance_estimate(dt, state[_RATE], tau, effort, rows, p, rate_of_p):
-            missing = np.exp(-state[_RATE] * dt)
-            state[_MISSING] *= missing
-            for k in range(n):
-                filtered[k] = friction[k] + missing * (filtered[k] - friction[k])
-    for k in range(n):
-        rows[4, k], rows[5, k] = p[k], rate_of_p[k]
-    state[_TIME], state[_IS_KNOWN] = time, 1.0
-    quality = put_wrench(columns, rows[0], torque, state[_LENGTH], state[_LOW], wrench, rows[7])
-    state[_QUALITY] = quality * (1.0 - state[_MISSING])
-    return DONE
-
-
-class ExternalForce:
+class ExternalForce(Recorded):
     """
     External torques and the wrench that explains them, updated in place by `MomentumObserver`.
 
@@ -159,11 +51,16 @@ class ExternalForce:
 
     """
 
-    def __init__(self, torque: Array, wrench: Array, residual: Array, friction: Array,
-                 columns: Array, state: Array) -> None:
-        self.torque, self.wrench, self.residual = torque, wrench, residual
-        self.friction = friction
-        self._columns, self._state = columns, state
+    TABLES = PLAN, STATE, RESULT
+    CONNECTED = 'views', 'torque', 'friction', 'wrench', 'residual'
+
+    def _connect(self) -> None:
+        super()._connect()
+        _, state, result = self.views
+        self.torque: Array = state.torque
+        self.friction: Array = state.friction
+        self.wrench: Array = result.wrench
+        self.residual: Array = result.residual
 
     @property
     def quality(self) -> float:
@@ -177,21 +74,21 @@ class ExternalForce:
         `lever` too.
 
         """
-        return float(self._state[_QUALITY])
+        return float(self.views[2].quality[0])
 
     @property
     def bandwidth(self) -> float:
         """Bandwidth of the estimate [rad/s]."""
-        return float(self._state[_RATE])
+        return float(self.views[0].bandwidth[0])
 
     @property
     def settled(self) -> float:
         """Share of the external torque that the filter lets through since its start, 0 to 1."""
-        return 1.0 - float(self._state[_MISSING])
+        return 1.0 - float(self.views[1].missing[0])
 
     def torque_of(self, wrench: Array) -> Array:
         """Joint torques (n,) of a wrench (6,) on the link, base axes [N·m; N]."""
-        return np.asarray(self._columns @ wrench)
+        return np.asarray(self.views[2].columns @ wrench)
 
     @property
     def lever(self) -> float:
@@ -214,28 +111,8 @@ class MomentumObserver:
     """
     Estimates the torques of external forces from joint states and motor torques.
 
-    With the momentum p = M q̇, the model's rate β = Cᵀq̇ - g of it, the motor torque τ and the
-    bandwidth K, the residual r of De Luca and Mattone is
-
-        r = K (p - p(0) - ∫(τ + β + r) dt),    so that ṙ = K (τ_ext - r):
-
-    the external torque behind a first-order filter; neither q̈ nor M⁻¹ is needed. Sources: De Luca
-    and Mattone, "Actuator failure detection and isolation using generalized momenta", ICRA 2003,
-    and "Sensorless robot collision detection and hybrid force/motion control", ICRA 2005;
-    Haddadin, De Luca and Albu-Schäffer, "Robot collisions: a survey on detection, isolation, and
-    identification", IEEE Trans. Robotics 33 (2017).
-
-    The discrete form needs no integral. Between two states, dt apart, the mean external torque is
-
-        m = (p₁ - p₀)/dt - τ - (β₀ + β₁)/2,    r ← r + (1 - exp(-K dt)) (m - r).
-
-    This is the exact solution for a constant external torque, for any sequence of time steps. At
-    rest m has no discretization error; in motion its error is of second order in dt. The delay is
-    the time constant 1/K. White noise of q̇ with the standard deviation σ gives r a standard
-    deviation of about K σ ‖rows of M‖.
-
-    Friction that the model has is subtracted: f_c tanh(q̇/v_s) + f_v q̇. The dry friction of a joint
-    at rest is unknown, and is part of the estimate, up to f_c.
+    The dry friction of a joint at rest is unknown, and is part of the estimate. Equations and
+    sources: `osc_ros.control.external`.
 
     An instance owns its memory: use one per thread. The construction may compile; `update` does
     not, and allocates no arrays without a driver.
@@ -282,60 +159,69 @@ class MomentumObserver:
             raise InputError(f"link '{link}': accepted is a link that joints of the robot move")
         self.robot, self.link, n = robot, link, robot.n
         self._integers, self._numbers = packed_robot(replace(robot, tips=(link,)), PROPAGATED)
-        self._room = _room_for(len(robot.parent), n)
-        self._state, rows, wrench, columns, _ = plain(_parts_of)(
-            self._room, len(robot.parent), n)
-        self._rows = rows
         self.gravity: Array = plain(constants_in)(self._integers, self._numbers).gravity
-        self.external = ExternalForce(rows[6], wrench, rows[7], rows[11], columns, self._state)
-        damping = SingularityDamping() if damping is None else damping
-        rows[0], rows[0, robot.v_index[robot.prismatic]] = 1.0, damping.length**2
-        self._state[_LENGTH], self._state[_LOW], self._state[_WIDTH] = (
-            damping.length, damping.low, 1.0)
-        if friction is not None:
-            if len(friction.coulomb) != n:
-                raise InputError(f'friction for {len(friction.coulomb)} joints: accepted is {n}')
-            rows[1], rows[2] = friction.coulomb, friction.viscous
-            self._state[_WIDTH] = friction.velocity
-        rows[3] = np.where(np.isfinite(robot.effort_limits), LARGEST * robot.effort_limits,
-                           WITHOUT_LIMIT)
-        self._driver, self._includes_driver = driver, effort_includes_driver
-        self._driver_torque: Array | None = None
+        self.external = ExternalForce(n)
+        self._driver, self._none, self._unknown = driver, np.zeros(0), np.full(n, math.nan)
+        self._plan(friction, SingularityDamping() if damping is None else damping,
+                   effort_includes_driver)
         self.bandwidth = bandwidth
         self.forget()
+
+    def _plan(self, friction: Friction | None, damping: SingularityDamping,
+              effort_includes_driver: bool) -> None:
+        """Write the plan."""
+        robot, plan = self.robot, self.external.views[0]
+        plan.length[0], plan.low[0], plan.velocity[0] = damping.length, damping.low, 1.0
+        plan.weights[:] = 1.0
+        plan.weights[robot.v_index[robot.prismatic]] = damping.length**2
+        if friction is not None:
+            if len(friction.coulomb) != robot.n:
+                raise InputError(f'friction for {len(friction.coulomb)} joints: accepted is '
+                                 f'{robot.n}')
+            plan.coulomb[:], plan.viscous[:] = friction.coulomb, friction.viscous
+            plan.velocity[0] = friction.velocity
+        plan.bounds[:] = np.where(np.isfinite(robot.effort_limits), LARGEST * robot.effort_limits,
+                                  WITHOUT_LIMIT)
+        plan.adds_driver[0] = not effort_includes_driver
+
+    def has_model_of(self, other: MomentumObserver) -> bool:
+        """Whether another one differs at most in its bandwidth, and its estimate."""
+        drivers = [None if one._driver is None else one._driver.compensates
+                   for one in (self, other)]
+        ours, others = self.external.records[0], other.external.records[0]
+        return (self.robot is other.robot and self.link == other.link and drivers[0] == drivers[1]
+                and np.array_equal(ours[1:], others[1:]))  # without bandwidth
 
     @property
     def bandwidth(self) -> float:
         """Bandwidth K [rad/s]; may be set at any time."""
-        return float(self._state[_RATE])
+        return self.external.bandwidth
 
     @bandwidth.setter
     def bandwidth(self, bandwidth: float) -> None:
         if not (math.isfinite(bandwidth) and bandwidth > 0.0):
             raise InputError(f'bandwidth {bandwidth} rad/s: accepted is a positive, finite number')
-        self._state[_RATE] = bandwidth
+        self.external.views[0].bandwidth[0] = bandwidth
 
     def forget(self) -> None:
         """Set the estimate to zero; observe anew from the next state on."""
-        self._state[_TIME], self._state[_IS_KNOWN], self._state[_MISSING] = -math.inf, 0.0, 1.0
-        self._state[_QUALITY] = 0.0
-        self._rows[6:8] = self._rows[11] = 0.0
-        self.external.wrench[:] = 0.0
-        self._driver_torque = None
+        _, state, result = self.external.views
+        self.external.records[1][:] = result.quality[0] = 0.0
+        result.wrench[:] = result.residual[:] = 0.0
+        state.time[0], state.missing[0] = -math.inf, 1.0
 
     def begin_with(self, torque: Array) -> None:
         """Observe anew, from an external torque (n,) that is known [N·m, N]."""
         self.forget()
-        self._state[_MISSING] = 0.0
-        self._rows[6] = np.clip(torque, -self._rows[3], self._rows[3])
+        plan, state, _ = self.external.views
+        state.missing[0], state.torque[:] = 0.0, np.clip(torque, -plan.bounds, plan.bounds)
 
     def go_on_from(self, other: MomentumObserver) -> None:
         """Take over the estimate of another observer of the same joints; quick."""
-        self._state[_TIME], self._state[_MISSING] = other._state[_TIME], other._state[_MISSING]
-        self._state[_IS_KNOWN] = 0.0
-        self._rows[6] = np.clip(other._rows[6], -self._rows[3], self._rows[3])
-        self._rows[11] = other._rows[11]
-        self._driver_torque = None
+        plan, state, _ = self.external.views
+        self.external.records[1][:] = other.external.records[1]
+        state.is_known[0] = state.has_driver[0] = 0.0
+        state.torque[:] = np.clip(state.torque, -plan.bounds, plan.bounds)
 
     def update(self, time: float, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
                effort: ArrayLike | None = None) -> ExternalForce:
@@ -363,32 +249,26 @@ class MomentumObserver:
             Not one number for each joint.
 
         """
-        if self._driver is not None:
-            tau, effort = self._with_driver(q, qd, tau, effort)
-        given = tau if effort is None else effort
+        effort = self._unknown if effort is None else effort
+        given = self._integers, self._numbers, *self.external.records
         try:
-            status = _observe(self._integers, self._numbers, self._room, time, q, qd, tau, given)
+            status = observe(*given, time, q, qd, tau, effort, self._driver_torque(q, qd))
         except TypeError:  # not arrays as the kernel takes them
-            status = _observe(self._integers, self._numbers, self._room, float(time),
-                              *(_array(values) for values in (q, qd, tau, given)))
+            q, qd, tau, effort = map(_array, (q, qd, tau, effort))
+            status = observe(*given, float(time), q, qd, tau, effort, self._driver_torque(q, qd))
         if status == WRONG_SHAPE:
             raise InputError(
                 f'q, qd, tau, effort have the shapes {np.shape(q)}, {np.shape(qd)}, '
-                f'{np.shape(tau)}, {np.shape(given)}: accepted are ({self.robot.nq},) and three '
+                f'{np.shape(tau)}, {np.shape(effort)}: accepted are ({self.robot.nq},) and three '
                 f'times ({self.robot.n},)')
         return self.external
 
-    def _with_driver(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike, effort: ArrayLike | None
-                     ) -> tuple[Array, Array | None]:
-        """Return tau and effort with the mean torque of the driver since the last state."""
-        assert self._driver is not None
-        now = self._driver.torque(_array(q), _array(qd), self.gravity)
-        last = now if self._driver_torque is None else self._driver_torque
-        self._driver_torque, mean = now, 0.5 * (last + now)
-        measured = None if effort is None else _array(effort)
-        if measured is not None and not self._includes_driver:
-            measured = measured + mean
-        return _array(tau) + mean, measured
+    def _driver_torque(self, q: ArrayLike, qd: ArrayLike) -> Array:
+        """Torques (n,) of the driver at a state [N·m; N]; empty without a driver."""
+        if self._driver is None or np.shape(q) != (self.robot.nq,) or np.shape(qd) != (
+                self.robot.n,):
+            return self._none
+        return self._driver.torque(_array(q), _array(qd), self.gravity)
 
 
 def _array(values: ArrayLike) -> Array:
@@ -399,15 +279,10 @@ def _array(values: ArrayLike) -> Array:
         raise InputError(f'a state or torque is not made of numbers: {error}') from None
 
 
-def _room_for(b: int, n: int) -> Array:
-    """The observer's memory for b bodies and n degrees of freedom, zeros."""
-    return np.zeros(_STATE_WIDTH + _ROWS * n + 6 + 6 * n + b * WORK_WIDTH)
-
-
 @ahead
 def _compile() -> None:
     """Compile or load the kernel once per process; other argument types then raise TypeError."""
     integers, numbers = packed_robot(pendulum(), PROPAGATED)
     x = np.zeros(1)
-    _observe(integers, numbers, _room_for(1, 1), 0.0, x, x, x, x)
-    _observe.disable_compile()
+    observe(integers, numbers, *ExternalForce(1).records, 0.0, x, x, x, x, x)
+    observe.disable_compile()

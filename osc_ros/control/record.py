@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import namedtuple
 import math
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,6 +108,10 @@ class Table:
         """Return the views of a record for n joints, as `views` does in kernels."""
         return plain(self.views)(numbers, n)
 
+    def require(self, numbers: Any, n: int) -> None:
+        """Raise an InputError for an array that is no record for n joints."""
+        _require(self.name, self.size(n), numbers)
+
     def page(self) -> str:
         """Return the table as Markdown."""
         rows = ('| {} | {} | {} | {} |'.format(
@@ -145,12 +149,59 @@ class Record:
 
     def require(self, numbers: Any, n: int) -> None:
         """Raise an InputError for an array that is no record for n joints."""
-        size = self.tables[-1].size(n)
-        if numbers.dtype != float or numbers.shape != (size,) or not numbers.flags.carray:
-            raise InputError(f'{self.name}: {numbers.dtype} of shape {numbers.shape}, accepted '
-                             f'are {size} numbers')
+        _require(self.name, self.tables[-1].size(n), numbers)
+
+
+class Recorded:
+    """
+    An object whose memory is records, one for each of its tables.
+
+    Attributes
+    ----------
+    records : tuple of arrays
+        What the kernels of the class take.
+    views : tuple of named tuples
+        Their slots.
+    CONNECTED : tuple of str
+        Attributes that `_connect` sets: they are not in a checkpoint.
+
+    Parameters
+    ----------
+    n : int
+        Number of joints.
+
+    """
+
+    TABLES: ClassVar[tuple[Table, ...]]
+    CONNECTED: ClassVar[tuple[str, ...]] = ('views',)
+
+    def __init__(self, n: int) -> None:
+        self._n, self.records = n, tuple(table.zeros(n) for table in self.TABLES)
+        self._connect()
+
+    def _connect(self) -> None:
+        self.views: tuple[Any, ...] = tuple(
+            table.of(numbers, self._n) for table, numbers in zip(self.TABLES, self.records))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return all attributes but those that are connected."""
+        return {name: value for name, value in self.__dict__.items()
+                if name not in self.CONNECTED}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Set the state; InputError if a record has another size than its table says."""
+        self.__dict__.update(state)
+        for table, numbers in zip(self.TABLES, self.records, strict=True):
+            table.require(numbers, self._n)
+        self._connect()
 
 
 def _polynomial(coefficients: list[int]) -> str:
     """Return the text of a polynomial in n."""
     return ' + '.join(f'{c}{" * n" * k}' for k, c in enumerate(coefficients) if c) or '0'
+
+
+def _require(name: str, size: int, numbers: Any) -> None:
+    if numbers.dtype != float or numbers.shape != (size,) or not numbers.flags.carray:
+        raise InputError(f'{name}: {numbers.dtype} of shape {numbers.shape}, accepted are {size} '
+                         'numbers')

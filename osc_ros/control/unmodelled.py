@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.disturbance import Compensation, yielding_axes
-from osc_ros.control.friction import Friction
 from osc_ros.control.level import Level
 from osc_ros.control.observer import ExternalForce, MomentumObserver
 from osc_ros.control.settings import Observation, Settings
@@ -69,39 +68,26 @@ class Unmodelled:
 
     def __init__(self, robot: Robot, settings: Settings, before: Unmodelled | None = None,
                  limits: Array | None = None) -> None:
-        self._robot, self._settings = robot, settings
-        self._task = task = settings.tasks[0]
-        observation = settings.observation or Observation()
+        task, observation = settings.tasks[0], settings.observation or Observation()
         self._efforts = observation.efforts
-        same = before is not None and robot is before._robot
-        self.observer: MomentumObserver
-        if before is not None and same and self._is_same(before):
+        self.observer = MomentumObserver(
+            robot, observation.bandwidth, task.link or None, settings.friction, settings.driver,
+            observation.efforts == 'measured', settings.damping)
+        if before is not None and self._efforts == before._efforts and self.observer.has_model_of(
+                before.observer):
             self.observer = before.observer
-        else:
-            self.observer = MomentumObserver(
-                robot, observation.bandwidth, task.link or None, settings.friction,
-                settings.driver, observation.efforts == 'measured', settings.damping)
-        self.observer.bandwidth = observation.bandwidth
+            self.observer.bandwidth = observation.bandwidth
         old = None if before is None else before.compensation
         wanted = settings.disturbance or (None if old is None else old.settings)
         self.compensation: Compensation | None = None
         if wanted is not None:
-            if old is not None and same and wanted == old.settings:
+            if before is not None and old is not None and (
+                    before.observer.robot is robot and wanted == old.settings):
                 limits = old.limits
-            self.compensation = Compensation(robot, wanted, limits)
+            self.compensation = Compensation(robot, wanted, limits, yielding_axes(task))
             self.compensation.is_active = settings.disturbance is not None
         self._unknown, none = np.full(robot.n, math.nan), np.zeros(robot.n)
         self.torque: Array = none if self.compensation is None else self.compensation.torque
-        self._yields = bool(yielding_axes(task, np.eye(3)).any())
-
-    def _is_same(self, before: Unmodelled) -> bool:
-        """Whether another one's observer serves, for the same robot."""
-        ours, others = self._settings, before._settings
-        kinds = [None if one.driver is None else one.driver.compensates for one in (ours, others)]
-        dampings = [(one.damping.length, one.damping.low) for one in (ours, others)]
-        return (self._task.link == before._task.link and kinds[0] == kinds[1]
-                and self._efforts == before._efforts and dampings[0] == dampings[1]
-                and _is_equal(ours.friction, others.friction))
 
     @property
     def external(self) -> ExternalForce:
@@ -170,8 +156,7 @@ class Unmodelled:
 
         """
         assert self.compensation is not None
-        yielding = yielding_axes(self._task, level.axes) if self._yields else None
-        return self.compensation.update(time, self.external, tau, is_held, yielding, feedback,
+        return self.compensation.update(time, self.external, tau, is_held, level.axes, feedback,
                                         friction)
 
     def report(self) -> Report:
@@ -180,10 +165,3 @@ class Unmodelled:
         return Report(external.torque.copy(), self.torque.copy(), external.wrench.copy(),
                       external.quality, external.settled, external.lever,
                       compensation is not None and compensation.in_contact)
-
-
-def _is_equal(one: Friction | None, other: Friction | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return (np.array_equal(one.coulomb, other.coulomb)
-            and np.array_equal(one.viscous, other.viscous) and one.velocity == other.velocity)

@@ -355,8 +355,10 @@ def view(array: NDArray[Item], start: int, shape: tuple[int, ...]) -> NDArray[It
     """
     View of a contiguous array's entries from index `start` on, with the given shape.
 
-    In a kernel the bounds are not checked. `reshape` would do the same, but takes 20 ns for every
-    array in compiled code, and a multiple of the compile time.
+    In a kernel the bounds are not checked, and the view holds no reference: its array must be an
+    argument of the kernel, and a kernel must not return it. `reshape` would do the same, but takes
+    20 ns for every array in compiled code, and a multiple of the compile time; counting references
+    would take 15 ns.
 
     """
     size = 1
@@ -392,7 +394,7 @@ def _view(typing: Any, array: Any, start: Any, shape: Any) -> Any:
             strides.insert(0, stride)
             stride = builder.mul(stride, length)
         populate_array(result, data=builder.gep(flat.data, [first]), shape=shape_of,
-                       strides=strides, itemsize=item, meminfo=None, parent=flat.parent)
+                       strides=strides, itemsize=item, meminfo=None)
         return result._getvalue()
 
     integers = types.UniTuple(types.intp, len(shape))
