@@ -444,7 +444,7 @@ class Setup:
     def _put_references(self, count: int, time: float) -> None:
         """Advance activations and impedances of the first tasks to a time [s]."""
         put_references(self.solver.arrays[0], self._plans[:count], self._states, self._rows,
-                       self.solver.rows, self.dynamics.Lambda_inv, self.reference.springs, time,
+                       self.solver.rows, self.dynamics.Lambda_inv, self.reference.rates, time,
                        self.softened_for)
 
     def _put_wrenches(self, count: int, time: float) -> None:

@@ -113,7 +113,7 @@ def _add_correction(plan, state, R, row, time, dt, is_saturated):
 
 
 @kernel
-def put_references(integers, plans, states, tasks, rows, mobility, springs, time, period):
+def put_references(integers, plans, states, tasks, rows, mobility, rates, time, period):
     """
     Advance activations that change and impedances that were commanded to a time [s].
 
@@ -127,8 +127,8 @@ def put_references(integers, plans, states, tasks, rows, mobility, springs, time
         The tasks' rows of numbers, and their rows of `Priorities`, of the last tick.
     mobility : (6 m, 6 m)
         Λ⁻¹ of the links at the last tick, base axes.
-    springs : (k, 6), written
-        Damping rates 2 ζ √stiffness of the springs, see `osc_ros.control.reference.Reference`.
+    rates : (k, 7), written
+        Columns 0 to 5: 2 ζ √stiffness of the springs, see `osc_ros.control.reference.Reference`.
     time : float
     period : float
         Period that bounds the gains [s].
@@ -141,7 +141,7 @@ def put_references(integers, plans, states, tasks, rows, mobility, springs, time
         if plan.is_commanded[0] > 0.0:
             advance(plan, state, tasks[k], rows[k], mobility, 6 * integers[3 + k], time, period)
             for i in range(6):
-                springs[k, i] = 2.0 * state.now[1, i] * np.sqrt(state.now[0, i])
+                rates[k, i] = 2.0 * state.now[1, i] * np.sqrt(state.now[0, i])
 
 
 @kernel
