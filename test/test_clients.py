@@ -119,7 +119,7 @@ def effect(law, topic):
         return level.wanted_wrench
     if level.impedance is None:
         return np.zeros(6)
-    K = level.impedance._wanted[0]
+    K = level.impedance.wanted[0]
     return np.concatenate([K[3:], K[:3]])
 
 

@@ -11,19 +11,22 @@ import pytest
 
 from attacked import robot_of
 from osc_ros import Driver, Friction, Law, Settings, Task
+from osc_ros.control import task_reference
 from osc_ros.control.checkpoint import dumped, loaded
 from osc_ros.control.disturbance import Compensation, Disturbance
 from osc_ros.control.engine import Engine
+from osc_ros.control.impedance import Impedance
 from osc_ros.control.observer import ExternalForce
 from osc_ros.control.record import Slot, Table
 from osc_ros.control.settings import Observation
 from osc_ros.control.supervision import DEFAULT_WATCHDOGS, REACTIONS, Supervision
 from osc_ros.control.tables import PLAN, RESULT, STATE
-from osc_ros.control.task import Stiffness
+from osc_ros.control.task import ForceControl, Stiffness
 from osc_ros.control.unmodelled import Unmodelled
 from osc_ros.dynamics.compiled import kernel
 from osc_ros.errors import InputError
 
+TASK_TABLES = task_reference.PLAN, task_reference.STATE
 PERIOD = 0.002
 
 PAIR = Table('Pair', Slot('first', ('n',), 'rad', 'positions'), Slot('count', (1,), '', 'a count'),
@@ -53,7 +56,7 @@ def test_kernels_and_python_have_the_same_views_of_a_record(n):
 
 @pytest.mark.parametrize('tables', (
     PLAN.tables, STATE.tables, RESULT.tables, *zip(ExternalForce.TABLES),
-    *zip(Compensation.TABLES)), ids=lambda tables: tables[0].name)
+    *zip(Compensation.TABLES), *zip(TASK_TABLES)), ids=lambda tables: tables[0].name)
 def test_every_slot_has_a_meaning_a_place_of_its_own_and_a_line_of_the_page(tables):
     numbers, found = np.arange(float(tables[-1].size(5))), []
     for table in tables:
@@ -212,3 +215,61 @@ def test_record_of_an_observer_or_a_compensation_has_the_size_of_its_table():
             with pytest.raises(InputError, match=f'{table.name}.* accepted are '):
                 loaded(dumped(one))
         part.records = whole
+
+
+def pushing_law():
+    """Return a law of two tasks with all that the records of tasks have, and its first task."""
+    spring = Stiffness([20.0] * 3 + [400.0] * 3, change_time=0.2)
+    tip = Task(spring, axes=('motion',) * 5 + ('force',), frame='panda_link6',
+               force=ForceControl(gain=0.5, integral_rate=5.0))
+    robot = robot_of('panda')
+    law = Law(robot, Settings.of(robot, tasks=(tip, Task(name='elbow', link='panda_link4',
+                                                         activation=0.5))))
+    law.latch(law.posture)
+    law.torque(0.0, law.posture, np.zeros(robot.n))
+    law.change(Settings.of(robot, tasks=(tip, Task(name='elbow', link='panda_link4')),
+                           blend_time=0.3))
+    law.torque(0.002, law.posture, np.zeros(robot.n))
+    law.set_impedance(Impedance([30.0] * 3 + [600.0] * 3, wrench=[1.0] * 3 + [2.0] * 2 + [0.0]))
+    law.push([0.0] * 5 + [10.0])
+    return law, law.levels['tip']
+
+
+def test_same_records_of_tasks_give_the_same_wrench_and_impedance_to_the_last_bit():
+    law, tip = pushing_law()
+    setup = law._setup
+    arrays = setup._plans, setup._states, setup._rows, setup.solver.rows
+    kept, runs = [one.copy() for one in arrays], []
+    while len(runs) < 2:
+        for array, before in zip(arrays, kept):
+            array[:] = before
+        rng, time, found = np.random.default_rng(4), 0.002, []
+        for _ in range(1000):
+            time += 0.002 if rng.random() < 0.98 else rng.choice([-0.1, 0.0, 0.3])
+            if rng.random() < 0.5:
+                tip.set_measured_wrench(rng.normal(size=6), time)
+            setup._put_references(2, time)
+            setup._put_wrenches(2, time)
+            setup.solver.rows[:, :36] = rng.normal(size=(2, 36))
+            found.append([one.tobytes() for one in arrays])
+        runs.append(found)
+    assert runs[0] == runs[1]
+    assert tip.wrench[5] == pytest.approx(10.0, rel=1e-3)
+    assert (law.levels['elbow'].activation == 1.0).all()
+    assert tip.impedance.now[0, 0] == pytest.approx(30.0, rel=1e-2)
+
+
+def test_record_of_a_task_of_another_length_in_a_checkpoint_is_refused():
+    law, tip = pushing_law()
+    again = loaded(dumped(tip))
+    np.testing.assert_array_equal(again.impedance.wanted, tip.impedance.wanted)
+    np.testing.assert_array_equal(again.wanted_wrench, tip.wanted_wrench)
+    again.wanted_wrench[:] = 3.25  # a view of the record, not a copy
+    assert np.count_nonzero(again._records[0] == 3.25) == 6
+    for k, table in enumerate(TASK_TABLES):
+        records = list(tip._records)
+        records[k] = records[k][:-1].copy()
+        tip._records, kept = tuple(records), tip._records
+        with pytest.raises(InputError, match=f'{table.name}.* accepted are '):
+            loaded(dumped(tip))
+        tip._records = kept

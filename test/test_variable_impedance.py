@@ -26,6 +26,7 @@ from osc_ros.control.impedance import (
 )
 from osc_ros.control.task import Stiffness, Task
 from osc_ros.control.task_numbers import AXES, GAIN, MOVES, SHAPE, TASK_WIDTH
+from osc_ros.control.task_reference import PLAN, put_references, STATE
 from osc_ros.dynamics import level_row
 from osc_ros.sim import Plant
 
@@ -99,8 +100,11 @@ class Bench:
 
     def __init__(self, capacity, mass=2.0, ratio=0.1):
         self.mass, self.ratio, self.x, self.v = mass, ratio, 0.0, 0.0
-        self.spring = VariableImpedance(np.full(6, 500.0), np.full(6, ratio), 0.01, capacity)
-        self.task, self.row = np.zeros(TASK_WIDTH), np.zeros(level_row.WIDTH)
+        self.arrays = tuple(np.zeros((1, size)) for size in (
+            PLAN.size(0), STATE.size(0), TASK_WIDTH, level_row.WIDTH))
+        plan, state, self.task, self.row = (array[0] for array in self.arrays)
+        self.spring = VariableImpedance(PLAN.of(plan, 0), STATE.of(state, 0))
+        self.spring.begin(np.full(6, 500.0), np.full(6, ratio), 0.01, capacity)
         self.task[AXES:AXES + 9] = np.eye(3).ravel()
         self.shape = self.task[SHAPE:SHAPE + 36].reshape(6, 6)
         self.shape[MOVES, 3], self.shape[GAIN] = 1.0, 500.0
@@ -108,7 +112,8 @@ class Bench:
 
     def step(self, stiffness, force=0.0, dt=1e-3):
         self.spring.command(Impedance(np.full(6, stiffness)))
-        self.spring.advance(self.time, dt, self.W, self.task, self.row)
+        put_references(np.zeros(4, np.int64), *self.arrays, self.W, np.zeros((1, 7)), self.time,
+                       dt)
         K = self.shape[GAIN, 3]
         damper = 2.0 * self.ratio * np.sqrt(K * self.mass)
         self.row[level_row.SPRING + 3], self.row[level_row.RATE + 3] = -K * self.x, -self.v

@@ -16,19 +16,13 @@ Array = NDArray[np.float64]
 # effort limit [1/s].
 CHANGE_RATE = 1.0
 LONGEST_TICK = 0.02  # longest advance of a blend in one tick [s]
-_SETTLED = 6.64  # ω t after which 1 % of a critically damped step remains
+SETTLED = 6.64  # ω t after which 1 % of a critically damped step remains
 
 
 def smooth_step(x: float) -> float:
     """C¹ step from 0 for x ≤ 0 to 1 for x ≥ 1."""
     x = min(max(x, 0.0), 1.0)
     return x * x * (3.0 - 2.0 * x)
-
-
-def smoother_step(x: float) -> float:
-    """C² step from 0 for x ≤ 0 to 1 for x ≥ 1."""
-    x = min(max(x, 0.0), 1.0)
-    return x * x * x * (10.0 - 15.0 * x + 6.0 * x * x)
 
 
 def settling(offset: Array, rate: Array, blend_time: float, dt: float) -> tuple[Array, Array]:
@@ -39,7 +33,7 @@ def settling(offset: Array, rate: Array, blend_time: float, dt: float) -> tuple[
     exactly: C¹, and 1 % of an initial offset remains after `blend_time` [s].
 
     """
-    pace = _SETTLED / blend_time
+    pace = SETTLED / blend_time
     bend, decay = rate + pace * offset, math.exp(-pace * dt)
     return decay * (offset + dt * bend), decay * (rate - pace * dt * bend)
 

@@ -183,7 +183,7 @@ class CommandedCycle(ControlCycle):
             raise InputError(f"wrench {wanted.tolist()} of task '{level.task.name}': axis {k} is "
                              f"one of {level.task.axes[k]}, accepted there is 0 (its axes are "
                              f"{', '.join(level.task.axes)})")
-        level.wanted_wrench = wanted
+        level.wanted_wrench[:] = wanted
 
     def set_impedance(self, impedance: Impedance, task: str | None = None) -> None:
         """

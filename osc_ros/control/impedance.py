@@ -27,15 +27,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import Any, TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.bandwidth import largest_natural_frequency
-from osc_ros.control.task_numbers import AXES, GAIN, MOVES, RATIO, SHAPE, TASK_WIDTH
+from osc_ros.control.fade import SETTLED
+from osc_ros.control.record import Slot
+from osc_ros.control.task_numbers import AXES, GAIN, MOVES, RATIO, SHAPE
 from osc_ros.dynamics import level_row
-from osc_ros.dynamics.compiled import kernel, view
+from osc_ros.dynamics.compiled import inlined
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
@@ -45,14 +47,28 @@ LEAST_RATIO, LARGEST_RATIO = 1e-2, 1e2  # range of a damping ratio
 STORED = 0.9  # share of the dissipated energy that the tank takes
 VALVE = 0.25  # share of the capacity below which the valve closes
 LONGEST_TICK = 0.02  # longest time for which a tick advances the filters [s]
-_SETTLED = 6.64  # ω t after which 1 % of a step remains behind both filters
-_RATIOS: Array = np.geomspace(LEAST_RATIO, LARGEST_RATIO, 100)
-# Rows of `VariableImpedance.state`: first filter of stiffness, damping ratio and wrench, then the
-# values in force, then energies [J]: tank, energy added by rises, energy freed by falls,
-# dissipated energy; and the share of the commanded stiffness that the loop can carry. The last
-# row is working memory.
-_FIRST, _NOW, _ENERGY = 0, 3, 6
-TANK, ADDED, FREED, DISSIPATED, CARRIED = range(5)
+RATIOS = 100  # damping ratios for which the plan has the largest stable natural frequency
+STIFFNESS, DAMPING_RATIO, WRENCH = range(3)  # rows of a 3 × 6 slot
+TANK, ADDED, FREED, DISSIPATED, CARRIED = range(5)  # entries of the slot `energy`
+
+# slots of the plan and of the state of a task, see `osc_ros.control.task_reference`
+COMMANDED = (
+    Slot('is_commanded', (1,), '', '1 if an impedance was commanded'),
+    Slot('impedance', (3, 6), 'N·m/rad, N/m; –; N·m, N', 'commanded stiffness, damping ratio and '
+         'feedforward wrench, axes of the task'),
+    Slot('stamp', (1,), 's', 'latest stamp of the commands'),
+    Slot('change_time', (1,), 's', 'time after which 1 % of a step of the impedance remains'),
+    Slot('capacity', (1,), 'J', 'capacity of the energy tank; infinite: no limit'),
+    Slot('carried', (2, RATIOS), '–; –', 'damping ratios, and for each the largest stable product '
+         'of natural frequency and period'))
+IN_FORCE = (
+    Slot('first', (3, 6), 'N·m/rad, N/m; –; N·m, N', 'impedance behind the first filter'),
+    Slot('now', (3, 6), 'N·m/rad, N/m; –; N·m, N', 'impedance in force'),
+    Slot('before', (6,), 'N·m/rad, N/m', 'stiffness in force at the tick before'),
+    Slot('energy', (5,), 'J; the last: –', 'energy in the tank, added by rises of the stiffness, '
+         'freed by falls, dissipated; share of the commanded stiffness that the loop can carry'),
+    Slot('impedance_time', (1,), 's', 'time of the last tick of the impedance; -infinite before '
+         'the first'))
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,153 +118,239 @@ class Impedance:
             object.__setattr__(self, name, value)
 
 
-@kernel
-def _advance(dt, pace, capacity, fastest, mobility, wanted, task, row, state):
-    """
-    Advance the impedance by dt [s], and write it to the rows of the task.
+@inlined
+def _carried_at(plan, ratio):
+    """Largest stable product of natural frequency and period for a damping ratio."""
+    x, y, low, high = plan.carried[0], plan.carried[1], 0, RATIOS - 1
+    if ratio >= x[high]:
+        return y[high]
+    while high - low > 1:
+        middle = (low + high) // 2
+        if x[middle] <= ratio:
+            low = middle
+        else:
+            high = middle
+    return y[low] + (y[high] - y[low]) / (x[high] - x[low]) * (max(ratio, x[0]) - x[low])
 
-    Parameters
-    ----------
-    dt : float [s]
-    pace : float [1/s]
-        Rate of both filters.
-    capacity : float [J]
-        May be infinite: then nothing is limited.
-    fastest : float [1/s²]
-        Square of the largest natural frequency that the loop carries.
-    mobility : (6, 6)
-        Λ⁻¹ of the link, base axes.
-    wanted : (3, 6)
-        Stiffness, damping ratio, wrench.
-    task, row
-        The task's row of numbers, and its row of `Priorities`, of the last tick.
-    state : (8, 6), changed
+
+@inlined
+def _fastest(plan, state, period):
+    """Square of the largest natural frequency that the loop carries [1/s²]."""
+    least, most = np.inf, 0.0
+    for ratio in state.now[DAMPING_RATIO]:
+        least, most = min(least, ratio), max(most, ratio)
+    # the product rises to a maximum and falls, so the least one is at an end of the span
+    product = min(_carried_at(plan, least), _carried_at(plan, most))
+    return (product / period) ** 2 if period > 0.0 else np.inf
+
+
+@inlined
+def _mobility_along(task, mobility, link, i):
+    """Mobility of the link, whose part of Λ⁻¹ begins at (link, link), along an axis of motion."""
+    half, k, along = link + 3 * (i // 3), i % 3, 0.0
+    for a in range(3):
+        for b in range(3):
+            along += (task[AXES + 3 * a + k] * mobility[half + a, half + b]
+                      * task[AXES + 3 * b + k])
+    return task[SHAPE + 6 * MOVES + i] * along
+
+
+@inlined
+def _find_shares(plan, state, task, mobility, link, fastest):
+    """
+    Shares of the commanded stiffness that the loop carries, of rotation and translation.
+
+    Also returns a bound of the squared natural frequencies in force. The largest one of the task
+    is at most the sum of the squares of rotation and translation, so each gets half of what the
+    loop carries, or what is left.
 
     """
-    shape = view(task, SHAPE, (6, 6))
-    first, now, energy, before = state[:3], state[3:6], state[6], state[7]
-    decay = np.exp(-pace * dt)
-    # Sums of the squared natural frequencies of rotation and translation. The largest one of the
-    # task is at most their sum, so each gets half of what the loop carries, or what is left.
     turning = moving = least = 0.0
     for i in range(6):
-        half, k = 3 * (i // 3), i % 3
-        along = 0.0
-        for a in range(3):
-            for b in range(3):
-                along += (task[AXES + 3 * a + k] * mobility[half + a, half + b]
-                          * task[AXES + 3 * b + k])
-        least += shape[MOVES, i] * now[0, i] * along
+        along = _mobility_along(task, mobility, link, i)
+        least += state.now[STIFFNESS, i] * along
         if i < 3:
-            turning += shape[MOVES, i] * wanted[0, i] * along
+            turning += plan.impedance[STIFFNESS, i] * along
         else:
-            moving += shape[MOVES, i] * wanted[0, i] * along
+            moving += plan.impedance[STIFFNESS, i] * along
     for_turning, for_moving = 1.0, 1.0
     if turning + moving > fastest:
         if turning > 0.5 * fastest:
             for_turning = max(fastest - moving, 0.5 * fastest) / turning
         if moving > 0.5 * fastest:
             for_moving = max(fastest - turning, 0.5 * fastest) / moving
-    energy[4] = min(for_turning, for_moving)
-    # Damper: D = 2 S √ζ V a^(-1/2) Vᵀ √ζ S with a ≤ `least`, so its power is at least this.
+    return for_turning, for_moving, least
+
+
+@inlined
+def _dissipation(row, least, fastest):
+    """Least power of the damper [W]: D = 2 S √ζ V a^(-1/2) Vᵀ √ζ S with a ≤ `least`."""
     power = 0.0
     for i in range(6):
         power += (row[level_row.WEIGHT + i] * row[level_row.RATE + i]) ** 2
-    if least > 0.0:
-        power *= min(1.0, np.sqrt(fastest / least)) / np.sqrt(least)
-    energy[3] += power * dt
-    cost = freed = 0.0
+    return power * min(1.0, np.sqrt(fastest / least)) / np.sqrt(least) if least > 0.0 else power
+
+
+@inlined
+def _filter(plan, state, for_turning, for_moving, dt):
+    """Advance both filters by dt [s]."""
+    pace = SETTLED / plan.change_time[0]
+    decay = np.exp(-pace * dt)
     for i in range(6):
-        stiffness = before[i] = now[0, i]
+        state.before[i] = state.now[STIFFNESS, i]
         for r in range(3):
-            goal = wanted[r, i]
-            if r == 0:
+            goal = plan.impedance[r, i]
+            if r == STIFFNESS:
                 goal = max(goal * (for_turning if i < 3 else for_moving), SOFTEST)
-            away = first[r, i] - goal
-            first[r, i] = goal + decay * away
-            now[r, i] = goal + decay * (now[r, i] - goal + pace * dt * away)
-        e = row[level_row.SPRING + i] / stiffness
+            away = state.first[r, i] - goal
+            state.first[r, i] = goal + decay * away
+            state.now[r, i] = goal + decay * (state.now[r, i] - goal + pace * dt * away)
+
+
+@inlined
+def _pay(plan, state, task, row, dissipated, dt):
+    """Let the tank pay for the rises of the stiffness, which wait for energy if it is empty."""
+    energy, capacity, cost, freed = state.energy, plan.capacity[0], 0.0, 0.0
+    for i in range(6):
+        e = row[level_row.SPRING + i] / state.before[i]
         ahead = e + dt * row[level_row.RATE + i]
-        rise = 0.5 * shape[MOVES, i] * (now[0, i] - stiffness)
+        rise = 0.5 * task[SHAPE + 6 * MOVES + i] * (state.now[STIFFNESS, i] - state.before[i])
         if rise > 0.0:
             cost += rise * max(e * e, ahead * ahead)
         else:
             freed -= rise * min(e * e, ahead * ahead)
-    energy[2] += freed
-    energy[0] = min(energy[0] + freed + STORED * power * dt, capacity)
+    energy[DISSIPATED] += dissipated
+    energy[FREED] += freed
+    energy[TANK] = min(energy[TANK] + freed + STORED * dissipated, capacity)
     share = 1.0
     if cost > 0.0 and capacity < np.inf:
-        x = min(energy[0] / (VALVE * capacity), 1.0)
-        share = min(x * x * (3.0 - 2.0 * x), energy[0] / cost)
+        x = min(energy[TANK] / (VALVE * capacity), 1.0)
+        share = min(x * x * (3.0 - 2.0 * x), energy[TANK] / cost)
     if capacity < np.inf:
-        energy[0] -= share * cost
-    energy[1] += share * cost
+        energy[TANK] -= share * cost
+    energy[ADDED] += share * cost
     for i in range(6):
-        if now[0, i] > before[i]:
-            now[0, i] = before[i] + share * (now[0, i] - before[i])
-        shape[GAIN, i], shape[RATIO, i] = now[0, i], now[1, i]
-        row[level_row.WRENCH + i] = shape[MOVES, i] * now[2, i]
+        rise = state.now[STIFFNESS, i] - state.before[i]
+        if rise > 0.0:
+            state.now[STIFFNESS, i] = state.before[i] + share * rise
+
+
+@inlined
+def advance(plan, state, task, row, mobility, link, time, period):
+    """
+    Advance the impedance to a time [s], and write it to the rows of the task.
+
+    Parameters
+    ----------
+    plan, state
+        Views of the task's records.
+    task, row : (TASK_WIDTH,), (WIDTH,), written
+        The task's row of numbers, and its row of `Priorities`, of the last tick.
+    mobility : (6 m, 6 m)
+        Λ⁻¹ of the links, base axes.
+    link : int
+        First row of the task's link in `mobility`.
+    time : float
+    period : float
+        Period that bounds the gains [s].
+
+    """
+    dt = min(max(time - state.impedance_time[0], 0.0), LONGEST_TICK)
+    if state.impedance_time[0] == -np.inf:
+        dt = 0.0
+    state.impedance_time[0] = time
+    fastest = _fastest(plan, state, period)
+    row[level_row.FASTEST] = fastest
+    for_turning, for_moving, least = _find_shares(plan, state, task, mobility, link, fastest)
+    state.energy[CARRIED] = min(for_turning, for_moving)
+    dissipated = _dissipation(row, least, fastest) * dt
+    _filter(plan, state, for_turning, for_moving, dt)
+    _pay(plan, state, task, row, dissipated, dt)
+    for i in range(6):
+        task[SHAPE + 6 * GAIN + i] = state.now[STIFFNESS, i]
+        task[SHAPE + 6 * RATIO + i] = state.now[DAMPING_RATIO, i]
+        row[level_row.WRENCH + i] = task[SHAPE + 6 * MOVES + i] * state.now[WRENCH, i]
 
 
 @cache
-def _carried() -> Array:
-    """Largest stable ω T for each of `_RATIOS`."""
-    return np.array([largest_natural_frequency(ratio, 1.0) for ratio in _RATIOS.tolist()])
+def carried() -> Array:
+    """Damping ratios, and for each the largest stable ω T (2, RATIOS); takes a while."""
+    ratios = np.geomspace(LEAST_RATIO, LARGEST_RATIO, RATIOS)
+    return np.array([ratios, [largest_natural_frequency(one, 1.0) for one in ratios.tolist()]])
 
 
 class VariableImpedance:
     """
-    The impedance in force of one task, from tick to tick.
-
-    Attributes
-    ----------
-    state : (8, 6)
-        Rows: see `_FIRST`.
+    The impedance in force of one task, from tick to tick: commands and reports.
 
     Parameters
     ----------
-    stiffness, damping_ratio : (6,), (6,)
-        The first values.
-    blend_time : float
-        Time after which 1 % of a step remains [s].
-    capacity : float
-        Of the energy tank, which begins full [J]; infinite: the stiffness follows every command.
+    plan, state
+        Views of the task's records, see `osc_ros.control.task_reference`.
 
     """
 
-    def __init__(self, stiffness: Array, damping_ratio: Array, blend_time: float, capacity: float
-                 ) -> None:
-        values = np.array([np.maximum(stiffness, SOFTEST), damping_ratio, np.zeros(6)])
-        self.state: Array = np.concatenate([values, values, np.zeros((2, 6))])
-        self.state[_ENERGY, TANK], self.state[_ENERGY, CARRIED] = capacity, 1.0
-        self._wanted = values
-        self._pace, self._capacity = _SETTLED / blend_time, capacity
-        self._time = self._stamp = -np.inf
-        self._product: float = 0.0  # largest stable ω T of the damping ratios in force
-        self._product_for: tuple[float, float] = 0.0, 0.0
+    def __init__(self, plan: Any, state: Any) -> None:
+        self._plan, self._state = plan, state
+
+    def begin(self, stiffness: Array, damping_ratio: Array, change_time: float, capacity: float
+              ) -> None:
+        """
+        Begin with a stiffness (6,), a damping ratio (6,) and a full tank.
+
+        Parameters
+        ----------
+        stiffness, damping_ratio : (6,), (6,)
+        change_time : float
+            Time after which 1 % of a step remains [s].
+        capacity : float
+            Of the energy tank [J]; infinite: the stiffness follows every command.
+
+        """
+        plan, state = self._plan, self._state
+        plan.impedance[:] = np.maximum(stiffness, SOFTEST), damping_ratio, np.zeros(6)
+        plan.stamp[0], plan.carried[:] = -np.inf, carried()
+        state.first[:] = state.now[:] = plan.impedance
+        state.energy[:] = capacity, 0.0, 0.0, 0.0, 1.0
+        state.impedance_time[0] = -np.inf
+        plan.is_commanded[0], plan.change_time[0], plan.capacity[0] = 1.0, change_time, capacity
+
+    def go_on_as(self, before: VariableImpedance, change_time: float, capacity: float) -> None:
+        """Copy another one; use another change time and capacity; a full tank is full again."""
+        for slot in COMMANDED:
+            getattr(self._plan, slot.name)[:] = getattr(before._plan, slot.name)
+        for slot in IN_FORCE:
+            getattr(self._state, slot.name)[:] = getattr(before._state, slot.name)
+        plan, energy = self._plan, self.energy
+        if capacity != plan.capacity[0]:
+            was_full = energy[TANK] == plan.capacity[0]
+            energy[TANK] = capacity if was_full else min(energy[TANK], capacity)
+        plan.change_time[0], plan.capacity[0] = change_time, capacity
+
+    def end(self) -> None:
+        """Let the gains of the settings be in force again."""
+        self._plan.is_commanded[0] = 0.0
+
+    @property
+    def wanted(self) -> Array:
+        """Commanded stiffness, damping ratio and wrench (3, 6)."""
+        return np.asarray(self._plan.impedance)
 
     @property
     def now(self) -> Array:
         """Stiffness, damping ratio and wrench in force (3, 6)."""
-        return np.asarray(self.state[_NOW:_ENERGY])
+        return np.asarray(self._state.now)
 
     @property
     def energy(self) -> Array:
         """Energies [J] at TANK, ADDED, FREED, DISSIPATED; at CARRIED a share (1)."""
-        return np.asarray(self.state[_ENERGY])
+        return np.asarray(self._state.energy)
 
     @property
     def source(self) -> str:
         """Text that says whether the tank slows rises of the stiffness."""
-        waits = self.energy[TANK] < VALVE * self._capacity < np.inf
+        waits = self.energy[TANK] < VALVE * self._plan.capacity[0] < np.inf
         return 'commands, which wait for energy' if waits else 'commands'
-
-    def use(self, blend_time: float, capacity: float) -> None:
-        """Use another blend time [s] and another capacity [J]; a full tank is full again."""
-        if capacity != self._capacity:
-            was_full = self.energy[TANK] == self._capacity
-            self.energy[TANK] = capacity if was_full else min(self.energy[TANK], capacity)
-        self._pace, self._capacity = _SETTLED / blend_time, capacity
 
     def command(self, impedance: Impedance) -> None:
         """
@@ -260,47 +362,12 @@ class VariableImpedance:
             Its stamp is earlier than the last one.
 
         """
-        if -np.inf < impedance.stamp < self._stamp:
+        last = float(self._plan.stamp[0])
+        if -np.inf < impedance.stamp < last:
             raise InputError(f'its stamp, {impedance.stamp:.3f} s, is before that of the last '
-                             f'one, {self._stamp:.3f} s')
-        self._stamp = max(self._stamp, impedance.stamp)
-        self._wanted[0] = impedance.stiffness
-        for row, given in ((1, impedance.damping_ratio), (2, impedance.wrench)):
+                             f'one, {last:.3f} s')
+        self._plan.stamp[0] = max(last, impedance.stamp)
+        for row, given in enumerate((impedance.stiffness, impedance.damping_ratio,
+                                     impedance.wrench)):
             if given is not None:
-                self._wanted[row] = given
-
-    def advance(self, time: float, period: float, mobility: Array, task: Array, row: Array
-                ) -> None:
-        """
-        Advance to a time [s], and write the values to the rows of the task.
-
-        Parameters
-        ----------
-        time : float
-        period : float
-            Period that bounds the gains [s].
-        mobility : (6, 6)
-            Λ⁻¹ of the link, base axes.
-        task, row : (TASK_WIDTH,), (WIDTH,)
-            The task's row of numbers, and its row of `Priorities`.
-
-        """
-        dt = min(max(time - self._time, 0.0), LONGEST_TICK) if self._time > -np.inf else 0.0
-        self._time = time
-        ratios = self.state[_NOW + 1]
-        span = float(ratios.min()), float(ratios.max())
-        if span != self._product_for:
-            # the product rises to a maximum and falls, so the least one is at an end of the span
-            self._product_for = span
-            self._product = float(np.interp(span, _RATIOS, _carried()).min())
-        fastest = (self._product / period) ** 2 if period > 0.0 else np.inf
-        row[level_row.FASTEST] = fastest
-        _advance(dt, self._pace, self._capacity, fastest, mobility, self._wanted, task, row,
-                 self.state)
-
-
-def rehearse() -> None:
-    """Do everything once, so that the first command takes no longer than later ones."""
-    task, row = np.zeros(TASK_WIDTH), np.zeros(level_row.WIDTH)
-    spring = VariableImpedance(np.ones(6), np.ones(6), 1.0, 1.0)
-    spring.advance(0.0, 1e-3, np.eye(6), task, row)
+                self._plan.impedance[row] = given

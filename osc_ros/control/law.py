@@ -160,7 +160,7 @@ class Law(CommandedCycle):
         """Call everything once, so that all kernels are compiled before the first tick."""
         rehearse()
         free.rehearse(self.robot)
-        impedance.rehearse()
+        impedance.carried()
         setup, rest = self._setup, self._rest
         setup.rehearse(self.posture, self._posture)
         for time in (0.0, 10.0 * PAUSE):  # a pause, so that the mean period stays unknown

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,20 +18,19 @@ from osc_ros.control.bandwidth import (
     largest_integral_rate,
     largest_natural_frequency,
 )
-from osc_ros.control.fade import settling, smoother_step
 from osc_ros.control.guide import Guide
 from osc_ros.control.impedance import CARRIED, Impedance, VariableImpedance
 from osc_ros.control.kinds.table import number_of
 from osc_ros.control.task import Gains, Stiffness, Target, Task
+from osc_ros.control.task_reference import PLAN, STATE
 from osc_ros.dynamics import level_row
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
-FORGETTING = 0.3  # time constant with which an old measured wrench loses its weight [s]
 COASTING = 5.0, 100.0  # range of the rate at which a target comes to rest, see `coast` [1/s]
 SLOWEST = 1e-6  # least square of a speed that a rate is computed from
-FRESH = 0.1  # greatest age at which a measured wrench counts as present [s]
+TABLES = PLAN, STATE
 
 
 class Level:
@@ -50,9 +50,6 @@ class Level:
         acceleration [rad/s², m/s²].
     activation : (6,)
         Activation of each axis of the task's frame, 0 to 1.
-    wanted_wrench, wrench : (6,) [N·m, N]
-        Wrenches by the robot on the environment along the axes of force, in the task's axes: the
-        commanded wrench, and the wrench in force, which approaches the commanded one.
     longest_period : float [s]
         Longest period of the states for which the set gains are stable.
     moves : (6,)
@@ -61,8 +58,6 @@ class Level:
         Highest rate of the velocity feedback, without the damping of springs.
     axes : (3, 3)
         Rotation of the task's frame in the base frame.
-    has_force : bool
-        Whether the task has an axis of force.
     impedance : VariableImpedance, optional
         Stiffness and damping ratio in force, if they were commanded by `set_impedance`.
 
@@ -73,9 +68,9 @@ class Level:
         Duration of changes of activation and wrench [s].
     pose : (4, 4)
         Pose of the link: the first target.
-    rows : (TASK_WIDTH,), (WIDTH,)
-        The task's row of numbers (see `osc_ros.control.task_numbers`), and its row of
-        `Priorities.rows`.
+    rows : (TASK_WIDTH,), (WIDTH,), (…), (…)
+        The task's row of numbers (see `osc_ros.control.task_numbers`), its row of
+        `Priorities.rows`, and its records of `osc_ros.control.task_reference`, PLAN and STATE.
     before : Level, optional
         State of the task that this one replaces.
     is_new : bool
@@ -83,18 +78,18 @@ class Level:
 
     """
 
-    def __init__(self, task: Task, blend_time: float, pose: Array, rows: tuple[Array, Array],
+    def __init__(self, task: Task, blend_time: float, pose: Array, rows: tuple[Array, ...],
                  before: Level | None = None, is_new: bool = False) -> None:
         self.task = task
-        self._blend_time = blend_time
         self._force = task.along('force')
         self.moves = task.along('motion')
         self.rate = task.force.damping * float(self._force.max())
-        self.has_force = bool(self._force.any())
         gains = task.gains
         self._yields = not isinstance(gains, Gains)
-        self._row = rows[1]
+        self._row, self._records = rows[1], rows[2:]
         self._create_views(rows[0])
+        self._connect()
+        self._put_plan(blend_time)
         if isinstance(gains, Gains):
             pace, bounds = gains.natural_frequency, (*gains.speed, *gains.acceleration)
             self.rate = max(self.rate, float((2.0 * gains.damping_ratio * pace).max()))
@@ -103,18 +98,46 @@ class Level:
         self._shape[:] = np.array([self.moves, task.force.damping * self._force, pace,
                                    gains.damping_ratio, (*bounds, 0.0, 0.0), np.zeros(6)])
         self._find_bandwidth(task)
-        self._integral_rate = task.force.integral_rate
-        self._filter_rate = largest_integral_rate(task.force.damping)
-        self._wanted_activation = task.activation * task.along('motion', 'force')
+        self._wanted_activation = self._plan.activation
+        self._wanted_activation[:] = task.activation * task.along('motion', 'force')
         self.activation[:] = (0.0 if is_new else 1.0) * self._wanted_activation
-        self._since = -math.inf
         self.impedance: VariableImpedance | None = None
         self.latch(pose)
         if before is not None and (before.task.link, before.task.kind) == (task.link, task.kind):
             self._go_on_as(before)
-        self._from = self.activation.copy()
-        if not np.array_equal(self._from, self._wanted_activation):
-            self._since = math.inf  # until the first tick
+        self._state.activation[:] = self.activation
+        self._state.since[0] = math.inf  # until the first tick
+        self._state.is_changing[0] = not np.array_equal(self.activation, self._wanted_activation)
+
+    def _put_plan(self, blend_time: float) -> None:
+        """Write the plan of the wrench, and clear the state."""
+        plan, control = self._plan, self.task.force
+        for record in self._records:
+            record[:] = 0.0
+        plan.blend_time[0], plan.force[:], plan.is_closed[0] = (
+            blend_time, self._force, control.is_closed)
+        plan.gain[0], plan.integral_rate[0], plan.correction[:] = (
+            control.gain, control.integral_rate, control.correction)
+        plan.filter_rate[0] = largest_integral_rate(control.damping)
+
+    def _connect(self) -> None:
+        """Make the views of the records."""
+        self._plan, self._state = (
+            table.of(numbers, 0) for table, numbers in zip(TABLES, self._records))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return all but the views of the records."""
+        hidden = '_plan', '_state', 'impedance'
+        return {name: value for name, value in vars(self).items() if name not in hidden}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Set the state; InputError if a record has another size than its table says."""
+        self.__dict__.update(state)
+        for table, numbers in zip(TABLES, self._records, strict=True):
+            table.require(numbers, 0)
+        self._connect()
+        is_commanded = bool(self._plan.is_commanded[0])
+        self.impedance = VariableImpedance(self._plan, self._state) if is_commanded else None
 
     def _create_views(self, memory: Array) -> None:
         """Create views of the parts of the task's row of numbers (TASK_WIDTH,)."""
@@ -148,6 +171,16 @@ class Level:
         """Twist (6,) of the link at the last tick, base axes [rad/s, m/s]."""
         return self._seen_twist.copy()
 
+    @property
+    def wanted_wrench(self) -> Array:
+        """Commanded wrench (6,), which may be changed, in the task's axes [N·m, N]."""
+        return np.asarray(self._plan.wrench)
+
+    @property
+    def wrench(self) -> Array:
+        """Wrench (6,) in force, which approaches the commanded one, in the task's axes."""
+        return np.asarray(self._state.wrench)
+
     def _find_bandwidth(self, task: Task) -> None:
         """Compute the largest stable gains times the period; they do not depend on the period."""
         moves, ratios = task.along('motion'), task.gains.damping_ratio
@@ -173,9 +206,9 @@ class Level:
         np.minimum(self._set, most, out=self._shape[1:3])
         control = self.task.force
         damping = min(control.damping, float(most[0, 0]))
-        self._filter_rate = largest_integral_rate(damping)
-        self._integral_rate = min(control.integral_rate,
-                                  largest_integral_rate(damping, control.gain))
+        self._plan.filter_rate[0] = largest_integral_rate(damping)
+        self._plan.integral_rate[0] = min(control.integral_rate,
+                                          largest_integral_rate(damping, control.gain))
 
     def gain_share(self, mobility: Array) -> float:
         """Least ratio of a reduced gain to its parameter, given Λ⁻¹ (6, 6) in base axes."""
@@ -196,15 +229,13 @@ class Level:
         self._seen[:] = pose
         self.target: Target = Target(self.task.kind.set_point(pose))
         self.guide: Guide = Guide(self.target.pose)
-        self.wanted_wrench: Array = np.zeros(6)
-        self.wrench: Array = np.zeros(6)
-        self._rate: Array = np.zeros(6)
-        self._integral: Array = np.zeros(6)
-        self._filtered: Array = np.zeros(6)
-        self._measured: Array = np.zeros(6)
-        self._measured_at = -math.inf
-        self._time: float = math.nan
+        state = self._state
+        for wrench in (self.wanted_wrench, state.wrench, state.wrench_rate, state.integral,
+                       state.filtered, state.measured):
+            wrench[:] = 0.0
+        state.measured_time[0], state.wrench_time[0] = -math.inf, math.nan
         if self.impedance is not None:
+            self.impedance.end()
             self.impedance = None
             self._shape[task_numbers.GAIN] = self._set[1]
             self._shape[task_numbers.RATIO] = self.task.gains.damping_ratio
@@ -234,7 +265,7 @@ class Level:
         self.target = self.guide.target
         # activated at once: the target is where the link is, so this changes the torque little
         rises = self._wanted_activation > self.activation
-        self._from[rises] = self.activation[rises] = self._wanted_activation[rises]
+        self._state.activation[rises] = self.activation[rises] = self._wanted_activation[rises]
 
     def carry(self, T: Array) -> None:
         """Move the link's frame on its body by T (4, 4); set the target that the kind returns."""
@@ -247,19 +278,19 @@ class Level:
         self._seen[:], self.target, self.guide = before._seen, before.target, before.guide
         self._found[:] = before._found
         self.activation[:] = before.activation
-        self.wanted_wrench, self.wrench = self._force * before.wanted_wrench, before.wrench
-        self._rate = before._rate
-        self._integral = self._force * self.task.force.is_closed * before._integral
-        self._filtered = self._force * self.task.force.is_closed * before._filtered
-        self._measured, self._measured_at = before._measured, before._measured_at
-        self._time = before._time
+        self.wanted_wrench[:] = self._force * before.wanted_wrench
+        is_used = self._force * self.task.force.is_closed
+        for name, share in (('wrench', 1.0), ('wrench_rate', 1.0), ('integral', is_used),
+                            ('filtered', is_used), ('measured', 1.0), ('measured_time', 1.0),
+                            ('wrench_time', 1.0)):
+            getattr(self._state, name)[:] = share * getattr(before._state, name)
         own, old = self.task.gains, before.task.gains
         if (before.impedance is not None and isinstance(own, Stiffness)
                 and isinstance(old, Stiffness) and np.array_equal(own.stiffness, old.stiffness)
                 and np.array_equal(own.damping_ratio, old.damping_ratio)
                 and np.array_equal(self.moves, before.moves)):
-            self.impedance = before.impedance
-            self.impedance.use(own.change_time, own.tank)
+            self.impedance = VariableImpedance(self._plan, self._state)
+            self.impedance.go_on_as(before.impedance, own.change_time, own.tank)
 
     def set_impedance(self, wanted: Impedance) -> None:
         """
@@ -286,32 +317,10 @@ class Level:
                     raise InputError(f"{what} {size:g} of task '{name}': accepted is at most "
                                      f'{gains.force[half]:g}, the largest {what} of the spring')
         if self.impedance is None:
-            self.impedance = VariableImpedance(gains.stiffness, gains.damping_ratio,
-                                               gains.change_time, gains.tank)
+            self.impedance = VariableImpedance(self._plan, self._state)
+            self.impedance.begin(gains.stiffness, gains.damping_ratio, gains.change_time,
+                                 gains.tank)
         self.impedance.command(wanted)
-
-    def advance_impedance(self, time: float, period: float, mobility: Array) -> Array:
-        """
-        Advance the commanded impedance to a time [s]; return the damping rates of the springs.
-
-        Parameters
-        ----------
-        time : float
-        period : float
-            Period that bounds the gains [s].
-        mobility : (6, 6)
-            Λ⁻¹ of the link, base axes.
-
-        Returns
-        -------
-        (6,)
-            2 ζ √stiffness, see `osc_ros.control.reference.Reference`.
-
-        """
-        assert self.impedance is not None
-        self.impedance.advance(time, period, mobility, self._memory, self._row)
-        stiffness, ratio, _ = self.impedance.now
-        return np.asarray(2.0 * ratio * np.sqrt(stiffness))
 
     @property
     def goal(self) -> Array | None:
@@ -324,71 +333,23 @@ class Level:
 
     def set_measured_wrench(self, wrench: Array, time: float) -> None:
         """Set the measured wrench (6,) of the link [N·m, N], base axes, and its stamp [s]."""
-        self._measured, self._measured_at = wrench, time
+        self._state.measured[:], self._state.measured_time[0] = wrench, time
 
     def set_target(self, time: float) -> None:
-        """Compute target and activation at a time [s], and write them to the task's row."""
+        """Compute the target at a time [s], and write it to the task's row."""
         self.target = target = self.guide.at(time, self.task.limits, self._lag)
         if target is not self._written:
             self._target_pose[:] = target.pose
             self._target_rates[0][:], self._target_rates[1][:] = target.twist, target.acceleration
             self._written = target
-        if self._since > -math.inf:
-            self._advance_activation(time)
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether activation or impedance may change at the next tick."""
+        return self.impedance is not None or bool(self._state.is_changing[0])
 
     @property
     def rests(self) -> bool:
         """Whether `set_target` will write at the next tick what is there already."""
         return (self._written is not None and self.guide.rest is self._written
-                and self._since == -math.inf and self.impedance is None)
-
-    def set_wrench(self, time: float, axes: Array, is_saturated: bool) -> None:
-        """
-        Compute the wrench along the axes of force at a time [s]; write it to WRENCH of the row.
-
-        Parameters
-        ----------
-        time : float
-        axes : (3, 3)
-            Rotation of the task's frame in the base frame.
-        is_saturated : bool
-            Whether the limits changed the torque: then the integral of the force error pauses.
-
-        """
-        wrench = self._row[level_row.WRENCH:level_row.WRENCH + 6]
-        wrench[:] = self._wrench_at(time, axes, is_saturated)
-        if self.impedance is not None:
-            wrench += self.moves * self.impedance.now[2]
-        self._time = time
-
-    def _advance_activation(self, time: float) -> None:
-        """Advance the change of the activation to a time [s], C²."""
-        self._since = min(self._since, time)
-        x = (time - self._since) / self._blend_time
-        if x >= 1.0:
-            self._since = -math.inf
-            self.activation[:] = self._wanted_activation
-        else:
-            self.activation[:] = self._from + smoother_step(x) * (
-                self._wanted_activation - self._from)
-
-    def _wrench_at(self, time: float, R: Array, is_saturated: bool) -> Array:
-        """Wrench (6,) to apply along the axes of force, in the task's axes [N·m, N]."""
-        control = self.task.force
-        dt = time - self._time if time > self._time else 0.0
-        away, self._rate = settling(self.wrench - self.wanted_wrench, self._rate,
-                                    self._blend_time, dt)
-        self.wrench = self.wanted_wrench + away
-        if not control.is_closed:
-            return np.asarray(self._force * self.wrench)
-        measured = np.concatenate([self._measured[:3] @ R, self._measured[3:] @ R])
-        age = time - self._measured_at
-        trust = math.exp(min(0.0, FRESH - age) / FORGETTING)
-        missing = self._force * (self.wrench - measured)
-        most = np.repeat(control.correction, 3)
-        if age <= FRESH and not is_saturated:
-            self._integral = np.clip(self._integral + self._integral_rate * dt * missing,
-                                     -most, most)
-        self._filtered = missing + math.exp(-self._filter_rate * dt) * (self._filtered - missing)
-        return np.asarray(self._force * self.wrench + self._integral
-                          + np.clip(trust * control.gain * self._filtered, -most, most))
+                and not self.is_changing)

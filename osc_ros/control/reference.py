@@ -150,8 +150,8 @@ class Reference:
         measured state, including C and G; overwritten at the next tick.
     numbers : array
         All numbers of the reference, for kernels: see `Memory`.
-    springs : (k, 6)
-        2 ζ √stiffness of the springs of the tasks, see `_feedback_rates`; may be changed.
+    rates : (k, 7)
+        Rates of the velocity feedback of the tasks, see `_feedback_rates`; may be changed.
     tick : float [s]
         Longest of the latest intervals between two ticks; decays with the time constant MEMORY.
 
@@ -178,7 +178,7 @@ class Reference:
         self._memory = Memory(*plain(memory_in)(solver.arrays[0], self.numbers))
         self.motion: Array = self._memory.motion
         self._memory.rates[:] = [_feedback_rates(level) for level in levels]
-        self.springs: Array = self._memory.rates[:, :6]
+        self.rates: Array = self._memory.rates
         self.forget()
 
     @property

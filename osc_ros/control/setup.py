@@ -25,6 +25,7 @@ from osc_ros.control.reference import NO_REFERENCE, Reference
 from osc_ros.control.settings import Settings
 from osc_ros.control.task import Task
 from osc_ros.control.task_numbers import TASK_WIDTH, TURNS_WITH
+from osc_ros.control.task_reference import PLAN, put_references, put_wrenches, STATE
 from osc_ros.control.unmodelled import Unmodelled
 from osc_ros.dynamics.kinematics import LinkAxes
 from osc_ros.dynamics.method import DONE
@@ -127,7 +128,9 @@ class Setup:
         self.unmodelled = self._unmodelled(before, known)
         self.J = np.zeros((6 * len(self.links), robot.n))
         self._frames = [self._frame(task) for task in settings.tasks]
-        self._rows = np.zeros((len(settings.tasks), TASK_WIDTH))
+        self._rows, self._plans, self._states = (
+            np.zeros((len(settings.tasks), size))
+            for size in (TASK_WIDTH, PLAN.size(0), STATE.size(0)))
         self._rest = np.zeros(robot.n)
         self._poses = self.dynamics.pose.reshape(-1, 4, 4)
         damping = settings.damping
@@ -137,8 +140,8 @@ class Setup:
             *self.solver.arrays, self._rows, self._poses, self.dynamics.twist, self.J,
             self.dynamics.Lambda_inv, self.dynamics.a0, *thresholds)
         self._kernel: Kernel | None = None
-        has_force = any('force' in task.axes for task in settings.tasks)
-        if not has_force and (found := compiled_tick(self.dynamics)) is not None:
+        self._has_force = any('force' in task.axes for task in settings.tasks)
+        if not self._has_force and (found := compiled_tick(self.dynamics)) is not None:
             self._kernel, arrays = found
             self._given = (*arrays, self.limiter.table, self.limiter.accelerations,
                            *self.solver.arrays, self._rows, self.J, *thresholds)
@@ -185,7 +188,8 @@ class Setup:
             Level(task, self.settings.blend_time, poses[link], rows, old.get(task.name),
                   before is not None)
             for task, link, rows in zip(self.settings.tasks, self.at,
-                                        zip(self._rows, self.solver.rows))]
+                                        zip(self._rows, self.solver.rows, self._plans,
+                                            self._states))]
         if before is not None and (self.settings.free is None) != (before.settings.free is None):
             for level in self.levels:
                 if level.task.name in old:
@@ -196,9 +200,6 @@ class Setup:
             row[TURNS_WITH] = frame if isinstance(frame, int) else -1
         self._turning = [(level, frame) for level, frame in zip(self.levels, self._frames)
                          if isinstance(frame, LinkAxes)]
-        self._with_force = [
-            (level, self._poses[frame, :3, :3] if isinstance(frame, int) else level.axes)
-            for level, frame in zip(self.levels, self._frames) if level.has_force]
         self.reference = Reference(self.levels, self.dynamics, self.solver, self.J,
                                    self.limiter.table, self.inverse_dynamics)
         self._find_bandwidth()
@@ -359,8 +360,8 @@ class Setup:
         self.put_posture_acceleration(q, qd, posture, accelerations[3])
         if dynamics.outward(q, qd, None, accelerations[3]) != DONE:
             return -1
-        for level, axes in self._with_force:
-            level.set_wrench(time, axes, self.limiter.is_at_work)
+        if self._has_force:
+            self._put_wrenches(len(self.levels), time)
         dynamics.jacobian(self.J)
         solves = task_forces(*self._forces_given)
         dynamics.inward(F, tau)
@@ -428,6 +429,8 @@ class Setup:
     def rehearse(self, q: Array, posture: PostureSetPoint) -> None:
         """Run the steps of a tick once, so that their kernels are compiled."""
         rest = self._rest
+        self._put_references(0, 0.0)
+        self._put_wrenches(0, 0.0)
         solves = self._torque(0.0, q, rest, posture, rest.copy())
         self.reference.advance(0.0, solves, q, rest, posture, self.posture_gains)
         self.limiter.rehearse()
@@ -437,15 +440,25 @@ class Setup:
 
     def set_targets(self, time: float, q: Array) -> None:
         """Advance the targets and frames of the tasks to a time [s], at q (n,)."""
-        for k, level in enumerate(self.levels):
+        is_changing = False
+        for level in self.levels:
             level.set_target(time)
-            if level.impedance is not None:
-                own = slice(6 * self.at[k], 6 * self.at[k] + 6)
-                self.reference.springs[k] = level.advance_impedance(
-                    time, self.softened_for,
-                    np.ascontiguousarray(self.dynamics.Lambda_inv[own, own]))
+            is_changing = is_changing or level.is_changing
+        if is_changing:
+            self._put_references(len(self.levels), time)
         for level, frame in self._turning:
             level.axes[:] = frame.at(q)[:3, :3]
+
+    def _put_references(self, count: int, time: float) -> None:
+        """Advance activations and impedances of the first tasks to a time [s]."""
+        put_references(self.solver.arrays[0], self._plans[:count], self._states, self._rows,
+                       self.solver.rows, self.dynamics.Lambda_inv, self.reference.rates, time,
+                       self.softened_for)
+
+    def _put_wrenches(self, count: int, time: float) -> None:
+        """Advance the wrenches of the first tasks to a time [s], after `outward`."""
+        put_wrenches(self._plans[:count], self._states, self._rows, self.solver.rows, self._poses,
+                     time, self.limiter.is_at_work)
 
     def _refuse(self, q: Array, qd: Array) -> None:
         self.space.outward(q, qd, posture_acceleration=self.limiter.accelerations[3])
