@@ -26,9 +26,9 @@ from osc_ros.arm.start import Start, System
 from osc_ros.control.driver import Driver
 from osc_ros.control.engine import ACTIVE, IDLE, MODES
 from osc_ros.control.limits import Limits
+from osc_ros.control.safety import AT_REST
 from osc_ros.control.settings import Settings
 from osc_ros.control.supervision import Supervision
-from osc_ros.control.supervisor import AT_REST
 from osc_ros.errors import InputError
 from osc_ros.hardware.contract import Description
 from osc_ros.model.robot import Robot

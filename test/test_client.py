@@ -26,8 +26,8 @@ from osc_ros.arm.start import Start
 from osc_ros.client.robots import SHIPPED
 from osc_ros.control import requests
 from osc_ros.control.engine import ACTIVE, IDLE, MODES
+from osc_ros.control.safety import AT_REST
 from osc_ros.control.supervision import STALE_STATE, STALE_TARGET, Watchdog
-from osc_ros.control.supervisor import AT_REST
 from osc_ros.control.trajectory import Hold
 from osc_ros.errors import ArmError, ArmTimeoutError, InputError
 from osc_ros.hardware.contract import Description

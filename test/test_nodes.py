@@ -684,10 +684,10 @@ def test_wrenches_are_taken_in_the_frame_of_any_link_and_of_whom_it_was_said(spi
     spin(lambda: spin.said(f'{prefix}target_wrench refused')
          and spin.said('axis 3 is one of motion'))
     feels.publish(wrench((0.0, 2.0, 0.0), 'panda_link0'))
-    spin(lambda: level._measured.any(), why='for the measured wrench')
+    spin(lambda: level._state.measured.any(), why='for the measured wrench')
     p = level.pose[:3, 3]
     expected = np.hstack([np.cross(-p, [0.0, -2.0, 0.0]), [0.0, -2.0, 0.0]])
-    np.testing.assert_allclose(level._measured, expected, atol=1e-9)
+    np.testing.assert_allclose(level._state.measured, expected, atol=1e-9)
 
 
 def test_topics_terms_inertia_and_wrench_explain_the_torque(spin):

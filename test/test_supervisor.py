@@ -263,11 +263,11 @@ def test_implausible_state_is_accepted_only_if_the_next_one_confirms_it(q, qd, a
             bench.time + after, np.array(q), np.array(qd)))
         if k == 0:
             assert bench.supervisor.watch()
-            np.testing.assert_array_equal(bench.supervisor.state[1], READY)
+            np.testing.assert_array_equal(bench.supervisor.q, READY)
             believed.append(bench.supervisor.accept_state(bench.time + PERIOD, READY, REST))
             bench.time += PERIOD
     assert believed == [False, True, False, True, True]
-    np.testing.assert_array_equal(bench.supervisor.state[1], q)
+    np.testing.assert_array_equal(bench.supervisor.q, q)
 
 
 @pytest.mark.parametrize('other', [-50.0, 1e5])
@@ -278,7 +278,7 @@ def test_states_of_two_arms_by_turns_hold_the_first_and_a_reset_clock_is_accepte
                     for _ in range(rng.integers(1, CLOCK_STATES + 1))]
         assert not any(believed) and bench.supervisor.watch()
         bench.see()
-        np.testing.assert_array_equal(bench.supervisor.state[1], READY)
+        np.testing.assert_array_equal(bench.supervisor.q, READY)
         assert bench.supervisor.cause == JUMP and bench.supervisor.reason.endswith(
             'a simulation was reset, or two nodes publish the states')
     believed = [bench.supervisor.accept_state(bench.time + other + k * PERIOD, READY + 0.5, REST)
@@ -291,7 +291,7 @@ def test_state_that_comes_late_is_of_no_use_and_no_cause():
     bench.see()
     assert not bench.supervisor.accept_state(bench.time - PERIOD, READY + 0.001, REST)
     assert not bench.supervisor.watch()
-    np.testing.assert_array_equal(bench.supervisor.state[1], READY)
+    np.testing.assert_array_equal(bench.supervisor.q, READY)
 
 
 def test_turn_of_a_continuous_joint_is_no_jump():
@@ -513,5 +513,5 @@ def test_arm_that_is_far_too_fast_is_seen_and_braked_and_not_taken_for_one_that_
         q = q + PERIOD * speed
         bench.see(q, speed)
         bench.supervisor.torque(law())
-    np.testing.assert_array_equal(bench.supervisor.state[1], q)
+    np.testing.assert_array_equal(bench.supervisor.q, q)
     assert bench.supervisor.reaction == 'hold' and not bench.supervisor.blind

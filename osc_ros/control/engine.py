@@ -248,7 +248,7 @@ class Engine:
                 self._command(self.guard.torque(), stamp)
             return False
         if self.acts:
-            time = self.guard.state[0]
+            time = self.guard.time
         before, self.time, self.stamp, self.q, self.qd = self.time, time, stamp, q, qd
         self._last_good, self.effort = arrived, effort
         if self.mode == ACTIVE and time < before + CLOCK_STEPS[0]:

@@ -114,10 +114,7 @@ class Setup:
             space = self._space(method, workers)
         self.space: OperationalSpace = space
         self.dynamics = self.space.dynamics
-        same = before is not None and before.robot is robot
-        self.command_model: CommandModel = (
-            before.command_model if same and before.settings.driver is settings.driver  # type: ignore[union-attr]
-            else CommandModel(robot, settings.driver))
+        self.command_model = self._command_model(before)
         self.solver = Priorities(self.at, len(self.links), robot.n)
         self.limiter = Limiter(self.dynamics, settings.limits, settings.blend_time)
         self.least_inertia = known.least_inertia
@@ -152,6 +149,13 @@ class Setup:
         """What another setup of the same robot and settings need not compute again."""
         found = None if self.unmodelled is None else self.unmodelled.compensation
         return Precomputed(self.least_inertia, None if found is None else found.limits)
+
+    def _command_model(self, before: Setup | None) -> CommandModel:
+        """The model of another setup, if it is of the same robot and driver, or a new one."""
+        robot, driver = self.robot, self.settings.driver
+        if before is not None and (before.robot, before.settings.driver) == (robot, driver):
+            return before.command_model
+        return CommandModel(robot, driver)
 
     def _unmodelled(self, before: Setup | None, known: Precomputed) -> Unmodelled | None:
         """Observer and compensation; None if the settings have none, and none fades out."""

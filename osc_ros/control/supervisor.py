@@ -320,15 +320,14 @@ class Supervisor:
         return SOURCES[int(self._at.output.source[0])]
 
     @property
-    def state(self) -> tuple[float, Array, Array]:
-        """
-        Time [s], positions and velocities (n,) of the last accepted state.
+    def time(self) -> float:
+        """Time of the last accepted state [s]; not its stamp while stamps do not advance."""
+        return float(self._at.gate.time[0])
 
-        The time is not the stamp while stamps do not advance.
-
-        """
-        gate = self._at.gate
-        return gate.time.item(), gate.q.copy(), gate.qd.copy()
+    @property
+    def q(self) -> Array:
+        """Positions (n,) of that state."""
+        return np.array(self._at.gate.q)
 
     @property
     def last_torque(self) -> Array | None:

@@ -26,6 +26,8 @@ from numba.np import arrayobj
 from numpy.typing import NDArray
 
 INLINED: dict[str, Any] = {'forceinline': True, 'error_model': 'numpy', 'fastmath': {'contract'}}
+# For operations that return an array, see `osc_ros.dynamics.compiled.viewing`.
+ARRAYS: dict[str, Any] = {**INLINED, '_nrt': True}
 
 
 def put(row: NDArray[Any], k: int, numbers: tuple[Any, ...]) -> None:
@@ -132,7 +134,7 @@ def _compiled_with_number(numbers: Any, lane: Any, number: Any) -> Any:
     return None
 
 
-@overload(lane_array, jit_options=INLINED, strict=False)
+@overload(lane_array, jit_options=ARRAYS, strict=False)
 def _compiled_lane_array(array: Any, lane: Any) -> Any:
     if array.dtype == types.float64:
         return lambda array, lane: array

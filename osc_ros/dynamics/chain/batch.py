@@ -20,7 +20,7 @@ from osc_ros.dynamics.chain.layout import (
     WORK_WIDTH,
 )
 from osc_ros.dynamics.chain.passes import inward_pass, outward_pass, task_force
-from osc_ros.dynamics.compiled import inlined, released, view
+from osc_ros.dynamics.compiled import inlined, released, view, viewing
 from osc_ros.dynamics.lanes.memory import array_of_lanes, none_or_lanes, WIDTH
 from osc_ros.dynamics.lanes.payload import (
     own_or_lanes,
@@ -101,7 +101,7 @@ def put_terms(links, ends, q, qd, rest, no_force, work, tip, is_free, is_moving,
     return total + zero_if_finite(tip[:A0]) + zero_if_finite(tip[POSE:FORCE])
 
 
-@inlined
+@viewing
 def links_in_lanes(links, payload, lanes):
     """The constants `links` of the robot, in lanes if there are payloads."""
     n = len(links)

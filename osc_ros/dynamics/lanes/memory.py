@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.dynamics import either
-from osc_ros.dynamics.either import INLINED
+from osc_ros.dynamics.either import ARRAYS, INLINED
 from osc_ros.dynamics.lanes.types import (
     as_lanes,
     common_lanes,
@@ -42,7 +42,7 @@ def none_or_lanes(rows: Any, values: Any) -> Any:
     return None if rows is None else values
 
 
-@overload(none_or_lanes, jit_options=INLINED, strict=False)
+@overload(none_or_lanes, jit_options=ARRAYS, strict=False)
 def _compiled_none_or_lanes(rows: Any, values: Any) -> Any:
     if isinstance(rows, types.NoneType):
         return lambda rows, values: None
@@ -63,23 +63,19 @@ def array_of_lanes(typing: Any, numbers: Any, width: Any) -> Any:
         shape = cgutils.unpack_tuple(builder, given.shape)
         size = context.get_constant(types.intp, context.get_abi_sizeof(item))
         count = builder.sdiv(shape[0], ir.Constant(shape[0].type, width.literal_value))
-        return _view(context, builder, found, given,
-                     builder.bitcast(given.data, item.as_pointer()), [count], [size])
+        return _view(context, builder, found, builder.bitcast(given.data, item.as_pointer()),
+                     [count], [size])
 
     return found(numbers, width), build
 
 
-def _view(context: Any, builder: Any, found: Any, given: Any, data: Any, shape: Any,
-          strides: Any) -> Any:
-    """Build an array that shares the memory of an array `given`."""
+def _view(context: Any, builder: Any, found: Any, data: Any, shape: Any, strides: Any) -> Any:
+    """Build an array of the memory of another one; it holds no reference, see `view`."""
     result = make_array(found)(context, builder)
     size = context.get_abi_sizeof(context.get_data_type(found.dtype))
     populate_array(result, data=data, shape=shape, strides=strides,
-                   itemsize=context.get_constant(types.intp, size), meminfo=given.meminfo,
-                   parent=given.parent)
-    value = result._getvalue()
-    context.nrt.incref(builder, found, value)
-    return value
+                   itemsize=context.get_constant(types.intp, size), meminfo=None)
+    return result._getvalue()
 
 
 @intrinsic
@@ -89,7 +85,7 @@ def _lane_array(typing: Any, array: Any, lane: Any) -> Any:
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         given = make_array(array)(context, builder, arguments[0])
         numbers = builder.bitcast(given.data, ir.DoubleType().as_pointer())
-        return _view(context, builder, found, given, builder.gep(numbers, [arguments[1]]),
+        return _view(context, builder, found, builder.gep(numbers, [arguments[1]]),
                      cgutils.unpack_tuple(builder, given.shape),
                      cgutils.unpack_tuple(builder, given.strides))
 
@@ -171,7 +167,7 @@ def _lane_number_of_lanes(numbers: Any, lane: Any) -> Any:
     return None
 
 
-@overload(either.lane_array, jit_options=INLINED, strict=False)
+@overload(either.lane_array, jit_options=ARRAYS, strict=False)
 def _lane_array_of_lanes(array: Any, lane: Any) -> Any:
     if isinstance(array.dtype, Lanes):
         return lambda array, lane: _lane_array(array, lane)

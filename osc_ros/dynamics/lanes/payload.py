@@ -11,7 +11,7 @@ from numba import types
 from numba.extending import overload
 
 from osc_ros.dynamics.compiled import inlined
-from osc_ros.dynamics.either import INLINED
+from osc_ros.dynamics.either import ARRAYS
 from osc_ros.dynamics.spatial import (
     add,
     add_symmetric,
@@ -80,7 +80,7 @@ def own_or_lanes(payload: Any, own: Any, values: Any) -> Any:
     return own if payload is None else values
 
 
-@overload(own_or_lanes, jit_options=INLINED, strict=False)
+@overload(own_or_lanes, jit_options=ARRAYS, strict=False)
 def _compiled_own_or_lanes(payload: Any, own: Any, values: Any) -> Any:
     if isinstance(payload, types.NoneType):
         return lambda payload, own, values: own

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from osc_ros.dynamics.chain.bodies import inward_sweep
 from osc_ros.dynamics.chain.layout import LINK_WIDTH, PRISMATIC, WORK_WIDTH
-from osc_ros.dynamics.compiled import inlined, view
+from osc_ros.dynamics.compiled import inlined, view, viewing
 from osc_ros.dynamics.either import lane_array
 from osc_ros.dynamics.lanes.memory import array_of_lanes, none_or_lanes, WIDTH, zeros
 from osc_ros.dynamics.spatial import (
@@ -121,14 +121,14 @@ def _parts(memory):
             view(room, _JOINTS + 5 * m, (m, WORK_WIDTH)))
 
 
-@inlined
+@viewing
 def _joints(room, row, m):
     """A row of joints, in lanes."""
     first = _JOINTS + row * m
     return room[first:first + m]
 
 
-@inlined
+@viewing
 def _joint_numbers(memory, row, m):
     """A row of joints, as numbers (m, WIDTH)."""
     return view(memory.room, (_JOINTS + row * m) * WIDTH, (m, WIDTH))
