@@ -109,8 +109,8 @@ class SimulatedBackend:
         self._state = ArmState(time, q, qd, tau, law.pose, law.error.copy())
         if abs(time - self._checked) > 1.0 / CHECKS - 1e-9:
             self._check()
-        if self._listener is not None:
-            self._listener(self._state)
+        if (listener := self._listener) is not None:
+            listener(self._state)
 
     def _check(self) -> None:
         """Compare the pose of the tip with the goal."""

@@ -215,8 +215,8 @@ class TopicBackend:
                 self._names = list(message.name)
                 self._order = [self._names.index(name) for name in self.joint_names]
             self._news.notify_all()
-        if self._listener is not None and not self._missing():
-            self._listener(self.state())
+        if (listener := self._listener) is not None and not self._missing():
+            listener(self.state())  # another thread may end listening meanwhile
 
     def state(self) -> ArmState:
         """Return the newest state; pose and error come at the controller's report_rate."""
