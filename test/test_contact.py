@@ -29,7 +29,8 @@ from osc_ros.control.supervision import (
 )
 from osc_ros.control.tables import STATE, STOPPING
 from osc_ros.control.task import TargetLimits, Task
-from osc_ros.dynamics.compiled import assign, kernel
+from osc_ros.dynamics.compiled import kernel
+from osc_ros.dynamics.vectors import assign
 from osc_ros.sim import Plant
 
 IMPEDANCE = 0.01  # of the wall's constraint in MuJoCo

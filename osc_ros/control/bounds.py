@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from osc_ros.control.fade import smoothed
 from osc_ros.control.limits import (
     DECELERATION,
     EFFORT,
@@ -96,8 +97,7 @@ def _ceiling(distance, speed, fastest, deceleration, rate, quickest):
 def _reckoning(speed, fastest):
     """Share with which the unexplained acceleration of a joint counts; see RECKONING."""
     share = (np.abs(speed) / fastest - RECKONING[0]) / (RECKONING[1] - RECKONING[0])
-    share = min(max(share, 0.0), 1.0)
-    return share * share * (3.0 - 2.0 * share)
+    return smoothed(share)
 
 
 @kernel

@@ -92,7 +92,9 @@ class CommandModel:
         self._n = robot.n
         self._integers = np.concatenate([head, *integers]).astype(np.int64)
         self._numbers, self._room = np.concatenate(numbers), np.concatenate(rooms)
-        self._sizes = [len(one) for one in numbers]
+        first = len(numbers[0])
+        self._gravities = [plain(constants_in)(one, part).gravity for one, part in zip(
+            integers, (self._numbers[:first], self._numbers[first:]))]
         rest = np.zeros(robot.n)
         self.torque(robot.neutral, rest, rest)  # compiles it now
 
@@ -108,11 +110,8 @@ class CommandModel:
 
     def set_gravity(self, gravity: Array) -> None:
         """Set gravity (3,) in the base frame, for the robot and the driver [m/s²]."""
-        own, known = self._integers[HEAD:], self._integers[HEAD + self._integers[INTEGERS]:]
-        first = self._numbers[:self._sizes[0]]
-        plain(constants_in)(own, first).gravity[:] = gravity
-        if len(known):
-            plain(constants_in)(known, self._numbers[len(first):]).gravity[:] = gravity
+        for one in self._gravities:
+            one[:] = gravity
 
     def torque(self, q: Array, qd: Array, qdd: Array) -> Array:
         """Torques (n,) to command for accelerations q̈ (n,) at q, q̇ (n,), without limits [N·m]."""

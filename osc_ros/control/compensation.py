@@ -39,6 +39,7 @@ from osc_ros.control import external
 from osc_ros.control.external import LONGEST_STEP, low_pass, share
 from osc_ros.control.record import Slot, Table
 from osc_ros.dynamics.compiled import inlined, kernel
+from osc_ros.dynamics.vectors import assign
 
 SETTLED = 0.95  # share of the observer's estimate that must have settled
 # Largest product of the shares that observer and compensation follow in one tick. With a delay of
@@ -66,7 +67,7 @@ STATE = Table(
     Slot('in_contact', (1,), '', '1 while the arm touches something'),
     Slot('torque', ('n',), 'N·m, N', 'the compensation in force'),
     Slot('friction', ('n',), 'N·m, N', 'friction compensation in the last torque'),
-    Slot('filtered', ('n',), 'N·m, N', 'the same behind the filter of the observer'))
+    Slot('filtered', ('n',), 'N·m, N', '`friction` behind the filter of the observer'))
 
 RESULT = Table(
     'CompensationResult',
@@ -156,8 +157,7 @@ def _limit(limits, state, tau):
 def _advance(plan, state, result, watching, seen, fitted, dt, axes, is_held, feedback, friction):
     """Advance an active compensation."""
     state.free[0] -= dt
-    for k in range(len(seen.torque)):
-        result.external[k] = seen.torque[k]
+    assign(result.external, seen.torque)
     if len(friction) > 0:
         _put_friction(state, result, seen, friction, share(watching.bandwidth[0], dt))
     _leave_out(plan, result, fitted, axes)

@@ -100,7 +100,7 @@ class ControlCycle:
 
     @property
     def command_model(self) -> CommandModel:
-        """Model of the robot and the driver in force, for torques that need no task."""
+        """Model in use of robot and driver: torques for given joint accelerations."""
         return self._setup.command_model
 
     @property

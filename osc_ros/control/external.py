@@ -38,6 +38,7 @@ from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
 from osc_ros.dynamics.spatial import all_finite
 from osc_ros.dynamics.trees.layout import constants_in
 from osc_ros.dynamics.trees.momentum import put_link_jacobian, put_momentum, WORK_WIDTH
+from osc_ros.dynamics.vectors import assign
 from osc_ros.dynamics.wrench_fit import put_wrench
 
 LONGEST_STEP = 0.1  # longest time between two states over which a torque counts as constant [s]
@@ -47,8 +48,8 @@ PLAN = Table(
     Slot('bandwidth', (1,), 'rad/s', 'bandwidth K of the estimate'),
     Slot('adds_driver', (1,), '', '1 if measured efforts lack the torques of the driver'),
     Slot('length', (1,), 'm', 'characteristic length of the fit of the wrench'),
-    Slot('low', (1,), '', 'threshold of its singular values'),
-    Slot('weights', ('n',), '1, m²', 'weights of its squared errors'),
+    Slot('low', (1,), '', 'threshold of the singular values of the fit'),
+    Slot('weights', ('n',), '1, m²', 'weights of the squared errors of the fit'),
     Slot('coulomb', ('n',), 'N·m, N', 'Coulomb friction of the model'),
     Slot('viscous', ('n',), 'N·m·s/rad, N·s/m', 'viscous friction of the model'),
     Slot('velocity', (1,), 'rad/s, m/s', 'width of the transition of the Coulomb friction'),
@@ -59,12 +60,12 @@ STATE = Table(
     Slot('time', (1,), 's', 'time of the last state'),
     Slot('is_known', (1,), '', '1 if momentum and rate are those of the last state'),
     Slot('momentum', ('n',), 'kg·m²/s, kg·m/s', 'momentum at the last state'),
-    Slot('rate', ('n',), 'N·m, N', 'its rate by the model'),
-    Slot('has_driver', (1,), '', '1 if the torques of the driver at the last state are known'),
-    Slot('driver', ('n',), 'N·m, N', 'these torques'),
+    Slot('rate', ('n',), 'N·m, N', 'rate of this momentum by the model'),
+    Slot('has_driver', (1,), '', '1 if the next slot is valid'),
+    Slot('driver', ('n',), 'N·m, N', 'torques of the driver at the last state'),
     Slot('missing', (1,), '', 'share of the estimate that is missing since the start'),
     Slot('torque', ('n',), 'N·m, N', 'estimated torques of external forces'),
-    Slot('friction', ('n',), 'N·m, N', 'part of them that comes from the friction of the model'))
+    Slot('friction', ('n',), 'N·m, N', 'part of `torque` due to the friction of the model'))
 
 RESULT = Table(
     'ObserverResult',
@@ -73,7 +74,7 @@ RESULT = Table(
     Slot('quality', (1,), '', 'how far to trust the wrench, 0 to 1'),
     Slot('columns', ('n', 6), '1, m', "columns of the link's Jacobian, base axes"),
     Slot('momentum', ('n',), 'kg·m²/s, kg·m/s', 'momentum at this state'),
-    Slot('rate', ('n',), 'N·m, N', 'its rate by the model'),
+    Slot('rate', ('n',), 'N·m, N', 'rate of this momentum by the model'),
     Slot('friction', ('n',), 'N·m, N', 'friction of the model'),
     Slot('driver', ('n',), 'N·m, N', 'mean torques of the driver since the last state'),
     Slot('work', ('n', WORK_WIDTH), '', 'memory of the pass over the bodies'))
@@ -104,7 +105,7 @@ def _put_driver(state, result, driver):
 
 @inlined
 def _put_model(robot, plan, result, q, qd):
-    """Put momentum, its rate and the Jacobian at a state; return whether they are finite."""
+    """Write momentum, its rate and the Jacobian at a state; return whether all are finite."""
     put_momentum(robot, q, qd, result.work, result.momentum, result.rate)
     for k in range(len(qd)):
         result.friction[k] = plan.viscous[k] * qd[k]
@@ -154,8 +155,8 @@ def _estimate(robot, plan, state, result, time, q, qd, tau, effort):
         state.friction[:] = 0.0
     elif state.is_known[0] > 0.0 and dt <= LONGEST_STEP:
         _advance(plan, state, result, dt, tau, effort)
-    for k in range(len(qd)):  # an assignment of arrays may allocate
-        state.momentum[k], state.rate[k] = result.momentum[k], result.rate[k]
+    assign(state.momentum, result.momentum)
+    assign(state.rate, result.rate)
     state.time[0], state.is_known[0] = time, 1.0
     result.quality[0] = (1.0 - state.missing[0]) * put_wrench(
         result.columns, plan.weights, state.torque, plan.length[0], plan.low[0], result.wrench,

@@ -10,6 +10,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.dynamics.compiled import inlined
+
 Array = NDArray[np.float64]
 
 # Largest rate of a torque that changes from one source to another, relative to the joint's
@@ -23,6 +25,9 @@ def smooth_step(x: float) -> float:
     """C¹ step from 0 for x ≤ 0 to 1 for x ≥ 1."""
     x = min(max(x, 0.0), 1.0)
     return x * x * (3.0 - 2.0 * x)
+
+
+smoothed = inlined(smooth_step)  # for kernels
 
 
 def settling(offset: Array, rate: Array, blend_time: float, dt: float) -> tuple[Array, Array]:

@@ -33,11 +33,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.bandwidth import largest_natural_frequency
-from osc_ros.control.fade import SETTLED
+from osc_ros.control.fade import SETTLED, smoothed
 from osc_ros.control.record import Slot
 from osc_ros.control.task_numbers import AXES, GAIN, MOVES, RATIO, SHAPE
 from osc_ros.dynamics import level_row
 from osc_ros.dynamics.compiled import inlined
+from osc_ros.dynamics.vectors import interval_of
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
@@ -121,16 +122,11 @@ class Impedance:
 @inlined
 def _carried_at(plan, ratio):
     """Largest stable product of natural frequency and period for a damping ratio."""
-    x, y, low, high = plan.carried[0], plan.carried[1], 0, RATIOS - 1
-    if ratio >= x[high]:
-        return y[high]
-    while high - low > 1:
-        middle = (low + high) // 2
-        if x[middle] <= ratio:
-            low = middle
-        else:
-            high = middle
-    return y[low] + (y[high] - y[low]) / (x[high] - x[low]) * (max(ratio, x[0]) - x[low])
+    x, y = plan.carried[0], plan.carried[1]
+    if ratio >= x[-1]:
+        return y[-1]
+    k = interval_of(x, ratio)
+    return y[k] + (y[k + 1] - y[k]) / (x[k + 1] - x[k]) * (max(ratio, x[0]) - x[k])
 
 
 @inlined
@@ -139,7 +135,8 @@ def _fastest(plan, state, period):
     least, most = np.inf, 0.0
     for ratio in state.now[DAMPING_RATIO]:
         least, most = min(least, ratio), max(most, ratio)
-    # the product rises to a maximum and falls, so the least one is at an end of the span
+    # with a growing ratio the product rises to a maximum and then falls, so within the range of
+    # the ratios it is the least at one of the two ends
     product = min(_carried_at(plan, least), _carried_at(plan, most))
     return (product / period) ** 2 if period > 0.0 else np.inf
 
@@ -224,8 +221,7 @@ def _pay(plan, state, task, row, dissipated, dt):
     energy[TANK] = min(energy[TANK] + freed + STORED * dissipated, capacity)
     share = 1.0
     if cost > 0.0 and capacity < np.inf:
-        x = min(energy[TANK] / (VALVE * capacity), 1.0)
-        share = min(x * x * (3.0 - 2.0 * x), energy[TANK] / cost)
+        share = min(smoothed(energy[TANK] / (VALVE * capacity)), energy[TANK] / cost)
     if capacity < np.inf:
         energy[TANK] -= share * cost
     energy[ADDED] += share * cost

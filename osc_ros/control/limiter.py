@@ -58,8 +58,8 @@ class Limiter:
     is_at_work : bool
         Whether the limits changed the torques of the law.
     reckons : bool
-        Whether the bounds take accelerations into account that the torques do not explain; False
-        if torques act so late that a measured acceleration is due to earlier torques.
+        Whether the bounds count accelerations that the torques do not explain, as of a push. False
+        if torques act so late that a measured acceleration comes from earlier torques.
     accelerations : (ACCELERATION_ROWS, n) [rad/s²; m/s²]
         Input of `torque_within`: row 3, the acceleration of the posture; row 0, the other
         accelerations of the law. Output: see `osc_ros.control.bounds.exceeds`.

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from osc_ros.control.fade import smooth_step
+from osc_ros.control.fade import smoothed
 from osc_ros.dynamics.compiled import inlined
 
 LONGEST_TICK = 0.05  # longest time step of a change of limits [s]
 LONGEST_GAP = 2.0  # mean intervals: longest time step of the torque rate limit
 HASTE = 0.1  # factor of `fade_time` for an arm faster than its limits
-
-_smooth_step = inlined(smooth_step)
 
 
 @inlined
@@ -31,7 +29,7 @@ def advance_limits(settings, blend_time, at, dt):
             at.limits_wanted[i], at.limits_away[i] = wanted, at.limits[i] - wanted if both else 0.0
     if at.limits_duration[0] > 0.0:
         age = at.limits_age[0] = min(at.limits_age[0] + dt, at.limits_duration[0])
-        rest = 1.0 - _smooth_step(age / at.limits_duration[0])
+        rest = 1.0 - smoothed(age / at.limits_duration[0])
         for i in range(len(at.limits)):
             at.limits[i] = at.limits_wanted[i] + rest * at.limits_away[i]
         if age >= at.limits_duration[0]:
@@ -51,7 +49,7 @@ def fade(at, dt, tau):
     """Add the rest of the fade after a further time dt [s] to the torque tau (n,)."""
     if at.fade_duration[0] > 0.0:
         age = at.fade_age[0] = min(at.fade_age[0] + dt, at.fade_duration[0])
-        rest = 1.0 - _smooth_step(age / at.fade_duration[0])
+        rest = 1.0 - smoothed(age / at.fade_duration[0])
         for i in range(len(tau)):
             tau[i] += rest * at.fade_from[i]
         if age >= at.fade_duration[0]:

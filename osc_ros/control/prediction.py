@@ -31,7 +31,8 @@ from osc_ros.control.tables import (
     ROOM,
     SENT,
 )
-from osc_ros.dynamics.compiled import assign, inlined, stage
+from osc_ros.dynamics.compiled import inlined, stage
+from osc_ros.dynamics.vectors import assign
 
 TRUST = 1.0  # longest prediction after the last state [s]
 STEP = 0.002  # integration step; longer if one call would need more than MOST_STEPS [s]
@@ -51,7 +52,7 @@ _views, _friction_views = PREDICTION.views, PREDICTION.only('at_qd', 'rubbing', 
 _step_views = PREDICTION.only('at_q', 'at_qd')
 _gate_views, _output_views = GATE.only('came', 'q', 'qd'), OUTPUT_PLAN.only('limits')
 _robot_views = ROBOT.only('fastest', 'lower', 'upper')
-_room_views = ROOM.only('matrix', 'factor', 'chosen', 'rows')
+_room_views = ROOM.only('matrix', 'factor', 'chosen', 'driving', 'rows')
 
 
 @inlined
@@ -225,13 +226,12 @@ def _put_velocity(model, state, room, dt, q, out):
     n = len(q)
     prediction, own = _friction_views(state, n), _room_views(room, n)
     rows, M = own.rows, own.matrix
-    tau, momentum, most, least = rows[7], rows[8], rows[9], rows[10]
-    push, bias = rows[11], rows[12]
+    momentum, most, least, push, bias = rows[8], rows[9], rows[10], rows[11], rows[12]
     put_inertia(model, q, rows, bias, M)
     rows[0, :] = 0.0
     put_command(*model, q, out, rows[0], bias)
     for i in range(n):
-        momentum[i] = dt * (bias[i] - tau[i])
+        momentum[i] = dt * (bias[i] - own.driving[i])
         for k in range(n):
             momentum[i] -= M[i, k] * prediction.at_qd[k]
         most[i] = dt * prediction.rubbing[i]
@@ -303,7 +303,7 @@ def predict(model, plan, state, room, now):
         return
     before = max(before, now - TRUST)
     count = min(max(1, int(math.ceil((now - before) / STEP - 1e-6))), MOST_STEPS)
-    dt, tau, is_moving = (now - before) / count, _room_views(room, n).rows[7], False
+    dt, tau, is_moving = (now - before) / count, _room_views(room, n).driving, False
     for k in range(count):
         _put_mean_torque(at, before + k * dt, before + (k + 1) * dt, tau)
         for i in range(n):

@@ -124,7 +124,7 @@ class Record:
     """
     A record whose tables, one after the other, belong to the stages of a computation.
 
-    Each stage makes the views of the tables that it needs, with their `views`.
+    A stage calls `views` of the tables that it reads or writes.
 
     Attributes
     ----------

@@ -4,10 +4,11 @@
 """
 How the joints respond to the torques that are sent: what else drives them, and disobedience.
 
-The torques that were sent are compared with those that move the arm, the inverse dynamics of the
-measured motion. Both are the same for a right model without friction and external forces. If the
-acting torques of a joint are the opposite of those sent, while these change, the joint does not
-obey: its motor turns the other way, or takes the torques of another joint.
+Two torques of each joint are compared: the torque that was sent, and the acting torque, which the
+measured motion needs by the inverse dynamics. They are equal if the model is right and there is
+neither friction nor an external force. If the sent torque changes, and the acting torque is its
+opposite, the joint does not obey: its motor turns the other way, or it gets the torques of another
+joint.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ from osc_ros.control.tables import (
     ROBOT,
     ROOM,
 )
-from osc_ros.dynamics.compiled import assign, inlined, stage
+from osc_ros.dynamics.compiled import inlined, stage
+from osc_ros.dynamics.spatial import all_finite
+from osc_ros.dynamics.vectors import any_beyond, assign
 
 BRISK = 0.5  # of the speed limit: no joint is examined while all are slower
 MIRRORED, TOLERANCE = 5, 0.25  # last torques that are opposite, and how nearly
@@ -44,7 +47,7 @@ HIT, HITTING = 0.1, 5  # change of an external torque, of the limit; states that
 EXAMINED = 4.0  # no external torque is resisted while a joint is faster, relative to its limit
 EXTERNAL = 2  # last states of which external torques are averaged
 ESCALATION = 0.02  # time after which a reaction must have slowed an arm that is too fast [s]
-# If the kinetic energy grows by this factor within ESCALATION, the arm still speeds up.
+# The arm still speeds up if its kinetic energy has grown by this factor within ESCALATION.
 GROWTH = 1.1
 GRAVITY = REACTIONS.index('gravity'), REACTIONS.index('zero')  # they brake nothing
 
@@ -53,15 +56,6 @@ _prediction_views = PREDICTION.only('answered', 'kept', 'times', 'q', 'qd', 'tau
 _gate_views, _robot_views = GATE.only('time', 'q', 'qd'), ROBOT.only('fastest')
 _output_views = OUTPUT.only('limits')
 _causes_views = CAUSES.only('reaction', 'given_up', 'times_given_up')
-
-
-@inlined
-def is_brisk(fastest, qd):
-    """Whether a joint with velocities qd (n,) is fast enough to be examined."""
-    found = False
-    for i in range(len(qd)):
-        found = found or np.abs(qd[i]) > BRISK * fastest[i]
-    return found
 
 
 @inlined
@@ -137,15 +131,11 @@ def examine(model, plan, state, room):
             continue
         at.last[0] = sent.times[after]
         dt = put_acting(model, sent, k, after, rows, rows[3])
-        is_usable, is_fast = 0.0 < dt <= LONGEST_PAIR, False
-        for i in range(n):
-            is_usable = is_usable and np.isfinite(rows[3, i])
-            is_fast = is_fast or np.abs(sent.qd[after, i]) > robot.fastest[i]
-        if not is_usable:
+        if not (0.0 < dt <= LONGEST_PAIR and all_finite(rows[3])):
             at.pairs[0] = 0.0
             continue
         _add_pair(at, limits, sent.tau[k], rows[3])
-        if is_fast:
+        if any_beyond(sent.qd[after], robot.fastest, 1.0):
             at.disobeys[0] = _mirrored_joint(at, limits) + 1.0
 
 
@@ -213,10 +203,7 @@ def add_resistance(model, plan, state, room, q, qd, out):
     at, own, fastest = _views(state, n), _room_views(room, n), _robot_views(plan, n).fastest
     count = int(at.pairs[0])
     recent = min(min(count, PAIRS), EXTERNAL)
-    is_examined = recent > 0 and at.hit[0] == 0.0
-    for i in range(n):
-        is_examined = is_examined and np.abs(qd[i]) <= EXAMINED * fastest[i]
-    if not is_examined:
+    if recent == 0 or at.hit[0] > 0.0 or any_beyond(qd, fastest, EXAMINED):
         return
     rows, share = own.rows, 0.0
     external, weight, inverse = rows[3], rows[4], own.inverse

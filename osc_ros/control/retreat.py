@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from osc_ros.control.tables import WAY
-from osc_ros.dynamics.compiled import assign, inlined
+from osc_ros.dynamics.compiled import inlined
+from osc_ros.dynamics.vectors import assign
 
 SPACING = 0.005  # of the recorded positions: least motion of the joint that moves most [rad, m]
 PIECES = 400  # of the longest way back, so that WAY positions are enough

@@ -29,7 +29,7 @@ from osc_ros.control.prediction import (
     record_answer,
     record_torque,
 )
-from osc_ros.control.response import add_resistance, examine, is_brisk, watch_response
+from osc_ros.control.response import add_resistance, BRISK, examine, watch_response
 from osc_ros.control.retreat import record_way
 from osc_ros.control.sample import check_sample, LATE_PERIODS
 from osc_ros.control.stopping import (
@@ -69,7 +69,9 @@ from osc_ros.control.tables import (
     TIMEOUT,
     TORQUE,
 )
-from osc_ros.dynamics.compiled import assign, inlined, kernel, stage
+from osc_ros.dynamics.compiled import inlined, kernel, stage
+from osc_ros.dynamics.spatial import all_finite
+from osc_ros.dynamics.vectors import any_beyond, assign
 
 AT_REST = 0.01  # a lower speed counts as rest [rad/s, m/s]
 PATIENCE = 2.0  # time for the arm to come to rest, after which commands end [s]
@@ -84,7 +86,7 @@ _causes_views = CAUSES.only('watches', 'cause', 'reaction', 'rests', 'stops', 'i
 _prediction_views = PREDICTION.only('is_used', 'is_over', 'at_q', 'at_qd', 'unmodelled')
 _records_views = PREDICTION.only('sent', 'sent_times', 'sent_tau', 'answered', 'kept', 'times',
                                  'q', 'qd', 'tau')
-_response_views, _room_views = RESPONSE.only('hit'), ROOM.only('rows')
+_response_views, _room_views = RESPONSE.only('hit'), ROOM.only('wanted', 'unmodelled')
 _sample_views, _found_views, _torque_views = SAMPLE.views, GATE_RESULT.views, TORQUE.views
 
 
@@ -188,24 +190,22 @@ def _source_of_stop(plan, state):
 
 @stage
 def _put_stop(model, plan, state, result, source):
-    """Write the torque (n,) of a source to row 8 of the rows; the last one if it is not finite."""
+    """Write the torque (n,) of a source to `wanted`; the last one sent if it is not finite."""
     n = int(plan[0])
-    causes, output, rows = _causes_views(state, n), _output_views(state, n), (
-        _room_views(result, n).rows)
-    unmodelled, is_finite, (q, qd) = rows[16], True, _state_for_stop(state, n)
+    causes, output, own = _causes_views(state, n), _output_views(state, n), (
+        _room_views(result, n))
+    unmodelled, (q, qd) = own.unmodelled, _state_for_stop(state, n)
     if causes.is_blind[0] > 0.0:  # that which the prediction has estimated
         assign(unmodelled, _prediction_views(state, n).unmodelled)
     else:
         assign(unmodelled, _stopping_plan(plan, n).load)
         if (causes.cause[0] < 0.0 or causes.cause[0] != _causes_plan(plan, n).contact[0]
-                ) and is_brisk(_robot_views(plan, n).fastest, qd):
+                ) and any_beyond(qd, _robot_views(plan, n).fastest, BRISK):
             examine(model, plan, state, result)
             add_resistance(model, plan, state, result, q, qd, unmodelled)
     put_stop_torque(model, plan, state, result, source, (q, qd), output.limits, unmodelled)
-    for i in range(n):
-        is_finite = is_finite and np.isfinite(rows[8, i])
-    if not is_finite:  # an absurd state, such as 1e200
-        assign(rows[8], output.tau)
+    if not all_finite(own.wanted):  # an absurd state, such as 1e200
+        assign(own.wanted, output.tau)
 
 
 @inlined
@@ -218,14 +218,6 @@ def _time_step(gate, output, now):
 
 
 @inlined
-def _is_too_fast(fastest, qd):
-    found = False
-    for i in range(len(qd)):
-        found = found or np.abs(qd[i]) > fastest[i]
-    return found
-
-
-@inlined
 def _send(model, plan, state, result, now, source, is_of_law):
     """Write the torque of a source, faded from the last torque if the source has changed."""
     n = int(plan[0])
@@ -234,7 +226,7 @@ def _send(model, plan, state, result, now, source, is_of_law):
         _robot_views(plan, n).fastest)
     records, is_blind, dt = _records_views(state, n), causes.is_blind[0], _time_step(
         gate, output, now)
-    tau = _room_views(result, n).rows[8]
+    tau = _room_views(result, n).wanted
     if source != output.source[0]:
         begin_source(plan, state, source, gate.q, gate.qd)
     elif source == RETRACT:
@@ -247,7 +239,7 @@ def _send(model, plan, state, result, now, source, is_of_law):
     if output.has_sent[0] > 0.0 and (source != output.source[0] or is_late
                                      or is_blind != output.was_blind[0]):
         is_hasty = (is_blind == 0.0 and _response_views(state, n).hit[0] == 0.0
-                    and _is_too_fast(fastest, gate.qd))
+                    and any_beyond(gate.qd, fastest, 1.0))
         begin_fade(output, settings.fade_time[0] * (HASTE if is_hasty else 1.0), tau)
     is_answer = gate.time[0] != output.time[0] and is_blind == 0.0
     output.was_blind[0], output.source[0] = is_blind, source
@@ -260,7 +252,7 @@ def _send(model, plan, state, result, now, source, is_of_law):
     record_torque(records, now, output.tau)
     if is_answer:
         record_answer(records, gate.time[0], gate.q, gate.qd, output.tau)
-        if is_brisk(fastest, gate.qd):
+        if any_beyond(gate.qd, fastest, BRISK):
             watch_response(model, plan, state, result)
 
 
@@ -279,9 +271,9 @@ def _put_idle(model, plan, state, result, now):
     limits, tau = _output_plan(plan, n).limits, _torque_views(result, n).tau
     _predict(model, plan, state, result, now)
     _put_stop(model, plan, state, result, int(_stopping_plan(plan, n).idle[0]))
-    rows = _room_views(result, n).rows
+    wanted = _room_views(result, n).wanted
     for i in range(n):
-        tau[i] = min(max(rows[8, i], -limits[i]), limits[i])
+        tau[i] = min(max(wanted[i], -limits[i]), limits[i])
 
 
 @kernel
@@ -310,7 +302,7 @@ def answer(integers, numbers, memory, plan, state, result, now, tau):
         # after an interruption the law computes its first torque for a long time step, so the
         # second torque may differ much from the first: 'resumed' and 'law' are two sources
         source = LAW if source in (NONE, LAW, RESUMED) else RESUMED
-        assign(_room_views(result, n).rows[8], tau)
+        assign(_room_views(result, n).wanted, tau)
     else:
         _predict(model, plan, state, result, now)
         source = _source_of_stop(plan, state)

@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.tables import CHANGES, GATE, GATE_PLAN, GATE_RESULT, ROBOT, SAMPLE
-from osc_ros.dynamics.compiled import assign, inlined, kernel
+from osc_ros.dynamics.compiled import inlined, kernel
+from osc_ros.dynamics.vectors import assign
 
 Array = NDArray[np.float64]
 
@@ -127,10 +128,10 @@ def _is_regular(dt):
 
 
 @inlined
-def _short(plan, i, step):
+def short_step(robot, i, step):
     """Step of a position; of a continuous joint, the shorter way, within [-π, π)."""
     # not by subtraction of whole turns: for a garbled step such as 1e300 the result would be 0
-    return (step + np.pi) % (2.0 * np.pi) - np.pi if plan.turns[i] > 0.0 else step
+    return (step + np.pi) % (2.0 * np.pi) - np.pi if robot.turns[i] > 0.0 else step
 
 
 @inlined
@@ -171,7 +172,7 @@ def _resolution(plan, state, i):
     count = int(min(state.changes[0], CHANGES))
     first, least, last = int(state.changes[0]) - count, np.inf, 0.0
     for k in range(1, count):
-        step = _short(plan, i, state.change_q[(first + k) % CHANGES, i]
+        step = short_step(plan, i, state.change_q[(first + k) % CHANGES, i]
                       - state.change_q[(first + k - 1) % CHANGES, i])
         if np.abs(step) > ROUNDING:
             least = min(least, np.abs(step))
@@ -211,7 +212,7 @@ def _is_frozen(plan, state, result, time):
         is_moving = is_moving or speed * lasted > FROZEN
         mean = 0.0
         if duration > 0.0:
-            mean = np.abs(_short(plan, i, state.changed_q[i] - state.change_q[begin, i])
+            mean = np.abs(short_step(plan, i, state.changed_q[i] - state.change_q[begin, i])
                           ) / duration
         speed = min(speed, mean)
         travel = speed * lasted
@@ -221,7 +222,7 @@ def _is_frozen(plan, state, result, time):
     if not is_moving:
         return False
     if farthest == 0.0:
-        # the answer stays the same from now on
+        # after FROZEN_TIME later states give the same result, so it is kept
         state.is_at_rest[0] = 1.0 if lasted == FROZEN_TIME else 0.0
         return False
     if since > FROZEN_LONG:
@@ -246,7 +247,7 @@ def _jumps(plan, state, result, time, q, qd):
         for i in range(len(q)):
             allowed = JUMP_FACTOR * plan.fastest[i]
             if code == STEP:
-                step = np.abs(_short(plan, i, q[i] - state.q[i]))
+                step = np.abs(short_step(plan, i, q[i] - state.q[i]))
                 allowed = JUMP_FLOOR + allowed * max(dt, plan.period[0])
             else:
                 step = np.abs(qd[i] - state.qd[i])
@@ -272,7 +273,7 @@ def _contradicts(plan, state, time, q, qd):
         return True
     for i in range(len(q)):
         before = state.doubted_qd[i]
-        step = _short(plan, i, q[i] - state.doubted_q[i] - 0.5 * dt * (qd[i] + before))
+        step = short_step(plan, i, q[i] - state.doubted_q[i] - 0.5 * dt * (qd[i] + before))
         if (np.abs(step) > JUMP_FLOOR + JUMP_FACTOR * plan.fastest[i] * max(dt, plan.period[0])
                 or np.abs(qd[i] - before) > JUMP_FACTOR * max(
                     plan.fastest[i], min(np.abs(qd[i]), np.abs(before)))):
@@ -301,7 +302,7 @@ def _withstands(plan, state, result, found, time, q, qd):
 
 @inlined
 def _average(state, interval, spacing):
-    """Average the intervals of the states, by arrival and by stamp [s]."""
+    """Update the mean intervals of the states: of their arrivals and of their stamps [s]."""
     if spacing > 0.0:
         interval = min(interval, LATE_PERIODS * state.interval[0])
         state.interval[0] += INTERVAL_SHARE * (interval - state.interval[0])

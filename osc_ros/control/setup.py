@@ -78,7 +78,7 @@ class Setup:
     space : OperationalSpace
         Dynamics of the robot at these links; `dynamics` is its method, which the ticks use.
     command_model : CommandModel
-        For torques that need no task.
+        Gives the torques for given joint accelerations.
     solver : Priorities
     limiter : Limiter
     levels : list of Level

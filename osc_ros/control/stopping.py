@@ -11,9 +11,11 @@ from osc_ros.control.command_model import put_command
 from osc_ros.control.complementarity import put_inverse
 from osc_ros.control.prediction import put_inertia
 from osc_ros.control.retreat import begin_way_back, go_back
+from osc_ros.control.sample import short_step
 from osc_ros.control.supervision import REACTIONS
 from osc_ros.control.tables import ROBOT, ROOM, STOPPING, STOPPING_PLAN
 from osc_ros.dynamics.compiled import inlined, stage
+from osc_ros.dynamics.vectors import any_beyond
 
 BLIND_RATE = 10.0  # least braking rate of 'brake', to stop within TRUST of the prediction [1/s]
 TOO_FAST = 1.3, 1.6  # shares of the speed limit between which braking gets harder
@@ -76,19 +78,13 @@ def _extra_rate(robot, i, q, qd, rate, hardest):
 
 
 @inlined
-def _short(robot, i, step):
-    """Step of a position; of a continuous joint, the shorter way, within [-π, π)."""
-    return (step + np.pi) % (2.0 * np.pi) - np.pi if robot.turns[i] > 0.0 else step
-
-
-@inlined
 def _put_accelerations(settings, robot, at, source, q, qd, qdd):
     """Write the accelerations (n,) of a source that moves or brakes the arm [rad/s²]."""
     rate = settings.rate[0]
     if source == BRAKE:
         rate = max(rate, BLIND_RATE)
     for i in range(len(q)):
-        away = _short(robot, i, at.anchor[i] - q[i])
+        away = short_step(robot, i, at.anchor[i] - q[i])
         if source in (HOLD, RETRACT):
             # with the anchor at q + q̇/ω this is q̈ = -ω q̇: an exponential, without overshoot
             qdd[i] = rate * (rate * away - 2.0 * qd[i])
@@ -123,20 +119,18 @@ def _put_within(model, settings, robot, own, q, qd, limits, unmodelled, tau):
     any speed, as long as the limits carry its weight.
 
     """
-    rows, is_fast, is_full = own.rows, False, False
+    rows = own.rows
     rest, h, weight = rows[4], rows[5], rows[6]
     rest[:] = 0.0
     put_command(*model, q, qd, rest, h)
     for i in range(len(q)):
         h[i] += unmodelled[i]
-        is_fast = is_fast or np.abs(qd[i]) > robot.fastest[i]
-        is_full = is_full or np.abs(h[i]) > limits[i]
     share = _share_within(h, limits, tau)
     for i in range(len(q)):
         tau[i] = h[i] + share * (tau[i] - h[i])
-    if not is_fast:
+    if not any_beyond(qd, robot.fastest, 1.0):
         return 1.0
-    share = 0.0 if is_full else share
+    share = 0.0 if any_beyond(h, limits, 1.0) else share
     if share < EXACT:
         put_inertia(model, q, rows, weight, own.matrix)
         put_inverse(own.matrix, own.chosen.view(np.int64), own.factor, own.inverse)
@@ -151,7 +145,7 @@ def _put_within(model, settings, robot, own, q, qd, limits, unmodelled, tau):
 @stage
 def put_stop_torque(model, plan, state, room, source, state_now, limits, unmodelled):
     """
-    Write torques (n,) of a source that needs no law to row 8 of the rows of `room` [N·m].
+    Write torques (n,) of a source that needs no law to `wanted` of `room` [N·m].
 
     Parameters
     ----------
@@ -172,7 +166,7 @@ def put_stop_torque(model, plan, state, room, source, state_now, limits, unmodel
     n = len(q)
     settings, robot, at = _plan_views(plan, n), _robot_views(plan, n), _views(state, n)
     own = _room_views(room, n)
-    qdd, rest, tau, is_beyond = own.rows[7], own.rows[4], own.rows[8], False
+    qdd, rest, tau = own.rows[7], own.rows[4], own.wanted
     rest[:], tau[:] = 0.0, 0.0
     if source == ZERO:
         return
@@ -186,8 +180,7 @@ def put_stop_torque(model, plan, state, room, source, state_now, limits, unmodel
     put_command(*model, q, qd, qdd, tau)
     for i in range(n):
         tau[i] += unmodelled[i]
-        is_beyond = is_beyond or np.abs(tau[i]) > limits[i]
-    if is_beyond and source not in (GRAVITY, WEIGHT):
+    if source not in (GRAVITY, WEIGHT) and any_beyond(tau, limits, 1.0):
         share = _put_within(model, settings, robot, own, q, qd, limits, unmodelled, tau)
         if share < EXACT and source == HOLD:  # the arm stops elsewhere
             begin_source(plan, state, source, q, qd)

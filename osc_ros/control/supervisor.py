@@ -145,7 +145,7 @@ class Supervisor:
         robot.joints[0], robot.fastest[:] = n, self._robot.velocity_limits
         robot.lower[:], robot.upper[:] = self._robot.position_limits.T
         robot.turns[:] = ShortWay(self._robot).continuous
-        self._n = n
+        self._n, self._rest = n, np.zeros(n)
 
     def _rehearse(self) -> None:
         """Compile the kernels now, and not in the control loop."""
@@ -228,6 +228,10 @@ class Supervisor:
     def _number(self, name: str) -> int:
         """Return the number of a watchdog; -1 if there is none."""
         return self._names.index(name) if name in self._names else -1
+
+    def _watch(self, name: str) -> Array:
+        """Row of a cause in the state."""
+        return np.asarray(self._at.causes.watches[self._names.index(name)])
 
     def begin(self, tau: Array | None = None) -> None:
         """
@@ -353,12 +357,12 @@ class Supervisor:
 
     def is_present(self, name: str) -> bool:
         """Whether a cause was present within the last `settle_time`."""
-        seen = self._at.causes.watches[self._names.index(name), SEEN]
+        seen = self._watch(name)[SEEN]
         return bool(self.clock() - seen <= self._settings.settle_time)
 
     def last_feed(self, name: str) -> float:
         """Time on `clock` from which the time-out of a cause counts [s]."""
-        return float(self._at.causes.watches[self._names.index(name), FED])
+        return float(self._watch(name)[FED])
 
     # what it is told
 
@@ -383,12 +387,12 @@ class Supervisor:
 
     def feed(self, name: str, lasting: float = 0.0) -> None:
         """Record a sign of life; the time-out starts `lasting` seconds from now."""
-        self._at.causes.watches[self._names.index(name), FED] = self.clock() + lasting
+        self._watch(name)[FED] = self.clock() + lasting
 
     def trip(self, name: str, reason: str) -> None:
         """Record that a cause is present now; ignored if it has no watchdog."""
         if name in self._names:
-            watch, self._texts[name] = self._at.causes.watches[self._names.index(name)], reason
+            watch, self._texts[name] = self._watch(name), reason
             watch[SEEN], watch[SILENT] = self.clock(), 0.0
 
     def accept_state(self, time: float, q: Array, qd: Array) -> bool:
@@ -498,7 +502,7 @@ class Supervisor:
         took = self.clock() - began
         if took > self._settings.deadline:
             self._without_law(DEADLINE, f'an update took {took:.4f} s')
-        if tau.shape != (self._n,) or not isfinite(tau.dot(np.zeros(self._n))):
+        if tau.shape != (self._n,) or not isfinite(tau.dot(self._rest)):
             return self._without_law(NOT_FINITE, f'torque {tau.tolist()}')
         return np.ascontiguousarray(tau, dtype=np.float64)
 

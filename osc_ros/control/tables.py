@@ -57,7 +57,7 @@ STOPPING_PLAN = Table(
     Slot('hardest', (1,), '1/s', 'highest rate before a position limit'),
     Slot('frequency', (1,), 'rad/s', 'natural frequency of the spring of comply'),
     Slot('retreat', (1,), 'rad, m', 'way of retract, of the joint that moves most'),
-    Slot('retreat_speed', (1,), 'rad/s, m/s', 'its speed'),
+    Slot('retreat_speed', (1,), 'rad/s, m/s', 'speed of that joint'),
     Slot('idle', (1,), '', 'source of the torque after the final stop'),
     Slot('leaves', (1,), '', '1 if only this torque is wanted'),
     Slot('load', ('n',), 'N·m, N', 'torque that the joints need beside that of the model'))
@@ -66,7 +66,7 @@ OUTPUT_PLAN = Table(
     'output',
     Slot('fade_time', (1,), 's', 'duration of the fade from one source of torques to another'),
     Slot('limits', ('n',), 'N·m, N', 'limits of the torques'),
-    Slot('rates', ('n',), 'N·m/s, N/s', 'limits of their rates'))
+    Slot('rates', ('n',), 'N·m/s, N/s', 'limits of the rates of the torques'))
 
 PLAN = Record('plan', ROBOT, GATE_PLAN, CAUSES_PLAN, STOPPING_PLAN, OUTPUT_PLAN)
 
@@ -74,22 +74,22 @@ GATE = Table(
     'gate',
     Slot('is_open', (1,), '', '1 after the first accepted state'),
     Slot('time', (1,), 's', 'time of the last accepted state: its stamp, while stamps advance'),
-    Slot('came', (1,), 's', 'when it arrived'),
-    Slot('q', ('n',), 'rad, m', 'its positions'),
-    Slot('qd', ('n',), 'rad/s, m/s', 'its velocities'),
-    Slot('is_changed', (1,), '', '1 if it is the last one whose positions had changed'),
+    Slot('came', (1,), 's', 'when the last accepted state arrived'),
+    Slot('q', ('n',), 'rad, m', 'positions of the last accepted state'),
+    Slot('qd', ('n',), 'rad/s, m/s', 'velocities of the last accepted state'),
+    Slot('is_changed', (1,), '', '1 if the positions of the last accepted state had changed'),
     Slot('changed_time', (1,), 's', 'time of the last state whose positions had changed'),
     Slot('changed_came', (1,), 's', 'when that state arrived'),
-    Slot('changed_q', ('n',), 'rad, m', 'its positions'),
-    Slot('changed_qd', ('n',), 'rad/s, m/s', 'its velocities'),
+    Slot('changed_q', ('n',), 'rad, m', 'positions of that state'),
+    Slot('changed_qd', ('n',), 'rad/s, m/s', 'velocities of that state'),
     Slot('changes', (1,), '', 'number of changes of the positions so far'),
     Slot('change_times', (CHANGES,), 's', 'times of the last changes, in a ring'),
     Slot('change_q', (CHANGES, 'n'), 'rad, m', 'positions after these changes'),
     Slot('is_at_rest', (1,), '', '1 if repeated positions count as those of an arm at rest'),
     Slot('is_doubted', (1,), '', '1 after a state in doubt'),
     Slot('doubted_time', (1,), 's', 'time of the state in doubt'),
-    Slot('doubted_q', ('n',), 'rad, m', 'its positions'),
-    Slot('doubted_qd', ('n',), 'rad/s, m/s', 'its velocities'),
+    Slot('doubted_q', ('n',), 'rad, m', 'positions of the state in doubt'),
+    Slot('doubted_qd', ('n',), 'rad/s, m/s', 'velocities of the state in doubt'),
     Slot('agreed', (1,), '', 'states in a row that agree with the one doubted first'),
     Slot('interval', (1,), 's', 'mean interval of the states by their arrival'),
     Slot('spacing', (1,), 's', 'mean interval of the states by their stamps'),
@@ -97,9 +97,9 @@ GATE = Table(
     Slot('advanced', (1,), 's', 'when a stamp last advanced'),
     Slot('offset', (1,), 's', 'what is added to stamps that do not advance'),
     Slot('limits', ('n',), 'rad/s, m/s', 'speed limits in force'),
-    Slot('slack', ('n',), 'rad/s, m/s', 'speeds above which a joint is too fast for them'),
-    Slot('limits_time', (1,), 's', 'when the speeds were last compared with them'),
-    Slot('was_fast', (1,), '', '1 if a joint was above its slack then'))
+    Slot('slack', ('n',), 'rad/s, m/s', 'speeds above which a joint counts as too fast'),
+    Slot('limits_time', (1,), 's', 'when the speeds were last compared with the limits'),
+    Slot('was_fast', (1,), '', '1 if a joint was faster than its slack at the last comparison'))
 
 CAUSES = Table(
     'causes',
@@ -107,20 +107,21 @@ CAUSES = Table(
          'when it was last present, whether it is active, how long there was no sign of life (0: '
          'it has another reason), how often it began'),
     Slot('cause', (1,), '', 'cause whose reaction has the highest priority; negative: see causes'),
-    Slot('reaction', (1,), '', 'its reaction; -1: none'),
+    Slot('reaction', (1,), '', 'reaction to this cause; -1: none'),
     Slot('began', (1,), 's', 'when the reaction began'),
-    Slot('rests', (1,), '', '1 if the arm has come to rest since then'),
+    Slot('rests', (1,), '', '1 if the arm has come to rest since the reaction began'),
     Slot('stops', (1,), '', '1 if a stop was requested'),
     Slot('is_blind', (1,), '', '1 if the last state is too old for control'),
-    Slot('given_up', (3,), '–, –, rad/s', 'why the arm was given up: code, joint, speed'),
-    Slot('times_given_up', (1,), '', 'how often'))
+    Slot('given_up', (3,), '–, –, rad/s', 'why the arm was given up: code (0: it was not), '
+         'joint, speed'),
+    Slot('times_given_up', (1,), '', 'how often the arm was given up'))
 
 STOPPING = Table(
     'stopping',
     Slot('anchor', ('n',), 'rad, m', 'position that hold, comply and retract converge to'),
     Slot('positions', (1,), '', 'number of positions of the way that the arm came'),
-    Slot('came', (WAY, 'n'), 'rad, m', 'the last of them, in a ring'),
-    Slot('next', (1,), '', 'of these, the number of the one that the way back leads to'),
+    Slot('came', (WAY, 'n'), 'rad, m', 'the last of these positions, in a ring'),
+    Slot('next', (1,), '', 'number of the position that the way back leads to next'),
     Slot('at', ('n',), 'rad, m', 'position on the way back'),
     Slot('left', (1,), 'rad, m', 'length of the rest of the way back'))
 
@@ -128,29 +129,29 @@ OUTPUT = Table(
     'output',
     Slot('has_sent', (1,), '', '1 after the first torque'),
     Slot('tau', ('n',), 'N·m, N', 'torque that was sent last'),
-    Slot('source', (1,), '', 'its source'),
-    Slot('at', (1,), 's', 'when it was sent, on the clock of the loop'),
-    Slot('time', (1,), 's', 'time of the state that it answered'),
-    Slot('was_blind', (1,), '', '1 if that state was too old then'),
+    Slot('source', (1,), '', 'source of this torque, see stopping.SOURCES'),
+    Slot('at', (1,), 's', 'when this torque was sent, on the clock of the loop'),
+    Slot('time', (1,), 's', 'time of the state that was answered by this torque'),
+    Slot('was_blind', (1,), '', '1 if the state was too old when this torque was sent'),
     Slot('fade_duration', (1,), 's', 'duration of the fade from the last source; 0: none'),
-    Slot('fade_age', (1,), 's', 'how long it has lasted'),
-    Slot('fade_from', ('n',), 'N·m, N', 'difference of the torques at its beginning'),
+    Slot('fade_age', (1,), 's', 'how long the fade has lasted'),
+    Slot('fade_from', ('n',), 'N·m, N', 'difference of the torques at the beginning of the fade'),
     Slot('limits', ('n',), 'N·m, N', 'limits in force'),
-    Slot('limits_wanted', ('n',), 'N·m, N', 'limits that they change to'),
-    Slot('limits_duration', (1,), 's', 'duration of the change; 0: none'),
-    Slot('limits_age', (1,), 's', 'how long it has lasted'),
-    Slot('limits_away', ('n',), 'N·m, N', 'difference of the limits at its beginning'))
+    Slot('limits_wanted', ('n',), 'N·m, N', 'limits that come into force gradually'),
+    Slot('limits_duration', (1,), 's', 'duration of this change of the limits; 0: none'),
+    Slot('limits_age', (1,), 's', 'how long this change has lasted'),
+    Slot('limits_away', ('n',), 'N·m, N', 'limits in force less wanted ones when it began'))
 
 PREDICTION = Table(
     'prediction',
     Slot('sent', (1,), '', 'number of torques that were sent'),
-    Slot('sent_times', (SENT,), 's', 'when the last of them were sent, in a ring'),
-    Slot('sent_tau', (SENT, 'n'), 'N·m, N', 'these torques'),
+    Slot('sent_times', (SENT,), 's', 'when the last torques were sent, in a ring'),
+    Slot('sent_tau', (SENT, 'n'), 'N·m, N', 'the last torques that were sent, in a ring'),
     Slot('answered', (1,), '', 'number of states that were answered'),
-    Slot('kept', (1,), '', 'how many of the last of them are kept'),
-    Slot('times', (ANSWERED,), 's', 'times of these states, in a ring'),
-    Slot('q', (ANSWERED, 'n'), 'rad, m', 'their positions'),
-    Slot('qd', (ANSWERED, 'n'), 'rad/s, m/s', 'their velocities'),
+    Slot('kept', (1,), '', 'number of the last answered states that are kept'),
+    Slot('times', (ANSWERED,), 's', 'times of the answered states, in a ring'),
+    Slot('q', (ANSWERED, 'n'), 'rad, m', 'positions of the answered states'),
+    Slot('qd', (ANSWERED, 'n'), 'rad/s, m/s', 'velocities of the answered states'),
     Slot('tau', (ANSWERED, 'n'), 'N·m, N', 'the torques that were sent in response'),
     Slot('is_used', (1,), '', '1 while the arm is braked along the predicted state'),
     Slot('is_over', (1,), '', '1 if the prediction has ended'),
@@ -171,7 +172,7 @@ RESPONSE = Table(
     Slot('disobeys', (1,), '', 'number of the joint that does not obey, from 1 on; 0: none'),
     Slot('hit', (1,), '', 'states for which external torques are not resisted'),
     Slot('energies', (1,), '', 'number of energies so far'),
-    Slot('kept', (1,), '', 'how many of the last of them are kept'),
+    Slot('kept', (1,), '', 'number of the last energies that are kept'),
     Slot('energy', (ENERGIES, 2), 's, J', 'time and kinetic energy of a fast arm, in a ring'))
 
 STATE = Record('state', GATE, CAUSES, STOPPING, OUTPUT, PREDICTION, RESPONSE)
@@ -194,6 +195,9 @@ ROOM = Table(
     Slot('factor', ('n', 'n'), '', 'memory for its factor'),
     Slot('inverse', ('n', 'n'), '', 'memory for its inverse'),
     Slot('chosen', ('n',), '', 'memory for indices, as integers'),
-    Slot('rows', (20, 'n'), '', 'memory for vectors'))
+    Slot('wanted', ('n',), 'N·m, N', 'torque of the source, before fade and limits'),
+    Slot('unmodelled', ('n',), 'N·m, N', 'torque that stopping adds to that of the model'),
+    Slot('driving', ('n',), 'N·m, N', 'torque that drives the model in the step of a prediction'),
+    Slot('rows', (16, 'n'), '', 'memory for vectors'))
 
 RESULT = Record('result', GATE_RESULT, TORQUE, ROOM)

@@ -48,15 +48,15 @@ PLAN = Table(
 STATE = Table(
     'TaskState',
     Slot('is_changing', (1,), '', '1 while the activation changes'),
-    Slot('since', (1,), 's', 'when its change began; infinite until the first tick'),
-    Slot('activation', (6,), '', 'activation when its change began'),
+    Slot('since', (1,), 's', 'when that change began; infinite until the first tick'),
+    Slot('activation', (6,), '', 'activation at the beginning of its change'),
     Slot('wrench', (6,), 'N·m, N', 'wrench in force along the axes of force, axes of the task'),
-    Slot('wrench_rate', (6,), 'N·m/s, N/s', 'its rate'),
+    Slot('wrench_rate', (6,), 'N·m/s, N/s', 'rate of change of `wrench`'),
     Slot('integral', (6,), 'N·m, N', 'integral of the force error'),
     Slot('filtered', (6,), 'N·m, N', 'force error behind its filter'),
     Slot('wrench_time', (1,), 's', 'time of the last tick of the wrench; NaN before the first'),
     Slot('measured', (6,), 'N·m, N', 'last measured wrench on the environment, base axes'),
-    Slot('measured_time', (1,), 's', 'its stamp; -infinite before the first'),
+    Slot('measured_time', (1,), 's', 'stamp of `measured`; -infinite before the first one'),
     *IN_FORCE)
 
 _plan_views, _state_views = PLAN.views, STATE.views

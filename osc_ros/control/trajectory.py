@@ -24,6 +24,7 @@ from osc_ros.control.rotation import (
 from osc_ros.control.task import Target
 from osc_ros.dynamics.compiled import inlined, kernel, released
 from osc_ros.dynamics.spatial import compose, rotate, transpose, unrotate
+from osc_ros.dynamics.vectors import interval_of
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
@@ -401,13 +402,7 @@ def _motion(knot, coefficients, s, duration, pose, twist, acceleration):
 @kernel
 def _sample(times, poses, coefficients, time, pose, twist, acceleration):
     """Write the motion at a time [s] from the first to the last knot."""
-    k, end = 0, len(times) - 1
-    while end - k > 1:
-        middle = (k + end) // 2
-        if times[middle] <= time:
-            k = middle
-        else:
-            end = middle
+    k = interval_of(times, time)
     duration = times[k + 1] - times[k]
     _motion(poses[k], coefficients[k], (time - times[k]) / duration, duration, pose, twist,
             acceleration)

@@ -344,13 +344,6 @@ def _no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-@inlined
-def assign(out, values):  # type: ignore[no-untyped-def]
-    """Write values (n,) to out (n,); `out[:] = values` would allocate memory."""
-    for i in range(len(out)):
-        out[i] = values[i]
-
-
 def view(array: NDArray[Item], start: int, shape: tuple[int, ...]) -> NDArray[Item]:
     """
     View of a contiguous array's entries from index `start` on, with the given shape.

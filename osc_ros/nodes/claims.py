@@ -39,9 +39,9 @@ class Claim:
     Attributes
     ----------
     number : str
-        Which controller: a random number.
+        Random identifier of the controller.
     turn : str
-        How often it has become ready.
+        How often the controller has become ready so far.
     name : str
         Its name.
     started : int
@@ -49,7 +49,8 @@ class Claim:
     state : str
         ACTIVE, IS_READY, INACTIVE or ENDED.
     heard : tuple of str
-        `words` of the other controllers that it knows to be ready or active.
+        `identifier` of the claims of other controllers that it has received: those that are ready
+        or active.
 
     """
 
@@ -72,11 +73,11 @@ class Claim:
 
     def __str__(self) -> str:
         """Return the text of the message."""
-        return ' '.join((self.words, self.name, str(self.started), self.state, *self.heard))
+        return ' '.join((self.identifier, self.name, str(self.started), self.state, *self.heard))
 
     @property
-    def words(self) -> str:
-        """What others repeat that have heard this claim: its number and its turn."""
+    def identifier(self) -> str:
+        """Number and turn: a controller that has received this claim lists them in `heard`."""
         return f'{self.number}.{self.turn}'
 
     def precedes(self, other: Claim) -> bool:
@@ -161,7 +162,7 @@ class Claims:
         return IS_READY if now < self._ready_until else INACTIVE
 
     def _say(self, state: str) -> None:
-        heard = tuple(one.words for one in self._others() if one.state in (ACTIVE, IS_READY))
+        heard = tuple(one.identifier for one in self._others() if one.state in (ACTIVE, IS_READY))
         self._publisher.publish(String(data=str(replace(self._own, state=state, heard=heard))))
 
     def _spin(self) -> None:
@@ -195,7 +196,8 @@ class Claims:
         if claim.state != ENDED and len(heard) < MOST:
             heard[claim.number] = claim, now
         self._heard = heard  # another one, because other threads read it
-        return claim.state == IS_READY and (before is None or before[0].words != claim.words)
+        return claim.state == IS_READY and (
+            before is None or before[0].identifier != claim.identifier)
 
     # what the others say
 
@@ -279,10 +281,10 @@ class Claims:
         if self.accepts_others:
             return True
         self._foreign()
-        others, words = self._others(), self._own.words
+        others, own = self._others(), self._own.identifier
         unheard = self._listed - 1 - len(others)
         return now >= max(self._earliest, self._ready_since + SILENCE * any(
-                              words not in one.heard for one in others),
+                              own not in one.heard for one in others),
                           self._grew + SILENCE if unheard > 0 else -float('inf'))
 
     def _yield(self) -> None:
