@@ -14,7 +14,15 @@ from scipy.spatial.transform import Rotation
 
 from judge import configuration, pinocchio_model, random_tree, robot_cases
 from osc_ros import OperationalSpace, Robot
-from osc_ros.control.load import FULL, Loads, PACE
+from osc_ros.control.load import (
+    bodies_of,
+    bounded_loads,
+    FULL,
+    NEAR,
+    PACE,
+    Weight,
+    WORK_WIDTH,
+)
 from osc_ros.dynamics.methods import METHODS
 from osc_ros.errors import InputError, ModelError
 from tolerances import AGREEMENT, INERTIA_TOLERANCE
@@ -235,7 +243,8 @@ def test_bounds_of_the_loads_are_pinocchios_gravity_and_its_derivatives(name):
     case, rng = robot_cases()[name], np.random.default_rng(7)
     robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)
     model, data, _ = judged(case, robot)
-    loads, effort = Loads(robot), np.full(robot.n, 1e-12)
+    n, effort, found = robot.n, np.full(robot.n, 1e-12), Weight(robot)
+    rows, most, joints = np.zeros((n, n)), np.zeros(n), np.zeros((n, 2))
     for gravity in (np.array(robot.gravity), rng.normal(size=3)):
         model.gravity.linear = gravity
         q, qd = state(robot, rng)
@@ -243,18 +252,19 @@ def test_bounds_of_the_loads_are_pinocchios_gravity_and_its_derivatives(name):
         def load(t, q=q, qd=qd):
             return pin.computeGeneralizedGravity(model, data, configuration(model, q + t * qd))
 
-        weight = loads.torque(q, gravity)
+        weight = found.torque(q, gravity)
         close(weight, load(0.0))
         gradient = pin.computeGeneralizedGravityDerivatives(model, data, configuration(model, q))
-        count = loads.update(q, qd, gravity, effort)
-        at = loads.joints[:count, 0].astype(int)
-        rows, sign = loads.rows[:count], np.sign(weight[at])
-        close(rows, sign[:, None] * gradient[at])
-        # `update` omits only joints whose gravity torque does not depend on q
+        count = bounded_loads(bodies_of(robot), gravity, q, qd, effort, NEAR,
+                              np.zeros((n, WORK_WIDTH)), np.zeros(n), rows, most, joints)
+        at = joints[:count, 0].astype(int)
+        sign = np.sign(weight[at])
+        close(rows[:count], sign[:, None] * gradient[at])
+        # `bounded_loads` omits only joints whose gravity torque does not depend on q
         free = np.setdiff1d(np.flatnonzero(np.abs(weight) > 1e-9), at)
         assert np.abs(gradient[free]).max(initial=0.0) < 1e-9 * np.abs(weight).max()
         step = 1e-3
         bend = (load(step) - 2.0 * weight + load(-step)) / step ** 2
-        most = PACE * (PACE * (FULL * effort[at] - np.abs(weight[at])) - 2.0 * rows @ qd)
-        np.testing.assert_allclose(most - loads.most[:count], (sign * bend[at]), rtol=0,
+        firm = PACE * (PACE * (FULL * effort[at] - np.abs(weight[at])) - 2.0 * rows[:count] @ qd)
+        np.testing.assert_allclose(firm - most[:count], (sign * bend[at]), rtol=0,
                                    atol=1e-4 * max(1.0, np.abs(bend).max()))

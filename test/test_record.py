@@ -16,6 +16,8 @@ from osc_ros.control.checkpoint import dumped, loaded
 from osc_ros.control.disturbance import Compensation, Disturbance
 from osc_ros.control.engine import Engine
 from osc_ros.control.impedance import Impedance
+from osc_ros.control.limiter import Limiter
+from osc_ros.control.load import bodies_of
 from osc_ros.control.observer import ExternalForce
 from osc_ros.control.record import Slot, Table
 from osc_ros.control.settings import Observation
@@ -56,7 +58,8 @@ def test_kernels_and_python_have_the_same_views_of_a_record(n):
 
 @pytest.mark.parametrize('tables', (
     PLAN.tables, STATE.tables, RESULT.tables, *zip(ExternalForce.TABLES),
-    *zip(Compensation.TABLES), *zip(TASK_TABLES)), ids=lambda tables: tables[0].name)
+    *zip(Compensation.TABLES), *zip(TASK_TABLES), *zip(Limiter.TABLES)),
+    ids=lambda tables: tables[0].name)
 def test_every_slot_has_a_meaning_a_place_of_its_own_and_a_line_of_the_page(tables):
     numbers, found = np.arange(float(tables[-1].size(5))), []
     for table in tables:
@@ -273,3 +276,53 @@ def test_record_of_a_task_of_another_length_in_a_checkpoint_is_refused():
         with pytest.raises(InputError, match=f'{table.name}.* accepted are '):
             loaded(dumped(tip))
         tip._records = kept
+
+
+def limited_law():
+    """Return a law with a payload, whose limits have just become lower."""
+    robot = robot_of('panda').with_payload(4.0)
+    law = Law(robot)
+    law.latch(law.posture)
+    law.torque(0.0, law.posture, np.zeros(robot.n))
+    limits = law.settings.limits
+    law.change(replace(law.settings, limits=replace(
+        limits, effort=0.6 * limits.effort, velocity=0.5 * limits.velocity)))
+    law.torque(PERIOD, law.posture, np.zeros(robot.n))
+    return law
+
+
+def test_same_record_of_the_limits_gives_the_same_torques_to_the_last_bit():
+    law = limited_law()
+    setup, n = law._setup, law.robot.n
+    records = *setup.limiter.records, law._blending.replaced.limiter.records[1]
+    kept, runs = [record.copy() for record in records], []
+    while len(runs) < 2:
+        for record, before in zip(records, kept):
+            record[:] = before
+        rng, time, found = np.random.default_rng(6), PERIOD, []
+        for _ in range(1000):
+            time += PERIOD if rng.random() < 0.98 else rng.choice([0.0, 0.3])
+            q = law.posture + 0.3 * rng.normal(size=n)
+            qd = rng.choice([0.01, 1.0]) * rng.normal(size=n)
+            tau = setup.torque(time, q, qd, law._posture)
+            sides = setup.limiter.sides.any(), setup.limiter.load_sides.any()
+            assert setup.limiter.torque_at_rate(time, tau)
+            found.append((tau.tobytes(), *sides))
+        runs.append(found)
+    assert runs[0] == runs[1]
+    assert {one[1] for one in found} == {one[2] for one in found} == {True, False}
+
+
+def test_record_of_limits_that_is_none_is_refused():
+    limiter, n = limited_law().limiter, 7
+    whole, bodies = limiter.records, limiter.views[0].bodies
+    for k, table in enumerate(Limiter.TABLES):
+        limiter.records = *whole[:k], whole[k][:-1].copy(), *whole[k + 1:]
+        with pytest.raises(InputError, match=f'{table.name}.* accepted are '):
+            loaded(dumped(limiter))
+    limiter.records = whole
+    for column, wrong in ((0, 1e18), (0, 0.5), (0, -2.0), (0, n - 1.0), (1, np.nan), (1, n)):
+        bodies[:] = bodies_of(robot_of('panda'))
+        bodies[2, column] = wrong
+        with pytest.raises(InputError, match='accepted are those of a tree'):
+            loaded(dumped(limiter))

@@ -211,8 +211,8 @@ def test_another_setting_changes_the_torques(recorded, runs):
 
 def test_state_of_another_version_is_refused(runs, monkeypatch):
     replay = Replay(runs[0])
-    del replay.engine.law.limiter.load_sides
-    with pytest.raises(InputError, match='this version cannot compute .*load_sides'):
+    del replay.engine.law.limiter.views
+    with pytest.raises(InputError, match='this version cannot compute .*views'):
         replay.compute()
 
 

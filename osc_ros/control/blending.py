@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.control.compiled_tick import UNBLENDED
 from osc_ros.control.fade import Blend
 from osc_ros.control.friction import feedback_gain, FrictionInForce
 from osc_ros.control.posture import PostureSetPoint
@@ -82,7 +83,8 @@ class SetupBlending:
         of_law, of_driver = self._within + self._added, self.driver_torque
         # the old robot's limits are not those of the new one, which limits the blend itself
         is_other = self.replaced.robot is not setup.robot
-        tau = self._unblended(setup, posture, time, q, qd, (weight, of_law) if is_other else None)
+        tau = self._unblended(setup, posture, time, q, qd,
+                              (weight, of_law) if is_other else UNBLENDED)
         driver = weight * (self.driver_torque - of_driver)
         self.driver_torque = self.driver_torque - driver
         self.difference = driver if is_other else weight * (before - tau)
@@ -123,7 +125,7 @@ class SetupBlending:
         self._blend.begin(time, self.difference, settings.limits.effort, settings.blend_time)
 
     def _unblended(self, setup: Setup, posture: PostureSetPoint, time: float, q: Array,
-                   qd: Array, other: tuple[float, Array] | None = None) -> Array:
+                   qd: Array, other: tuple[float, Array] = UNBLENDED) -> Array:
         """
         Torques (n,) of one setup [N·m].
 
@@ -132,9 +134,8 @@ class SetupBlending:
 
         """
         friction = self.friction.at(time)
-        tau = setup.torque(time, q, qd, posture, friction is not None)
-        more = None if other is None else other[0] * (other[1] - tau)
-        self._within = tau = setup.torque_within(time, q, qd, tau, more)
+        tau = setup.torque(time, q, qd, posture, friction is not None, *other)
+        self._within = tau
         if friction is None:
             self.friction_torque = self._rest
         elif setup.guidance is not None:

@@ -12,9 +12,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.bounds import ACCELERATION_ROWS, passes
+from osc_ros.control.bounds import passes, POSTURE, TOTAL
 from osc_ros.control.feedback import put_task_forces
-from osc_ros.control.limits import ZONE
+from osc_ros.control.limiting import limit, near_bounds, PLAN, ROOM, STATE
+from osc_ros.control.nearest import room_for
 from osc_ros.control.posture import posture_acceleration
 from osc_ros.control.reference import memory_in, NO_REFERENCE, put_forces, put_motion
 from osc_ros.control.sample import doubts, REPEATED
@@ -22,7 +23,13 @@ from osc_ros.control.task_numbers import TASK_WIDTH
 from osc_ros.dynamics import priority
 from osc_ros.dynamics.chain import bodies
 from osc_ros.dynamics.chain.layout import A0, FORCE, parts_of, POSE, TWIST
-from osc_ros.dynamics.chain.passes import acceleration_response, inward, jacobian, outward
+from osc_ros.dynamics.chain.passes import (
+    acceleration_response,
+    inverse_mass_matrix,
+    inward,
+    jacobian,
+    outward,
+)
 from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.compiled import inlined, kernel, view
 from osc_ros.dynamics.method import DONE, Method
@@ -43,7 +50,11 @@ ROWS = EFFORT_RATE + 1
 BEFORE, CHANGED, PERIOD, LONGEST = range(4)
 TIMES = LONGEST + 1
 UNCHECKED = np.zeros((0, 0)), np.zeros(0)
+UNBLENDED = 0.0, np.zeros(0)
 LONGEST_STEP = 1.0  # longest time between two states of normal motion [s]
+
+_limiter_views, _room_views = STATE.only('table', 'accelerations'), ROOM.only(
+    'M_inv', 'unit', 'tau', 'rest')
 
 
 @kernel
@@ -70,32 +81,39 @@ def _may_be_sent(known, times, time, q, qd, table, accelerations, tau):
     return True
 
 
+@inlined
+def _put_difference(weight, other, tau, more):
+    """Blend tau (n,) with the torques of another setup; write to `more` what this adds."""
+    for i in range(len(tau)):
+        more[i] = weight * (other[i] - tau[i])
+        tau[i] += more[i]
+
+
 @kernel
-def chain_torque(chain, table, accelerations, integers, numbers, tasks, J, length, low, high,
-                 reference, dt, posture, wraps, frequency, rate, push, more, known, times, time,
-                 q, qd, tau):
+def chain_torque(chain, plan, state, room, buffer, integers, numbers, tasks, J, length, low, high,
+                 reference, dt, posture, wraps, frequency, rate, push, weight, other, known,
+                 times, time, q, qd, tau):
     """
-    Write the torques of posture and tasks, and the accelerations that they cause.
+    Write the torques of posture and tasks within all limits except rates.
 
     Every array argument of a compiled call takes 0.05 µs, a matrix 0.1 µs, so this one call
-    replaces up to ten calls; the results are the same.
+    replaces up to fifteen calls; the results are the same.
 
     Parameters
     ----------
     chain : `Sweep.arrays`
-    table, posture, wraps, frequency, rate, push
+    plan, state, room, buffer
+        Records of `osc_ros.control.limiting`, and `osc_ros.control.nearest.room_for`.
+    posture, wraps, frequency, rate, push
         See `osc_ros.control.posture.posture_acceleration`.
-    accelerations : (ACCELERATION_ROWS, n), overwritten
-        Row 0: acceleration due to the tasks and `more`, without that of the posture; row 3:
-        acceleration of the posture [rad/s²]. With `known`, see `osc_ros.control.bounds.exceeds`.
     integers, numbers, tasks, J, length, low, high
         See `osc_ros.control.feedback.put_task_forces`.
     reference : array
         `osc_ros.control.reference.Reference.numbers`, to be advanced by `dt`; empty if friction
         is not compensated.
     dt : float [s]
-    more : (n,) [N·m]
-        Torques that act in addition to those of posture and tasks.
+    weight, other : float, (n,) [N·m]
+        Weight of the torques of another setup, and these torques; weight 0: none.
     known : (ROWS, n)
         Checks: the last state, and the last one with new positions; velocity limits and speeds
         that are too fast; the law's last torque, the one sent last, and limits of the next one
@@ -116,7 +134,9 @@ def chain_torque(chain, table, accelerations, integers, numbers, tasks, J, lengt
     """
     if len(known) > 0 and not follows(known, times, time, q, qd):
         return -1
-    qdd = accelerations[3]
+    limits, own = _limiter_views(state, len(q)), _room_views(room, len(q))
+    table, accelerations = limits.table, limits.accelerations
+    qdd = accelerations[POSTURE]
     posture_acceleration(q, qd, posture, wraps, table, frequency, rate, push, qdd)
     if outward(chain, q, qd, None, qdd) != DONE:
         return -1
@@ -128,7 +148,6 @@ def chain_torque(chain, table, accelerations, integers, numbers, tasks, J, lengt
         tip[A0:POSE], length, low, high)
     F = priority.link_forces(integers, numbers)
     inward(chain, None, qdd, F, tau)
-    acceleration_response(chain, more, F, accelerations[0])
     if len(reference) > 0:
         at = memory_in(integers, reference)
         put_forces(integers, numbers, count, q, dt, posture, wraps, frequency, rate, push, table,
@@ -137,50 +156,71 @@ def chain_torque(chain, table, accelerations, integers, numbers, tasks, J, lengt
         at.rate[0] = put_motion(integers, dt, at.change, table, Lambda_inv, at.rates, at.buffer,
                                 at.motion)
         bodies.put_motion_torques(links, ends, qd, at.motion[1], work, factor, at.motion[2])
-    if len(known) > 0 and not _may_be_sent(known, times, time, q, qd, table, accelerations, tau):
-        return -1
+    more = own.rest
+    if weight > 0.0:
+        more = own.tau
+        _put_difference(weight, other, tau, more)
+    acceleration_response(chain, more, F, accelerations[TOTAL])
+    if len(known) > 0:
+        is_fit = _may_be_sent(known, times, time, q, qd, table, accelerations, tau)
+        return count if is_fit else -1
+    loads = near_bounds(plan, state, room, ends[:3], time, q, qd, tau)
+    if loads >= 0:
+        inverse_mass_matrix(chain, own.unit, own.M_inv)
+        limit(state, room, buffer, integers, numbers, count, loads, length, time, qd, tau)
     return count
 
 
 @kernel
-def tree_torque(constants, parameters, room, table, accelerations, integers, numbers, tasks, J,
-                length, low, high, reference, dt, posture, wraps, frequency, rate, push, more,
-                known, times, time, q, qd, tau):
+def tree_torque(constants, parameters, memory, plan, state, room, buffer, integers, numbers, tasks,
+                J, length, low, high, reference, dt, posture, wraps, frequency, rate, push, weight,
+                other, known, times, time, q, qd, tau):
     """
     Compute one tick of the law for a robot that is a tree; see `chain_torque`.
 
     Parameters
     ----------
-    constants, parameters, room : `Tree.arrays`
+    constants, parameters, memory : `Tree.arrays`
 
     """
     if len(known) > 0 and not follows(known, times, time, q, qd):
         return -1
-    qdd = accelerations[3]
+    limits, own = _limiter_views(state, len(q)), _room_views(room, len(q))
+    table, accelerations = limits.table, limits.accelerations
+    qdd = accelerations[POSTURE]
     none = qdd[:0]
     posture_acceleration(q, qd, posture, wraps, table, frequency, rate, push, qdd)
-    if tree.outward(constants, parameters, room, q, qd, none, qdd) != DONE:
+    if tree.outward(constants, parameters, memory, q, qd, none, qdd) != DONE:
         return -1
-    tree.motions(constants, parameters, room, J)
-    memory, found = memory_of_tree(constants, room)
+    tree.motions(constants, parameters, memory, J)
+    store, found = memory_of_tree(constants, memory)
+    robot = constants_in(constants, parameters)
     count = put_task_forces(
         integers, numbers, tasks, view(found.poses, 0, (len(found.poses), 4, 4)), found.twists, J,
         found.Lambda_inv, found.a0, length, low, high)
     F = priority.link_forces(integers, numbers)
-    tree.torques(constants, parameters, room, none, qdd, F, tau)
-    tree.acceleration_response(constants, parameters, room, more, F, accelerations[0])
+    tree.torques(constants, parameters, memory, none, qdd, F, tau)
     if len(reference) > 0:
         at = memory_in(integers, reference)
         put_forces(integers, numbers, count, q, dt, posture, wraps, frequency, rate, push, table,
                    J, at.buffer, at.motion, at.forces)
-        tree.acceleration_response(constants, parameters, room, at.rest, at.forces, at.change)
+        tree.acceleration_response(constants, parameters, memory, at.rest, at.forces, at.change)
         at.rate[0] = put_motion(integers, dt, at.change, table, found.Lambda_inv, at.rates,
                                 at.buffer, at.motion)
-        robot = constants_in(constants, parameters)
         put_motion_torques(robot.tree, robot.bodies, robot.gravity, robot.rotors, at.motion[1],
-                           memory.work, at.motion[2])
-    if len(known) > 0 and not _may_be_sent(known, times, time, q, qd, table, accelerations, tau):
-        return -1
+                           store.work, at.motion[2])
+    more = own.rest
+    if weight > 0.0:
+        more = own.tau
+        _put_difference(weight, other, tau, more)
+    tree.acceleration_response(constants, parameters, memory, more, F, accelerations[TOTAL])
+    if len(known) > 0:
+        is_fit = _may_be_sent(known, times, time, q, qd, table, accelerations, tau)
+        return count if is_fit else -1
+    loads = near_bounds(plan, state, room, robot.gravity, time, q, qd, tau)
+    if loads >= 0:
+        tree.inverse_mass_matrix(constants, parameters, memory, own.M_inv)
+        limit(state, room, buffer, integers, numbers, count, loads, length, time, qd, tau)
     return count
 
 
@@ -188,9 +228,9 @@ def _rehearse(tick: Kernel, dynamics: Sweep | Tree) -> Kernel:
     """Compile a kernel, or load it from the cache; return it."""
     x, solver = np.ones(1), priority.Priorities([0], 1, 1)
     tasks = -np.ones((1, TASK_WIDTH))  # TURNS_WITH = -1: the frame turns with no link
-    tick(*dynamics.arrays, np.ones((ZONE + 1, 1)), np.ones((ACCELERATION_ROWS, 1)),
+    tick(*dynamics.arrays, *(table.zeros(1) for table in (PLAN, STATE, ROOM)), room_for(1),
          *solver.arrays, tasks, np.ones((6, 1)), 1.0, 0.1, 0.2, NO_REFERENCE, 0.0, x,
-         np.zeros(1, dtype=np.bool_), 1.0, 1.0, 1.0, x, *UNCHECKED, 0.0, x, x, x.copy())
+         np.zeros(1, dtype=np.bool_), 1.0, 1.0, 1.0, *UNBLENDED, *UNCHECKED, 0.0, x, x, x.copy())
     follows(np.zeros((ROWS, 1)), np.zeros(TIMES), 0.0, x, x)
     return tick
 

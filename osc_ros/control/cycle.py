@@ -379,10 +379,10 @@ class ControlCycle:
 
     def _leave(self, time: float, q: Array, qd: Array, tau: Array) -> Array:
         """Return tau (n,) with its rate limited, checked to be finite; store the tick."""
-        tau = self._setup.limiter.torque_at_rate(time, tau)
+        is_finite = self._setup.limiter.torque_at_rate(time, tau)
         if self._blending.replaced is not None:
             self._blending.replaced.limiter.note(time, tau)
-        if not math.isfinite(tau.dot(self._rest)):  # 0 times inf or nan is nan
+        if not is_finite:
             raise InputError(f'the torque is not finite: {tau.tolist()}')
         self._before, self._last = self._last, (time, q.copy(), qd.copy(), tau)
         self._q, self._time = self._last[1], time

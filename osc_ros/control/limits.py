@@ -27,6 +27,7 @@ HARDEST = 50.0  # largest deceleration that the limits assume [rad/s², m/s²]
 # Rows of `Limits.table`, one column per joint: lowest and highest position, speed, deceleration,
 # 1 / reaction time [1/s], torque, rate of the torque, depth of the soft zone.
 LOWER, UPPER, SPEED, DECELERATION, RATE, EFFORT, EFFORT_RATE, ZONE = range(8)
+ROWS = ZONE + 1
 _STATES = 64  # number of sampled configurations for the least deceleration
 
 

@@ -37,6 +37,7 @@ from osc_ros.dynamics.spatial import (
     vector_at,
     ZERO,
 )
+from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
@@ -51,13 +52,13 @@ NEAR = 0.6
 _CONSTANT = 1e-9
 # Columns of `bodies`, one row per body: parent, index of its joint in q, whether the joint is
 # prismatic, pose in the parent (rotation, position), mass, first moment.
-_PARENT, _AT, _SLIDES, _R, _P, _MASS, _MC, _BODY_WIDTH = 0, 1, 2, 3, 12, 15, 16, 19
+_PARENT, _AT, _SLIDES, _R, _P, _MASS, _MC, BODY_WIDTH = 0, 1, 2, 3, 12, 15, 16, 19
 # Columns of `work`, one row per body, base axes: rotation and origin of the body; mass, and first
 # moment about the base's origin, of all bodies from this one outward; angular velocity and
 # acceleration of the body, velocity and acceleration of its origin; momentum of all bodies from
 # this one outward, and its rate.
 _TURN, _ORIGIN, _MASSES, _MOMENT, _OMEGA, _ALPHA = 0, 9, 12, 13, 16, 19
-_VELOCITY, _ACCELERATION, _MOMENTUM, _FORCE, _WORK_WIDTH = 22, 25, 28, 31, 34
+_VELOCITY, _ACCELERATION, _MOMENTUM, _FORCE, WORK_WIDTH = 22, 25, 28, 31, 34
 
 
 @inlined
@@ -80,7 +81,7 @@ def gravity_torques(bodies, gravity, q, work, load):
     Parameters
     ----------
     bodies : (n, 19)
-        See `Weight`.
+        See `bodies_of`.
     gravity : (3,) [m/s²]
     q : (n,)
     work : (n, 34), written
@@ -142,7 +143,7 @@ def _put_motions(bodies, qd, work):
     for i in range(len(bodies) - 1, -1, -1):
         parent = int(bodies[i, _PARENT])
         if parent >= 0:
-            for k in range(_MOMENTUM, _WORK_WIDTH):
+            for k in range(_MOMENTUM, WORK_WIDTH):
                 work[parent, k] += work[i, k]
 
 
@@ -237,6 +238,27 @@ def bounded_loads(bodies, gravity, q, qd, effort, near, work, load, rows, most, 
     return count
 
 
+def bodies_of(robot: Robot) -> Array:
+    """The numbers (n, BODY_WIDTH) of a robot whose joints have one degree of freedom each."""
+    bodies = np.zeros((robot.n, BODY_WIDTH))
+    bodies[:, _PARENT], bodies[:, _AT] = robot.parent, robot.v_index
+    bodies[:, _SLIDES] = robot.prismatic
+    bodies[:, _R:_P] = robot.T_parent_body[:, :3, :3].reshape(-1, 9)
+    bodies[:, _P:_MASS] = robot.T_parent_body[:, :3, 3]
+    bodies[:, _MASS] = robot.inertia[:, 5, 5]
+    bodies[:, _MC:] = robot.inertia[:, [2, 0, 1], [4, 5, 3]]
+    return bodies
+
+
+def require_bodies(bodies: Array) -> None:
+    """Raise an InputError for numbers that are not those of a robot: `bodies_of`."""
+    n, parents, at = len(bodies), bodies[:, _PARENT], bodies[:, _AT]
+    if not (np.isin(parents, range(-1, n)).all() and (parents < np.arange(n)).all()
+            and np.array_equal(np.sort(at), np.arange(n))):
+        raise InputError(f'bodies with the parents {parents.tolist()} and the joints '
+                         f'{at.tolist()}: accepted are those of a tree')
+
+
 class Weight:
     """
     Computes the torques that hold a robot against gravity.
@@ -249,70 +271,10 @@ class Weight:
     """
 
     def __init__(self, robot: Robot) -> None:
-        n = robot.n
-        self._bodies = np.zeros((n, _BODY_WIDTH))
-        self._bodies[:, _PARENT], self._bodies[:, _AT] = robot.parent, robot.v_index
-        self._bodies[:, _SLIDES] = robot.prismatic
-        self._bodies[:, _R:_P] = robot.T_parent_body[:, :3, :3].reshape(-1, 9)
-        self._bodies[:, _P:_MASS] = robot.T_parent_body[:, :3, 3]
-        self._bodies[:, _MASS] = robot.inertia[:, 5, 5]
-        self._bodies[:, _MC:] = robot.inertia[:, [2, 0, 1], [4, 5, 3]]
-        self._work = np.zeros((n, _WORK_WIDTH))
+        self._bodies, self._work = bodies_of(robot), np.zeros((robot.n, WORK_WIDTH))
 
     def torque(self, q: Array, gravity: Array) -> Array:
         """Torques (n,) that hold the robot at rest at q (n,), in gravity (3,) [N·m; N]."""
         load = np.empty(len(q))
         gravity_torques(self._bodies, gravity, q, self._work, load)
         return load
-
-
-class Loads(Weight):
-    """
-    Computes bounds of the joint accelerations that keep the gravity loads within limits.
-
-    Attributes
-    ----------
-    rows, most, joints
-        See `bounded_loads`; written by the last `update`.
-    are_low : bool
-        Whether no load was near its bound then.
-
-    Parameters
-    ----------
-    robot : Robot
-
-    """
-
-    def __init__(self, robot: Robot) -> None:
-        super().__init__(robot)
-        n = robot.n
-        self._load = np.zeros(n)
-        self.rows, self.most, self.joints = np.zeros((n, n)), np.zeros(n), np.zeros((n, 2))
-        self._idle, self.are_low = 0, False
-
-    def is_due(self) -> bool:
-        """Whether to `update` at this tick; while all loads are low, every IDLE + 1 ticks."""
-        self._idle -= 1
-        return self._idle < 0
-
-    def update(self, q: Array, qd: Array, gravity: Array, effort: Array) -> int:
-        """
-        Compute the bounds; return the number of their rows.
-
-        Parameters
-        ----------
-        q, qd : (n,)
-        gravity : (3,) [m/s²]
-        effort : (n,)
-            Effort limits [N·m, N]; may be infinite.
-
-        """
-        count: int = bounded_loads(self._bodies, gravity, q, qd, effort, NEAR, self._work,
-                                   self._load, self.rows, self.most, self.joints)
-        self.are_low = count < 0
-        self._idle = IDLE if self.are_low else 0
-        return max(count, 0)
-
-    def forget(self) -> None:
-        """Make the next tick call `update`."""
-        self._idle, self.are_low = 0, False

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from osc_ros.control.bandwidth import largest_push, longest_period
 from osc_ros.control.command_model import CommandModel
-from osc_ros.control.compiled_tick import compiled_tick, Kernel, UNCHECKED
+from osc_ros.control.compiled_tick import compiled_tick, Kernel, UNBLENDED, UNCHECKED
 from osc_ros.control.feedback import task_forces
 from osc_ros.control.free import Guidance, guidance_of
 from osc_ros.control.friction import least_inertia
@@ -140,7 +140,7 @@ class Setup:
         self._has_force = any('force' in task.axes for task in settings.tasks)
         if not self._has_force and (found := compiled_tick(self.dynamics)) is not None:
             self._kernel, arrays = found
-            self._given = (*arrays, self.limiter.table, self.limiter.accelerations,
+            self._given = (*arrays, *self.limiter.records, self.limiter.buffer,
                            *self.solver.arrays, self._rows, self.J, *thresholds)
         self.levels: list[Level] = []
 
@@ -294,11 +294,23 @@ class Setup:
                              *self.posture_gains, qdd)
 
     def torque(self, time: float, q: Array, qd: Array, posture: PostureSetPoint,
-               has_friction: bool = False) -> Array:
+               has_friction: bool = False, weight: float = 0.0, other: Array = NO_REFERENCE
+               ) -> Array:
         """
-        Torques (n,) [N·m] of posture and tasks at the stamp of a state [s], without limits.
+        Torques (n,) [N·m] of posture and tasks at a state, within all limits except rates.
 
         With friction compensation, the reference motion advances, too.
+
+        Parameters
+        ----------
+        time : float
+            Stamp of the state [s].
+        q, qd : (n,)
+        posture : PostureSetPoint
+        has_friction : bool
+            Whether friction will be compensated.
+        weight, other : float, (n,), optional
+            Weight of the torques of another setup before the limits, and these torques [N·m].
 
         Raises
         ------
@@ -314,22 +326,23 @@ class Setup:
         tau = np.empty(len(q))
         reference = self.reference
         dt = reference.since(time)
-        if self._kernel is not None:
-            solves = self._kernel(
+        is_compiled = self._kernel is not None and self.guidance is None
+        if is_compiled:
+            solves = self._kernel(  # type: ignore[misc]
                 *self._given, reference.numbers if has_friction else NO_REFERENCE, dt,
-                posture.now, posture.wraps, *self.posture_gains, self._rest, *UNCHECKED, time,
+                posture.now, posture.wraps, *self.posture_gains, weight, other, *UNCHECKED, time,
                 q, qd, tau)
         else:
             solves = self._torque(time, q, qd, posture, tau)
         if solves < 0:
             self._refuse(q, qd)
         if has_friction:
-            if self._kernel is None:
+            if not is_compiled:
                 reference.advance(dt, solves, q, qd, posture, self.posture_gains)
             reference.note(time)
         self.solver.note(solves, self.settings.damping.length)
-        if self.guidance is not None:
-            tau += self._guided(self.guidance)
+        if not is_compiled:
+            self._limit(time, q, qd, tau, weight, other)
         return tau
 
     @property
@@ -355,7 +368,7 @@ class Setup:
         """
         assert self._kernel is not None  # since `is_alone`
         return partial(self._kernel, *self._given, NO_REFERENCE, 0.0, posture.now, posture.wraps,
-                       *self.posture_gains, self._rest, known, times)
+                       *self.posture_gains, *UNBLENDED, known, times)
 
     def _torque(self, time: float, q: Array, qd: Array, posture: PostureSetPoint,
                 tau: Array) -> int:
@@ -369,7 +382,6 @@ class Setup:
         dynamics.jacobian(self.J)
         solves = task_forces(*self._forces_given)
         dynamics.inward(F, tau)
-        dynamics.acceleration_response(self._rest, F, accelerations[0])
         return int(solves)
 
     def _guided(self, guidance: Guidance) -> Array:
@@ -380,7 +392,6 @@ class Setup:
             dynamics.Lambda_inv[own, own]), level.axes)
         self.solver.F[own] += wrench
         guidance.acceleration = dynamics.a0[own] + dynamics.Lambda_inv[own] @ self.solver.F
-        dynamics.acceleration_response(self._rest, self.solver.F, self.limiter.accelerations[0])
         return np.asarray(wrench @ self.J[own])
 
     def compensation(self, time: float, tau: Array, is_held: bool, friction: Array
@@ -388,7 +399,7 @@ class Setup:
         """
         Torques (n,) [N·m] that make up for what the model lacks; None if nothing does.
 
-        Call it after `torque_within`.
+        Call it after `torque`.
 
         Parameters
         ----------
@@ -420,15 +431,15 @@ class Setup:
         W = W + SOFTENING * np.trace(W) / 6.0 * np.eye(6)
         return np.asarray(self.J[own].T @ np.linalg.solve(W, u))
 
-    def torque_within(self, time: float, q: Array, qd: Array, tau: Array,
-                      more: Array | None = None) -> Array:
-        """Torques (n,) [N·m], tau of `torque` plus `more`, within all limits except rates."""
-        if more is not None:
-            self.dynamics.acceleration_response(more, self.solver.F,
-                                                self.limiter.accelerations[0])
-            tau = tau + more
-        return self.limiter.torque_within(time, q, qd, tau, self.solver,
-                                          self.settings.damping.length)
+    def _limit(self, time: float, q: Array, qd: Array, tau: Array, weight: float, other: Array
+               ) -> None:
+        """Add a free drive and the torques of another setup to tau (n,), and limit the sum."""
+        if self.guidance is not None:
+            tau += self._guided(self.guidance)
+        more = weight * (other - tau) if weight > 0.0 else self._rest
+        self.dynamics.acceleration_response(more, self.solver.F, self.limiter.accelerations[0])
+        tau += more
+        self.limiter.torque_within(time, q, qd, tau, self.solver, self.settings.damping.length)
 
     def rehearse(self, q: Array, posture: PostureSetPoint) -> None:
         """Run the steps of a tick once, so that their kernels are compiled."""
