@@ -201,15 +201,15 @@ class Sampler:
         self.way, self.target, self.period = way, Target(start.copy()), period
         self.waits = self.clamped = False
 
-    def at(self, time, limits, error=None):
-        """Return the target at a time [s], with its difference quotient as velocity."""
+    def put(self, time, limits, error, row):
+        """Write the target at a time [s], with its difference quotient as velocity."""
         pose = self.target.pose.copy()
         if self.way.poses:
             pose[:3, 3] = self.way.position(time, self.period)
         twist, acceleration = np.zeros(6), np.zeros(6)
         twist[3:] = (pose[:3, 3] - self.target.pose[:3, 3]) / self.period
         self.target = Target(pose, twist, acceleration)
-        return self.target
+        row[:28] = (*pose.flat, *twist, *acceleration)
 
     def plan(self):
         """Do nothing: nothing is planned."""

@@ -53,9 +53,9 @@ class Still:
         """Set the target."""
         self.target = target
 
-    def at(self, time, limits, error=None):
-        """Return the target, at any time."""
-        return self.target
+    def put(self, time, limits, error, row):
+        """Write the target, at any time."""
+        row[:28] = (*self.target.pose.flat, *self.target.twist, *self.target.acceleration)
 
     def plan(self):
         """Plan nothing."""

@@ -11,10 +11,11 @@ import pytest
 
 from attacked import robot_of
 from osc_ros import Driver, Friction, Law, Settings, Task
-from osc_ros.control import task_reference
+from osc_ros.control import motion, task_reference
 from osc_ros.control.checkpoint import dumped, loaded
 from osc_ros.control.disturbance import Compensation, Disturbance
 from osc_ros.control.engine import Engine
+from osc_ros.control.guide import Guide, Jog, STOP
 from osc_ros.control.impedance import Impedance
 from osc_ros.control.limiter import Limiter
 from osc_ros.control.load import bodies_of
@@ -23,11 +24,13 @@ from osc_ros.control.record import Slot, Table
 from osc_ros.control.settings import Observation
 from osc_ros.control.supervision import DEFAULT_WATCHDOGS, REACTIONS, Supervision
 from osc_ros.control.tables import PLAN, RESULT, STATE
-from osc_ros.control.task import ForceControl, Stiffness
+from osc_ros.control.task import ForceControl, Stiffness, TargetLimits
+from osc_ros.control.trajectory import Hold, Path
 from osc_ros.control.unmodelled import Unmodelled
 from osc_ros.dynamics.compiled import kernel
 from osc_ros.errors import InputError
 
+MOTION_TABLES = motion.PLAN, motion.STATE
 TASK_TABLES = task_reference.PLAN, task_reference.STATE
 PERIOD = 0.002
 
@@ -58,7 +61,7 @@ def test_kernels_and_python_have_the_same_views_of_a_record(n):
 
 @pytest.mark.parametrize('tables', (
     PLAN.tables, STATE.tables, RESULT.tables, *zip(ExternalForce.TABLES),
-    *zip(Compensation.TABLES), *zip(TASK_TABLES), *zip(Limiter.TABLES)),
+    *zip(Compensation.TABLES), *zip(TASK_TABLES), *zip(MOTION_TABLES), *zip(Limiter.TABLES)),
     ids=lambda tables: tables[0].name)
 def test_every_slot_has_a_meaning_a_place_of_its_own_and_a_line_of_the_page(tables):
     numbers, found = np.arange(float(tables[-1].size(5))), []
@@ -326,3 +329,105 @@ def test_record_of_limits_that_is_none_is_refused():
         bodies[2, column] = wrong
         with pytest.raises(InputError, match='accepted are those of a tree'):
             loaded(dumped(limiter))
+
+
+BOX = TargetLimits(box=[[-0.2] * 3, [0.3] * 3])
+
+
+def at(x, angle=0.0):
+    """Return the pose at x along the axis x, turned about the axis z."""
+    T = np.eye(4)
+    T[0, 3], T[:2, :2] = x, [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
+    return T
+
+
+def coasting():
+    before = Guide(at(0.0))
+    before.at(5.0, BOX)
+    return Guide.coasting(at(0.0), np.full(6, 0.2), np.array([8.0, 6.0]), before)
+
+
+def led(kind):
+    """Return a guide in the midst of a motion."""
+    guide = coasting() if kind == 'coasting' else Guide(at(0.0))
+    if kind != 'coasting':
+        guide.add({'pose': Hold(at(0.25, 1.0)), 'box': Hold(at(0.9)), 'stop': STOP,
+                   'twist': Jog([0.0, 0.0, 0.5, 0.2, 0.1, 0.0], 5.5),
+                   'path': Path([5.1, 5.6, 6.1], [at(0.1), at(0.2, 0.5), at(0.1)])}[kind], 5.0)
+    for k in range(100):
+        guide.at(5.0 + PERIOD * k, BOX, np.zeros(6))
+        guide.plan()
+    return guide
+
+
+def targets_of(guide, seed):
+    """Return the targets of 1,000 ticks with pauses, an arm that lags and a new motion."""
+    rng, found, time = np.random.default_rng(seed), [], 5.2
+    for k in range(1000):
+        time += PERIOD if rng.random() < 0.99 else rng.choice([0.0, 0.5, -0.1, -0.4])
+        lag = guide.target.twist * (10.0 if 200 < k < 300 else 0.0)
+        if k == 500:
+            guide.add(Hold(at(-0.1, 0.3)), time + 0.1)
+        guide.at(time, BOX, lag)
+        guide.plan()
+        found.append((guide.waits, guide.clamped, guide.rests, guide.records[1].tobytes()))
+    return found
+
+
+MOTIONS = 'pose', 'box', 'stop', 'twist', 'path', 'coasting'
+
+
+@pytest.mark.parametrize('kind', MOTIONS)
+def test_target_of_every_motion_goes_on_from_a_checkpoint_to_the_last_bit(kind):
+    guide = led(kind)
+    kept = dumped(guide)
+    first = targets_of(guide, 2)
+    assert targets_of(loaded(kept), 2) == first
+    assert len({state for *_, state in first}) > 900
+
+
+@pytest.mark.parametrize('kind', MOTIONS)
+def test_targets_between_two_plans_follow_from_their_records_to_the_last_bit(kind):
+    guide, runs = led(kind), []
+    guide.views[0].event[0] = np.inf  # no more plans
+    kept = [record.copy() for record in guide.records]
+    for _ in range(2):
+        for record, before in zip(guide.records, kept):
+            record[:] = before
+        rng, time, row, found = np.random.default_rng(3), 5.2, np.empty(28), []
+        for _ in range(1000):
+            time += PERIOD if rng.random() < 0.99 else rng.choice([0.0, 0.5, -0.1])
+            guide.views[1].is_open[0] = 0.0
+            assert motion.put_target(*guide.records, *guide._knots, time, row) == motion.DONE
+            found.append((row.tobytes(), guide.records[1].tobytes()))
+        runs.append(found)
+    assert runs[0] == runs[1]
+
+
+def test_numbers_of_a_motion_never_make_a_kernel_leave_its_arrays():
+    rng, guides, used = np.random.default_rng(5), [led(kind) for kind in MOTIONS], 0
+    row = np.zeros(40)
+    for _ in range(300):
+        guide = loaded(dumped(guides[rng.integers(len(guides))]))
+        for record in guide.records:
+            wrong = rng.integers(len(record), size=rng.integers(1, 60))
+            record[wrong] = rng.choice([np.nan, np.inf, -1.0, -1e18, 1e18, 3.0], len(wrong))
+        guide.views[1].is_open[0] = 0.0
+        for k in range(30):
+            code = motion.put_target(*guide.records, *guide._knots, 5.2 + PERIOD * k, row)
+            used += code == motion.DONE
+            guide.views[1].is_open[0] = 0.0
+    assert used > 1000 and not row[28:].any()
+
+
+def test_records_and_paths_of_a_motion_of_another_length_in_a_checkpoint_are_refused():
+    guide = led('path')
+    for k, table in enumerate(MOTION_TABLES):
+        whole = guide.records
+        guide.records = *whole[:k], whole[k][:-1].copy(), *whole[k + 1:]
+        with pytest.raises(InputError, match=f'{table.name}.* accepted are '):
+            loaded(dumped(guide))
+        guide.records = whole
+    guide._knots = guide._knots[0], guide._knots[1][:-1].copy(), guide._knots[2]
+    with pytest.raises(InputError, match='path of a target.* accepted are '):
+        loaded(dumped(guide))

@@ -6,20 +6,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Any, TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.joining import (
-    AT_THE_EDGE,
     Base,
-    Coast,
+    composed,
     difference,
     Drift,
     joining_offset,
-    Offset,
 )
+from osc_ros.control.motion import (
+    AT_THE_EDGE,
+    COAST,
+    DONE,
+    DRIFT,
+    HOLD,
+    OPEN,
+    PATH,
+    PLAN,
+    put_motion,
+    put_target,
+    STATE,
+    WENT_BACK,
+)
+from osc_ros.control.record import Recorded
 from osc_ros.control.task import Target, TargetLimits
 from osc_ros.control.trajectory import Hold, Path
 from osc_ros.control.waypoints import path_through, path_within
@@ -28,16 +41,13 @@ from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
-# A longer step from tick to tick is a pause of the clock: the target then resumes where it was.
-LONGEST_STEP = 0.04  # [s]
-LONGEST_STEPS = 4.0  # times the previous step, at low rates of the states
-LONGEST_BACK = 0.25  # at any rate; if the clock goes back by more, the target stops [s]
 TOLERATED = 1.02  # ratio to a limit up to which a target turns without a stop
 COASTED = 9.0  # time constants after which a target that comes to rest has arrived
 SPARSEST = 0.25  # longest time between two poses of one stream [s]
 FORESIGHT = 1000.0  # a face of the box that a twist would reach later is ignored [s]
 
 _NO_BOX = np.array([[-np.inf] * 3, [np.inf] * 3])
+_NO_PATH = np.zeros(2), np.zeros((2, 4, 4)), np.zeros((1, 6, 6))  # nothing reads them
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,9 +104,10 @@ def rehearse() -> None:
         guide.at(time, limits, np.full(6, error))
         guide.plan()
         guide.add(Jog(np.full(6, 0.1), 9.0), 0.1)
+    composed(guide.target, np.zeros((3, 6)))
 
 
-class Guide:
+class Guide(Recorded):
     """
     Computes the target of a task at every tick, C² in time across changes of the motion.
 
@@ -107,8 +118,9 @@ class Guide:
     way the target approaches a pose, catches up with a path, and reaches a twist. Every plan is
     compared with the limits of the whole target; if it exceeds them, a slower plan is tried.
 
-    `at` returns the target of a tick. `plan` does the slow part, and is called when the target has
-    been used. A plan starts from the last target, so its time of computation has no effect on the
+    `put` writes the target of a tick, in compiled code from the records of
+    `osc_ros.control.motion`. `plan` does the slow part, and is called when the target has been
+    used. A plan starts from the last target, so its time of computation has no effect on the
     motion.
 
     If the arm cannot follow, the target pauses: see `TargetLimits.leash`. After a pause of the
@@ -117,10 +129,6 @@ class Guide:
 
     Attributes
     ----------
-    target : Target
-        Target of the last tick.
-    waits : bool
-        Whether the target pauses because the arm lags.
     clamped : bool
         Whether the motion was changed to keep the box or, for a twist, the speed limit.
 
@@ -131,23 +139,20 @@ class Guide:
 
     """
 
+    TABLES = PLAN, STATE
+
     def __init__(self, pose: Array) -> None:
-        self.target = Target(pose)
-        self.waits = self.clamped = self._rejoins = False
+        super().__init__(0)
+        plan, state = self.views
+        self.clamped = self._rejoins = False
         self._pending: list[tuple[float, Motion]] = []
         self._motion: Motion = STOP
-        self._base: Base = Hold(pose)
-        self._offset: Offset | None = None
-        self._rest: Target | None = self.target
-        # time of the last tick, step before it, and end of a twist [s]
-        self._now, self._pace, self._until = -np.inf, 0.0, np.inf
-        # delay of the motion's clock [s]; then times on the motion's clock [s]: start of the pause
-        # for the arm, end of an offset or a path, last command of a pose
-        self._late = 0.0
-        self._stopped, self._event, self._posed = 0.0, np.inf, -np.inf
-        self._bounds = _NO_BOX
-        # limits and pose error for the next `plan`; None if there is nothing to plan
-        self._open: tuple[TargetLimits, Array | None] | None = None
+        self._posed = -np.inf  # time of the last command of a pose, on the motion's clock [s]
+        state.now[0], plan.until[0], plan.bounds[:] = -np.inf, np.inf, _NO_BOX
+        self._settle(Hold(pose))
+        state.pose[:] = pose
+        # limits and pose error for the next `plan`
+        self._given: tuple[TargetLimits, Array | None] | None = None
 
     @classmethod
     def coasting(cls, pose: Array, twist: Array, rates: Array, before: Guide) -> Guide:
@@ -159,30 +164,66 @@ class Guide:
 
         """
         guide = cls(pose)
-        guide._now, guide._pace = before._now, before._pace
-        if guide._now > -np.inf and twist.any():
-            guide._base, guide._rest = Coast(pose, twist, rates, guide._now), None
-            guide._event = guide._now + COASTED / float(rates.min())
-            guide.target = Target(pose, twist)
+        (plan, state), last = guide.views, before.views[1]
+        state.now[0], state.pace[0] = last.now[0], last.pace[0]
+        now = float(state.now[0])
+        if now > -np.inf and twist.any():
+            guide._settle(Drift(pose, np.zeros(6), now), now + COASTED / float(rates.min()))
+            plan.kind[0], plan.twist[:], plan.rates[:] = COAST, twist, rates
+            state.twist[:] = twist
         return guide
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Set the state; InputError if a record or a path has not the size that kernels read."""
+        super().__setstate__(state)
+        m = len(self._knots[0])
+        for array, shape in zip(self._knots, ((m,), (m, 4, 4), (m - 1, 6, 6)), strict=True):
+            if array.dtype != float or array.shape != shape or m < 2 or not array.flags.carray:
+                raise InputError(f'path of a target: {array.dtype} of shape {array.shape}, '
+                                 f'accepted are numbers of shape {shape}')
+
     @property
-    def rest(self) -> Target | None:
-        """The target of the next tick, if nothing moves it or will move it; else None."""
-        is_settled = not self._pending and self._open is None and self._event == np.inf
-        return self._rest if is_settled else None
+    def target(self) -> Target:
+        """A copy of the target of the last tick."""
+        state = self.views[1]
+        return Target(state.pose.copy(), state.twist.copy(), state.acceleration.copy())
+
+    @property
+    def waits(self) -> bool:
+        """Whether the target pauses because the arm lags."""
+        return bool(self.views[1].waits[0])
+
+    @property
+    def rests(self) -> bool:
+        """Whether nothing moves the target or will move it."""
+        plan, state = self.views
+        return not (self._pending or self._rejoins or self._moves or state.is_open[0]
+                    or plan.event[0] < np.inf)
+
+    @property
+    def _moves(self) -> bool:
+        plan = self.views[0]
+        return bool(plan.kind[0] != HOLD or plan.begin[0] < np.inf)
+
+    def _ask(self) -> None:
+        """Note whether `plan` has something to do even if the target does not move."""
+        self.views[0].asks[0] = bool(self._pending) or self._rejoins or self.waits
 
     def add(self, motion: Motion, start: float) -> None:
         """Schedule a motion at `start` [s]; motions scheduled for then or later are dropped."""
         self._pending = [entry for entry in self._pending if entry[0] < start]
         self._pending.append((start, motion))
+        self._ask()
 
     def rejoin(self, pose: Array) -> None:
         """Go on with the motion from a pose (4, 4) at rest, at which the arm was meanwhile."""
-        if self._rest is not None and isinstance(self._base, Hold):
+        state = self.views[1]
+        if isinstance(self._base, Hold) and not self._moves:
             self._motion = self._base
-        self._rest = self.target = Target(pose)
+        self._settle(Hold(pose))
+        state.pose[:], state.twist[:], state.acceleration[:] = pose, 0.0, 0.0
         self._rejoins = True
+        self._ask()
 
     def goal(self, limits: TargetLimits) -> Array | None:
         """Pose (4, 4) at which the newest motion ends; None for a twist, a stop, or no motion."""
@@ -209,58 +250,58 @@ class Guide:
             without motion control.
 
         """
-        if self._open is not None and time != self._now:
-            self.plan()
-        self._advance(time)
-        if not limits.smooth:  # the target jumps, so there is nothing to plan
-            self._open = limits, error
-            self.plan()
-        while time - self._late >= self._event:
-            self._handle_end(limits)
-        self.target = self._rest or self._sample(time - self._late)
-        if (self._pending or time > self._until or self._rest is None or self.waits
-                or self._rejoins):
-            self._open = limits, error
+        self.put(time, limits, error, np.empty(28))
         return self.target
+
+    def put(self, time: float, limits: TargetLimits, error: Array | None, row: Array) -> None:
+        """Write the target at a time to the task's row of numbers (28 or more,); see `at`."""
+        self._go_to(time, limits, row, limits.smooth)
+        self._given = limits, error
+        if not limits.smooth:  # the target jumps, so there is nothing to plan
+            self.views[1].is_open[0] = 1.0
+            self.plan()
+            self._go_to(time, limits, row)
+
+    def _go_to(self, time: float, limits: TargetLimits, row: Array, ends: bool = True) -> None:
+        """Write the target at a time, after what begins and, if `ends`, what ends until then."""
+        while (code := put_target(*self.records, *self._knots, time, row)) != DONE:
+            if code == OPEN:
+                self.plan()
+            elif code == WENT_BACK:
+                self._pending = [(-np.inf, STOP)]
+                self._ask()
+            elif ends:
+                self._handle_end(limits)
+            else:
+                return
 
     def plan(self) -> None:
         """Plan the motions that start at the last target; call this after using that target."""
-        if self._open is None:
+        plan, state = self.views
+        if not state.is_open[0] or self._given is None:
             return
-        (limits, error), self._open = self._open, None
+        (limits, error), state.is_open[0] = self._given, 0.0
         if self._rejoins:
-            self._begin(self._motion, limits, self._late)
-        while self._pending and self._pending[0][0] <= self._now:
+            self._begin(self._motion, limits, state.late[0])
+        while self._pending and self._pending[0][0] <= state.now[0]:
             self._begin(self._pending.pop(0)[1], limits)
-        if self._now > self._until:
+        if state.now[0] > plan.until[0]:
             self._begin(STOP, limits)
-        if error is not None and (self._rest is None or self.waits):
+        if error is not None and (self._moves or self.waits):
             self._watch(error, limits)
+        self._ask()
 
     def predicted(self, time: float) -> Target:
         """The target at a time [s] after the last tick, if no more motions are commanded."""
         scheduled = [motion for start, motion in self._pending if start <= time]
-        if not scheduled and time <= self._until:
-            return self._rest or self._sample(max(time, self._now) - self._late)
+        plan, state = self.views
+        if not scheduled and time <= plan.until[0]:
+            return self._sample(max(time, state.now[0]) - state.late[0])
         if not scheduled or isinstance(scheduled[-1], Jog):  # its course is not planned yet
-            return Target(self.target.pose)
+            return Target(state.pose.copy())
         return scheduled[-1].at(time)
 
     # changes of the motion
-
-    def _advance(self, time: float) -> None:
-        """Set the time [s]; a pause of the clock delays the motion."""
-        step = time - self._now
-        if step == 0.0:
-            return
-        if not 0.0 <= step <= LONGEST_STEP and self._now > -np.inf:
-            longest = min(max(LONGEST_STEP, LONGEST_STEPS * self._pace), LONGEST_BACK)
-            if not 0.0 <= step <= longest:
-                self._late += step
-        self._pace = step
-        self._now = time
-        if -np.inf < step < -LONGEST_BACK:
-            self._pending = [(-np.inf, STOP)]
 
     def _begin(self, motion: Motion, limits: TargetLimits, late: float = 0.0,
                now: float | None = None) -> None:
@@ -277,24 +318,28 @@ class Guide:
             Start of the transition on that clock [s]; the present time if not given.
 
         """
-        before = dict(vars(self))
+        before, records = dict(vars(self)), [record.copy() for record in self.records]
         try:
-            self._change_motion(motion, limits, late, self._now - late if now is None else now)
+            self._change_motion(motion, limits, late,
+                                self.views[1].now[0] - late if now is None else now)
         except InputError:
             vars(self).update(before)
+            for record, kept in zip(self.records, records):
+                record[:] = kept
             raise
 
     def _change_motion(self, motion: Motion, limits: TargetLimits, late: float, now: float
                        ) -> None:
-        present = self._rest or self._sample(now + late - self._late)
+        plan, state = self.views
+        present = self._sample(now + late - state.late[0])
         if isinstance(motion, Path) and now >= motion.times[-1]:
             motion = Hold(motion.poses[-1])  # the path is over: go to its end
-        self._motion, self._late, self._event = motion, late, np.inf
-        self._rejoins = False
-        self._until = motion.until if isinstance(motion, Jog) else np.inf
-        self.waits = self.clamped = False
-        self._bounds = np.array([np.minimum(limits.box[0], present.pose[:3, 3]),
-                                 np.maximum(limits.box[1], present.pose[:3, 3])])
+        self._motion, state.late[0], plan.event[0] = motion, late, np.inf
+        self._rejoins = self.clamped = False
+        plan.until[0] = motion.until if isinstance(motion, Jog) else np.inf
+        state.waits[0] = 0.0
+        plan.bounds[0] = np.minimum(limits.box[0], present.pose[:3, 3])
+        plan.bounds[1] = np.maximum(limits.box[1], present.pose[:3, 3])
         if isinstance(motion, Jog):
             self._jog(motion, present, limits, now)
         elif isinstance(motion, Hold):
@@ -317,13 +362,14 @@ class Guide:
 
     def _handle_end(self, limits: TargetLimits) -> None:
         """Continue at the end of an offset, and at the start and the end of a path."""
-        now, motion, base = self._event, self._motion, self._base
+        plan, state = self.views
+        now, motion, base = plan.event[0], self._motion, self._base
         if isinstance(base, Path):
             end = base.at(float(base.times[-1]))
             if now < base.times[-1]:
-                self._offset, self._event = None, float(base.times[-1])
-            elif self._offset is not None or end.twist.any() or end.acceleration.any():
-                self._begin(Hold(end.pose), limits, self._late, now)
+                plan.begin[0], plan.event[0] = np.inf, base.times[-1]
+            elif plan.begin[0] < np.inf or end.twist.any() or end.acceleration.any():
+                self._begin(Hold(end.pose), limits, state.late[0], now)
             else:
                 self._motion = Hold(end.pose)
                 self._settle(self._motion)
@@ -331,38 +377,48 @@ class Guide:
             if now < motion.times[0]:
                 self._settle(base, until=float(motion.times[0]))
             else:
-                self._begin(motion, limits, self._late, now)
+                self._begin(motion, limits, state.late[0], now)
         elif isinstance(base, Hold):
             self._settle(base)
         elif isinstance(motion, Hold) and not self.waits:
-            self._begin(motion, limits, self._late, now)
+            self._begin(motion, limits, state.late[0], now)
         else:
             pose = self._sample(now).pose
             self._settle(Drift(pose, base.twist, now) if base.twist.any() else Hold(pose))
 
-    def _settle(self, base: Hold | Drift | Coast, until: float = np.inf) -> None:
+    def _settle(self, base: Base, until: float = np.inf) -> None:
         """Make `base` the target, without an offset, until a time on the motion's clock [s]."""
-        self._base, self._offset, self._event = base, None, until
-        self._rest = Target(base.pose) if isinstance(base, Hold) else None
+        plan = self.views[0]
+        self._base, self._knots = base, _NO_PATH
+        plan.begin[0], plan.event[0] = np.inf, until
+        if isinstance(base, Path):
+            plan.kind[0], self._knots = PATH, (base.times, base.poses, base.coefficients)
+            return
+        plan.kind[0], plan.pose[:] = HOLD, base.pose
+        if isinstance(base, Drift):
+            plan.kind[0], plan.twist[:], plan.since[0] = DRIFT, base.twist, base.since
 
     def _watch(self, error: Array, limits: TargetLimits) -> None:
         """Stop the target if the arm lags by more than `leash`; go on at half of `leash`."""
         turning, moving = limits.reach
-        if not self.waits and not _leaves(error, self.target.twist, turning, moving):
+        plan, state = self.views
+        if not self.waits and not _leaves(error, state.twist, turning, moving):
             return
-        motion, until, now = self._motion, self._until, self._now - self._late
+        motion, until, now = self._motion, plan.until[0], state.now[0] - state.late[0]
         if not self.waits:
             self._begin(STOP, limits)
-            self._motion, self._until, self._stopped, self.waits = motion, until, now, True
+            self._motion, plan.until[0] = motion, until
+            state.stopped[0], state.waits[0] = now, 1.0
         elif _is_near(error, 0.5 * turning, 0.5 * moving):
             # a path resumes where it paused
             self._begin(motion, limits,
-                        self._now - self._stopped if isinstance(motion, Path) else 0.0)
+                        state.now[0] - state.stopped[0] if isinstance(motion, Path) else 0.0)
 
     def _sample(self, now: float) -> Target:
         """The target at a time on the motion's clock [s]."""
-        base = self._base.at(now)
-        return base if self._offset is None else self._offset.target(base, now, self._bounds)
+        found = Target(np.empty((4, 4)), np.empty(6), np.empty(6))
+        put_motion(self.records[0], *self._knots, now, found.pose, found.twist, found.acceleration)
+        return found
 
     # plans
 
@@ -395,19 +451,20 @@ class Guide:
         The ratio is 0 if no offset is needed. See `joining_offset` for the parameters.
 
         """
-        self._base, self._offset, self._rest, self._event = base, None, None, now
+        self._settle(base, now)
         if not limits.smooth:
             return 0.0
+        plan = self.views[0]
         x = difference(base.at(now), present)
         if speed is None and goal is None and not x.any():
             return 0.0
-        offset, share = joining_offset(base, x, limits, self._bounds, now, duration, goal, speed)
+        offset, share = joining_offset(base, x, limits, plan.bounds, now, duration, goal, speed)
         if offset is None and goal is not None:
             return self._join(base, present, limits, now, duration)
         if offset is None:
             raise InputError(f'no motion was found for an offset of {x.tolist()}')
-        self._offset = offset
-        self._event = min(offset.end, float(base.times[-1]) if isinstance(base, Path) else np.inf)
+        plan.begin[0], plan.end[0], plan.pieces[:] = offset.start, offset.end, offset.pieces
+        plan.event[0] = min(offset.end, base.times[-1] if isinstance(base, Path) else np.inf)
         return share
 
 

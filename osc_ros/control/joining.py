@@ -12,22 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 import ruckig
 
+from osc_ros.control.motion import add_offset, AT_THE_EDGE, PIECES, put_drift
 from osc_ros.control.rotation import (
     body_acceleration,
-    body_rate,
-    exponential,
     rotation_of,
     rotation_vector,
     solved_rate,
 )
 from osc_ros.control.task import Target, TargetLimits
 from osc_ros.control.trajectory import Hold, Path
-from osc_ros.dynamics.compiled import inlined, kernel
-from osc_ros.dynamics.spatial import add, compose, cross, rotate, sub, transpose, unrotate
+from osc_ros.dynamics.compiled import kernel
+from osc_ros.dynamics.spatial import compose, cross, sub, transpose, unrotate
 
 Array = NDArray[np.float64]
 
-PIECES = 12  # segments of constant jerk: 2 to brake into the limits, 7, 1 after the end, 2 spare
 SAMPLES = np.linspace(0.0, 1.0, 33)  # shares of a plan's duration at which it is checked
 WITHIN = 1.0 + 1e-3  # ratio to a limit that counts as within it, for rounding
 SLOWER = (1.0, 0.7, 0.5, 0.35, 0.25)  # shares of the speed limit, tried in turn until a plan fits
@@ -35,7 +33,6 @@ SMALLEST = 0.05  # least share of a limit for one axis, because the axis may hav
 # Offsets and their first and second derivatives below these values count as zero
 # [rad, m; and per s, s²].
 NEGLIGIBLE = np.array([[1e-9], [1e-8], [1e-7]])
-AT_THE_EDGE = 1e-9  # tolerance for rounding at a face of the workspace box [m]
 
 _POSITION, _VELOCITY = ruckig.ControlInterface.Position, ruckig.ControlInterface.Velocity
 # Buffers that every plan overwrites: only one thread plans.
@@ -43,7 +40,6 @@ _STATE = np.zeros((4, 4)), np.zeros(6), np.zeros(6)
 _STATES = np.zeros((len(SAMPLES), 4, 4)), np.zeros((len(SAMPLES), 6)), np.zeros((len(SAMPLES), 6))
 _EQUAL = np.full(6, np.sqrt(1.0 / 3.0))
 _NO_SPEED = np.full(6, np.inf)
-_NO_BOX = np.array([[-np.inf] * 3, [np.inf] * 3])
 _BY_NEED, _BOUNDS, _PARTS = np.zeros(6), np.zeros((3, 6)), np.zeros((6, 2, 9))
 _ruckig = ruckig.Ruckig(6)
 
@@ -70,47 +66,11 @@ class Drift:
     def at(self, time: float) -> Target:
         """The target at a time [s]."""
         target = Target(np.empty((4, 4)), self.twist)
-        _put_drift(self.pose, self.twist, time - self.since, target.pose)
+        _put_drifted(self.pose, self.twist, time - self.since, target.pose)
         return target
 
 
-@dataclass(frozen=True, eq=False)
-class Coast:
-    """
-    A motion that comes to rest exponentially, as a damped mass does.
-
-    Attributes
-    ----------
-    pose : (4, 4)
-        Pose at the time `since`, in the base frame.
-    start : (6,) [rad/s, m/s]
-        Twist at that time, base axes, [angular; linear].
-    rates : (2,) [1/s]
-        Rate at which rotation and translation decay.
-    since : float [s]
-
-    """
-
-    pose: Array
-    start: Array
-    rates: Array
-    since: float
-
-    @property
-    def twist(self) -> Array:
-        """The twist (6,) at the end: zero."""
-        return np.zeros(6)
-
-    def at(self, time: float) -> Target:
-        """The target at a time [s]."""
-        rates = np.repeat(self.rates, 3)
-        left = np.exp(-rates * (time - self.since))
-        target = Target(np.empty((4, 4)), left * self.start, -rates * left * self.start)
-        _put_drift(self.pose, (1.0 - left) / rates * self.start, 1.0, target.pose)
-        return target
-
-
-Base: TypeAlias = Hold | Path | Drift | Coast
+Base: TypeAlias = Hold | Path | Drift
 
 
 class Offset:
@@ -147,14 +107,6 @@ class Offset:
         self.pieces: Array = np.empty((6, PIECES, 5))
         _put_pieces(_PARTS, x, np.array(last), self.pieces)
 
-    def target(self, base: Target, time: float, bounds: Array) -> Target:
-        """Return base ⊕ the offset at a time [s], its position clipped to a box (2, 3) [m]."""
-        found = Target(np.empty((4, 4)), np.empty(6), np.empty(6))
-        _put_target(base.pose, base.twist, base.acceleration, self.pieces,
-                    min(time, self.end) - self.start, bounds, found.pose, found.twist,
-                    found.acceleration)
-        return found
-
 
 def difference(begin: Target, present: Target) -> Array:
     """
@@ -176,8 +128,8 @@ def composed(base: Target, x: Array) -> Target:
     pieces = np.zeros((6, 1, 5))
     pieces[:, 0, 1:4] = x.T
     found = Target(np.empty((4, 4)), np.empty(6), np.empty(6))
-    _put_target(base.pose, base.twist, base.acceleration, pieces, 0.0, _NO_BOX, found.pose,
-                found.twist, found.acceleration)
+    _put_composed(base.pose, base.twist, base.acceleration, pieces, found.pose, found.twist,
+                  found.acceleration)
     return found
 
 
@@ -345,15 +297,15 @@ def _put_pieces(parts, x, last, pieces):
 
 
 @kernel
-def _put_drift(pose, twist, time, out):
+def _put_composed(pose, twist, acceleration, pieces, to_pose, to_twist, to_acceleration):
+    """Write the state of base ⊕ offset (6, k, 5) at the offset's start."""
+    add_offset(pose, twist, acceleration, pieces, 0.0, to_pose, to_twist, to_acceleration)
+
+
+@kernel
+def _put_drifted(pose, twist, time, out):
     """Write the pose (4, 4) that a constant twist reaches from a pose after a time [s]."""
-    R = compose(exponential((time * twist[0], time * twist[1], time * twist[2])),
-                rotation_of(pose))
-    for i in range(3):
-        out[i, 0], out[i, 1], out[i, 2] = R[3 * i], R[3 * i + 1], R[3 * i + 2]
-        out[i, 3] = pose[i, 3] + time * twist[3 + i]
-        out[3, i] = 0.0
-    out[3, 3] = 1.0
+    put_drift(pose, twist, time, out)
 
 
 @kernel
@@ -375,58 +327,14 @@ def _put_offset(pose, twist, acceleration, to_pose, to_twist, to_acceleration, x
         x[2, 3 + i] = to_acceleration[3 + i] - acceleration[3 + i]
 
 
-@inlined
-def _component_at(pieces, time):
-    """Position, velocity and acceleration of a component with pieces (k, 5) at a time [s]."""
-    k = 0
-    while k + 1 < len(pieces) and pieces[k + 1, 0] <= time:
-        k += 1
-    h, p, v, a, j = time - pieces[k, 0], pieces[k, 1], pieces[k, 2], pieces[k, 3], pieces[k, 4]
-    return (p + h * (v + h * (0.5 * a + h / 6.0 * j)), v + h * (a + 0.5 * h * j), a + h * j)
-
-
-@inlined
-def _add_offset(pose, twist, acceleration, pieces, time, to_pose, to_twist, to_acceleration):
-    """Write the state of base ⊕ offset (6, k, 5) at a time [s] after the offset's start."""
-    x, dx, ddx = _component_at(pieces[0], time)
-    y, dy, ddy = _component_at(pieces[1], time)
-    z, dz, ddz = _component_at(pieces[2], time)
-    phi, rate = (x, y, z), (dx, dy, dz)
-    R = compose(rotation_of(pose), exponential(phi))
-    v = rotate(R, body_rate(phi, rate))
-    a = add(rotate(R, body_acceleration(phi, rate, (ddx, ddy, ddz))),
-            cross((twist[0], twist[1], twist[2]), v))
-    for i in range(3):
-        to_pose[i, 0], to_pose[i, 1], to_pose[i, 2] = R[3 * i], R[3 * i + 1], R[3 * i + 2]
-        to_pose[3, i] = 0.0
-        to_twist[i], to_acceleration[i] = twist[i] + v[i], acceleration[i] + a[i]
-        x, dx, ddx = _component_at(pieces[3 + i], time)
-        to_pose[i, 3] = pose[i, 3] + x
-        to_twist[3 + i] = twist[3 + i] + dx
-        to_acceleration[3 + i] = acceleration[3 + i] + ddx
-    to_pose[3, 3] = 1.0
-
-
-@kernel
-def _put_target(pose, twist, acceleration, pieces, time, bounds, to_pose, to_twist,
-                to_acceleration):
-    """Write the state of base ⊕ offset (6, k, 5), its position clipped to a box (2, 3)."""
-    _add_offset(pose, twist, acceleration, pieces, time, to_pose, to_twist, to_acceleration)
-    for i in range(3):
-        position = to_pose[i, 3]
-        to_pose[i, 3] = min(max(position, bounds[0, i]), bounds[1, i])
-        if abs(position - to_pose[i, 3]) > AT_THE_EDGE:
-            to_twist[3 + i] = to_acceleration[3 + i] = 0.0
-
-
 @kernel
 def _largest_share(poses, twists, accelerations, pieces, times, speed, acceleration, bounds,
                    to_pose, to_twist, to_acceleration):
     """Largest ratio to limits (2,) of base ⊕ offset at many times; ≥ 2 outside of the box."""
     most = 0.0
     for k in range(len(times)):
-        _add_offset(poses[k], twists[k], accelerations[k], pieces, times[k], to_pose, to_twist,
-                    to_acceleration)
+        add_offset(poses[k], twists[k], accelerations[k], pieces, times[k], to_pose, to_twist,
+                   to_acceleration)
         for i in range(3):
             if not (bounds[0, i] - AT_THE_EDGE <= to_pose[i, 3] <= bounds[1, i] + AT_THE_EDGE):
                 most = max(most, 2.0)

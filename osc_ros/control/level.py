@@ -42,7 +42,6 @@ class Level:
     Attributes
     ----------
     task : Task
-    target : Target
     pose, twist : (4, 4), (6,)
         Pose and twist of the link.
     error, u : (6,)
@@ -146,9 +145,6 @@ class Level:
         memory[task_numbers.KIND] = number_of(self.task.kind)
         memory[task_numbers.OWN:] = self.task.kind.numbers()
         self._memory = memory
-        self._target_pose = memory[:task_numbers.TWIST].reshape(4, 4)
-        self._target_rates = (memory[task_numbers.TWIST:task_numbers.ACCELERATION],
-                              memory[task_numbers.ACCELERATION:task_numbers.AXES])
         self.axes: Array = memory[task_numbers.AXES:task_numbers.SHAPE].reshape(3, 3)
         self._shape = memory[task_numbers.SHAPE:task_numbers.ERROR].reshape(6, 6)
         self.activation: Array = self._shape[task_numbers.ACTIVATION]
@@ -159,7 +155,12 @@ class Level:
         self.u: Array = memory[task_numbers.COMMANDED:task_numbers.SEEN]
         self._seen = memory[task_numbers.SEEN:task_numbers.SEEN_TWIST].reshape(4, 4)
         self._seen_twist = memory[task_numbers.SEEN_TWIST:task_numbers.IS_SPRING]
-        self._written: Target | None = None
+        self._written: Guide | None = None  # the guide whose target was written last
+
+    @property
+    def target(self) -> Target:
+        """Target of the last tick."""
+        return self.guide.target
 
     @property
     def pose(self) -> Array:
@@ -227,8 +228,7 @@ class Level:
     def latch(self, pose: Array) -> None:
         """Set the target to a pose (4, 4) and the wrench to zero, and drop all motions."""
         self._seen[:] = pose
-        self.target: Target = Target(self.task.kind.set_point(pose))
-        self.guide: Guide = Guide(self.target.pose)
+        self.guide: Guide = Guide(self.task.kind.set_point(pose))
         state = self._state
         for wrench in (self.wanted_wrench, state.wrench, state.wrench_rate, state.integral,
                        state.filtered, state.measured):
@@ -262,7 +262,6 @@ class Level:
         rates = np.clip(-(v * a).sum(axis=1) / np.maximum((v * v).sum(axis=1), SLOWEST), *COASTING)
         moves = float('pose' in kind.goals)
         self.guide = Guide.coasting(kind.set_point(self.pose), moves * twist, rates, before)
-        self.target = self.guide.target
         # activated at once: the target is where the link is, so this changes the torque little
         rises = self._wanted_activation > self.activation
         self._state.activation[rises] = self.activation[rises] = self._wanted_activation[rises]
@@ -270,12 +269,11 @@ class Level:
     def carry(self, T: Array) -> None:
         """Move the link's frame on its body by T (4, 4); set the target that the kind returns."""
         self._seen[:] = self._seen @ T
-        self.target = Target(self.task.kind.set_point_with_link(self.target.pose, T))
-        self.guide = Guide(self.target.pose)
+        self.guide = Guide(self.task.kind.set_point_with_link(self.target.pose, T))
 
     def _go_on_as(self, before: Level) -> None:
         """Copy the state of the previous task on the same link."""
-        self._seen[:], self.target, self.guide = before._seen, before.target, before.guide
+        self._seen[:], self.guide = before._seen, before.guide
         self._found[:] = before._found
         self.activation[:] = before.activation
         self.wanted_wrench[:] = self._force * before.wanted_wrench
@@ -337,11 +335,8 @@ class Level:
 
     def set_target(self, time: float) -> None:
         """Compute the target at a time [s], and write it to the task's row."""
-        self.target = target = self.guide.at(time, self.task.limits, self._lag)
-        if target is not self._written:
-            self._target_pose[:] = target.pose
-            self._target_rates[0][:], self._target_rates[1][:] = target.twist, target.acceleration
-            self._written = target
+        self.guide.put(time, self.task.limits, self._lag, self._memory)
+        self._written = self.guide
 
     @property
     def is_changing(self) -> bool:
@@ -351,5 +346,4 @@ class Level:
     @property
     def rests(self) -> bool:
         """Whether `set_target` will write at the next tick what is there already."""
-        return (self._written is not None and self.guide.rest is self._written
-                and not self.is_changing)
+        return self._written is self.guide and self.guide.rests and not self.is_changing

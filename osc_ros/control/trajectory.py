@@ -68,6 +68,8 @@ class Path:
     ----------
     times, poses, twists, accelerations : (m,), (m, 4, 4), (m, 6), (m, 6)
         The knots.
+    coefficients : (m - 1, 6, 6)
+        Quintics of rotation vector and position from each knot to the next one.
     points : (k,)
         Times of the points as given, by which errors name them; default: those of the knots.
     peaks, peak_times : (2, 2)
@@ -123,9 +125,9 @@ class Path:
                 raise InputError(f'path: {what} are not finite')
         self._start, self._end = float(self.times[0]), float(self.times[-1])
         self.points, (self.twists, self.accelerations) = self.times, rates
-        self._coefficients = np.empty((m - 1, 6, 6))
-        _quintics(self.times, self.poses, rates[0], rates[1], self._coefficients)
-        turns = np.linalg.norm(self._coefficients[:, :3, :].sum(axis=2), axis=1)
+        self.coefficients = np.empty((m - 1, 6, 6))
+        _quintics(self.times, self.poses, rates[0], rates[1], self.coefficients)
+        turns = np.linalg.norm(self.coefficients[:, :3, :].sum(axis=2), axis=1)
         if (turns > np.radians(179.0)).any():
             k = int(np.argmax(turns))
             raise InputError(f'path turns by {np.degrees(turns[k]):.0f}° from knot {k} to '
@@ -133,7 +135,7 @@ class Path:
         self.peaks, self.extent = np.zeros((2, 2)), np.array([[np.inf] * 3, [-np.inf] * 3])
         self.peak_times, self.extent_times = np.zeros((2, 2)), np.zeros((2, 3))
         sample = Target(np.empty((4, 4)), np.empty(6), np.empty(6))
-        _peaks(self.times, self.poses, self._coefficients, sample.pose, sample.twist,
+        _peaks(self.times, self.poses, self.coefficients, sample.pose, sample.twist,
                sample.acceleration, self.peaks, self.peak_times, self.extent, self.extent_times)
 
     def at_lower_speed(self, factor: float) -> Path:
@@ -158,14 +160,14 @@ class Path:
         poses, twists, accelerations : (k, 4, 4), (k, 6), (k, 6), written
 
         """
-        _samples(self.times, self.poses, self._coefficients, times, poses, twists, accelerations)
+        _samples(self.times, self.poses, self.coefficients, times, poses, twists, accelerations)
 
     def at(self, time: float) -> Target:
         """The target at a time [s]; at rest before the first knot and after the last."""
         if not self._start <= time <= self._end:
             return Target(self.poses[0 if time < self._start else -1])
         target = Target(np.empty((4, 4)), np.empty(6), np.empty(6))
-        _sample(self.times, self.poses, self._coefficients, time, target.pose, target.twist,
+        _sample(self.times, self.poses, self.coefficients, time, target.pose, target.twist,
                 target.acceleration)
         return target
 
@@ -377,7 +379,7 @@ def _polynomial(c, s):
 
 
 @inlined
-def _motion(knot, coefficients, s, duration, pose, twist, acceleration):
+def put_segment(knot, coefficients, s, duration, pose, twist, acceleration):
     """Write the motion at s in [0, 1] of a segment that takes `duration` [s]."""
     R0 = rotation_of(knot)
     x, dx, ddx = _polynomial(coefficients[0], s)
@@ -404,8 +406,8 @@ def _sample(times, poses, coefficients, time, pose, twist, acceleration):
     """Write the motion at a time [s] from the first to the last knot."""
     k = interval_of(times, time)
     duration = times[k + 1] - times[k]
-    _motion(poses[k], coefficients[k], (time - times[k]) / duration, duration, pose, twist,
-            acceleration)
+    put_segment(poses[k], coefficients[k], (time - times[k]) / duration, duration, pose, twist,
+                acceleration)
 
 
 @kernel
@@ -417,8 +419,8 @@ def _samples(times, poses, coefficients, wanted, to_poses, twists, accelerations
         while k < last and times[k + 1] <= time:
             k += 1
         duration = times[k + 1] - times[k]
-        _motion(poses[k], coefficients[k], min(max((time - times[k]) / duration, 0.0), 1.0),
-                duration, to_poses[m], twists[m], accelerations[m])
+        put_segment(poses[k], coefficients[k], min(max((time - times[k]) / duration, 0.0), 1.0),
+                    duration, to_poses[m], twists[m], accelerations[m])
         if not times[0] <= time <= times[last + 1]:
             for i in range(6):
                 twists[m, i] = accelerations[m, i] = 0.0
@@ -431,7 +433,7 @@ def _peaks(times, poses, coefficients, pose, twist, acceleration, peaks, peak_ti
     for k in range(len(times) - 1):
         duration = times[k + 1] - times[k]
         for j in range(9):
-            _motion(poses[k], coefficients[k], j / 8.0, duration, pose, twist, acceleration)
+            put_segment(poses[k], coefficients[k], j / 8.0, duration, pose, twist, acceleration)
             time = times[k] + j / 8.0 * duration
             for row in range(2):
                 for part in range(2):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.feedback import pose_error
-from osc_ros.control.joining import AT_THE_EDGE
+from osc_ros.control.motion import AT_THE_EDGE
 from osc_ros.control.task import Target, TargetLimits
 from osc_ros.control.trajectory import AT_REST, Path
 from osc_ros.errors import InputError

@@ -1,0 +1,209 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""
+The target of a task at a tick, in one compiled function on records.
+
+The target is a motion ⊕ an offset, see `osc_ros.control.guide.Guide`. PLAN has both as numbers;
+the knots of a path are arrays of their own. Python changes a plan between ticks; in a tick it is
+called only if `put_target` returns another number than DONE.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from osc_ros.control.record import Slot, Table
+from osc_ros.control.rotation import body_acceleration, body_rate, exponential, rotation_of
+from osc_ros.control.trajectory import put_segment
+from osc_ros.dynamics.compiled import inlined, kernel
+from osc_ros.dynamics.spatial import add, compose, cross, rotate
+from osc_ros.dynamics.vectors import assign, interval_of
+
+PIECES = 12  # segments of constant jerk: 2 to brake into the limits, 7, 1 after the end, 2 spare
+AT_THE_EDGE = 1e-9  # tolerance for rounding at a face of the workspace box [m]
+# A longer step from tick to tick is a pause of the clock: the target then resumes where it was.
+LONGEST_STEP = 0.04  # [s]
+LONGEST_STEPS = 4.0  # times the previous step, at low rates of the states
+LONGEST_BACK = 0.25  # at any rate; if the clock goes back by more, the target stops [s]
+
+HOLD, DRIFT, COAST, PATH = range(4)  # kinds of motions
+# what `put_target` returns: the target is written; or what comes first in Python: the open
+# request to plan, a stop because the clock went back, the end of an offset or a path
+DONE, OPEN, WENT_BACK, ENDED = range(4)
+
+PLAN = Table(
+    'MotionPlan',
+    Slot('kind', (1,), '', 'kind of the motion: 0 a pose, 1 a twist, 2 coming to rest, 3 a path'),
+    Slot('pose', (4, 4), '–, m', 'pose of the motion at its start, base axes'),
+    Slot('twist', (6,), 'rad/s, m/s', 'twist of the motion at its start, base axes'),
+    Slot('rates', (2,), '1/s', 'rates at which rotation and translation come to rest'),
+    Slot('since', (1,), 's', 'start of the motion, on its clock'),
+    Slot('begin', (1,), 's', 'start of the offset on this clock; infinite: there is none'),
+    Slot('end', (1,), 's', 'end of the offset on this clock'),
+    Slot('pieces', (6, PIECES, 5), 's, and rad, m with derivatives', 'of each component of the '
+         'offset: start of each piece, position, velocity, acceleration and jerk there'),
+    Slot('bounds', (2, 3), 'm', 'lowest and highest position of the target'),
+    Slot('event', (1,), 's', 'time on this clock at which Python goes on; infinite: none'),
+    Slot('until', (1,), 's', 'end of a twist, on the clock of the states'),
+    Slot('asks', (1,), '', '1 if every tick is followed by a look of Python: motions are '
+         'scheduled, or the target waits or goes on from another pose'))
+
+STATE = Table(
+    'MotionState',
+    Slot('pose', (4, 4), '–, m', 'pose of the last target, base axes'),
+    Slot('twist', (6,), 'rad/s, m/s', 'twist of the last target'),
+    Slot('acceleration', (6,), 'rad/s², m/s²', 'acceleration of the last target'),
+    Slot('now', (1,), 's', 'time of the last tick; -infinite before the first one'),
+    Slot('pace', (1,), 's', 'step from the tick before it'),
+    Slot('late', (1,), 's', 'delay of the clock of the motion: the pauses'),
+    Slot('waits', (1,), '', '1 if the target pauses because the arm lags'),
+    Slot('stopped', (1,), 's', 'start of this pause, on the clock of the motion'),
+    Slot('is_open', (1,), '', '1 if Python has not looked at the last target yet'))
+
+_plan_views, _state_views = PLAN.views, STATE.views
+
+
+@inlined
+def put_drift(pose, twist, time, out):
+    """Write the pose (4, 4) that a constant twist reaches from a pose after a time [s]."""
+    R = compose(exponential((time * twist[0], time * twist[1], time * twist[2])),
+                rotation_of(pose))
+    for i in range(3):
+        out[i, 0], out[i, 1], out[i, 2] = R[3 * i], R[3 * i + 1], R[3 * i + 2]
+        out[i, 3] = pose[i, 3] + time * twist[3 + i]
+        out[3, i] = 0.0
+    out[3, 3] = 1.0
+
+
+@inlined
+def _component_at(pieces, time):
+    """Position, velocity and acceleration of a component with pieces (k, 5) at a time [s]."""
+    k = 0
+    while k + 1 < len(pieces) and pieces[k + 1, 0] <= time:
+        k += 1
+    h, p, v, a, j = time - pieces[k, 0], pieces[k, 1], pieces[k, 2], pieces[k, 3], pieces[k, 4]
+    return (p + h * (v + h * (0.5 * a + h / 6.0 * j)), v + h * (a + 0.5 * h * j), a + h * j)
+
+
+@inlined
+def add_offset(pose, twist, acceleration, pieces, time, to_pose, to_twist, to_acceleration):
+    """
+    Write the state of base ⊕ offset (6, k, 5) at a time [s] after the offset's start.
+
+    The arrays that are written may be those of the base.
+
+    """
+    x, dx, ddx = _component_at(pieces[0], time)
+    y, dy, ddy = _component_at(pieces[1], time)
+    z, dz, ddz = _component_at(pieces[2], time)
+    phi, rate = (x, y, z), (dx, dy, dz)
+    R = compose(rotation_of(pose), exponential(phi))
+    v = rotate(R, body_rate(phi, rate))
+    a = add(rotate(R, body_acceleration(phi, rate, (ddx, ddy, ddz))),
+            cross((twist[0], twist[1], twist[2]), v))
+    for i in range(3):
+        to_pose[i, 0], to_pose[i, 1], to_pose[i, 2] = R[3 * i], R[3 * i + 1], R[3 * i + 2]
+        to_pose[3, i] = 0.0
+        to_twist[i], to_acceleration[i] = twist[i] + v[i], acceleration[i] + a[i]
+        x, dx, ddx = _component_at(pieces[3 + i], time)
+        to_pose[i, 3] = pose[i, 3] + x
+        to_twist[3 + i] = twist[3 + i] + dx
+        to_acceleration[3 + i] = acceleration[3 + i] + ddx
+    to_pose[3, 3] = 1.0
+
+
+@inlined
+def _put_motion(plan, times, poses, coefficients, now, pose, twist, acceleration):
+    """Write pose, twist and acceleration of motion ⊕ offset at a time on its clock [s]."""
+    kind = plan.kind[0]
+    for i in range(6):
+        twist[i] = acceleration[i] = 0.0
+    if kind == PATH and times[0] <= now <= times[-1]:
+        k = interval_of(times, now)
+        duration = times[k + 1] - times[k]
+        put_segment(poses[k], coefficients[k], (now - times[k]) / duration, duration, pose, twist,
+                    acceleration)
+    elif kind == PATH:
+        k = 0 if now < times[0] else len(poses) - 1
+        for i in range(4):
+            assign(pose[i], poses[k, i])
+    elif kind == DRIFT:
+        put_drift(plan.pose, plan.twist, now - plan.since[0], pose)
+        assign(twist, plan.twist)
+    elif kind == COAST:
+        for i in range(6):  # first the way so far
+            twist[i] = (1.0 - np.exp(-plan.rates[i // 3] * (now - plan.since[0]))) / plan.rates[
+                i // 3] * plan.twist[i]
+        put_drift(plan.pose, twist, 1.0, pose)
+        for i in range(6):
+            rate = plan.rates[i // 3]
+            twist[i] = np.exp(-rate * (now - plan.since[0])) * plan.twist[i]
+            acceleration[i] = -rate * twist[i]
+    else:
+        for i in range(4):
+            assign(pose[i], plan.pose[i])
+    if plan.begin[0] < np.inf:
+        add_offset(pose, twist, acceleration, plan.pieces, min(now, plan.end[0]) - plan.begin[0],
+                   pose, twist, acceleration)
+        for i in range(3):
+            position = pose[i, 3]
+            pose[i, 3] = min(max(position, plan.bounds[0, i]), plan.bounds[1, i])
+            if abs(position - pose[i, 3]) > AT_THE_EDGE:
+                twist[3 + i] = acceleration[3 + i] = 0.0
+
+
+@inlined
+def _went_back(state, time):
+    """Set the time [s], a pause delays the motion; return whether the clock went back far."""
+    step = time - state.now[0]
+    if step == 0.0:
+        return False
+    if not 0.0 <= step <= LONGEST_STEP and state.now[0] > -np.inf:
+        longest = min(max(LONGEST_STEP, LONGEST_STEPS * state.pace[0]), LONGEST_BACK)
+        if not 0.0 <= step <= longest:
+            state.late[0] += step
+    state.pace[0], state.now[0] = step, time
+    return -np.inf < step < -LONGEST_BACK
+
+
+@kernel
+def put_target(plan, state, times, poses, coefficients, time, row):
+    """
+    Write the target at a time to the state and to the task's row; return DONE.
+
+    Another number says what Python must do before it calls again.
+
+    Parameters
+    ----------
+    plan, state : (…), (…)
+        Records of PLAN and STATE.
+    times, poses, coefficients : (m,), (m, 4, 4), (m - 1, 6, 6)
+        Knots of the path, see `osc_ros.control.trajectory.Path`; read for a path only.
+    time : float
+        Time on the clock of the states [s].
+    row : (28 or more,), written
+        The task's row of numbers, see `osc_ros.control.task_numbers`.
+
+    """
+    plan, at = _plan_views(plan, 0), _state_views(state, 0)
+    if at.is_open[0] > 0.0 and time != at.now[0]:
+        return OPEN
+    if _went_back(at, time):
+        return WENT_BACK
+    now = time - at.late[0]
+    if now >= plan.event[0]:
+        return ENDED
+    _put_motion(plan, times, poses, coefficients, now, at.pose, at.twist, at.acceleration)
+    for i in range(28):
+        row[i] = state[i]
+    if (plan.asks[0] > 0.0 or time > plan.until[0] or plan.kind[0] != HOLD
+            or plan.begin[0] < np.inf):
+        at.is_open[0] = 1.0
+    return DONE
+
+
+@kernel
+def put_motion(plan, times, poses, coefficients, now, pose, twist, acceleration):
+    """Write the target of a plan at a time on the clock of its motion [s]; see `put_target`."""
+    _put_motion(_plan_views(plan, 0), times, poses, coefficients, now, pose, twist, acceleration)
