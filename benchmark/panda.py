@@ -21,7 +21,7 @@ from scipy.spatial.transform import Rotation
 
 from contenders import Frax, MuJoCo, Pinocchio, SWAP
 from osc_ros import OperationalSpace, Robot
-from osc_ros.control.compiled_tick import UNCHECKED
+from osc_ros.control.compiled_tick import UNBLENDED, UNCHECKED
 from osc_ros.control.disturbance import Disturbance
 from osc_ros.control.driver import Driver
 from osc_ros.control.friction import Friction
@@ -197,22 +197,15 @@ def _stages(law: Law) -> list[tuple[str, Callable[[State], Any]]]:
 
     def kernel(s):
         return setup._kernel(*setup._given, NO_REFERENCE, 0.0, posture.now, posture.wraps,
-                             *setup.posture_gains, setup._rest, *UNCHECKED, 0.0, s.q, s.qd, tau)
-
-    def limited(s):
-        setup.limiter.accelerations[0] = 0.0
-        return setup.torque_within(PERIOD, s.q, s.qd, held)
+                             *setup.posture_gains, *UNBLENDED, *UNCHECKED, 0.0, s.q, s.qd, tau)
 
     return [
         ('`Law._enter`: checks of the state, gains, set-points',
          lambda s: law._enter(2.0 * PERIOD, s.q, s.qd)),
         ('`Setup.set_targets`', lambda s: setup.set_targets(PERIOD, s.q)),
-        ('`chain_torque`: posture, sweeps, task forces, response', kernel),
-        ('`Setup.torque_within`: limits', limited),
-        ('`Law._command`: friction, driver',
-         lambda s: law._command(s.q, s.qd, held, law._rest, law._friction.at(PERIOD))),
-        ('`Law._leave`: checks of the torque, memory', lambda s: law._leave(
-            PERIOD, s.q, s.qd, held)),
+        ('`chain_torque`: posture, sweeps, task forces, limits', kernel),
+        ('`Law._leave`: rates of the torques, memory', lambda s: law._leave(
+            PERIOD, s.q, s.qd, held.copy())),
     ]
 
 

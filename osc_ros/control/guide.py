@@ -281,6 +281,9 @@ class Guide(Recorded):
         if not state.is_open[0] or self._given is None:
             return
         (limits, error), state.is_open[0] = self._given, 0.0
+        if not plan.asks[0] and state.now[0] <= plan.until[0] and (
+                error is None or not _leaves(error, state.twist, *limits.reach)):
+            return  # it moves, and the arm follows
         if self._rejoins:
             self._begin(self._motion, limits, state.late[0])
         while self._pending and self._pending[0][0] <= state.now[0]:
