@@ -134,8 +134,7 @@ class SetupBlending:
 
         """
         friction = self.friction.at(time)
-        tau = setup.torque(time, q, qd, posture, friction is not None, *other)
-        self._within = tau
+        self._within = tau = setup.torque(time, q, qd, posture, friction is not None, other)
         if friction is None:
             self.friction_torque = self._rest
         elif setup.guidance is not None:

@@ -54,7 +54,7 @@ UNBLENDED = 0.0, np.zeros(0)
 LONGEST_STEP = 1.0  # longest time between two states of normal motion [s]
 
 _limiter_views, _room_views = STATE.only('table', 'accelerations'), ROOM.only(
-    'M_inv', 'unit', 'tau', 'rest')
+    'M_inv', 'unit', 'tau')
 
 
 @kernel
@@ -83,9 +83,9 @@ def _may_be_sent(known, times, time, q, qd, table, accelerations, tau):
 
 @inlined
 def _put_difference(weight, other, tau, more):
-    """Blend tau (n,) with the torques of another setup; write to `more` what this adds."""
+    """Blend tau (n,) with the torques of another setup; write to `more` (n,) what this adds."""
     for i in range(len(tau)):
-        more[i] = weight * (other[i] - tau[i])
+        more[i] = weight * (other[i] - tau[i]) if weight > 0.0 else 0.0
         tau[i] += more[i]
 
 
@@ -156,11 +156,8 @@ def chain_torque(chain, plan, state, room, buffer, integers, numbers, tasks, J, 
         at.rate[0] = put_motion(integers, dt, at.change, table, Lambda_inv, at.rates, at.buffer,
                                 at.motion)
         bodies.put_motion_torques(links, ends, qd, at.motion[1], work, factor, at.motion[2])
-    more = own.rest
-    if weight > 0.0:
-        more = own.tau
-        _put_difference(weight, other, tau, more)
-    acceleration_response(chain, more, F, accelerations[TOTAL])
+    _put_difference(weight, other, tau, own.tau)
+    acceleration_response(chain, own.tau, F, accelerations[TOTAL])
     if len(known) > 0:
         is_fit = _may_be_sent(known, times, time, q, qd, table, accelerations, tau)
         return count if is_fit else -1
@@ -209,11 +206,9 @@ def tree_torque(constants, parameters, memory, plan, state, room, buffer, intege
                                 at.buffer, at.motion)
         put_motion_torques(robot.tree, robot.bodies, robot.gravity, robot.rotors, at.motion[1],
                            store.work, at.motion[2])
-    more = own.rest
-    if weight > 0.0:
-        more = own.tau
-        _put_difference(weight, other, tau, more)
-    tree.acceleration_response(constants, parameters, memory, more, F, accelerations[TOTAL])
+    _put_difference(weight, other, tau, own.tau)
+    tree.acceleration_response(constants, parameters, memory, own.tau, F,
+                               accelerations[TOTAL])
     if len(known) > 0:
         is_fit = _may_be_sent(known, times, time, q, qd, table, accelerations, tau)
         return count if is_fit else -1

@@ -34,6 +34,7 @@ from osc_ros.control.motion import (
 )
 from osc_ros.control.record import Recorded
 from osc_ros.control.task import Target, TargetLimits
+from osc_ros.control.task_numbers import AXES
 from osc_ros.control.trajectory import Hold, Path
 from osc_ros.control.waypoints import path_through, path_within
 from osc_ros.dynamics.compiled import kernel
@@ -206,7 +207,7 @@ class Guide(Recorded):
         return bool(plan.kind[0] != HOLD or plan.begin[0] < np.inf)
 
     def _ask(self) -> None:
-        """Note whether `plan` has something to do even if the target does not move."""
+        """Write to the plan whether `plan` has work after the next tick if the target rests."""
         self.views[0].asks[0] = bool(self._pending) or self._rejoins or self.waits
 
     def add(self, motion: Motion, start: float) -> None:
@@ -250,11 +251,11 @@ class Guide(Recorded):
             without motion control.
 
         """
-        self.put(time, limits, error, np.empty(28))
+        self.put(time, limits, error, np.empty(AXES))
         return self.target
 
     def put(self, time: float, limits: TargetLimits, error: Array | None, row: Array) -> None:
-        """Write the target at a time to the task's row of numbers (28 or more,); see `at`."""
+        """Write the target at a time to the task's row of numbers (AXES or more,); see `at`."""
         self._go_to(time, limits, row, limits.smooth)
         self._given = limits, error
         if not limits.smooth:  # the target jumps, so there is nothing to plan

@@ -200,7 +200,7 @@ class Limiter(Recorded):
                   qd, tau)
 
     def torque_at_rate(self, time: float, tau: Array) -> bool:
-        """Limit the rate of the torques tau (n,) [N·m]: see `limit_rate`."""
+        """Limit the rate of torques tau (n,) [N·m] in place; return whether they are finite."""
         return bool(limit_rate(self.records[1], time, tau))
 
     def note(self, time: float, tau: Array) -> None:

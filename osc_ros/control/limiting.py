@@ -50,7 +50,8 @@ STATE = Table(
     Slot('time', (1,), 's', 'stamp of the state of the last torque'),
     Slot('last', ('n',), 'N·m, N', 'the last torque'),
     Slot('shares', (2,), '', 'shares of the accelerations of tasks and posture that remain'),
-    Slot('rate_share', (1,), '', 'share of the change of the torques that rates allowed'))
+    Slot('rate_share', (1,), '', 'share of the wanted change of the torques that the '
+         'limits of rates allowed'))
 
 ROOM = Table(
     'LimiterRoom',
@@ -58,12 +59,11 @@ ROOM = Table(
     Slot('most', ('n',), '', 'bounds of the loads'),
     Slot('joints', ('n', 2), '', 'joints and firmness of these bounds'),
     Slot('work', ('n', WORK_WIDTH), '', 'memory for the loads'),
-    Slot('load', ('n',), 'N·m, N', 'loads of the joints'),
+    Slot('load', ('n',), 'N·m, N', 'torques that hold the joints against gravity'),
     Slot('M_inv', ('n', 'n'), '', 'inverse of the inertia matrix'),
     Slot('unit', ('n',), '', 'memory for the inverse'),
     Slot('tau', ('n',), 'N·m, N', 'torques added to the law, then torques before the limits'),
-    Slot('rest', ('n',), '', 'zeros'),
-    Slot('chosen', (6, 'n'), '', 'memory for indices, as integers, with the next slot'),
+    Slot('chosen', (6, 'n'), '', 'memory for indices, as integers: 6 n + 6 with the next slot'),
     Slot('more_chosen', (6,), '', 'the rest of this memory'))
 
 _plan_views, _state_views, _room_views = (table.views for table in (PLAN, STATE, ROOM))
@@ -94,9 +94,9 @@ def _since_last(at, time):
 @kernel
 def near_bounds(plan, state, room, gravity, time, q, qd, tau):
     """
-    Compute the bounds for a tick; return whether one may be active, else tau needs no change.
+    Compute the bounds of a tick, and decide whether `limit` must change the torques tau.
 
-    If one may be, call `limit` after the inverse of the inertia matrix was written to the room.
+    Before the call of `limit`, write the inverse of the inertia matrix to the room.
 
     Parameters
     ----------
@@ -111,7 +111,8 @@ def near_bounds(plan, state, room, gravity, time, q, qd, tau):
     Returns
     -------
     int
-        Number of rows of bounded loads; -1 if no bound is near.
+        Number of joints whose load is bounded; -1 if tau is within all bounds: do not call
+        `limit`.
 
     """
     n, count = len(q), 0
@@ -174,15 +175,9 @@ def limit(state, room, buffer, integers, numbers, solves, count, length, time, q
         integers, numbers, solves, own.M_inv, at.accelerations, at.table, at.calm,
         sides.view(np.int64), chosen.view(np.int64), buffer, at.shares, own.rows, own.most,
         own.joints, qd, tau, length, count, _since_last(at, time))
-    add_commanded(at.accelerations, own.M_inv, tau, own.tau)
-
-
-@inlined
-def add_commanded(accelerations, M_inv, tau, before):
-    """Add the acceleration of tau - before (n,) to the commanded one."""
-    for i in range(len(tau)):
-        for j in range(len(tau)):
-            accelerations[COMMANDED, i] += M_inv[i, j] * (tau[j] - before[j])
+    for i in range(n):
+        for j in range(n):
+            at.accelerations[COMMANDED, i] += own.M_inv[i, j] * (tau[j] - own.tau[j])
 
 
 @kernel

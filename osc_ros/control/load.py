@@ -251,7 +251,7 @@ def bodies_of(robot: Robot) -> Array:
 
 
 def require_bodies(bodies: Array) -> None:
-    """Raise an InputError for numbers that are not those of a robot: `bodies_of`."""
+    """Raise an InputError if the indices in an array as of `bodies_of` are not those of a tree."""
     n, parents, at = len(bodies), bodies[:, _PARENT], bodies[:, _AT]
     if not (np.isin(parents, range(-1, n)).all() and (parents < np.arange(n)).all()
             and np.array_equal(np.sort(at), np.arange(n))):

@@ -15,6 +15,7 @@ import numpy as np
 
 from osc_ros.control.record import Slot, Table
 from osc_ros.control.rotation import body_acceleration, body_rate, exponential, rotation_of
+from osc_ros.control.task_numbers import AXES
 from osc_ros.control.trajectory import put_segment
 from osc_ros.dynamics.compiled import inlined, kernel
 from osc_ros.dynamics.spatial import add, compose, cross, rotate
@@ -46,8 +47,8 @@ PLAN = Table(
     Slot('bounds', (2, 3), 'm', 'lowest and highest position of the target'),
     Slot('event', (1,), 's', 'time on this clock at which Python goes on; infinite: none'),
     Slot('until', (1,), 's', 'end of a twist, on the clock of the states'),
-    Slot('asks', (1,), '', '1 if every tick is followed by a look of Python: motions are '
-         'scheduled, or the target waits or goes on from another pose'))
+    Slot('asks', (1,), '', '1 if Python has work after every tick: motions are scheduled, or '
+         'the target waits for the arm, or it goes on from another pose'))
 
 STATE = Table(
     'MotionState',
@@ -182,7 +183,7 @@ def put_target(plan, state, times, poses, coefficients, time, row):
         Knots of the path, see `osc_ros.control.trajectory.Path`; read for a path only.
     time : float
         Time on the clock of the states [s].
-    row : (28 or more,), written
+    row : (AXES or more,), written
         The task's row of numbers, see `osc_ros.control.task_numbers`.
 
     """
@@ -195,7 +196,7 @@ def put_target(plan, state, times, poses, coefficients, time, row):
     if now >= plan.event[0]:
         return ENDED
     _put_motion(plan, times, poses, coefficients, now, at.pose, at.twist, at.acceleration)
-    for i in range(28):
+    for i in range(AXES):  # pose, twist and acceleration stand first in both
         row[i] = state[i]
     if (plan.asks[0] > 0.0 or time > plan.until[0] or plan.kind[0] != HOLD
             or plan.begin[0] < np.inf):

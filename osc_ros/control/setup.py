@@ -294,8 +294,7 @@ class Setup:
                              *self.posture_gains, qdd)
 
     def torque(self, time: float, q: Array, qd: Array, posture: PostureSetPoint,
-               has_friction: bool = False, weight: float = 0.0, other: Array = NO_REFERENCE
-               ) -> Array:
+               has_friction: bool = False, other: tuple[float, Array] = UNBLENDED) -> Array:
         """
         Torques (n,) [N·m] of posture and tasks at a state, within all limits except rates.
 
@@ -309,7 +308,7 @@ class Setup:
         posture : PostureSetPoint
         has_friction : bool
             Whether friction will be compensated.
-        weight, other : float, (n,), optional
+        other : (float, (n,)), optional
             Weight of the torques of another setup before the limits, and these torques [N·m].
 
         Raises
@@ -330,7 +329,7 @@ class Setup:
         if is_compiled:
             solves = self._kernel(  # type: ignore[misc]
                 *self._given, reference.numbers if has_friction else NO_REFERENCE, dt,
-                posture.now, posture.wraps, *self.posture_gains, weight, other, *UNCHECKED, time,
+                posture.now, posture.wraps, *self.posture_gains, *other, *UNCHECKED, time,
                 q, qd, tau)
         else:
             solves = self._torque(time, q, qd, posture, tau)
@@ -342,7 +341,7 @@ class Setup:
             reference.note(time)
         self.solver.note(solves, self.settings.damping.length)
         if not is_compiled:
-            self._limit(time, q, qd, tau, weight, other)
+            self._limit(time, q, qd, tau, *other)
         return tau
 
     @property

@@ -148,7 +148,7 @@ PREDICTION = Table(
     Slot('sent_times', (SENT,), 's', 'when the last torques were sent, in a ring'),
     Slot('sent_tau', (SENT, 'n'), 'N·m, N', 'the last torques that were sent, in a ring'),
     Slot('answered', (1,), '', 'number of states that were answered'),
-    Slot('kept', (1,), '', 'number of the last answered states that are kept'),
+    Slot('kept', (1,), '', 'how many of the last answered states are kept'),
     Slot('times', (ANSWERED,), 's', 'times of the answered states, in a ring'),
     Slot('q', (ANSWERED, 'n'), 'rad, m', 'positions of the answered states'),
     Slot('qd', (ANSWERED, 'n'), 'rad/s, m/s', 'velocities of the answered states'),
@@ -172,7 +172,7 @@ RESPONSE = Table(
     Slot('disobeys', (1,), '', 'number of the joint that does not obey, from 1 on; 0: none'),
     Slot('hit', (1,), '', 'states for which external torques are not resisted'),
     Slot('energies', (1,), '', 'number of energies so far'),
-    Slot('kept', (1,), '', 'number of the last energies that are kept'),
+    Slot('kept', (1,), '', 'how many of the last energies are kept'),
     Slot('energy', (ENERGIES, 2), 's, J', 'time and kinetic energy of a fast arm, in a ring'))
 
 STATE = Record('state', GATE, CAUSES, STOPPING, OUTPUT, PREDICTION, RESPONSE)

@@ -48,7 +48,7 @@ PLAN = Table(
 STATE = Table(
     'TaskState',
     Slot('is_changing', (1,), '', '1 while the activation changes'),
-    Slot('since', (1,), 's', 'when that change began; infinite until the first tick'),
+    Slot('since', (1,), 's', 'when the activation began to change; infinite until the first tick'),
     Slot('activation', (6,), '', 'activation at the beginning of its change'),
     Slot('wrench', (6,), 'N·m, N', 'wrench in force along the axes of force, axes of the task'),
     Slot('wrench_rate', (6,), 'N·m/s, N/s', 'rate of change of `wrench`'),
