@@ -14,6 +14,7 @@ rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
 from geometry_msgs.msg import InertiaStamped, Vector3Stamped  # noqa: E402
 from rclpy.parameter import Parameter  # noqa: E402
 
+from osc_ros.control import requests  # noqa: E402
 from osc_ros.nodes.simulator import Simulator  # noqa: E402
 from test_nodes import FAILURE, given, JOINTS, PANDA, READY, Rig, ROBOT, SUCCESS  # noqa: E402
 
@@ -234,6 +235,19 @@ def test_check_warns_or_is_off_if_that_is_wanted(spin):
     rig.controller.set_parameters(given(startup_check='off'))
     assert rig.controller.trigger_activate() == SUCCESS
     assert rig.controller._finding == ''
+
+
+def test_arm_is_activated_again_whatever_the_check_found_before(spin):
+    rig = Rig(spin, startup_check='warn')
+    efforts(rig, weight())
+    for reported, found in ((weight(), 'all is well'), (np.zeros(7), 'do not contain the weight'),
+                            (weight(), 'all is well')):
+        rig.spin(lambda effort=reported, text=found: rig.hardware.state(effort=effort)
+                 and text in str(rig.controller._loop.request(requests.finding)),
+                 why=f'for the check to find: {found}')
+        assert rig.controller.trigger_activate() == SUCCESS
+        assert found in rig.controller._finding
+        assert rig.controller.trigger_deactivate() == SUCCESS
 
 
 @pytest.mark.parametrize('compensates', [

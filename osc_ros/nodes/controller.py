@@ -268,7 +268,10 @@ class Controller(ManagedNode):
         level, text = answer(finding, check, self._law.settings)
         if level == REFUSE:
             raise InputError(text)
-        (self.get_logger().info if level == NOTE else self.get_logger().warning)(text)
+        if level == NOTE:  # rclpy accepts only one severity per call in the source
+            self.get_logger().info(text)
+        else:
+            self.get_logger().warning(text)
         self._missing = finding.missing
         self._use_load(load_of(finding))
 
