@@ -10,7 +10,7 @@ from scipy.optimize import lsq_linear, minimize
 from osc_ros.control import limits
 from osc_ros.control.bounds import acceleration_bounds
 from osc_ros.control.complementarity import nearest_within
-from osc_ros.control.nearest import room_for, torques_within, YIELDING
+from osc_ros.control.nearest import room_size, torques_within, YIELDING
 from osc_ros.dynamics.level_row import WIDTH
 import tolerances
 
@@ -148,7 +148,8 @@ def within(given, tau):
     n, tau = len(tau), tau.copy()
     found = torques_within(*given, np.zeros((n, n)), np.zeros(n), np.zeros((n, 2)), 0, 0.0,
                            np.zeros(1), np.zeros(3 * n, dtype=np.int64),
-                           np.zeros(6 * n + 6, dtype=np.int64), room_for(n), tau, np.zeros(2))
+                           np.zeros(6 * n + 6, dtype=np.int64), np.zeros(room_size(n)), tau,
+                           np.zeros(2))
     return tau, found
 
 

@@ -15,6 +15,7 @@ from osc_ros.control import motion, task_reference
 from osc_ros.control.checkpoint import dumped, loaded
 from osc_ros.control.disturbance import Compensation, Disturbance
 from osc_ros.control.engine import Engine
+from osc_ros.control.free import FreeDrive
 from osc_ros.control.guide import Guide, Jog, STOP
 from osc_ros.control.impedance import Impedance
 from osc_ros.control.limiter import Limiter
@@ -244,7 +245,8 @@ def pushing_law():
 def test_same_records_of_tasks_give_the_same_wrench_and_impedance_to_the_last_bit():
     law, tip = pushing_law()
     setup = law._setup
-    arrays = setup._plans, setup._states, setup._rows, setup.solver.rows
+    parts, poses = setup._parts, setup.dynamics.pose.reshape(-1, 4, 4)
+    arrays = parts.task_plans, parts.task_states, parts.tasks, setup.solver.rows
     kept, runs = [one.copy() for one in arrays], []
     while len(runs) < 2:
         for array, before in zip(arrays, kept):
@@ -255,7 +257,7 @@ def test_same_records_of_tasks_give_the_same_wrench_and_impedance_to_the_last_bi
             if rng.random() < 0.5:
                 tip.set_measured_wrench(rng.normal(size=6), time)
             setup._put_references(2, time)
-            setup._put_wrenches(2, time)
+            task_reference.put_wrenches(*arrays, poses, time, False)
             setup.solver.rows[:, :36] = rng.normal(size=(2, 36))
             found.append([one.tobytes() for one in arrays])
         runs.append(found)
@@ -294,26 +296,54 @@ def limited_law():
     return law
 
 
-def test_same_record_of_the_limits_gives_the_same_torques_to_the_last_bit():
+def rubbing(settings, robot):
+    return replace(settings, friction=Friction(np.full(7, 0.5), np.full(7, 0.2)),
+                   driver=Driver(robot, 'gravity+coriolis'))
+
+
+def pressing(settings, robot):
+    return replace(settings, tasks=(Task(
+        axes=('motion',) * 5 + ('force',), force=ForceControl(gain=0.5, integral_rate=1.0)),))
+
+
+@pytest.mark.parametrize('changed', [
+    lambda settings, robot: settings, rubbing, pressing,
+    lambda settings, robot: FreeDrive().applied_to(rubbing(settings, robot))])
+def test_same_numbers_of_a_setup_give_the_same_torques_to_the_last_bit(changed):
     law = limited_law()
+    law.change(changed(law.settings, law.robot))
+    law.torque(2 * PERIOD, law.posture, np.zeros(law.robot.n))
     setup, n = law._setup, law.robot.n
-    records = *setup.limiter.records, law._blending.replaced.limiter.records[1]
+    records = setup._block[1], law._blending.friction.record
     kept, runs = [record.copy() for record in records], []
     while len(runs) < 2:
         for record, before in zip(records, kept):
             record[:] = before
-        rng, time, found = np.random.default_rng(6), PERIOD, []
+        rng, time, found = np.random.default_rng(6), 2 * PERIOD, []
         for _ in range(1000):
             time += PERIOD if rng.random() < 0.98 else rng.choice([0.0, 0.3])
             q = law.posture + 0.3 * rng.normal(size=n)
             qd = rng.choice([0.01, 1.0]) * rng.normal(size=n)
-            tau = setup.torque(time, q, qd, law._posture)
+            law.levels['tip'].set_measured_wrench(rng.normal(size=6), time)
+            tau = setup.torque(time, q, qd, law._posture, law._blending.friction)
             sides = setup.limiter.sides.any(), setup.limiter.load_sides.any()
             assert setup.limiter.torque_at_rate(time, tau)
             found.append((tau.tobytes(), *sides))
         runs.append(found)
     assert runs[0] == runs[1]
     assert {one[1] for one in found} == {one[2] for one in found} == {True, False}
+
+
+def test_numbers_of_a_setup_that_are_none_are_refused():
+    setup = limited_law()._setup
+    integers, numbers = setup._block
+    for wrong in ((integers[:-1].copy(), numbers), (integers, numbers[:-1].copy()),
+                  (integers.astype(float), numbers), (integers, numbers.astype(np.float32)),
+                  *((np.where(np.arange(len(integers)) == k, 10**6, integers), numbers)
+                    for k in range(len(integers)))):
+        setup._block = wrong
+        with pytest.raises(InputError, match='of a setup'):
+            loaded(dumped(setup))
 
 
 def test_record_of_limits_that_is_none_is_refused():

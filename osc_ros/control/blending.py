@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from osc_ros.control.compiled_tick import UNBLENDED
 from osc_ros.control.fade import Blend
-from osc_ros.control.friction import feedback_gain, FrictionInForce
+from osc_ros.control.friction import FrictionInForce
 from osc_ros.control.posture import PostureSetPoint
 from osc_ros.control.setup import Setup
 
@@ -33,8 +33,8 @@ class SetupBlending:
     replaced : Setup, optional
         The setup that goes on beside the one in force; None if no change is in progress.
     friction : FrictionInForce
-    friction_torque, driver_torque : (n,) [N·m]
-        Of the last tick: friction compensation; torques that the driver adds.
+    driver_torque : (n,) [N·m]
+        Torques that the driver added at the last tick.
     difference : (n,) [N·m]
         Torques of the last tick minus those of the setup in force alone.
 
@@ -47,12 +47,11 @@ class SetupBlending:
 
     def __init__(self, n: int) -> None:
         self._rest = np.zeros(n)
-        self.friction, self._blend = FrictionInForce(), Blend()
+        self.friction, self._blend = FrictionInForce(n), Blend()
         self.replaced: Setup | None = None
         self._posture: PostureSetPoint  # of the replaced setup
         # what is added to the torques of the replaced setup, which was not yet alone in force
-        self._added = self.difference = self.friction_torque = self.driver_torque = self._rest
-        self._within = self._rest  # torques of the last setup, before friction and driver
+        self._added = self.difference = self.driver_torque = self._rest
 
     def end(self, setup: Setup) -> None:
         """End the blend at once, with a setup in force."""
@@ -76,21 +75,22 @@ class SetupBlending:
         q, qd : (n,)
 
         """
-        if self.replaced is None:
-            return self._unblended(setup, posture, time, q, qd)
+        if (old := self.replaced) is None:
+            tau = setup.torque(time, q, qd, posture, self.friction)
+            self.driver_torque = setup.driver_torque
+            return tau
         weight = self._blend.advance(time)
-        before = self._unblended(self.replaced, self._posture, time, q, qd) + self._added
-        of_law, of_driver = self._within + self._added, self.driver_torque
+        before = old.torque(time, q, qd, self._posture, self.friction) + self._added
         # the old robot's limits are not those of the new one, which limits the blend itself
-        is_other = self.replaced.robot is not setup.robot
-        tau = self._unblended(setup, posture, time, q, qd,
-                              (weight, of_law) if is_other else UNBLENDED)
-        driver = weight * (self.driver_torque - of_driver)
-        self.driver_torque = self.driver_torque - driver
+        is_other = old.robot is not setup.robot
+        tau = setup.torque(time, q, qd, posture, self.friction,
+                           (weight, old.within + self._added) if is_other else UNBLENDED)
+        driver = weight * (setup.driver_torque - old.driver_torque)
+        self.driver_torque = setup.driver_torque - driver
         self.difference = driver if is_other else weight * (before - tau)
         # the limits of both setups compare the motion with the torques that are really sent
         setup.limiter.add(self.difference)
-        self.replaced.limiter.add(tau + self.difference - before)
+        old.limiter.add(tau + self.difference - before)
         if weight == 0.0:
             self.end(setup)
         return tau + self.difference
@@ -109,9 +109,9 @@ class SetupBlending:
         q, qd, tau : (n,)
 
         """
-        (old, posture), (new, _), added = before, after, self._rest
+        (old, posture), (new, following), added = before, after, self._rest
         if self.replaced is not None:
-            added = tau - self._unblended(old, posture, time, q, qd)
+            added = tau - old.torque(time, q, qd, posture, self.friction)
             self.end(old)
         self.replaced, self._posture, self._added = old, posture, added
         if old.least_inertia is None:  # a friction that begins acts on both
@@ -119,36 +119,5 @@ class SetupBlending:
         settings = new.settings
         self.friction.begin(time, settings.friction, settings.limits.effort,
                             np.asarray(new.robot.velocity_limits), settings.blend_time)
-        of_driver = self.driver_torque
-        self.difference = tau - self._unblended(*after, time, q, qd)
-        self.driver_torque = of_driver
+        self.difference = tau - new.torque(time, q, qd, following, self.friction)
         self._blend.begin(time, self.difference, settings.limits.effort, settings.blend_time)
-
-    def _unblended(self, setup: Setup, posture: PostureSetPoint, time: float, q: Array,
-                   qd: Array, other: tuple[float, Array] = UNBLENDED) -> Array:
-        """
-        Torques (n,) of one setup [N·m].
-
-        With `other`, a weight and the torques (n,) of another setup, they are blended before the
-        limits.
-
-        """
-        friction = self.friction.at(time)
-        self._within = tau = setup.torque(time, q, qd, posture, friction is not None, other)
-        if friction is None:
-            self.friction_torque = self._rest
-        elif setup.guidance is not None:
-            self.friction_torque = setup.guidance.friction(qd, friction)
-            tau = tau + self.friction_torque
-        else:
-            reference = setup.reference
-            self.friction_torque = friction.compensation(
-                q, qd, reference.motion, tau, feedback_gain(reference.rate, reference.tick),
-                setup.least_inertia,  # type: ignore[arg-type]  # not None: see `Setup.start`
-                setup.limiter.table)
-            tau = tau + self.friction_torque
-        if setup.settings.driver is None:
-            self.driver_torque = self._rest
-            return tau
-        self.driver_torque = setup.driver_torque(q, qd)
-        return tau - self.driver_torque

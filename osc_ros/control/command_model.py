@@ -46,6 +46,18 @@ def _driver_in(integers, numbers, room):
 
 
 @kernel
+def put_driver(integers, numbers, room, q, qd, out):
+    """Write the torques that the driver adds to commands to out (n,); see `put_command`."""
+    if integers[COMPENSATED] == NOTHING:
+        out[:] = 0.0
+        return
+    known, known_numbers, known_room = _driver_in(integers, numbers, room)
+    rest = memory_in(known, known_room)[0].rest
+    inverse_dynamics(known, known_numbers, known_room, q,
+                     rest if integers[COMPENSATED] == GRAVITY else qd, rest, out)
+
+
+@kernel
 def put_command(integers, numbers, room, q, qd, qdd, out):
     """
     Write M q̈ + C + G, less what the driver adds, to out (n,) [N·m, N].
@@ -60,13 +72,11 @@ def put_command(integers, numbers, room, q, qd, qdd, out):
     inverse_dynamics(own, own_numbers, own_room, q, qd, qdd, out)
     if integers[COMPENSATED] == NOTHING:
         return
-    known, known_numbers, known_room = _driver_in(integers, numbers, room)
-    memory = memory_in(known, known_room)[0]
-    inverse_dynamics(known, known_numbers, known_room, q,
-                     memory.rest if integers[COMPENSATED] == GRAVITY else qd, memory.rest,
-                     memory.driven)
+    known, _, known_room = _driver_in(integers, numbers, room)
+    driven = memory_in(known, known_room)[0].driven
+    put_driver(integers, numbers, room, q, qd, driven)
     for i in range(len(out)):
-        out[i] -= memory.driven[i]
+        out[i] -= driven[i]
 
 
 class CommandModel:
@@ -112,6 +122,12 @@ class CommandModel:
         """Set gravity (3,) in the base frame, for the robot and the driver [m/s²]."""
         for one in self._gravities:
             one[:] = gravity
+
+    def driver_torque(self, q: Array, qd: Array) -> Array:
+        """Torques (n,) that the driver adds to commands at q, q̇ (n,), (n,) [N·m]."""
+        tau = np.empty(self._n)
+        put_driver(*self.arrays, kernel_array(q), kernel_array(qd), tau)
+        return tau
 
     def torque(self, q: Array, qd: Array, qdd: Array) -> Array:
         """Torques (n,) to command for accelerations q̈ (n,) at q, q̇ (n,), without limits [N·m]."""

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Torque of posture and tasks from the joint state in one compiled call, unchecked or checked."""
+"""Torque of a setup from the joint state in one compiled call, unchecked or checked."""
 
 from __future__ import annotations
 
@@ -12,15 +12,25 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.control.block import block_in, block_of, OWN, views_of
 from osc_ros.control.bounds import passes, POSTURE, TOTAL
+from osc_ros.control.command_model import CommandModel, put_driver
 from osc_ros.control.feedback import put_task_forces
-from osc_ros.control.limiting import limit, near_bounds, PLAN, ROOM, STATE
-from osc_ros.control.nearest import room_for
+from osc_ros.control.free import damping_rate, guide, guides, put_friction
+from osc_ros.control.friction import (
+    advance_friction,
+    FrictionInForce,
+    gain_of,
+    in_force_views,
+    is_compensated,
+    put_compensation,
+)
+from osc_ros.control.limiting import limit, near_bounds, ROOM, STATE
 from osc_ros.control.posture import posture_acceleration
-from osc_ros.control.reference import memory_in, NO_REFERENCE, put_forces, put_motion
+from osc_ros.control.reference import memory_in, note_tick, put_forces, put_motion
 from osc_ros.control.sample import doubts, REPEATED
-from osc_ros.control.task_numbers import TASK_WIDTH
-from osc_ros.dynamics import priority
+from osc_ros.control.task_reference import put_wrenches
+from osc_ros.dynamics import level_row, priority
 from osc_ros.dynamics.chain import bodies
 from osc_ros.dynamics.chain.layout import A0, FORCE, parts_of, POSE, TWIST
 from osc_ros.dynamics.chain.passes import (
@@ -31,13 +41,14 @@ from osc_ros.dynamics.chain.passes import (
     outward,
 )
 from osc_ros.dynamics.chain.sweep import Sweep
-from osc_ros.dynamics.compiled import inlined, kernel, view
+from osc_ros.dynamics.compiled import inlined, kernel, plain, view
 from osc_ros.dynamics.method import DONE, Method
 from osc_ros.dynamics.trees import tree
 from osc_ros.dynamics.trees.bodies import put_motion_torques
 from osc_ros.dynamics.trees.layout import constants_in, EXTENDED, pendulum
 from osc_ros.dynamics.trees.layout import memory_in as memory_of_tree
 from osc_ros.dynamics.trees.tree import Tree
+from osc_ros.dynamics.vectors import assign
 
 Array = NDArray[np.float64]
 Kernel: TypeAlias = Callable[..., int]
@@ -53,8 +64,8 @@ UNCHECKED = np.zeros((0, 0)), np.zeros(0)
 UNBLENDED = 0.0, np.zeros(0)
 LONGEST_STEP = 1.0  # longest time between two states of normal motion [s]
 
-_limiter_views, _room_views = STATE.only('table', 'accelerations'), ROOM.only(
-    'M_inv', 'unit', 'tau')
+_limiter_views = STATE.only('table', 'accelerations', 'is_at_work')
+_room_views, _own_views = ROOM.only('M_inv', 'unit', 'tau'), OWN.views
 
 
 @kernel
@@ -90,28 +101,118 @@ def _put_difference(weight, other, tau, more):
 
 
 @kernel
-def chain_torque(chain, plan, state, room, buffer, integers, numbers, tasks, J, length, low, high,
-                 reference, dt, posture, wraps, frequency, rate, push, weight, other, known,
-                 times, time, q, qd, tau):
+def begin(integers, numbers, friction, posture, wraps, time, q, qd):
     """
-    Write the torques of posture and tasks within all limits except rates.
+    Advance what does not depend on the dynamics; write the acceleration of the posture.
+
+    Parameters are those of `chain_torque`.
+
+    """
+    parts, n = block_in(integers, numbers), len(q)
+    own, limits = _own_views(parts.own, n), _limiter_views(parts.limiter, n)
+    advance_friction(friction, time)
+    if guides(parts.drive):
+        own.posture[0] = 0.0
+        own.posture[1] = damping_rate(parts.drive, parts.guided, qd,
+                                      view(parts.J, 6 * n * integers[3], (6, n)))
+    posture_acceleration(q, qd, posture, wraps, limits.table, own.posture[0], own.posture[1],
+                         own.posture[2], limits.accelerations[POSTURE])
+
+
+@kernel
+def put_links(integers, numbers, poses, twists, Lambda_inv, a0, time):
+    """
+    Write the forces of the tasks on their links, after `outward` and `jacobian`.
+
+    Parameters
+    ----------
+    integers, numbers, time
+        See `chain_torque`.
+    poses, twists, Lambda_inv, a0 : (m, 4, 4), (6 m,), (6 m, 6 m), (6 m,)
+        Of the m links.
+
+    Returns
+    -------
+    int
+        Number of solves.
+
+    """
+    parts = block_in(integers, numbers)
+    n, k = integers[2], integers[3]
+    own, limits = _own_views(parts.own, n), _limiter_views(parts.limiter, n)
+    if own.has_force[0] > 0.0:
+        put_wrenches(parts.task_plans, parts.task_states, parts.tasks,
+                     priority.level_rows(integers, parts.solver), poses, time,
+                     limits.is_at_work[0] > 0.0)
+    count = put_task_forces(integers, parts.solver, parts.tasks, poses, twists, parts.J,
+                            Lambda_inv, a0, own.damping[0], own.damping[1], own.damping[2])
+    if guides(parts.drive):
+        guide(parts.drive, parts.guided, k, poses[k], twists, Lambda_inv, a0, parts.tasks[0],
+              priority.link_forces(integers, parts.solver))
+    return count
+
+
+@kernel
+def begin_reference(integers, numbers, posture, wraps, count, time, q):
+    """Write the forces that bring the tasks up to their speeds; parameters of `chain_torque`."""
+    parts, n = block_in(integers, numbers), len(q)
+    own, limits = _own_views(parts.own, n), _limiter_views(parts.limiter, n)
+    at = memory_in(integers, parts.reference)
+    put_forces(integers, parts.solver, count, q, time - at.clock[0], posture, wraps,
+               own.posture[0], own.posture[1], own.posture[2], limits.table, parts.J, at.buffer,
+               at.motion, at.forces)
+
+
+@kernel
+def end_reference(integers, numbers, Lambda_inv, time):
+    """Advance the reference motion by the response to these forces."""
+    parts = block_in(integers, numbers)
+    at, limits = memory_in(integers, parts.reference), _limiter_views(parts.limiter, integers[2])
+    at.rate[0] = put_motion(integers, time - at.clock[0], at.change, limits.table, Lambda_inv,
+                            at.rates, at.buffer, at.motion)
+    note_tick(at.clock, time)
+
+
+@kernel
+def finish(integers, numbers, model, model_numbers, model_room, friction, q, qd, tau):
+    """Add the compensation of friction to torques within the limits, subtract the driver's."""
+    parts, n = block_in(integers, numbers), len(q)
+    own, limits = _own_views(parts.own, n), _limiter_views(parts.limiter, n)
+    at, moved = in_force_views(friction, n), memory_in(integers, parts.reference)
+    assign(own.within, tau)
+    if not is_compensated(at):
+        own.friction[:] = 0.0
+    elif guides(parts.drive):
+        put_friction(parts.drive, qd, at.coefficients, own.friction)
+    else:
+        put_compensation(q, qd, moved.motion, tau, gain_of(moved.rate[0], moved.clock[1]),
+                         at.coefficients, at.velocity[0], own.least_inertia, limits.table,
+                         own.friction)
+    put_driver(model, model_numbers, model_room, q, qd, own.driver)
+    for i in range(n):
+        tau[i] = tau[i] + own.friction[i] - own.driver[i]
+
+
+@kernel
+def chain_torque(chain, integers, numbers, model, model_numbers, model_room, friction, posture,
+                 wraps, weight, other, known, times, time, q, qd, tau):
+    """
+    Write the torques of a setup: within all limits except rates, with friction, less the driver's.
 
     Every array argument of a compiled call takes 0.05 µs, a matrix 0.1 µs, so this one call
-    replaces up to fifteen calls; the results are the same.
+    replaces up to twenty calls; the results are the same.
 
     Parameters
     ----------
     chain : `Sweep.arrays`
-    plan, state, room, buffer
-        Records of `osc_ros.control.limiting`, and `osc_ros.control.nearest.room_for`.
-    posture, wraps, frequency, rate, push
+    integers, numbers
+        See `osc_ros.control.block`.
+    model, model_numbers, model_room
+        See `osc_ros.control.command_model.CommandModel.arrays`.
+    friction : array
+        Record of `osc_ros.control.friction.IN_FORCE`.
+    posture, wraps : (n,)
         See `osc_ros.control.posture.posture_acceleration`.
-    integers, numbers, tasks, J, length, low, high
-        See `osc_ros.control.feedback.put_task_forces`.
-    reference : array
-        `osc_ros.control.reference.Reference.numbers`, to be advanced by `dt`; empty if friction
-        is not compensated.
-    dt : float [s]
     weight, other : float, (n,) [N·m]
         Weight of the torques of another setup, and these torques; weight 0: none.
     known : (ROWS, n)
@@ -134,46 +235,44 @@ def chain_torque(chain, plan, state, room, buffer, integers, numbers, tasks, J, 
     """
     if len(known) > 0 and not follows(known, times, time, q, qd):
         return -1
-    limits, own = _limiter_views(state, len(q)), _room_views(room, len(q))
-    table, accelerations = limits.table, limits.accelerations
-    qdd = accelerations[POSTURE]
-    posture_acceleration(q, qd, posture, wraps, table, frequency, rate, push, qdd)
+    begin(integers, numbers, friction, posture, wraps, time, q, qd)
+    parts, n = block_in(integers, numbers), len(q)
+    limits, own = _limiter_views(parts.limiter, n), _room_views(parts.room, n)
+    accelerations, qdd = limits.accelerations, limits.accelerations[POSTURE]
     if outward(chain, q, qd, None, qdd) != DONE:
         return -1
-    jacobian(chain, J)
+    jacobian(chain, parts.J)
     links, ends, work, factor, tip = parts_of(chain)
     Lambda_inv = view(tip, 0, (6, 6))
-    count = put_task_forces(
-        integers, numbers, tasks, view(tip, POSE, (1, 4, 4)), tip[TWIST:FORCE], J, Lambda_inv,
-        tip[A0:POSE], length, low, high)
-    F = priority.link_forces(integers, numbers)
+    count = put_links(integers, numbers, view(tip, POSE, (1, 4, 4)), tip[TWIST:FORCE], Lambda_inv,
+                      tip[A0:POSE], time)
+    F = priority.link_forces(integers, parts.solver)
     inward(chain, None, qdd, F, tau)
-    if len(reference) > 0:
-        at = memory_in(integers, reference)
-        put_forces(integers, numbers, count, q, dt, posture, wraps, frequency, rate, push, table,
-                   J, at.buffer, at.motion, at.forces)
+    if is_compensated(in_force_views(friction, n)):
+        at = memory_in(integers, parts.reference)
+        begin_reference(integers, numbers, posture, wraps, count, time, q)
         acceleration_response(chain, at.rest, at.forces, at.change)
-        at.rate[0] = put_motion(integers, dt, at.change, table, Lambda_inv, at.rates, at.buffer,
-                                at.motion)
+        end_reference(integers, numbers, Lambda_inv, time)
         bodies.put_motion_torques(links, ends, qd, at.motion[1], work, factor, at.motion[2])
     _put_difference(weight, other, tau, own.tau)
     acceleration_response(chain, own.tau, F, accelerations[TOTAL])
     if len(known) > 0:
-        is_fit = _may_be_sent(known, times, time, q, qd, table, accelerations, tau)
+        is_fit = _may_be_sent(known, times, time, q, qd, limits.table, accelerations, tau)
         return count if is_fit else -1
-    loads = near_bounds(plan, state, room, ends[:3], time, q, qd, tau)
+    loads = near_bounds(parts.limits, parts.limiter, parts.room, ends[:3], time, q, qd, tau)
     if loads >= 0:
         inverse_mass_matrix(chain, own.unit, own.M_inv)
-        limit(state, room, buffer, integers, numbers, count, loads, length, time, qd, tau)
+        limit(parts.limiter, parts.room, parts.buffer, integers, parts.solver, count, loads,
+              _own_views(parts.own, n).damping[0], time, qd, tau)
+    finish(integers, numbers, model, model_numbers, model_room, friction, q, qd, tau)
     return count
 
 
 @kernel
-def tree_torque(constants, parameters, memory, plan, state, room, buffer, integers, numbers, tasks,
-                J, length, low, high, reference, dt, posture, wraps, frequency, rate, push, weight,
-                other, known, times, time, q, qd, tau):
+def tree_torque(constants, parameters, memory, integers, numbers, model, model_numbers, model_room,
+                friction, posture, wraps, weight, other, known, times, time, q, qd, tau):
     """
-    Compute one tick of the law for a robot that is a tree; see `chain_torque`.
+    Write the torques of a setup for a robot that is a tree; see `chain_torque`.
 
     Parameters
     ----------
@@ -182,50 +281,51 @@ def tree_torque(constants, parameters, memory, plan, state, room, buffer, intege
     """
     if len(known) > 0 and not follows(known, times, time, q, qd):
         return -1
-    limits, own = _limiter_views(state, len(q)), _room_views(room, len(q))
-    table, accelerations = limits.table, limits.accelerations
-    qdd = accelerations[POSTURE]
+    begin(integers, numbers, friction, posture, wraps, time, q, qd)
+    parts, n = block_in(integers, numbers), len(q)
+    limits, own = _limiter_views(parts.limiter, n), _room_views(parts.room, n)
+    accelerations, qdd = limits.accelerations, limits.accelerations[POSTURE]
     none = qdd[:0]
-    posture_acceleration(q, qd, posture, wraps, table, frequency, rate, push, qdd)
     if tree.outward(constants, parameters, memory, q, qd, none, qdd) != DONE:
         return -1
-    tree.motions(constants, parameters, memory, J)
+    tree.motions(constants, parameters, memory, parts.J)
     store, found = memory_of_tree(constants, memory)
     robot = constants_in(constants, parameters)
-    count = put_task_forces(
-        integers, numbers, tasks, view(found.poses, 0, (len(found.poses), 4, 4)), found.twists, J,
-        found.Lambda_inv, found.a0, length, low, high)
-    F = priority.link_forces(integers, numbers)
+    count = put_links(integers, numbers, view(found.poses, 0, (len(found.poses), 4, 4)),
+                      found.twists, found.Lambda_inv, found.a0, time)
+    F = priority.link_forces(integers, parts.solver)
     tree.torques(constants, parameters, memory, none, qdd, F, tau)
-    if len(reference) > 0:
-        at = memory_in(integers, reference)
-        put_forces(integers, numbers, count, q, dt, posture, wraps, frequency, rate, push, table,
-                   J, at.buffer, at.motion, at.forces)
+    if is_compensated(in_force_views(friction, n)):
+        at = memory_in(integers, parts.reference)
+        begin_reference(integers, numbers, posture, wraps, count, time, q)
         tree.acceleration_response(constants, parameters, memory, at.rest, at.forces, at.change)
-        at.rate[0] = put_motion(integers, dt, at.change, table, found.Lambda_inv, at.rates,
-                                at.buffer, at.motion)
+        end_reference(integers, numbers, found.Lambda_inv, time)
         put_motion_torques(robot.tree, robot.bodies, robot.gravity, robot.rotors, at.motion[1],
                            store.work, at.motion[2])
     _put_difference(weight, other, tau, own.tau)
     tree.acceleration_response(constants, parameters, memory, own.tau, F,
                                accelerations[TOTAL])
     if len(known) > 0:
-        is_fit = _may_be_sent(known, times, time, q, qd, table, accelerations, tau)
+        is_fit = _may_be_sent(known, times, time, q, qd, limits.table, accelerations, tau)
         return count if is_fit else -1
-    loads = near_bounds(plan, state, room, robot.gravity, time, q, qd, tau)
+    loads = near_bounds(parts.limits, parts.limiter, parts.room, robot.gravity, time, q, qd, tau)
     if loads >= 0:
         tree.inverse_mass_matrix(constants, parameters, memory, own.M_inv)
-        limit(state, room, buffer, integers, numbers, count, loads, length, time, qd, tau)
+        limit(parts.limiter, parts.room, parts.buffer, integers, parts.solver, count, loads,
+              _own_views(parts.own, n).damping[0], time, qd, tau)
+    finish(integers, numbers, model, model_numbers, model_room, friction, q, qd, tau)
     return count
 
 
 def _rehearse(tick: Kernel, dynamics: Sweep | Tree) -> Kernel:
     """Compile a kernel, or load it from the cache; return it."""
-    x, solver = np.ones(1), priority.Priorities([0], 1, 1)
-    tasks = -np.ones((1, TASK_WIDTH))  # TURNS_WITH = -1: the frame turns with no link
-    tick(*dynamics.arrays, *(table.zeros(1) for table in (PLAN, STATE, ROOM)), room_for(1),
-         *solver.arrays, tasks, np.ones((6, 1)), 1.0, 0.1, 0.2, NO_REFERENCE, 0.0, x,
-         np.zeros(1, dtype=np.bool_), 1.0, 1.0, 1.0, *UNBLENDED, *UNCHECKED, 0.0, x, x, x.copy())
+    x, (integers, numbers) = np.ones(1), block_of([0], 1, 1)
+    parts = views_of(integers, numbers)
+    parts.tasks[:] = -1.0  # TURNS_WITH = -1: the frame turns with no link
+    plain(priority.level_rows)(integers, parts.solver)[:, level_row.FRAME:] = 1.0
+    friction, model = FrictionInForce(1), CommandModel(dynamics.robot)
+    tick(*dynamics.arrays, integers, numbers, *model.arrays, friction.record, x,
+         np.zeros(1, dtype=np.bool_), *UNBLENDED, *UNCHECKED, 0.0, x, x, x.copy())
     follows(np.zeros((ROWS, 1)), np.zeros(TIMES), 0.0, x, x)
     return tick
 
@@ -240,10 +340,10 @@ def _tree_kernel() -> Kernel:
     return _rehearse(tree_torque, Tree(pendulum(), EXTENDED))
 
 
-def compiled_tick(dynamics: Method) -> tuple[Kernel, tuple[Array, ...]] | None:
-    """The compiled tick of a method and its first arguments; None if the method has none."""
+def compiled_tick(dynamics: Method) -> tuple[Kernel | None, tuple[Array, ...]]:
+    """The compiled tick of a method, None if it has none, and its first arguments."""
     if isinstance(dynamics, Sweep) and type(dynamics).outward is Sweep.outward:  # not a team
         return _chain_kernel(), dynamics.arrays
     if type(dynamics) is Tree:
         return _tree_kernel(), dynamics.arrays
-    return None
+    return None, ()

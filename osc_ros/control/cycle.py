@@ -145,7 +145,7 @@ class ControlCycle:
     @property
     def friction_torque(self) -> Array:
         """Friction compensation (n,) of the last tick [N·m]."""
-        return self._blending.friction_torque
+        return self._setup.friction_torque.copy()
 
     @property
     def external(self) -> ExternalForce | None:
@@ -267,7 +267,7 @@ class ControlCycle:
         setup.reference.forget()
         if setup.guidance is not None:
             setup.guidance.forget()
-        self._blending.friction_torque = self._rest
+        setup.friction_torque[:] = 0.0
 
     def rejoin(self, q: Array) -> None:
         """Let the targets go on with their motions from where the links are at q (n,)."""
@@ -331,7 +331,7 @@ class ControlCycle:
             self._take_over(self._next, time, q, qd, tau)
         setup = self._setup
         more = setup.compensation(time, tau + self._blending.driver_torque, self.in_contact,
-                                  self._blending.friction_torque)
+                                  setup.friction_torque)
         if more is not None:
             tau = tau + more
         self._compensation = self._rest if more is None else more

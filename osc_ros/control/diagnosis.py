@@ -52,7 +52,7 @@ def terms(setup: Setup, tick: Tick, to_posture: Array, friction_torque: Array | 
         i = setup.at[0]
         found['free_drive'] = setup.guidance.wrench @ setup.J[6 * i:6 * i + 6]
     if setup.settings.driver is not None:
-        found['driver'] = -setup.driver_torque(tick.q, tick.qd)
+        found['driver'] = -setup.command_model.driver_torque(tick.q, tick.qd)
     if friction_torque is not None:
         found['friction'] = friction_torque
     found['fading'] = fading
@@ -74,7 +74,7 @@ def predicted_and_measured(setup: Setup, before: Tick, last: Tick) -> tuple[Arra
     measured = (last.qd - before.qd) / (last.time - before.time)
     tau = before.tau
     if setup.settings.driver is not None:
-        tau = tau + setup.driver_torque(before.q, before.qd)
+        tau = tau + setup.command_model.driver_torque(before.q, before.qd)
     # by kernels of the tick: forward dynamics would have to be compiled for this purpose only
     dynamics, rest, no_force = setup.dynamics, np.zeros_like(tau), np.zeros(len(setup.J))
     h, predicted = np.empty_like(tau), np.empty_like(tau)

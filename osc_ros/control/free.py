@@ -24,9 +24,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.bandwidth import largest_damping_rate, largest_natural_frequency
-from osc_ros.control.friction import Friction
+from osc_ros.control.record import Recorded, Slot, Table
 from osc_ros.control.task import Gains, Task
-from osc_ros.dynamics.compiled import kernel
+from osc_ros.control.task_numbers import axes_of
+from osc_ros.dynamics.compiled import inlined, kernel
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -42,6 +43,33 @@ DAMPER, BRAKE = 0.4, 0.6
 # Friction is compensated in proportion to tanh(q̇ / SLIDING), wider than `Friction.velocity`: the
 # measured velocity is the only sign of the direction in which a hand pushes [rad/s, m/s].
 SLIDING = 0.1
+
+PLAN = Table(
+    'FreeDrivePlan',
+    Slot('is_active', (1,), '', '1 if the settings have a free drive'),
+    Slot('damping', (2,), 'N·m·s/rad, N·s/m', 'damper between tip and base'),
+    Slot('rate', (1,), '1/s', 'rate at which the velocities of the joints decay'),
+    Slot('speed', (2,), 'rad/s, m/s', 'speed of the tip above which this rate rises'),
+    Slot('slow', ('n',), 's/rad, s/m', 'inverse of the speed of each joint above which it rises'),
+    Slot('wall', (1,), 'N/m', 'stiffness of the walls'),
+    Slot('depth', (1,), 'm', 'distance before the walls at which they begin to push'),
+    Slot('box', (2, 3), 'm', 'the walls: lowest and highest position of the tip'),
+    Slot('is_free', (6,), '', '1 for free axes, in the frame of the first task'),
+    Slot('friction', (1,), '', 'share of the friction that is compensated'))
+
+STATE = Table(
+    'FreeDriveState',
+    Slot('largest_rate', (1,), '1/s', 'largest stable damping rate'),
+    Slot('largest_damper', (1,), '1/s', 'largest rate of each damper of the tip'),
+    Slot('stiffest_wall', (1,), 'rad²/s²', 'largest square of the natural frequency of a wall'),
+    Slot('edges', (2, 3), 'm', 'positions where the walls begin: `depth` before the box, or where '
+         'the tip was if it began behind them; they only move inward, to that place'),
+    Slot('wrench', (6,), 'N·m, N', 'wrench of damper and walls on the tip, base axes'),
+    Slot('rate', (1,), '1/s', 'damping rate of the joints'),
+    Slot('acceleration', (6,), 'rad/s², m/s²', 'acceleration of the tip if no hand pushes'))
+
+_plan_views, _state_views = PLAN.views, STATE.views
+PLAN_WITHOUT = PLAN.size(0)  # length of a plan without joints
 REFUSAL = ('the arm is in free drive and follows the hand: accepted again after ~/free_drive with '
            'data: false (without ROS: `Law.change` to settings without `free`)')
 
@@ -131,64 +159,121 @@ class FreeDrive:
         return replace(settings, tasks=tasks, posture=posture, disturbance=None, free=self)
 
 
-@kernel
-def _put_force(pose, twist, mobility, axes, given, edges, F):
-    """
-    Write the wrench of the damper and of the walls to F (6,), base axes, [angular; linear].
+@inlined
+def guides(plan):
+    """Whether a record of PLAN is of a free drive."""
+    return plan[0] > 0.0
 
-    Parameters
-    ----------
-    pose, twist, mobility : (4, 4), (6,), (6, 6)
-        Of the tip, base axes; `mobility` is Λ⁻¹.
-    axes : (3, 3)
-        Rotation of the task's frame to base axes.
-    given : (18,)
-        Dampers (2), wall (1), depth (1), largest rate of each damper (1), largest square of the
-        walls' natural frequency (1), box (6), 1 for free axes (6).
-    edges : (2, 3), changed
-        Positions where the walls begin. They are at `depth` before the box, or where the tip was
-        if it began behind them, and only ever move inward to that place.
 
-    """
+@inlined
+def _put_force(plan, at, pose, twist, mobility, axes):
+    """Write the wrench of the damper and of the walls; move the edges, see PLAN and STATE."""
+    F = at.wrench
     for half in range(2):
         total = 0.0
         for i in range(3 * half, 3 * half + 3):
             total += mobility[i, i]
-        damper = given[half]
-        if total * damper > given[4]:
-            damper = given[4] / total
+        damper, stiff = plan.damping[half], plan.wall[0]
+        if total * damper > at.largest_damper[0]:
+            damper = at.largest_damper[0] / total
         for i in range(3 * half, 3 * half + 3):
             F[i] = -damper * twist[i]
-        stiff = given[2]
-        if total * stiff > given[5]:
-            stiff = given[5] / total
+        if total * stiff > at.stiffest_wall[0]:
+            stiff = at.stiffest_wall[0] / total
     for i in range(3):
-        p, depth = pose[i, 3], given[3]
-        edges[0, i] = max(edges[0, i], min(given[6 + i] + depth, p))
-        edges[1, i] = min(edges[1, i], max(given[9 + i] - depth, p))
-        F[3 + i] += stiff * (min(max(edges[0, i] - p, 0.0), 2.0 * depth)
-                             - min(max(p - edges[1, i], 0.0), 2.0 * depth))
+        p, depth = pose[i, 3], plan.depth[0]
+        at.edges[0, i] = max(at.edges[0, i], min(plan.box[0, i] + depth, p))
+        at.edges[1, i] = min(at.edges[1, i], max(plan.box[1, i] - depth, p))
+        F[3 + i] += stiff * (min(max(at.edges[0, i] - p, 0.0), 2.0 * depth)
+                             - min(max(p - at.edges[1, i], 0.0), 2.0 * depth))
     for half in range(0, 6, 3):
         x, y, z = F[half], F[half + 1], F[half + 2]
         F[half] = F[half + 1] = F[half + 2] = 0.0
         for k in range(3):
-            along = given[12 + half + k] * (axes[0, k] * x + axes[1, k] * y + axes[2, k] * z)
+            along = plan.is_free[half + k] * (axes[k] * x + axes[3 + k] * y + axes[6 + k] * z)
             for i in range(3):
-                F[half + i] += axes[i, k] * along
+                F[half + i] += axes[3 * i + k] * along
 
 
-class Guidance:
+@kernel
+def guide(plan, state, link, pose, twists, mobility, a0, task, F):
     """
-    Computes the wrench and the damping rate of a free drive at every tick.
+    Write the wrench of damper and walls on the tip of a free drive, and add it to the forces F.
 
-    Attributes
+    Parameters
     ----------
-    wrench : (6,) [N·m, N]
-        Wrench of the damper and of the walls on the tip at the last tick, base axes.
-    rate : float [1/s]
-        Damping rate of the joints at the last tick.
-    acceleration : (6,) [rad/s², m/s²]
-        Acceleration of the tip at the last tick if no hand pushes, base axes.
+    plan, state : (…), (…)
+        Records of PLAN and STATE.
+    link : int
+        Index of the tip among the links.
+    pose : (4, 4)
+        Of the tip.
+    twists, mobility, a0, F : (6 m,), (6 m, 6 m), (6 m,), (6 m,)
+        Of all links: twists, Λ⁻¹, accelerations without forces, and the forces of the tasks,
+        which are changed.
+    task : (TASK_WIDTH,)
+        Row of the first task, see `osc_ros.control.task_numbers`.
+
+    """
+    n, own = len(plan) - PLAN_WITHOUT, 6 * link
+    settings, at = _plan_views(plan, n), _state_views(state, n)
+    _put_force(settings, at, pose, twists[own:own + 6], mobility[own:own + 6, own:own + 6],
+               axes_of(task))
+    for i in range(6):
+        F[own + i] += at.wrench[i]
+    for i in range(6):
+        at.acceleration[i] = a0[own + i]
+        for j in range(len(F)):
+            at.acceleration[i] += mobility[own + i, j] * F[j]
+
+
+@inlined
+def damping_rate(plan, state, qd, J):
+    """
+    Damping rate c of the joints [1/s], which rises above the speed limit.
+
+    Above it c v = rate · v + brake · (v - speed): a force F on a mass m moves it no faster
+    than speed + F / (m · brake).
+
+    Parameters
+    ----------
+    plan, state : (…), (…)
+        Records of PLAN and STATE.
+    qd : (n,) [rad/s, m/s]
+    J : (6, n)
+        Jacobian of the tip.
+
+    """
+    n, fastest = len(qd), 0.0
+    settings, at = _plan_views(plan, n), _state_views(state, n)
+    for k in range(n):
+        fastest = max(fastest, np.abs(qd[k] * settings.slow[k]))
+    for half in range(2):
+        square = 0.0
+        for i in range(3 * half, 3 * half + 3):
+            along = 0.0
+            for k in range(n):
+                along += J[i, k] * qd[k]
+            square += along * along
+        fastest = max(fastest, np.sqrt(square) / settings.speed[half])
+    least, most = min(settings.rate[0], at.largest_rate[0]), BRAKE * at.largest_rate[0]
+    at.rate[0] = least if fastest <= 1.0 else (
+        least + max(most - least, 0.0) * (1.0 - 1.0 / fastest))
+    return at.rate[0]
+
+
+@inlined
+def put_friction(plan, qd, friction, torque):
+    """Write the torques that compensate a share of the friction (2, n) at qd (n,) [N·m]."""
+    settings = _plan_views(plan, len(qd))
+    for i in range(len(qd)):
+        torque[i] = settings.friction[0] * (
+            friction[0, i] * np.tanh(qd[i] / SLIDING) + friction[1, i] * qd[i])
+
+
+class Guidance(Recorded):
+    """
+    The wrench and the damping rate of a free drive; kernels compute them at every tick.
 
     Parameters
     ----------
@@ -196,71 +281,55 @@ class Guidance:
     robot : Robot
     box : (2, 3) [m]
         Workspace of the tip, base frame.
+    records : tuple of arrays, optional
+        See `Recorded`.
 
     """
 
-    def __init__(self, drive: FreeDrive, robot: Robot, box: Array) -> None:
-        self.drive, self.wrench, self.rate = drive, np.zeros(6), drive.rate
-        self.acceleration: Array = np.zeros(6)
-        self._given = np.concatenate([
-            drive.damping, [drive.wall, drive.depth, 0.0, 0.0], box.ravel(),
-            [float(axis == FREE) for axis in drive.axes]])
-        self._edges = np.array([[-np.inf] * 3, [np.inf] * 3])
-        self._slow = 1.0 / np.where(robot.prismatic, drive.speed[1], drive.speed[0])
+    TABLES = PLAN, STATE
+
+    def __init__(self, drive: FreeDrive, robot: Robot, box: Array,
+                 records: tuple[Array, ...] | None = None) -> None:
+        super().__init__(robot.n, records)
+        plan, state = self.views
+        plan.is_active[0], plan.damping[:], plan.wall[0], plan.depth[0] = (
+            1.0, drive.damping, drive.wall, drive.depth)
+        plan.box[:], plan.is_free[:] = box, [axis == FREE for axis in drive.axes]
+        plan.rate[0], plan.speed[:], plan.friction[0] = drive.rate, drive.speed, drive.friction
+        plan.slow[:] = 1.0 / np.where(robot.prismatic, drive.speed[1], drive.speed[0])
+        state.rate[0] = drive.rate
         self.soften(1e-3)
+        self.forget()
+
+    @property
+    def wrench(self) -> Array:
+        """Wrench (6,) of damper and walls on the tip at the last tick, base axes [N·m, N]."""
+        return np.asarray(self.views[1].wrench)
+
+    @property
+    def rate(self) -> float:
+        """Damping rate of the joints at the last tick [1/s]."""
+        return float(self.views[1].rate[0])
+
+    @property
+    def acceleration(self) -> Array:
+        """Acceleration (6,) of the tip at the last tick if no hand pushes [rad/s², m/s²]."""
+        return np.asarray(self.views[1].acceleration)
 
     def soften(self, period: float) -> None:
         """Use the largest stable gains for this period of the states [s]."""
-        self._most = largest_damping_rate(period)
-        self._given[4] = 0.5 * DAMPER * self._most
-        self._given[5] = largest_natural_frequency(1.0, period) ** 2
-
-    def damping_rate(self, qd: Array, twist: Array) -> float:
-        """
-        Damping rate c of the joints [1/s], which rises above the speed limit.
-
-        Above it c v = rate · v + brake · (v - speed): a force F on a mass m moves it no faster
-        than speed + F / (m · brake).
-
-        Parameters
-        ----------
-        qd : (n,) [rad/s, m/s]
-        twist : (6,)
-            Of the tip [rad/s, m/s].
-
-        """
-        turning, moving = twist[:3].dot(twist[:3]), twist[3:].dot(twist[3:])
-        fastest = max(float(np.abs(qd * self._slow).max()),
-                      float(turning) ** 0.5 / float(self.drive.speed[0]),
-                      float(moving) ** 0.5 / float(self.drive.speed[1]))
-        least = min(self.drive.rate, self._most)
-        self.rate = least if fastest <= 1.0 else (
-            least + max(BRAKE * self._most - least, 0.0) * (1.0 - 1.0 / fastest))
-        return self.rate
-
-    def put_wrench(self, pose: Array, twist: Array, mobility: Array, axes: Array) -> Array:
-        """Return `wrench` (6,) for the tip's pose, twist, Λ⁻¹ (6, 6) and axes of the task."""
-        _put_force(pose, twist, mobility, axes, self._given, self._edges, self.wrench)
-        return self.wrench
-
-    def friction(self, qd: Array, friction: Friction) -> Array:
-        """Torques (n,) that compensate a share of the friction at qd (n,) [N·m]."""
-        return np.asarray(self.drive.friction * (
-            friction.coulomb * np.tanh(qd / SLIDING) + friction.viscous * qd))
+        state = self.views[1]
+        state.largest_rate[0] = largest_damping_rate(period)
+        state.largest_damper[0] = 0.5 * DAMPER * state.largest_rate[0]
+        state.stiffest_wall[0] = largest_natural_frequency(1.0, period) ** 2
 
     def forget(self) -> None:
         """Place the walls anew at the next tick."""
-        self._edges[0], self._edges[1] = -np.inf, np.inf
+        self.views[1].edges[:] = [[-np.inf], [np.inf]]
 
 
-def guidance_of(settings: Settings, robot: Robot) -> Guidance | None:
-    """The guidance of a robot with these settings; None if they have no free drive."""
+def guidance_of(settings: Settings, robot: Robot, records: tuple[Array, ...]) -> Guidance | None:
+    """The guidance of a robot, on these records; None if the settings have no free drive."""
     if settings.free is None:
         return None
-    return Guidance(settings.free, robot, settings.tasks[0].limits.box)
-
-
-def rehearse(robot: Robot) -> None:
-    """Do everything once, so that the first tick takes no longer than later ones."""
-    guidance = Guidance(FreeDrive(), robot, np.array([[-np.inf] * 3, [np.inf] * 3]))
-    guidance.put_wrench(np.eye(4), np.zeros(6), np.eye(6), np.eye(3))
+    return Guidance(settings.free, robot, settings.tasks[0].limits.box, records)

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.fade import CHANGE_RATE, LONGEST_TICK
+from osc_ros.control.fade import CHANGE_RATE, LONGEST_TICK, smoothed
 from osc_ros.control.limits import DECELERATION, EFFORT, LOWER, RATE, SPEED, UPPER
-from osc_ros.dynamics.compiled import kernel
+from osc_ros.control.record import Recorded, Slot, Table
+from osc_ros.dynamics.compiled import inlined, kernel
 from osc_ros.dynamics.methods import default_method
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
@@ -38,6 +39,24 @@ FADE = 0.2
 # fast.
 PUSH = 2.0
 _STATES = 16  # number of configurations sampled for the least inertia
+VELOCITY = 0.02  # default width of the transition from one direction to the other [rad/s, m/s]
+
+_COEFFICIENTS = 'N·m, N; N·m·s/rad, N·s/m'
+IN_FORCE = Table(
+    'FrictionInForce',
+    Slot('coefficients', (2, 'n'), _COEFFICIENTS, 'dry and viscous friction in force'),
+    Slot('velocity', (1,), 'rad/s, m/s', 'width of the transition between the directions'),
+    Slot('begin', (2, 'n'), _COEFFICIENTS, '`coefficients` when their change began'),
+    Slot('begin_velocity', (1,), 'rad/s, m/s', '`velocity` when its change began'),
+    Slot('end', (2, 'n'), _COEFFICIENTS, '`coefficients` after their change'),
+    Slot('end_velocity', (1,), 'rad/s, m/s', '`velocity` after its change'),
+    Slot('stays', (1,), '', '1 if friction is compensated after the change'),
+    Slot('is_changing', (1,), '', '1 while the coefficients change'),
+    Slot('time', (1,), 's', 'time of the last tick of the change'),
+    Slot('age', (1,), 's', 'how long the coefficients have changed'),
+    Slot('duration', (1,), 's', 'how long they will change'))
+
+in_force_views = IN_FORCE.views
 
 
 def feedback_gain(rate: float, tick: float) -> float:
@@ -56,8 +75,47 @@ def feedback_gain(rate: float, tick: float) -> float:
     return FEEDBACK if loop <= 0.0 else min(max(FASTEST_LOOP / loop - 1.0, 0.0), FEEDBACK)
 
 
+gain_of = inlined(feedback_gain)  # for kernels
+
+
+@inlined
+def is_compensated(at):
+    """Whether friction is in force, from the views of a record of IN_FORCE."""
+    return at.is_changing[0] > 0.0 or at.stays[0] > 0.0
+
+
 @kernel
-def _compensation(q, qd, motion, tau, gain, friction, velocity, inertia, table, torque):
+def advance_friction(friction, time):
+    """Advance the change of the coefficients in a record of IN_FORCE to a time [s], C¹."""
+    at = in_force_views(friction, (len(friction) - 8) // 6)
+    if at.is_changing[0] == 0.0:
+        return
+    at.age[0] += min(max(time - at.time[0], 0.0), LONGEST_TICK)
+    at.time[0] = time
+    share = smoothed(at.age[0] / at.duration[0])
+    if at.age[0] >= at.duration[0]:
+        at.is_changing[0] = 0.0
+    for row in range(2):
+        for i in range(at.end.shape[1]):
+            begin = at.begin[row, i]
+            at.coefficients[row, i] = begin + share * (at.end[row, i] - begin)
+    at.velocity[0] = at.begin_velocity[0] + share * (at.end_velocity[0] - at.begin_velocity[0])
+
+
+@kernel
+def put_compensation(q, qd, motion, tau, gain, friction, velocity, inertia, table, torque):
+    """
+    Write the torques that compensate friction.
+
+    Parameters
+    ----------
+    q, qd, motion, tau, gain, inertia, table
+        See `Friction.compensation`.
+    friction, velocity : (2, n), float
+        Coefficients of dry and viscous friction; width of the transition.
+    torque : (n,), written [N·m; N]
+
+    """
     coulomb, viscous, model = friction[0], friction[1], motion[2]
     # one factor for all joints, because the torque of each joint accelerates the others too
     common = 1.0
@@ -137,7 +195,7 @@ class Friction:
 
     coulomb: Array
     viscous: Array
-    velocity: float = 0.02
+    velocity: float = VELOCITY
     _table: Array = field(init=False, repr=False)
 
     @classmethod
@@ -161,8 +219,8 @@ class Friction:
             raise InputError(f'friction velocity {self.velocity}: accepted is more than 0')
         object.__setattr__(self, '_table', np.array([self.coulomb, self.viscous]))
 
-    def compensation(self, q: Array, qd: Array, motion: Array, tau: Array, gain: float,
-                     inertia: Array, table: Array) -> Array:
+    def compensation(self, q: Array, qd: Array, motion: Array, tau: Array,
+                     gain: float, inertia: Array, table: Array) -> Array:
         """
         Torques (n,) that compensate friction [N·m].
 
@@ -186,12 +244,12 @@ class Friction:
 
         """
         torque = np.empty(len(q))
-        _compensation(q, qd, motion, tau, gain, self._table, self.velocity, inertia,
-                      table, torque)
+        put_compensation(q, qd, motion, tau, gain, self._table, self.velocity, inertia, table,
+                         torque)
         return torque
 
 
-class FrictionInForce:
+class FrictionInForce(Recorded):
     """
     Friction coefficients in force; new coefficients come into force gradually.
 
@@ -200,14 +258,29 @@ class FrictionInForce:
 
     """
 
-    def __init__(self) -> None:
+    TABLES = IN_FORCE,
+
+    def __init__(self, n: int) -> None:
+        super().__init__(n)
         self.set(None)
+
+    @property
+    def record(self) -> Array:
+        """Record of IN_FORCE."""
+        return self.records[0]
 
     def set(self, friction: Friction | None) -> None:
         """Set the friction, or None, immediately."""
-        self._end = friction
-        self._start: Friction | None = None
-        self._age = self._duration = 0.0
+        [at] = self.views
+        self._put_end(friction)
+        at.coefficients[:], at.velocity[:], at.is_changing[0] = at.end, at.end_velocity, 0.0
+
+    def _put_end(self, friction: Friction | None) -> None:
+        [at] = self.views
+        at.stays[0] = friction is not None
+        at.end[:], at.end_velocity[0] = (
+            (0.0, VELOCITY) if friction is None
+            else ((friction.coulomb, friction.viscous), friction.velocity))
 
     def begin(self, time: float, friction: Friction | None, effort: Array, speed: Array,
               blend_time: float) -> None:
@@ -225,40 +298,24 @@ class FrictionInForce:
             Least duration [s].
 
         """
-        if friction is self._end:
+        [at] = self.views
+        advance_friction(self.record, time)
+        before = at.stays[0], at.end.copy(), at.end_velocity[0]
+        self._put_end(friction)
+        if all(map(np.array_equal, before, (at.stays[0], at.end, at.end_velocity[0]))):
             return
-        n = len(effort)
-        old, new = self.at(time) or _no_friction(n), friction or _no_friction(n)
-        change = np.abs(new.coulomb - old.coulomb) + np.abs(
-            new.viscous - old.viscous) * np.where(np.isfinite(speed), speed, 1.0)
-        fastest = 1.5 * float((change / effort).max()) / CHANGE_RATE
-        self._start, self._end = old, friction
-        self._time, self._age, self._duration = time, 0.0, max(blend_time, fastest)
+        at.begin[:], at.begin_velocity[:] = at.coefficients, at.velocity
+        change = np.abs(at.end - at.begin) * [np.ones(len(speed)),
+                                              np.where(np.isfinite(speed), speed, 1.0)]
+        fastest = 1.5 * float((change.sum(axis=0) / effort).max()) / CHANGE_RATE
+        at.time[0], at.age[0], at.duration[0] = time, 0.0, max(blend_time, fastest)
+        at.is_changing[0] = 1.0
 
     @property
     def is_none(self) -> bool:
         """Whether no friction is in force, and none will be."""
-        return self._start is None and self._end is None
-
-    def at(self, time: float) -> Friction | None:
-        """Return the friction in force at a time [s]; times must not go back."""
-        if self._start is None:
-            return self._end
-        self._age += min(max(time - self._time, 0.0), LONGEST_TICK)
-        self._time = time
-        x = self._age / self._duration
-        if x >= 1.0:
-            self._start = None
-            return self._end
-        start, end = self._start, self._end or _no_friction(len(self._start.coulomb))
-        s = x * x * (3.0 - 2.0 * x)
-        return Friction(start.coulomb + s * (end.coulomb - start.coulomb),
-                        start.viscous + s * (end.viscous - start.viscous),
-                        start.velocity + s * (end.velocity - start.velocity))
-
-
-def _no_friction(n: int) -> Friction:
-    return Friction(np.zeros(n), np.zeros(n))
+        [at] = self.views
+        return not (at.is_changing[0] or at.stays[0])
 
 
 def least_inertia(robot: Robot) -> Array:

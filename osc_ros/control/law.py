@@ -11,12 +11,11 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.control import free, impedance
+from osc_ros.control import impedance
 from osc_ros.control.cycle import PAUSE
 from osc_ros.control.diagnosis import predicted_and_measured, terms, Tick
 from osc_ros.control.driver import Driver
 from osc_ros.control.feedback import pose_error
-from osc_ros.control.friction import Friction
 from osc_ros.control.goals import CommandedCycle
 from osc_ros.control.guide import rehearse
 from osc_ros.control.holding import require_gradual, require_holding
@@ -159,7 +158,6 @@ class Law(CommandedCycle):
     def _rehearse(self) -> None:
         """Call everything once, so that all kernels are compiled before the first tick."""
         rehearse()
-        free.rehearse(self.robot)
         impedance.carried()
         setup, rest = self._setup, self._rest
         setup.rehearse(self.posture, self._posture)
@@ -169,9 +167,7 @@ class Law(CommandedCycle):
         pose_error(self.pose, self.pose)
         LinkAxes(self.robot, setup.links[0]).at(self.posture)
         setup.settings.damping.conditioning(setup.J[:6])
-        setup.torque(20.0 * PAUSE, self.posture, rest, self._posture, True)
-        Friction(rest, rest).compensation(rest, rest, setup.reference.motion, rest, 0.0, rest,
-                                          self.limiter.table)
+        setup.command_model.driver_torque(self.posture, rest)
         Driver(self.robot, 'gravity').torque(self.posture, rest)
         if not self.robot.serial:  # with a payload the robot may become a serial chain
             loaded = Setup(self.robot.with_payload(1.0, inertia=np.eye(3)), setup.settings,
@@ -372,7 +368,7 @@ class Law(CommandedCycle):
         q, qd = self._joint_arrays(q, qd)
         tau = self._setup.inverse_dynamics(q, qd, qdd)
         if self._setup.settings.driver is not None:
-            tau = tau - self._setup.driver_torque(q, qd)
+            tau = tau - self._setup.command_model.driver_torque(q, qd)
         if not math.isfinite(tau.dot(self._rest)):
             raise InputError(f'the torque is not finite: {tau.tolist()}')
         return tau

@@ -21,7 +21,6 @@ from osc_ros.control.bounds import BEFORE, COMMANDED
 from osc_ros.control.limiting import keep, limit, limit_rate, near_bounds, PLAN, ROOM, STATE
 from osc_ros.control.limits import Limits
 from osc_ros.control.load import bodies_of, require_bodies
-from osc_ros.control.nearest import room_for
 from osc_ros.control.record import Recorded
 from osc_ros.dynamics.method import Method
 from osc_ros.dynamics.priority import Priorities
@@ -48,8 +47,6 @@ class Limiter(Recorded):
         The limits in force: `Limits.table`, or values on the way to it after a change.
     shares : (2,)
         Shares of the accelerations of tasks and posture that remain within the limits, 0 to 1.
-    buffer : array
-        See `osc_ros.control.nearest.room_for`.
 
     Parameters
     ----------
@@ -58,18 +55,23 @@ class Limiter(Recorded):
     limits : Limits
     blend_time : float
         Duration over which changed limits come into force [s].
+    records : tuple of arrays
+        See `Recorded`.
+    buffer : array
+        See `osc_ros.control.nearest.room_size`.
 
     """
 
     TABLES = PLAN, STATE, ROOM
     CONNECTED = 'views', 'table', 'accelerations', 'shares'
 
-    def __init__(self, dynamics: Method, limits: Limits, blend_time: float) -> None:
+    def __init__(self, dynamics: Method, limits: Limits, blend_time: float,
+                 records: tuple[Array, ...], buffer: Array) -> None:
         n = dynamics.robot.n
         if limits.velocity.shape != (n,):
             raise InputError(f'limits are for {len(limits.velocity)} joints: accepted are {n}')
-        super().__init__(n)
-        self._dynamics, self.buffer = dynamics, room_for(n)
+        super().__init__(n, records)
+        self._dynamics, self._buffer = dynamics, buffer
         plan, self.reckons = self.views[0], True
         plan.table[:], plan.blend_time[0] = limits.table, blend_time
         plan.bodies[:] = bodies_of(dynamics.robot)
@@ -173,7 +175,7 @@ class Limiter(Recorded):
         at.table[:], at.reckons[0], at.shares[:], at.rate_share[0] = plan.table, reckons, 1.0, 1.0
 
     def torque_within(self, time: float, q: Array, qd: Array, tau: Array, solver: Priorities,
-                      length: float) -> None:
+                      solves: int, length: float) -> None:
         """
         Bring torques (n,) [N·m] within all limits except their rates, near to those of the law.
 
@@ -188,6 +190,8 @@ class Limiter(Recorded):
         tau : (n,), overwritten
         solver : Priorities
             Solved for this state: provides the inertias of the tasks.
+        solves : int
+            Number of solves for this state.
         length : float
             Length [m] that weights a rotation of 1 rad of a task like a translation.
 
@@ -196,8 +200,7 @@ class Limiter(Recorded):
         count = near_bounds(plan, state, room, self._dynamics.gravity, time, q, qd, tau)
         if count >= 0:
             self._dynamics.inverse_mass_matrix(self.views[2].M_inv)
-            limit(state, room, self.buffer, *solver.arrays, solver.solves, count, length, time,
-                  qd, tau)
+            limit(state, room, self._buffer, *solver.arrays, solves, count, length, time, qd, tau)
 
     def torque_at_rate(self, time: float, tau: Array) -> bool:
         """Limit the rate of torques tau (n,) [N·m] in place; return whether they are finite."""
@@ -225,7 +228,7 @@ class Limiter(Recorded):
         near_bounds(plan, state, room, self._dynamics.gravity, 0.0, rest, rest, rest)
         self.accelerations[1:3] = [[-1.0], [1.0]]
         self._dynamics.inverse_mass_matrix(self.views[2].M_inv)
-        limit(state, room, self.buffer, *solver.arrays, 1, 0, 1.0, 0.0, rest, rest.copy())
+        limit(state, room, self._buffer, *solver.arrays, 1, 0, 1.0, 0.0, rest, rest.copy())
         limit_rate(state, 0.0, rest.copy())
         keep(state, 0.0, rest)
         self.forget()

@@ -154,7 +154,7 @@ def limit(state, room, buffer, integers, numbers, solves, count, length, time, q
     state, room
         Records of STATE and ROOM.
     buffer : array
-        See `osc_ros.control.nearest.room_for`.
+        See `osc_ros.control.nearest.room_size`.
     integers, numbers, solves
         See `osc_ros.dynamics.priority.Priorities`.
     count : int

@@ -154,9 +154,9 @@ def _excess(value, lower, upper, unit):
     return max(value - upper, lower - value) / unit
 
 
-def room_for(n: int) -> Array:
-    """Return a buffer for `torques_within`, for n joints."""
-    return np.zeros(4 * n * n + 18 * n * n + 6 * max(n, 6) + 72 + 17 * n)
+def room_size(n: int) -> int:
+    """Length of the buffer for `torques_within`, for n joints."""
+    return 4 * n * n + 18 * n * n + 6 * max(n, 6) + 72 + 17 * n
 
 
 @kernel
@@ -188,7 +188,7 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
         Share of the posture that is replaced by damping, 0 to 1.
     sides : (3 n,) int, overwritten
         -1 or 1 for accelerations, torques and loads at their lower or upper bound, else 0.
-    chosen, room : (6 n + 6,) int, see `room_for`; overwritten
+    chosen, room : (6 n + 6,) int, see `room_size`; overwritten
         Buffers.
     tau : (n,), overwritten
         Torques of the law on entry.

@@ -169,14 +169,17 @@ class Recorded:
     ----------
     n : int
         Number of joints.
+    records : tuple of arrays, optional
+        Parts of another array, filled with zeros, to be used as the records.
 
     """
 
     TABLES: ClassVar[tuple[Table, ...]]
     CONNECTED: ClassVar[tuple[str, ...]] = ('views',)
 
-    def __init__(self, n: int) -> None:
-        self._n, self.records = n, tuple(table.zeros(n) for table in self.TABLES)
+    def __init__(self, n: int, records: tuple[Array, ...] | None = None) -> None:
+        self._n = n
+        self.records = records or tuple(table.zeros(n) for table in self.TABLES)
         self._connect()
 
     def _connect(self) -> None:

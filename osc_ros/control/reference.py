@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 import math
 from typing import NamedTuple
 
@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 
 from osc_ros.control.level import Level
 from osc_ros.control.limits import SPEED
-from osc_ros.control.posture import posture_acceleration, PostureSetPoint
+from osc_ros.control.posture import posture_acceleration
 from osc_ros.control.task import Gains
 from osc_ros.dynamics.compiled import inlined, kernel, plain, view
 from osc_ros.dynamics.level_map import subtract_velocity
-from osc_ros.dynamics.method import Method
-from osc_ros.dynamics.priority import forces_for, Priorities, room_of, velocity_wanted
+from osc_ros.dynamics.priority import forces_for, room_of, velocity_wanted
 
 Array = NDArray[np.float64]
 
@@ -27,7 +26,6 @@ PAUSE = 0.1  # longest tick; after a longer interval the motion is not integrate
 # Time constant [s] with which `Reference.tick` decays after a long interval between two ticks: a
 # loop that was interrupted a moment ago may be interrupted again.
 MEMORY = 5.0
-NO_REFERENCE: Array = np.empty(0)  # replaces `Reference.numbers` if friction is not compensated
 
 
 class Memory(NamedTuple):
@@ -50,6 +48,8 @@ class Memory(NamedTuple):
         See `_feedback_rates`.
     rate : (1,)
         See `Reference`.
+    clock : (2,)
+        Time of the last tick; `Reference.tick` [s, s].
 
     """
 
@@ -60,6 +60,7 @@ class Memory(NamedTuple):
     forces: Array
     rates: Array
     rate: Array
+    clock: Array
 
 
 @inlined
@@ -71,11 +72,13 @@ def memory_in(integers, numbers):
     change, rest, i = numbers[i:i + n], numbers[i + n:i + 2 * n], i + 2 * n
     forces, i = numbers[i:i + 6 * m], i + 6 * m
     return Memory(view(numbers, 0, (3, n)), buffer, change, rest, forces,
-                  view(numbers, i, (k, 7)), numbers[i + 7 * k:i + 7 * k + 1])
+                  view(numbers, i, (k, 7)), numbers[i + 7 * k:i + 7 * k + 1],
+                  numbers[i + 7 * k + 1:i + 7 * k + 3])
 
 
-def _size(k: int, m: int, n: int) -> int:
-    return 6 * n + 12 * k + 6 * m + 7 * k + 1
+def reference_size(k: int, m: int, n: int) -> int:
+    """Length of `Reference.numbers`, for k tasks on m links and n joints."""
+    return 6 * n + 12 * k + 6 * m + 7 * k + 3
 
 
 @kernel
@@ -107,6 +110,16 @@ def put_forces(integers, numbers, count, q, dt, posture, wraps, frequency, dampi
                 parts[a] += J[link + a, j] * velocity[j]
         subtract_velocity(room.rows[i], parts, r, own)
     forces_for(room, count, r, parts, forces)
+
+
+@inlined
+def note_tick(clock, time):
+    """Record the time [s] of a tick in which the motion was advanced; see `Memory`."""
+    dt = time - clock[0]
+    if 0.0 < dt < np.inf:
+        dt = min(dt, PAUSE)
+        clock[1] = max(dt, clock[1] + (dt - clock[1]) * dt / MEMORY)
+    clock[0] = time
 
 
 @kernel
@@ -152,30 +165,21 @@ class Reference:
         All numbers of the reference, for kernels: see `Memory`.
     rates : (k, 7)
         Rates of the velocity feedback of the tasks, see `_feedback_rates`; may be changed.
-    tick : float [s]
-        Longest of the latest intervals between two ticks; decays with the time constant MEMORY.
 
     Parameters
     ----------
     levels : sequence of Level
         Highest priority first.
-    dynamics : Method
-        Dynamics that evaluated the last tick; `solver`, `J` and `table` are of the same tick.
-    solver : Priorities
-    J : (6 m, n)
-    table : (8, n)
-        Table of `Limits`; the motion is within their velocity limits.
-    inverse_dynamics : callable
-        Torques (n,) of the model for q, q̇ and q̈ (n,) each.
+    integers : array
+        Integers of `Priorities`.
+    numbers : array
+        `reference_size` zeros, to be used as `numbers`.
 
     """
 
-    def __init__(self, levels: Sequence[Level], dynamics: Method, solver: Priorities, J: Array,
-                 table: Array, inverse_dynamics: Callable[[Array, Array, Array], Array]) -> None:
-        self._dynamics, self._solver, self._inverse_dynamics = dynamics, solver, inverse_dynamics
-        self._J, self._table = J, table
-        self.numbers: Array = np.zeros(_size(len(levels), len(J) // 6, J.shape[1]))
-        self._memory = Memory(*plain(memory_in)(solver.arrays[0], self.numbers))
+    def __init__(self, levels: Sequence[Level], integers: Array, numbers: Array) -> None:
+        self.numbers = numbers
+        self._memory = Memory(*plain(memory_in)(integers, numbers))
         self.motion: Array = self._memory.motion
         self._memory.rates[:] = [_feedback_rates(level) for level in levels]
         self.rates: Array = self._memory.rates
@@ -186,52 +190,20 @@ class Reference:
         """Highest rate of the velocity feedback of the tasks [1/s]."""
         return float(self._memory.rate[0])
 
+    @property
+    def tick(self) -> float:
+        """Longest of the latest intervals between ticks; decays at 1 / MEMORY [s]."""
+        return float(self._memory.clock[1])
+
     def forget(self) -> None:
         """Reset the motion to rest."""
         self.motion[:] = 0.0
-        self.tick, self._time = 0.0, -math.inf
+        self._memory.clock[:] = -math.inf, 0.0
 
     def go_on_as(self, before: Reference) -> None:
         """Copy the motion of the previous reference."""
         self.motion[:] = before.motion
-        self.tick, self._time = before.tick, before._time
-
-    def since(self, time: float) -> float:
-        """Time from the last tick to this one [s]; infinite at the first."""
-        return time - self._time
-
-    def note(self, time: float) -> None:
-        """Record the time [s] of a tick in which the motion was advanced."""
-        dt = time - self._time
-        if 0.0 < dt < math.inf:
-            dt = min(dt, PAUSE)
-            self.tick = max(dt, self.tick + (dt - self.tick) * dt / MEMORY)
-        self._time = time
-
-    def advance(self, dt: float, solves: int, q: Array, qd: Array, posture: PostureSetPoint,
-                posture_gains: tuple[float, float, float]) -> None:
-        """
-        Advance the motion by dt [s], after the tasks were solved for this state.
-
-        The compiled tick does the same.
-
-        Parameters
-        ----------
-        dt : float
-        solves : int
-            Number of solves that were made.
-        q, qd : (n,)
-        posture, posture_gains
-            See `osc_ros.control.posture.posture_acceleration`.
-
-        """
-        (integers, numbers), at = self._solver.arrays, self._memory
-        put_forces(integers, numbers, solves, q, dt, posture.now, posture.wraps,
-                   *posture_gains, self._table, self._J, at.buffer, at.motion, at.forces)
-        self._dynamics.acceleration_response(at.rest, at.forces, at.change)
-        at.rate[0] = put_motion(integers, dt, at.change, self._table,
-                                self._dynamics.Lambda_inv, at.rates, at.buffer, at.motion)
-        at.motion[2] = self._inverse_dynamics(q, qd, at.motion[1])
+        self._memory.clock[:] = before._memory.clock
 
 
 def _feedback_rates(level: Level) -> list[float]:

@@ -7,26 +7,37 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.bandwidth import largest_push, longest_period
+from osc_ros.control.block import block_of, OWN, require_block, views_of
+from osc_ros.control.bounds import POSTURE, TOTAL
 from osc_ros.control.command_model import CommandModel
-from osc_ros.control.compiled_tick import compiled_tick, Kernel, UNBLENDED, UNCHECKED
-from osc_ros.control.feedback import task_forces
+from osc_ros.control.compiled_tick import (
+    begin,
+    begin_reference,
+    compiled_tick,
+    end_reference,
+    finish,
+    put_links,
+    UNBLENDED,
+    UNCHECKED,
+)
 from osc_ros.control.free import Guidance, guidance_of
-from osc_ros.control.friction import least_inertia
+from osc_ros.control.friction import Friction, FrictionInForce, least_inertia
 from osc_ros.control.level import Level
 from osc_ros.control.limiter import Limiter
 from osc_ros.control.posture import posture_acceleration, PostureSetPoint
-from osc_ros.control.reference import NO_REFERENCE, Reference
+from osc_ros.control.reference import Memory, memory_in, Reference
 from osc_ros.control.settings import Settings
 from osc_ros.control.task import Task
-from osc_ros.control.task_numbers import TASK_WIDTH, TURNS_WITH
-from osc_ros.control.task_reference import PLAN, put_references, put_wrenches, STATE
+from osc_ros.control.task_numbers import TURNS_WITH
+from osc_ros.control.task_reference import put_references
 from osc_ros.control.unmodelled import Unmodelled
+from osc_ros.dynamics.compiled import plain
 from osc_ros.dynamics.kinematics import LinkAxes
 from osc_ros.dynamics.method import DONE
 from osc_ros.dynamics.methods import ONE_TIP
@@ -85,14 +96,13 @@ class Setup:
         State of the tasks, from `start` on.
     J : (6 m, n)
         Jacobian of the last tick.
-    least_inertia : (n,), optional
-        See `osc_ros.control.friction.least_inertia`; None without friction.
+    friction_torque, driver_torque, within : (n,), (n,), (n,) [N·m; N for prismatic]
+        Of the last tick: friction compensation; torques that the driver adds; torques within the
+        limits, before these two.
     unmodelled : Unmodelled, optional
         Observer and compensation of external torques, if the settings have them.
     longest_period : float
         Longest period of the states at which all gains are stable as they are set [s].
-    posture_gains : tuple of 3 float
-        Gains in force now: natural frequency, rate, repulsion [rad/s, 1/s, rad/s].
     guidance : Guidance, optional
         The free drive, if `settings.free` is given; from `start` on.
     """
@@ -115,34 +125,65 @@ class Setup:
         self.space: OperationalSpace = space
         self.dynamics = self.space.dynamics
         self.command_model = self._command_model(before)
-        self.solver = Priorities(self.at, len(self.links), robot.n)
-        self.limiter = Limiter(self.dynamics, settings.limits, settings.blend_time)
-        self.least_inertia = known.least_inertia
-        if self.least_inertia is None and before is not None and before.robot is robot:
-            self.least_inertia = before.least_inertia
-        if self.least_inertia is None and settings.friction is not None:
-            self.least_inertia = least_inertia(robot)
+        self._block = block_of(self.at, len(self.links), robot.n)
+        self._connect()
+        parts, damping = self._parts, settings.damping
+        self.solver = Priorities(self.at, len(self.links), robot.n, self._block)
+        self.limiter = Limiter(self.dynamics, settings.limits, settings.blend_time,
+                               (parts.limits, parts.limiter, parts.room), parts.buffer)
+        self._own.damping[:] = damping.length, damping.low, damping.high
+        self._own.has_force[0] = any('force' in task.axes for task in settings.tasks)
+        self._take_least_inertia(before, known)
         self.unmodelled = self._unmodelled(before, known)
-        self.J = np.zeros((6 * len(self.links), robot.n))
         self._frames = [self._frame(task) for task in settings.tasks]
-        self._rows, self._plans, self._states = (
-            np.zeros((len(settings.tasks), size))
-            for size in (TASK_WIDTH, PLAN.size(0), STATE.size(0)))
         self._rest = np.zeros(robot.n)
-        self._poses = self.dynamics.pose.reshape(-1, 4, 4)
-        damping = settings.damping
-        thresholds = damping.length, damping.low, damping.high
+        self._kernel, arrays = compiled_tick(self.dynamics)
         # arguments of the kernels: the arrays stay the same
-        self._forces_given = (
-            *self.solver.arrays, self._rows, self._poses, self.dynamics.twist, self.J,
-            self.dynamics.Lambda_inv, self.dynamics.a0, *thresholds)
-        self._kernel: Kernel | None = None
-        self._has_force = any('force' in task.axes for task in settings.tasks)
-        if not self._has_force and (found := compiled_tick(self.dynamics)) is not None:
-            self._kernel, arrays = found
-            self._given = (*arrays, *self.limiter.records, self.limiter.buffer,
-                           *self.solver.arrays, self._rows, self.J, *thresholds)
+        self._given = (*arrays, *self._block, *self.command_model.arrays)
         self.levels: list[Level] = []
+
+    def _connect(self) -> None:
+        """Make the views of the numbers."""
+        self._parts, n = views_of(*self._block), self.robot.n
+        self._own = OWN.of(self._parts.own, n)
+        self.J: Array = self._parts.J
+        self.friction_torque: Array = self._own.friction
+        self.driver_torque: Array = self._own.driver
+        self.within: Array = self._own.within
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return all attributes but the views."""
+        hidden = '_parts', '_own', 'J', 'friction_torque', 'driver_torque', 'within'
+        return {name: value for name, value in vars(self).items() if name not in hidden}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Set the state; InputError for arrays that are not those of such a setup."""
+        self.__dict__.update(state)
+        require_block(*self._block, self.at, len(self.links), self.robot.n)
+        self._connect()
+
+    def _take_least_inertia(self, before: Setup | None, known: Precomputed) -> None:
+        """Take the least inertia over, or compute it if there is friction; None if unknown."""
+        found = known.least_inertia
+        if found is None and before is not None and before.robot is self.robot:
+            found = before.least_inertia
+        if found is None and self.settings.friction is not None:
+            found = least_inertia(self.robot)
+        self.least_inertia = found
+
+    @property
+    def least_inertia(self) -> Array | None:
+        """See `osc_ros.control.friction.least_inertia` (n,); None without friction."""
+        return self._own.least_inertia.copy() if self._own.least_inertia.any() else None
+
+    @least_inertia.setter
+    def least_inertia(self, inertia: Array | None) -> None:
+        self._own.least_inertia[:] = 0.0 if inertia is None else inertia
+
+    @property
+    def posture_gains(self) -> tuple[float, ...]:
+        """Gains in force: natural frequency, rate, repulsion [rad/s, 1/s, rad/s]."""
+        return tuple(self._own.posture.tolist())
 
     @property
     def known(self) -> Precomputed:
@@ -186,30 +227,32 @@ class Setup:
 
         """
         poses = self.poses(q)
-        self.guidance = guidance_of(self.settings, self.robot)
+        parts = self._parts
+        self.guidance: Guidance | None = guidance_of(self.settings, self.robot,
+                                                     (parts.drive, parts.guided))
         old = {} if before is None else {level.task.name: level for level in before.levels}
         self.levels = [
             Level(task, self.settings.blend_time, poses[link], rows, old.get(task.name),
                   before is not None)
             for task, link, rows in zip(self.settings.tasks, self.at,
-                                        zip(self._rows, self.solver.rows, self._plans,
-                                            self._states))]
+                                        zip(parts.tasks, self.solver.rows, parts.task_plans,
+                                            parts.task_states))]
         if before is not None and (self.settings.free is None) != (before.settings.free is None):
             for level in self.levels:
                 if level.task.name in old:
                     level.coast(old[level.task.name].twist, np.zeros(6)
                                 if before.guidance is None else before.guidance.acceleration)
-        for level, frame, row in zip(self.levels, self._frames, self._rows):
+        for level, frame, row in zip(self.levels, self._frames, parts.tasks):
             level.axes[:] = np.eye(3)
             row[TURNS_WITH] = frame if isinstance(frame, int) else -1
         self._turning = [(level, frame) for level, frame in zip(self.levels, self._frames)
                          if isinstance(frame, LinkAxes)]
-        self.reference = Reference(self.levels, self.dynamics, self.solver, self.J,
-                                   self.limiter.table, self.inverse_dynamics)
+        self.reference = Reference(self.levels, self._block[0], parts.reference)
         self._find_bandwidth()
         # no torques are added to those of posture and tasks, which one compiled call computes
         self._is_alone = (
             self._kernel is not None and self.guidance is None and self.settings.driver is None
+            and not self._own.has_force[0]
             and (self.unmodelled is None or self.unmodelled.compensation is None))
         if before is not None:
             if self.least_inertia is None:  # the previous friction compensation fades out
@@ -227,7 +270,7 @@ class Setup:
         posture, push = self.settings.posture, float(self.settings.limits.repulsion)
         frequency = float(posture.natural_frequency)
         rate = float(max(2.0 * posture.damping_ratio * frequency, posture.damping))
-        self._posture_set = self.posture_gains = frequency, rate, push
+        self._own.posture[:] = self._posture_set = frequency, rate, push
         self._posture_period = longest_period(frequency, rate)
         self.longest_period: float = min(
             longest_period(frequency, rate, push),
@@ -252,9 +295,10 @@ class Setup:
         frequency, rate, push = self._posture_set
         self.posture_share = share = min(1.0, self._posture_period / period)
         frequency, rate = share * frequency, share * rate
-        self.posture_gains = frequency, rate, min(push, largest_push(rate, frequency, period))
+        softened = min(push, largest_push(rate, frequency, period))
+        self._own.posture[:] = frequency, rate, softened
         if push > 0.0:
-            self.posture_share = min(share, self.posture_gains[2] / push)
+            self.posture_share = min(share, softened / push)
 
     def gain_share(self) -> float:
         """Smallest ratio of a natural frequency or damping rate in force to its set value."""
@@ -282,11 +326,6 @@ class Setup:
         """Joint torques M q̈ + C + G (n,) [N·m]; NaN where the state is not accepted."""
         return self.dynamics.inverse_dynamics(q, qd, qdd)
 
-    def driver_torque(self, q: Array, qd: Array) -> Array:
-        """Torques (n,) [N·m] that the driver adds at a state; the settings must have a driver."""
-        assert self.settings.driver is not None
-        return self.settings.driver.torque(q, qd, self.dynamics.gravity)
-
     def put_posture_acceleration(self, q: Array, qd: Array, posture: PostureSetPoint,
                                  qdd: Array) -> None:
         """Write the acceleration (n,) towards the posture and out of the soft zones [rad/s²]."""
@@ -294,9 +333,9 @@ class Setup:
                              *self.posture_gains, qdd)
 
     def torque(self, time: float, q: Array, qd: Array, posture: PostureSetPoint,
-               has_friction: bool = False, other: tuple[float, Array] = UNBLENDED) -> Array:
+               friction: FrictionInForce, other: tuple[float, Array] = UNBLENDED) -> Array:
         """
-        Torques (n,) [N·m] of posture and tasks at a state, within all limits except rates.
+        Torques (n,) [N·m] at a state, within all limits except rates, less those of the driver.
 
         With friction compensation, the reference motion advances, too.
 
@@ -306,8 +345,7 @@ class Setup:
             Stamp of the state [s].
         q, qd : (n,)
         posture : PostureSetPoint
-        has_friction : bool
-            Whether friction will be compensated.
+        friction : FrictionInForce
         other : (float, (n,)), optional
             Weight of the torques of another setup before the limits, and these torques [N·m].
 
@@ -318,30 +356,15 @@ class Setup:
 
         """
         self.set_targets(time, q)
-        if self.guidance is not None:
-            twist = self.J[6 * self.at[0]:6 * self.at[0] + 6] @ qd  # with the last Jacobian
-            self.posture_gains = (0.0, self.guidance.damping_rate(qd, twist),
-                                  self.posture_gains[2])
         tau = np.empty(len(q))
-        reference = self.reference
-        dt = reference.since(time)
-        is_compiled = self._kernel is not None and self.guidance is None
-        if is_compiled:
-            solves = self._kernel(  # type: ignore[misc]
-                *self._given, reference.numbers if has_friction else NO_REFERENCE, dt,
-                posture.now, posture.wraps, *self.posture_gains, *other, *UNCHECKED, time,
-                q, qd, tau)
+        if self._kernel is not None:
+            solves = self._kernel(*self._given, friction.record, posture.now, posture.wraps,
+                                  *other, *UNCHECKED, time, q, qd, tau)
         else:
-            solves = self._torque(time, q, qd, posture, tau)
+            solves = self._torque(friction, posture, other, time, q, qd, tau)
         if solves < 0:
             self._refuse(q, qd)
-        if has_friction:
-            if not is_compiled:
-                reference.advance(dt, solves, q, qd, posture, self.posture_gains)
-            reference.note(time)
         self.solver.note(solves, self.settings.damping.length)
-        if not is_compiled:
-            self._limit(time, q, qd, tau, *other)
         return tau
 
     @property
@@ -366,32 +389,35 @@ class Setup:
 
         """
         assert self._kernel is not None  # since `is_alone`
-        return partial(self._kernel, *self._given, NO_REFERENCE, 0.0, posture.now, posture.wraps,
-                       *self.posture_gains, *UNBLENDED, known, times)
+        friction = FrictionInForce(len(posture.now))
+        return partial(self._kernel, *self._given, friction.record, posture.now, posture.wraps,
+                       *UNBLENDED, known, times)
 
-    def _torque(self, time: float, q: Array, qd: Array, posture: PostureSetPoint,
-                tau: Array) -> int:
+    def _torque(self, friction: FrictionInForce, posture: PostureSetPoint,
+                other: tuple[float, Array], time: float, q: Array, qd: Array, tau: Array) -> int:
         """Compute `torque` in several compiled calls; return the number of solves, or -1."""
-        dynamics, accelerations, F = self.dynamics, self.limiter.accelerations, self.solver.F
-        self.put_posture_acceleration(q, qd, posture, accelerations[3])
-        if dynamics.outward(q, qd, None, accelerations[3]) != DONE:
+        dynamics, limiter, F, block = self.dynamics, self.limiter, self.solver.F, self._block
+        set_point = posture.now, posture.wraps
+        begin(*block, friction.record, *set_point, time, q, qd)
+        if dynamics.outward(q, qd, None, limiter.accelerations[POSTURE]) != DONE:
             return -1
-        if self._has_force:
-            self._put_wrenches(len(self.levels), time)
         dynamics.jacobian(self.J)
-        solves = task_forces(*self._forces_given)
+        solves = put_links(*block, dynamics.pose.reshape(-1, 4, 4), dynamics.twist,
+                           dynamics.Lambda_inv, dynamics.a0, time)
         dynamics.inward(F, tau)
+        if not friction.is_none:
+            begin_reference(*block, *set_point, solves, time, q)
+            at = Memory(*plain(memory_in)(block[0], self._parts.reference))
+            dynamics.acceleration_response(at.rest, at.forces, at.change)
+            end_reference(*block, dynamics.Lambda_inv, time)
+            at.motion[2] = self.inverse_dynamics(q, qd, at.motion[1])
+        weight, torques = other
+        more = weight * (torques - tau) if weight > 0.0 else self._rest
+        dynamics.acceleration_response(more, F, limiter.accelerations[TOTAL])
+        tau += more
+        limiter.torque_within(time, q, qd, tau, self.solver, solves, self.settings.damping.length)
+        finish(*block, *self.command_model.arrays, friction.record, q, qd, tau)
         return int(solves)
-
-    def _guided(self, guidance: Guidance) -> Array:
-        """Torques (n,) of damper and walls of a free drive; adds them to `accelerations`."""
-        level, dynamics = self.levels[0], self.dynamics
-        own = slice(6 * self.at[0], 6 * self.at[0] + 6)
-        wrench = guidance.put_wrench(level.pose, level.twist, np.ascontiguousarray(
-            dynamics.Lambda_inv[own, own]), level.axes)
-        self.solver.F[own] += wrench
-        guidance.acceleration = dynamics.a0[own] + dynamics.Lambda_inv[own] @ self.solver.F
-        return np.asarray(wrench @ self.J[own])
 
     def compensation(self, time: float, tau: Array, is_held: bool, friction: Array
                      ) -> Array | None:
@@ -430,26 +456,18 @@ class Setup:
         W = W + SOFTENING * np.trace(W) / 6.0 * np.eye(6)
         return np.asarray(self.J[own].T @ np.linalg.solve(W, u))
 
-    def _limit(self, time: float, q: Array, qd: Array, tau: Array, weight: float, other: Array
-               ) -> None:
-        """Add a free drive and the torques of another setup to tau (n,), and limit the sum."""
-        if self.guidance is not None:
-            tau += self._guided(self.guidance)
-        more = weight * (other - tau) if weight > 0.0 else self._rest
-        self.dynamics.acceleration_response(more, self.solver.F, self.limiter.accelerations[0])
-        tau += more
-        self.limiter.torque_within(time, q, qd, tau, self.solver, self.settings.damping.length)
-
     def rehearse(self, q: Array, posture: PostureSetPoint) -> None:
         """Run the steps of a tick once, so that their kernels are compiled."""
-        rest = self._rest
+        rest, friction = self._rest, FrictionInForce(self.robot.n)
         self._put_references(0, 0.0)
-        self._put_wrenches(0, 0.0)
-        solves = self._torque(0.0, q, rest, posture, rest.copy())
-        self.reference.advance(0.0, solves, q, rest, posture, self.posture_gains)
         self.limiter.rehearse()
+        if self._kernel is None:
+            friction.set(Friction(rest, rest))
+            self.limiter.accelerations[1:3] = [[-1.0], [1.0]]
+            self._torque(friction, posture, UNBLENDED, 0.0, q, rest, rest.copy())
+            self.limiter.forget()
+            self.reference.forget()
         self.inverse_dynamics(q, rest, rest)
-        self.solver.note(solves, self.settings.damping.length)
         _ = self.solver.ratios
 
     def set_targets(self, time: float, q: Array) -> None:
@@ -465,14 +483,10 @@ class Setup:
 
     def _put_references(self, count: int, time: float) -> None:
         """Advance activations and impedances of the first tasks to a time [s]."""
-        put_references(self.solver.arrays[0], self._plans[:count], self._states, self._rows,
+        parts = self._parts
+        put_references(self._block[0], parts.task_plans[:count], parts.task_states, parts.tasks,
                        self.solver.rows, self.dynamics.Lambda_inv, self.reference.rates, time,
                        self.softened_for)
-
-    def _put_wrenches(self, count: int, time: float) -> None:
-        """Advance the wrenches of the first tasks to a time [s], after `outward`."""
-        put_wrenches(self._plans[:count], self._states, self._rows, self.solver.rows, self._poses,
-                     time, self.limiter.is_at_work)
 
     def _refuse(self, q: Array, qd: Array) -> None:
         self.space.outward(q, qd, posture_acceleration=self.limiter.accelerations[3])

@@ -220,7 +220,14 @@ def link_forces(integers, numbers):
     return numbers[:6 * integers[1]]
 
 
-def _size(k: int, m: int, n: int) -> int:
+@viewing
+def level_rows(integers, numbers):
+    """Rows (k, WIDTH) of the levels, which follow the forces in the solver's array."""
+    return view(numbers, 6 * integers[1], (integers[0], WIDTH))
+
+
+def solver_size(k: int, m: int, n: int) -> int:
+    """Length of the numbers of `Priorities`, for k levels on m links and n joints."""
     c = 6 * k + 1
     return (k * (WIDTH + 74) + 6 * m + c * (6 * k * n + 36 * k * k + 36 * k) + _SCRATCH)
 
@@ -343,6 +350,8 @@ class Priorities:
     links : int
     n : int
         Number of joints.
+    arrays : (integers, numbers), optional
+        Arrays that begin with those of the solver: [k, links, n, *at], and `solver_size` zeros.
 
     Attributes
     ----------
@@ -355,10 +364,11 @@ class Priorities:
 
     """
 
-    def __init__(self, at: Sequence[int], links: int, n: int) -> None:
+    def __init__(self, at: Sequence[int], links: int, n: int,
+                 arrays: tuple[Array, Array] | None = None) -> None:
         k = len(at)
-        self._integers = np.array([k, links, n, *at])
-        self._numbers = np.zeros(_size(k, links, n))
+        self._integers, self._numbers = arrays or (
+            np.array([k, links, n, *at]), np.zeros(solver_size(k, links, n)))
         self._room: Room = Room(*plain(room_of)(self._integers, self._numbers))
         self.rows: Array = self._room.rows
         self.rows[:, FRAME:] = np.eye(3).ravel()

@@ -1,0 +1,128 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""
+All numbers of a setup in one array, and where each part begins.
+
+The integers are those of `Priorities`, [k, m, n, link of each of k tasks], for m links and n
+joints, and then the indices at which the parts of the numbers begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control import free, limiting, task_reference
+from osc_ros.control.nearest import room_size
+from osc_ros.control.record import Slot, Table
+from osc_ros.control.reference import reference_size
+from osc_ros.control.task_numbers import TASK_WIDTH
+from osc_ros.dynamics.compiled import inlined, plain, view
+from osc_ros.dynamics.priority import solver_size
+from osc_ros.errors import InputError
+
+Array = NDArray[np.float64]
+
+OWN = Table(
+    'SetupState',
+    Slot('damping', (3,), 'm; 1; 1', 'length, low and high of `SingularityDamping`'),
+    Slot('posture', (3,), 'rad/s; 1/s; rad/s', 'gains of the posture in force: natural frequency, '
+         'damping rate, natural frequency of the push out of the soft zones'),
+    Slot('has_force', (1,), '', '1 if a task has axes of force'),
+    Slot('least_inertia', ('n',), 'kg·m², kg', 'least inertia of each joint, see friction'),
+    Slot('within', ('n',), 'N·m, N', 'torques within the limits, before friction and driver'),
+    Slot('friction', ('n',), 'N·m, N', 'friction compensation'),
+    Slot('driver', ('n',), 'N·m, N', 'torques that the driver adds'))
+
+
+class Block(NamedTuple):
+    """
+    The parts of the numbers of a setup, for k tasks on m links and n joints.
+
+    Attributes
+    ----------
+    solver : array
+        Numbers of `Priorities`; they stand first.
+    tasks : (k, TASK_WIDTH)
+        See `osc_ros.control.task_numbers`.
+    task_plans, task_states : (k, …), (k, …)
+        Records of `osc_ros.control.task_reference`.
+    J : (6 m, n)
+        Jacobian of the links.
+    reference : array
+        `Reference.numbers`.
+    limits, limiter, room : array
+        Records of `osc_ros.control.limiting`: PLAN, STATE and ROOM.
+    buffer : array
+        Working memory of `osc_ros.control.nearest`.
+    drive, guided : array
+        Records of `osc_ros.control.free`: PLAN and STATE.
+    own : array
+        Record of OWN.
+
+    """
+
+    solver: Array
+    tasks: Array
+    task_plans: Array
+    task_states: Array
+    J: Array
+    reference: Array
+    limits: Array
+    limiter: Array
+    room: Array
+    buffer: Array
+    drive: Array
+    guided: Array
+    own: Array
+
+
+_PLAN_WIDTH, _STATE_WIDTH = task_reference.PLAN.size(0), task_reference.STATE.size(0)
+
+
+@inlined
+def block_in(integers, numbers):
+    """The `Block` in the numbers of a setup."""
+    k, m, n = integers[0], integers[1], integers[2]
+    at = integers[3 + k:]
+    return Block(
+        view(numbers, 0, (at[1],)), view(numbers, at[1], (k, TASK_WIDTH)),
+        view(numbers, at[2], (k, _PLAN_WIDTH)), view(numbers, at[3], (k, _STATE_WIDTH)),
+        view(numbers, at[4], (6 * m, n)), view(numbers, at[5], (at[6] - at[5],)),
+        view(numbers, at[6], (at[7] - at[6],)), view(numbers, at[7], (at[8] - at[7],)),
+        view(numbers, at[8], (at[9] - at[8],)), view(numbers, at[9], (at[10] - at[9],)),
+        view(numbers, at[10], (at[11] - at[10],)), view(numbers, at[11], (at[12] - at[11],)),
+        view(numbers, at[12], (at[13] - at[12],)))
+
+
+def block_of(at: Sequence[int], m: int, n: int) -> tuple[Array, Array]:
+    """Return integers, and numbers that are all 0, of a setup with tasks at the links `at`."""
+    k = len(at)
+    tables = (limiting.PLAN, limiting.STATE, limiting.ROOM), (free.PLAN, free.STATE, OWN)
+    limits, others = ([table.size(n) for table in part] for part in tables)
+    sizes = (solver_size(k, m, n), k * TASK_WIDTH, k * _PLAN_WIDTH, k * _STATE_WIDTH, 6 * m * n,
+             reference_size(k, m, n), *limits, room_size(n), *others)
+    integers = np.array([k, m, n, *at, 0, *accumulate(sizes)])
+    return integers, np.zeros(integers[-1])
+
+
+def views_of(integers: Array, numbers: Array) -> Block:
+    """Return the `Block` in the numbers of a setup, for Python."""
+    return Block(*plain(block_in)(integers, numbers))
+
+
+def require_block(integers: Array, numbers: Array, at: Sequence[int], m: int, n: int) -> None:
+    """Raise an InputError for arrays that are not those of `block_of`."""
+    wanted = block_of(at, m, n)
+    for found, accepted in zip((integers, numbers), wanted):
+        if (found.dtype, found.shape) != (accepted.dtype, accepted.shape):
+            raise InputError(f'numbers of a setup: {found.dtype} of shape {found.shape}, accepted '
+                             f'are {accepted.dtype} of shape {accepted.shape}')
+    if not np.array_equal(integers, wanted[0]):
+        raise InputError(f'parts of a setup at {integers.tolist()}: accepted are '
+                         f'{wanted[0].tolist()}')
