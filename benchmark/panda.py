@@ -30,7 +30,6 @@ from osc_ros.control.law import Law
 from osc_ros.control.limits import Limits
 from osc_ros.control.observer import MomentumObserver
 from osc_ros.control.posture import Posture
-from osc_ros.control.reference import NO_REFERENCE
 from osc_ros.control.settings import Observation, Settings
 from osc_ros.control.task import Gains, Stiffness, Task
 from osc_ros.control.trajectory import figure_of_eight, Hold
@@ -194,16 +193,17 @@ def _stages(law: Law) -> list[tuple[str, Callable[[State], Any]]]:
     law.torque(0.0, READY, np.zeros(7))
     held = law.torque(PERIOD, READY, np.zeros(7))
     setup, posture, tau = law._setup, law._posture, np.zeros(7)
+    friction = law._blending.friction.record
 
     def kernel(s):
-        return setup._kernel(*setup._given, NO_REFERENCE, 0.0, posture.now, posture.wraps,
-                             *setup.posture_gains, *UNBLENDED, *UNCHECKED, 0.0, s.q, s.qd, tau)
+        return setup._kernel(*setup._given, friction, posture.now, posture.wraps, *UNBLENDED,
+                             *UNCHECKED, PERIOD, s.q, s.qd, tau)
 
     return [
         ('`Law._enter`: checks of the state, gains, set-points',
          lambda s: law._enter(2.0 * PERIOD, s.q, s.qd)),
-        ('`Setup.set_targets`', lambda s: setup.set_targets(PERIOD, s.q)),
-        ('`chain_torque`: posture, sweeps, task forces, limits', kernel),
+        ('`chain_torque`: targets, posture, sweeps, task forces, limits, friction, driver',
+         kernel),
         ('`Law._leave`: rates of the torques, memory', lambda s: law._leave(
             PERIOD, s.q, s.qd, held.copy())),
     ]

@@ -76,7 +76,7 @@ def test_goal_of_a_guide_is_the_end_of_the_newest_motion():
     np.testing.assert_array_equal(guide.goal(limits), np.eye(4))
     for time in np.arange(0.0, 25.0, 0.01):
         guide.at(time, limits)
-        guide.plan()
+        guide.plan(limits)
     np.testing.assert_allclose(guide.goal(limits), np.eye(4), atol=1e-9)  # a path that has ended
     guide.add(Hold(beyond), 25.0)
     assert guide.goal(limits)[0, 3] == 1.0  # the nearest position inside of the box

@@ -5,7 +5,8 @@
 All numbers of a setup in one array, and where each part begins.
 
 The integers are those of `Priorities`, [k, m, n, link of each of k tasks], for m links and n
-joints, and then the indices at which the parts of the numbers begin.
+joints, then the indices at which the parts of the numbers begin, and the addresses of the records
+of the tasks' targets.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ OWN = Table(
     Slot('posture', (3,), 'rad/s; 1/s; rad/s', 'gains of the posture in force: natural frequency, '
          'damping rate, natural frequency of the push out of the soft zones'),
     Slot('has_force', (1,), '', '1 if a task has axes of force'),
+    Slot('period', (1,), 's', 'period of the states that bounds the gains'),
     Slot('least_inertia', ('n',), 'kg·m², kg', 'least inertia of each joint, see friction'),
     Slot('within', ('n',), 'N·m, N', 'torques within the limits, before friction and driver'),
     Slot('friction', ('n',), 'N·m, N', 'friction compensation'),
@@ -64,6 +66,8 @@ class Block(NamedTuple):
         Records of `osc_ros.control.free`: PLAN and STATE.
     own : array
         Record of OWN.
+    guides : (k, 2) int
+        Addresses of the records of the tasks' targets, see `osc_ros.control.motion.put_targets`.
 
     """
 
@@ -80,6 +84,7 @@ class Block(NamedTuple):
     drive: Array
     guided: Array
     own: Array
+    guides: Array
 
 
 _PLAN_WIDTH, _STATE_WIDTH = task_reference.PLAN.size(0), task_reference.STATE.size(0)
@@ -97,7 +102,7 @@ def block_in(integers, numbers):
         view(numbers, at[6], (at[7] - at[6],)), view(numbers, at[7], (at[8] - at[7],)),
         view(numbers, at[8], (at[9] - at[8],)), view(numbers, at[9], (at[10] - at[9],)),
         view(numbers, at[10], (at[11] - at[10],)), view(numbers, at[11], (at[12] - at[11],)),
-        view(numbers, at[12], (at[13] - at[12],)))
+        view(numbers, at[12], (at[13] - at[12],)), view(integers, 17 + k, (k, 2)))
 
 
 def block_of(at: Sequence[int], m: int, n: int) -> tuple[Array, Array]:
@@ -107,8 +112,8 @@ def block_of(at: Sequence[int], m: int, n: int) -> tuple[Array, Array]:
     limits, others = ([table.size(n) for table in part] for part in tables)
     sizes = (solver_size(k, m, n), k * TASK_WIDTH, k * _PLAN_WIDTH, k * _STATE_WIDTH, 6 * m * n,
              reference_size(k, m, n), *limits, room_size(n), *others)
-    integers = np.array([k, m, n, *at, 0, *accumulate(sizes)])
-    return integers, np.zeros(integers[-1])
+    starts = [0, *accumulate(sizes)]
+    return np.array([k, m, n, *at, *starts, *np.zeros(2 * k, int)]), np.zeros(starts[-1])
 
 
 def views_of(integers: Array, numbers: Array) -> Block:
@@ -117,12 +122,12 @@ def views_of(integers: Array, numbers: Array) -> Block:
 
 
 def require_block(integers: Array, numbers: Array, at: Sequence[int], m: int, n: int) -> None:
-    """Raise an InputError for arrays that are not those of `block_of`."""
+    """Raise an InputError for arrays that are not those of `block_of`, but for addresses."""
     wanted = block_of(at, m, n)
     for found, accepted in zip((integers, numbers), wanted):
         if (found.dtype, found.shape) != (accepted.dtype, accepted.shape):
             raise InputError(f'numbers of a setup: {found.dtype} of shape {found.shape}, accepted '
                              f'are {accepted.dtype} of shape {accepted.shape}')
-    if not np.array_equal(integers, wanted[0]):
-        raise InputError(f'parts of a setup at {integers.tolist()}: accepted are '
-                         f'{wanted[0].tolist()}')
+    parts, accepted = integers[:-2 * len(at)], wanted[0][:-2 * len(at)]
+    if not np.array_equal(parts, accepted):
+        raise InputError(f'parts of a setup at {parts.tolist()}: accepted are {accepted.tolist()}')

@@ -25,11 +25,13 @@ from osc_ros.control.friction import (
     is_compensated,
     put_compensation,
 )
+from osc_ros.control.guide import Guide
 from osc_ros.control.limiting import limit, near_bounds, ROOM, STATE
+from osc_ros.control.motion import put_targets
 from osc_ros.control.posture import posture_acceleration
 from osc_ros.control.reference import memory_in, note_tick, put_forces, put_motion
 from osc_ros.control.sample import doubts, REPEATED
-from osc_ros.control.task_reference import put_wrenches
+from osc_ros.control.task_reference import put_references, put_wrenches
 from osc_ros.dynamics import level_row, priority
 from osc_ros.dynamics.chain import bodies
 from osc_ros.dynamics.chain.layout import A0, FORCE, parts_of, POSE, TWIST
@@ -62,14 +64,15 @@ BEFORE, CHANGED, PERIOD, LONGEST = range(4)
 TIMES = LONGEST + 1
 UNCHECKED = np.zeros((0, 0)), np.zeros(0)
 UNBLENDED = 0.0, np.zeros(0)
+REFUSED = -1  # what the kernels return for a state or torques that they do not accept
 LONGEST_STEP = 1.0  # longest time between two states of normal motion [s]
 
 _limiter_views = STATE.only('table', 'accelerations', 'is_at_work')
 _room_views, _own_views = ROOM.only('M_inv', 'unit', 'tau'), OWN.views
 
 
-@kernel
-def follows(known, times, time, q, qd):
+@inlined
+def _follows(known, times, time, q, qd):
     """Whether a state follows the last one in normal motion; parameters as of `chain_torque`."""
     dt = time - times[BEFORE]
     return 0.0 < dt <= LONGEST_STEP and not doubts(
@@ -101,15 +104,22 @@ def _put_difference(weight, other, tau, more):
 
 
 @kernel
-def begin(integers, numbers, friction, posture, wraps, time, q, qd):
+def begin(integers, numbers, Lambda_inv, friction, posture, wraps, time, q, qd):
     """
     Advance what does not depend on the dynamics; write the acceleration of the posture.
 
-    Parameters are those of `chain_torque`.
+    Parameters are those of `chain_torque`; Λ⁻¹ (6 m, 6 m) is that of the last tick. Returns DONE,
+    or what `put_targets` returns.
 
     """
     parts, n = block_in(integers, numbers), len(q)
     own, limits = _own_views(parts.own, n), _limiter_views(parts.limiter, n)
+    request = put_targets(parts.guides, parts.task_plans, time, parts.tasks)
+    if request != DONE:
+        return request
+    put_references(integers, parts.task_plans, parts.task_states, parts.tasks,
+                   priority.level_rows(integers, parts.solver), Lambda_inv,
+                   memory_in(integers, parts.reference).rates, time, own.period[0])
     advance_friction(friction, time)
     if guides(parts.drive):
         own.posture[0] = 0.0
@@ -117,6 +127,7 @@ def begin(integers, numbers, friction, posture, wraps, time, q, qd):
                                       view(parts.J, 6 * n * integers[3], (6, n)))
     posture_acceleration(q, qd, posture, wraps, limits.table, own.posture[0], own.posture[1],
                          own.posture[2], limits.accelerations[POSTURE])
+    return DONE
 
 
 @kernel
@@ -229,21 +240,24 @@ def chain_torque(chain, integers, numbers, model, model_numbers, model_room, fri
     Returns
     -------
     int
-        Number of solves; -1 if the motion of the tip is not finite, or if the state or its torques
-        need a closer look: see `known`.
+        Number of solves; REFUSED if the motion of the tip is not finite, or if the state or its
+        torques need a closer look: see `known`; REFUSED - r if Python must do something before
+        another call: r is what `osc_ros.control.motion.put_targets` returned.
 
     """
-    if len(known) > 0 and not follows(known, times, time, q, qd):
-        return -1
-    begin(integers, numbers, friction, posture, wraps, time, q, qd)
+    if len(known) > 0 and not _follows(known, times, time, q, qd):
+        return REFUSED
+    links, ends, work, factor, tip = parts_of(chain)
+    Lambda_inv = view(tip, 0, (6, 6))
+    request = begin(integers, numbers, Lambda_inv, friction, posture, wraps, time, q, qd)
+    if request != DONE:
+        return REFUSED - request
     parts, n = block_in(integers, numbers), len(q)
     limits, own = _limiter_views(parts.limiter, n), _room_views(parts.room, n)
     accelerations, qdd = limits.accelerations, limits.accelerations[POSTURE]
     if outward(chain, q, qd, None, qdd) != DONE:
-        return -1
+        return REFUSED
     jacobian(chain, parts.J)
-    links, ends, work, factor, tip = parts_of(chain)
-    Lambda_inv = view(tip, 0, (6, 6))
     count = put_links(integers, numbers, view(tip, POSE, (1, 4, 4)), tip[TWIST:FORCE], Lambda_inv,
                       tip[A0:POSE], time)
     F = priority.link_forces(integers, parts.solver)
@@ -258,7 +272,7 @@ def chain_torque(chain, integers, numbers, model, model_numbers, model_room, fri
     acceleration_response(chain, own.tau, F, accelerations[TOTAL])
     if len(known) > 0:
         is_fit = _may_be_sent(known, times, time, q, qd, limits.table, accelerations, tau)
-        return count if is_fit else -1
+        return count if is_fit else REFUSED
     loads = near_bounds(parts.limits, parts.limiter, parts.room, ends[:3], time, q, qd, tau)
     if loads >= 0:
         inverse_mass_matrix(chain, own.unit, own.M_inv)
@@ -279,18 +293,20 @@ def tree_torque(constants, parameters, memory, integers, numbers, model, model_n
     constants, parameters, memory : `Tree.arrays`
 
     """
-    if len(known) > 0 and not follows(known, times, time, q, qd):
-        return -1
-    begin(integers, numbers, friction, posture, wraps, time, q, qd)
+    if len(known) > 0 and not _follows(known, times, time, q, qd):
+        return REFUSED
+    store, found = memory_of_tree(constants, memory)
+    robot = constants_in(constants, parameters)
+    request = begin(integers, numbers, found.Lambda_inv, friction, posture, wraps, time, q, qd)
+    if request != DONE:
+        return REFUSED - request
     parts, n = block_in(integers, numbers), len(q)
     limits, own = _limiter_views(parts.limiter, n), _room_views(parts.room, n)
     accelerations, qdd = limits.accelerations, limits.accelerations[POSTURE]
     none = qdd[:0]
     if tree.outward(constants, parameters, memory, q, qd, none, qdd) != DONE:
-        return -1
+        return REFUSED
     tree.motions(constants, parameters, memory, parts.J)
-    store, found = memory_of_tree(constants, memory)
-    robot = constants_in(constants, parameters)
     count = put_links(integers, numbers, view(found.poses, 0, (len(found.poses), 4, 4)),
                       found.twists, found.Lambda_inv, found.a0, time)
     F = priority.link_forces(integers, parts.solver)
@@ -307,7 +323,7 @@ def tree_torque(constants, parameters, memory, integers, numbers, model, model_n
                                accelerations[TOTAL])
     if len(known) > 0:
         is_fit = _may_be_sent(known, times, time, q, qd, limits.table, accelerations, tau)
-        return count if is_fit else -1
+        return count if is_fit else REFUSED
     loads = near_bounds(parts.limits, parts.limiter, parts.room, robot.gravity, time, q, qd, tau)
     if loads >= 0:
         tree.inverse_mass_matrix(constants, parameters, memory, own.M_inv)
@@ -323,10 +339,10 @@ def _rehearse(tick: Kernel, dynamics: Sweep | Tree) -> Kernel:
     parts = views_of(integers, numbers)
     parts.tasks[:] = -1.0  # TURNS_WITH = -1: the frame turns with no link
     plain(priority.level_rows)(integers, parts.solver)[:, level_row.FRAME:] = 1.0
-    friction, model = FrictionInForce(1), CommandModel(dynamics.robot)
+    friction, model, at_rest = FrictionInForce(1), CommandModel(dynamics.robot), Guide(np.eye(4))
+    parts.guides[:] = at_rest.addresses
     tick(*dynamics.arrays, integers, numbers, *model.arrays, friction.record, x,
          np.zeros(1, dtype=np.bool_), *UNBLENDED, *UNCHECKED, 0.0, x, x, x.copy())
-    follows(np.zeros((ROWS, 1)), np.zeros(TIMES), 0.0, x, x)
     return tick
 
 

@@ -401,7 +401,7 @@ class ControlCycle:
 
         """
         for level in self._setup.levels:
-            level.guide.plan()
+            level.plan()
 
     def _joint_arrays(self, q: ArrayLike, qd: ArrayLike) -> tuple[Array, Array]:
         """Return the state as contiguous float64 arrays; raise if a shape does not fit."""

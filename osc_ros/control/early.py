@@ -10,7 +10,7 @@ from contextlib import suppress
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.compiled_tick import follows, ROWS, TIMES
+from osc_ros.control.compiled_tick import ROWS, TIMES
 from osc_ros.control.cycle import ControlCycle
 from osc_ros.control.supervisor import Supervisor
 
@@ -20,8 +20,6 @@ Array = NDArray[np.float64]
 class EarlyTorque:
     """
     Computes what a law and its supervisor will answer to the next state, in one compiled call.
-
-    While a target or its frame moves, in two of them and some Python between.
 
     All that does not depend on the state is collected by `prepare` after the last tick; if the law
     or the supervisor do anything else then, call `prepare` again. The torque is that of the whole
@@ -58,7 +56,6 @@ class EarlyTorque:
         np.concatenate((*calm.states, last, *calm.bounds), out=self._rows)
         self._times[:] = calm.before, calm.changed, calm.period, calm.longest
         self._put_torque = setup.checked_torque(posture, self._known, self._times)
-        self._set_targets, self._moves = setup.set_targets, not setup.rests
         self._until = calm.until
 
     def torque(self, now: float, time: float, q: Array, qd: Array) -> Array | None:
@@ -79,10 +76,6 @@ class EarlyTorque:
         if now > self._until:
             return None
         with suppress(Exception):  # of any kind: the tick will tell it
-            if self._moves:
-                if not follows(self._known, self._times, time, q, qd):
-                    return None
-                self._set_targets(time, q)
             tau = np.empty(len(q))
             if self._put_torque(time, q, qd, tau) >= 0:
                 return tau

@@ -21,7 +21,6 @@ from osc_ros.control.joining import (
 from osc_ros.control.motion import (
     AT_THE_EDGE,
     COAST,
-    DONE,
     DRIFT,
     HOLD,
     OPEN,
@@ -37,7 +36,8 @@ from osc_ros.control.task import Target, TargetLimits
 from osc_ros.control.task_numbers import AXES
 from osc_ros.control.trajectory import Hold, Path
 from osc_ros.control.waypoints import path_through, path_within
-from osc_ros.dynamics.compiled import kernel
+from osc_ros.dynamics.compiled import address_of, kernel
+from osc_ros.dynamics.method import DONE
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
@@ -103,7 +103,7 @@ def rehearse() -> None:
     guide.add(path, 0.0)
     for time, error in ((0.0, 0.0), (0.1, 0.0), (0.2, 9.0), (0.3, 0.0)):
         guide.at(time, limits, np.full(6, error))
-        guide.plan()
+        guide.plan(limits)
         guide.add(Jog(np.full(6, 0.1), 9.0), 0.1)
     composed(guide.target, np.zeros((3, 6)))
 
@@ -119,8 +119,8 @@ class Guide(Recorded):
     way the target approaches a pose, catches up with a path, and reaches a twist. Every plan is
     compared with the limits of the whole target; if it exceeds them, a slower plan is tried.
 
-    `put` writes the target of a tick, in compiled code from the records of
-    `osc_ros.control.motion`. `plan` does the slow part, and is called when the target has been
+    Compiled code writes the target of a tick from the records of `osc_ros.control.motion`, `at`
+    does it for Python. `plan` does the slow part, and is called when the target has been
     used. A plan starts from the last target, so its time of computation has no effect on the
     motion.
 
@@ -150,10 +150,9 @@ class Guide(Recorded):
         self._motion: Motion = STOP
         self._posed = -np.inf  # time of the last command of a pose, on the motion's clock [s]
         state.now[0], plan.until[0], plan.bounds[:] = -np.inf, np.inf, _NO_BOX
+        state.looked[0] = -np.inf
         self._settle(Hold(pose))
         state.pose[:] = pose
-        # limits and pose error for the next `plan`
-        self._given: tuple[TargetLimits, Array | None] | None = None
 
     @classmethod
     def coasting(cls, pose: Array, twist: Array, rates: Array, before: Guide) -> Guide:
@@ -182,6 +181,17 @@ class Guide(Recorded):
             if array.dtype != float or array.shape != shape or m < 2 or not array.flags.carray:
                 raise InputError(f'path of a target: {array.dtype} of shape {array.shape}, '
                                  f'accepted are numbers of shape {shape}')
+        self._use_knots(*self._knots)
+
+    def _use_knots(self, *knots: Array) -> None:
+        """Keep the knots of a path: times, poses and coefficients; write where they are."""
+        self._knots = tuple(map(np.ascontiguousarray, knots))
+        self.views[0].knots.view(np.int64)[:] = len(knots[0]), *map(address_of, self._knots)
+
+    @property
+    def addresses(self) -> tuple[int, ...]:
+        """Addresses of the records, for `osc_ros.control.motion.put_targets`."""
+        return tuple(map(address_of, self.records))
 
     @property
     def target(self) -> Target:
@@ -193,13 +203,6 @@ class Guide(Recorded):
     def waits(self) -> bool:
         """Whether the target pauses because the arm lags."""
         return bool(self.views[1].waits[0])
-
-    @property
-    def rests(self) -> bool:
-        """Whether nothing moves the target or will move it."""
-        plan, state = self.views
-        return not (self._pending or self._rejoins or self._moves or state.is_open[0]
-                    or plan.event[0] < np.inf)
 
     @property
     def _moves(self) -> bool:
@@ -238,7 +241,7 @@ class Guide(Recorded):
         The target at a time [s], from the present plan.
 
         A motion that starts now is planned by `plan` from this target; it affects the next target.
-        If `plan` was not called since the last tick, this calls it first.
+        If `plan` was not called since the last target, this calls it first.
 
         Parameters
         ----------
@@ -251,37 +254,32 @@ class Guide(Recorded):
             without motion control.
 
         """
-        self.put(time, limits, error, np.empty(AXES))
+        row = np.empty(AXES)
+        while (code := put_target(*self.records, not limits.smooth, time, row)) != DONE:
+            self.prepare(code, limits, error)
         return self.target
 
-    def put(self, time: float, limits: TargetLimits, error: Array | None, row: Array) -> None:
-        """Write the target at a time to the task's row of numbers (AXES or more,); see `at`."""
-        self._go_to(time, limits, row, limits.smooth)
-        self._given = limits, error
-        if not limits.smooth:  # the target jumps, so there is nothing to plan
-            self.views[1].is_open[0] = 1.0
-            self.plan()
-            self._go_to(time, limits, row)
+    def prepare(self, code: int, limits: TargetLimits, error: Array | None) -> None:
+        """Do what `put_target` wants before it writes the target, see its codes."""
+        if code == OPEN:
+            self.plan(limits, error)
+        elif code == WENT_BACK:
+            self._pending = [(-np.inf, STOP)]
+            self._ask()
+        else:
+            self._handle_end(limits)
 
-    def _go_to(self, time: float, limits: TargetLimits, row: Array, ends: bool = True) -> None:
-        """Write the target at a time, after what begins and, if `ends`, what ends until then."""
-        while (code := put_target(*self.records, *self._knots, time, row)) != DONE:
-            if code == OPEN:
-                self.plan()
-            elif code == WENT_BACK:
-                self._pending = [(-np.inf, STOP)]
-                self._ask()
-            elif ends:
-                self._handle_end(limits)
-            else:
-                return
+    def plan(self, limits: TargetLimits, error: Array | None = None) -> None:
+        """
+        Plan the motions that start at the last target; call this after using that target.
 
-    def plan(self) -> None:
-        """Plan the motions that start at the last target; call this after using that target."""
+        Parameters are those of `at`.
+
+        """
         plan, state = self.views
-        if not state.is_open[0] or self._given is None:
+        if not state.is_open[0]:
             return
-        (limits, error), state.is_open[0] = self._given, 0.0
+        state.is_open[0] = 0.0
         if not plan.asks[0] and state.now[0] <= plan.until[0] and (
                 error is None or not _leaves(error, state.twist, *limits.reach)):
             return  # it moves, and the arm follows
@@ -393,11 +391,13 @@ class Guide(Recorded):
     def _settle(self, base: Base, until: float = np.inf) -> None:
         """Make `base` the target, without an offset, until a time on the motion's clock [s]."""
         plan = self.views[0]
-        self._base, self._knots = base, _NO_PATH
+        self._base = base
         plan.begin[0], plan.event[0] = np.inf, until
         if isinstance(base, Path):
-            plan.kind[0], self._knots = PATH, (base.times, base.poses, base.coefficients)
+            plan.kind[0] = PATH
+            self._use_knots(base.times, base.poses, base.coefficients)
             return
+        self._use_knots(*_NO_PATH)
         plan.kind[0], plan.pose[:] = HOLD, base.pose
         if isinstance(base, Drift):
             plan.kind[0], plan.twist[:], plan.since[0] = DRIFT, base.twist, base.since
@@ -421,7 +421,7 @@ class Guide(Recorded):
     def _sample(self, now: float) -> Target:
         """The target at a time on the motion's clock [s]."""
         found = Target(np.empty((4, 4)), np.empty(6), np.empty(6))
-        put_motion(self.records[0], *self._knots, now, found.pose, found.twist, found.acceleration)
+        put_motion(self.records[0], now, found.pose, found.twist, found.acceleration)
         return found
 
     # plans

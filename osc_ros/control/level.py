@@ -67,9 +67,10 @@ class Level:
         Duration of changes of activation and wrench [s].
     pose : (4, 4)
         Pose of the link: the first target.
-    rows : (TASK_WIDTH,), (WIDTH,), (…), (…)
+    rows : (TASK_WIDTH,), (WIDTH,), (…), (…), (2,) int
         The task's row of numbers (see `osc_ros.control.task_numbers`), its row of
-        `Priorities.rows`, and its records of `osc_ros.control.task_reference`, PLAN and STATE.
+        `Priorities.rows`, its records of `osc_ros.control.task_reference`, PLAN and STATE, and
+        the addresses of its guide's records.
     before : Level, optional
         State of the task that this one replaces.
     is_new : bool
@@ -85,7 +86,7 @@ class Level:
         self.rate = task.force.damping * float(self._force.max())
         gains = task.gains
         self._yields = not isinstance(gains, Gains)
-        self._row, self._records = rows[1], rows[2:]
+        self._row, self._records, self._guides = rows[1], rows[2:4], rows[4]
         self._create_views(rows[0])
         self._connect()
         self._put_plan(blend_time)
@@ -115,6 +116,7 @@ class Level:
             record[:] = 0.0
         plan.blend_time[0], plan.force[:], plan.is_closed[0] = (
             blend_time, self._force, control.is_closed)
+        plan.jumps[0] = not self.task.limits.smooth
         plan.gain[0], plan.integral_rate[0], plan.correction[:] = (
             control.gain, control.integral_rate, control.correction)
         plan.filter_rate[0] = largest_integral_rate(control.damping)
@@ -155,7 +157,20 @@ class Level:
         self.u: Array = memory[task_numbers.COMMANDED:task_numbers.SEEN]
         self._seen = memory[task_numbers.SEEN:task_numbers.SEEN_TWIST].reshape(4, 4)
         self._seen_twist = memory[task_numbers.SEEN_TWIST:task_numbers.IS_SPRING]
-        self._written: Guide | None = None  # the guide whose target was written last
+
+    @property
+    def guide(self) -> Guide:
+        """Computes the targets."""
+        return self._guide
+
+    @guide.setter
+    def guide(self, guide: Guide) -> None:
+        self._guide, self._guides[:] = guide, guide.addresses
+
+    def point(self, guides: Array) -> None:
+        """Write the addresses of the guide's records to `guides` (2,) int, also later."""
+        self._guides = guides
+        self.guide = self._guide
 
     @property
     def target(self) -> Target:
@@ -228,7 +243,7 @@ class Level:
     def latch(self, pose: Array) -> None:
         """Set the target to a pose (4, 4) and the wrench to zero, and drop all motions."""
         self._seen[:] = pose
-        self.guide: Guide = Guide(self.task.kind.set_point(pose))
+        self.guide = Guide(self.task.kind.set_point(pose))
         state = self._state
         for wrench in (self.wanted_wrench, state.wrench, state.wrench_rate, state.integral,
                        state.filtered, state.measured):
@@ -333,17 +348,10 @@ class Level:
         """Set the measured wrench (6,) of the link [N·m, N], base axes, and its stamp [s]."""
         self._state.measured[:], self._state.measured_time[0] = wrench, time
 
-    def set_target(self, time: float) -> None:
-        """Compute the target at a time [s], and write it to the task's row."""
-        self.guide.put(time, self.task.limits, self._lag, self._memory)
-        self._written = self.guide
+    def prepare(self, code: int) -> None:
+        """Do what the next target needs, see `Guide.prepare`."""
+        self.guide.prepare(code, self.task.limits, self._lag)
 
-    @property
-    def is_changing(self) -> bool:
-        """Whether activation or impedance may change at the next tick."""
-        return self.impedance is not None or bool(self._state.is_changing[0])
-
-    @property
-    def rests(self) -> bool:
-        """Whether `set_target` will write at the next tick what is there already."""
-        return self._written is self.guide and self.guide.rests and not self.is_changing
+    def plan(self) -> None:
+        """Plan the motions of the target that start now."""
+        self.guide.plan(self.task.limits, self._lag)

@@ -4,9 +4,9 @@
 """
 The target of a task at a tick, in one compiled function on records.
 
-The target is a motion ⊕ an offset, see `osc_ros.control.guide.Guide`. PLAN has both as numbers;
-the knots of a path are arrays of their own. Python changes a plan between ticks; in a tick it is
-called only if `put_target` returns another number than DONE.
+The target is a motion ⊕ an offset, see `osc_ros.control.guide.Guide`. PLAN has both as numbers,
+and the addresses of the knots of a path, which `Guide` keeps. Python changes a plan between ticks;
+in a tick it is called only if `put_target` returns another number than DONE.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from osc_ros.control.record import Slot, Table
 from osc_ros.control.rotation import body_acceleration, body_rate, exponential, rotation_of
 from osc_ros.control.task_numbers import AXES
 from osc_ros.control.trajectory import put_segment
-from osc_ros.dynamics.compiled import inlined, kernel
+from osc_ros.dynamics.compiled import inlined, kernel, numbers_at, view
+from osc_ros.dynamics.method import DONE
 from osc_ros.dynamics.spatial import add, compose, cross, rotate
 from osc_ros.dynamics.vectors import assign, interval_of
 
@@ -29,9 +30,10 @@ LONGEST_STEPS = 4.0  # times the previous step, at low rates of the states
 LONGEST_BACK = 0.25  # at any rate; if the clock goes back by more, the target stops [s]
 
 HOLD, DRIFT, COAST, PATH = range(4)  # kinds of motions
-# what `put_target` returns: the target is written; or what comes first in Python: the open
-# request to plan, a stop because the clock went back, the end of an offset or a path
-DONE, OPEN, WENT_BACK, ENDED = range(4)
+# what `put_target` returns instead of DONE, if Python must do something first: the open request
+# to plan, a stop because the clock went back, the end of an offset or a path
+OPEN, WENT_BACK, ENDED = range(DONE + 1, DONE + 4)
+CODES = ENDED + 1
 
 PLAN = Table(
     'MotionPlan',
@@ -48,7 +50,9 @@ PLAN = Table(
     Slot('event', (1,), 's', 'time on this clock at which Python goes on; infinite: none'),
     Slot('until', (1,), 's', 'end of a twist, on the clock of the states'),
     Slot('asks', (1,), '', '1 if Python has work after every tick: motions are scheduled, or '
-         'the target waits for the arm, or it goes on from another pose'))
+         'the target waits for the arm, or it goes on from another pose'),
+    Slot('knots', (4,), '', 'number of the knots of the path, addresses of their times (m,), '
+         'poses (m, 4, 4) and coefficients (m - 1, 6, 6), as integers'))
 
 STATE = Table(
     'MotionState',
@@ -60,8 +64,11 @@ STATE = Table(
     Slot('late', (1,), 's', 'delay of the clock of the motion: the pauses'),
     Slot('waits', (1,), '', '1 if the target pauses because the arm lags'),
     Slot('stopped', (1,), 's', 'start of this pause, on the clock of the motion'),
-    Slot('is_open', (1,), '', '1 if Python has not looked at the last target yet'))
+    Slot('is_open', (1,), '', '1 if Python has not looked at the last target yet'),
+    Slot('looked', (1,), 's', 'time of the last tick at which Python looked before the target '
+         'jumped'))
 
+PLAN_SIZE, STATE_SIZE = PLAN.size(0), STATE.size(0)
 _plan_views, _state_views = PLAN.views, STATE.views
 
 
@@ -115,20 +122,30 @@ def add_offset(pose, twist, acceleration, pieces, time, to_pose, to_twist, to_ac
 
 
 @inlined
-def _put_motion(plan, times, poses, coefficients, now, pose, twist, acceleration):
-    """Write pose, twist and acceleration of motion ⊕ offset at a time on its clock [s]."""
-    kind = plan.kind[0]
-    for i in range(6):
-        twist[i] = acceleration[i] = 0.0
-    if kind == PATH and times[0] <= now <= times[-1]:
+def _put_path(knots, now, pose, twist, acceleration):
+    """Write pose, twist and acceleration of a path at a time [s]; at rest before and after it."""
+    m = knots[0]
+    times, poses = numbers_at(knots[1], m), view(numbers_at(knots[2], 16 * m), 0, (m, 4, 4))
+    if times[0] <= now <= times[-1]:
+        coefficients = view(numbers_at(knots[3], 36 * (m - 1)), 0, (m - 1, 6, 6))
         k = interval_of(times, now)
         duration = times[k + 1] - times[k]
         put_segment(poses[k], coefficients[k], (now - times[k]) / duration, duration, pose, twist,
                     acceleration)
-    elif kind == PATH:
-        k = 0 if now < times[0] else len(poses) - 1
+    else:
+        k = 0 if now < times[0] else m - 1
         for i in range(4):
             assign(pose[i], poses[k, i])
+
+
+@inlined
+def _put_motion(plan, now, pose, twist, acceleration):
+    """Write pose, twist and acceleration of motion ⊕ offset at a time on its clock [s]."""
+    kind = plan.kind[0]
+    for i in range(6):
+        twist[i] = acceleration[i] = 0.0
+    if kind == PATH:
+        _put_path(plan.knots.view(np.int64), now, pose, twist, acceleration)
     elif kind == DRIFT:
         put_drift(plan.pose, plan.twist, now - plan.since[0], pose)
         assign(twist, plan.twist)
@@ -169,7 +186,7 @@ def _went_back(state, time):
 
 
 @kernel
-def put_target(plan, state, times, poses, coefficients, time, row):
+def put_target(plan, state, jumps, time, row):
     """
     Write the target at a time to the state and to the task's row; return DONE.
 
@@ -179,8 +196,8 @@ def put_target(plan, state, times, poses, coefficients, time, row):
     ----------
     plan, state : (…), (…)
         Records of PLAN and STATE.
-    times, poses, coefficients : (m,), (m, 4, 4), (m - 1, 6, 6)
-        Knots of the path, see `osc_ros.control.trajectory.Path`; read for a path only.
+    jumps : bool
+        Whether the target may jump: then Python looks before the target of a tick is written.
     time : float
         Time on the clock of the states [s].
     row : (AXES or more,), written
@@ -192,10 +209,13 @@ def put_target(plan, state, times, poses, coefficients, time, row):
         return OPEN
     if _went_back(at, time):
         return WENT_BACK
+    if jumps and at.looked[0] != time:
+        at.looked[0], at.is_open[0] = time, 1.0
+        return OPEN
     now = time - at.late[0]
     if now >= plan.event[0]:
         return ENDED
-    _put_motion(plan, times, poses, coefficients, now, at.pose, at.twist, at.acceleration)
+    _put_motion(plan, now, at.pose, at.twist, at.acceleration)
     for i in range(AXES):  # pose, twist and acceleration stand first in both
         row[i] = state[i]
     if (plan.asks[0] > 0.0 or time > plan.until[0] or plan.kind[0] != HOLD
@@ -205,6 +225,36 @@ def put_target(plan, state, times, poses, coefficients, time, row):
 
 
 @kernel
-def put_motion(plan, times, poses, coefficients, now, pose, twist, acceleration):
+def put_motion(plan, now, pose, twist, acceleration):
     """Write the target of a plan at a time on the clock of its motion [s]; see `put_target`."""
-    _put_motion(_plan_views(plan, 0), times, poses, coefficients, now, pose, twist, acceleration)
+    _put_motion(_plan_views(plan, 0), now, pose, twist, acceleration)
+
+
+@kernel
+def put_targets(guides, jumps, time, tasks):
+    """
+    Write the targets of all tasks at a time [s] to their rows (k, …).
+
+    Parameters
+    ----------
+    guides : (k, 2) int
+        Addresses of each task's records of PLAN and STATE.
+    jumps : (k, …)
+        The first number of a row is 1 if the target of this task may jump.
+    time, tasks
+        See `put_target`.
+
+    Returns
+    -------
+    int
+        DONE; or CODES · i + another number of `put_target` if Python must do something for task
+        i before it calls again.
+
+    """
+    for i in range(len(tasks)):
+        code = put_target(
+            numbers_at(guides[i, 0], PLAN_SIZE), numbers_at(guides[i, 1], STATE_SIZE),
+            jumps[i, 0] > 0.0, time, tasks[i])
+        if code != DONE:
+            return CODES * i + code
+    return DONE

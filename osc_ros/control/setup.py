@@ -23,6 +23,7 @@ from osc_ros.control.compiled_tick import (
     end_reference,
     finish,
     put_links,
+    REFUSED,
     UNBLENDED,
     UNCHECKED,
 )
@@ -30,12 +31,12 @@ from osc_ros.control.free import Guidance, guidance_of
 from osc_ros.control.friction import Friction, FrictionInForce, least_inertia
 from osc_ros.control.level import Level
 from osc_ros.control.limiter import Limiter
+from osc_ros.control.motion import CODES
 from osc_ros.control.posture import posture_acceleration, PostureSetPoint
 from osc_ros.control.reference import Memory, memory_in, Reference
 from osc_ros.control.settings import Settings
 from osc_ros.control.task import Task
 from osc_ros.control.task_numbers import TURNS_WITH
-from osc_ros.control.task_reference import put_references
 from osc_ros.control.unmodelled import Unmodelled
 from osc_ros.dynamics.compiled import plain
 from osc_ros.dynamics.kinematics import LinkAxes
@@ -161,6 +162,11 @@ class Setup:
         self.__dict__.update(state)
         require_block(*self._block, self.at, len(self.links), self.robot.n)
         self._connect()
+        if len(self.levels) != len(self.at):
+            raise InputError(f'a setup with {len(self.levels)} levels: accepted is one for each '
+                             f'of the {len(self.at)} tasks')
+        for level, guides in zip(self.levels, self._parts.guides):
+            level.point(guides)
 
     def _take_least_inertia(self, before: Setup | None, known: Precomputed) -> None:
         """Take the least inertia over, or compute it if there is friction; None if unknown."""
@@ -236,7 +242,7 @@ class Setup:
                   before is not None)
             for task, link, rows in zip(self.settings.tasks, self.at,
                                         zip(parts.tasks, self.solver.rows, parts.task_plans,
-                                            parts.task_states))]
+                                            parts.task_states, parts.guides))]
         if before is not None and (self.settings.free is None) != (before.settings.free is None):
             for level in self.levels:
                 if level.task.name in old:
@@ -275,7 +281,12 @@ class Setup:
         self.longest_period: float = min(
             longest_period(frequency, rate, push),
             *(level.longest_period for level in self.levels))
-        self.softened_for, self.posture_share = 0.0, 1.0
+        self._own.period[0], self.posture_share = 0.0, 1.0
+
+    @property
+    def softened_for(self) -> float:
+        """Period of the states for which `soften` was called last [s]; 0: the gains are as set."""
+        return float(self._own.period[0])
 
     def soften(self, period: float) -> None:
         """
@@ -287,7 +298,7 @@ class Setup:
         """
         if abs(period - self.softened_for) <= PERIOD_CHANGE * period:
             return
-        self.softened_for = period
+        self._own.period[0] = period
         for level in self.levels:
             level.soften(period)
         if self.guidance is not None:
@@ -355,17 +366,28 @@ class Setup:
             A state that is not finite, or too large.
 
         """
-        self.set_targets(time, q)
         tau = np.empty(len(q))
-        if self._kernel is not None:
-            solves = self._kernel(*self._given, friction.record, posture.now, posture.wraps,
-                                  *other, *UNCHECKED, time, q, qd, tau)
-        else:
-            solves = self._torque(friction, posture, other, time, q, qd, tau)
+        set_point = friction.record, posture.now, posture.wraps
+        compute: Callable[..., int] = (
+            partial(self._torque, friction, posture, other) if self._kernel is None else
+            partial(self._kernel, *self._given, *set_point, *other, *UNCHECKED))
+        solves = self._prepared(compute, time, q, qd, tau)
         if solves < 0:
             self._refuse(q, qd)
         self.solver.note(solves, self.settings.damping.length)
         return tau
+
+    def _prepared(self, compute: Callable[[float, Array, Array, Array], int], time: float,
+                  q: Array, qd: Array, tau: Array) -> int:
+        """Compute the torques of a state, after what the tasks' targets need first."""
+        for level, frame in self._turning:
+            level.axes[:] = frame.at(q)[:3, :3]
+        found = int(compute(time, q, qd, tau))
+        while found < REFUSED:
+            i, code = divmod(REFUSED - found, CODES)
+            self.levels[i].prepare(code)
+            found = int(compute(time, q, qd, tau))
+        return found
 
     @property
     def is_alone(self) -> bool:
@@ -373,32 +395,30 @@ class Setup:
         return (self._is_alone and self.limiter.is_out_of_the_way
                 and all(level.impedance is None for level in self.levels))
 
-    @property
-    def rests(self) -> bool:
-        """Whether `set_targets` will change nothing at the next tick."""
-        return not self._turning and all(level.rests for level in self.levels)
-
     def checked_torque(self, posture: PostureSetPoint, known: Array, times: Array
                        ) -> Callable[[float, Array, Array, Array], int]:
         """
         Return a function (time, q, qd, tau) that writes the torques of a state to tau (n,).
 
         It returns a negative number if state or torques need a closer look. Call it for one state
-        of which `is_alone` was true, after `set_targets`; known and times are those of
+        of which `is_alone` was true; known and times are those of
         `osc_ros.control.compiled_tick.chain_torque`.
 
         """
         assert self._kernel is not None  # since `is_alone`
         friction = FrictionInForce(len(posture.now))
-        return partial(self._kernel, *self._given, friction.record, posture.now, posture.wraps,
-                       *UNBLENDED, known, times)
+        return partial(self._prepared, partial(
+            self._kernel, *self._given, friction.record, posture.now, posture.wraps, *UNBLENDED,
+            known, times))
 
     def _torque(self, friction: FrictionInForce, posture: PostureSetPoint,
                 other: tuple[float, Array], time: float, q: Array, qd: Array, tau: Array) -> int:
         """Compute `torque` in several compiled calls; return the number of solves, or -1."""
         dynamics, limiter, F, block = self.dynamics, self.limiter, self.solver.F, self._block
         set_point = posture.now, posture.wraps
-        begin(*block, friction.record, *set_point, time, q, qd)
+        request = begin(*block, dynamics.Lambda_inv, friction.record, *set_point, time, q, qd)
+        if request != DONE:
+            return REFUSED - int(request)
         if dynamics.outward(q, qd, None, limiter.accelerations[POSTURE]) != DONE:
             return -1
         dynamics.jacobian(self.J)
@@ -459,7 +479,6 @@ class Setup:
     def rehearse(self, q: Array, posture: PostureSetPoint) -> None:
         """Run the steps of a tick once, so that their kernels are compiled."""
         rest, friction = self._rest, FrictionInForce(self.robot.n)
-        self._put_references(0, 0.0)
         self.limiter.rehearse()
         if self._kernel is None:
             friction.set(Friction(rest, rest))
@@ -469,24 +488,6 @@ class Setup:
             self.reference.forget()
         self.inverse_dynamics(q, rest, rest)
         _ = self.solver.ratios
-
-    def set_targets(self, time: float, q: Array) -> None:
-        """Advance the targets and frames of the tasks to a time [s], at q (n,)."""
-        is_changing = False
-        for level in self.levels:
-            level.set_target(time)
-            is_changing = is_changing or level.is_changing
-        if is_changing:
-            self._put_references(len(self.levels), time)
-        for level, frame in self._turning:
-            level.axes[:] = frame.at(q)[:3, :3]
-
-    def _put_references(self, count: int, time: float) -> None:
-        """Advance activations and impedances of the first tasks to a time [s]."""
-        parts = self._parts
-        put_references(self._block[0], parts.task_plans[:count], parts.task_states, parts.tasks,
-                       self.solver.rows, self.dynamics.Lambda_inv, self.reference.rates, time,
-                       self.softened_for)
 
     def _refuse(self, q: Array, qd: Array) -> None:
         self.space.outward(q, qd, posture_acceleration=self.limiter.accelerations[3])
