@@ -21,7 +21,7 @@ from scipy.spatial.transform import Rotation
 
 from contenders import Frax, MuJoCo, Pinocchio, SWAP
 from osc_ros import OperationalSpace, Robot
-from osc_ros.control.compiled_tick import UNBLENDED, UNCHECKED
+from osc_ros.control.compiled_tick import UNBLENDED, UNSUPERVISED
 from osc_ros.control.disturbance import Disturbance
 from osc_ros.control.driver import Driver
 from osc_ros.control.friction import Friction
@@ -196,8 +196,8 @@ def _stages(law: Law) -> list[tuple[str, Callable[[State], Any]]]:
     friction = law._blending.friction.record
 
     def kernel(s):
-        return setup._kernel(*setup._given, friction, posture.now, posture.wraps, *UNBLENDED,
-                             *UNCHECKED, PERIOD, s.q, s.qd, tau)
+        return setup._kernel(*setup._given, friction, law._memory.record, posture.now,
+                             posture.wraps, *UNBLENDED, *UNSUPERVISED, PERIOD, s.q, s.qd, tau)
 
     return [
         ('`Law._enter`: checks of the state, gains, set-points',

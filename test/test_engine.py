@@ -39,21 +39,26 @@ class Pair:
     """
     Two engines with the same inputs: by `update`, and by `accept` and `answer`.
 
-    `known` counts the torques that `send_early` has sent before `update`, `early` all that it has
-    sent. If `anticipates`, `send_early` is called as by osc_controller; else by `update`.
+    `at_once` counts the states that the first one has answered in one compiled call.
 
     """
 
-    def __init__(self, settings=None, anticipates=True, **given):
+    def __init__(self, settings=None, **given):
         self.robot = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip)
         self.now, self.k = 10.0, 0
-        self.sent, self.early, self.known = ([], []), 0, 0
-        self.anticipates = anticipates
+        self.sent, self.at_once = ([], []), 0
         watchdogs = {NOT_FINITE: Watchdog('hold'), STALE_STATE: Watchdog('damp', timeout=0.05),
                      JUMP: Watchdog('hold'), OVERSPEED: Watchdog('damp'),
                      DEADLINE: Watchdog('hold'), STALE_TARGET: Watchdog('report'),
                      CONTACT: Watchdog('report')}
         self.engines = tuple(self._engine(i, settings, watchdogs, given) for i in (0, 1))
+        usual = self.engines[0].answer
+
+        def answer(began):
+            self.at_once -= 1
+            usual(began)
+
+        self.engines[0].answer = answer
         self.q, self.qd = READY.copy(), np.zeros(7)
         for engine in self.engines:
             engine.accept(self.now, self.q, self.qd, self._stamp(), self.now)
@@ -78,13 +83,11 @@ class Pair:
 
     def _take(self, i, tau, stamp):
         self.sent[i].append(tau.copy())
-        self.early += i == 0 and stamp is not None and self.engines[0].stamp != stamp
 
     def each(self, what, *arguments):
         """Do the same with both engines."""
         for engine in self.engines:
             what(engine, *arguments)
-            engine.anticipates = False  # `what` may be no call of the engine
         return self
 
     def step(self, q=None, qd=None, dt=PERIOD):
@@ -96,37 +99,31 @@ class Pair:
         for sent in self.sent:
             sent.clear()
         quick, plain = self.engines
-        if self.anticipates:
-            given = q.copy(), qd.copy()
-            quick.send_early(self.now, *given, self._stamp(), self.now)
-            for array in given:
-                array[:] = np.nan  # the caller may use it again
-            self.known += len(self.sent[0])
+        self.at_once += quick.acts  # unless it calls `answer`
         good = quick.update(self.now, q.copy(), qd.copy(), self._stamp(), self.now)
+        self.at_once -= quick.acts and not good
         assert plain.accept(self.now, q.copy(), qd.copy(), self._stamp(), self.now) == good
         if good and plain.acts:
             plain.answer(self.now)
         for engine in self.engines:
             engine.watch(0.01)
-        if self.anticipates:
-            quick.anticipate()
         assert len(self.sent[0]) == len(self.sent[1])
         assert_array_equal(self.sent[0], self.sent[1])
         assert quick.guard.cause == plain.guard.cause
         return self
 
-    def step_without_early(self):
-        """Do as `step`, with a state whose torque is not computed early."""
-        self.engines[0]._early_torque.forget()
-        self.engines[0].anticipates = True
-        return self.step()
+    def slowly(self):
+        """Let the first engine answer the next state step by step."""
+        gravity = self.engines[0].law._gravity
+        gravity.now = gravity.now.copy()  # the same, but on its way to the final value
+        return self
 
     def run(self, count):
-        """Pass the states of a smooth motion; return how many commands were sent ahead."""
-        before = self.early
+        """Pass the states of a smooth motion; return how many were answered in one call."""
+        before = self.at_once
         for _ in range(count):
             self.step()
-        return self.early - before
+        return self.at_once - before
 
 
 @pytest.mark.parametrize('settings', [
@@ -160,36 +157,29 @@ def test_torques_are_the_same_after_targets_and_gains_have_changed(settings):
 @pytest.mark.parametrize('rates', [None, 2000.0])
 def test_torques_are_sent_by_one_compiled_call_and_are_the_same(settings, rates):
     pair = Pair(settings, effort_rates=None if rates is None else np.full(7, rates))
-    pair.run(110)
-    assert pair.known >= 108  # not before the first torque of the law
+    at_once = 0 if settings.tasks[0].frame == 'panda_link5' else 1
+    assert pair.run(110) >= 109 * at_once
     _follow(pair, 0.05)
-    pair.run(300)
-    assert pair.known > 330  # not while the target's motion reaches a limit
-    _follow(pair, -0.05)
-    before = pair.known
-    pair.step()
-    assert pair.known == before + 1
+    assert pair.run(300) >= 298 * at_once  # not where Python plans before the target is known
 
 
-def test_the_torque_is_not_known_while_others_are_added():
+def test_torques_are_sent_by_one_compiled_call_beside_friction_driver_and_limits():
     robot = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip)
     pair = Pair()
     pair.run(22)
     rubs = Friction(np.full(7, 0.5), np.full(7, 0.2))
     settings = pair.engines[0].law.settings
+    limits = replace(settings.limits, effort=0.5 * settings.limits.effort)
     for changed in (replace(settings, friction=rubs),
-                    replace(settings, driver=Driver(robot, 'gravity')), settings):
+                    replace(settings, driver=Driver(robot, 'gravity'), limits=limits)):
         pair.each(lambda engine, changed=changed: engine.use_setup(
             engine.law.new_setup(changed), engine.guard.settings))
-        known = pair.known
-        pair.run(100)
-        assert pair.known == known  # the difference fades out
-    pair.run(200)
-    assert pair.known > known
+        assert pair.run(1200) > 300  # after the blend of both settings
+        assert pair.run(50) == 50
 
 
 @pytest.mark.parametrize('change', ['efforts', 'rates', 'speeds'])
-def test_no_torque_is_sent_early_beyond_limits_of_the_supervisor(change):
+def test_torques_in_one_call_are_within_the_limits_of_the_supervisor(change):
     pair = Pair()
     pair.run(20)
     tau = np.abs(pair.engines[0].guard.last_torque)
@@ -199,46 +189,13 @@ def test_no_torque_is_sent_early_beyond_limits_of_the_supervisor(change):
     pair.each(lambda engine: engine.use_setup(
         engine.law.new_setup(), replace(engine.guard.settings, blend_time=0.02, **changed)))
     pair.run(100)
-    known = pair.known
-    pair.run(50)
-    assert pair.known == known
-    if change == 'efforts':
-        assert (np.abs(pair.sent[0][-1]) <= 0.5 * tau + 1e-3).all()
-
-
-def test_no_torque_is_sent_early_while_a_load_is_near_its_bound():
-    robot = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip)
-    load = np.abs(Law(robot).inverse_dynamics(READY, np.zeros(7), np.zeros(7)))
-    limits = Settings().with_limits_of(robot).limits
-    effort = np.maximum(limits.effort, 0.0)
-    heavy = int(np.argmax(load))
-    effort[heavy] = load[heavy] / 0.72
-    pair = Pair(Settings(limits=replace(limits, effort=effort)))
-    pair.run(50)
-    assert pair.known == 0
-
-
-def test_an_error_after_the_early_torque_is_answered_with_a_torque_of_the_supervisor():
-    pair = Pair()
-    pair.run(30)
-    quick = pair.engines[0]
-    usual = quick.law.torque
-
-    def fail(*given, **options):
-        raise ArithmeticError('of this test')
-
-    quick.law.torque = fail
-    pair.sent[0].clear()
-    pair.k += 1
-    pair.now += PERIOD
-    q, qd = pair.state()
-    quick.send_early(pair.now, q, qd, pair._stamp(), pair.now)
-    assert len(pair.sent[0]) == 1
-    quick.update(pair.now, q, qd, pair._stamp(), pair.now)
-    quick.law.torque = usual
-    assert quick.guard.cause == NOT_FINITE
-    assert len(pair.sent[0]) == 2
-    assert_array_equal(pair.sent[0][1], quick.guard.last_torque)
+    for _ in range(50):
+        before = pair.engines[0].guard.last_torque
+        pair.step()
+        if change == 'efforts':
+            assert (np.abs(pair.sent[0][-1]) <= 0.5 * tau + 1e-3).all()
+        elif change == 'rates':
+            assert (np.abs(pair.sent[0][-1] - before) <= 1.001 * 0.01 * PERIOD).all()
 
 
 def _follow(pair, x):
@@ -286,11 +243,9 @@ def _slow_law(pair):
 
         engine.law.torque = slow
     # each engine has its own slow call, on the clock that both share
-    quick, plain = pair.engines
+    quick, plain = pair.slowly().engines
     now = pair.now = pair.now + PERIOD
     q, qd, stamp = READY + 0.1 * np.sin(2.0 * pair.k * PERIOD), np.zeros(7), pair._stamp()
-    quick._early_torque.forget()
-    quick.anticipates = True
     for sent in pair.sent:
         sent.clear()
     quick.update(now, q, qd, stamp, now)
@@ -308,7 +263,7 @@ def _failing_law(pair):
             raise ArithmeticError('of this test')
 
         engine.law.torque = fail
-    pair.step_without_early()
+    pair.slowly().step()
     assert {engine.guard.cause for engine in pair.engines} == {NOT_FINITE}
 
 
@@ -325,9 +280,8 @@ def _stop(pair):
     _not_a_number, _jump, _too_fast, _gap, _old_stamp, _frozen, _slow_law, _failing_law,
     _lower_limits, _stop], ids=lambda one: one.__name__.strip('_'))
 @pytest.mark.parametrize('rates', [None, 200.0])
-@pytest.mark.parametrize('anticipates', [False, True], ids=['', 'anticipates'])
-def test_after_a_fault_the_torques_are_the_same_and_go_ahead_again(fault, rates, anticipates):
-    pair = Pair(anticipates=anticipates, effort_rates=None if rates is None else np.full(7, rates))
+def test_after_a_fault_the_torques_are_the_same_and_come_in_one_call_again(fault, rates):
+    pair = Pair(effort_rates=None if rates is None else np.full(7, rates))
     pair.run(30)
     fault(pair)
     pair.run(150)
@@ -343,10 +297,9 @@ def test_torques_are_the_same_while_a_watchdog_only_reports():
     assert pair.engines[0].guard.cause == CONTACT
 
 
-@pytest.mark.parametrize('anticipates', [False, True], ids=['', 'anticipates'])
-def test_random_states_and_commands_give_the_same_torques(anticipates):
+def test_random_states_and_commands_give_the_same_torques():
     rng = np.random.default_rng(7)
-    pair = Pair(anticipates=anticipates, effort_rates=np.full(7, 500.0))
+    pair = Pair(effort_rates=np.full(7, 500.0))
     faults = [_not_a_number, _jump, _too_fast, _gap, _old_stamp, _frozen, _failing_law]
     for _ in range(60):
         choice = rng.integers(12)
@@ -357,4 +310,4 @@ def test_random_states_and_commands_give_the_same_torques(anticipates):
         elif choice == 8:
             _follow(pair, rng.uniform(-0.05, 0.05))
         pair.run(int(rng.integers(1, 30)))
-    assert pair.early > 50
+    assert pair.at_once > 50

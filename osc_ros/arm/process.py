@@ -207,7 +207,6 @@ class ArmEngine(Engine):
             self.rest.add(self.q, self._state.tau)
         self.watch(math.inf)
         self._record()  # after all, so that the record of the last cycle says how it ended
-        self.anticipate()
         self._cycle += 1
         if self._cycle % COLLECTED == 0:
             realtime.collect_garbage()

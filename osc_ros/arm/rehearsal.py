@@ -67,7 +67,6 @@ class Rehearsal:
             if other.update(engine.time, engine.q, engine.qd, engine.stamp, began,
                             engine.effort) and not other.acts:
                 other.activate()
-            other.anticipate()
         except Exception:  # of any kind: nothing depends on it
             self._other = None
         self._longest = max(MEMORY * self._longest, perf_counter() - began)

@@ -41,6 +41,9 @@ from osc_ros.errors import InputError
 GAIN_MARGIN = 2.0
 DAMPING_LEFT = 2.0 / 3.0  # least share of the damping that remains with the delay
 PERIOD_SHARE = 0.125  # weight of the last tick in the mean period
+PERIOD_CHANGE = 0.01  # relative change of the mean period from which gains are computed again
+# The limits take unexplained accelerations into account up to this delay of the torques [periods].
+RECKONED = 2.5
 DELAY = 1.0  # delay of a driver that applies a command in its next cycle [periods]
 # Least reaction time [periods] of the braking before joint limits. The braking is as stiff as a
 # task with the natural frequency 1 / reaction_time and the damping ratio 1. Its gain margin is
@@ -249,36 +252,3 @@ def _delay(delay: float) -> float:
 def _require(accepted: bool, name: str, value: float, what: str) -> None:
     if not accepted:
         raise InputError(f'{name} {value}: accepted is {what}')
-
-
-class MeanPeriod:
-    """
-    Mean period of the states, and the period that bounds the gains.
-
-    Attributes
-    ----------
-    period : float [s]
-        0 before the first interval.
-    delay : float [periods]
-        Delay from the stamp of a state to the torque computed from it; may be set at any time.
-
-    """
-
-    def __init__(self) -> None:
-        self.period, self.delay = 0.0, DELAY
-
-    def add(self, dt: float) -> None:
-        """Take an interval [s] into the mean; one gap counts as a tick of twice the length."""
-        self.period += (PERIOD_SHARE * (min(dt, 2.0 * self.period) - self.period)
-                        if self.period else dt)
-
-    @property
-    def for_gains(self) -> float:
-        """
-        Period [s] that bounds the gains.
-
-        The phase lag of the loop grows with the sum of half a period, for the sample and hold, and
-        the delay. So a longer delay counts as a period that is longer by the ratio of these sums.
-
-        """
-        return self.period * max(1.0, (0.5 + self.delay) / (0.5 + DELAY))

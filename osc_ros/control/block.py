@@ -36,6 +36,7 @@ OWN = Table(
          'damping rate, natural frequency of the push out of the soft zones'),
     Slot('has_force', (1,), '', '1 if a task has axes of force'),
     Slot('period', (1,), 's', 'period of the states that bounds the gains'),
+    Slot('longest_period', (1,), 's', 'longest period at which all gains are stable as set'),
     Slot('least_inertia', ('n',), 'kg·m², kg', 'least inertia of each joint, see friction'),
     Slot('within', ('n',), 'N·m, N', 'torques within the limits, before friction and driver'),
     Slot('friction', ('n',), 'N·m, N', 'friction compensation'),

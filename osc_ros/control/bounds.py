@@ -217,24 +217,3 @@ def allowed_share(last, wanted, table, duration):
         if step > 0.0 and rate < np.inf:
             share = min(share, rate * duration / step)
     return share
-
-
-@inlined
-def passes(accelerations, q, qd, tau, table, quickest, last, duration):
-    """
-    Whether torques of the law are finite, and the limits of the joints change none of them.
-
-    Parameters
-    ----------
-    accelerations, q, qd, tau, table, quickest
-        See `exceeds`.
-    last, duration
-        See `allowed_share`.
-
-    """
-    if exceeds(accelerations, q, qd, tau, table, quickest):
-        return False
-    for i in range(len(tau)):
-        if not np.isfinite(tau[i]):
-            return False
-    return allowed_share(last, tau, table, duration) == 1.0

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Torque of a setup from the joint state in one compiled call, unchecked or checked."""
+"""Torque of a setup from the joint state in one compiled call, with or without supervision."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.control.bandwidth import PERIOD_CHANGE, RECKONED
 from osc_ros.control.block import block_in, block_of, OWN, views_of
-from osc_ros.control.bounds import passes, POSTURE, TOTAL
+from osc_ros.control.bounds import POSTURE, TOTAL
+from osc_ros.control.causes import replaces_law
 from osc_ros.control.command_model import CommandModel, put_driver
 from osc_ros.control.feedback import put_task_forces
 from osc_ros.control.free import damping_rate, guide, guides, put_friction
@@ -26,11 +28,23 @@ from osc_ros.control.friction import (
     put_compensation,
 )
 from osc_ros.control.guide import Guide
+from osc_ros.control.law_memory import delay_views, LawMemory, leave, note_period
 from osc_ros.control.limiting import limit, near_bounds, ROOM, STATE
 from osc_ros.control.motion import put_targets
 from osc_ros.control.posture import posture_acceleration
 from osc_ros.control.reference import memory_in, note_tick, put_forces, put_motion
-from osc_ros.control.sample import doubts, REPEATED
+from osc_ros.control.safety import (
+    accept,
+    answer,
+    cause_views,
+    CHANGED,
+    gate_views,
+    REJECTED,
+    TAKEN,
+    update,
+)
+from osc_ros.control.sample import CLOCK_STEPS
+from osc_ros.control.tables import SAMPLE
 from osc_ros.control.task_reference import put_references, put_wrenches
 from osc_ros.dynamics import level_row, priority
 from osc_ros.dynamics.chain import bodies
@@ -55,44 +69,16 @@ from osc_ros.dynamics.vectors import assign
 Array = NDArray[np.float64]
 Kernel: TypeAlias = Callable[..., int]
 
-# What a state and its torque are compared with: rows of an array (ROWS, n), and entries of an
-# array (TIMES,) [s].
-(BEFORE_Q, BEFORE_QD, CHANGED_Q, CHANGED_QD, FASTEST, SLACK, LAST, SENT, EFFORT_LIMIT,
- EFFORT_RATE) = range(10)
-ROWS = EFFORT_RATE + 1
-BEFORE, CHANGED, PERIOD, LONGEST = range(4)
-TIMES = LONGEST + 1
-UNCHECKED = np.zeros((0, 0)), np.zeros(0)
 UNBLENDED = 0.0, np.zeros(0)
-REFUSED = -1  # what the kernels return for a state or torques that they do not accept
-LONGEST_STEP = 1.0  # longest time between two states of normal motion [s]
+# What the kernels return instead of the number of solves, beside the codes of
+# `osc_ros.control.safety`: the state, the motion of the tips or the torques are not finite. Lower
+# numbers: REFUSED - what `osc_ros.control.motion.put_targets` returned.
+REFUSED = TAKEN - 1
+UNSUPERVISED = (np.zeros(0),) * 4
 
-_limiter_views = STATE.only('table', 'accelerations', 'is_at_work')
+_limiter_views = STATE.only('table', 'accelerations', 'is_at_work', 'reckons')
+_now_views = SAMPLE.only('now')
 _room_views, _own_views = ROOM.only('M_inv', 'unit', 'tau'), OWN.views
-
-
-@inlined
-def _follows(known, times, time, q, qd):
-    """Whether a state follows the last one in normal motion; parameters as of `chain_torque`."""
-    dt = time - times[BEFORE]
-    return 0.0 < dt <= LONGEST_STEP and not doubts(
-        q, qd, known[BEFORE_Q], known[BEFORE_QD], known[CHANGED_Q], known[CHANGED_QD],
-        known[FASTEST], known[SLACK], dt, times[PERIOD], time - times[CHANGED]) & ~REPEATED
-
-
-@inlined
-def _may_be_sent(known, times, time, q, qd, table, accelerations, tau):
-    """Whether no limit changes torques of the law, and all are finite."""
-    dt = time - times[BEFORE]
-    if not passes(accelerations, q, qd, tau, table, 0.5 / dt, known[LAST], dt):
-        return False
-    dt = min(dt, times[LONGEST])
-    for i in range(len(tau)):
-        step, limit = known[EFFORT_RATE, i] * dt, known[EFFORT_LIMIT, i]
-        if not (-limit <= tau[i] <= limit
-                and known[SENT, i] - step <= tau[i] <= known[SENT, i] + step):
-            return False
-    return True
 
 
 @inlined
@@ -205,8 +191,29 @@ def finish(integers, numbers, model, model_numbers, model_room, friction, q, qd,
 
 
 @kernel
-def chain_torque(chain, integers, numbers, model, model_numbers, model_room, friction, posture,
-                 wraps, weight, other, known, times, time, q, qd, tau):
+def admit(integers, numbers, law, plan, state, sample, result):
+    """Check a sample; return DONE if the law answers it now, or a code of `safety`."""
+    n = int(plan[0])
+    gate, own = gate_views(state, n), _own_views(block_in(integers, numbers).own, n)
+    before, at = gate.time[0], delay_views(law, n)
+    if not accept(plan, state, sample, result):
+        return REJECTED
+    period = note_period(law, n, gate.time[0])
+    if update(plan, state, _now_views(sample, n).now[0]):
+        return CHANGED
+    if (replaces_law(cause_views(state, n))
+            or gate.time[0] < before + CLOCK_STEPS[0]
+            or max(period, own.period[0]) > own.longest_period[0]
+            and abs(period - own.period[0]) > PERIOD_CHANGE * period):
+        return TAKEN
+    _limiter_views(block_in(integers, numbers).limiter, n).reckons[0] = (
+        1.0 if at.delay[0] <= RECKONED else 0.0)
+    return DONE
+
+
+@kernel
+def chain_torque(chain, integers, numbers, model, model_numbers, model_room, friction, law,
+                 posture, wraps, weight, other, plan, state, sample, result, time, q, qd, tau):
     """
     Write the torques of a setup: within all limits except rates, with friction, less the driver's.
 
@@ -220,18 +227,15 @@ def chain_torque(chain, integers, numbers, model, model_numbers, model_room, fri
         See `osc_ros.control.block`.
     model, model_numbers, model_room
         See `osc_ros.control.command_model.CommandModel.arrays`.
-    friction : array
-        Record of `osc_ros.control.friction.IN_FORCE`.
+    friction, law : array
+        Records of `osc_ros.control.friction.IN_FORCE` and `osc_ros.control.law_memory.STATE`.
     posture, wraps : (n,)
         See `osc_ros.control.posture.posture_acceleration`.
     weight, other : float, (n,) [N·m]
         Weight of the torques of another setup, and these torques; weight 0: none.
-    known : (ROWS, n)
-        Checks: the last state, and the last one with new positions; velocity limits and speeds
-        that are too fast; the law's last torque, the one sent last, and limits of the next one
-        and of its rate [N·m, N·m/s]. Empty: nothing is checked.
-    times : (TIMES,) [s]
-        Stamps of these two states, expected period, longest time step of the limit of the rate.
+    plan, state, sample, result
+        Records of a supervisor, see `osc_ros.control.tables`: the state is checked first, and the
+        torques to be sent, within all limits, are written to `result`. Empty: no supervision.
     time : float
         Stamp of the state [s].
     q, qd : (n,)
@@ -240,13 +244,16 @@ def chain_torque(chain, integers, numbers, model, model_numbers, model_room, fri
     Returns
     -------
     int
-        Number of solves; REFUSED if the motion of the tip is not finite, or if the state or its
-        torques need a closer look: see `known`; REFUSED - r if Python must do something before
-        another call: r is what `osc_ros.control.motion.put_targets` returned.
+        Number of solves, or another code: see REFUSED. The supervisor has taken the state over, in
+        a supervised call, unless the code is REJECTED.
 
     """
-    if len(known) > 0 and not _follows(known, times, time, q, qd):
-        return REFUSED
+    is_supervised = len(state) > 0
+    if is_supervised:
+        code = admit(integers, numbers, law, plan, state, sample, result)
+        if code != DONE:
+            return code
+        time = gate_views(state, len(q)).time[0]
     links, ends, work, factor, tip = parts_of(chain)
     Lambda_inv = view(tip, 0, (6, 6))
     request = begin(integers, numbers, Lambda_inv, friction, posture, wraps, time, q, qd)
@@ -270,21 +277,24 @@ def chain_torque(chain, integers, numbers, model, model_numbers, model_room, fri
         bodies.put_motion_torques(links, ends, qd, at.motion[1], work, factor, at.motion[2])
     _put_difference(weight, other, tau, own.tau)
     acceleration_response(chain, own.tau, F, accelerations[TOTAL])
-    if len(known) > 0:
-        is_fit = _may_be_sent(known, times, time, q, qd, limits.table, accelerations, tau)
-        return count if is_fit else REFUSED
     loads = near_bounds(parts.limits, parts.limiter, parts.room, ends[:3], time, q, qd, tau)
     if loads >= 0:
         inverse_mass_matrix(chain, own.unit, own.M_inv)
         limit(parts.limiter, parts.room, parts.buffer, integers, parts.solver, count, loads,
               _own_views(parts.own, n).damping[0], time, qd, tau)
     finish(integers, numbers, model, model_numbers, model_room, friction, q, qd, tau)
+    if is_supervised:
+        if not leave(law, parts.limiter, time, q, qd, tau):
+            return REFUSED
+        answer(model, model_numbers, model_room, plan, state, result,
+               _now_views(sample, n).now[0], tau)
     return count
 
 
 @kernel
 def tree_torque(constants, parameters, memory, integers, numbers, model, model_numbers, model_room,
-                friction, posture, wraps, weight, other, known, times, time, q, qd, tau):
+                friction, law, posture, wraps, weight, other, plan, state, sample, result, time, q,
+                qd, tau):
     """
     Write the torques of a setup for a robot that is a tree; see `chain_torque`.
 
@@ -293,8 +303,12 @@ def tree_torque(constants, parameters, memory, integers, numbers, model, model_n
     constants, parameters, memory : `Tree.arrays`
 
     """
-    if len(known) > 0 and not _follows(known, times, time, q, qd):
-        return REFUSED
+    is_supervised = len(state) > 0
+    if is_supervised:
+        code = admit(integers, numbers, law, plan, state, sample, result)
+        if code != DONE:
+            return code
+        time = gate_views(state, len(q)).time[0]
     store, found = memory_of_tree(constants, memory)
     robot = constants_in(constants, parameters)
     request = begin(integers, numbers, found.Lambda_inv, friction, posture, wraps, time, q, qd)
@@ -321,15 +335,17 @@ def tree_torque(constants, parameters, memory, integers, numbers, model, model_n
     _put_difference(weight, other, tau, own.tau)
     tree.acceleration_response(constants, parameters, memory, own.tau, F,
                                accelerations[TOTAL])
-    if len(known) > 0:
-        is_fit = _may_be_sent(known, times, time, q, qd, limits.table, accelerations, tau)
-        return count if is_fit else REFUSED
     loads = near_bounds(parts.limits, parts.limiter, parts.room, robot.gravity, time, q, qd, tau)
     if loads >= 0:
         tree.inverse_mass_matrix(constants, parameters, memory, own.M_inv)
         limit(parts.limiter, parts.room, parts.buffer, integers, parts.solver, count, loads,
               _own_views(parts.own, n).damping[0], time, qd, tau)
     finish(integers, numbers, model, model_numbers, model_room, friction, q, qd, tau)
+    if is_supervised:
+        if not leave(law, parts.limiter, time, q, qd, tau):
+            return REFUSED
+        answer(model, model_numbers, model_room, plan, state, result,
+               _now_views(sample, n).now[0], tau)
     return count
 
 
@@ -341,8 +357,9 @@ def _rehearse(tick: Kernel, dynamics: Sweep | Tree) -> Kernel:
     plain(priority.level_rows)(integers, parts.solver)[:, level_row.FRAME:] = 1.0
     friction, model, at_rest = FrictionInForce(1), CommandModel(dynamics.robot), Guide(np.eye(4))
     parts.guides[:] = at_rest.addresses
-    tick(*dynamics.arrays, integers, numbers, *model.arrays, friction.record, x,
-         np.zeros(1, dtype=np.bool_), *UNBLENDED, *UNCHECKED, 0.0, x, x, x.copy())
+    tick(*dynamics.arrays, integers, numbers, *model.arrays, friction.record,
+         LawMemory(1).record, x, np.zeros(1, dtype=np.bool_), *UNBLENDED, *UNSUPERVISED, 0.0, x, x,
+         x.copy())
     return tick
 
 

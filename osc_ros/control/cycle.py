@@ -15,17 +15,20 @@ them satisfies them, too.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
+from functools import partial
 import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.control.bandwidth import MeanPeriod
+from osc_ros.control.bandwidth import RECKONED
 from osc_ros.control.blending import SetupBlending
 from osc_ros.control.command_model import CommandModel
 from osc_ros.control.gravity import Gravity
+from osc_ros.control.law_memory import LawMemory, leave, note_period, PAUSE
 from osc_ros.control.level import Level
 from osc_ros.control.limiter import Limiter
 from osc_ros.control.observer import ExternalForce
@@ -42,9 +45,6 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-# The limits take unexplained accelerations into account up to this delay of the torques [periods].
-RECKONED = 2.5
-PAUSE = 0.1  # longest tick; a longer interval is a pause, which completes a change of gravity [s]
 _FLOAT64 = np.dtype(np.float64)
 
 
@@ -76,12 +76,9 @@ class ControlCycle:
         self._observed, self.in_contact = -math.inf, False
         self._gravity = Gravity(robot.gravity)
         self._posture = PostureSetPoint(robot, q)
-        self._q = q
         self._is_placed = False  # until `latch` has been called
-        self._time, self._rhythm = -math.inf, MeanPeriod()
-        # time, q, qd and torque of the last tick, and of the tick before it
-        self._last: tuple[float, Array, Array, Array] | None = None
-        self._before: tuple[float, Array, Array, Array] | None = None
+        self._memory = LawMemory(robot.n)
+        self._memory.latch(q)
 
     @property
     def robot(self) -> Robot:
@@ -119,18 +116,23 @@ class ControlCycle:
         return self._setup.limiter
 
     @property
+    def has_ticked(self) -> bool:
+        """Whether there was a tick since the last latch."""
+        return self._memory.torque is not None
+
+    @property
     def period(self) -> float:
         """Mean time between the last states [s]; 0 before the second state."""
-        return self._rhythm.period
+        return self._memory.period
 
     @property
     def delay(self) -> float:
         """Delay from the stamp of a state to its torque [periods]; it bounds the gains."""
-        return self._rhythm.delay
+        return self._memory.delay
 
     @delay.setter
     def delay(self, delay: float) -> None:
-        self._rhythm.delay = delay
+        self._memory.delay = delay
 
     @property
     def posture(self) -> Array:
@@ -257,10 +259,9 @@ class ControlCycle:
         self._blending.friction.set(setup.settings.friction)
         self._is_placed = True
         setup.set_gravity(self._gravity.now)
-        self._last = self._before = None
-        self._q = here
-        self._posture.latch(self._q)
-        poses = setup.poses(self._q)
+        self._memory.latch(here)
+        self._posture.latch(here)
+        poses = setup.poses(here)
         for level, i in zip(setup.levels, setup.at):
             level.latch(poses[i])
         setup.limiter.forget()
@@ -298,9 +299,7 @@ class ControlCycle:
         found = self._setup.unmodelled
         if found is not None and time != self._observed:
             self._observed = time
-            if tau is None and self._last is not None:
-                tau = self._last[3]
-            found.observe(time, q, qd, tau, effort)
+            found.observe(time, q, qd, self._memory.torque if tau is None else tau, effort)
 
     def torque(self, time: float, q: ArrayLike, qd: ArrayLike, is_observed: bool = False
                ) -> Array:
@@ -338,19 +337,19 @@ class ControlCycle:
         return self._leave(time, q, qd, tau)
 
     @property
-    def steady(self) -> tuple[Setup, PostureSetPoint] | None:
+    def tick(self) -> Callable[..., int] | None:
         """
-        Setup and posture, if the next torque depends only on these, the targets and the state.
+        A compiled function (plan, state, sample, result), if it is all that the next state needs.
 
-        None before the first tick, at the limits, while something fades, and with a friction
-        compensation or other torques than those of posture and tasks.
+        The arguments are records of a supervisor; see `Setup.tick`. None before the first latch,
+        while a setup or a set-point changes, and for some setups: see `Setup.has_tick`.
 
         """
-        is_steady = (self._is_placed and self._next is None
-                     and self._blending.replaced is None and self._blending.friction.is_none
-                     and not self._gravity.is_moving
-                     and not self._posture.is_moving and self._setup.is_alone)
-        return (self._setup, self._posture) if is_steady else None
+        is_all = (self._is_placed and self._next is None and self._blending.replaced is None
+                  and not self._gravity.is_moving and not self._posture.is_moving
+                  and self._setup.has_tick)
+        return partial(self._setup.tick, self._blending.friction, self._memory.record,
+                       self._posture) if is_all else None
 
     def _enter(self, time: float, q: Any, qd: Any) -> tuple[Array, Array]:
         """Return q and qd as arrays for the kernels; update gains, gravity and posture for now."""
@@ -366,8 +365,8 @@ class ControlCycle:
             q, qd = self._joint_arrays(q, qd)
         if not self._is_placed:
             self.latch(q)
-        dt = time - self._time
-        self._follow_period(dt)
+        dt = time - self._memory.time
+        self._follow_period(time)
         if self._gravity.is_moving:
             gravity = self._gravity.advance(dt if dt <= PAUSE else math.inf)
             for setup in self._setups():
@@ -379,14 +378,12 @@ class ControlCycle:
 
     def _leave(self, time: float, q: Array, qd: Array, tau: Array) -> Array:
         """Return tau (n,) with its rate limited, checked to be finite; store the tick."""
-        is_finite = self._setup.limiter.torque_at_rate(time, tau)
+        is_finite = leave(self._memory.record, self._setup.limiter.record, time, q, qd, tau)
         if self._blending.replaced is not None:
             self._blending.replaced.limiter.note(time, tau)
         if not is_finite:
             raise InputError(f'the torque is not finite: {tau.tolist()}')
-        self._before, self._last = self._last, (time, q.copy(), qd.copy(), tau)
-        self._q, self._time = self._last[1], time
-        return tau.copy()
+        return tau
 
     def plan(self) -> None:
         """
@@ -414,13 +411,11 @@ class ControlCycle:
                              f'{self._rest.shape}')
         return kernel_array(q), kernel_array(qd)
 
-    def _follow_period(self, dt: float) -> None:
+    def _follow_period(self, time: float) -> None:
         """Reduce gains that are too high for the measured period of the states."""
-        if 0.0 < dt <= PAUSE:
-            self._rhythm.add(dt)
-        period = self._rhythm.for_gains
+        period = note_period(self._memory.record, len(self._rest), time)
         for setup in self._setups():
-            setup.limiter.reckons = self._rhythm.delay <= RECKONED
+            setup.limiter.reckons = self._memory.delay <= RECKONED
             if period > setup.longest_period or setup.softened_for > setup.longest_period:
                 setup.soften(period)
 
@@ -439,7 +434,7 @@ class ControlCycle:
             posture = copy(posture)
             self._posture.latch(q.copy())
         following.set_gravity(self._gravity.now)
-        if self._rhythm.for_gains > following.longest_period:
-            following.soften(self._rhythm.for_gains)
+        if self._memory.period_for_gains > following.longest_period:
+            following.soften(self._memory.period_for_gains)
         self._blending.begin((before, posture), (following, self._posture), time, q, qd, tau)
         self._setup, self._next = following, None

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from osc_ros.control.causes import state_text
 from osc_ros.control.check import Rest, STILL
 from osc_ros.control.contact import ContactSense
-from osc_ros.control.early import EarlyTorque
 from osc_ros.control.journal import Journal, journaled
 from osc_ros.control.law import Law
+from osc_ros.control.safety import REJECTED
 from osc_ros.control.sample import CLOCK_STEPS
 from osc_ros.control.setup import Setup
 from osc_ros.control.statistics import Window
@@ -41,11 +41,10 @@ class Engine:
     Computes torques from joint states by a law; a supervisor checks them.
 
     The caller passes every state to `update`, or to `accept` and then calls `answer`; it calls
-    `watch` in any case. A command comes sooner if the caller calls `anticipate` after all else,
-    and `send_early` before `update`. The engine passes the commands to `send`. In the modes ACTIVE
-    and ENDING there is a command for each state. When the arm is at rest in mode ENDING, the
-    engine sends the idle command as the last one, and the mode becomes IDLE. After a reaction to a
-    contact the law holds the pose of the arm. All calls come from one thread, or under one lock.
+    `watch` in any case. The engine passes the commands to `send`. In the modes ACTIVE and ENDING
+    there is a command for each state. When the arm is at rest in mode ENDING, the engine sends the
+    idle command as the last one, and the mode becomes IDLE. After a reaction to a contact the law
+    holds the pose of the arm. All calls come from one thread, or under one lock.
 
     Attributes
     ----------
@@ -79,8 +78,6 @@ class Engine:
         Time between two reports [s].
     journal : Journal, optional
         Records the inputs, see `keep`.
-    anticipates : bool
-        Whether `anticipate` was the last call.
     present : dict of str to str
         Causes that are present until they are removed, and their reasons; see `Supervisor.trip`.
 
@@ -117,7 +114,6 @@ class Engine:
         self._send, self._post = send, post
         self._last_good, self._holds_next, self._was_stopped = -np.inf, False, False
         self._left = np.full(law.robot.n, np.nan), np.zeros(law.robot.n)  # q, compensation
-        self._begin_early()
         self.reset_counts()
 
     def keep(self, journal: Journal) -> None:
@@ -136,13 +132,6 @@ class Engine:
         self.journal, self.rest, self.ages = None, Rest(), Window(1)
         self.updates, self.periods = Window(1), Window(1)
         self._send = self._post = _ignore
-        self._begin_early()
-
-    def _begin_early(self) -> None:
-        self._early_torque, self.anticipates = EarlyTorque(self.law, self.guard), False
-        self._asked: Stamp | None = None  # the state for which `send_early` was called
-        self._early: Array | None = None  # torque that was sent before `answer`
-        self._took = math.nan
 
     def connect(self, send: Callable[[Array, Stamp | None], None],
                 post: Callable[..., None]) -> None:
@@ -243,7 +232,13 @@ class Engine:
             Measured torques.
 
         """
-        if self.acts and not self.guard.accept_state(time, q, qd):
+        is_plausible = not self.acts or self.guard.accept_state(time, q, qd)
+        return self._take(is_plausible, time, q, qd, stamp, arrived, effort)
+
+    def _take(self, is_plausible: bool, time: float, q: Array, qd: Array, stamp: Stamp,
+              arrived: float, effort: Array | None) -> bool:
+        """Do what `accept` does after the supervisor has seen the state."""
+        if not is_plausible:
             if self.guard.watch():
                 self._command(self.guard.torque(), stamp)
             return False
@@ -257,49 +252,40 @@ class Engine:
             self.law.latch(q)
         return True
 
-    def anticipate(self) -> None:
-        """Prepare all that does not depend on the next state, so that its torque comes earlier."""
-        self.anticipates = True
-        if self.mode == ACTIVE and not self._holds_next and not self._observes_first:
-            self._early_torque.prepare()
-        else:
-            self._early_torque.forget()
-
-    def send_early(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float) -> None:
-        """
-        Send the torque for a state if one compiled call can compute it; then call `update`.
-
-        The arrays may change after the call. Parameters are those of `accept`.
-
-        """
-        if not self.anticipates:
-            self.anticipate()
-        self._asked, self._early = stamp, self._early_torque.torque(arrived, time, q, qd)
-        if self._early is not None:
-            self._send(self._early, stamp)
-            self._took = perf_counter() - arrived
-
     @journaled
     def update(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
                effort: Array | None = None) -> bool:
         """
         Do as `accept` and `answer`; return whether the state is plausible.
 
-        In normal motion the torque is sent first, by `send_early`, unless the caller has called it
-        for this state. The law's whole tick computes a torque that was sent early again; should it
-        differ, that of the tick is sent, too. Parameters are those of `accept`.
+        In one compiled call, unless something changes: then step by step. Parameters are those of
+        `accept`.
 
         """
-        if self._asked != stamp:
-            self.send_early(time, q, qd, stamp, arrived)
-        self._asked = None
-        if self._early is not None:
-            self._note_sent(self._early, stamp)
-        accepted = self.accept(time, q, qd, stamp, arrived, effort)
-        if accepted and self.acts:
+        if (tick := self._tick) is None:
+            accepted = self.accept(time, q, qd, stamp, arrived, effort)
+            if accepted and self.acts:
+                self.answer(arrived)
+            return accepted
+        before, began = self.guard.last_torque, self._clock()
+        code = self.guard.step(tick, time, q, qd)
+        if not self._take(code != REJECTED, time, q, qd, stamp, arrived, effort):
+            return False
+        if code < 0:
             self.answer(arrived)
-        self._early = None
-        return accepted
+            return True
+        self._command(self.guard.sent, stamp)
+        now = self._clock()
+        self.guard.note_duration(now - began)
+        self._conclude_tick(before, now - arrived)
+        return True
+
+    @property
+    def _tick(self) -> Callable[..., int] | None:
+        """The law's compiled tick, if it is all that the next state needs."""
+        if self.mode != ACTIVE or self._holds_next or self._was_stopped or self._observes_first:
+            return None
+        return self.law.tick
 
     @property
     def _observes_first(self) -> bool:
@@ -309,15 +295,19 @@ class Engine:
     @journaled
     def answer(self, began: float) -> None:
         """Send the command for the newest state; then plan the targets, and report."""
-        sent, early, self._early = self.guard.last_torque, self._early, None
-        observes_first = self._observes_first
+        sent, observes_first = self.guard.last_torque, self._observes_first
         if observes_first:
             self._observe(sent)
-        self._command(self.guard.torque(self._law_torque), self.stamp, early)
+        self._command(self.guard.torque(self._law_torque), self.stamp)
         self._was_stopped |= self.guard.reaction not in HARMLESS
-        if not observes_first:
+        self._conclude_tick(None if observes_first else sent, self._clock() - began,
+                            observes_first)
+
+    def _conclude_tick(self, sent: Array | None, took: float, is_observed: bool = False) -> None:
+        """Do what follows the command for a state: observe, plan the targets, and report."""
+        if not is_observed:
             self._observe(sent)
-        self._count(self._clock() - began if early is None else self._took)
+        self._count(took)
         try:
             self.law.plan()
         except OscError as error:
@@ -410,22 +400,15 @@ class Engine:
         self._was_stopped = False
         return self.law.torque(self.time, self.q, self.qd, is_observed=True)
 
-    def _command(self, tau: Array, stamp: Stamp | None, early: Array | None = None) -> None:
-        """Send torques (n,), unless the same were sent early."""
-        if early is None or early.tobytes() != tau.tobytes():
-            self._deliver(tau, stamp)
-        self.torque_use = np.maximum(
-            self.torque_use, np.abs(tau) / self.law.settings.limits.effort)
-
-    def _deliver(self, tau: Array, stamp: Stamp | None) -> None:
+    def _command(self, tau: Array, stamp: Stamp | None) -> None:
+        """Send torques (n,)."""
         try:
             self._send(tau, stamp)
         finally:
-            self._note_sent(tau, stamp)
-
-    def _note_sent(self, tau: Array, stamp: Stamp | None) -> None:
-        if self.journal is not None:
-            self.journal.sent(tau, stamp)
+            if self.journal is not None:
+                self.journal.sent(tau, stamp)
+        self.torque_use = np.maximum(
+            self.torque_use, np.abs(tau) / self.law.settings.limits.effort)
 
     def _conclude(self) -> None:
         """Send the idle command and end, if the supervisor has finished stopping the arm."""

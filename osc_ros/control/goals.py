@@ -155,7 +155,7 @@ class CommandedCycle(ControlCycle):
         """Stop all targets as fast as the limits allow; set the posture to the present one."""
         for level in (self._next or self._setup).levels:
             level.guide.add(STOP, -math.inf)
-        self._posture.lead_to(self._q)
+        self._posture.lead_to(self._memory.q)
 
     def push(self, wrench: ArrayLike, task: str | None = None) -> None:
         """

@@ -411,22 +411,14 @@ class Journal:
 
 
 def journaled(method: Method) -> Method:
-    """
-    Decorate a method of an engine, or a function of an engine, whose calls are recorded.
-
-    What the engine anticipated before such a call is out of date after it.
-
-    """
+    """Decorate a method of an engine, or a function of an engine, whose calls are recorded."""
     name = method.__name__
 
     @wraps(method)
     def call(engine: Any, *arguments: Any) -> Any:
         journal = engine.journal
         if journal is None or journal.is_open:  # within another call
-            try:
-                return method(engine, *arguments)
-            finally:
-                engine.anticipates = False
+            return method(engine, *arguments)
         journal.is_open, has_failed = True, True
         journal.clock.readings.clear()
         try:
@@ -434,7 +426,6 @@ def journaled(method: Method) -> Method:
             has_failed = False
             return result
         finally:
-            engine.anticipates = False
             journal.close(name, arguments, has_failed)
 
     return call  # type: ignore[return-value]

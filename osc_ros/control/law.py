@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control import impedance
-from osc_ros.control.cycle import PAUSE
 from osc_ros.control.diagnosis import predicted_and_measured, terms, Tick
 from osc_ros.control.driver import Driver
 from osc_ros.control.feedback import pose_error
 from osc_ros.control.goals import CommandedCycle
 from osc_ros.control.guide import rehearse
 from osc_ros.control.holding import require_gradual, require_holding
+from osc_ros.control.law_memory import PAUSE
 from osc_ros.control.load import Weight
 from osc_ros.control.settings import Settings
 from osc_ros.control.setup import NOTHING_KNOWN, Precomputed, Setup
@@ -108,7 +108,8 @@ class Law(CommandedCycle):
 
     @gravity.setter
     def gravity(self, gravity: ArrayLike) -> None:
-        self.use_gravity(self.checked_gravity(gravity, self._q if self._is_placed else None))
+        self.use_gravity(self.checked_gravity(
+            gravity, self._memory.q if self._is_placed else None))
 
     def checked_gravity(self, gravity: ArrayLike, q: Array | None, acts: bool = False) -> Array:
         """
@@ -175,7 +176,7 @@ class Law(CommandedCycle):
             loaded.start(self.posture)
             loaded.rehearse(self.posture, self._posture)
         self.latch(self.posture)
-        self._time = -math.inf
+        self._memory.time = -math.inf
 
     def require_holding(self, q: ArrayLike) -> None:
         """
@@ -244,8 +245,8 @@ class Law(CommandedCycle):
         gravity = (self._gravity.wanted if np.array_equal(robot.gravity, before.robot.gravity)
                    else robot.gravity)
         if robot is not before.robot and (q is not None or self._is_placed):
-            require_holding(robot, gravity, self._q if q is None else q, settings.limits.effort,
-                            (before.robot, self._gravity.wanted))
+            require_holding(robot, gravity, self._memory.q if q is None else q,
+                            settings.limits.effort, (before.robot, self._gravity.wanted))
         return self.same_setup(settings, robot)
 
     def same_setup(self, settings: Settings, robot: Robot, known: Precomputed = NOTHING_KNOWN
@@ -267,7 +268,7 @@ class Law(CommandedCycle):
     def use_setup(self, following: Setup) -> None:
         """Use a setup from `new_setup` from the next tick on."""
         before = self._next or self._setup
-        following.start(self._q, self._setup)
+        following.start(self._memory.q, self._setup)
         if not np.array_equal(following.robot.gravity, before.robot.gravity):
             self._gravity.wanted = np.array(following.robot.gravity)
         if self._next is not None and self._next.space is not self._setup.space:
@@ -315,9 +316,9 @@ class Law(CommandedCycle):
         return qdd
 
     def _last_tick(self) -> Tick:
-        if self._last is None:
+        if (last := self._memory.tick()) is None:
             raise InputError('there was no tick: call torque(time, q, qd) first')
-        return Tick(*self._last)
+        return Tick(*last)
 
     def inertia(self) -> Array:
         """
@@ -347,9 +348,10 @@ class Law(CommandedCycle):
             Fewer than two ticks since `latch`, or no time between them.
 
         """
-        if self._last is None or self._before is None or not self._last[0] > self._before[0]:
+        last, before = self._memory.tick(), self._memory.tick(1)
+        if last is None or before is None or not last[0] > before[0]:
             raise InputError('there were no two ticks: call torque(time, q, qd) first')
-        return predicted_and_measured(self._setup, Tick(*self._before), Tick(*self._last))
+        return predicted_and_measured(self._setup, Tick(*before), Tick(*last))
 
     def bias_torque(self, q: Array, qd: Array) -> Array:
         """C + G (n,) [N·m]: torque for which the accelerations of the joints are zero."""

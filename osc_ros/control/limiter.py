@@ -90,6 +90,11 @@ class Limiter(Recorded):
         self.shares: Array = state.shares
 
     @property
+    def record(self) -> Array:
+        """Record of the state."""
+        return self.records[1]
+
+    @property
     def sides(self) -> Sides:
         """-1 or 1 for joints whose acceleration is at its lower or upper bound, else 0 (n,)."""
         return self._sides(0)
@@ -136,18 +141,6 @@ class Limiter(Recorded):
     @reckons.setter
     def reckons(self, reckons: bool) -> None:
         self.views[1].reckons[0] = reckons
-
-    @property
-    def is_out_of_the_way(self) -> bool:
-        """
-        Whether no bound was active or near, and nothing changes the bounds until the next tick.
-
-        A load may come near its bound just then: it is computed at some ticks only.
-
-        """
-        at = self.views[1]
-        return bool(at.are_low[0] and at.has_last[0]
-                    and not at.is_changing[0] and not at.was_at_bound[0])
 
     @property
     def last(self) -> tuple[float, Array | None]:

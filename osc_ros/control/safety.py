@@ -55,7 +55,6 @@ from osc_ros.control.tables import (
     GATE,
     GATE_PLAN,
     GATE_RESULT,
-    IS_ACTIVE,
     OUTPUT,
     OUTPUT_PLAN,
     PREDICTION,
@@ -63,16 +62,17 @@ from osc_ros.control.tables import (
     ROBOT,
     ROOM,
     SAMPLE,
-    SEEN,
     STOPPING,
     STOPPING_PLAN,
-    TIMEOUT,
     TORQUE,
 )
 from osc_ros.dynamics.compiled import inlined, kernel, stage
 from osc_ros.dynamics.spatial import all_finite
 from osc_ros.dynamics.vectors import any_beyond, assign
 
+# What a compiled tick returns if it sends no torque: the state is not plausible; cause or reaction
+# have changed with it; something else than the torques of the law is wanted.
+REJECTED, CHANGED, TAKEN = -1, -2, -3
 AT_REST = 0.01  # a lower speed counts as rest [rad/s, m/s]
 PATIENCE = 2.0  # time for the arm to come to rest, after which commands end [s]
 REACTION_GRAVITY, REACTION_ZERO = REACTIONS.index('gravity'), REACTIONS.index('zero')
@@ -87,6 +87,7 @@ _prediction_views = PREDICTION.only('is_used', 'is_over', 'at_q', 'at_qd', 'unmo
 _records_views = PREDICTION.only('sent', 'sent_times', 'sent_tau', 'answered', 'kept', 'times',
                                  'q', 'qd', 'tau')
 _response_views, _room_views = RESPONSE.only('hit'), ROOM.only('wanted', 'unmodelled')
+gate_views, cause_views = GATE.only('time'), CAUSES.only('reaction', 'is_blind')
 _sample_views, _found_views, _torque_views = SAMPLE.views, GATE_RESULT.views, TORQUE.views
 
 
@@ -127,33 +128,6 @@ def accept(plan, state, sample, result):
 def update(plan, state, now):
     """Find the reaction at a time [s]; return whether it, or its cause, has changed."""
     return update_causes(plan, state, now)
-
-
-@kernel
-def calm_until(plan, state, now):
-    """
-    Time [s] up to which the law's torques are sent as they are, unless something new happens.
-
-    -inf if something is active, fades, or needs a closer look.
-
-    """
-    n = int(plan[0])
-    causes, gate, output = _causes_views(state, n), _gate_views(state, n), _output_views(state, n)
-    settings, limits, until = _causes_plan(plan, n), _output_plan(plan, n).limits, np.inf
-    speeds = _gate_plan(plan, n).limits
-    is_calm = (output.source[0] == LAW and output.has_sent[0] > 0.0
-               and output.fade_duration[0] == 0.0 and output.limits_duration[0] == 0.0
-               and gate.is_open[0] > 0.0 and gate.is_doubted[0] == 0.0
-               and gate.time[0] == output.time[0]
-               and causes.stops[0] == 0.0 and causes.given_up[0] == 0.0)
-    for i in range(n):
-        is_calm = is_calm and limits[i] == output.limits_wanted[i] and speeds[i] == gate.limits[i]
-    for i in range(int(settings.count[0])):
-        watch = causes.watches[i]
-        is_calm = (is_calm and watch[IS_ACTIVE] == 0.0
-                   and now - watch[SEEN] > settings.settle_time[0])
-        until = min(until, watch[FED] + settings.watchdogs[i, TIMEOUT])
-    return until if is_calm else -np.inf
 
 
 @inlined

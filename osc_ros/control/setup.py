@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.bandwidth import largest_push, longest_period
+from osc_ros.control.bandwidth import largest_push, longest_period, PERIOD_CHANGE
 from osc_ros.control.block import block_of, OWN, require_block, views_of
 from osc_ros.control.bounds import POSTURE, TOTAL
 from osc_ros.control.command_model import CommandModel
@@ -25,7 +25,7 @@ from osc_ros.control.compiled_tick import (
     put_links,
     REFUSED,
     UNBLENDED,
-    UNCHECKED,
+    UNSUPERVISED,
 )
 from osc_ros.control.free import Guidance, guidance_of
 from osc_ros.control.friction import Friction, FrictionInForce, least_inertia
@@ -50,7 +50,7 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 
 SOFTENING = 1e-3  # of the mean mobility: bounds the feedback torque near singularities
-PERIOD_CHANGE = 0.01  # relative change of the mean period from which gains are computed again
+NO_MEMORY: Array = np.zeros(0)  # only a supervised call uses that of the law
 
 
 class Precomputed(NamedTuple):
@@ -102,8 +102,6 @@ class Setup:
         limits, before these two.
     unmodelled : Unmodelled, optional
         Observer and compensation of external torques, if the settings have them.
-    longest_period : float
-        Longest period of the states at which all gains are stable as they are set [s].
     guidance : Guidance, optional
         The free drive, if `settings.free` is given; from `start` on.
     """
@@ -255,11 +253,6 @@ class Setup:
                          if isinstance(frame, LinkAxes)]
         self.reference = Reference(self.levels, self._block[0], parts.reference)
         self._find_bandwidth()
-        # no torques are added to those of posture and tasks, which one compiled call computes
-        self._is_alone = (
-            self._kernel is not None and self.guidance is None and self.settings.driver is None
-            and not self._own.has_force[0]
-            and (self.unmodelled is None or self.unmodelled.compensation is None))
         if before is not None:
             if self.least_inertia is None:  # the previous friction compensation fades out
                 self.least_inertia = before.least_inertia
@@ -278,10 +271,15 @@ class Setup:
         rate = float(max(2.0 * posture.damping_ratio * frequency, posture.damping))
         self._own.posture[:] = self._posture_set = frequency, rate, push
         self._posture_period = longest_period(frequency, rate)
-        self.longest_period: float = min(
+        self._own.longest_period[0] = min(
             longest_period(frequency, rate, push),
             *(level.longest_period for level in self.levels))
         self._own.period[0], self.posture_share = 0.0, 1.0
+
+    @property
+    def longest_period(self) -> float:
+        """Longest period of the states at which all gains are stable as they are set [s]."""
+        return float(self._own.longest_period[0])
 
     @property
     def softened_for(self) -> float:
@@ -367,10 +365,10 @@ class Setup:
 
         """
         tau = np.empty(len(q))
-        set_point = friction.record, posture.now, posture.wraps
+        set_point = friction.record, NO_MEMORY, posture.now, posture.wraps
         compute: Callable[..., int] = (
             partial(self._torque, friction, posture, other) if self._kernel is None else
-            partial(self._kernel, *self._given, *set_point, *other, *UNCHECKED))
+            partial(self._kernel, *self._given, *set_point, *other, *UNSUPERVISED))
         solves = self._prepared(compute, time, q, qd, tau)
         if solves < 0:
             self._refuse(q, qd)
@@ -390,26 +388,40 @@ class Setup:
         return found
 
     @property
-    def is_alone(self) -> bool:
-        """Whether the next torques will be those of posture and tasks, if no limit is reached."""
-        return (self._is_alone and self.limiter.is_out_of_the_way
-                and all(level.impedance is None for level in self.levels))
-
-    def checked_torque(self, posture: PostureSetPoint, known: Array, times: Array
-                       ) -> Callable[[float, Array, Array, Array], int]:
+    def has_tick(self) -> bool:
         """
-        Return a function (time, q, qd, tau) that writes the torques of a state to tau (n,).
+        Whether `tick` is all that a state needs.
 
-        It returns a negative number if state or torques need a closer look. Call it for one state
-        of which `is_alone` was true; known and times are those of
-        `osc_ros.control.compiled_tick.chain_torque`.
+        It is not without a compiled tick, if a task's frame turns with another link, and if
+        something compensates what the model lacks.
 
         """
-        assert self._kernel is not None  # since `is_alone`
-        friction = FrictionInForce(len(posture.now))
-        return partial(self._prepared, partial(
-            self._kernel, *self._given, friction.record, posture.now, posture.wraps, *UNBLENDED,
-            known, times))
+        return (self._kernel is not None and not self._turning
+                and (self.unmodelled is None or self.unmodelled.compensation is None))
+
+    def tick(self, friction: FrictionInForce, memory: Array, posture: PostureSetPoint,
+             *records: Array) -> int:
+        """
+        Answer a state under supervision; see `osc_ros.control.compiled_tick.chain_torque`.
+
+        Parameters
+        ----------
+        friction : FrictionInForce
+        memory : array
+            `LawMemory.record`.
+        posture : PostureSetPoint
+        records : arrays
+            Plan, state, sample and result of a supervisor.
+
+        """
+        n = len(self._rest)
+        q, qd = records[2][-2 * n:-n], records[2][-n:]  # the last slots of a sample
+        solves = self._kernel(  # type: ignore[misc]  # see `has_tick`
+            *self._given, friction.record, memory, posture.now, posture.wraps, *UNBLENDED,
+            *records, 0.0, q, qd, np.empty(n))
+        if solves >= 0:
+            self.solver.note(solves, self.settings.damping.length)
+        return int(solves)
 
     def _torque(self, friction: FrictionInForce, posture: PostureSetPoint,
                 other: tuple[float, Array], time: float, q: Array, qd: Array, tau: Array) -> int:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from math import isfinite
 from time import perf_counter
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ from osc_ros.control import safety, sample
 from osc_ros.control.angles import ShortWay
 from osc_ros.control.causes import ABANDON, ABANDONS, DISOBEYS, IS_RUNAWAY, IS_STOP, RUNAWAY, STOP
 from osc_ros.control.command_model import CommandModel
-from osc_ros.control.output import LONGEST_GAP
 from osc_ros.control.response import ESCALATION
 from osc_ros.control.safety import PATIENCE
 from osc_ros.control.stopping import SOURCES
@@ -61,34 +60,6 @@ class Model(Protocol):
     @property
     def command_model(self) -> CommandModel:
         """The model."""
-
-
-class Calm(NamedTuple):
-    """
-    What the next state and its torque are compared with, while nothing is wrong.
-
-    Attributes
-    ----------
-    until : float
-        Time on the supervisor's clock after which something may be wrong without a new event [s].
-    before, changed : float
-        Stamps of the last state, and of the last one with new positions [s].
-    period, longest : float
-        Expected period; longest time step of the limit of the torques' rates [s].
-    states : tuple of 6 (n,)
-        Positions and velocities of these two states; velocity limits, speeds that are too fast.
-    bounds : tuple of 3 (n,)
-        Torque sent last, limits of the next one and of its rate [N·m, N·m/s].
-
-    """
-
-    until: float
-    before: float
-    changed: float
-    period: float
-    longest: float
-    states: tuple[Array, ...]
-    bounds: tuple[Array, ...]
 
 
 class Supervisor:
@@ -152,7 +123,6 @@ class Supervisor:
         rest, model = np.zeros(self._n), self._model.command_model.arrays
         safety.accept(self._plan, self._state, self._sample, self._result)
         safety.update(self._plan, self._state, 0.0)
-        safety.calm_until(self._plan, self._state, 0.0)
         safety.answer(*model, self._plan, self._state, self._result, 0.0, rest)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -395,6 +365,13 @@ class Supervisor:
             watch, self._texts[name] = self._watch(name), reason
             watch[SEEN], watch[SILENT] = self.clock(), 0.0
 
+    def note_duration(self, took: float) -> bool:
+        """Trip a watchdog if the law took longer [s] than its deadline; return whether it did."""
+        is_late = took > self._settings.deadline
+        if is_late:
+            self.trip(DEADLINE, f'an update took {took:.4f} s')
+        return is_late
+
     def accept_state(self, time: float, q: Array, qd: Array) -> bool:
         """
         Return whether a state is accepted: see `osc_ros.control.sample`.
@@ -408,13 +385,38 @@ class Supervisor:
         q, qd : (n,)
 
         """
+        return self.step(safety.accept, time, q, qd) > 0
+
+    def step(self, compute: Callable[..., int], time: float, q: Array, qd: Array) -> int:
+        """
+        Pass a state to a compiled function (plan, state, sample, result); return its result.
+
+        It is `osc_ros.control.safety.accept`, or a whole tick as of `ControlCycle.tick`: if its
+        result is not negative, the torques to be sent are in `sent`.
+
+        Parameters
+        ----------
+        compute : callable
+        time : float
+            Stamp of the state, on the clock of the states [s].
+        q, qd : (n,)
+
+        """
         given, found = self._given, self._found.gate
         given.time[0], given.now[0], given.q[:], given.qd[:] = time, self.clock(), q, qd
-        accepted = safety.accept(self._plan, self._state, self._sample, self._result)
-        for code, joint, *numbers in found.faults[:int(found.count[0])].tolist():
-            if (cause := FAULTS[int(code)]) in self._names:
-                self._texts[cause] = self._text(int(code), int(joint), *numbers)
-        return bool(accepted)
+        code = compute(self._plan, self._state, self._sample, self._result)
+        if (count := int(found.count[0])) > 0:
+            for fault, joint, *numbers in found.faults[:count].tolist():
+                if (cause := FAULTS[int(fault)]) in self._names:
+                    self._texts[cause] = self._text(int(fault), int(joint), *numbers)
+        if code == safety.CHANGED:
+            self._on_change()
+        return code
+
+    @property
+    def sent(self) -> Array:
+        """The torques (n,) of the last answer [N·m]."""
+        return np.array(self._found.torque.tau)
 
     def _text(self, code: int, joint: int, one: float, two: float, three: float) -> str:
         """Return the reason of a fault of a sample, see `osc_ros.control.sample`."""
@@ -447,19 +449,6 @@ class Supervisor:
         if safety.update(self._plan, self._state, self.clock()):
             self._on_change()
 
-    @property
-    def calm(self) -> Calm | None:
-        """What the next state and its torque are compared with; None if that is not simple."""
-        until = safety.calm_until(self._plan, self._state, self.clock())
-        if until == -np.inf:
-            return None
-        gate, output, period = self._at.gate, self._at.output, self._settings.period
-        return Calm(
-            until, gate.time.item(), gate.changed_time.item(), period,
-            LONGEST_GAP * max(gate.spacing.item(), period),
-            (gate.q, gate.qd, gate.changed_q, gate.changed_qd, self._wanted.robot.fastest,
-             gate.slack), (output.tau, output.limits, self._wanted.output.rates))
-
     def torque(self, law: Callable[[], Array] | None = None) -> Array:
         """
         Return the torque to send now (n,) [N·m].
@@ -483,7 +472,7 @@ class Supervisor:
     def _answer(self, tau: Array) -> Array:
         safety.answer(*self._model.command_model.arrays, self._plan, self._state, self._result,
                       self.clock(), tau)
-        return np.array(self._found.torque.tau)
+        return self.sent
 
     def idle_torque(self) -> Array:
         """Idle torque (n,) to leave after deactivation, for the last or predicted state [N·m]."""
@@ -499,9 +488,8 @@ class Supervisor:
             tau = law()
         except Exception as error:  # of any kind: the arm needs a torque
             return self._without_law(NOT_FINITE, f'{type(error).__name__}: {error}')
-        took = self.clock() - began
-        if took > self._settings.deadline:
-            self._without_law(DEADLINE, f'an update took {took:.4f} s')
+        if self.note_duration(self.clock() - began):
+            self._update()
         if tau.shape != (self._n,) or not isfinite(tau.dot(self._rest)):
             return self._without_law(NOT_FINITE, f'torque {tau.tolist()}')
         return np.ascontiguousarray(tau, dtype=np.float64)

@@ -173,11 +173,6 @@ class VelocitySource:
         self._before: tuple[str, str, Sample | None, Sample | None]
         self._before = self.used, self.reason, self._last, self._away
 
-    @property
-    def is_measured(self) -> bool:
-        """Whether measured velocities, if present, will most probably be used unchanged."""
-        return self.used == 'measured' and self.mode != 'estimated' and self._away is None
-
     def reject(self) -> None:
         """Undo the effect of the last state on the blend, because the caller rejected it."""
         self.used, self.reason, self._last, self._away = self._before

@@ -278,15 +278,11 @@ class Loop:
         with self._lock:
             try:
                 callback(*arguments)
-                self.engine.anticipate()
             except Exception as error:  # any kind: an error must not stop the commands
                 self.engine.fail(f'{type(error).__name__}: {error}')
 
     def _on_joint_states(self, data: bytes) -> None:
         arrived, engine, states = perf_counter(), self.engine, self._reader.reader
-        if not self._on_timer and (found := self._reader.glance(data)) is not None:
-            stamp, time, q, qd = found
-            engine.send_early(time, q, qd, stamp, arrived)
         try:
             state = self._reader.read(data)
         except InputError as error:

@@ -74,25 +74,6 @@ class JointStateReader:
         # compiled here, and not when the first message comes
         _read(LITTLE_ENDIAN, self._known, self._places, self._words, self._record)
 
-    def glance(self, data: bytes) -> tuple[tuple[int, int], float, Array, Array] | None:
-        """
-        Return stamp [s, ns], time [s], positions (n,) and velocities (n,) of a usual message.
-
-        None if `read` may refuse it, or takes longer: for example if the names are not those of
-        the last message. The arrays are valid until another message is read. This changes nothing
-        that `read` does not set again.
-
-        """
-        if data[:2] != LITTLE_ENDIAN or _read(
-                data, self._known, self._places, self._words, self._record) != _READ:
-            return None
-        found = self._record.tolist()
-        names, positions, velocities, _, bad, also_bad, _ = found[_NAMES:]
-        if not positions == velocities == names or not bad == also_bad == _FINITE:
-            return None
-        sec, nanosec = stamp = found[_SEC], found[_NANOSEC]
-        return stamp, sec + 1e-9 * nanosec, self._values[0], self._values[1]
-
     def read(self, data: bytes) -> tuple[Array, Array]:
         """
         Return positions (n,) [rad, m] and velocities (n,) [rad/s, m/s].

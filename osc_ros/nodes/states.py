@@ -58,15 +58,6 @@ class StateInput(VelocitySource):
         self._tell, self._tell_unrelated = tell, tell_unrelated
         self._is_unrelated_reported = False
 
-    def glance(self, data: bytes) -> tuple[tuple[int, int], float, Array, Array] | None:
-        """
-        Return what `read` will most probably return for a message, in a shorter time.
-
-        See `JointStateReader.glance`. None while the velocities are estimated.
-
-        """
-        return self.reader.glance(data) if self.is_measured else None
-
     def read(self, data: bytes) -> tuple[float, Array, Array] | None:
         """
         Return stamp [s], positions (n,) and velocities (n,) of a serialized message.

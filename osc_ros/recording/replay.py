@@ -318,7 +318,7 @@ class Replay:
         engine, law = self.engine, self.engine.law
         is_law = engine.guard.reaction in HARMLESS and not engine.guard.blind
         terms: dict[str, Array] = {}
-        if is_law and self._has_terms and law._last is not None:
+        if is_law and self._has_terms and law.has_ticked:
             terms = law.terms()
             # between the law's torque and the command: the supervisor's fades
             terms['supervisor'] = tau - sum(terms.values())
