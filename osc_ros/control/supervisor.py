@@ -405,8 +405,8 @@ class Supervisor:
         given, found = self._given, self._found.gate
         given.time[0], given.now[0], given.q[:], given.qd[:] = time, self.clock(), q, qd
         code = compute(self._plan, self._state, self._sample, self._result)
-        if (count := int(found.count[0])) > 0:
-            for fault, joint, *numbers in found.faults[:count].tolist():
+        if (count := found.count.item()) > 0.0:
+            for fault, joint, *numbers in found.faults[:int(count)].tolist():
                 if (cause := FAULTS[int(fault)]) in self._names:
                     self._texts[cause] = self._text(int(fault), int(joint), *numbers)
         if code == safety.CHANGED:
