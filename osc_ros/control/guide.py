@@ -103,7 +103,7 @@ def rehearse() -> None:
     guide.add(path, 0.0)
     for time, error in ((0.0, 0.0), (0.1, 0.0), (0.2, 9.0), (0.3, 0.0)):
         guide.at(time, limits, np.full(6, error))
-        guide.plan(limits)
+        guide.plan(limits, np.full(6, error))
         guide.add(Jog(np.full(6, 0.1), 9.0), 0.1)
     composed(guide.target, np.zeros((3, 6)))
 

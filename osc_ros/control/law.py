@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control import impedance
+from osc_ros.control.compiled_tick import compiled_tick
 from osc_ros.control.diagnosis import predicted_and_measured, terms, Tick
 from osc_ros.control.driver import Driver
 from osc_ros.control.feedback import pose_error
@@ -25,6 +26,8 @@ from osc_ros.control.setup import NOTHING_KNOWN, Precomputed, Setup
 from osc_ros.dynamics.arrays import finite_array
 from osc_ros.dynamics.kinematics import LinkAxes
 from osc_ros.dynamics.task_inertia import task_inertia
+from osc_ros.dynamics.trees.layout import EXTENDED, pendulum
+from osc_ros.dynamics.trees.tree import Tree
 from osc_ros.errors import InputError, require_type
 from osc_ros.model.robot import Robot
 
@@ -170,6 +173,8 @@ class Law(CommandedCycle):
         setup.settings.damping.conditioning(setup.J[:6])
         setup.command_model.driver_torque(self.posture, rest)
         Driver(self.robot, 'gravity').torque(self.posture, rest)
+        if setup.has_kernel:  # with tasks on several links the robot becomes a tree
+            compiled_tick(Tree(pendulum(), EXTENDED))
         if not self.robot.serial:  # with a payload the robot may become a serial chain
             loaded = Setup(self.robot.with_payload(1.0, inertia=np.eye(3)), setup.settings,
                            self._method, 1)

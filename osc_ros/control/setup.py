@@ -388,6 +388,11 @@ class Setup:
         return found
 
     @property
+    def has_kernel(self) -> bool:
+        """Whether one compiled call computes the torques."""
+        return self._kernel is not None
+
+    @property
     def has_tick(self) -> bool:
         """
         Whether `tick` is all that a state needs.
@@ -396,7 +401,7 @@ class Setup:
         something compensates what the model lacks.
 
         """
-        return (self._kernel is not None and not self._turning
+        return (self.has_kernel and not self._turning
                 and (self.unmodelled is None or self.unmodelled.compensation is None))
 
     def tick(self, friction: FrictionInForce, memory: Array, posture: PostureSetPoint,
@@ -491,6 +496,7 @@ class Setup:
     def rehearse(self, q: Array, posture: PostureSetPoint) -> None:
         """Run the steps of a tick once, so that their kernels are compiled."""
         rest, friction = self._rest, FrictionInForce(self.robot.n)
+        friction.begin(0.0, None, rest + 1.0, rest + 1.0, 1.0)
         self.limiter.rehearse()
         if self._kernel is None:
             friction.set(Friction(rest, rest))
