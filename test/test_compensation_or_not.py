@@ -209,7 +209,5 @@ def test_joint_does_not_run_away_while_limits_act_on_an_arm_with_compensation():
     assert driven.fastest < 1.02
 
 
-@pytest.mark.xfail(strict=True, reason='known defect: while the arm is braked without new states, '
-                   'the compensation of friction stays: 2.2 times the limit')
 def test_light_arm_whose_states_repeat_stays_near_its_speed_limits_with_compensation():
     assert faulty('kinova', True, 'states repeat')[0] < 1.2

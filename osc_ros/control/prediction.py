@@ -6,12 +6,16 @@ Prediction of the joint state while no states arrive, by integration of the forw
 
 From the torques sent since the last state, the forward dynamics of the model are integrated by the
 midpoint method, with dry friction that stops joints and keeps them at rest. The unmodelled torque
-(payload, friction) is estimated from the last states as the mean of the torque sent minus the
-inverse dynamics of the measured motion. It is reduced by NEGLIGIBLE of the effort limit, for
-noise, and assumed constant. If it acts along the motion, its first FRICTION of the limit counts as
-dry friction, which is predicted but not compensated: it brings the arm to rest. The friction of a
-joint at rest is not observable: its share of the effort limit is taken to be the median of those
-of the joints that move.
+is estimated from the last states as the mean of the torque sent minus the inverse dynamics of the
+measured motion, and assumed constant. Below NEGLIGIBLE of the effort limit it counts as noise.
+
+One part of it is dry friction, which is predicted but not compensated: it brings the arm to rest.
+The rest is load, which is compensated, and does not reverse with the motion: while a joint reverses
+its motion, the unmodelled torque changes by twice the friction. For a joint that has not moved in
+both directions, the friction is FRICTION of the effort limit, or the median share of the other
+joints, if theirs is known; but only if the unmodelled torque acts along its motion. The friction
+is at most the unmodelled torque. That of a joint at rest is not observable: its share of the
+effort limit is taken to be the median of those of the joints that move.
 """
 
 from __future__ import annotations
@@ -47,8 +51,13 @@ FASTEST = 2.0  # times the velocity limit: highest predicted speed
 # less than 1 rad/s (m/s), otherwise in rad/s (m/s).
 RESTING = 0.01
 STILL = 1e-3  # a lower predicted speed counts as rest [rad/s, m/s]
+# Friction by comparison of two directions of motion: interval between its updates [states], least
+# speed (as RESTING), longest time between the two [s], and weight of the last mean torque.
+INTERVAL, MOVING, REMEMBERED, WEIGHT = 4, 0.02, 1.0, 0.25
 
 _views, _friction_views = PREDICTION.views, PREDICTION.only('at_qd', 'rubbing', 'sides')
+_answer_views = PREDICTION.only('answered', 'kept', 'times', 'q', 'qd', 'tau', 'directed', 'moved',
+                                'friction')
 _step_views = PREDICTION.only('at_q', 'at_qd')
 _gate_views, _output_views = GATE.only('came', 'q', 'qd'), OUTPUT_PLAN.only('limits')
 _robot_views = ROBOT.only('fastest', 'lower', 'upper')
@@ -145,6 +154,23 @@ def _median(values, count):
 
 
 @inlined
+def _usual_share(prediction, bound, shares):
+    """Median share of the effort limits `bound` (n,) that known friction has, or FRICTION."""
+    count = 0
+    for i in range(len(bound)):
+        if prediction.friction[i] >= 0.0 and bound[i] > 0.0:
+            shares[count] = prediction.friction[i] / bound[i]
+            count += 1
+    return min(_median(shares, count), FRICTION) if count > 0 else FRICTION
+
+
+@inlined
+def _beyond(size, noise):
+    """Return the part of a torque that counts: nothing below the noise, all above twice that."""
+    return min(max(2.0 * (size - noise), 0.0), size)
+
+
+@inlined
 def _estimate(model, prediction, fastest, limits, rows):
     """Estimate unmodelled torque and friction; with too few states, keep the last estimate."""
     mean, bound, shares = rows[4], rows[5], rows[6]
@@ -154,25 +180,79 @@ def _estimate(model, prediction, fastest, limits, rows):
     if not is_finite:
         prediction.unmodelled[:] = 0.0
         return
-    count = 0
     for i in range(len(mean)):
         bound[i] = limits[i] if np.isfinite(limits[i]) else 0.0
         mean[i] = mean[i] if bound[i] > 0.0 else 0.0
+    usual, count = _usual_share(prediction, bound, shares), 0
+    for i in range(len(mean)):
         speed, prediction.rubbing[i] = prediction.at_qd[i], -1.0
         if np.abs(speed) > RESTING * min(fastest[i], 1.0):
-            rubs = mean[i] * speed > 0.0
-            prediction.rubbing[i] = min(np.abs(mean[i]), FRICTION * bound[i]) if rubs else 0.0
+            friction = usual * bound[i]
+            if prediction.friction[i] >= 0.0:
+                friction = min(friction, prediction.friction[i])
+            elif mean[i] * speed <= 0.0:
+                friction = 0.0
+            prediction.rubbing[i] = min(np.abs(mean[i]), friction)
             if bound[i] > 0.0:
                 shares[count] = prediction.rubbing[i] / bound[i]
                 count += 1
     share = _median(shares, count)
     for i in range(len(mean)):
-        moves = prediction.rubbing[i] >= 0.0
-        least = FRICTION if moves and mean[i] * prediction.at_qd[i] > 0.0 else NEGLIGIBLE
-        if not moves:
-            prediction.rubbing[i] = share * bound[i]
-        size = min(max(np.abs(mean[i]) - least * bound[i], 0.0), LARGEST * bound[i])
+        size, noise = np.abs(mean[i]), NEGLIGIBLE * bound[i]
+        if prediction.rubbing[i] < 0.0:  # at rest
+            prediction.rubbing[i], size = share * bound[i], size - noise
+        elif mean[i] * prediction.at_qd[i] > 0.0:
+            size = _beyond(size - prediction.rubbing[i], noise)
+            prediction.rubbing[i] = min(np.abs(mean[i]) - size, FRICTION * bound[i])
+        else:
+            size = _beyond(size + prediction.rubbing[i], noise)
+        size = min(max(size, 0.0), LARGEST * bound[i])
         prediction.unmodelled[i] = np.sign(mean[i]) * size
+
+
+@inlined
+def forget_directions(prediction):
+    """Forget the unmodelled torques of both directions of motion, and the friction."""
+    prediction.moved[:], prediction.friction[:] = -np.inf, -1.0
+
+
+@stage
+def compare_directions(model, state, room, fastest):
+    """
+    Update the friction of the joints from the oldest of the last answered states.
+
+    The oldest, because newer ones may still turn out to be frozen. Call it after every answer.
+
+    Parameters
+    ----------
+    model : `CommandModel.arrays`
+    state, room
+        See `osc_ros.control.tables`; `room` is the result.
+    fastest : (n,)
+        Velocity limits.
+
+    """
+    n = len(fastest)
+    at, rows = _answer_views(state, n), _room_views(room, n).rows
+    if at.kept[0] < ANSWERED or at.answered[0] % INTERVAL != 0.0:
+        return
+    first = int(at.answered[0]) % ANSWERED
+    last = (first + INTERVAL) % ANSWERED
+    dt, time = put_acting(model, at, first, last, rows, rows[3]), at.times[last]
+    if not 0.0 < dt <= LONGEST_PAIR:
+        return
+    for i in range(n):
+        lacking = -rows[3, i]
+        for k in range(INTERVAL):
+            lacking += at.tau[(first + k) % ANSWERED, i] / INTERVAL
+        if np.abs(rows[1, i]) <= MOVING * min(fastest[i], 1.0) or not np.isfinite(lacking):
+            continue
+        side = 0 if rows[1, i] > 0.0 else 1
+        if at.moved[side, i] > at.moved[1 - side, i]:
+            lacking = at.directed[side, i] + WEIGHT * (lacking - at.directed[side, i])
+        at.directed[side, i], at.moved[side, i] = lacking, time
+        if 0.0 <= time - at.moved[1 - side, i] < REMEMBERED:
+            at.friction[i] = max(0.5 * (at.directed[0, i] - at.directed[1, i]), 0.0)
 
 
 @inlined

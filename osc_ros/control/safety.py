@@ -24,6 +24,7 @@ from osc_ros.control.output import (
     LONGEST_TICK,
 )
 from osc_ros.control.prediction import (
+    compare_directions,
     forget_states_after,
     predict,
     record_answer,
@@ -226,6 +227,7 @@ def _send(model, plan, state, result, now, source, is_of_law):
     record_torque(records, now, output.tau)
     if is_answer:
         record_answer(records, gate.time[0], gate.q, gate.qd, output.tau)
+        compare_directions(model, state, result, fastest)
         if any_beyond(gate.qd, fastest, BRISK):
             watch_response(model, plan, state, result)
 

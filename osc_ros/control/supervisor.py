@@ -18,6 +18,7 @@ from osc_ros.control import safety, sample
 from osc_ros.control.angles import ShortWay
 from osc_ros.control.causes import ABANDON, ABANDONS, DISOBEYS, IS_RUNAWAY, IS_STOP, RUNAWAY, STOP
 from osc_ros.control.command_model import CommandModel
+from osc_ros.control.prediction import forget_directions
 from osc_ros.control.response import ESCALATION
 from osc_ros.control.safety import PATIENCE
 from osc_ros.control.stopping import SOURCES
@@ -44,6 +45,7 @@ from osc_ros.control.tables import (
     STATE,
     WATCHDOGS,
 )
+from osc_ros.dynamics.compiled import plain
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -230,6 +232,7 @@ class Supervisor:
         gate.limits[:] = wanted.gate.limits
         gate.slack[:] = sample.OVERSPEED_TWICE * gate.limits + sample.OVERSPEED_FLOOR
         at.prediction.is_over[:] = 1.0
+        plain(forget_directions)(at.prediction)
         self._texts.clear()
         if tau is not None:
             output.has_sent[0], output.tau[:] = 1.0, tau

@@ -153,6 +153,11 @@ PREDICTION = Table(
     Slot('q', (ANSWERED, 'n'), 'rad, m', 'positions of the answered states'),
     Slot('qd', (ANSWERED, 'n'), 'rad/s, m/s', 'velocities of the answered states'),
     Slot('tau', (ANSWERED, 'n'), 'N·m, N', 'the torques that were sent in response'),
+    Slot('directed', (2, 'n'), 'N·m, N', 'torque that the model lacked while the joint moved '
+         'forward, backward'),
+    Slot('moved', (2, 'n'), 's', 'when the joint last moved forward, backward'),
+    Slot('friction', ('n',), 'N·m, N', 'dry friction, by the difference of both; negative: '
+         'unknown'),
     Slot('is_used', (1,), '', '1 while the arm is braked along the predicted state'),
     Slot('is_over', (1,), '', '1 if the prediction has ended'),
     Slot('began', (1,), 's', 'when the state arrived from which it began'),
