@@ -10,12 +10,12 @@ is estimated from the last states as the mean of the torque sent minus the inver
 measured motion, and assumed constant. Below NEGLIGIBLE of the effort limit it counts as noise.
 
 One part of it is dry friction, which is predicted but not compensated: it brings the arm to rest.
-The rest is load, which is compensated, and does not reverse with the motion: while a joint reverses
-its motion, the unmodelled torque changes by twice the friction. For a joint that has not moved in
-both directions, the friction is FRICTION of the effort limit, or the median share of the other
-joints, if theirs is known; but only if the unmodelled torque acts along its motion. The friction
-is at most the unmodelled torque. That of a joint at rest is not observable: its share of the
-effort limit is taken to be the median of those of the joints that move.
+The rest is load, which is compensated, and does not reverse with the motion: while a joint
+reverses its motion, the unmodelled torque changes by twice the friction. For a joint that has not
+moved in both directions, the friction is FRICTION of the effort limit, or the median share of the
+other joints, if theirs is known; but only if the unmodelled torque acts along its motion. The
+friction is at most the unmodelled torque. That of a joint at rest is not observable: its share of
+the effort limit is taken to be the median of those of the joints that move.
 """
 
 from __future__ import annotations
