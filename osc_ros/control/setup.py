@@ -505,6 +505,7 @@ class Setup:
             self.limiter.forget()
             self.reference.forget()
         self.inverse_dynamics(q, rest, rest)
+        self.solver.note(1, self.settings.damping.length)
         _ = self.solver.ratios
 
     def _refuse(self, q: Array, qd: Array) -> None:
