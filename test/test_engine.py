@@ -267,6 +267,18 @@ def _failing_law(pair):
     assert {engine.guard.cause for engine in pair.engines} == {NOT_FINITE}
 
 
+def _spoiled_law(pair):
+    gains = [engine.law._setup._own.posture for engine in pair.engines]
+    kept = gains[0].copy()
+    for one in gains:
+        one[:] = np.nan
+    pair.step()
+    assert {engine.guard.cause for engine in pair.engines} == {NOT_FINITE}
+    assert np.isfinite(pair.sent[0]).all()
+    for one in gains:
+        one[:] = kept
+
+
 def _lower_limits(pair):
     pair.each(lambda engine: engine.use_setup(engine.law.new_setup(), replace(
         engine.guard.settings, effort_limits=0.1 * engine.guard.settings.effort_limits)))
@@ -278,7 +290,7 @@ def _stop(pair):
 
 @pytest.mark.parametrize('fault', [
     _not_a_number, _jump, _too_fast, _gap, _old_stamp, _frozen, _slow_law, _failing_law,
-    _lower_limits, _stop], ids=lambda one: one.__name__.strip('_'))
+    _spoiled_law, _lower_limits, _stop], ids=lambda one: one.__name__.strip('_'))
 @pytest.mark.parametrize('rates', [None, 200.0])
 def test_after_a_fault_the_torques_are_the_same_and_come_in_one_call_again(fault, rates):
     pair = Pair(effort_rates=None if rates is None else np.full(7, rates))
