@@ -4,9 +4,9 @@
 """
 All numbers of a setup in one array, and where each part begins.
 
-The integers are those of `Priorities`, [k, m, n, link of each of k tasks], for m links and n
-joints, then the indices at which the parts of the numbers begin, and the addresses of the records
-of the tasks' targets.
+For k tasks on m links and n joints, the integers are: k, m, n; the link of each task (these are
+the integers of `Priorities`); the index at which each part of the numbers begins, and the index
+after the last one; the addresses of the records of each task's target.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ OWN = Table(
     Slot('longest_period', (1,), 's', 'longest period at which all gains are stable as set'),
     Slot('least_inertia', ('n',), 'kg·m², kg', 'least inertia of each joint, see friction'),
     Slot('within', ('n',), 'N·m, N', 'torques within the limits, before friction and driver'),
-    Slot('friction', ('n',), 'N·m, N', 'friction compensation'),
+    Slot('friction', ('n',), 'N·m, N', 'torques that compensate friction'),
     Slot('driver', ('n',), 'N·m, N', 'torques that the driver adds'))
 
 
@@ -62,7 +62,7 @@ class Block(NamedTuple):
     limits, limiter, room : array
         Records of `osc_ros.control.limiting`: PLAN, STATE and ROOM.
     buffer : array
-        Working memory of `osc_ros.control.nearest`.
+        Memory for one call of `osc_ros.control.nearest.limited_torques`.
     drive, guided : array
         Records of `osc_ros.control.free`: PLAN and STATE.
     own : array
@@ -103,7 +103,7 @@ def block_in(integers, numbers):
         view(numbers, at[6], (at[7] - at[6],)), view(numbers, at[7], (at[8] - at[7],)),
         view(numbers, at[8], (at[9] - at[8],)), view(numbers, at[9], (at[10] - at[9],)),
         view(numbers, at[10], (at[11] - at[10],)), view(numbers, at[11], (at[12] - at[11],)),
-        view(numbers, at[12], (at[13] - at[12],)), view(integers, 17 + k, (k, 2)))
+        view(numbers, at[12], (at[13] - at[12],)), view(integers, len(integers) - 2 * k, (k, 2)))
 
 
 def block_of(at: Sequence[int], m: int, n: int) -> tuple[Array, Array]:

@@ -70,9 +70,9 @@ Array = NDArray[np.float64]
 Kernel: TypeAlias = Callable[..., int]
 
 UNBLENDED = 0.0, np.zeros(0)
-# What the kernels return instead of the number of solves, beside the codes of
-# `osc_ros.control.safety`: the state, the motion of the tips or the torques are not finite. Lower
-# numbers: REFUSED - what `osc_ros.control.motion.put_targets` returned.
+# The kernels return the number of solves, which is positive, or a negative code: REJECTED, CHANGED
+# or TAKEN of `osc_ros.control.safety`; REFUSED if the state, the motion of the tips or the torques
+# are not finite; REFUSED - request, with the request that `put_targets` has returned.
 REFUSED = TAKEN - 1
 UNSUPERVISED = (np.zeros(0),) * 4
 
@@ -190,6 +190,20 @@ def finish(integers, numbers, model, model_numbers, model_room, friction, q, qd,
         tau[i] = tau[i] + own.friction[i] - own.driver[i]
 
 
+@inlined
+def _conclude(integers, numbers, model, model_numbers, model_room, friction, law, plan, state,
+              sample, result, time, q, qd, tau):
+    """Do what follows the limits; return False if supervised torques are not finite."""
+    finish(integers, numbers, model, model_numbers, model_room, friction, q, qd, tau)
+    if len(state) == 0:  # not supervised
+        return True
+    if not leave(law, block_in(integers, numbers).limiter, time, q, qd, tau):
+        return False
+    answer(model, model_numbers, model_room, plan, state, result,
+           _now_views(sample, len(q)).now[0], tau)
+    return True
+
+
 @kernel
 def admit(integers, numbers, law, plan, state, sample, result):
     """Check a sample; return DONE if the law answers it now, or a code of `safety`."""
@@ -248,8 +262,7 @@ def chain_torque(chain, integers, numbers, model, model_numbers, model_room, fri
         a supervised call, unless the code is REJECTED.
 
     """
-    is_supervised = len(state) > 0
-    if is_supervised:
+    if len(state) > 0:  # supervised
         code = admit(integers, numbers, law, plan, state, sample, result)
         if code != DONE:
             return code
@@ -282,13 +295,9 @@ def chain_torque(chain, integers, numbers, model, model_numbers, model_room, fri
         inverse_mass_matrix(chain, own.unit, own.M_inv)
         limit(parts.limiter, parts.room, parts.buffer, integers, parts.solver, count, loads,
               _own_views(parts.own, n).damping[0], time, qd, tau)
-    finish(integers, numbers, model, model_numbers, model_room, friction, q, qd, tau)
-    if is_supervised:
-        if not leave(law, parts.limiter, time, q, qd, tau):
-            return REFUSED
-        answer(model, model_numbers, model_room, plan, state, result,
-               _now_views(sample, n).now[0], tau)
-    return count
+    is_fit = _conclude(integers, numbers, model, model_numbers, model_room, friction, law, plan,
+                       state, sample, result, time, q, qd, tau)
+    return count if is_fit else REFUSED
 
 
 @kernel
@@ -303,8 +312,7 @@ def tree_torque(constants, parameters, memory, integers, numbers, model, model_n
     constants, parameters, memory : `Tree.arrays`
 
     """
-    is_supervised = len(state) > 0
-    if is_supervised:
+    if len(state) > 0:  # supervised
         code = admit(integers, numbers, law, plan, state, sample, result)
         if code != DONE:
             return code
@@ -340,13 +348,9 @@ def tree_torque(constants, parameters, memory, integers, numbers, model, model_n
         tree.inverse_mass_matrix(constants, parameters, memory, own.M_inv)
         limit(parts.limiter, parts.room, parts.buffer, integers, parts.solver, count, loads,
               _own_views(parts.own, n).damping[0], time, qd, tau)
-    finish(integers, numbers, model, model_numbers, model_room, friction, q, qd, tau)
-    if is_supervised:
-        if not leave(law, parts.limiter, time, q, qd, tau):
-            return REFUSED
-        answer(model, model_numbers, model_room, plan, state, result,
-               _now_views(sample, n).now[0], tau)
-    return count
+    is_fit = _conclude(integers, numbers, model, model_numbers, model_room, friction, law, plan,
+                       state, sample, result, time, q, qd, tau)
+    return count if is_fit else REFUSED
 
 
 def _rehearse(tick: Kernel, dynamics: Sweep | Tree) -> Kernel:

@@ -341,8 +341,8 @@ class ControlCycle:
         """
         A compiled function (plan, state, sample, result), if it is all that the next state needs.
 
-        The arguments are records of a supervisor; see `Setup.tick`. None before the first latch,
-        while a setup or a set-point changes, and for some setups: see `Setup.has_tick`.
+        The arguments are records of a supervisor, see `Setup.tick`. The property is None before
+        `latch` was called, while a setup or a set-point changes, and if `Setup.has_tick` is False.
 
         """
         is_all = (self._is_placed and self._next is None and self._blending.replaced is None

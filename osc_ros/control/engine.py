@@ -237,7 +237,7 @@ class Engine:
 
     def _take(self, is_plausible: bool, time: float, q: Array, qd: Array, stamp: Stamp,
               arrived: float, effort: Array | None) -> bool:
-        """Do what `accept` does after the supervisor has seen the state."""
+        """Store a state that the supervisor has checked, or send its torque; see `accept`."""
         if not is_plausible:
             if self.guard.watch():
                 self._command(self.guard.torque(), stamp)

@@ -28,7 +28,7 @@ from osc_ros.control.task_numbers import (
     TURNS_WITH,
 )
 from osc_ros.dynamics import level_row, priority
-from osc_ros.dynamics.compiled import inlined, kernel, part, plain, view
+from osc_ros.dynamics.compiled import inlined, kernel, part, view
 from osc_ros.dynamics.spatial import unrotate
 
 Array = NDArray[np.float64]
@@ -153,9 +153,6 @@ def put_task_forces(integers, numbers, tasks, poses, twists, J, Lambda_inv, a0, 
             task[SEEN_TWIST + i] = twist[i]
         _put_row(task, pose, twist, room.rows[k])
     return priority.put_solution(integers, numbers, J, Lambda_inv, a0, length, low, high)
-
-
-task_forces = kernel(plain(put_task_forces))
 
 
 def task_acceleration(error: Array, twist: Array, target: Target, gains: Gains,

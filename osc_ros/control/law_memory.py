@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from osc_ros.control.bandwidth import DELAY, PERIOD_SHARE
 from osc_ros.control.limiting import limit_rate
 from osc_ros.control.record import Recorded, Slot, Table
-from osc_ros.dynamics.compiled import inlined, kernel
+from osc_ros.dynamics.compiled import inlined, kernel, plain
 from osc_ros.dynamics.vectors import assign
 
 Array = NDArray[np.float64]
@@ -47,7 +47,8 @@ def note_period(law, n, time):
     """
     Take the interval to a state at a time [s] into the mean; return the period for the gains [s].
 
-    One gap counts as a tick of twice the length. A state counts once.
+    An interval of more than two mean periods counts as two of them. Another call for the same
+    state changes nothing.
 
     """
     at = _period_views(law, n)
@@ -148,7 +149,7 @@ class LawMemory(Recorded):
         the delay. So a longer delay counts as a period that is longer by the ratio of these sums.
 
         """
-        return self.period * max(1.0, (0.5 + self.delay) / (0.5 + DELAY))
+        return float(plain(_period_for_gains)(self.views[0]))
 
     @property
     def q(self) -> Array:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.bounds import BEFORE, COMMANDED
-from osc_ros.control.limiting import keep, limit, limit_rate, near_bounds, PLAN, ROOM, STATE
+from osc_ros.control.limiting import keep, limit, near_bounds, PLAN, ROOM, STATE
 from osc_ros.control.limits import Limits
 from osc_ros.control.load import bodies_of, require_bodies
 from osc_ros.control.record import Recorded
@@ -142,12 +142,6 @@ class Limiter(Recorded):
     def reckons(self, reckons: bool) -> None:
         self.views[1].reckons[0] = reckons
 
-    @property
-    def last(self) -> tuple[float, Array | None]:
-        """Time [s] and torques (n,) [N·m; N] of the last tick, from which a rate is counted."""
-        at = self.views[1]
-        return float(at.time[0]), at.last if at.has_last[0] else None
-
     def go_on_from(self, before: Limiter) -> None:
         """Copy another limiter's state; change its limits to this one's within `blend_time`."""
         plan, at, old = self.views[0], self.views[1], before.views[1]
@@ -195,10 +189,6 @@ class Limiter(Recorded):
             self._dynamics.inverse_mass_matrix(self.views[2].M_inv)
             limit(state, room, self._buffer, *solver.arrays, solves, count, length, time, qd, tau)
 
-    def torque_at_rate(self, time: float, tau: Array) -> bool:
-        """Limit the rate of torques tau (n,) [N·m] in place; return whether they are finite."""
-        return bool(limit_rate(self.records[1], time, tau))
-
     def note(self, time: float, tau: Array) -> None:
         """Go on from a torque tau (n,) [N·m] that was commanded at a time [s]."""
         keep(self.records[1], time, tau)
@@ -214,14 +204,15 @@ class Limiter(Recorded):
         self._dynamics.inverse_mass_matrix(M_inv)
         self.accelerations[COMMANDED] += M_inv @ difference
 
-    def rehearse(self) -> None:
-        """Call every kernel once, so that all are compiled, and reset; call after `outward`."""
+    def rehearse(self, in_parts: bool) -> None:
+        """Call each kernel once, those of `torque_within` if `in_parts`; call after `outward`."""
         n, (plan, state, room) = self._n, self.records
-        rest, solver = np.zeros(n), Priorities([0], 1, self._n)
-        near_bounds(plan, state, room, self._dynamics.gravity, 0.0, rest, rest, rest)
-        self.accelerations[1:3] = [[-1.0], [1.0]]
-        self._dynamics.inverse_mass_matrix(self.views[2].M_inv)
-        limit(state, room, self._buffer, *solver.arrays, 1, 0, 1.0, 0.0, rest, rest.copy())
-        limit_rate(state, 0.0, rest.copy())
-        keep(state, 0.0, rest)
+        rest = np.zeros(n)
+        self.add(rest)
+        self.note(0.0, rest)
+        if in_parts:
+            near_bounds(plan, state, room, self._dynamics.gravity, 0.0, rest, rest, rest)
+            self.accelerations[1:3] = [[-1.0], [1.0]]
+            limit(state, room, self._buffer, *Priorities([0], 1, n).arrays, 1, 0, 1.0, 0.0, rest,
+                  rest.copy())
         self.forget()

@@ -49,7 +49,7 @@ PLAN = Table(
     Slot('bounds', (2, 3), 'm', 'lowest and highest position of the target'),
     Slot('event', (1,), 's', 'time on this clock at which Python goes on; infinite: none'),
     Slot('until', (1,), 's', 'end of a twist, on the clock of the states'),
-    Slot('asks', (1,), '', '1 if Python has work after every tick: motions are scheduled, or '
+    Slot('asks', (1,), '', '1 if `Guide.plan` has work after every tick: motions are scheduled, '
          'the target waits for the arm, or it goes on from another pose'),
     Slot('knots', (4,), '', 'number of the knots of the path, addresses of their times (m,), '
          'poses (m, 4, 4) and coefficients (m - 1, 6, 6), as integers'))

@@ -80,7 +80,7 @@ REACTION_GRAVITY, REACTION_ZERO = REACTIONS.index('gravity'), REACTIONS.index('z
 
 _robot_views, _gate_plan, _causes_plan, _stopping_plan, _output_plan = (
     table.views for table in (ROBOT, GATE_PLAN, CAUSES_PLAN, STOPPING_PLAN, OUTPUT_PLAN))
-_gate_views = GATE.only('is_open', 'is_doubted', 'time', 'q', 'qd', 'limits', 'spacing')
+_gate_views = GATE.only('is_open', 'time', 'q', 'qd', 'spacing')
 _stopping_views, _output_views = STOPPING.views, OUTPUT.views
 _causes_views = CAUSES.only('watches', 'cause', 'reaction', 'rests', 'stops', 'is_blind',
                             'given_up')

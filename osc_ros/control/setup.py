@@ -177,17 +177,12 @@ class Setup:
 
     @property
     def least_inertia(self) -> Array | None:
-        """See `osc_ros.control.friction.least_inertia` (n,); None without friction."""
+        """Least inertia (n,) of each joint, see `friction.least_inertia`; None: not computed."""
         return self._own.least_inertia.copy() if self._own.least_inertia.any() else None
 
     @least_inertia.setter
     def least_inertia(self, inertia: Array | None) -> None:
         self._own.least_inertia[:] = 0.0 if inertia is None else inertia
-
-    @property
-    def posture_gains(self) -> tuple[float, ...]:
-        """Gains in force: natural frequency, rate, repulsion [rad/s, 1/s, rad/s]."""
-        return tuple(self._own.posture.tolist())
 
     @property
     def known(self) -> Precomputed:
@@ -339,7 +334,7 @@ class Setup:
                                  qdd: Array) -> None:
         """Write the acceleration (n,) towards the posture and out of the soft zones [rad/s²]."""
         posture_acceleration(q, qd, posture.now, posture.wraps, self.limiter.table,
-                             *self.posture_gains, qdd)
+                             *self._own.posture.tolist(), qdd)
 
     def torque(self, time: float, q: Array, qd: Array, posture: PostureSetPoint,
                friction: FrictionInForce, other: tuple[float, Array] = UNBLENDED) -> Array:
@@ -430,14 +425,14 @@ class Setup:
 
     def _torque(self, friction: FrictionInForce, posture: PostureSetPoint,
                 other: tuple[float, Array], time: float, q: Array, qd: Array, tau: Array) -> int:
-        """Compute `torque` in several compiled calls; return the number of solves, or -1."""
+        """Compute `torque` in several compiled calls; return what the kernels return."""
         dynamics, limiter, F, block = self.dynamics, self.limiter, self.solver.F, self._block
         set_point = posture.now, posture.wraps
         request = begin(*block, dynamics.Lambda_inv, friction.record, *set_point, time, q, qd)
         if request != DONE:
             return REFUSED - int(request)
         if dynamics.outward(q, qd, None, limiter.accelerations[POSTURE]) != DONE:
-            return -1
+            return REFUSED
         dynamics.jacobian(self.J)
         solves = put_links(*block, dynamics.pose.reshape(-1, 4, 4), dynamics.twist,
                            dynamics.Lambda_inv, dynamics.a0, time)
@@ -497,10 +492,9 @@ class Setup:
         """Run the steps of a tick once, so that their kernels are compiled."""
         rest, friction = self._rest, FrictionInForce(self.robot.n)
         friction.begin(0.0, None, rest + 1.0, rest + 1.0, 1.0)
-        self.limiter.rehearse()
-        if self._kernel is None:
+        self.limiter.rehearse(in_parts=not self.has_kernel)
+        if not self.has_kernel:
             friction.set(Friction(rest, rest))
-            self.limiter.accelerations[1:3] = [[-1.0], [1.0]]
             self._torque(friction, posture, UNBLENDED, 0.0, q, rest, rest.copy())
             self.limiter.forget()
             self.reference.forget()

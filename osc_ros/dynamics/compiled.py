@@ -403,7 +403,7 @@ def address_of(array: NDArray[Any]) -> int:
 
 def numbers_at(address: int, size: int) -> NDArray[np.float64]:
     """
-    Array of the numbers in memory from an address on.
+    Array (size,) of the numbers that stand in memory from an address on.
 
     The caller guarantees that an array of at least this size is there, and stays there.
 

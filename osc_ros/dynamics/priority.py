@@ -351,7 +351,8 @@ class Priorities:
     n : int
         Number of joints.
     arrays : (integers, numbers), optional
-        Arrays that begin with those of the solver: [k, links, n, *at], and `solver_size` zeros.
+        Arrays to be used: integers that begin with k, links, n and `at`; numbers that begin with
+        `solver_size` zeros. Default: new arrays.
 
     Attributes
     ----------
