@@ -21,7 +21,6 @@ from scipy.spatial.transform import Rotation
 
 from contenders import Frax, MuJoCo, Pinocchio, SWAP
 from osc_ros import OperationalSpace, Robot
-from osc_ros.control.compiled_tick import UNBLENDED, UNSUPERVISED
 from osc_ros.control.disturbance import Disturbance
 from osc_ros.control.driver import Driver
 from osc_ros.control.friction import Friction
@@ -192,12 +191,10 @@ def _stages(law: Law) -> list[tuple[str, Callable[[State], Any]]]:
     law.latch(READY)
     law.torque(0.0, READY, np.zeros(7))
     held = law.torque(PERIOD, READY, np.zeros(7))
-    setup, posture, tau = law._setup, law._posture, np.zeros(7)
-    friction = law._blending.friction.record
+    setup, tau = law._setup, np.zeros(7)
 
     def kernel(s):
-        return setup._kernel(*setup._given, friction, law._memory.record, posture.now,
-                             posture.wraps, *UNBLENDED, *UNSUPERVISED, PERIOD, s.q, s.qd, tau)
+        return setup._tick.torques(law._blending.friction, law._posture, PERIOD, s.q, s.qd, tau)
 
     return [
         ('`Law._enter`: checks of the state, gains, set-points',

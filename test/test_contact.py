@@ -232,7 +232,8 @@ class TestThresholds:
         sense, law = ContactSense(['a'] * 7), Arm().robot
         found = Driven(wall=False).law.external
         found.torque[:] = 1e3
-        assert not sense.reason(Contact.of(law, Disturbance(), True), found, np.zeros(7))
+        sense.use(Contact.of(law, Disturbance(), True), np.zeros(7))
+        assert not sense.reason(sense.compare(found))
 
 
 stopping_views = STOPPING.views

@@ -30,7 +30,7 @@ def demo(tmp_path, *arguments, code=0):
     done = subprocess.run(
         [sys.executable, '-m', 'osc_ros.nodes.demo', '--headless', '--output', str(tmp_path),
          '--json', str(figures), *map(str, arguments)],
-        capture_output=True, text=True, timeout=300, check=False, env=ENVIRONMENT)
+        capture_output=True, text=True, timeout=1500, check=False, env=ENVIRONMENT)
     assert done.returncode == code, done.stdout + done.stderr
     return json.loads(figures.read_text()) if figures.exists() else {}, done.stderr + done.stdout
 
@@ -279,7 +279,7 @@ def test_arm_behind_franka_s_protocol_follows(tmp_path):
             [sys.executable, '-m', 'osc_ros.nodes.demo', '--headless', '--output', str(folder),
              '--json', str(folder / 'figures.json'), '--duration', '3', '--loop', 'franka-sim',
              '--config', str(loose(tmp_path))],
-            capture_output=True, text=True, timeout=300, check=False, env=ENVIRONMENT)
+            capture_output=True, text=True, timeout=1500, check=False, env=ENVIRONMENT)
         printed = done.stdout + done.stderr
         if 'communication_constraints_violation' not in printed:
             break
@@ -374,8 +374,8 @@ def processes_with(mark):
 
 @pytest.mark.skipif(not Path('/proc/self/environ').exists(), reason='there is no /proc here')
 @pytest.mark.parametrize('how', [
-    signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
-def test_interrupted_demo_leaves_no_process_behind(tmp_path, how):
+    signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL])
+def test_interrupted_demo_leaves_no_process_behind(tmp_path, spin, how):
     mark = f'OSC_ROS_TEST={tmp_path}'
     process = subprocess.Popen(
         [sys.executable, '-m', 'osc_ros.nodes.demo', '--headless', '--duration', '600', '--output',
@@ -388,6 +388,6 @@ def test_interrupted_demo_leaves_no_process_behind(tmp_path, how):
     process.send_signal(how)
     rest = process.stdout.read()
     process.wait(timeout=60)
-    assert process.returncode == 128 + how
+    assert process.returncode == (-how if how == signal.SIGKILL else 128 + how)
     assert 'Traceback' not in rest
-    assert processes_with(mark) == []
+    spin(lambda: processes_with(mark) == [], why='for the end of the nodes')

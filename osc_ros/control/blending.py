@@ -15,11 +15,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.compiled_tick import UNBLENDED
 from osc_ros.control.fade import Blend
 from osc_ros.control.friction import FrictionInForce
 from osc_ros.control.posture import PostureSetPoint
-from osc_ros.control.setup import Setup
+from osc_ros.control.setup import Setup, UNBLENDED
 
 Array = NDArray[np.float64]
 

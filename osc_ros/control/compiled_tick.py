@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from osc_ros.control.block import block_in, block_of, OWN, views_of
 from osc_ros.control.bounds import POSTURE, TOTAL
 from osc_ros.control.causes import replaces_law
 from osc_ros.control.command_model import CommandModel, put_driver
+from osc_ros.control.external import observe
 from osc_ros.control.feedback import put_task_forces
 from osc_ros.control.free import damping_rate, guide, guides, put_friction
 from osc_ros.control.friction import (
@@ -28,25 +29,33 @@ from osc_ros.control.friction import (
     put_compensation,
 )
 from osc_ros.control.guide import Guide
-from osc_ros.control.law_memory import delay_views, LawMemory, leave, note_period
-from osc_ros.control.limiting import limit, near_bounds, ROOM, STATE
-from osc_ros.control.motion import put_targets
+from osc_ros.control.law_memory import delay_views, leave, note_period
+from osc_ros.control.law_memory import STATE as LAW
+from osc_ros.control.limiting import limit, near_bounds, ROOM
+from osc_ros.control.limiting import STATE as LIMITER
+from osc_ros.control.motion import look, put_targets
 from osc_ros.control.posture import posture_acceleration
 from osc_ros.control.reference import memory_in, note_tick, put_forces, put_motion
 from osc_ros.control.safety import (
     accept,
     answer,
+    before_views,
     cause_views,
     CHANGED,
     gate_views,
+    meet,
     REJECTED,
+    state_views,
     TAKEN,
     update,
 )
 from osc_ros.control.sample import CLOCK_STEPS
-from osc_ros.control.tables import SAMPLE
+from osc_ros.control.tables import PLAN, RESULT, SAMPLE, STATE, TORQUE
+from osc_ros.control.task_numbers import ERROR, SEEN
 from osc_ros.control.task_reference import put_references, put_wrenches
+from osc_ros.control.touching import NOT_TOUCHED, touched
 from osc_ros.dynamics import level_row, priority
+from osc_ros.dynamics.addresses import entry_of, integers_at, numbers_at, Pointers, tick_at
 from osc_ros.dynamics.chain import bodies
 from osc_ros.dynamics.chain.layout import A0, FORCE, parts_of, POSE, TWIST
 from osc_ros.dynamics.chain.passes import (
@@ -57,7 +66,7 @@ from osc_ros.dynamics.chain.passes import (
     outward,
 )
 from osc_ros.dynamics.chain.sweep import Sweep
-from osc_ros.dynamics.compiled import inlined, kernel, plain, view
+from osc_ros.dynamics.compiled import inlined, kernel, plain, view, viewing
 from osc_ros.dynamics.method import DONE, Method
 from osc_ros.dynamics.trees import tree
 from osc_ros.dynamics.trees.bodies import put_motion_torques
@@ -69,33 +78,102 @@ from osc_ros.dynamics.vectors import assign
 Array = NDArray[np.float64]
 Kernel: TypeAlias = Callable[..., int]
 
-UNBLENDED = 0.0, np.zeros(0)
 # The kernels return the number of solves, which is positive, or a negative code: REJECTED, CHANGED
 # or TAKEN of `osc_ros.control.safety`; REFUSED if the state, the motion of the tips or the torques
 # are not finite; REFUSED - request, with the request that `put_targets` has returned.
 REFUSED = TAKEN - 1
-UNSUPERVISED = (np.zeros(0),) * 4
+NO_NUMBERS = np.zeros(0)
+UNSUPERVISED = (NO_NUMBERS,) * 5
+UNOBSERVED = np.zeros(0, dtype=np.int64), *(NO_NUMBERS,) * 4
 
-_limiter_views = STATE.only('table', 'accelerations', 'is_at_work', 'reckons')
-_now_views = SAMPLE.only('now')
+_limiter_views = LIMITER.only('table', 'accelerations', 'is_at_work', 'reckons')
+_now_views, sense_views = SAMPLE.only('now'), SAMPLE.only('now', 'effort')
+_torque_views = TORQUE.only('asks', 'pose', 'error', 'F')
 _room_views, _own_views = ROOM.only('M_inv', 'unit', 'tau'), OWN.views
 
 
+class Given(NamedTuple):
+    """
+    Arrays of a tick after those of the dynamics, in the order of its table.
+
+    Attributes
+    ----------
+    integers, numbers
+        See `osc_ros.control.block`.
+    model, model_numbers, model_room
+        See `osc_ros.control.command_model.CommandModel.arrays`.
+    friction : array
+        Record of `osc_ros.control.friction.IN_FORCE`.
+    posture : (2 n,)
+        `osc_ros.control.posture.PostureSetPoint.numbers`.
+    robot, robot_numbers, observer, forces, estimate : arrays
+        See `osc_ros.control.external.observe`: integers and numbers of the robot, then records of
+        PLAN, STATE and RESULT. Empty: no observer.
+    law : array
+        Record of `osc_ros.control.law_memory.STATE`.
+    plan, state, sample, result
+        Records of a supervisor, see `osc_ros.control.tables`. Empty: no supervision.
+    contact : array
+        Record of `osc_ros.control.touching.CONTACT`; empty without supervision.
+
+    """
+
+    integers: Array
+    numbers: Array
+    model: Array
+    model_numbers: Array
+    model_room: Array
+    friction: Array
+    posture: Array
+    robot: Array
+    robot_numbers: Array
+    observer: Array
+    forces: Array
+    estimate: Array
+    law: Array
+    plan: Array
+    state: Array
+    sample: Array
+    result: Array
+    contact: Array
+
+
+@viewing
+def _numbers(table, k):
+    return numbers_at(table[k, 0], table[k, 1])
+
+
+@viewing
+def _integers(table, k):
+    return integers_at(table[k, 0], table[k, 1])
+
+
+@viewing
+def given_in(table):
+    """The `Given` of a table, see `chain_torque`."""
+    return Given(_integers(table, 3), _numbers(table, 4), _integers(table, 5), _numbers(table, 6),
+                 _numbers(table, 7), _numbers(table, 8), _numbers(table, 9), _integers(table, 10),
+                 _numbers(table, 11), _numbers(table, 12), _numbers(table, 13),
+                 _numbers(table, 14), _numbers(table, 15), _numbers(table, 16),
+                 _numbers(table, 17), _numbers(table, 18), _numbers(table, 19),
+                 _numbers(table, 20))
+
+
 @inlined
-def _put_difference(weight, other, tau, more):
+def _put_difference(own, tau, more):
     """Blend tau (n,) with the torques of another setup; write to `more` (n,) what this adds."""
     for i in range(len(tau)):
-        more[i] = weight * (other[i] - tau[i]) if weight > 0.0 else 0.0
+        more[i] = own.weight[0] * (own.other[i] - tau[i]) if own.weight[0] > 0.0 else 0.0
         tau[i] += more[i]
 
 
 @kernel
-def begin(integers, numbers, Lambda_inv, friction, posture, wraps, time, q, qd):
+def begin(integers, numbers, Lambda_inv, friction, posture, time, q, qd):
     """
     Advance what does not depend on the dynamics; write the acceleration of the posture.
 
-    Parameters are those of `chain_torque`; Λ⁻¹ (6 m, 6 m) is that of the last tick. Returns DONE,
-    or what `put_targets` returns.
+    See `Given` and `chain_torque`; Λ⁻¹ (6 m, 6 m) is that of the last tick. Returns DONE, or what
+    `put_targets` returns.
 
     """
     parts, n = block_in(integers, numbers), len(q)
@@ -111,8 +189,9 @@ def begin(integers, numbers, Lambda_inv, friction, posture, wraps, time, q, qd):
         own.posture[0] = 0.0
         own.posture[1] = damping_rate(parts.drive, parts.guided, qd,
                                       view(parts.J, 6 * n * integers[3], (6, n)))
-    posture_acceleration(q, qd, posture, wraps, limits.table, own.posture[0], own.posture[1],
-                         own.posture[2], limits.accelerations[POSTURE])
+    posture_acceleration(q, qd, view(posture, 0, (n,)), view(posture, n, (n,)), limits.table,
+                         own.posture[0], own.posture[1], own.posture[2],
+                         limits.accelerations[POSTURE])
     return DONE
 
 
@@ -124,7 +203,7 @@ def put_links(integers, numbers, poses, twists, Lambda_inv, a0, time):
     Parameters
     ----------
     integers, numbers, time
-        See `chain_torque`.
+        See `Given` and `chain_torque`.
     poses, twists, Lambda_inv, a0 : (m, 4, 4), (6 m,), (6 m, 6 m), (6 m,)
         Of the m links.
 
@@ -150,14 +229,14 @@ def put_links(integers, numbers, poses, twists, Lambda_inv, a0, time):
 
 
 @kernel
-def begin_reference(integers, numbers, posture, wraps, count, time, q):
-    """Write the forces that bring the tasks up to their speeds; parameters of `chain_torque`."""
+def begin_reference(integers, numbers, posture, count, time, q):
+    """Write the forces that bring the tasks up to their speeds; see `Given`."""
     parts, n = block_in(integers, numbers), len(q)
     own, limits = _own_views(parts.own, n), _limiter_views(parts.limiter, n)
     at = memory_in(integers, parts.reference)
-    put_forces(integers, parts.solver, count, q, time - at.clock[0], posture, wraps,
-               own.posture[0], own.posture[1], own.posture[2], limits.table, parts.J, at.buffer,
-               at.motion, at.forces)
+    put_forces(integers, parts.solver, count, q, time - at.clock[0], view(posture, 0, (n,)),
+               view(posture, n, (n,)), own.posture[0], own.posture[1], own.posture[2],
+               limits.table, parts.J, at.buffer, at.motion, at.forces)
 
 
 @kernel
@@ -176,6 +255,7 @@ def finish(integers, numbers, model, model_numbers, model_room, friction, q, qd,
     parts, n = block_in(integers, numbers), len(q)
     own, limits = _own_views(parts.own, n), _limiter_views(parts.limiter, n)
     at, moved = in_force_views(friction, n), memory_in(integers, parts.reference)
+    own.asks[0] = 1.0 if look(parts.guides, parts.tasks) else 0.0
     assign(own.within, tau)
     if not is_compensated(at):
         own.friction[:] = 0.0
@@ -191,65 +271,39 @@ def finish(integers, numbers, model, model_numbers, model_room, friction, q, qd,
 
 
 @inlined
-def _conclude(integers, numbers, model, model_numbers, model_room, friction, law, plan, state,
-              sample, result, time, q, qd, tau):
-    """Do what follows the limits; return False if supervised torques are not finite."""
-    finish(integers, numbers, model, model_numbers, model_room, friction, q, qd, tau)
-    if len(state) == 0:  # not supervised
-        return True
-    if not leave(law, block_in(integers, numbers).limiter, time, q, qd, tau):
-        return False
-    answer(model, model_numbers, model_room, plan, state, result,
-           _now_views(sample, len(q)).now[0], tau)
-    return True
-
-
-@kernel
-def admit(integers, numbers, law, plan, state, sample, result):
+def _admit(given):
     """Check a sample; return DONE if the law answers it now, or a code of `safety`."""
-    n = int(plan[0])
-    gate, own = gate_views(state, n), _own_views(block_in(integers, numbers).own, n)
-    before, at = gate.time[0], delay_views(law, n)
-    if not accept(plan, state, sample, result):
+    n, parts = int(given.plan[0]), block_in(given.integers, given.numbers)
+    gate, own = gate_views(given.state, n), _own_views(parts.own, n)
+    before, at = gate.time[0], delay_views(given.law, n)
+    if not accept(given.plan, given.state, given.sample, given.result):
         return REJECTED
-    period = note_period(law, n, gate.time[0])
-    if update(plan, state, _now_views(sample, n).now[0]):
+    period = note_period(given.law, n, gate.time[0])
+    if update(given.plan, given.state, _now_views(given.sample, n).now[0]):
         return CHANGED
-    if (replaces_law(cause_views(state, n))
+    if (replaces_law(cause_views(given.state, n))
             or gate.time[0] < before + CLOCK_STEPS[0]
             or max(period, own.period[0]) > own.longest_period[0]
             and abs(period - own.period[0]) > PERIOD_CHANGE * period):
         return TAKEN
-    _limiter_views(block_in(integers, numbers).limiter, n).reckons[0] = (
-        1.0 if at.delay[0] <= RECKONED else 0.0)
+    _limiter_views(parts.limiter, n).reckons[0] = 1.0 if at.delay[0] <= RECKONED else 0.0
     return DONE
 
 
 @kernel
-def chain_torque(chain, integers, numbers, model, model_numbers, model_room, friction, law,
-                 posture, wraps, weight, other, plan, state, sample, result, time, q, qd, tau):
+def chain_torque(table, time, q, qd, tau):
     """
     Write the torques of a setup: within all limits except rates, with friction, less the driver's.
 
-    Every array argument of a compiled call takes 0.05 µs, a matrix 0.1 µs, so this one call
-    replaces up to twenty calls; the results are the same.
+    Every array argument of a compiled call takes 0.1 µs, so the kernel finds its arrays by a table
+    of their addresses.
 
     Parameters
     ----------
-    chain : `Sweep.arrays`
-    integers, numbers
-        See `osc_ros.control.block`.
-    model, model_numbers, model_room
-        See `osc_ros.control.command_model.CommandModel.arrays`.
-    friction, law : array
-        Records of `osc_ros.control.friction.IN_FORCE` and `osc_ros.control.law_memory.STATE`.
-    posture, wraps : (n,)
-        See `osc_ros.control.posture.posture_acceleration`.
-    weight, other : float, (n,) [N·m]
-        Weight of the torques of another setup, and these torques; weight 0: none.
-    plan, state, sample, result
-        Records of a supervisor, see `osc_ros.control.tables`: the state is checked first, and the
-        torques to be sent, within all limits, are written to `result`. Empty: no supervision.
+    table : (22, 2) int
+        Addresses and sizes of arrays: that of `Sweep.arrays`, twice nothing, then those of
+        `Given`; at last the address of this function. The record OWN of the setup has the torques
+        of another one for a blend.
     time : float
         Stamp of the state [s].
     q, qd : (n,)
@@ -258,23 +312,20 @@ def chain_torque(chain, integers, numbers, model, model_numbers, model_room, fri
     Returns
     -------
     int
-        Number of solves, or another code: see REFUSED. The supervisor has taken the state over, in
-        a supervised call, unless the code is REJECTED.
+        Number of solves, or another code: see REFUSED.
 
     """
-    if len(state) > 0:  # supervised
-        code = admit(integers, numbers, law, plan, state, sample, result)
-        if code != DONE:
-            return code
-        time = gate_views(state, len(q)).time[0]
+    given, chain = given_in(table), _numbers(table, 0)
+    integers, numbers, posture = given.integers, given.numbers, given.posture
     links, ends, work, factor, tip = parts_of(chain)
     Lambda_inv = view(tip, 0, (6, 6))
-    request = begin(integers, numbers, Lambda_inv, friction, posture, wraps, time, q, qd)
+    request = begin(integers, numbers, Lambda_inv, given.friction, posture, time, q, qd)
     if request != DONE:
         return REFUSED - request
     parts, n = block_in(integers, numbers), len(q)
-    limits, own = _limiter_views(parts.limiter, n), _room_views(parts.room, n)
-    accelerations, qdd = limits.accelerations, limits.accelerations[POSTURE]
+    limits, room = _limiter_views(parts.limiter, n), _room_views(parts.room, n)
+    accelerations, qdd, own = limits.accelerations, limits.accelerations[POSTURE], _own_views(
+        parts.own, n)
     if outward(chain, q, qd, None, qdd) != DONE:
         return REFUSED
     jacobian(chain, parts.J)
@@ -282,49 +333,39 @@ def chain_torque(chain, integers, numbers, model, model_numbers, model_room, fri
                       tip[A0:POSE], time)
     F = priority.link_forces(integers, parts.solver)
     inward(chain, None, qdd, F, tau)
-    if is_compensated(in_force_views(friction, n)):
+    if is_compensated(in_force_views(given.friction, n)):
         at = memory_in(integers, parts.reference)
-        begin_reference(integers, numbers, posture, wraps, count, time, q)
+        begin_reference(integers, numbers, posture, count, time, q)
         acceleration_response(chain, at.rest, at.forces, at.change)
         end_reference(integers, numbers, Lambda_inv, time)
         bodies.put_motion_torques(links, ends, qd, at.motion[1], work, factor, at.motion[2])
-    _put_difference(weight, other, tau, own.tau)
-    acceleration_response(chain, own.tau, F, accelerations[TOTAL])
+    _put_difference(own, tau, room.tau)
+    acceleration_response(chain, room.tau, F, accelerations[TOTAL])
     loads = near_bounds(parts.limits, parts.limiter, parts.room, ends[:3], time, q, qd, tau)
     if loads >= 0:
-        inverse_mass_matrix(chain, own.unit, own.M_inv)
+        inverse_mass_matrix(chain, room.unit, room.M_inv)
         limit(parts.limiter, parts.room, parts.buffer, integers, parts.solver, count, loads,
-              _own_views(parts.own, n).damping[0], time, qd, tau)
-    is_fit = _conclude(integers, numbers, model, model_numbers, model_room, friction, law, plan,
-                       state, sample, result, time, q, qd, tau)
-    return count if is_fit else REFUSED
+              own.damping[0], time, qd, tau)
+    finish(integers, numbers, given.model, given.model_numbers, given.model_room, given.friction,
+           q, qd, tau)
+    return count
 
 
 @kernel
-def tree_torque(constants, parameters, memory, integers, numbers, model, model_numbers, model_room,
-                friction, law, posture, wraps, weight, other, plan, state, sample, result, time, q,
-                qd, tau):
-    """
-    Write the torques of a setup for a robot that is a tree; see `chain_torque`.
-
-    Parameters
-    ----------
-    constants, parameters, memory : `Tree.arrays`
-
-    """
-    if len(state) > 0:  # supervised
-        code = admit(integers, numbers, law, plan, state, sample, result)
-        if code != DONE:
-            return code
-        time = gate_views(state, len(q)).time[0]
+def tree_torque(table, time, q, qd, tau):
+    """Write the torques of a setup for a tree; as `chain_torque`, with the 3 `Tree.arrays`."""
+    given, constants = given_in(table), _integers(table, 0)
+    parameters, memory = _numbers(table, 1), _numbers(table, 2)
+    integers, numbers, posture = given.integers, given.numbers, given.posture
     store, found = memory_of_tree(constants, memory)
     robot = constants_in(constants, parameters)
-    request = begin(integers, numbers, found.Lambda_inv, friction, posture, wraps, time, q, qd)
+    request = begin(integers, numbers, found.Lambda_inv, given.friction, posture, time, q, qd)
     if request != DONE:
         return REFUSED - request
     parts, n = block_in(integers, numbers), len(q)
-    limits, own = _limiter_views(parts.limiter, n), _room_views(parts.room, n)
-    accelerations, qdd = limits.accelerations, limits.accelerations[POSTURE]
+    limits, room = _limiter_views(parts.limiter, n), _room_views(parts.room, n)
+    accelerations, qdd, own = limits.accelerations, limits.accelerations[POSTURE], _own_views(
+        parts.own, n)
     none = qdd[:0]
     if tree.outward(constants, parameters, memory, q, qd, none, qdd) != DONE:
         return REFUSED
@@ -333,54 +374,139 @@ def tree_torque(constants, parameters, memory, integers, numbers, model, model_n
                       found.twists, found.Lambda_inv, found.a0, time)
     F = priority.link_forces(integers, parts.solver)
     tree.torques(constants, parameters, memory, none, qdd, F, tau)
-    if is_compensated(in_force_views(friction, n)):
+    if is_compensated(in_force_views(given.friction, n)):
         at = memory_in(integers, parts.reference)
-        begin_reference(integers, numbers, posture, wraps, count, time, q)
+        begin_reference(integers, numbers, posture, count, time, q)
         tree.acceleration_response(constants, parameters, memory, at.rest, at.forces, at.change)
         end_reference(integers, numbers, found.Lambda_inv, time)
         put_motion_torques(robot.tree, robot.bodies, robot.gravity, robot.rotors, at.motion[1],
                            store.work, at.motion[2])
-    _put_difference(weight, other, tau, own.tau)
-    tree.acceleration_response(constants, parameters, memory, own.tau, F,
-                               accelerations[TOTAL])
+    _put_difference(own, tau, room.tau)
+    tree.acceleration_response(constants, parameters, memory, room.tau, F, accelerations[TOTAL])
     loads = near_bounds(parts.limits, parts.limiter, parts.room, robot.gravity, time, q, qd, tau)
     if loads >= 0:
-        tree.inverse_mass_matrix(constants, parameters, memory, own.M_inv)
+        tree.inverse_mass_matrix(constants, parameters, memory, room.M_inv)
         limit(parts.limiter, parts.room, parts.buffer, integers, parts.solver, count, loads,
-              _own_views(parts.own, n).damping[0], time, qd, tau)
-    is_fit = _conclude(integers, numbers, model, model_numbers, model_room, friction, law, plan,
-                       state, sample, result, time, q, qd, tau)
-    return count if is_fit else REFUSED
+              own.damping[0], time, qd, tau)
+    finish(integers, numbers, given.model, given.model_numbers, given.model_room, given.friction,
+           q, qd, tau)
+    return count
 
 
-def _rehearse(tick: Kernel, dynamics: Sweep | Tree) -> Kernel:
-    """Compile a kernel, or load it from the cache; return it."""
+@kernel
+def step(table, time, q, qd, tau):
+    """
+    Answer the state of a sample under supervision: check it, compute, limit and keep the torques.
+
+    The torques to be sent, within all limits, are written to the result, with what a report needs.
+
+    Parameters
+    ----------
+    table : (22, 2) int
+        See `chain_torque`, which is called by its address, or `tree_torque`.
+    time, q, qd
+        Ignored.
+    tau : (n,), written [N·m]
+        The torques of the law.
+
+    Returns
+    -------
+    int
+        Number of solves, or another code: see REFUSED. The supervisor has taken the state over,
+        unless the code is REJECTED.
+
+    """
+    given, n = given_in(table), len(tau)
+    code, now = _admit(given), state_views(given.state, n)
+    if code != DONE:
+        return code
+    count = tick_at(table[len(table) - 1, 0], table, now.time[0], now.q, now.qd, tau)
+    if count < 0:
+        return count
+    parts, found = block_in(given.integers, given.numbers), _torque_views(given.result, n)
+    if not leave(given.law, parts.limiter, now.time[0], now.q, now.qd, tau):
+        return REFUSED
+    answer(given.model, given.model_numbers, given.model_room, given.plan, given.state,
+           given.result, _now_views(given.sample, n).now[0], tau)
+    found.asks[0] = _own_views(parts.own, n).asks[0]
+    assign(view(found.pose, 0, (16,)), view(parts.tasks, SEEN, (16,)))
+    assign(found.error, view(parts.tasks, ERROR, (6,)))
+    assign(found.F, priority.first_force(given.integers, parts.solver))
+    return count
+
+
+@kernel
+def sense(table, time, q, qd, tau):
+    """
+    Estimate the external torques at the state that was answered last; look for a contact.
+
+    Call it after the torques have been sent; parameters are those of `step`. Returns a code of
+    `osc_ros.control.touching.touched`. A contact is present for the supervisor from now on.
+
+    """
+    given, n = given_in(table), len(tau)
+    if len(given.forces) == 0:
+        return NOT_TOUCHED
+    gate, output = state_views(given.state, n), before_views(given.state, n)
+    now = sense_views(given.sample, n)
+    observe(given.robot, given.robot_numbers, given.observer, given.forces, given.estimate,
+            gate.time[0], gate.q, gate.qd, output.before, now.effort,
+            _own_views(block_in(given.integers, given.numbers).own, n).driver)
+    found = touched(given.contact, given.forces, given.estimate, n)
+    if found != NOT_TOUCHED:
+        meet(given.plan, given.state, now.now[0])
+    return found
+
+
+def _rehearse(torque: Kernel, dynamics: Sweep | Tree) -> tuple[Kernel, int]:
+    """Compile a kernel, or load it from the cache; return it and its address."""
     x, (integers, numbers) = np.ones(1), block_of([0], 1, 1)
     parts = views_of(integers, numbers)
     parts.tasks[:] = -1.0  # TURNS_WITH = -1: the frame turns with no link
     plain(priority.level_rows)(integers, parts.solver)[:, level_row.FRAME:] = 1.0
     friction, model, at_rest = FrictionInForce(1), CommandModel(dynamics.robot), Guide(np.eye(4))
     parts.guides[:] = at_rest.addresses
-    tick(*dynamics.arrays, integers, numbers, *model.arrays, friction.record,
-         LawMemory(1).record, x, np.zeros(1, dtype=np.bool_), *UNBLENDED, *UNSUPERVISED, 0.0, x, x,
-         x.copy())
-    return tick
+    alone = Pointers()  # keeps the arrays
+    table = alone.to(
+        *three(dynamics.arrays), integers, numbers, *model.arrays, friction.record,
+        np.zeros((2, 1)), *UNOBSERVED, NO_NUMBERS, *UNSUPERVISED)
+    torque(table, 0.0, x, x, x.copy())
+    sense(table, 0.0, x, x, x)
+    plan = PLAN.zeros(1)
+    plan[0] = 1.0  # joint
+    supervised = Pointers(entry_of(torque))
+    table = supervised.to(
+        *three(dynamics.arrays), integers, numbers, *model.arrays, friction.record,
+        np.zeros((2, 1)), *UNOBSERVED, LAW.zeros(1), plan, STATE.zeros(1), SAMPLE.zeros(1),
+        RESULT.zeros(1), NO_NUMBERS)
+    step(table, 0.0, x, x, x.copy())
+    return torque, entry_of(torque)
+
+
+def three(arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    """The arrays of a method of the dynamics, and as many empty ones as make them three."""
+    return *arrays, *(NO_NUMBERS,) * (3 - len(arrays))
 
 
 @cache
-def _chain_kernel() -> Kernel:
+def _chain_kernel() -> tuple[Kernel, int]:
     return _rehearse(chain_torque, Sweep(pendulum()))
 
 
 @cache
-def _tree_kernel() -> Kernel:
+def _tree_kernel() -> tuple[Kernel, int]:
     return _rehearse(tree_torque, Tree(pendulum(), EXTENDED))
 
 
-def compiled_tick(dynamics: Method) -> tuple[Kernel | None, tuple[Array, ...]]:
-    """The compiled tick of a method, None if it has none, and its first arguments."""
+def compiled_tick(dynamics: Method) -> tuple[Kernel | None, int, tuple[Array, ...]]:
+    """
+    The compiled torques of a method, their address, and three arrays for their table.
+
+    None and nothing if the method has none.
+
+    """
     if isinstance(dynamics, Sweep) and type(dynamics).outward is Sweep.outward:  # not a team
-        return _chain_kernel(), dynamics.arrays
+        return *_chain_kernel(), three(dynamics.arrays)
     if type(dynamics) is Tree:
-        return _tree_kernel(), dynamics.arrays
-    return None, ()
+        return *_tree_kernel(), three(dynamics.arrays)
+    return None, 0, ()

@@ -13,10 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.compensation import SETTLED
+from osc_ros.control import external
 from osc_ros.control.disturbance import Disturbance
 from osc_ros.control.observer import ExternalForce
-from osc_ros.dynamics.compiled import ahead, kernel
+from osc_ros.control.record import Recorded
+from osc_ros.control.touching import CONTACT, FORCE, MOMENT, NOT_TOUCHED, touched
+from osc_ros.dynamics.compiled import ahead
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -25,43 +27,6 @@ Array = NDArray[np.float64]
 MARGIN = 1.5  # learned thresholds, relative to the largest values met
 FLOOR = 0.01  # added to learned thresholds, relative to the effort limits
 WRENCH_FLOOR = 1.0, 0.2  # added to learned thresholds of force and moment [N, N·m]
-RELIABLE = 0.5  # a wrench of lower quality is not compared with its thresholds
-_FORCE, _MOMENT = -2, -3  # results of `_exceeded` for the wrench
-_NONE = -1
-
-
-@kernel
-def _exceeded(torque, compensation, wrench, limits, force, moment, peaks):
-    """
-    Index of the joint whose torque exceeds its limit most; or _FORCE, _MOMENT, _NONE.
-
-    Parameters
-    ----------
-    torque, compensation, limits : (n,) [N·m]
-    wrench : (6,) [N·m, N]
-    force, moment : float [N, N·m]
-        Limits of the wrench.
-    peaks : (n + 2,), changed
-        Largest torques so far, force, moment.
-
-    """
-    n, found, worst = len(torque), _NONE, 1.0
-    for k in range(n):
-        value = np.abs(torque[k] + compensation[k])
-        peaks[k] = max(peaks[k], value)
-        if value > worst * limits[k]:
-            found, worst = k, value / limits[k]
-    turning, pushing = 0.0, 0.0
-    for k in range(3):
-        turning += wrench[k] * wrench[k]
-        pushing += wrench[3 + k] * wrench[3 + k]
-    turning, pushing = np.sqrt(turning), np.sqrt(pushing)
-    peaks[n], peaks[n + 1] = max(peaks[n], pushing), max(peaks[n + 1], turning)
-    if found == _NONE and pushing > force:
-        found = _FORCE
-    if found == _NONE and turning > moment:
-        found = _MOMENT
-    return found
 
 
 class Thresholds(NamedTuple):
@@ -119,60 +84,85 @@ class Contact:
         return cls(errors.sudden_torques(robot, with_load=not is_compensated))
 
 
-class ContactSense:
+class ContactSense(Recorded):
     """
     Compares the external torques of every state with thresholds, and finds thresholds.
 
-    Attributes
+    Parameters
     ----------
-    learns : bool
-        Whether thresholds are being learned; contacts are not reported then.
+    names : sequence of str
+        Joints of the robot.
 
     """
 
+    TABLES = CONTACT,
+
     def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(len(names))
         _compile()
-        self._names = names
-        self.learns, self._until = False, -math.inf
-        self._peaks = np.zeros(len(names) + 2)
+        self._names, self._until = names, -math.inf
+        self._settings: Contact | None = None
+
+    @property
+    def record(self) -> Array:
+        """Record of CONTACT."""
+        return self.records[0]
+
+    @property
+    def learns(self) -> bool:
+        """Whether thresholds are being learned; contacts are not reported then."""
+        return bool(self.views[0].learns[0])
+
+    @property
+    def watches(self) -> bool:
+        """Whether external torques are compared."""
+        return self._settings is not None
 
     def learn(self, until: float) -> None:
         """Record the largest external torques until a time on the clock of the states [s]."""
-        self._peaks[:], self._until, self.learns = 0.0, until, True
+        at = self.views[0]
+        at.peaks[:], at.peak_wrench[:], at.learns[0], self._until = 0.0, 0.0, 1.0, until
 
     def stop_learning(self) -> None:
         """Discard what was learned so far."""
-        self.learns = False
+        self.views[0].learns[0] = 0.0
 
-    def reason(self, settings: Contact, external: ExternalForce, compensation: Array) -> str:
+    def use(self, settings: Contact | None, compensation: Array) -> None:
         """
-        Why the arm touches something; empty if it does not, or while thresholds are learned.
+        Set what external torques are compared with from now on.
 
         Parameters
         ----------
-        settings : Contact
-        external : ExternalForce
+        settings : Contact, optional
+            None: nothing is compared.
         compensation : (n,) [N·m, N]
 
         """
-        if external.settled < SETTLED:
+        at = self.views[0]
+        at.compensation[:] = compensation
+        if settings is not self._settings:
+            self._settings = settings
+            at.watches[0] = settings is not None
+            if settings is not None:
+                at.thresholds[:], at.wrench[:] = settings.torque, (settings.force, settings.moment)
+
+    def compare(self, external: ExternalForce) -> int:
+        """Compare an estimate; return a code of `osc_ros.control.touching.touched`."""
+        _, forces, estimate = external.records
+        return int(touched(self.record, forces, estimate, self._n))
+
+    def reason(self, code: int) -> str:
+        """Why the arm touches something, for a code of `touched`; empty if it does not."""
+        [at] = self.views
+        if code == NOT_TOUCHED:
             return ''
-        force, moment = settings.force, settings.moment
-        if (force < math.inf or moment < math.inf) and external.quality < RELIABLE:
-            force = moment = math.inf
-        k = int(_exceeded(external.torque, compensation, external.wrench, settings.torque, force,
-                          moment, self._peaks))
-        if k == _NONE or self.learns:
-            return ''
-        if k == _FORCE:
-            size = float(np.linalg.norm(external.wrench[3:]))
-            return f'external force of {size:.1f} N, more than contact.force {force:g}'
-        if k == _MOMENT:
-            size = float(np.linalg.norm(external.wrench[:3]))
-            return f'external moment of {size:.2f} N m, more than contact.moment {moment:g}'
-        value = float(external.torque[k] + compensation[k])
-        return (f"external torque of {value:.2f} N m at '{self._names[k]}', more than "
-                f'contact.torque {settings.torque[k]:.2f}')
+        value, (force, moment) = float(at.value[0]), at.wrench.tolist()
+        if code == FORCE:
+            return f'external force of {value:.1f} N, more than contact.force {force:g}'
+        if code == MOMENT:
+            return f'external moment of {value:.2f} N m, more than contact.moment {moment:g}'
+        return (f"external torque of {value:.2f} N m at '{self._names[code]}', more than "
+                f'contact.torque {at.thresholds[code]:.2f}')
 
     def learned(self, time: float, effort_limits: Array) -> Thresholds | None:
         """
@@ -187,8 +177,8 @@ class ContactSense:
         """
         if not self.learns or time < self._until:
             return None
-        self.learns = False
-        *torque, force, moment = MARGIN * self._peaks
+        self.stop_learning()
+        torque, (force, moment) = MARGIN * self.views[0].peaks, MARGIN * self.views[0].peak_wrench
         floor = FLOOR * np.where(np.isfinite(effort_limits), effort_limits, 0.0)
         return Thresholds(np.maximum(torque + floor, 1e-3), float(force + WRENCH_FLOOR[0]),
                           float(moment + WRENCH_FLOOR[1]))
@@ -197,6 +187,5 @@ class ContactSense:
 @ahead
 def _compile() -> None:
     """Compile or load the kernel once per process; other argument types then raise TypeError."""
-    x, none = np.zeros(1), math.inf
-    _exceeded(x, x, np.zeros(6), np.ones(1), none, none, np.zeros(3))
-    _exceeded.disable_compile()
+    touched(CONTACT.zeros(1), external.STATE.zeros(1), external.RESULT.zeros(1), 1)
+    touched.disable_compile()

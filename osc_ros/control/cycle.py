@@ -15,9 +15,6 @@ them satisfies them, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from copy import copy
-from functools import partial
 import math
 from typing import Any
 
@@ -37,6 +34,7 @@ from osc_ros.control.settings import Settings
 from osc_ros.control.setup import Setup
 from osc_ros.control.task import Target
 from osc_ros.control.unmodelled import Report
+from osc_ros.dynamics.addresses import Integers
 from osc_ros.dynamics.arrays import finite_array, kernel_array
 from osc_ros.dynamics.operational_space import OperationalSpace
 from osc_ros.dynamics.priority import Priorities
@@ -337,19 +335,39 @@ class ControlCycle:
         return self._leave(time, q, qd, tau)
 
     @property
-    def tick(self) -> Callable[..., int] | None:
-        """
-        A compiled function (plan, state, sample, result), if it is all that the next state needs.
+    def compiles(self) -> bool:
+        """Whether the method of the dynamics has a compiled tick."""
+        return self._setup.has_kernel
 
-        The arguments are records of a supervisor, see `Setup.tick`. The property is None before
-        `latch` was called, while a setup or a set-point changes, and if `Setup.has_tick` is False.
+    @property
+    def has_tick(self) -> bool:
+        """
+        Whether `tick` is all that the next state needs.
+
+        It is not before `latch` was called, while a setup or a set-point changes, and if
+        `Setup.has_tick` is False.
 
         """
-        is_all = (self._is_placed and self._next is None and self._blending.replaced is None
-                  and not self._gravity.is_moving and not self._posture.is_moving
-                  and self._setup.has_tick)
-        return partial(self._setup.tick, self._blending.friction, self._memory.record,
-                       self._posture) if is_all else None
+        return (self._is_placed and self._next is None and self._blending.replaced is None
+                and not self._gravity.is_moving and not self._posture.is_moving
+                and self._setup.has_tick)
+
+    def table(self, *records: Array) -> Integers:
+        """Return the table of a tick, for these records of a supervisor; see `Setup.table`."""
+        return self._setup.table(self._blending.friction, self._memory.record, self._posture,
+                                 *records)
+
+    def tick(self, table: Integers) -> int:
+        """Answer a state in one compiled call, see `Setup.tick`; only if `has_tick`."""
+        return self._setup.tick(table)
+
+    def note(self, solves: int) -> None:
+        """Note what a compiled tick returned, for `priorities`."""
+        self._setup.solver.note(solves, self._setup.settings.damping.length)
+
+    def sense(self, table: Integers) -> int:
+        """Estimate the external torques after a tick, see `Setup.sense`."""
+        return self._setup.sense(table)
 
     def _enter(self, time: float, q: Any, qd: Any) -> tuple[Array, Array]:
         """Return q and qd as arrays for the kernels; update gains, gravity and posture for now."""
@@ -431,7 +449,7 @@ class ControlCycle:
         if following.unmodelled is not None and before.unmodelled is not None:
             following.unmodelled.go_on_from(before.unmodelled)
         if (following.settings.free is None) != (before.settings.free is None):
-            posture = copy(posture)
+            posture = posture.copied()
             self._posture.latch(q.copy())
         following.set_gravity(self._gravity.now)
         if self._memory.period_for_gains > following.longest_period:

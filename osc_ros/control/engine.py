@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 import math
 from time import perf_counter
 from typing import Any
@@ -13,17 +14,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.control.answered import Answered
 from osc_ros.control.causes import state_text
 from osc_ros.control.check import Rest, STILL
 from osc_ros.control.contact import ContactSense
 from osc_ros.control.journal import Journal, journaled
 from osc_ros.control.law import Law
-from osc_ros.control.safety import REJECTED
+from osc_ros.control.safety import CHANGED, REJECTED
 from osc_ros.control.sample import CLOCK_STEPS
 from osc_ros.control.setup import Setup
 from osc_ros.control.statistics import Window
 from osc_ros.control.supervision import CONTACT, HARMLESS, NOT_FINITE, STALE_TARGET, Supervision
 from osc_ros.control.supervisor import Supervisor
+from osc_ros.control.touching import NOT_TOUCHED
+from osc_ros.dynamics.addresses import Integers
 from osc_ros.errors import InputError, OscError
 
 Array = NDArray[np.float64]
@@ -262,30 +266,78 @@ class Engine:
         `accept`.
 
         """
-        if (tick := self._tick) is None:
+        if (table := self.table()) is None:
             accepted = self.accept(time, q, qd, stamp, arrived, effort)
             if accepted and self.acts:
                 self.answer(arrived)
             return accepted
-        before, began = self.guard.last_torque, self._clock()
-        code = self.guard.step(tick, time, q, qd)
+        code = self.guard.step(partial(self.law.tick, table), time, q, qd, effort)
+        began = self.guard.stepped
         if not self._take(code != REJECTED, time, q, qd, stamp, arrived, effort):
             return False
         if code < 0:
             self.answer(arrived)
             return True
-        self._command(self.guard.sent, stamp)
+        sent, result = self.guard.sent, self.guard.result
+        self._command(sent, stamp)
         now = self._clock()
         self.guard.note_duration(now - began)
-        self._conclude_tick(before, now - arrived)
+        self._note_touch(self.law.sense(table))
+        self._conclude_tick(now - arrived, (result.pose, result.error, result.F))
         return True
 
-    @property
-    def _tick(self) -> Callable[..., int] | None:
-        """The law's compiled tick, if it is all that the next state needs."""
-        if self.mode != ACTIVE or self._holds_next or self._was_stopped or self._observes_first:
+    def conclude(self, done: Answered) -> bool:
+        """
+        Do what `update` does beside a compiled tick that has answered a state; return as it does.
+
+        The torques have been sent. If the tick has left the state to Python, they are computed and
+        sent now. No compiled tick may be in progress then.
+
+        """
+        journal = self.journal
+        arguments = done.time, done.q, done.qd, done.stamp, done.arrived, done.effort
+        if journal is None:
+            return self._concluded(done)
+        journal.open([done.now] if done.code < 0 else [done.now, done.done])
+        has_failed = True
+        try:
+            accepted, has_failed = self._concluded(done), False
+            return accepted
+        finally:
+            journal.close('update', arguments, has_failed, renews=False)
+
+    def _concluded(self, done: Answered) -> bool:
+        guard = self.guard
+        if done.has_faults:
+            guard.explain()
+        if done.code == CHANGED:
+            self._on_change()
+        if not self._take(done.code != REJECTED, done.time, done.q, done.qd, done.stamp,
+                          done.arrived, done.effort):
+            return False
+        if done.code < 0:
+            self.answer(done.arrived)
+            return True
+        self.law.note(done.code)
+        self._note_command(done.tau, done.stamp)
+        guard.note_duration(done.done - done.now)
+        self._note_touch(done.touch)
+        self._conclude_tick(done.done - done.arrived, (done.pose, done.error, done.F))
+        return True
+
+    def table(self) -> Integers | None:
+        """Table of the law's compiled tick, if this is all that the next state needs."""
+        law = self.law
+        if (self.mode != ACTIVE or self._holds_next or self._was_stopped or self._observes_first
+                or not law.has_tick):
             return None
-        return self.law.tick
+        self._use_contact()
+        return law.table(*self.guard.records, self.touch.record)
+
+    def _use_contact(self) -> None:
+        """Set with what the external torques are compared; in free drive a contact is a hand."""
+        settings, law = self.guard.settings.contact, self.law
+        self.touch.use(None if law.settings.free is not None else settings, law.compensation)
 
     @property
     def _observes_first(self) -> bool:
@@ -300,13 +352,23 @@ class Engine:
             self._observe(sent)
         self._command(self.guard.torque(self._law_torque), self.stamp)
         self._was_stopped |= self.guard.reaction not in HARMLESS
-        self._conclude_tick(None if observes_first else sent, self._clock() - began,
-                            observes_first)
-
-    def _conclude_tick(self, sent: Array | None, took: float, is_observed: bool = False) -> None:
-        """Do what follows the command for a state: observe, plan the targets, and report."""
-        if not is_observed:
+        took = self._clock() - began
+        if not observes_first:
             self._observe(sent)
+        self._conclude_tick(took)
+
+    def _conclude_tick(self, took: float, found: tuple[Array, Array, Array] | None = None) -> None:
+        """
+        Do what follows the command for a state: plan the targets, and report.
+
+        Parameters
+        ----------
+        took : float
+            Time from state to command [s].
+        found : ((4, 4), (6,), (6,)), optional
+            Pose, error and force of the first task, if those of the law may be newer.
+
+        """
         self._count(took)
         try:
             self.law.plan()
@@ -315,8 +377,9 @@ class Engine:
         # abs: the clock of a simulation may restart
         if self.mode == ACTIVE and abs(self.time - self._reported) >= self.report_period:
             self._reported = self.time
-            self._post('report', self.stamp, self.law.pose, self.law.error.copy(),
-                       self.law.F.copy(), self.law.external_report())
+            found = found or (self.law.pose, self.law.error, self.law.F)
+            self._post('report', self.stamp, *(one.copy() for one in found),
+                       self.law.external_report())
         self._conclude()
 
     @journaled
@@ -371,15 +434,19 @@ class Engine:
         law, guard = self.law, self.guard
         law.observe(self.time, self.q, self.qd, sent, self.effort)
         guard.load = law.compensation
-        external, settings = law.external, guard.settings.contact
-        if external is None or settings is None or law.settings.free is not None:
-            law.in_contact = False  # in free drive the contact is a hand
-            return
-        reason = self.touch.reason(settings, external, law.compensation)
-        law.in_contact = bool(reason)
-        if reason:
-            guard.trip(CONTACT, reason)
-        self._holds_next |= guard.cause == CONTACT and guard.reaction not in HARMLESS
+        self._use_contact()
+        code = NOT_TOUCHED if law.external is None else self.touch.compare(law.external)
+        if code != NOT_TOUCHED:
+            guard.trip(CONTACT, '')
+        self._note_touch(code)
+        self._holds_next |= (law.external is not None and self.touch.watches
+                             and guard.cause == CONTACT and guard.reaction not in HARMLESS)
+
+    def _note_touch(self, code: int) -> None:
+        """Put a contact into words, for a code of `touching.touched`; learn thresholds."""
+        self.law.in_contact = code != NOT_TOUCHED
+        if code != NOT_TOUCHED:
+            self.guard.meet(self.touch.reason(code))
         if self.touch.learns:
             self._learn()
 
@@ -405,8 +472,12 @@ class Engine:
         try:
             self._send(tau, stamp)
         finally:
-            if self.journal is not None:
-                self.journal.sent(tau, stamp)
+            self._note_command(tau, stamp)
+
+    def _note_command(self, tau: Array, stamp: Stamp | None) -> None:
+        """Note torques (n,) that were sent."""
+        if self.journal is not None:
+            self.journal.sent(tau, stamp)
         self.torque_use = np.maximum(
             self.torque_use, np.abs(tau) / self.law.settings.limits.effort)
 

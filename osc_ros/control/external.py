@@ -46,6 +46,7 @@ LONGEST_STEP = 0.1  # longest time between two states over which a torque counts
 PLAN = Table(
     'ObserverPlan',
     Slot('bandwidth', (1,), 'rad/s', 'bandwidth K of the estimate'),
+    Slot('uses_efforts', (1,), '', '1 if measured efforts count'),
     Slot('adds_driver', (1,), '', '1 if measured efforts lack the torques of the driver'),
     Slot('length', (1,), 'm', 'characteristic length of the fit of the wrench'),
     Slot('low', (1,), '', 'threshold of the singular values of the fit'),
@@ -120,7 +121,9 @@ def _put_model(robot, plan, result, q, qd):
 def _acting(plan, result, tau, effort, k):
     """Torque of a motor since the last state: measured or commanded; NaN if unknown."""
     measured = effort[k] + (result.driver[k] if plan.adds_driver[0] > 0.0 else 0.0)
-    return measured if np.isfinite(measured) else tau[k] + result.driver[k]
+    if plan.uses_efforts[0] > 0.0 and np.isfinite(measured):
+        return measured
+    return tau[k] + result.driver[k]
 
 
 @inlined

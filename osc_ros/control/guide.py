@@ -23,6 +23,7 @@ from osc_ros.control.motion import (
     COAST,
     DRIFT,
     HOLD,
+    leaves,
     OPEN,
     PATH,
     PLAN,
@@ -36,7 +37,8 @@ from osc_ros.control.task import Target, TargetLimits
 from osc_ros.control.task_numbers import AXES
 from osc_ros.control.trajectory import Hold, Path
 from osc_ros.control.waypoints import path_through, path_within
-from osc_ros.dynamics.compiled import address_of, kernel
+from osc_ros.dynamics.addresses import address_of
+from osc_ros.dynamics.compiled import kernel, plain
 from osc_ros.dynamics.method import DONE
 from osc_ros.errors import InputError
 
@@ -193,6 +195,10 @@ class Guide(Recorded):
         """Addresses of the records, for `osc_ros.control.motion.put_targets`."""
         return tuple(map(address_of, self.records))
 
+    def keep_within(self, limits: TargetLimits) -> None:
+        """Wait for an arm whose error exceeds the reach of these limits, from the next tick on."""
+        self.views[0].reach[:] = limits.reach
+
     @property
     def target(self) -> Target:
         """A copy of the target of the last tick."""
@@ -280,9 +286,6 @@ class Guide(Recorded):
         if not state.is_open[0]:
             return
         state.is_open[0] = 0.0
-        if not plan.asks[0] and state.now[0] <= plan.until[0] and (
-                error is None or not _leaves(error, state.twist, *limits.reach)):
-            return  # it moves, and the arm follows
         if self._rejoins:
             self._begin(self._motion, limits, state.late[0])
         while self._pending and self._pending[0][0] <= state.now[0]:
@@ -406,7 +409,7 @@ class Guide(Recorded):
         """Stop the target if the arm lags by more than `leash`; go on at half of `leash`."""
         turning, moving = limits.reach
         plan, state = self.views
-        if not self.waits and not _leaves(error, state.twist, turning, moving):
+        if not self.waits and not plain(leaves)(error, state.twist, limits.reach):
             return
         motion, until, now = self._motion, plan.until[0], state.now[0] - state.late[0]
         if not self.waits:
@@ -470,28 +473,6 @@ class Guide(Recorded):
         plan.begin[0], plan.end[0], plan.pieces[:] = offset.start, offset.end, offset.pieces
         plan.event[0] = min(offset.end, base.times[-1] if isinstance(base, Path) else np.inf)
         return share
-
-
-@kernel
-def _leaves(error, twist, turning, moving):
-    """
-    Whether an error exceeds its limit, and the target still moves away from the tip.
-
-    Parameters
-    ----------
-    error, twist : (6,)
-    turning, moving : float
-        Limits of the angular [rad] and the linear error [m].
-
-    """
-    for part, most in ((0, turning), (3, moving)):
-        ahead = going = 0.0
-        for i in range(part, part + 3):
-            ahead += error[i] * error[i]
-            going += error[i] * twist[i]
-        if ahead > most * most and going > 0.0:
-            return True
-    return False
 
 
 @kernel

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 import math
@@ -293,8 +293,14 @@ class Journal:
         except Exception as error:  # of any kind: the engine must go on
             self.end(f'{type(error).__name__}: {error}')
 
-    def close(self, name: str, arguments: tuple[Any, ...], has_failed: bool) -> None:
-        """Record the call that ends."""
+    def open(self, readings: Sequence[float] = ()) -> None:
+        """Begin to record a call, whose first readings of the clock are known [s]."""
+        self.is_open = True
+        self.clock.readings[:] = readings
+
+    def close(self, name: str, arguments: tuple[Any, ...], has_failed: bool,
+              renews: bool = True) -> None:
+        """Record the call that ends; `renews`: a checkpoint may be taken now."""
         self.is_open = False
         if self._engine is None:
             return
@@ -303,8 +309,9 @@ class Journal:
             if has_failed:
                 self._tape += _PACKED[HEAD](FAILED, 0.0, 0.0)
             # after these, a checkpoint delays nothing that is being computed
-            if name in ('answer', 'update') or name == 'accept' and not self._engine.acts:
-                self._renew()
+            if renews and (name in ('answer', 'update')
+                           or name == 'accept' and not self._engine.acts):
+                self.renew_if_due()
         except Exception as error:  # of any kind: the engine must go on
             self.end(f'{type(error).__name__}: {error}')
 
@@ -358,12 +365,21 @@ class Journal:
         self._tape = self._segments[-1].parts[-1]
         self._count += 1
 
-    def _renew(self) -> None:
+    @property
+    def is_due(self) -> bool:
+        """Whether the last segment is long enough."""
+        if self._engine is None:
+            return False
+        last = self._segments[-1]
+        return (perf_counter() - last.began >= self._share
+                or NUMBER * last.starts[-1] >= self._longest)
+
+    def renew_if_due(self) -> None:
         """Begin a new segment if the last one is long enough, and drop old ones."""
-        last, now = self._segments[-1], perf_counter()
+        now = perf_counter()
         if len(self._tape) > PART:
-            self._tape = last.extend()
-        if now - last.began < self._share and NUMBER * last.starts[-1] < self._longest:
+            self._tape = self._segments[-1].extend()
+        if not self.is_due:
             return
         self._begin_segment()
         segments = self._segments
@@ -419,8 +435,8 @@ def journaled(method: Method) -> Method:
         journal = engine.journal
         if journal is None or journal.is_open:  # within another call
             return method(engine, *arguments)
-        journal.is_open, has_failed = True, True
-        journal.clock.readings.clear()
+        has_failed = True
+        journal.open()
         try:
             result = method(engine, *arguments)
             has_failed = False

@@ -166,6 +166,7 @@ class Level:
     @guide.setter
     def guide(self, guide: Guide) -> None:
         self._guide, self._guides[:] = guide, guide.addresses
+        guide.keep_within(self.task.limits)
 
     def point(self, guides: Array) -> None:
         """Write the addresses of the guide's records to `guides` (2,) int, also later."""

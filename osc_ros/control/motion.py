@@ -15,9 +15,10 @@ import numpy as np
 
 from osc_ros.control.record import Slot, Table
 from osc_ros.control.rotation import body_acceleration, body_rate, exponential, rotation_of
-from osc_ros.control.task_numbers import AXES
+from osc_ros.control.task_numbers import AXES, LAG
 from osc_ros.control.trajectory import put_segment
-from osc_ros.dynamics.compiled import inlined, kernel, numbers_at, view
+from osc_ros.dynamics.addresses import numbers_at
+from osc_ros.dynamics.compiled import inlined, kernel, view
 from osc_ros.dynamics.method import DONE
 from osc_ros.dynamics.spatial import add, compose, cross, rotate
 from osc_ros.dynamics.vectors import assign, interval_of
@@ -51,6 +52,7 @@ PLAN = Table(
     Slot('until', (1,), 's', 'end of a twist, on the clock of the states'),
     Slot('asks', (1,), '', '1 if `Guide.plan` has work after every tick: motions are scheduled, '
          'the target waits for the arm, or it goes on from another pose'),
+    Slot('reach', (2,), 'rad, m', 'largest errors of the arm before the target waits for it'),
     Slot('knots', (4,), '', 'number of the knots of the path, addresses of their times (m,), '
          'poses (m, 4, 4) and coefficients (m - 1, 6, 6), as integers'))
 
@@ -222,6 +224,38 @@ def put_target(plan, state, jumps, time, row):
             or plan.begin[0] < np.inf):
         at.is_open[0] = 1.0
     return DONE
+
+
+@inlined
+def leaves(error, twist, reach):
+    """Whether an error (6,) exceeds a limit (2,), and the target still moves away from the arm."""
+    for part in range(2):
+        ahead = going = 0.0
+        for i in range(3 * part, 3 * part + 3):
+            ahead += error[i] * error[i]
+            going += error[i] * twist[i]
+        if ahead > reach[part] * reach[part] and going > 0.0:
+            return True
+    return False
+
+
+@kernel
+def look(guides, tasks):
+    """
+    Look at the last targets after a tick; return whether Python must look, too.
+
+    It need not while a target moves and the arm follows. Parameters are those of `put_targets`.
+
+    """
+    asks = False
+    for i in range(len(tasks)):
+        plan = _plan_views(numbers_at(guides[i, 0], PLAN_SIZE), 0)
+        at = _state_views(numbers_at(guides[i, 1], STATE_SIZE), 0)
+        if plan.asks[0] == 0.0 and at.now[0] <= plan.until[0] and not leaves(
+                tasks[i, LAG:], at.twist, plan.reach):
+            at.is_open[0] = 0.0
+        asks = asks or at.is_open[0] > 0.0
+    return asks
 
 
 @kernel

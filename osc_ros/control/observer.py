@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -172,7 +173,7 @@ class MomentumObserver:
         """Write the plan."""
         robot, plan = self.robot, self.external.views[0]
         plan.length[0], plan.low[0], plan.velocity[0] = damping.length, damping.low, 1.0
-        plan.weights[:] = 1.0
+        plan.weights[:] = plan.uses_efforts[0] = 1.0
         plan.weights[robot.v_index[robot.prismatic]] = damping.length**2
         if friction is not None:
             if len(friction.coulomb) != robot.n:
@@ -202,6 +203,20 @@ class MomentumObserver:
         if not (math.isfinite(bandwidth) and bandwidth > 0.0):
             raise InputError(f'bandwidth {bandwidth} rad/s: accepted is a positive, finite number')
         self.external.views[0].bandwidth[0] = bandwidth
+
+    @property
+    def uses_efforts(self) -> bool:
+        """Whether measured efforts count, where they are known; may be set at any time."""
+        return bool(self.external.views[0].uses_efforts[0])
+
+    @uses_efforts.setter
+    def uses_efforts(self, uses: bool) -> None:
+        self.external.views[0].uses_efforts[0] = uses
+
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """The arrays that `osc_ros.control.external.observe` takes first."""
+        return self._integers, self._numbers, *self.external.records
 
     def forget(self) -> None:
         """Set the estimate to zero; observe anew from the next state on."""
@@ -250,7 +265,7 @@ class MomentumObserver:
 
         """
         effort = self._unknown if effort is None else effort
-        given = self._integers, self._numbers, *self.external.records
+        given = self.arrays
         try:
             status = observe(*given, time, q, qd, tau, effort, self._driver_torque(q, qd))
         except TypeError:  # not arrays as the kernel takes them

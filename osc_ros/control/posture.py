@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,8 +62,8 @@ def posture_acceleration(q, qd, posture, wraps, table, frequency, rate, push, qd
     Parameters
     ----------
     q, qd, posture : (n,)
-    wraps : (n,) bool
-        Whether a joint is continuous: it takes the shorter way.
+    wraps : (n,)
+        1 for continuous joints: they take the shorter way.
     table : (8, n)
         See `Limits.table`. The speed of approach is at most the velocity limit.
     frequency, rate : float [rad/s], [1/s]
@@ -74,7 +75,7 @@ def posture_acceleration(q, qd, posture, wraps, table, frequency, rate, push, qd
     """
     for i in range(len(q)):
         away, fastest, zone = posture[i] - q[i], table[SPEED, i], table[ZONE, i]
-        if wraps[i]:
+        if wraps[i] > 0.0:
             away = (away + np.pi) % (2.0 * np.pi) - np.pi
         if rate == 0.0:
             qdd[i] = frequency * frequency * away
@@ -97,8 +98,12 @@ class PostureSetPoint:
     ----------
     wanted : (n,)
         The goal.
-    wraps : (n,) bool
-        Whether a joint is continuous: its set-point takes the shorter way.
+    numbers : (2, n)
+        What the kernels take: `now` and `wraps`.
+    now : (n,)
+        The set-point of the last tick.
+    wraps : (n,)
+        1 for continuous joints: their set-point takes the shorter way.
     is_moving : bool
         Whether the set-point is not yet at the goal.
 
@@ -111,13 +116,29 @@ class PostureSetPoint:
     """
 
     def __init__(self, robot: Robot, q: Array) -> None:
-        self.wraps: NDArray[np.bool_] = ~(
-            np.isfinite(robot.position_limits).any(axis=1) | robot.prismatic)
+        self.numbers = np.zeros((2, robot.n))
+        self.wraps[:] = ~(np.isfinite(robot.position_limits).any(axis=1) | robot.prismatic)
         self.latch(q)
+
+    @property
+    def now(self) -> Array:
+        """The set-point (n,) of the last tick."""
+        return np.asarray(self.numbers[0])
+
+    @property
+    def wraps(self) -> Array:
+        """Which joints are continuous (n,)."""
+        return np.asarray(self.numbers[1])
+
+    def copied(self) -> PostureSetPoint:
+        """Return a set-point that goes on by itself."""
+        other = copy(self)
+        other.numbers = self.numbers.copy()
+        return other
 
     def latch(self, q: Array) -> None:
         """Set both the goal and the set-point to q (n,), at rest."""
-        self.wanted, self._now = q, q
+        self.wanted, self.now[:] = q, q
         self._offset, self._rate = np.zeros(len(q)), np.zeros(len(q))
         self.is_moving = False
 
@@ -146,7 +167,7 @@ class PostureSetPoint:
         away = self.wanted + self._offset - wanted
         turns = np.round(away / (2.0 * np.pi)) * (2.0 * np.pi)
         self.wanted, self._offset = wanted, away - self.wraps * turns
-        self._now, self.is_moving = wanted + self._offset, True
+        self.now[:], self.is_moving = wanted + self._offset, True
 
     def advance(self, dt: float, blend_time: float) -> None:
         """Advance the set-point by dt [s]; it arrives at its goal within `blend_time` [s]."""
@@ -154,9 +175,4 @@ class PostureSetPoint:
         self.is_moving = bool((np.abs(self._offset) > ARRIVED).any())
         if not self.is_moving:
             self._offset, self._rate = np.zeros_like(self._offset), np.zeros_like(self._rate)
-        self._now = self.wanted + self._offset if self.is_moving else self.wanted
-
-    @property
-    def now(self) -> Array:
-        """The set-point (n,) of the last tick."""
-        return self._now
+        self.now[:] = self.wanted + self._offset

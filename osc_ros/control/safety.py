@@ -88,7 +88,8 @@ _prediction_views = PREDICTION.only('is_used', 'is_over', 'at_q', 'at_qd', 'unmo
 _records_views = PREDICTION.only('sent', 'sent_times', 'sent_tau', 'answered', 'kept', 'times',
                                  'q', 'qd', 'tau')
 _response_views, _room_views = RESPONSE.only('hit'), ROOM.only('wanted', 'unmodelled')
-gate_views, cause_views = GATE.only('time'), CAUSES.only('reaction', 'is_blind')
+gate_views, state_views = GATE.only('time'), GATE.only('time', 'q', 'qd')
+cause_views, before_views = CAUSES.only('reaction', 'is_blind'), OUTPUT.only('before')
 _sample_views, _found_views, _torque_views = SAMPLE.views, GATE_RESULT.views, TORQUE.views
 
 
@@ -123,6 +124,13 @@ def accept(plan, state, sample, result):
     if settings.stale[0] >= 0.0:
         causes.watches[int(settings.stale[0]), FED] = now
     return True
+
+
+@inlined
+def meet(plan, state, now):
+    """Record that there is a contact at a time [s]; see `osc_ros.control.causes.trip`."""
+    n = int(plan[0])
+    trip(_causes_views(state, n), int(_causes_plan(plan, n).contact[0]), now)
 
 
 @kernel
@@ -202,6 +210,8 @@ def _send(model, plan, state, result, now, source, is_of_law):
     records, is_blind, dt = _records_views(state, n), causes.is_blind[0], _time_step(
         gate, output, now)
     tau = _room_views(result, n).wanted
+    for i in range(n):
+        output.before[i] = output.tau[i] if output.has_sent[0] > 0.0 else np.nan
     if source != output.source[0]:
         begin_source(plan, state, source, gate.q, gate.qd)
     elif source == RETRACT:

@@ -19,13 +19,10 @@ from osc_ros.control.command_model import CommandModel
 from osc_ros.control.compiled_tick import (
     begin,
     begin_reference,
-    compiled_tick,
     end_reference,
     finish,
     put_links,
     REFUSED,
-    UNBLENDED,
-    UNSUPERVISED,
 )
 from osc_ros.control.free import Guidance, guidance_of
 from osc_ros.control.friction import Friction, FrictionInForce, least_inertia
@@ -37,7 +34,9 @@ from osc_ros.control.reference import Memory, memory_in, Reference
 from osc_ros.control.settings import Settings
 from osc_ros.control.task import Task
 from osc_ros.control.task_numbers import TURNS_WITH
+from osc_ros.control.tick import Tick
 from osc_ros.control.unmodelled import Unmodelled
+from osc_ros.dynamics.addresses import Integers
 from osc_ros.dynamics.compiled import plain
 from osc_ros.dynamics.kinematics import LinkAxes
 from osc_ros.dynamics.method import DONE
@@ -50,7 +49,7 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 
 SOFTENING = 1e-3  # of the mean mobility: bounds the feedback torque near singularities
-NO_MEMORY: Array = np.zeros(0)  # only a supervised call uses that of the law
+UNBLENDED: tuple[float, Array] = 0.0, np.zeros(0)
 
 
 class Precomputed(NamedTuple):
@@ -136,9 +135,7 @@ class Setup:
         self.unmodelled = self._unmodelled(before, known)
         self._frames = [self._frame(task) for task in settings.tasks]
         self._rest = np.zeros(robot.n)
-        self._kernel, arrays = compiled_tick(self.dynamics)
-        # arguments of the kernels: the arrays stay the same
-        self._given = (*arrays, *self._block, *self.command_model.arrays)
+        self._tick = Tick(self.dynamics, self._block, self.command_model)
         self.levels: list[Level] = []
 
     def _connect(self) -> None:
@@ -152,7 +149,7 @@ class Setup:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return all attributes but the views."""
-        hidden = '_parts', '_own', 'J', 'friction_torque', 'driver_torque', 'within'
+        hidden = '_parts', '_own', '_tick', 'J', 'friction_torque', 'driver_torque', 'within'
         return {name: value for name, value in vars(self).items() if name not in hidden}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -160,6 +157,7 @@ class Setup:
         self.__dict__.update(state)
         require_block(*self._block, self.at, len(self.links), self.robot.n)
         self._connect()
+        self._tick = Tick(self.dynamics, self._block, self.command_model)
         if len(self.levels) != len(self.at):
             raise InputError(f'a setup with {len(self.levels)} levels: accepted is one for each '
                              f'of the {len(self.at)} tasks')
@@ -359,11 +357,13 @@ class Setup:
             A state that is not finite, or too large.
 
         """
-        tau = np.empty(len(q))
-        set_point = friction.record, NO_MEMORY, posture.now, posture.wraps
-        compute: Callable[..., int] = (
-            partial(self._torque, friction, posture, other) if self._kernel is None else
-            partial(self._kernel, *self._given, *set_point, *other, *UNSUPERVISED))
+        tau, own = np.empty(len(q)), self._own
+        weight, torques = other
+        own.weight[0] = weight
+        if weight > 0.0:
+            own.other[:] = torques
+        compute = partial(self._tick.torques if self._tick.is_compiled else self._torque,
+                          friction, posture)
         solves = self._prepared(compute, time, q, qd, tau)
         if solves < 0:
             self._refuse(q, qd)
@@ -385,7 +385,7 @@ class Setup:
     @property
     def has_kernel(self) -> bool:
         """Whether one compiled call computes the torques."""
-        return self._kernel is not None
+        return self._tick.is_compiled
 
     @property
     def has_tick(self) -> bool:
@@ -399,36 +399,29 @@ class Setup:
         return (self.has_kernel and not self._turning
                 and (self.unmodelled is None or self.unmodelled.compensation is None))
 
-    def tick(self, friction: FrictionInForce, memory: Array, posture: PostureSetPoint,
-             *records: Array) -> int:
-        """
-        Answer a state under supervision; see `osc_ros.control.compiled_tick.chain_torque`.
+    def table(self, friction: FrictionInForce, memory: Array, posture: PostureSetPoint,
+              *records: Array) -> Integers:
+        """Return the table of a tick under supervision, see `osc_ros.control.tick.Tick.table`."""
+        observer = None if self.unmodelled is None else self.unmodelled.observer
+        return self._tick.table(friction, posture, observer, memory, *records)
 
-        Parameters
-        ----------
-        friction : FrictionInForce
-        memory : array
-            `LawMemory.record`.
-        posture : PostureSetPoint
-        records : arrays
-            Plan, state, sample and result of a supervisor.
-
-        """
-        n = len(self._rest)
-        q, qd = records[2][-2 * n:-n], records[2][-n:]  # the last slots of a sample
-        solves = self._kernel(  # type: ignore[misc]  # see `has_tick`
-            *self._given, friction.record, memory, posture.now, posture.wraps, *UNBLENDED,
-            *records, 0.0, q, qd, np.empty(n))
+    def tick(self, table: Integers) -> int:
+        """Answer a state under supervision; see `osc_ros.control.compiled_tick.step`."""
+        solves = self._tick.step(table)
         if solves >= 0:
             self.solver.note(solves, self.settings.damping.length)
-        return int(solves)
+        return solves
 
-    def _torque(self, friction: FrictionInForce, posture: PostureSetPoint,
-                other: tuple[float, Array], time: float, q: Array, qd: Array, tau: Array) -> int:
+    def sense(self, table: Integers) -> int:
+        """Estimate the external torques after a tick; see `osc_ros.control.tick.Tick.sense`."""
+        return self._tick.sense(table)
+
+    def _torque(self, friction: FrictionInForce, posture: PostureSetPoint, time: float, q: Array,
+                qd: Array, tau: Array) -> int:
         """Compute `torque` in several compiled calls; return what the kernels return."""
         dynamics, limiter, F, block = self.dynamics, self.limiter, self.solver.F, self._block
-        set_point = posture.now, posture.wraps
-        request = begin(*block, dynamics.Lambda_inv, friction.record, *set_point, time, q, qd)
+        numbers, own = posture.numbers.ravel(), self._own
+        request = begin(*block, dynamics.Lambda_inv, friction.record, numbers, time, q, qd)
         if request != DONE:
             return REFUSED - int(request)
         if dynamics.outward(q, qd, None, limiter.accelerations[POSTURE]) != DONE:
@@ -438,13 +431,13 @@ class Setup:
                            dynamics.Lambda_inv, dynamics.a0, time)
         dynamics.inward(F, tau)
         if not friction.is_none:
-            begin_reference(*block, *set_point, solves, time, q)
+            begin_reference(*block, numbers, solves, time, q)
             at = Memory(*plain(memory_in)(block[0], self._parts.reference))
             dynamics.acceleration_response(at.rest, at.forces, at.change)
             end_reference(*block, dynamics.Lambda_inv, time)
             at.motion[2] = self.inverse_dynamics(q, qd, at.motion[1])
-        weight, torques = other
-        more = weight * (torques - tau) if weight > 0.0 else self._rest
+        weight = float(own.weight[0])
+        more = weight * (own.other - tau) if weight > 0.0 else self._rest
         dynamics.acceleration_response(more, F, limiter.accelerations[TOTAL])
         tau += more
         limiter.torque_within(time, q, qd, tau, self.solver, solves, self.settings.damping.length)
@@ -495,7 +488,7 @@ class Setup:
         self.limiter.rehearse(in_parts=not self.has_kernel)
         if not self.has_kernel:
             friction.set(Friction(rest, rest))
-            self._torque(friction, posture, UNBLENDED, 0.0, q, rest, rest.copy())
+            self._torque(friction, posture, 0.0, q, rest, rest.copy())
             self.limiter.forget()
             self.reference.forget()
         self.inverse_dynamics(q, rest, rest)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from math import isfinite
+from math import isfinite, nan
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ from osc_ros.control import safety, sample
 from osc_ros.control.angles import ShortWay
 from osc_ros.control.causes import ABANDON, ABANDONS, DISOBEYS, IS_RUNAWAY, IS_STOP, RUNAWAY, STOP
 from osc_ros.control.command_model import CommandModel
+from osc_ros.control.fault_texts import fault_text
 from osc_ros.control.prediction import forget_directions
 from osc_ros.control.response import ESCALATION
 from osc_ros.control.safety import PATIENCE
@@ -388,58 +389,70 @@ class Supervisor:
         q, qd : (n,)
 
         """
-        return self.step(safety.accept, time, q, qd) > 0
+        given = self._given
+        given.time[0], given.now[0], given.q[:], given.qd[:] = time, self.clock(), q, qd
+        accepted = safety.accept(*self.records)
+        self.explain()
+        return bool(accepted)
 
-    def step(self, compute: Callable[..., int], time: float, q: Array, qd: Array) -> int:
+    @property
+    def records(self) -> tuple[Array, Array, Array, Array]:
+        """Plan, state, sample and result, see `osc_ros.control.tables`."""
+        return self._plan, self._state, self._sample, self._result
+
+    def step(self, tick: Callable[[], int], time: float, q: Array, qd: Array,
+             effort: Array | None) -> int:
         """
-        Pass a state to a compiled function (plan, state, sample, result); return its result.
+        Pass a state to a compiled tick on the records; return its result.
 
-        It is `osc_ros.control.safety.accept`, or a whole tick as of `ControlCycle.tick`: if its
-        result is not negative, the torques to be sent are in `sent`.
+        If this is not negative, the torques to be sent are in `sent`.
 
         Parameters
         ----------
-        compute : callable
+        tick : callable
         time : float
             Stamp of the state, on the clock of the states [s].
         q, qd : (n,)
+        effort : (n,), optional [N·m, N]
+            Measured torques.
 
         """
-        given, found = self._given, self._found.gate
+        given = self._given
         given.time[0], given.now[0], given.q[:], given.qd[:] = time, self.clock(), q, qd
-        code = compute(self._plan, self._state, self._sample, self._result)
+        given.effort[:] = nan if effort is None else effort
+        code = tick()
+        self.explain(code == safety.CHANGED)
+        return code
+
+    def explain(self, has_changed: bool = False) -> None:
+        """Put the faults of the last sample into words; tell whether cause or reaction changed."""
+        found = self._found.gate
         if (count := found.count.item()) > 0.0:
             for fault, joint, *numbers in found.faults[:int(count)].tolist():
                 if (cause := FAULTS[int(fault)]) in self._names:
-                    self._texts[cause] = self._text(int(fault), int(joint), *numbers)
-        if code == safety.CHANGED:
+                    self._texts[cause] = fault_text(
+                        int(fault), self._robot.joint_names[int(joint)], self._given, *numbers)
+        if has_changed:
             self._on_change()
-        return code
+
+    def meet(self, reason: str) -> None:
+        """Give the reason of a contact that the records have."""
+        self._texts[CONTACT] = reason
+
+    @property
+    def stepped(self) -> float:
+        """When the last sample was taken, on the clock of the loop [s]."""
+        return float(self._given.now[0])
+
+    @property
+    def result(self) -> Any:
+        """The slots of TORQUE of the last answer, see `osc_ros.control.tables`."""
+        return self._found.torque
 
     @property
     def sent(self) -> Array:
         """The torques (n,) of the last answer [N·m]."""
         return np.array(self._found.torque.tau)
-
-    def _text(self, code: int, joint: int, one: float, two: float, three: float) -> str:
-        """Return the reason of a fault of a sample, see `osc_ros.control.sample`."""
-        name = f"'{self._robot.joint_names[joint]}'"
-        if code in (sample.STANDS, sample.RUNS_BACK):
-            return (f'the stamps of the states do not advance: for {one:.3f} s they '
-                    + ('have gone back' if code == sample.RUNS_BACK else f'are {two:.3f} s')
-                    + ', while states come')
-        if code == sample.NUMBERS:
-            return f'joint state {self._given.q.tolist()}, {self._given.qd.tolist()}'
-        if code == sample.CLOCK:
-            return (f'the time of the states went from {one:.3f} s to {two:.3f} s: a simulation '
-                    'was reset, or two nodes publish the states')
-        if code == sample.IS_FROZEN:
-            return (f'the positions are frozen: none has changed for {one:.4g} s, although '
-                    f'{name} moved at {two:.4g}')
-        if code == sample.TOO_FAST:
-            return f'{name} moves at {one:.4g}: its limit is {two:.4g}'
-        kind = 'the speed of ' if code == sample.SPEED_STEP else ''
-        return f'{kind}{name} went {one:.4g} in {two:.4g} s: accepted is {three:.4g}'
 
     # what it answers
 

@@ -25,7 +25,8 @@ SAMPLE = Table(
     Slot('time', (1,), 's', 'stamp of the joint state'),
     Slot('now', (1,), 's', 'time of its arrival, on the clock of the loop'),
     Slot('q', ('n',), 'rad, m', 'positions'),
-    Slot('qd', ('n',), 'rad/s, m/s', 'velocities'))
+    Slot('qd', ('n',), 'rad/s, m/s', 'velocities'),
+    Slot('effort', ('n',), 'N·m, N', 'measured torques; NaN where they are unknown'))
 
 ROBOT = Table(
     'robot',
@@ -129,6 +130,7 @@ OUTPUT = Table(
     'output',
     Slot('has_sent', (1,), '', '1 after the first torque'),
     Slot('tau', ('n',), 'N·m, N', 'torque that was sent last'),
+    Slot('before', ('n',), 'N·m, N', 'torque that was sent before it; NaN: none'),
     Slot('source', (1,), '', 'source of this torque, see stopping.SOURCES'),
     Slot('at', (1,), 's', 'when this torque was sent, on the clock of the loop'),
     Slot('time', (1,), 's', 'time of the state that was answered by this torque'),
@@ -192,7 +194,11 @@ GATE_RESULT = Table(
 
 TORQUE = Table(
     'torque',
-    Slot('tau', ('n',), 'N·m, N', 'torque to send'))
+    Slot('tau', ('n',), 'N·m, N', 'torque to send'),
+    Slot('asks', (1,), '', '1 if Python has work before the next tick: targets are to be planned'),
+    Slot('pose', (4, 4), '–, m', "pose of the first task's link, base axes"),
+    Slot('error', (6,), 'rad, m', 'error of the first task'),
+    Slot('F', (6,), 'N·m, N', 'force of the first task'))
 
 ROOM = Table(
     'room',

@@ -69,12 +69,11 @@ class Unmodelled:
     def __init__(self, robot: Robot, settings: Settings, before: Unmodelled | None = None,
                  limits: Array | None = None) -> None:
         task, observation = settings.tasks[0], settings.observation or Observation()
-        self._efforts = observation.efforts
         self.observer = MomentumObserver(
             robot, observation.bandwidth, task.link or None, settings.friction, settings.driver,
             observation.efforts == 'measured', settings.damping)
-        if before is not None and self._efforts == before._efforts and self.observer.has_model_of(
-                before.observer):
+        self.observer.uses_efforts = observation.efforts != 'commanded'
+        if before is not None and self.observer.has_model_of(before.observer):
             self.observer = before.observer
             self.observer.bandwidth = observation.bandwidth
         old = None if before is None else before.compensation
@@ -134,8 +133,7 @@ class Unmodelled:
             Measured torque.
 
         """
-        self.observer.update(time, q, qd, self._unknown if tau is None else tau,
-                             None if self._efforts == 'commanded' else effort)
+        self.observer.update(time, q, qd, self._unknown if tau is None else tau, effort)
 
     def advance(self, time: float, tau: Array, level: Level, is_held: bool,
                 feedback: Array | None, friction: Array | None) -> Array:

@@ -177,6 +177,12 @@ class VelocitySource:
         """Undo the effect of the last state on the blend, because the caller rejected it."""
         self.used, self.reason, self._last, self._away = self._before
 
+    @property
+    def takes_measured(self) -> bool:
+        """Whether the next measured velocities, if they are not all zero, are used as they are."""
+        return (self.mode != 'estimated' and self.used == 'measured' and self._away is None
+                and not self._is_wrong)
+
     def velocity(self, time: float, q: Array, measured: Array | None, missing: str = ''
                  ) -> Array | None:
         """

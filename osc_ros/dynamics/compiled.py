@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, ExitStack, suppress
-import ctypes
 import gc
 import logging
 import os
@@ -393,46 +392,6 @@ def _view(typing: Any, array: Any, start: Any, shape: Any) -> Any:
 
     integers = types.UniTuple(types.intp, len(shape))
     return found(array, types.intp, integers), build
-
-
-def address_of(array: NDArray[Any]) -> int:
-    """Address of the first item of a contiguous array."""
-    address: int = array.__array_interface__['data'][0]
-    return address
-
-
-def numbers_at(address: int, size: int) -> NDArray[np.float64]:
-    """
-    Array (size,) of the numbers that stand in memory from an address on.
-
-    The caller guarantees that an array of at least this size is there, and stays there.
-
-    """
-    return np.ctypeslib.as_array((ctypes.c_double * size).from_address(address))
-
-
-@overload(numbers_at, jit_options={'_nrt': True})
-def _compiled_numbers_at(address: Any, size: Any) -> Any:
-    def implementation(address: Any, size: Any) -> Any:
-        return _numbers_at(address, size)
-
-    return implementation
-
-
-@intrinsic
-def _numbers_at(typing: Any, address: Any, size: Any) -> Any:
-    found = types.Array(types.float64, 1, 'C')
-
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        start, count = arguments
-        number = context.get_data_type(types.float64)
-        item = context.get_constant(types.intp, context.get_abi_sizeof(number))
-        result = make_array(found)(context, builder)
-        populate_array(result, data=builder.inttoptr(start, number.as_pointer()), shape=[count],
-                       strides=[item], itemsize=item, meminfo=None)
-        return result._getvalue()
-
-    return found(types.intp, types.intp), build
 
 
 def recorded_uses(run: Callable[[], object]) -> list[tuple[Any, tuple[Any, ...]]]:

@@ -226,6 +226,12 @@ def level_rows(integers, numbers):
     return view(numbers, 6 * integers[1], (integers[0], WIDTH))
 
 
+@viewing
+def first_force(integers, numbers):
+    """Force (6,) of the first task on its link, which follows the rows of the levels."""
+    return view(numbers, 6 * integers[1] + WIDTH * integers[0], (6,))
+
+
 def solver_size(k: int, m: int, n: int) -> int:
     """Length of the numbers of `Priorities`, for k levels on m links and n joints."""
     c = 6 * k + 1

@@ -106,12 +106,28 @@ class Command:
     def _prepare(self, text: bytes) -> None:
         """Allocate the buffer for labels of this length."""
         n, self._length = self._size, len(text)
-        head = struct.pack(f'<4sII{len(text) + 1}s', LITTLE_ENDIAN, 1, len(text) + 1, text)
-        # the alignment counts from the end of the encapsulation, which has 4 bytes
-        head += bytes(-len(head) % 4) + struct.pack('<IIII', n, n, 0, n)
-        head += bytes((4 - len(head)) % 8 if n else 0)
-        self._buffer = bytearray(head + bytes(8 * n))
-        self._values = np.frombuffer(self._buffer, '<f8', n, len(head))
+        data, _, values_at = empty_command(n, len(text))
+        self._buffer = bytearray(data)
+        self._values = np.frombuffer(self._buffer, '<f8', n, values_at)
+
+
+def empty_command(n: int, length: int) -> tuple[NDArray[np.uint8], int, int]:
+    """
+    Return a serialized command of n zeros, and where its label and its numbers begin.
+
+    Parameters
+    ----------
+    n : int
+        Number of joints.
+    length : int
+        Number of characters of the label.
+
+    """
+    head = struct.pack(f'<4sII{length + 1}s', LITTLE_ENDIAN, 1, length + 1, b'')
+    # the alignment counts from the end of the encapsulation, which has 4 bytes
+    head += bytes(-len(head) % 4) + struct.pack('<IIII', n, n, 0, n)
+    head += bytes((4 - len(head)) % 8 if n else 0)
+    return np.frombuffer(head + bytes(8 * n), np.uint8), _LABEL_AT, len(head)
 
 
 def label(message: Float64MultiArray) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+import os
 from pathlib import Path
 from re import sub
 import signal
@@ -26,6 +27,7 @@ from osc_ros.commandline import bar
 from osc_ros.control.freedoms import Freedoms
 from osc_ros.dynamics import compilation
 from osc_ros.errors import OscError
+from osc_ros.interrupts import LAUNCH_PID
 from osc_ros.model.robot import Robot
 from osc_ros.nodes import report, scenario
 from osc_ros.nodes.demo_parameters import text_of
@@ -60,7 +62,7 @@ class ArmError(DemoError):
 
 class NodeProcess:
     """
-    A node in a process of its own, which ends with the demonstration.
+    A node in a process of its own, which ends with the demonstration, even if that is killed.
 
     Attributes
     ----------
@@ -85,8 +87,9 @@ class NodeProcess:
     def __enter__(self) -> NodeProcess:
         """Start the process."""
         with self.log.open('w') as log:
-            self._process = subprocess.Popen(self._command, stdout=log, stderr=subprocess.STDOUT,
-                                             stdin=subprocess.DEVNULL, start_new_session=True)
+            self._process = subprocess.Popen(
+                self._command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                start_new_session=True, env={**os.environ, LAUNCH_PID: str(os.getpid())})
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -22,6 +22,11 @@ class Inbox:
     DDS wakes the thread itself. An executor would do more between a message and the callback, and
     would need a further thread for timers; here the caller waits until its next deadline.
 
+    Attributes
+    ----------
+    subscription, guard, waiting
+        Objects of rcl: the subscription, a guard condition, and the set that waits for both.
+
     Parameters
     ----------
     node : Node
@@ -35,23 +40,24 @@ class Inbox:
 
     def __init__(self, node: Node, kind: type, topic: str, qos: QoSProfile) -> None:
         self._context, self._kind = node.context.handle, kind
-        self._subscription = node.create_subscription(
+        self.subscription = node.create_subscription(
             kind, topic, lambda data: None, qos, raw=True).handle
-        self._wait_set: Any = rclpy_implementation.WaitSet(1, 0, 0, 0, 0, 0, self._context)
+        self.guard: Any = rclpy_implementation.GuardCondition(self._context)
+        self.waiting: Any = rclpy_implementation.WaitSet(1, 1, 0, 0, 0, 0, self._context)
 
     @contextmanager
     def opened(self) -> Iterator[None]:
         """Within this context, messages can be received, and rclpy keeps the subscription."""
-        with self._context, self._subscription, self._wait_set:
+        with self._context, self.subscription, self.guard, self.waiting:
             yield
 
     def wait(self, seconds: float) -> None:
         """Return when a message has come, or the time is over."""
-        self._wait_set.clear_entities()
-        self._wait_set.add_subscription(self._subscription)
-        self._wait_set.wait(max(0, int(1e9 * seconds)))
+        self.waiting.clear_entities()
+        self.waiting.add_subscription(self.subscription)
+        self.waiting.wait(max(0, int(1e9 * seconds)))
 
     def take(self) -> bytes | None:
         """Return the oldest message; None if there is none."""
-        taken = self._subscription.take_message(self._kind, True)
+        taken = self.subscription.take_message(self._kind, True)
         return None if taken is None else taken[0]

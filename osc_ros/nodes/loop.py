@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from threading import current_thread, get_native_id, RLock, Thread
+from threading import current_thread, get_native_id, Lock, RLock, Thread
 from time import perf_counter
 from time import time as wall_time
 from typing import Any, NamedTuple, TypeVar
@@ -24,6 +24,7 @@ from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
 
 from osc_ros.control import requests
+from osc_ros.control.answered import Answered
 from osc_ros.control.check import ENOUGH, STILL
 from osc_ros.control.engine import Engine, Stamp
 from osc_ros.control.law import Law
@@ -32,6 +33,7 @@ from osc_ros.control.supervision import Supervision
 from osc_ros.errors import InputError
 from osc_ros.nodes import commands, messages
 from osc_ros.nodes.inbox import Inbox
+from osc_ros.nodes.served import FAILED, OVERDUE, Reading, Served, UNREAD
 from osc_ros.nodes.states import StateInput
 
 Array = NDArray[np.float64]
@@ -43,6 +45,7 @@ POST_PERIOD, LISTEN_PERIOD = 0.02, 0.005
 MOST_POSTED = 1000  # length of the queue of these events
 AGED = 8  # the age of every AGED-th state is measured
 WATCH_PERIOD = 0.01  # longest wall time between checks of the state's age [s]
+NOT_SERVED = -1  # in place of a reason of `Served.run`: Python answers the next state
 
 
 class Output(NamedTuple):
@@ -121,6 +124,7 @@ class Loop:
         self._reader = StateInput(law.robot, velocity, partial(self._post, 'velocity'),
                                   partial(self._post, 'unrelated'))
         self._lock, self._handlers = RLock(), handlers
+        self._inside, self._depth = Lock(), 0  # held while compiled code answers; see `_parked`
         self._command = commands.Command(law.robot.n)
         self.joints = tuple(law.robot.joint_names[i] for i in output.order)
         self._listener: Callable[[Stamp | None, float, Array], None] | None = None
@@ -137,6 +141,7 @@ class Loop:
                             qos_profile_sensor_data)
         self._poster = owner.create_timer(POST_PERIOD, self.do_posted,
                                           clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self._served = self._new_served()
         self._is_open = True
         self._thread = Thread(target=self._spin, name='control loop', daemon=True)
         self._thread.start()
@@ -145,8 +150,24 @@ class Loop:
         """End the thread of the loop, even if the arm moves."""
         self._owner.destroy_timer(self._poster)
         self._is_open = False
+        if self._served is not None:
+            self._served.interrupt()
         self._thread.join()
+        if self._served is not None:
+            self._served.close()
         self._node.destroy_node()
+
+    def _new_served(self) -> Served | None:
+        """What answers states in compiled code; None if this cannot be done here."""
+        if self._on_timer or not self.engine.law.compiles:
+            return None
+        try:
+            return Served(self._inbox, self._output.publisher, self._output.order,
+                          2.0 * min(WATCH_PERIOD, self.engine.period))
+        except (OSError, AttributeError) as error:
+            self._post('warning', f'states are answered by Python, and not in compiled code: '
+                       f'{error}')
+            return None
 
     @property
     def mode(self) -> str:
@@ -195,8 +216,31 @@ class Loop:
             As `what`.
 
         """
-        with self._lock:
+        with self._parked():
             return what(self.engine, *arguments)
+
+    @contextmanager
+    def _parked(self) -> Iterator[None]:
+        """Within this context, the engine is this thread's: no state is answered."""
+        if (served := self._served) is None:
+            with self._lock:
+                yield
+            return
+        served.interrupt()
+        try:
+            with self._lock:
+                if self._depth == 0:
+                    self._inside.acquire()
+                self._depth += 1
+                try:
+                    self._conclude(served)
+                    yield
+                finally:
+                    self._depth -= 1
+                    if self._depth == 0:
+                        self._inside.release()
+        finally:
+            served.resume()
 
     def activate(self, missing: Array | None = None) -> None:
         """Hold the pose of the newest state, see `Engine.activate`."""
@@ -237,6 +281,11 @@ class Loop:
 
     def do_posted(self) -> None:
         """Call the handlers of events in order, then the listener; in the owner's thread."""
+        if self._served is not None:
+            with self._lock:
+                self._conclude(self._served)
+            if (journal := self.engine.journal) is not None and journal.is_due:
+                self.request(lambda engine: journal.renew_if_due())
         while self._posted:
             event, arguments = self._posted.popleft()
             self._handlers[event](*arguments)
@@ -258,8 +307,14 @@ class Loop:
         watch_at, update_at = watched + watch_period, watched if self._on_timer else np.inf
         with self._inbox.opened():
             while self._is_open and self._owner.context.ok():
-                self._inbox.wait(min(watch_at, update_at) - perf_counter())
-                if (data := self._inbox.take()) is not None:
+                why = self._serve(watch_period)
+                if why == NOT_SERVED:
+                    self._inbox.wait(min(watch_at, update_at) - perf_counter())
+                elif why != UNREAD:
+                    watch_at = perf_counter() + (0.0 if why == OVERDUE else 2.0 * watch_period)
+                data = (self._inbox.take() if why == NOT_SERVED else
+                        self._served.message if why == UNREAD and self._served else None)
+                if data is not None:
                     self._came = perf_counter()
                     self._call(self._on_joint_states, data)
                     if self.engine.state_age < watch_period:  # the next state may come in time
@@ -272,6 +327,50 @@ class Loop:
                 if now >= watch_at:
                     self._call(self._watch)
                     watched, watch_at = now, now + watch_period
+
+    def _serve(self, period: float) -> int:
+        """Answer states in compiled code, as long as Python has no work; return why it ended."""
+        if (served := self._served) is None:
+            return NOT_SERVED
+        with self._lock:
+            self._conclude(served)
+            table = (self.engine.table() if self._reader.takes_measured
+                     and self._reader.reader.knows_names and not self.engine.present else None)
+            if table is None:
+                return NOT_SERVED
+            self._inside.acquire()
+        try:
+            why = served.run(Reading(*self._reader.reader.arrays), table,
+                             perf_counter() + 2.0 * period, self.engine.guard.settings.deadline,
+                             self._reader.mode == 'measured')
+        finally:
+            self._inside.release()
+        with self._lock:
+            self._conclude(served)
+        if why == FAILED and self._owner.context.ok():
+            self._served = None
+            self._call(self.engine.fail, 'a function of rcl has failed; from now on Python '
+                       'answers the states')
+        return why
+
+    def _conclude(self, served: Served) -> None:
+        """Do what follows the answers of compiled code; under the lock."""
+        for done in served.answered():
+            self._came, self._reader.unrelated = done.arrived, ''
+            self._call(self._conclude_one, done)
+
+    def _conclude_one(self, done: Answered) -> None:
+        engine = self.engine
+        self._reader.velocity(done.time, done.q, done.qd)
+        if not engine.conclude(done):
+            self._reader.reject()
+            return
+        self._aged += 1
+        if self._aged % AGED == 0 and not self._owner.get_clock().ros_time_is_active:
+            engine.ages.add(done.wall - done.time)
+        if done.code >= 0 and self._listener is not None:
+            self._sent.append((done.stamp, engine.time + engine.state_age,
+                               done.tau[self._output.order]))
 
     def _call(self, callback: Callable[..., None], *arguments: Any) -> None:
         """Call a function under the lock; send a safe torque if it raises."""

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +25,10 @@ HEAD = 4  # bytes of the encapsulation; alignment counts from its end
 # `rclpy.serialization.serialize_message` leaves 12 at most, other middleware pads to 4.
 MOST_TRAILING = 12
 FIELDS = ('position', 'velocity', 'effort')
-_READ, _CUT_SHORT, _TOO_LONG, _OTHER_NAMES = range(4)
-# entries of the record of a message; from _COUNTS and _BAD on there is one for each field
-_SEC, _NANOSEC, _NAMES_AT, _NAMES, _COUNTS, _BAD, _SIZE = 0, 1, 2, 3, 4, 7, 10
-_FINITE = -1  # in place of the index of the first number that is not finite
+READ, CUT_SHORT, TOO_LONG, OTHER_NAMES = range(4)
+# entries of the record of a message; from COUNTS and BAD on there is one for each field
+SEC, NANOSEC, NAMES_AT, NAMES, COUNTS, BAD, SIZE = 0, 1, 2, 3, 4, 7, 10
+FINITE = -1  # in place of the index of the first number that is not finite
 
 
 class UnrelatedError(InputError):
@@ -66,13 +67,23 @@ class JointStateReader:
         self._topic = topic
         self._values = np.zeros((len(FIELDS), len(self.names)))
         self._words = self._values.view(np.uint64)
-        self._record = np.zeros(_SIZE, dtype=np.int64)
+        self._record = np.zeros(SIZE, dtype=np.int64)
         # of the last message: the record, and the rows of the values
         self._found: list[int] = self._record.tolist()
         self._rows: tuple[Array, ...] = tuple(self._values.copy())
         self._known, self._places = np.zeros(0, dtype=np.uint8), np.zeros(0, dtype=np.int64)
         # compiled here, and not when the first message comes
-        _read(LITTLE_ENDIAN, self._known, self._places, self._words, self._record)
+        read(LITTLE_ENDIAN, self._known, self._places, self._words, self._record)
+
+    @property
+    def knows_names(self) -> bool:
+        """Whether a message with all joints has come."""
+        return len(self._places) > 0
+
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """The arrays that `read` takes after the message."""
+        return self._known, self._places, self._words, self._record
 
     def read(self, data: bytes) -> tuple[Array, Array]:
         """
@@ -102,11 +113,11 @@ class JointStateReader:
         self.has_all_joints = False
         if data[:2] != LITTLE_ENDIAN:
             data = self._converted(data)
-        status = _read(data, self._known, self._places, self._words, self._record)
-        if status != _READ:
+        status = read(data, self._known, self._places, self._words, self._record)
+        if status != READ:
             self._read_again(data, status)
         self._found = found = self._record.tolist()
-        self.stamp = sec, nanosec = found[_SEC], found[_NANOSEC]
+        self.stamp = sec, nanosec = found[SEC], found[NANOSEC]
         self.time = sec + 1e-9 * nanosec
         values = self._values.copy()
         self._rows = values[0], values[1], values[2]
@@ -127,19 +138,19 @@ class JointStateReader:
 
     def efforts(self) -> Array:
         """Return efforts (n,) [N·m; N] of the message that was read last; NaN if it has none."""
-        if self._found[_COUNTS + 2] != self._found[_NAMES]:
+        if self._found[COUNTS + 2] != self._found[NAMES]:
             return np.full(len(self.names), np.nan)
         return self._rows[2]
 
     def _read_again(self, data: bytes, status: int) -> None:
         """Read a message that has other names than the last one; raise if it is no state."""
-        if status == _OTHER_NAMES:
+        if status == OTHER_NAMES:
             self._learn_names(data)
-            status = _read(data, self._known, self._places, self._words, self._record)
-        if status == _CUT_SHORT:
+            status = read(data, self._known, self._places, self._words, self._record)
+        if status == CUT_SHORT:
             raise InputError(f'{self._topic}: the serialized message of {len(data)} bytes is cut '
                              'short')
-        if status == _TOO_LONG:
+        if status == TOO_LONG:
             raise InputError(f'{self._topic}: the serialized message of {len(data)} bytes has '
                              f'more than {MOST_TRAILING} bytes after its last field')
 
@@ -155,7 +166,7 @@ class JointStateReader:
 
     def _learn_names(self, data: bytes) -> None:
         """Find the joints in the names of a message."""
-        at, count = self._record[_NAMES_AT:_COUNTS].tolist()
+        at, count = self._record[NAMES_AT:COUNTS].tolist()
         names, known = [], []
         for _ in range(count):
             at += -(at - HEAD) % 4
@@ -180,12 +191,12 @@ class JointStateReader:
 
     def _chosen(self, field: int) -> Array:
         found = self._found
-        names, count, i = found[_NAMES], found[_COUNTS + field], found[_BAD + field]
+        names, count, i = found[NAMES], found[COUNTS + field], found[BAD + field]
         if count != names:
             raise InputError(f'{self._topic} has {names} names and {count} '
                              f'entries of {FIELDS[field]}: accepted is one {FIELDS[field]} for '
                              'each name')
-        if i != _FINITE:
+        if i != FINITE:
             raise InputError(f"{self._topic}: {FIELDS[field]} of '{self.names[i]}' is "
                              f'{self._rows[field][i]}: accepted are finite numbers')
         return self._rows[field]
@@ -204,9 +215,9 @@ def _aligned(at, size):
 
 
 @kernel
-def _read(data, known, places, words, record):
+def read(data, known, places, words, record):
     """
-    Read a message; a return value other than _READ means that `words` was not written.
+    Read a message; a return value other than READ means that `words` was not written.
 
     Parameters
     ----------
@@ -218,30 +229,30 @@ def _read(data, known, places, words, record):
         Index of each joint in `known`; none before the first message.
     words : (3, n) uint64
         Gets the bits of positions, velocities and efforts, if there is one for each name.
-    record : (_SIZE,) int
+    record : (SIZE,) int
 
     """
     size = len(data)
     if size < HEAD + 12:
-        return _CUT_SHORT
+        return CUT_SHORT
     if size % 4 == 0:  # two bits of the options: padding at the end (DDS-XTypes 7.6.3.1.2)
         size -= data[3] & 3
-    record[_SEC], record[_NANOSEC] = np.int32(_word(data, HEAD)), _word(data, HEAD + 4)
+    record[SEC], record[NANOSEC] = np.int32(_word(data, HEAD)), _word(data, HEAD + 4)
     at = HEAD + 12 + _word(data, HEAD + 8)  # the end of the frame
     at = _aligned(at, 4)
     if at + 4 > size:
-        return _CUT_SHORT
+        return CUT_SHORT
     names = _word(data, at)
     at += 4
-    record[_NAMES_AT], record[_NAMES] = at, names
+    record[NAMES_AT], record[NAMES] = at, names
     is_known, k = len(places) > 0 or words.shape[1] == 0, 0
     for _ in range(names):
         at = _aligned(at, 4)
         if at + 4 > size:
-            return _CUT_SHORT
+            return CUT_SHORT
         end = at + 4 + _word(data, at)
         if end > size:
-            return _CUT_SHORT
+            return CUT_SHORT
         is_known = is_known and k + end - at <= len(known)
         if is_known:
             for j in range(end - at):
@@ -254,29 +265,29 @@ def _read(data, known, places, words, record):
     for field in range(3):
         at = _aligned(at, 4)
         if at + 4 > size:
-            return _CUT_SHORT
+            return CUT_SHORT
         count = _word(data, at)
         at += 4
         if count > 0:
             at = _aligned(at, 8)
             if at + 8 * count > size:
-                return _CUT_SHORT
-        record[_COUNTS + field] = count
+                return CUT_SHORT
+        record[COUNTS + field] = count
         starts = (starts[1], starts[2], at)
         at += 8 * count
     if size - at > MOST_TRAILING:
-        return _TOO_LONG
+        return TOO_LONG
     if not is_known or k != len(known):
-        return _OTHER_NAMES
+        return OTHER_NAMES
     for field in range(3):
-        record[_BAD + field] = _FINITE
-        if record[_COUNTS + field] == names:
+        record[BAD + field] = FINITE
+        if record[COUNTS + field] == names:
             start = starts[0]
             for i in range(len(places)):
                 first = start + 8 * places[i]
                 low, high = _word(data, first), _word(data, first + 4)
                 words[field, i] = np.uint64(low) | np.uint64(high) << np.uint64(32)
-                if high >> 20 & 0x7ff == 0x7ff and record[_BAD + field] == _FINITE:
-                    record[_BAD + field] = i
+                if high >> 20 & 0x7ff == 0x7ff and record[BAD + field] == FINITE:
+                    record[BAD + field] = i
         starts = (starts[1], starts[2], starts[0])
-    return _READ
+    return READ

@@ -1,0 +1,127 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Joint states are answered in compiled code, whatever Python does in the process."""
+
+import ctypes
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip('rclpy', reason='rclpy is not installed')
+
+from rclpy.serialization import serialize_message
+from sensor_msgs.msg import JointState
+
+from conftest import CHECKOUT
+from osc_ros.control import requests
+from osc_ros.nodes import commands
+from test_nodes import gravity, JOINTS, READY, Rig
+
+COUNT, BEFORE, ATTEMPTS = 100, 400, 20
+# Sends states one after another, each after the command for the one before: first BEFORE of them,
+# and after a line of standard input COUNT more. Tells by a character whether all were answered.
+DRIVER = f"""
+import os, sys, time
+from conftest import PATIENCE
+from test_nodes import Hardware, READY
+import rclpy
+
+os.environ['ROS_DOMAIN_ID'] = sys.argv[2]  # conftest has reserved another one
+rclpy.init()
+hardware, done = Hardware(), False
+hardware.tick = int(sys.argv[1])
+def wait(happened, seconds):
+    end = time.perf_counter() + seconds
+    while not happened():
+        rclpy.spin_once(hardware, timeout_sec=0.01)
+        if time.perf_counter() > end:
+            return False
+    return True
+def asks(velocity):
+    label = hardware.state(velocity=velocity)
+    return wait(lambda: hardware.answer(label) is not None, 1.0)
+wait(lambda: asks([1e-9] * 7), PATIENCE)
+for _ in range({BEFORE}):
+    asks([1e-9] * 7)
+print('ready', flush=True)
+sys.stdin.readline()
+done = all(asks([1e-9] * 7) for _ in range({COUNT}))
+os.write(1, b'.' if done else b'!')
+"""
+
+
+def answered_while_python_is_blocked(tick):
+    """Whether states of another process were answered while a C function had the GIL."""
+    with subprocess.Popen(
+            [sys.executable, '-c', DRIVER, str(tick), os.environ['ROS_DOMAIN_ID']],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, 'PYTHONSAFEPATH': '',
+                                         'PYTHONPATH': str(CHECKOUT / 'test')}) as driver:
+        assert driver.stdout.readline() == b'ready\n'
+        driver.stdin.write(b'\n')
+        driver.stdin.flush()
+        found = ctypes.create_string_buffer(1)
+        # unlike CDLL, PyDLL keeps the lock of the interpreter
+        ctypes.PyDLL(None).read(driver.stdout.fileno(), found, 1)
+        driver.stdin.close()
+    return found.raw == b'.'
+
+
+@pytest.mark.ros
+def test_states_are_answered_while_the_interpreter_is_blocked(spin):
+    rig = Rig(spin, rate=100.0).activate()
+    # on a busy machine the driver pauses for longer than two periods; then Python must decide
+    first = rig.hardware.tick
+    assert any(answered_while_python_is_blocked(first + 2 * k * (COUNT + BEFORE))
+               for k in range(ATTEMPTS))
+    assert rig.controller._loop.mode == 'active'
+
+
+@pytest.mark.ros
+def test_torques_and_stamps_are_those_of_the_states_and_the_loop_knows_them(spin):
+    rig = Rig(spin, velocity='measured').activate()
+    for k in range(30):
+        q = READY + 1e-4 * k
+        label = rig.hardware.state(q=q)
+        spin(lambda label=label: rig.hardware.answer(label) is not None, why='for its command')
+        np.testing.assert_allclose(rig.hardware.answer(label), gravity(READY), atol=3.0)
+        spin(lambda: rig.controller._loop.request(lambda engine: engine.time)
+             == pytest.approx(0.002 * rig.hardware.tick), why='for the last state')
+        np.testing.assert_array_equal(rig.controller._loop.q, q)
+
+
+@pytest.mark.ros
+def test_any_bytes_between_the_states_change_nothing(spin):
+    rig = Rig(spin, velocity='measured').activate()
+    whole, rng = bytes(serialize_message(JointState(
+        name=list(JOINTS), position=READY.tolist(), velocity=[0.0] * 7))), (
+        np.random.default_rng(7))
+    for k in range(300):
+        data = bytearray(whole)
+        for at in rng.integers(0, len(data), 1 + k % 4):
+            data[at] = int(rng.integers(256))
+        rig.hardware.states.publish(bytes(data[:rng.integers(1, len(data) + 1)]))
+        if k % 30 == 0:
+            rig.ask()
+    assert rig.controller._loop.mode == 'active'
+
+
+@pytest.mark.ros
+def test_states_of_a_gripper_on_the_same_topic_change_nothing(spin):
+    rig = Rig(spin, velocity='measured').activate()
+    for _ in range(30):
+        rig.hardware.state([0.01], ['finger'], [0.0])
+        np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
+
+
+@pytest.mark.ros
+def test_command_after_a_request_is_that_of_the_request(spin):
+    rig = Rig(spin, velocity='measured').activate()
+    for _ in range(30):
+        rig.ask()
+        rig.controller._loop.request(requests.hold)
+        rig.ask()
+    assert commands.label(rig.hardware.commands[-1]) != commands.HOLD_LABEL
