@@ -71,6 +71,10 @@ class Stand:
             return happened()
         self.spin(done, why=why)
 
+    def until_moved_by(self, name, beside=()):
+        """Send states until a controller commands the driver."""
+        self.until_active(name)
+
     def until_active(self, name):
         """Send states until a controller is active."""
         self.until(lambda: self.claims.get(name) == ACTIVE, f'for {name} to be active')
@@ -98,7 +102,7 @@ class RelayedStand(Stand):
 
     def until_moved_by(self, name, beside=()):
         """Send states until the relay forwards the commands of the one active controller."""
-        self.until_active(name)
+        super().until_moved_by(name)
         seen = self.relay._forwarded
         self.until(lambda: self.relay._forwarded > seen + 100 and not self.relay._guard.reaction,
                    f'for the relay to forward the commands of {name}')
@@ -106,12 +110,14 @@ class RelayedStand(Stand):
                 if state == ACTIVE and one not in beside] == [name]
 
 
-def test_of_controllers_that_start_together_the_first_takes_the_arm_then_the_next(spin, start):
-    stand = Stand(spin, start)
+@pytest.mark.parametrize('stand_of', [Stand, RelayedStand])
+def test_of_controllers_that_start_together_the_first_takes_the_arm_then_the_next(
+        spin, start, stand_of):
+    stand = stand_of(spin, start)
     for name in ('one', 'two', 'three'):
         stand.add(name)
     for name in ('one', 'two', 'three'):
-        stand.until_active(name)
+        stand.until_moved_by(name)
         assert [one for one, node in stand.nodes.items() if node._active] == [name]
         assert stand.nodes[name].trigger_deactivate() == SUCCESS
 
@@ -154,13 +160,14 @@ def test_behind_a_relay_the_arm_is_held_while_it_goes_from_a_killed_controller_t
     stand = RelayedStand(spin, start)
     processes = {name: stand.start(name) for name in ('one', 'two')}
     stand.until(lambda: ACTIVE in stand.claims.values() and len(stand.claims) == 2, 'for both')
-    first, second = sorted(processes, key=stand.started.get)
+    # whichever was configured first, and if both were, the one that started first
+    first, second = sorted(processes, key=lambda name: stand.claims[name] != ACTIVE)
     stand.until_moved_by(first)
     assert stand.relay._of_others == 0  # the other controller has never sent a command
     processes[first].kill()
     processes[first].wait()
     stand.until_moved_by(second, beside=[first])
-    stand.start(first)  # it waits, although its name was first
+    stand.start(first)  # now it waits
     started = stand.started[first]
     stand.until(lambda: stand.started[first] > started, 'for the one that is started anew')
     stand.until_moved_by(second)
