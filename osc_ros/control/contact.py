@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from osc_ros.control.compensation import SETTLED
 from osc_ros.control.disturbance import Disturbance
 from osc_ros.control.observer import ExternalForce
-from osc_ros.dynamics.compiled import ahead, kernel
+from osc_ros.dynamics.compiled import ahead, kernel, lock
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -199,4 +199,4 @@ def _compile() -> None:
     """Compile or load the kernel once per process; other argument types then raise TypeError."""
     x, none = np.zeros(1), math.inf
     _exceeded(x, x, np.zeros(6), np.ones(1), none, none, np.zeros(3))
-    _exceeded.disable_compile()
+    lock(_exceeded)
