@@ -125,8 +125,10 @@ def trial(name, change, seed):
 
 # A load that appears in an instant moves the arm, and so the torques; only the speed is judged.
 ANY_STEP = to_payload,
-# Known defects: at a second task's activation, where the tasks conflict
-DEFECTS = {('tiago', to_another_task), ('xarm7', to_another_task)}
+# Known defect: a task that leaves no freedom to the tasks below, near its own singularity: there
+# the direction of the remaining freedom turns fast. Not the change: both tasks from the start kick
+# as much.
+DEFECTS = {('xarm7', to_another_task)}
 
 
 def assert_smooth(name, change, count):
@@ -138,9 +140,9 @@ def assert_smooth(name, change, count):
 
 
 @pytest.mark.parametrize('name, change', [(name, change) for name in ('kinova', 'tiago')
-                                          for change in CHANGES if (name, change) not in DEFECTS])
+                                          for change in CHANGES])
 def test_change_in_motion_does_not_kick_the_arm(name, change):
-    assert_smooth(name, change, 3)
+    assert_smooth(name, change, 12)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 
 """The compiled kernels: compiled before the first tick, and free of allocations."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 import os
 from pathlib import Path
@@ -30,7 +31,7 @@ from osc_ros.control.trajectory import figure_of_eight, Hold
 from osc_ros.dynamics import compiled as compiled_module
 from osc_ros.dynamics import kernel_source as source_module
 from osc_ros.dynamics.compilation import _Team
-from osc_ros.dynamics.compiled import KERNELS, OPERATIONS
+from osc_ros.dynamics.compiled import KERNELS, on_demand, OPERATIONS
 from osc_ros.dynamics.kernel_source import kernel_modules, kernel_source, stored_digest
 from osc_ros.dynamics.kinematics import LinkAxes
 from osc_ros.dynamics.methods import METHODS
@@ -78,6 +79,17 @@ def machine_code(compiled):
 def entries():
     """Return the kernels that Python calls; their code includes the kernels that they call."""
     return [compiled for compiled in KERNELS if not compiled._can_compile]
+
+
+def test_context_that_ends_locks_no_kernel_while_another_thread_is_in_one():
+    context = on_demand()
+    with ThreadPoolExecutor(1) as other:
+        other.submit(context.__enter__).result()
+        other.submit(SingularityDamping().conditioning, np.eye(6)).result()
+        with on_demand():
+            other.submit(context.__exit__, None, None, None).result()
+            assert not entries()
+    assert any(compiled.py_func.__name__ == '_measure' for compiled in entries())
 
 
 def test_no_kernel_allocates(law):

@@ -255,7 +255,7 @@ def test_bounds_of_the_loads_are_pinocchios_gravity_and_its_derivatives(name):
         weight = found.torque(q, gravity)
         close(weight, load(0.0))
         gradient = pin.computeGeneralizedGravityDerivatives(model, data, configuration(model, q))
-        count = bounded_loads(bodies_of(robot), gravity, q, qd, effort, NEAR,
+        count = bounded_loads(bodies_of(robot), gravity, q, qd, np.zeros(n), effort, NEAR,
                               np.zeros((n, WORK_WIDTH)), np.zeros(n), rows, most, joints)
         at = joints[:count, 0].astype(int)
         sign = np.sign(weight[at])

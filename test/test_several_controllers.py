@@ -4,18 +4,21 @@
 """Several controllers on one command topic: which one is active, and which one follows it."""
 
 import signal
+import time
 
+import numpy as np
 import pytest
 
 rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
 
-from std_msgs.msg import String  # noqa: E402
+from std_msgs.msg import Float64MultiArray, String  # noqa: E402
 
 from osc_ros.control.engine import ACTIVE, IDLE  # noqa: E402
 from osc_ros.nodes.claims import Claim  # noqa: E402
 from osc_ros.nodes.controller import Controller  # noqa: E402
 from osc_ros.nodes.qos import LATCHED_QOS  # noqa: E402
-from test_nodes import given, Hardware, ROBOT, SUCCESS  # noqa: E402
+from osc_ros.nodes.relay import Relay  # noqa: E402
+from test_nodes import BRAKED, given, gravity, Hardware, READY, ROBOT, SUCCESS  # noqa: E402
 
 TOPIC = '/osc_controller/commands'
 VALUES = {**ROBOT, 'startup_check': 'off', 'state_timeout': 5.0}
@@ -33,13 +36,14 @@ class Stand:
     def __init__(self, spin, start):
         """Create the driver."""
         self.spin, self._start, self.hardware = spin, start, Hardware()
-        self.claims, self.nodes = {}, {}
+        self.claims, self.started, self.nodes = {}, {}, {}
         self.hardware.create_subscription(String, f'{TOPIC}/_claims', self._on_claim, LATCHED_QOS)
         spin(lambda: True, self.hardware)
 
     def _on_claim(self, message):
         if (claim := Claim.of(message.data)) is not None:
             self.claims[claim.name[1:]] = claim.state
+            self.started[claim.name[1:]] = claim.started
 
     def add(self, name, **parameters):
         """Start a controller in this process."""
@@ -55,25 +59,65 @@ class Stand:
                                                                   if isinstance(value, str) else
                                                                   f'{key}:={value}')))
 
+    def send_state(self):
+        """Send the next state."""
+        self.hardware.state()
+
     def until(self, happened, why):
         """Send states until it has happened; at no time are two nodes of this process active."""
         def done():
-            self.hardware.state()
+            self.send_state()
             assert sum(node._active for node in self.nodes.values()) < 2
             return happened()
         self.spin(done, why=why)
+
+    def until_moved_by(self, name, beside=()):
+        """Send states until a controller commands the driver."""
+        self.until_active(name)
 
     def until_active(self, name):
         """Send states until a controller is active."""
         self.until(lambda: self.claims.get(name) == ACTIVE, f'for {name} to be active')
 
 
-def test_of_controllers_that_start_together_the_first_takes_the_arm_then_the_next(spin, start):
-    stand = Stand(spin, start)
+class RelayedStand(Stand):
+    """The same, with a relay between the controllers and the driver."""
+
+    def __init__(self, spin, start):
+        """Create the relay, and listen to what it sends to the driver."""
+        super().__init__(spin, start)
+        self.sent, self._last = [], 0.0
+        self.hardware.create_subscription(
+            Float64MultiArray, 'osc_relay/commands',
+            lambda message: self.sent.append(np.array(message.data)), 100)
+        self.relay = Relay(parameter_overrides=given(
+            **ROBOT, command_timeout=0.5, state_timeout=30.0))
+        spin(lambda: self.hardware.count_publishers('osc_relay/commands') > 0, self.relay)
+
+    def send_state(self):
+        """Send at most 250 states a second, so that no command is lost on its way to the relay."""
+        if time.perf_counter() - self._last >= 0.004:
+            self._last = time.perf_counter()
+            super().send_state()
+
+    def until_moved_by(self, name, beside=()):
+        """Send states until the relay forwards the commands of the one active controller."""
+        super().until_moved_by(name)
+        seen = self.relay._forwarded
+        self.until(lambda: self.relay._forwarded > seen + 100 and not self.relay._guard.reaction,
+                   f'for the relay to forward the commands of {name}')
+        assert [one for one, state in self.claims.items()
+                if state == ACTIVE and one not in beside] == [name]
+
+
+@pytest.mark.parametrize('stand_of', [Stand, RelayedStand])
+def test_of_controllers_that_start_together_the_first_takes_the_arm_then_the_next(
+        spin, start, stand_of):
+    stand = stand_of(spin, start)
     for name in ('one', 'two', 'three'):
         stand.add(name)
     for name in ('one', 'two', 'three'):
-        stand.until_active(name)
+        stand.until_moved_by(name)
         assert [one for one, node in stand.nodes.items() if node._active] == [name]
         assert stand.nodes[name].trigger_deactivate() == SUCCESS
 
@@ -109,6 +153,27 @@ def test_controller_that_hung_and_the_one_that_replaced_it_are_not_both_active(s
     stand.until(lambda: two._loop.mode == IDLE, 'for the second to leave the arm')
     assert spin.said('/first is active, too, and started earlier')
     stand.until_active('first')
+
+
+def test_behind_a_relay_the_arm_is_held_while_it_goes_from_a_killed_controller_to_the_next(
+        spin, start):
+    stand = RelayedStand(spin, start)
+    processes = {name: stand.start(name) for name in ('one', 'two')}
+    stand.until(lambda: ACTIVE in stand.claims.values() and len(stand.claims) == 2, 'for both')
+    # whichever was configured first, and if both were, the one that started first
+    first, second = sorted(processes, key=lambda name: stand.claims[name] != ACTIVE)
+    stand.until_moved_by(first)
+    assert stand.relay._of_others == 0  # the other controller has never sent a command
+    processes[first].kill()
+    processes[first].wait()
+    stand.until_moved_by(second, beside=[first])
+    stand.start(first)  # now it waits
+    started = stand.started[first]
+    stand.until(lambda: stand.started[first] > started, 'for the one that is started anew')
+    stand.until_moved_by(second)
+    # all the time the arm gets the torques that hold it
+    np.testing.assert_allclose(stand.sent, np.tile(gravity(READY), (len(stand.sent), 1)),
+                               rtol=0.0, atol=BRAKED)
 
 
 def test_messages_that_are_no_claims_keep_no_controller_from_the_arm(spin, start):

@@ -156,7 +156,7 @@ def acceleration_bounds(q, qd, table, quickest, unexplained, lower, upper):
 
 
 @kernel
-def exceeds(accelerations, q, qd, tau, table, quickest):
+def exceeds(accelerations, q, qd, tau, added, table, quickest):
     """
     Whether an acceleration or a torque of the law exceeds its bounds.
 
@@ -168,7 +168,8 @@ def exceeds(accelerations, q, qd, tau, table, quickest):
         acceleration is taken for unexplained). Output: row TOTAL, the sum of both; rows LOWEST and
         HIGHEST, the bounds (see `acceleration_bounds`); rows UNEXPLAINED, VELOCITY and COMMANDED,
         what the next tick needs of this one.
-    q, qd, tau : (n,)
+    q, qd, tau, added : (n,)
+        Torques of the law, and those that are added to them.
     table : (8, n)
         See `Limits.table`.
     quickest : float
@@ -193,7 +194,7 @@ def exceeds(accelerations, q, qd, tau, table, quickest):
         accelerations[TOTAL, i] += accelerations[POSTURE, i]
         accelerations[COMMANDED, i], accelerations[VELOCITY, i] = accelerations[TOTAL, i], qd[i]
         is_beyond = (is_beyond or not accelerations[LOWEST, i] <= accelerations[TOTAL, i]
-                     <= accelerations[HIGHEST, i] or np.abs(tau[i]) > table[EFFORT, i])
+                     <= accelerations[HIGHEST, i] or np.abs(tau[i] + added[i]) > table[EFFORT, i])
     return is_beyond
 
 

@@ -18,7 +18,7 @@ from osc_ros.control.disturbance import Disturbance
 from osc_ros.control.observer import ExternalForce
 from osc_ros.control.record import Recorded
 from osc_ros.control.touching import CONTACT, FORCE, MOMENT, NOT_TOUCHED, touched
-from osc_ros.dynamics.compiled import ahead
+from osc_ros.dynamics.compiled import ahead, lock
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -188,4 +188,4 @@ class ContactSense(Recorded):
 def _compile() -> None:
     """Compile or load the kernel once per process; other argument types then raise TypeError."""
     touched(CONTACT.zeros(1), external.STATE.zeros(1), external.RESULT.zeros(1), 1)
-    touched.disable_compile()
+    lock(touched)

@@ -214,7 +214,7 @@ class ControlCycle:
         self.hold_at(q)
         if self._setup.unmodelled is not None:
             self._setup.unmodelled.forget()
-        self._compensation = self._rest
+        self._note_compensation(self._rest)
 
     def begin_with(self, missing: ArrayLike | None) -> None:
         """
@@ -235,6 +235,7 @@ class ControlCycle:
                 and self._setup.settings.disturbance is not None):
             self._setup.unmodelled.begin_with(
                 finite_array('missing', missing, self._rest.shape))
+            self._setup.limiter.added[:] = self._setup.unmodelled.torque
 
     def hold_at(self, q: ArrayLike) -> None:
         """
@@ -331,7 +332,7 @@ class ControlCycle:
                                   setup.friction_torque)
         if more is not None:
             tau = tau + more
-        self._compensation = self._rest if more is None else more
+        self._note_compensation(self._rest if more is None else more)
         return self._leave(time, q, qd, tau)
 
     @property
@@ -436,6 +437,12 @@ class ControlCycle:
             setup.limiter.reckons = self._memory.delay <= RECKONED
             if period > setup.longest_period or setup.softened_for > setup.longest_period:
                 setup.soften(period)
+
+    def _note_compensation(self, torque: Array) -> None:
+        """Store the compensation (n,) of this tick: the next torques leave room for it."""
+        self._compensation = torque
+        for setup in self._setups():
+            setup.limiter.added[:] = torque
 
     def _setups(self) -> tuple[Setup, ...]:
         """Return the setup in force, after the one that it replaces, if that goes on."""

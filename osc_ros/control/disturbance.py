@@ -15,7 +15,7 @@ from osc_ros.control.compensation import BOUND, compensate, CONTACT, PLAN, RESUL
 from osc_ros.control.observer import ExternalForce
 from osc_ros.control.record import Recorded
 from osc_ros.control.task import Stiffness, Task
-from osc_ros.dynamics.compiled import ahead
+from osc_ros.dynamics.compiled import ahead, lock
 from osc_ros.dynamics.trees.momentum import Momentum
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
@@ -253,4 +253,4 @@ def _compile() -> None:
     """Compile or load the kernel once per process; other argument types then raise TypeError."""
     records = [table.zeros(1) for table in (*Compensation.TABLES, *ExternalForce.TABLES)]
     compensate(*records, 0.0, np.zeros(1), _BASE, False, _NONE, _NONE)
-    compensate.disable_compile()
+    lock(compensate)

@@ -45,6 +45,8 @@ class Limiter(Recorded):
         accelerations of the law. Output: see `osc_ros.control.bounds.exceeds`.
     table : (8, n)
         The limits in force: `Limits.table`, or values on the way to it after a change.
+    added : (n,) [N·m; N for prismatic]
+        Torques that are added after the limits; the limits hold for the sum.
     shares : (2,)
         Shares of the accelerations of tasks and posture that remain within the limits, 0 to 1.
 
@@ -63,7 +65,7 @@ class Limiter(Recorded):
     """
 
     TABLES = PLAN, STATE, ROOM
-    CONNECTED = 'views', 'table', 'accelerations', 'shares'
+    CONNECTED = 'views', 'table', 'accelerations', 'shares', 'added'
 
     def __init__(self, dynamics: Method, limits: Limits, blend_time: float,
                  records: tuple[Array, ...], buffer: Array) -> None:
@@ -88,6 +90,7 @@ class Limiter(Recorded):
         self.table: Array = state.table
         self.accelerations: Array = state.accelerations
         self.shares: Array = state.shares
+        self.added: Array = state.added
 
     @property
     def record(self) -> Array:
@@ -145,7 +148,7 @@ class Limiter(Recorded):
     def go_on_from(self, before: Limiter) -> None:
         """Copy another limiter's state; change its limits to this one's within `blend_time`."""
         plan, at, old = self.views[0], self.views[1], before.views[1]
-        for name in ('sides', 'calm', 'is_at_work', 'has_last', 'last', 'time'):
+        for name in ('sides', 'calm', 'is_at_work', 'has_last', 'last', 'time', 'added'):
             getattr(at, name)[:] = getattr(old, name)
         at.was_at_bound[0] = 1.0
         at.accelerations[BEFORE:] = old.accelerations[BEFORE:]
@@ -157,8 +160,9 @@ class Limiter(Recorded):
     def forget(self) -> None:
         """Reset the state: the rate limit does not apply to the next torque."""
         plan, at, _ = self.views
-        reckons = at.reckons[0]
+        reckons, added = at.reckons[0], at.added.copy()
         self.records[1][:] = 0.0
+        at.added[:] = added
         at.table[:], at.reckons[0], at.shares[:], at.rate_share[0] = plan.table, reckons, 1.0, 1.0
 
     def torque_within(self, time: float, q: Array, qd: Array, tau: Array, solver: Priorities,

@@ -49,6 +49,8 @@ STATE = Table(
     Slot('has_last', (1,), '', '1 after the first torque'),
     Slot('time', (1,), 's', 'stamp of the state of the last torque'),
     Slot('last', ('n',), 'N·m, N', 'the last torque'),
+    Slot('added', ('n',), 'N·m, N', 'torques that are added after the limits, within which their '
+         'sum stays: those that make up for what the model lacks'),
     Slot('shares', (2,), '', 'shares of the accelerations of tasks and posture that remain'),
     Slot('rate_share', (1,), '', 'share of the wanted change of the torques that the '
          'limits of rates allowed'))
@@ -120,11 +122,12 @@ def near_bounds(plan, state, room, gravity, time, q, qd, tau):
     if at.is_changing[0] > 0.0:
         _advance(settings, at, time)
     dt = _since_last(at, time)
-    is_beyond = exceeds(at.accelerations, q, qd, tau, at.table, 0.5 / dt if dt > 0.0 else 0.0)
+    is_beyond = exceeds(at.accelerations, q, qd, tau, at.added, at.table,
+                        0.5 / dt if dt > 0.0 else 0.0)
     at.idle[0] -= 1.0
     if at.idle[0] < 0.0:
-        count = bounded_loads(settings.bodies, gravity, q, qd, at.table[EFFORT], NEAR, own.work,
-                              own.load, own.rows, own.most, own.joints)
+        count = bounded_loads(settings.bodies, gravity, q, qd, at.added, at.table[EFFORT], NEAR,
+                              own.work, own.load, own.rows, own.most, own.joints)
         at.are_low[0], at.idle[0] = (1.0, IDLE) if count < 0 else (0.0, 0.0)
         count = max(count, 0)
     if not (is_beyond or count > 0 or at.was_at_bound[0] > 0.0):
@@ -170,11 +173,15 @@ def limit(state, room, buffer, integers, numbers, solves, count, length, time, q
     at, own = _state_views(state, n), _room_views(room, n)
     assign(own.tau, tau)
     at.was_at_bound[0] = 1.0
+    for i in range(n):
+        tau[i] += at.added[i]
     sides, chosen = view(at.sides, 0, (3 * n,)), view(own.chosen, 0, (6 * n + 6,))
     at.is_at_work[0] = limited_torques(
         integers, numbers, solves, own.M_inv, at.accelerations, at.table, at.calm,
         sides.view(np.int64), chosen.view(np.int64), buffer, at.shares, own.rows, own.most,
         own.joints, qd, tau, length, count, _since_last(at, time))
+    for i in range(n):
+        tau[i] -= at.added[i]
     for i in range(n):
         for j in range(n):
             at.accelerations[COMMANDED, i] += own.M_inv[i, j] * (tau[j] - own.tau[j])

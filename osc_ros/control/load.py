@@ -187,7 +187,7 @@ def _put_gradient(bodies, work, g, i, sign, row):
 
 
 @kernel
-def bounded_loads(bodies, gravity, q, qd, effort, near, work, load, rows, most, joints):
+def bounded_loads(bodies, gravity, q, qd, added, effort, near, work, load, rows, most, joints):
     """
     Write bounds of the accelerations, rows · q̈ ≤ most, that keep the joints' loads within limits.
 
@@ -195,8 +195,8 @@ def bounded_loads(bodies, gravity, q, qd, effort, near, work, load, rows, most, 
     ----------
     bodies, gravity, q, work, load
         See `gravity_torques`.
-    qd, effort : (n,)
-        Velocities; effort limits, which may be infinite.
+    qd, added, effort : (n,)
+        Velocities; loads that the model lacks; effort limits, which may be infinite.
     near : float
         Share of the limits below which loads count as low, see Returns.
     rows, most : (n, n), (n,), written
@@ -213,6 +213,7 @@ def bounded_loads(bodies, gravity, q, qd, effort, near, work, load, rows, most, 
     gravity_torques(bodies, gravity, q, work, load)
     count, is_near, g = 0, False, vector_at(gravity, 0)
     for i in range(len(q)):
+        load[i] += added[i]
         size = np.abs(load[i])
         is_near = is_near or size > near * effort[i]
         count += size > HEAVY * effort[i]

@@ -8,14 +8,15 @@ Three kinds of quantities have bounds: the accelerations of the joints, their to
 the second derivatives of their gravity loads (`osc_ros.control.load`). With x = q̈ - q̈_law, the
 acceleration minimizes
 
-    xᵀ M x + Σ (Jᵢ x)ᵀ Wᵢ (Jᵢ x) / YIELDINGⁱ
+    xᵀ M x + Σ (Jᵢ x)ᵀ Wᵢ (Jᵢ x) / YIELDING¹⁻ⁱ
 
 within the bounds. The first term is Gauss's principle of least constraint. The second term is the
-loss of acceleration of the tasks; i is 1 for the task of lowest priority, 2 for the next above,
-and so on. For a task shaped as a linear system Wᵢ is diag(ℓ², ℓ², ℓ², 1, 1, 1) times a mass: the
-arm comes to rest at a local minimum of the pose error within the bounds, where 1 rad weighs as
-much as the length ℓ. For a spring Wᵢ is Λᵢ: the arm comes to rest at a local minimum of the
-spring's energy.
+loss of acceleration of the tasks; i is 0 for the task of highest priority, 1 for the next below,
+and so on: the weight of a task does not depend on those below it, so a task that is added with
+activation 0 changes nothing. For a task shaped as a linear system Wᵢ is
+diag(ℓ², ℓ², ℓ², 1, 1, 1) times a mass: the arm comes to rest at a local minimum of the pose error
+within the bounds, where 1 rad weighs as much as the length ℓ. For a spring Wᵢ is Λᵢ: the arm comes
+to rest at a local minimum of the spring's energy.
 
 Every bound may be violated at a high cost, which is highest for the torques. So the problem is
 strictly convex even if the bounds contradict each other, and its unique solution is continuous in
@@ -36,7 +37,7 @@ from osc_ros.dynamics.priority import room_of
 
 Array = NDArray[np.float64]
 
-# Weight of a loss of acceleration of the posture relative to the same loss of the task of lowest
+# Weight of a loss of acceleration of the posture relative to the same loss of the task of highest
 # priority, and of each task relative to the task of the next higher priority. The smaller it is,
 # the faster the arm moves joints that contribute little to a task.
 YIELDING = 0.04
@@ -232,7 +233,7 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
         for a in range(6):
             yields = yields or levels[k % last, level_row.ROOT + a] > 0.0
         _add_resistance(J[6 * k:6 * k + 6], M_inv, inertias[k], yields, length,
-                        YIELDING ** (last - k % last), chosen, A, X, moved, B)
+                        YIELDING ** (1 - k % last), chosen, A, X, moved, B)
     for i in range(n):
         for j in range(n):
             total = 0.0

@@ -17,7 +17,7 @@ from osc_ros.control.external import observe, PLAN, RESULT, STATE
 from osc_ros.control.friction import Friction
 from osc_ros.control.record import Recorded
 from osc_ros.dynamics.arrays import kernel_array
-from osc_ros.dynamics.compiled import ahead, plain
+from osc_ros.dynamics.compiled import ahead, lock, plain
 from osc_ros.dynamics.method import WRONG_SHAPE
 from osc_ros.dynamics.task_inertia import SingularityDamping
 from osc_ros.dynamics.trees.layout import constants_in, packed_robot, pendulum, PROPAGATED
@@ -300,4 +300,4 @@ def _compile() -> None:
     integers, numbers = packed_robot(pendulum(), PROPAGATED)
     x = np.zeros(1)
     observe(integers, numbers, *ExternalForce(1).records, 0.0, x, x, x, x, x)
-    observe.disable_compile()
+    lock(observe)

@@ -66,6 +66,8 @@ class _Team:
 
     def observe(self, name: str, begins: bool) -> None:
         """Record that the compilation of a kernel in this process begins, or has ended."""
+        if self._has_ended.is_set():  # another thread compiles
+            return
         if self._began is None:
             self._began = perf_counter()
             self._start()

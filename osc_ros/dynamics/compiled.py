@@ -13,6 +13,7 @@ import os
 from pathlib import Path
 import sys
 import tempfile
+from threading import RLock
 from typing import Any, TypeVar
 
 import numba
@@ -47,6 +48,11 @@ OPERATIONS: list[Any] = []
 # Called with the name of a kernel and True when its compilation begins, False when it has ended.
 OBSERVERS: list[Callable[[str, bool], None]] = []
 _ON_DEMAND: list[bool] = []
+# One entry for each context in which kernels may be compiled, in all threads; the kernels that are
+# locked when the last of them ends; what guards both.
+_UNLOCKED: list[bool] = []
+_LOCKED: set[Any] = set()
+_GATE = RLock()
 _ANNOUNCED: list[bool] = []  # not empty after the log message that this process compiles kernels
 
 # fastmath without 'nnan' and 'ninf', which would let the compiler remove checks for NaN and inf.
@@ -206,31 +212,46 @@ def on_demand() -> Iterator[None]:
 
     At the end, the kernels that have been used are locked: other types of arguments raise
     TypeError, as after a compilation `ahead`. So call every kernel that a control loop needs once
-    within the context.
+    within the context. While another thread is in such a context, they are locked at its end.
 
     """
     _ON_DEMAND.append(True)
-    try:
-        with unlocked():
+    with unlocked():
+        try:
             yield
-    finally:
-        _ON_DEMAND.pop()
-        for compiled in KERNELS:
-            if compiled.overloads:
-                compiled.disable_compile()
+        finally:
+            with _GATE:
+                _ON_DEMAND.pop()
+                _LOCKED.update(compiled for compiled in KERNELS if compiled.overloads)
 
 
 @contextmanager
 def unlocked() -> Iterator[None]:
-    """Within this context, locked kernels may be compiled for other types of arguments."""
-    locked = [compiled for compiled in KERNELS if not compiled._can_compile]
-    for compiled in locked:
-        compiled.disable_compile(False)
+    """
+    Within this context, locked kernels may be compiled for other types of arguments.
+
+    They are locked again when no thread is in such a context any more.
+
+    """
+    with _GATE:
+        _UNLOCKED.append(True)
+        for compiled in KERNELS:
+            if not compiled._can_compile:
+                _LOCKED.add(compiled)
+                compiled.disable_compile(False)
     try:
         yield
     finally:
-        for compiled in locked:
-            compiled.disable_compile()
+        with _GATE:
+            _UNLOCKED.pop()
+            while _LOCKED and not _UNLOCKED:
+                _LOCKED.pop().disable_compile()
+
+
+def lock(compiled: Any) -> None:
+    """Let a kernel refuse other types of arguments from the end of the present contexts on."""
+    with _GATE:
+        _LOCKED.add(compiled)
 
 
 class _KernelCache(FunctionCache):  # type: ignore[misc]
@@ -279,7 +300,7 @@ def _compile_alone(compiled: Any) -> Callable[[Any], Any]:
 def _observe(compiled: Any, is_new: bool, begins: bool = True) -> None:
     if not is_new:
         return
-    for observer in OBSERVERS:
+    for observer in tuple(OBSERVERS):  # another thread may remove its own
         observer(compiled.py_func.__name__, begins)
     if not (OBSERVERS or _ANNOUNCED):  # no observer reports why the call takes so long
         _ANNOUNCED.append(True)

@@ -34,7 +34,7 @@ from osc_ros.dynamics.addresses import (
     numbers_at,
     tick_at,
 )
-from osc_ros.dynamics.compiled import ahead, inlined, released, view
+from osc_ros.dynamics.compiled import ahead, inlined, lock, released, view
 from osc_ros.dynamics.vectors import assign
 from osc_ros.nodes.commands import empty_command
 from osc_ros.nodes.inbox import Inbox
@@ -373,4 +373,4 @@ def _compile() -> None:
     shared = np.array([1, 0, 0])  # interrupted: returns at once
     serve(np.zeros(len(PLAN), dtype=np.int64), reading, integers[:1, 0].copy(), integers,
           np.zeros((1, ANSWER.size(1))), shared, np.zeros(3))
-    serve.disable_compile()
+    lock(serve)

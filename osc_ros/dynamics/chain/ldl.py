@@ -60,7 +60,7 @@ from osc_ros.dynamics.chain.layout import (
     WORK_WIDTH,
 )
 from osc_ros.dynamics.chain.passes import back_substitution, inward_pass, shapes_fit, task_force
-from osc_ros.dynamics.compiled import ahead, inlined, kernel
+from osc_ros.dynamics.compiled import ahead, inlined, kernel, lock
 from osc_ros.dynamics.kinematics import motion_transforms
 from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
 from osc_ros.dynamics.spatial import (
@@ -319,4 +319,4 @@ def _compile() -> None:
         ldl_outward(links, blocks, ends, x, x, tau, qdd, work, factor, tip)
     ldl_accelerations(links, blocks, ends, x, x, x, F, work, factor, tip, x)
     for one in (ldl_law, ldl_outward, ldl_accelerations):
-        one.disable_compile()
+        lock(one)

@@ -53,7 +53,7 @@ from osc_ros.dynamics.chain.layout import (
     ROTOR,
     SCRATCH,
 )
-from osc_ros.dynamics.compiled import ahead, inlined, kernel
+from osc_ros.dynamics.compiled import ahead, inlined, kernel, lock
 from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
 from osc_ros.dynamics.spatial import (
     all_finite,
@@ -403,4 +403,4 @@ def compile_kernels() -> None:
     jacobian(chain, J)
     for one in (law, outward, inward, accelerations, inverse_dynamics, acceleration_response,
                 inverse_mass_matrix, jacobian):
-        one.disable_compile()
+        lock(one)

@@ -22,7 +22,7 @@ from osc_ros.dynamics.chain.bodies import inward_sweep, put_tip
 from osc_ros.dynamics.chain.layout import ENDS_WIDTH, FORCE, LINK_WIDTH, TIP_WIDTH, WORK_WIDTH
 from osc_ros.dynamics.chain.ldl import BLOCK_WIDTH
 from osc_ros.dynamics.chain.passes import shapes_fit, task_force, tip_acceleration
-from osc_ros.dynamics.compiled import inlined, kernel, released, unlocked
+from osc_ros.dynamics.compiled import inlined, kernel, lock, released, unlocked
 from osc_ros.dynamics.lanes.memory import WIDTH
 from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
 from osc_ros.dynamics.spatial import all_finite, matrix_at, mobility_at, spatial_at, vector_at
@@ -340,8 +340,8 @@ def _compile(calls: list[Callable[[], int]], kernels: tuple[Any, ...]) -> None:
         flags = np.zeros(words(2), np.int64)
         set_sleep_flag(flags, 2, 1, 0)
         command(flags, STOP)
-    for one in (*kernels, commanded_force, set_sleep_flag, command):
-        one.disable_compile()
+        for one in (*kernels, commanded_force, set_sleep_flag, command):
+            lock(one)
 
 
 def _calls(with_tau: int, with_qdd: int, reduced: bool,

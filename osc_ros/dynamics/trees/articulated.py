@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.dynamics.arrays import kernel_array
-from osc_ros.dynamics.compiled import ahead, inlined, kernel, plain
+from osc_ros.dynamics.compiled import ahead, inlined, kernel, lock, plain
 from osc_ros.dynamics.spatial import (
     add,
     add_mobility,
@@ -336,4 +336,4 @@ def _compile_articulated() -> None:
     inverse_mass_matrix_at(integers, numbers, room, x, np.zeros((1, 1)))
     inverse_dynamics(integers, numbers, room, x, x, x, x.copy())
     for one_kernel in (accelerations, inverse_mass_matrix_at, inverse_dynamics):
-        one_kernel.disable_compile()
+        lock(one_kernel)

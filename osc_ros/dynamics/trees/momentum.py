@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.dynamics.arrays import kernel_array
-from osc_ros.dynamics.compiled import ahead, inlined, kernel, plain, view
+from osc_ros.dynamics.compiled import ahead, inlined, kernel, lock, plain, view
 from osc_ros.dynamics.spatial import (
     add,
     along,
@@ -207,4 +207,4 @@ def _compile() -> None:
     integers, numbers = packed_robot(pendulum(), PROPAGATED)
     x = np.zeros(1)
     _momentum(integers, numbers, np.zeros(WORK_WIDTH), x, x, x.copy(), x.copy())
-    _momentum.disable_compile()
+    lock(_momentum)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.compiled import ahead, inlined, kernel, view
+from osc_ros.dynamics.compiled import ahead, inlined, kernel, lock, view
 from osc_ros.dynamics.method import DONE, Method, NOT_FINITE, States, Terms, WRONG_SHAPE
 from osc_ros.dynamics.parallel_parts import in_parallel
 from osc_ros.dynamics.spatial import (
@@ -385,4 +385,4 @@ def _compile() -> None:
     acceleration_response(integers, numbers, room, x, u, x.copy())
     inverse_mass_matrix(integers, numbers, room, np.zeros((1, 1)))
     for one_kernel in (law, outward, torques, motions, acceleration_response, inverse_mass_matrix):
-        one_kernel.disable_compile()
+        lock(one_kernel)
