@@ -308,6 +308,8 @@ class Journal:
             self._add(name, arguments)
             if has_failed:
                 self._tape += _PACKED[HEAD](FAILED, 0.0, 0.0)
+            if len(self._tape) > PART:
+                self._tape = self._segments[-1].extend()
             # after these, a checkpoint delays nothing that is being computed
             if renews and (name in ('answer', 'update')
                            or name == 'accept' and not self._engine.acts):
@@ -376,11 +378,9 @@ class Journal:
 
     def renew_if_due(self) -> None:
         """Begin a new segment if the last one is long enough, and drop old ones."""
-        now = perf_counter()
-        if len(self._tape) > PART:
-            self._tape = self._segments[-1].extend()
         if not self.is_due:
             return
+        now = perf_counter()
         self._begin_segment()
         segments = self._segments
         while len(segments) > 1 and (now - segments[1].began >= self._duration

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from threading import current_thread, get_native_id, Lock, RLock, Thread
+from threading import current_thread, Event, get_native_id, Lock, RLock, Thread
 from time import perf_counter
 from time import time as wall_time
 from typing import Any, NamedTuple, TypeVar
@@ -33,7 +33,7 @@ from osc_ros.control.supervision import Supervision
 from osc_ros.errors import InputError
 from osc_ros.nodes import commands, messages
 from osc_ros.nodes.inbox import Inbox
-from osc_ros.nodes.served import FAILED, OVERDUE, Reading, Served, UNREAD
+from osc_ros.nodes.served import FAILED, Reading, Served, UNREAD
 from osc_ros.nodes.states import StateInput
 
 Array = NDArray[np.float64]
@@ -124,7 +124,9 @@ class Loop:
         self._reader = StateInput(law.robot, velocity, partial(self._post, 'velocity'),
                                   partial(self._post, 'unrelated'))
         self._lock, self._handlers = RLock(), handlers
-        self._inside, self._depth = Lock(), 0  # held while compiled code answers; see `_parked`
+        # held while compiled code answers; set unless another thread waits: see `_parked`
+        self._inside, self._depth, self._resumed = Lock(), 0, Event()
+        self._resumed.set()
         self._command = commands.Command(law.robot.n)
         self.joints = tuple(law.robot.joint_names[i] for i in output.order)
         self._listener: Callable[[Stamp | None, float, Array], None] | None = None
@@ -152,6 +154,7 @@ class Loop:
         self._is_open = False
         if self._served is not None:
             self._served.interrupt()
+            self._resumed.set()
         self._thread.join()
         if self._served is not None:
             self._served.close()
@@ -227,13 +230,14 @@ class Loop:
                 yield
             return
         served.interrupt()
+        self._resumed.clear()
         try:
             with self._lock:
                 if self._depth == 0:
                     self._inside.acquire()
                 self._depth += 1
                 try:
-                    self._conclude(served)
+                    self._fail_after(self._conclude(served))
                     yield
                 finally:
                     self._depth -= 1
@@ -241,6 +245,8 @@ class Loop:
                         self._inside.release()
         finally:
             served.resume()
+            if not served.is_interrupted:
+                self._resumed.set()
 
     def activate(self, missing: Array | None = None) -> None:
         """Hold the pose of the newest state, see `Engine.activate`."""
@@ -283,7 +289,9 @@ class Loop:
         """Call the handlers of events in order, then the listener; in the owner's thread."""
         if self._served is not None:
             with self._lock:
-                self._conclude(self._served)
+                errors = self._conclude(self._served)
+            if errors:  # not while a state is answered
+                self.request(lambda engine: self._fail_after(errors))
             if (journal := self.engine.journal) is not None and journal.is_due:
                 self.request(lambda engine: journal.renew_if_due())
         while self._posted:
@@ -307,16 +315,14 @@ class Loop:
         watch_at, update_at = watched + watch_period, watched if self._on_timer else np.inf
         with self._inbox.opened():
             while self._is_open and self._owner.context.ok():
-                why = self._serve(watch_period)
+                why, data = self._serve(watch_at)
                 if why == NOT_SERVED:
                     self._inbox.wait(min(watch_at, update_at) - perf_counter())
-                elif why != UNREAD:
-                    watch_at = perf_counter() + (0.0 if why == OVERDUE else 2.0 * watch_period)
-                data = (self._inbox.take() if why == NOT_SERVED else
-                        self._served.message if why == UNREAD and self._served else None)
+                    data = self._inbox.take()
                 if data is not None:
                     self._came = perf_counter()
                     self._call(self._on_joint_states, data)
+                if data is not None or why != NOT_SERVED:
                     if self.engine.state_age < watch_period:  # the next state may come in time
                         watch_at = min(watched + WATCH_PERIOD,
                                        perf_counter() + 2.0 * watch_period)
@@ -328,36 +334,58 @@ class Loop:
                     self._call(self._watch)
                     watched, watch_at = now, now + watch_period
 
-    def _serve(self, period: float) -> int:
-        """Answer states in compiled code, as long as Python has no work; return why it ended."""
+    def _serve(self, until: float) -> tuple[int, bytes | None]:
+        """
+        Answer states in compiled code, as long as Python has no work.
+
+        Return why it ended, see `Served.run`, and the message that it has left to Python, if any.
+
+        Parameters
+        ----------
+        until : float
+            When Python must watch if no state comes [s].
+
+        """
         if (served := self._served) is None:
-            return NOT_SERVED
+            return NOT_SERVED, None
+        self._resumed.wait(WATCH_PERIOD)
         with self._lock:
-            self._conclude(served)
+            self._fail_after(self._conclude(served))
             table = (self.engine.table() if self._reader.takes_measured
                      and self._reader.reader.knows_names and not self.engine.present else None)
             if table is None:
-                return NOT_SERVED
+                return NOT_SERVED, None
             self._inside.acquire()
+        error = 'a function of rcl has failed'
         try:
-            why = served.run(Reading(*self._reader.reader.arrays), table,
-                             perf_counter() + 2.0 * period, self.engine.guard.settings.deadline,
-                             self._reader.mode == 'measured')
+            why = served.run(Reading(*self._reader.reader.arrays), table, until,
+                             self.engine.guard.settings.deadline, self._reader.mode == 'measured')
+        except Exception as failure:  # any kind: the commands must not stop
+            why, error = FAILED, f'{type(failure).__name__}: {failure}'
         finally:
             self._inside.release()
         with self._lock:
-            self._conclude(served)
+            self._fail_after(self._conclude(served))
         if why == FAILED and self._owner.context.ok():
             self._served = None
-            self._call(self.engine.fail, 'a function of rcl has failed; from now on Python '
-                       'answers the states')
-        return why
+            self._call(self.engine.fail, f'{error}; from now on Python answers the states')
+        return why, served.message if why == UNREAD else None
 
-    def _conclude(self, served: Served) -> None:
-        """Do what follows the answers of compiled code; under the lock."""
+    def _conclude(self, served: Served) -> list[str]:
+        """Do what follows the answers of compiled code, under the lock; return what failed."""
+        errors = []
         for done in served.answered():
             self._came, self._reader.unrelated = done.arrived, ''
-            self._call(self._conclude_one, done)
+            try:
+                self._conclude_one(done)
+            except Exception as error:  # any kind: an error must not stop the commands
+                errors.append(f'{type(error).__name__}: {error}')
+        return errors
+
+    def _fail_after(self, errors: list[str]) -> None:
+        """Send a safe torque after errors; compiled code must not be answering."""
+        for error in errors:
+            self.engine.fail(error)
 
     def _conclude_one(self, done: Answered) -> None:
         engine = self.engine

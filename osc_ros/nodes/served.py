@@ -341,6 +341,11 @@ class Served:
                              self._times))
 
     @property
+    def is_interrupted(self) -> bool:
+        """Whether a call would return at once."""
+        return bool(self._shared[LEAVE] > 0)
+
+    @property
     def message(self) -> bytes:
         """The message that was taken last."""
         return ctypes.string_at(self._inbound.buffer, self._inbound.length)
