@@ -454,7 +454,8 @@ def _cycle_cell(cell: of_cycles.Cell) -> list[str]:
 THREADS = {
     'main': "the node: parameters, targets, diagnostics and reports. Python; takes the loop's "
             'lock for some µs',
-    'control loop': 'joint states, law, supervisor, commands. Python',
+    'control loop': 'joint states, law, supervisor, commands. Compiled code; Python where it must '
+                    'decide',
     'python': "sleep until they are needed: a timer thread of the main thread's executor for each "
               "clock, rclpy's signals, the graph of ROS, the flush of the log; no Python, apart "
               'from a thread that waits for SIGINT and SIGTERM',
@@ -497,8 +498,9 @@ def latency(found: of_latency.Section | None) -> list[str]:
              next(THREADS[name] for name in sorted(THREADS, key=len, reverse=True)
                   if row.name.startswith(name))]
             for row in sorted(found.threads, key=lambda row: -row.cpu))), '',
-        'Only threads that run Python need the GIL, in normal operation the loop and the main '
-        'thread. If the main thread runs Python code when a state arrives, the loop gets the GIL '
+        'Only threads that run Python need the GIL, in normal operation the main thread: compiled '
+        'code answers the states without it. Where Python answers a state and the main thread '
+        'runs Python code, the loop gets the GIL '
         f'after at most {1e6 * SWITCH_INTERVAL:.0f} µs (`sys.setswitchinterval`), unless the main '
         'thread is in a function of C that keeps it. Automatic garbage collection is off: the '
         'main thread collects the few objects made since the start when it publishes '
