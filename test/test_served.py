@@ -83,6 +83,8 @@ def test_states_are_answered_while_the_interpreter_is_blocked(spin):
 @pytest.mark.ros
 def test_torques_and_stamps_are_those_of_the_states_and_the_loop_knows_them(spin):
     rig = Rig(spin, velocity='measured').activate()
+    rig.ask()
+    missed = rig.controller._loop.request(requests.timing).missed
     for k in range(30):
         q = READY + 1e-4 * k
         label = rig.hardware.state(q=q)
@@ -91,6 +93,7 @@ def test_torques_and_stamps_are_those_of_the_states_and_the_loop_knows_them(spin
         spin(lambda: rig.controller._loop.request(lambda engine: engine.time)
              == pytest.approx(0.002 * rig.hardware.tick), why='for the last state')
         np.testing.assert_array_equal(rig.controller._loop.q, q)
+    assert rig.controller._loop.request(requests.timing).missed == missed
 
 
 @pytest.mark.ros

@@ -17,6 +17,7 @@ Array = NDArray[np.float64]
 ANSWER = Table(
     'Answer',
     Slot('time', (1,), 's', 'stamp of the joint state'),
+    Slot('accepted', (1,), 's', 'its time for the supervisor: the stamp, if stamps advance'),
     Slot('sec', (1,), 's', 'its seconds'),
     Slot('nanosec', (1,), 'ns', 'its nanoseconds'),
     Slot('arrived', (1,), 's', 'when it was taken, on the clock of the loop'),
@@ -33,13 +34,14 @@ ANSWER = Table(
     Slot('pose', (4, 4), '–, m', 'pose of the first task'),
     Slot('error', (6,), 'rad, m', 'error of the first task'),
     Slot('F', (6,), 'N·m, N', 'force of the first task'))
-_NUMBERS = 10  # slots of a single number
+_NUMBERS = 11  # slots of a single number
 
 
 class Answered(NamedTuple):
     """A joint state that a compiled tick has answered, see ANSWER, and what came of it."""
 
     time: float
+    accepted: float
     stamp: tuple[int, int]
     arrived: float
     wall: float
@@ -60,7 +62,7 @@ class Answered(NamedTuple):
 def answered(row: Array, n: int) -> Answered:
     """Return the views of a record of ANSWER, which the caller does not change any more."""
     at = ANSWER.of(row, n)
-    time, sec, nanosec, arrived, wall, now, done, code, touch, faults = (
+    time, accepted, sec, nanosec, arrived, wall, now, done, code, touch, faults = (
         float(one[0]) for one in at[:_NUMBERS])
-    return Answered(time, (int(sec), int(nanosec)), arrived, wall, now, done, int(code),
+    return Answered(time, accepted, (int(sec), int(nanosec)), arrived, wall, now, done, int(code),
                     int(touch), faults > 0.0, *at[_NUMBERS:])

@@ -237,17 +237,21 @@ class Engine:
 
         """
         is_plausible = not self.acts or self.guard.accept_state(time, q, qd)
-        return self._take(is_plausible, time, q, qd, stamp, arrived, effort)
+        accepted = self.guard.time if self.acts else time
+        return self._take(is_plausible, accepted, q, qd, stamp, arrived, effort)
 
     def _take(self, is_plausible: bool, time: float, q: Array, qd: Array, stamp: Stamp,
               arrived: float, effort: Array | None) -> bool:
-        """Store a state that the supervisor has checked, or send its torque; see `accept`."""
+        """
+        Store a state that the supervisor has checked, or send its torque; see `accept`.
+
+        The time is that of the supervisor, `Supervisor.time`, if the engine acts.
+
+        """
         if not is_plausible:
             if self.guard.watch():
                 self._command(self.guard.torque(), stamp)
             return False
-        if self.acts:
-            time = self.guard.time
         before, self.time, self.stamp, self.q, self.qd = self.time, time, stamp, q, qd
         self._last_good, self.effort = arrived, effort
         if self.mode == ACTIVE and time < before + CLOCK_STEPS[0]:
@@ -273,7 +277,7 @@ class Engine:
             return accepted
         code = self.guard.step(partial(self.law.tick, table), time, q, qd, effort)
         began = self.guard.stepped
-        if not self._take(code != REJECTED, time, q, qd, stamp, arrived, effort):
+        if not self._take(code != REJECTED, self.guard.time, q, qd, stamp, arrived, effort):
             return False
         if code < 0:
             self.answer(arrived)
@@ -312,7 +316,7 @@ class Engine:
             guard.explain()
         if done.code == CHANGED:
             self._on_change()
-        if not self._take(done.code != REJECTED, done.time, done.q, done.qd, done.stamp,
+        if not self._take(done.code != REJECTED, done.accepted, done.q, done.qd, done.stamp,
                           done.arrived, done.effort):
             return False
         if done.code < 0:

@@ -33,7 +33,8 @@ from osc_ros.control.supervision import Supervision
 from osc_ros.errors import InputError
 from osc_ros.nodes import commands, messages
 from osc_ros.nodes.inbox import Inbox
-from osc_ros.nodes.served import FAILED, Reading, Served, UNREAD
+from osc_ros.nodes.served import Served
+from osc_ros.nodes.serving import FAILED, Reading, UNREAD
 from osc_ros.nodes.states import StateInput
 
 Array = NDArray[np.float64]
@@ -397,7 +398,7 @@ class Loop:
         if self._aged % AGED == 0 and not self._owner.get_clock().ros_time_is_active:
             engine.ages.add(done.wall - done.time)
         if done.code >= 0 and self._listener is not None:
-            self._sent.append((done.stamp, engine.time + engine.state_age,
+            self._sent.append((done.stamp, engine.time + done.done - done.arrived,
                                done.tau[self._output.order]))
 
     def _call(self, callback: Callable[..., None], *arguments: Any) -> None:
