@@ -22,8 +22,9 @@ from osc_ros.nodes import commands
 from test_nodes import gravity, JOINTS, READY, Rig
 
 COUNT, BEFORE, ATTEMPTS = 100, 400, 20
-# Sends states one after another, each after the command for the one before: first BEFORE of them,
-# and after a line of standard input COUNT more. Tells by a character whether all were answered.
+# The program of a driver: it sends a state, waits for the command that answers it, and sends the
+# next one: first BEFORE states; then, after a line on its standard input, COUNT states. It writes
+# '.' if all of these were answered, otherwise '!'.
 DRIVER = f"""
 import os, sys, time
 from conftest import PATIENCE

@@ -16,12 +16,10 @@ Array = NDArray[np.float64]
 
 ANSWER = Table(
     'Answer',
-    Slot('time', (1,), 's', 'stamp of the joint state'),
     Slot('accepted', (1,), 's', 'its time for the supervisor: the stamp, if stamps advance'),
-    Slot('sec', (1,), 's', 'its seconds'),
-    Slot('nanosec', (1,), 'ns', 'its nanoseconds'),
+    Slot('sec', (1,), 's', 'seconds of the stamp of the joint state'),
+    Slot('nanosec', (1,), 'ns', 'nanoseconds of this stamp'),
     Slot('arrived', (1,), 's', 'when it was taken, on the clock of the loop'),
-    Slot('wall', (1,), 's', 'when it was taken, by the clock of the day'),
     Slot('now', (1,), 's', 'when its computation began'),
     Slot('done', (1,), 's', 'when the torques had been published'),
     Slot('code', (1,), '', 'what the tick returned'),
@@ -34,7 +32,7 @@ ANSWER = Table(
     Slot('pose', (4, 4), '–, m', 'pose of the first task'),
     Slot('error', (6,), 'rad, m', 'error of the first task'),
     Slot('F', (6,), 'N·m, N', 'force of the first task'))
-_NUMBERS = 11  # slots of a single number
+_NUMBERS = 9  # slots of a single number
 
 
 class Answered(NamedTuple):
@@ -44,7 +42,6 @@ class Answered(NamedTuple):
     accepted: float
     stamp: tuple[int, int]
     arrived: float
-    wall: float
     now: float
     done: float
     code: int
@@ -62,7 +59,7 @@ class Answered(NamedTuple):
 def answered(row: Array, n: int) -> Answered:
     """Return the views of a record of ANSWER, which the caller does not change any more."""
     at = ANSWER.of(row, n)
-    time, accepted, sec, nanosec, arrived, wall, now, done, code, touch, faults = (
+    accepted, sec, nanosec, arrived, now, done, code, touch, faults = (
         float(one[0]) for one in at[:_NUMBERS])
-    return Answered(time, accepted, (int(sec), int(nanosec)), arrived, wall, now, done, int(code),
-                    int(touch), faults > 0.0, *at[_NUMBERS:])
+    return Answered(sec + 1e-9 * nanosec, accepted, (int(sec), int(nanosec)), arrived, now, done,
+                    int(code), int(touch), faults > 0.0, *at[_NUMBERS:])

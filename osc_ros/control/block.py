@@ -38,7 +38,7 @@ OWN = Table(
     Slot('period', (1,), 's', 'period of the states that bounds the gains'),
     Slot('longest_period', (1,), 's', 'longest period at which all gains are stable as set'),
     Slot('least_inertia', ('n',), 'kg·m², kg', 'least inertia of each joint, see friction'),
-    Slot('asks', (1,), '', '1 if Python must look at a target before the next tick'),
+    Slot('asks', (1,), '', '1 if `Guide.plan` has work before the next tick'),
     Slot('weight', (1,), '', 'share of the torques of another setup; 0: none'),
     Slot('other', ('n',), 'N·m, N', 'these torques, within the limits of that setup'),
     Slot('within', ('n',), 'N·m, N', 'torques within the limits, before friction and driver'),

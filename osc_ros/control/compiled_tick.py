@@ -83,7 +83,6 @@ Kernel: TypeAlias = Callable[..., int]
 # are not finite; REFUSED - request, with the request that `put_targets` has returned.
 REFUSED = TAKEN - 1
 NO_NUMBERS = np.zeros(0)
-UNSUPERVISED = (NO_NUMBERS,) * 5
 UNOBSERVED = np.zeros(0, dtype=np.int64), *(NO_NUMBERS,) * 4
 
 _limiter_views = LIMITER.only('table', 'accelerations', 'is_at_work', 'reckons')
@@ -94,7 +93,7 @@ _room_views, _own_views = ROOM.only('M_inv', 'unit', 'tau'), OWN.views
 
 class Given(NamedTuple):
     """
-    Arrays of a tick after those of the dynamics, in the order of its table.
+    Arrays of a tick in the order of its table, after the three of the dynamics.
 
     Attributes
     ----------
@@ -106,15 +105,6 @@ class Given(NamedTuple):
         Record of `osc_ros.control.friction.IN_FORCE`.
     posture : (2 n,)
         `osc_ros.control.posture.PostureSetPoint.numbers`.
-    robot, robot_numbers, observer, forces, estimate : arrays
-        See `osc_ros.control.external.observe`: integers and numbers of the robot, then records of
-        PLAN, STATE and RESULT. Empty: no observer.
-    law : array
-        Record of `osc_ros.control.law_memory.STATE`.
-    plan, state, sample, result
-        Records of a supervisor, see `osc_ros.control.tables`. Empty: no supervision.
-    contact : array
-        Record of `osc_ros.control.touching.CONTACT`; empty without supervision.
 
     """
 
@@ -125,6 +115,26 @@ class Given(NamedTuple):
     model_room: Array
     friction: Array
     posture: Array
+
+
+class Guarded(NamedTuple):
+    """
+    Further arrays of a tick under supervision, in the order of its table.
+
+    Attributes
+    ----------
+    robot, robot_numbers, observer, forces, estimate : arrays
+        See `osc_ros.control.external.observe`: integers and numbers of the robot, then records of
+        PLAN, STATE and RESULT. Empty: no observer.
+    law : array
+        Record of `osc_ros.control.law_memory.STATE`.
+    plan, state, sample, result
+        Records of a supervisor, see `osc_ros.control.tables`.
+    contact : array
+        Record of `osc_ros.control.touching.CONTACT`.
+
+    """
+
     robot: Array
     robot_numbers: Array
     observer: Array
@@ -152,11 +162,16 @@ def _integers(table, k):
 def given_in(table):
     """The `Given` of a table, see `chain_torque`."""
     return Given(_integers(table, 3), _numbers(table, 4), _integers(table, 5), _numbers(table, 6),
-                 _numbers(table, 7), _numbers(table, 8), _numbers(table, 9), _integers(table, 10),
-                 _numbers(table, 11), _numbers(table, 12), _numbers(table, 13),
-                 _numbers(table, 14), _numbers(table, 15), _numbers(table, 16),
-                 _numbers(table, 17), _numbers(table, 18), _numbers(table, 19),
-                 _numbers(table, 20))
+                 _numbers(table, 7), _numbers(table, 8), _numbers(table, 9))
+
+
+@viewing
+def guarded_in(table):
+    """The `Guarded` of a table, see `step`."""
+    return Guarded(_integers(table, 10), _numbers(table, 11), _numbers(table, 12),
+                   _numbers(table, 13), _numbers(table, 14), _numbers(table, 15),
+                   _numbers(table, 16), _numbers(table, 17), _numbers(table, 18),
+                   _numbers(table, 19), _numbers(table, 20))
 
 
 @inlined
@@ -172,8 +187,8 @@ def begin(integers, numbers, Lambda_inv, friction, posture, time, q, qd):
     """
     Advance what does not depend on the dynamics; write the acceleration of the posture.
 
-    See `Given` and `chain_torque`; Λ⁻¹ (6 m, 6 m) is that of the last tick. Returns DONE, or what
-    `put_targets` returns.
+    The arrays are those of `Given`, time and state those of `chain_torque`; Λ⁻¹ (6 m, 6 m) is that
+    of the last tick. Returns DONE, or what `put_targets` returns.
 
     """
     parts, n = block_in(integers, numbers), len(q)
@@ -203,7 +218,7 @@ def put_links(integers, numbers, poses, twists, Lambda_inv, a0, time):
     Parameters
     ----------
     integers, numbers, time
-        See `Given` and `chain_torque`.
+        Arrays of `Given`; stamp of the state [s].
     poses, twists, Lambda_inv, a0 : (m, 4, 4), (6 m,), (6 m, 6 m), (6 m,)
         Of the m links.
 
@@ -230,7 +245,7 @@ def put_links(integers, numbers, poses, twists, Lambda_inv, a0, time):
 
 @kernel
 def begin_reference(integers, numbers, posture, count, time, q):
-    """Write the forces that bring the tasks up to their speeds; see `Given`."""
+    """Write the forces that bring the tasks up to their speeds; arrays as in `Given`."""
     parts, n = block_in(integers, numbers), len(q)
     own, limits = _own_views(parts.own, n), _limiter_views(parts.limiter, n)
     at = memory_in(integers, parts.reference)
@@ -271,17 +286,17 @@ def finish(integers, numbers, model, model_numbers, model_room, friction, q, qd,
 
 
 @inlined
-def _admit(given):
+def _admit(parts, guarded):
     """Check a sample; return DONE if the law answers it now, or a code of `safety`."""
-    n, parts = int(given.plan[0]), block_in(given.integers, given.numbers)
-    gate, own = gate_views(given.state, n), _own_views(parts.own, n)
-    before, at = gate.time[0], delay_views(given.law, n)
-    if not accept(given.plan, given.state, given.sample, given.result):
+    n = int(guarded.plan[0])
+    gate, own = gate_views(guarded.state, n), _own_views(parts.own, n)
+    before, at = gate.time[0], delay_views(guarded.law, n)
+    if not accept(guarded.plan, guarded.state, guarded.sample, guarded.result):
         return REJECTED
-    period = note_period(given.law, n, gate.time[0])
-    if update(given.plan, given.state, _now_views(given.sample, n).now[0]):
+    period = note_period(guarded.law, n, gate.time[0])
+    if update(guarded.plan, guarded.state, _now_views(guarded.sample, n).now[0]):
         return CHANGED
-    if (replaces_law(cause_views(given.state, n))
+    if (replaces_law(cause_views(guarded.state, n))
             or gate.time[0] < before + CLOCK_STEPS[0]
             or max(period, own.period[0]) > own.longest_period[0]
             and abs(period - own.period[0]) > PERIOD_CHANGE * period):
@@ -300,10 +315,9 @@ def chain_torque(table, time, q, qd, tau):
 
     Parameters
     ----------
-    table : (22, 2) int
-        Addresses and sizes of arrays: that of `Sweep.arrays`, twice nothing, then those of
-        `Given`; at last the address of this function. The record OWN of the setup has the torques
-        of another one for a blend.
+    table : (10 or more, 2) int
+        Addresses and sizes of arrays: `Sweep.arrays`, two empty ones, then those of `Given`. The
+        record OWN of the setup has the torques of another one for a blend.
     time : float
         Stamp of the state [s].
     q, qd : (n,)
@@ -394,7 +408,7 @@ def tree_torque(table, time, q, qd, tau):
 
 
 @kernel
-def step(table, time, q, qd, tau):
+def step(table, tau):
     """
     Answer the state of a sample under supervision: check it, compute, limit and keep the torques.
 
@@ -403,9 +417,8 @@ def step(table, time, q, qd, tau):
     Parameters
     ----------
     table : (22, 2) int
-        See `chain_torque`, which is called by its address, or `tree_torque`.
-    time, q, qd
-        Ignored.
+        The table of `chain_torque` or `tree_torque`, then the arrays of `Guarded`, and in the last
+        row the address of that function.
     tau : (n,), written [N·m]
         The torques of the law.
 
@@ -416,18 +429,19 @@ def step(table, time, q, qd, tau):
         unless the code is REJECTED.
 
     """
-    given, n = given_in(table), len(tau)
-    code, now = _admit(given), state_views(given.state, n)
+    given, guarded, n = given_in(table), guarded_in(table), len(tau)
+    parts, now = block_in(given.integers, given.numbers), state_views(guarded.state, n)
+    code = _admit(parts, guarded)
     if code != DONE:
         return code
     count = tick_at(table[len(table) - 1, 0], table, now.time[0], now.q, now.qd, tau)
     if count < 0:
         return count
-    parts, found = block_in(given.integers, given.numbers), _torque_views(given.result, n)
-    if not leave(given.law, parts.limiter, now.time[0], now.q, now.qd, tau):
+    if not leave(guarded.law, parts.limiter, now.time[0], now.q, now.qd, tau):
         return REFUSED
-    answer(given.model, given.model_numbers, given.model_room, given.plan, given.state,
-           given.result, _now_views(given.sample, n).now[0], tau)
+    answer(given.model, given.model_numbers, given.model_room, guarded.plan, guarded.state,
+           guarded.result, _now_views(guarded.sample, n).now[0], tau)
+    found = _torque_views(guarded.result, n)
     found.asks[0] = _own_views(parts.own, n).asks[0]
     assign(view(found.pose, 0, (16,)), view(parts.tasks, SEEN, (16,)))
     assign(found.error, view(parts.tasks, ERROR, (6,)))
@@ -436,25 +450,26 @@ def step(table, time, q, qd, tau):
 
 
 @kernel
-def sense(table, time, q, qd, tau):
+def sense(table):
     """
     Estimate the external torques at the state that was answered last; look for a contact.
 
-    Call it after the torques have been sent; parameters are those of `step`. Returns a code of
-    `osc_ros.control.touching.touched`. A contact is present for the supervisor from now on.
+    Call it after the torques have been sent, with the table of `step`. Returns a code of
+    `osc_ros.control.touching.touched`. For the supervisor, a contact is present from now on.
 
     """
-    given, n = given_in(table), len(tau)
-    if len(given.forces) == 0:
+    given, guarded = given_in(table), guarded_in(table)
+    n = int(guarded.plan[0])
+    if len(guarded.forces) == 0:
         return NOT_TOUCHED
-    gate, output = state_views(given.state, n), before_views(given.state, n)
-    now = sense_views(given.sample, n)
-    observe(given.robot, given.robot_numbers, given.observer, given.forces, given.estimate,
-            gate.time[0], gate.q, gate.qd, output.before, now.effort,
+    gate, output = state_views(guarded.state, n), before_views(guarded.state, n)
+    now = sense_views(guarded.sample, n)
+    observe(guarded.robot, guarded.robot_numbers, guarded.observer, guarded.forces,
+            guarded.estimate, gate.time[0], gate.q, gate.qd, output.before, now.effort,
             _own_views(block_in(given.integers, given.numbers).own, n).driver)
-    found = touched(given.contact, given.forces, given.estimate, n)
+    found = touched(guarded.contact, guarded.forces, guarded.estimate, n)
     if found != NOT_TOUCHED:
-        meet(given.plan, given.state, now.now[0])
+        meet(guarded.plan, guarded.state, now.now[0])
     return found
 
 
@@ -466,20 +481,14 @@ def _rehearse(torque: Kernel, dynamics: Sweep | Tree) -> tuple[Kernel, int]:
     plain(priority.level_rows)(integers, parts.solver)[:, level_row.FRAME:] = 1.0
     friction, model, at_rest = FrictionInForce(1), CommandModel(dynamics.robot), Guide(np.eye(4))
     parts.guides[:] = at_rest.addresses
-    alone = Pointers()  # keeps the arrays
-    table = alone.to(
-        *three(dynamics.arrays), integers, numbers, *model.arrays, friction.record,
-        np.zeros((2, 1)), *UNOBSERVED, NO_NUMBERS, *UNSUPERVISED)
-    torque(table, 0.0, x, x, x.copy())
-    sense(table, 0.0, x, x, x)
-    plan = PLAN.zeros(1)
-    plan[0] = 1.0  # joint
-    supervised = Pointers(entry_of(torque))
-    table = supervised.to(
-        *three(dynamics.arrays), integers, numbers, *model.arrays, friction.record,
-        np.zeros((2, 1)), *UNOBSERVED, LAW.zeros(1), plan, STATE.zeros(1), SAMPLE.zeros(1),
-        RESULT.zeros(1), NO_NUMBERS)
-    step(table, 0.0, x, x, x.copy())
+    arrays = (*three(dynamics.arrays), integers, numbers, *model.arrays, friction.record,
+              np.zeros((2, 1)))
+    torque(Pointers().to(*arrays), 0.0, x, x, x.copy())
+    records = [table.zeros(1) for table in (LAW, PLAN, STATE, SAMPLE, RESULT)]
+    records[1][0] = 1.0  # joint of the plan
+    table = Pointers(entry_of(torque)).to(*arrays, *UNOBSERVED, *records, NO_NUMBERS)
+    step(table, x.copy())
+    sense(table)
     return torque, entry_of(torque)
 
 

@@ -343,7 +343,7 @@ class ControlCycle:
     @property
     def has_tick(self) -> bool:
         """
-        Whether `tick` is all that the next state needs.
+        Whether a compiled tick is all that the next state needs.
 
         It is not before `latch` was called, while a setup or a set-point changes, and if
         `Setup.has_tick` is False.
@@ -354,21 +354,13 @@ class ControlCycle:
                 and self._setup.has_tick)
 
     def table(self, *records: Array) -> Integers:
-        """Return the table of a tick, for these records of a supervisor; see `Setup.table`."""
+        """Return the table of `compiled_tick.step`, for these records; see `Setup.table`."""
         return self._setup.table(self._blending.friction, self._memory.record, self._posture,
                                  *records)
-
-    def tick(self, table: Integers) -> int:
-        """Answer a state in one compiled call, see `Setup.tick`; only if `has_tick`."""
-        return self._setup.tick(table)
 
     def note(self, solves: int) -> None:
         """Note what a compiled tick returned, for `priorities`."""
         self._setup.solver.note(solves, self._setup.settings.damping.length)
-
-    def sense(self, table: Integers) -> int:
-        """Estimate the external torques after a tick, see `Setup.sense`."""
-        return self._setup.sense(table)
 
     def _enter(self, time: float, q: Any, qd: Any) -> tuple[Array, Array]:
         """Return q and qd as arrays for the kernels; update gains, gravity and posture for now."""

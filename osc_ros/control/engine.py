@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from osc_ros.control.answered import Answered
 from osc_ros.control.causes import state_text
 from osc_ros.control.check import Rest, STILL
+from osc_ros.control.compiled_tick import sense
 from osc_ros.control.contact import ContactSense
 from osc_ros.control.journal import Journal, journaled
 from osc_ros.control.law import Law
@@ -275,40 +276,33 @@ class Engine:
             if accepted and self.acts:
                 self.answer(arrived)
             return accepted
-        code = self.guard.step(partial(self.law.tick, table), time, q, qd, effort)
-        began = self.guard.stepped
+        code = self.guard.step(table, time, q, qd, effort)
         if not self._take(code != REJECTED, self.guard.time, q, qd, stamp, arrived, effort):
             return False
         if code < 0:
             self.answer(arrived)
             return True
-        sent, result = self.guard.sent, self.guard.result
-        self._command(sent, stamp)
-        now = self._clock()
-        self.guard.note_duration(now - began)
-        self._note_touch(self.law.sense(table))
-        self._conclude_tick(now - arrived, (result.pose, result.error, result.F))
+        self._command(self.guard.sent, stamp)
+        now, found = self._clock(), self.guard.result
+        self._conclude_step(code, int(sense(table)), now - self.guard.stepped, now - arrived,
+                            (found.pose, found.error, found.F))
         return True
 
     def conclude(self, done: Answered) -> bool:
         """
-        Do what `update` does beside a compiled tick that has answered a state; return as it does.
+        Do the rest of `update` for a state that compiled code has answered.
 
-        The torques have been sent. If the tick has left the state to Python, they are computed and
-        sent now. No compiled tick may be in progress then.
+        The torques have been sent. If compiled code has left the state to Python, they are
+        computed and sent now; it must not be answering another state then. Returns whether the
+        state is plausible.
 
         """
-        journal = self.journal
-        arguments = done.time, done.q, done.qd, done.stamp, done.arrived, done.effort
-        if journal is None:
+        if self.journal is None:
             return self._concluded(done)
-        journal.open([done.now] if done.code < 0 else [done.now, done.done])
-        has_failed = True
-        try:
-            accepted, has_failed = self._concluded(done), False
-            return accepted
-        finally:
-            journal.close('update', arguments, has_failed, renews=False)
+        return self.journal.record(
+            'update', (done.time, done.q, done.qd, done.stamp, done.arrived, done.effort),
+            partial(self._concluded, done),
+            [done.now] if done.code < 0 else [done.now, done.done], renews=False)
 
     def _concluded(self, done: Answered) -> bool:
         guard = self.guard
@@ -322,12 +316,24 @@ class Engine:
         if done.code < 0:
             self.answer(done.arrived)
             return True
-        self.law.note(done.code)
         self._note_command(done.tau, done.stamp)
-        guard.note_duration(done.done - done.now)
-        self._note_touch(done.touch)
-        self._conclude_tick(done.done - done.arrived, (done.pose, done.error, done.F))
+        self._conclude_step(done.code, done.touch, done.done - done.now, done.done - done.arrived,
+                            (done.pose, done.error, done.F))
         return True
+
+    def _conclude_step(self, solves: int, touch: int, computed: float, took: float,
+                       found: tuple[Array, Array, Array]) -> None:
+        """
+        Do what follows a compiled tick.
+
+        `step` returned the number of solves, `sense` the touch; `computed` is the time for the
+        torque [s]; see `_conclude_tick`.
+
+        """
+        self.law.note(solves)
+        self.guard.note_duration(computed)
+        self._note_touch(touch)
+        self._conclude_tick(took, found)
 
     def table(self) -> Integers | None:
         """Table of the law's compiled tick, if this is all that the next state needs."""
@@ -339,7 +345,7 @@ class Engine:
         return law.table(*self.guard.records, self.touch.record)
 
     def _use_contact(self) -> None:
-        """Set with what the external torques are compared; in free drive a contact is a hand."""
+        """Give the contact sense its thresholds; none in free drive, for a hand is no contact."""
         settings, law = self.guard.settings.contact, self.law
         self.touch.use(None if law.settings.free is not None else settings, law.compensation)
 

@@ -16,7 +16,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import partial, wraps
 import math
 from struct import Struct
 from time import perf_counter
@@ -31,6 +31,7 @@ from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 Method = TypeVar('Method', bound=Callable[..., Any])
+R = TypeVar('R')
 
 # Kinds of rows of the tape. A row: kind, number of clock readings k, size of the payload m, the
 # readings (k) [s], the payload (m).
@@ -293,14 +294,33 @@ class Journal:
         except Exception as error:  # of any kind: the engine must go on
             self.end(f'{type(error).__name__}: {error}')
 
-    def open(self, readings: Sequence[float] = ()) -> None:
-        """Begin to record a call, whose first readings of the clock are known [s]."""
-        self.is_open = True
-        self.clock.readings[:] = readings
+    def record(self, name: str, arguments: tuple[Any, ...], call: Callable[[], R],
+               readings: Sequence[float] = (), renews: bool = True) -> R:
+        """
+        Record a call, and return its result.
 
-    def close(self, name: str, arguments: tuple[Any, ...], has_failed: bool,
-              renews: bool = True) -> None:
-        """Record the call that ends; `renews`: a checkpoint may be taken now."""
+        Parameters
+        ----------
+        name, arguments : str, tuple
+            As the tape has them.
+        call : callable
+        readings : sequence of float
+            Readings of the clock that the call began with, made elsewhere [s].
+        renews : bool
+            Whether a checkpoint may be taken after the call.
+
+        """
+        self.is_open, has_failed = True, True
+        self.clock.readings[:] = readings
+        try:
+            result = call()
+            has_failed = False
+            return result
+        finally:
+            self._close(name, arguments, has_failed, renews)
+
+    def _close(self, name: str, arguments: tuple[Any, ...], has_failed: bool, renews: bool
+               ) -> None:
         self.is_open = False
         if self._engine is None:
             return
@@ -435,13 +455,6 @@ def journaled(method: Method) -> Method:
         journal = engine.journal
         if journal is None or journal.is_open:  # within another call
             return method(engine, *arguments)
-        has_failed = True
-        journal.open()
-        try:
-            result = method(engine, *arguments)
-            has_failed = False
-            return result
-        finally:
-            journal.close(name, arguments, has_failed)
+        return journal.record(name, arguments, partial(method, engine, *arguments))
 
     return call  # type: ignore[return-value]

@@ -390,7 +390,7 @@ class Setup:
     @property
     def has_tick(self) -> bool:
         """
-        Whether `tick` is all that a state needs.
+        Whether a compiled tick is all that a state needs.
 
         It is not without a compiled tick, if a task's frame turns with another link, and if
         something compensates what the model lacks.
@@ -404,17 +404,6 @@ class Setup:
         """Return the table of a tick under supervision, see `osc_ros.control.tick.Tick.table`."""
         observer = None if self.unmodelled is None else self.unmodelled.observer
         return self._tick.table(friction, posture, observer, memory, *records)
-
-    def tick(self, table: Integers) -> int:
-        """Answer a state under supervision; see `osc_ros.control.compiled_tick.step`."""
-        solves = self._tick.step(table)
-        if solves >= 0:
-            self.solver.note(solves, self.settings.damping.length)
-        return solves
-
-    def sense(self, table: Integers) -> int:
-        """Estimate the external torques after a tick; see `osc_ros.control.tick.Tick.sense`."""
-        return self._tick.sense(table)
 
     def _torque(self, friction: FrictionInForce, posture: PostureSetPoint, time: float, q: Array,
                 qd: Array, tau: Array) -> int:

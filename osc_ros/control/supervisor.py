@@ -18,6 +18,7 @@ from osc_ros.control import safety, sample
 from osc_ros.control.angles import ShortWay
 from osc_ros.control.causes import ABANDON, ABANDONS, DISOBEYS, IS_RUNAWAY, IS_STOP, RUNAWAY, STOP
 from osc_ros.control.command_model import CommandModel
+from osc_ros.control.compiled_tick import step
 from osc_ros.control.fault_texts import fault_text
 from osc_ros.control.prediction import forget_directions
 from osc_ros.control.response import ESCALATION
@@ -46,6 +47,7 @@ from osc_ros.control.tables import (
     STATE,
     WATCHDOGS,
 )
+from osc_ros.dynamics.addresses import Integers
 from osc_ros.dynamics.compiled import plain
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
@@ -389,8 +391,7 @@ class Supervisor:
         q, qd : (n,)
 
         """
-        given = self._given
-        given.time[0], given.now[0], given.q[:], given.qd[:] = time, self.clock(), q, qd
+        self._put_sample(time, q, qd)
         accepted = safety.accept(*self.records)
         self.explain()
         return bool(accepted)
@@ -400,16 +401,20 @@ class Supervisor:
         """Plan, state, sample and result, see `osc_ros.control.tables`."""
         return self._plan, self._state, self._sample, self._result
 
-    def step(self, tick: Callable[[], int], time: float, q: Array, qd: Array,
-             effort: Array | None) -> int:
+    def _put_sample(self, time: float, q: Array, qd: Array) -> None:
+        given = self._given
+        given.time[0], given.now[0], given.q[:], given.qd[:] = time, self.clock(), q, qd
+
+    def step(self, table: Integers, time: float, q: Array, qd: Array, effort: Array | None) -> int:
         """
-        Pass a state to a compiled tick on the records; return its result.
+        Pass a state to `osc_ros.control.compiled_tick.step`; return its result.
 
         If this is not negative, the torques to be sent are in `sent`.
 
         Parameters
         ----------
-        tick : callable
+        table : (22, 2) int
+            With `records`.
         time : float
             Stamp of the state, on the clock of the states [s].
         q, qd : (n,)
@@ -417,10 +422,9 @@ class Supervisor:
             Measured torques.
 
         """
-        given = self._given
-        given.time[0], given.now[0], given.q[:], given.qd[:] = time, self.clock(), q, qd
-        given.effort[:] = nan if effort is None else effort
-        code = tick()
+        self._put_sample(time, q, qd)
+        self._given.effort[:] = nan if effort is None else effort
+        code = int(step(table, np.empty(self._n)))
         self.explain(code == safety.CHANGED)
         return code
 

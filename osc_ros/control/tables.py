@@ -195,7 +195,7 @@ GATE_RESULT = Table(
 TORQUE = Table(
     'torque',
     Slot('tau', ('n',), 'N·m, N', 'torque to send'),
-    Slot('asks', (1,), '', '1 if Python has work before the next tick: targets are to be planned'),
+    Slot('asks', (1,), '', '1 if `Guide.plan` has work before the next tick'),
     Slot('pose', (4, 4), '–, m', "pose of the first task's link, base axes"),
     Slot('error', (6,), 'rad, m', 'error of the first task'),
     Slot('F', (6,), 'N·m, N', 'force of the first task'))

@@ -11,14 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.command_model import CommandModel
-from osc_ros.control.compiled_tick import (
-    compiled_tick,
-    NO_NUMBERS,
-    sense,
-    step,
-    UNOBSERVED,
-    UNSUPERVISED,
-)
+from osc_ros.control.compiled_tick import compiled_tick, UNOBSERVED
 from osc_ros.control.friction import FrictionInForce
 from osc_ros.control.observer import MomentumObserver
 from osc_ros.control.posture import PostureSetPoint
@@ -30,7 +23,7 @@ Array = NDArray[np.float64]
 
 class Tick:
     """
-    Computes the torques of a setup in one compiled call, with or without supervision.
+    Computes the torques of a setup in one compiled call, or gives the table for supervised ones.
 
     Attributes
     ----------
@@ -51,20 +44,18 @@ class Tick:
         self._kernel, entry, arrays = compiled_tick(dynamics)
         self._arrays = *arrays, *block, *model.arrays
         self._alone, self._supervised = Pointers(), Pointers(entry)
-        self._rest = np.zeros(dynamics.robot.n)
         self.is_compiled = self._kernel is not None
 
     def torques(self, friction: FrictionInForce, posture: PostureSetPoint, time: float, q: Array,
                 qd: Array, tau: Array) -> int:
         """Write torques (n,), see `osc_ros.control.compiled_tick.chain_torque`."""
-        table = self._alone.to(*self._arrays, friction.record, posture.numbers, *UNOBSERVED,
-                               NO_NUMBERS, *UNSUPERVISED)
+        table = self._alone.to(*self._arrays, friction.record, posture.numbers)
         return int(self._kernel(table, time, q, qd, tau))  # type: ignore[misc]  # is_compiled
 
     def table(self, friction: FrictionInForce, posture: PostureSetPoint,
               observer: MomentumObserver | None, memory: Array, *records: Array) -> Integers:
         """
-        Return the table of `step` and `sense`.
+        Return the table of `compiled_tick.step` and `compiled_tick.sense`.
 
         Parameters
         ----------
@@ -74,17 +65,9 @@ class Tick:
         memory : array
             `LawMemory.record`.
         records : arrays
-            Plan, state, sample and result of a supervisor, and CONTACT, see `compiled_tick.Given`.
+            Plan, state, sample, result of a supervisor, CONTACT; see `compiled_tick.Guarded`.
 
         """
         return self._supervised.to(
             *self._arrays, friction.record, posture.numbers,
             *(UNOBSERVED if observer is None else observer.arrays), memory, *records)
-
-    def step(self, table: Integers) -> int:
-        """Answer a state under supervision, see `osc_ros.control.compiled_tick.step`."""
-        return int(step(table, 0.0, self._rest, self._rest, np.empty(len(self._rest))))
-
-    def sense(self, table: Integers) -> int:
-        """Estimate the external torques after a step; see `compiled_tick.sense`."""
-        return int(sense(table, 0.0, self._rest, self._rest, self._rest))

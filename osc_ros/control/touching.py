@@ -22,7 +22,8 @@ CONTACT = Table(
     Slot('learns', (1,), '', '1 if only the largest ones are noted'),
     Slot('thresholds', ('n',), 'N·m, N', 'larger external torques are a contact'),
     Slot('wrench', (2,), 'N, N·m', 'larger force and moment on the link are one, too'),
-    Slot('compensation', ('n',), 'N·m, N', 'compensation, which is part of the external torques'),
+    Slot('compensation', ('n',), 'N·m, N', 'compensation in force: thresholds hold for the sum of '
+         'external torque and compensation'),
     Slot('peaks', ('n',), 'N·m, N', 'largest external torques so far'),
     Slot('peak_wrench', (2,), 'N, N·m', 'largest force and moment so far'),
     Slot('value', (1,), 'N·m, N', 'torque, force or moment of the last contact'))

@@ -26,7 +26,7 @@ Integers = NDArray[np.int64]
 
 TABLE = types.Array(types.int64, 2, 'C')
 VECTOR = types.Array(types.float64, 1, 'C')
-TICK = TABLE, types.float64, VECTOR, VECTOR, VECTOR  # argument types of `tick_at`
+TICK = TABLE, types.float64, VECTOR, VECTOR, VECTOR  # argument types of a tick
 
 
 def address_of(array: NDArray[Any]) -> int:
@@ -116,18 +116,35 @@ def entry_of(kernel: Any) -> int:
     return address
 
 
-@intrinsic
-def tick_at(typing: Any, address: Any, table: Any, time: Any, q: Any, qd: Any, tau: Any) -> Any:
-    """Call a kernel (table, time, q, qd, tau), see TICK, by its address; return its integer."""
+def _call_of(*kinds: Any) -> tuple[Any, Any]:
+    """Signature and code of a call of a kernel with these argument types by its address."""
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         start, *given = arguments
         convention = context.call_conv
-        kind = convention.get_function_type(types.int64, TICK)
+        kind = convention.get_function_type(types.int64, kinds)
         _, found = convention.call_function(
-            builder, builder.inttoptr(start, kind.as_pointer()), types.int64, TICK, given)
+            builder, builder.inttoptr(start, kind.as_pointer()), types.int64, kinds, given)
         return found
 
-    return types.int64(types.int64, *TICK), build
+    return types.int64(types.int64, *kinds), build
+
+
+@intrinsic
+def tick_at(typing: Any, address: Any, table: Any, time: Any, q: Any, qd: Any, tau: Any) -> Any:
+    """Call a kernel (table, time, q, qd, tau), see TICK, by its address; return its integer."""
+    return _call_of(*TICK)
+
+
+@intrinsic
+def step_at(typing: Any, address: Any, table: Any, tau: Any) -> Any:
+    """Call a kernel (table, tau) by its address; return its integer."""
+    return _call_of(TABLE, VECTOR)
+
+
+@intrinsic
+def sense_at(typing: Any, address: Any, table: Any) -> Any:
+    """Call a kernel (table) by its address; return its integer."""
+    return _call_of(TABLE)
 
 
 @intrinsic

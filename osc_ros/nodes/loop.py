@@ -394,9 +394,7 @@ class Loop:
         if not engine.conclude(done):
             self._reader.reject()
             return
-        self._aged += 1
-        if self._aged % AGED == 0 and not self._owner.get_clock().ros_time_is_active:
-            engine.ages.add(done.wall - done.time)
+        self._add_age(done.time, perf_counter() - done.arrived)
         if done.code >= 0 and self._listener is not None:
             self._sent.append((done.stamp, engine.time + done.done - done.arrived,
                                done.tau[self._output.order]))

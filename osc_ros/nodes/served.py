@@ -32,7 +32,7 @@ from osc_ros.nodes.serving import (
     Reading,
     SENSE,
     serve,
-    TICK,
+    STEP,
     WRITTEN,
 )
 
@@ -87,7 +87,7 @@ class Served:
     Raises
     ------
     OSError, AttributeError
-        The functions of rcl cannot be called in this process.
+        This process has not loaded librcl, or a function is missing in it.
 
     """
 
@@ -105,7 +105,7 @@ class Served:
                                                 ctypes.c_size_t(LARGEST)):
             raise OSError('no memory for a message')
         self._time, self._plan = np.zeros(2, dtype=np.int64), np.zeros(len(PLAN), dtype=np.int64)
-        self._plan[:TICK] = (
+        self._plan[:STEP] = (
             *_addresses(rcl, 'rcl_wait', 'rcl_wait_set_clear', 'rcl_wait_set_add_subscription',
                         'rcl_wait_set_add_guard_condition', 'rcl_take_serialized_message',
                         'rcl_publish_serialized_message'),
@@ -113,7 +113,7 @@ class Served:
             inbox.subscription.pointer, inbox.guard.pointer, self._publisher.pointer,
             ctypes.addressof(self._inbound), ctypes.addressof(self._outbound),
             address_of(self._time))
-        self._plan[TICK], self._plan[SENSE] = entry_of(step), entry_of(sense)
+        self._plan[STEP], self._plan[SENSE] = entry_of(step), entry_of(sense)
         self._ring = np.zeros((ROWS, ANSWER.size(self._n)))
         self._shared, self._times = np.zeros(3, dtype=np.int64), np.array([0.0, longest, np.inf])
         self._counting = Lock()
@@ -138,7 +138,7 @@ class Served:
     def run(self, reading: Reading, table: Integers, until: float, longest: float,
             takes_zeros: bool) -> int:
         """
-        Answer joint states until Python has work; return why, see `serve`.
+        Run `serve` until Python has work; return its result, which says what work.
 
         Parameters
         ----------
@@ -153,9 +153,9 @@ class Served:
             Whether velocities that are all zero are taken for those of an arm at rest.
 
         """
-        seconds = reading.record[SEC]
-        if len(str(max(seconds, 0))) != self._plan[LENGTH] - NANO_DIGITS:
-            self._prepare(len(str(max(seconds, 0))))
+        digits = len(str(max(reading.record[SEC], 0)))
+        if digits != self._plan[LENGTH] - NANO_DIGITS:
+            self._prepare(digits)
         self._times[0], self._times[2], self._plan[NONZERO] = until, longest, not takes_zeros
         with self._publisher:
             return int(serve(self._plan, reading, self._order, table, self._ring, self._shared,

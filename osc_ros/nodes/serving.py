@@ -18,10 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.answered import ANSWER
-from osc_ros.control.compiled_tick import given_in
-from osc_ros.control.safety import state_views
+from osc_ros.control.compiled_tick import guarded_in
+from osc_ros.control.safety import gate_views
 from osc_ros.control.tables import GATE_RESULT, SAMPLE, TORQUE
-from osc_ros.dynamics.addresses import bytes_at, c_at, integers_at, numbers_at, tick_at
+from osc_ros.dynamics.addresses import (
+    bytes_at,
+    c_at,
+    integers_at,
+    numbers_at,
+    sense_at,
+    step_at,
+)
 from osc_ros.dynamics.compiled import ahead, inlined, lock, released, view
 from osc_ros.dynamics.vectors import assign
 from osc_ros.nodes.serialized_states import BAD, COUNTS, FINITE, NAMES, NANOSEC, READ, read, SEC
@@ -30,14 +37,15 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 NANO_DIGITS = 10  # characters of a label after its seconds
-CLOCK_REALTIME, CLOCK_MONOTONIC = 0, 1
+MONOTONIC = np.int64(1)  # the clock of `time.perf_counter`, for clock_gettime
 # Entries of the plan of a call: functions, then objects of rcl, then kernels.
 PLAN = (WAIT, CLEAR, ADD_SUBSCRIPTION, ADD_GUARD, TAKE, PUBLISH, CLOCK, WAIT_SET, SUBSCRIPTION,
-        GUARD, PUBLISHER, INBOUND, OUTBOUND, TIME, TICK, SENSE, LABEL, LENGTH, VALUES, NONZERO
+        GUARD, PUBLISHER, INBOUND, OUTBOUND, TIME, STEP, SENSE, LABEL, LENGTH, VALUES, NONZERO
         ) = range(20)
 LEAVE, WRITTEN, CONCLUDED = range(3)  # entries of the shared counters
-# Why a call returns: another thread waits; no state came in time; the message is left to Python,
-# the last state is; the ring is full; a function of rcl has failed.
+# Why `serve` returns: another thread has a request; no state came in time; Python must read the
+# message that was taken; Python must conclude the last answer before the next one; the ring is
+# full; a function of rcl has failed.
 ASKED, OVERDUE, UNREAD, LEFT, FULL, FAILED, GO_ON = range(7)
 
 _views = ANSWER.views
@@ -55,9 +63,9 @@ class Reading(NamedTuple):
 
 
 @inlined
-def _clock(plan, which):
-    """Time of a clock of the system [s]."""
-    c_at(plan[CLOCK], (np.int64(which), plan[TIME]))
+def _clock(plan):
+    """Time on the clock of the loop [s]."""
+    c_at(plan[CLOCK], (MONOTONIC, plan[TIME]))
     found = integers_at(plan[TIME], 2)
     return found[0] + 1e-9 * found[1]
 
@@ -117,11 +125,10 @@ def _puts_label(plan, record):
 def _answer(plan, reading, order, table, at, arrived):
     """Answer the message that was taken; return the number of the reason to leave, or GO_ON."""
     n, record = len(order), reading.record
-    given, values = given_in(table), reading.words.view(np.float64)
-    sample, found = _sample_views(given.sample, n), _torque_views(given.result, n)
-    at.time[0] = sample.time[0] = record[SEC] + 1e-9 * record[NANOSEC]
+    guarded, values = guarded_in(table), reading.words.view(np.float64)
+    sample, found = _sample_views(guarded.sample, n), _torque_views(guarded.result, n)
+    sample.time[0] = record[SEC] + 1e-9 * record[NANOSEC]
     at.sec[0], at.nanosec[0], at.arrived[0] = record[SEC], record[NANOSEC], arrived
-    at.wall[0] = _clock(plan, CLOCK_REALTIME)
     assign(at.q, values[0])
     assign(at.qd, values[1])
     for i in range(n):
@@ -129,24 +136,24 @@ def _answer(plan, reading, order, table, at, arrived):
     assign(sample.q, at.q)
     assign(sample.qd, at.qd)
     assign(sample.effort, at.effort)
-    at.now[0] = sample.now[0] = _clock(plan, CLOCK_MONOTONIC)
-    code = tick_at(plan[TICK], table, 0.0, at.q, at.qd, at.tau)
+    at.now[0] = sample.now[0] = _clock(plan)
+    code = step_at(plan[STEP], table, at.tau)
     status = 0
     if code >= 0:
         sent = numbers_at(plan[VALUES], n)
         for i in range(n):
             sent[i] = found.tau[order[i]]
         status = c_at(plan[PUBLISH], (plan[PUBLISHER], plan[OUTBOUND], np.int64(0)))
-    at.done[0] = _clock(plan, CLOCK_MONOTONIC)
-    at.accepted[0] = state_views(given.state, n).time[0]
-    at.code[0], at.faults[0] = code, _fault_views(given.result, n).count[0]
+    at.done[0] = _clock(plan)
+    at.accepted[0] = gate_views(guarded.state, n).time[0]
+    at.code[0], at.faults[0] = code, _fault_views(guarded.result, n).count[0]
     if code < 0:
         return LEFT
     assign(at.tau, found.tau)
     assign(view(at.pose, 0, (16,)), view(found.pose, 0, (16,)))
     assign(at.error, found.error)
     assign(at.F, found.F)
-    at.touch[0] = tick_at(plan[SENSE], table, 0.0, at.q, at.qd, at.tau)
+    at.touch[0] = sense_at(plan[SENSE], table)
     if status != 0:
         return FAILED
     return LEFT if at.faults[0] > 0.0 or found.asks[0] > 0.0 else GO_ON
@@ -165,8 +172,8 @@ def serve(plan, reading, order, table, ring, shared, times):
     reading : Reading
     order : (n,) int
         For each entry of a command, the index of its joint.
-    table : (21, 2) int
-        Of the tick, see `osc_ros.control.compiled_tick.chain_torque`.
+    table : (22, 2) int
+        See `osc_ros.control.compiled_tick.step`.
     ring : (ROWS, …)
         Records of ANSWER.
     shared : (3,) int
@@ -182,7 +189,7 @@ def serve(plan, reading, order, table, ring, shared, times):
             return ASKED
         if shared[WRITTEN] - shared[CONCLUDED] >= len(ring):
             return FULL
-        remaining = until - _clock(plan, CLOCK_MONOTONIC)
+        remaining = until - _clock(plan)
         if remaining <= 0.0:
             return OVERDUE
         status = _wait(plan, remaining)
@@ -193,7 +200,7 @@ def serve(plan, reading, order, table, ring, shared, times):
         nothing = np.int64(0)
         if c_at(plan[TAKE], (plan[SUBSCRIPTION], plan[INBOUND], nothing, nothing)) != 0:
             continue
-        arrived = _clock(plan, CLOCK_MONOTONIC)
+        arrived = _clock(plan)
         if not _reads(plan, reading) or not _puts_label(plan, reading.record):
             return UNREAD
         at = _views(ring[shared[WRITTEN] % len(ring)], n)
