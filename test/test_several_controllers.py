@@ -14,7 +14,8 @@ rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
 from std_msgs.msg import Float64MultiArray, String  # noqa: E402
 
 from osc_ros.control.engine import ACTIVE, IDLE  # noqa: E402
-from osc_ros.nodes.claims import Claim  # noqa: E402
+from osc_ros.nodes import claims  # noqa: E402
+from osc_ros.nodes.claims import Claim, COMING, IS_READY  # noqa: E402
 from osc_ros.nodes.controller import Controller  # noqa: E402
 from osc_ros.nodes.qos import LATCHED_QOS  # noqa: E402
 from osc_ros.nodes.relay import Relay  # noqa: E402
@@ -120,6 +121,32 @@ def test_of_controllers_that_start_together_the_first_takes_the_arm_then_the_nex
         stand.until_moved_by(name)
         assert [one for one, node in stand.nodes.items() if node._active] == [name]
         assert stand.nodes[name].trigger_deactivate() == SUCCESS
+
+
+def test_the_one_that_started_first_takes_the_arm_also_if_it_is_ready_later(
+        spin, start, monkeypatch):
+    monkeypatch.setattr(claims, 'HEAD_START', 600.0)
+    stand = Stand(spin, start)
+    first = controller('first')
+    assert first.trigger_configure() == SUCCESS  # nothing calls its timers yet
+    stand.until(lambda: stand.claims.get('first') == COMING, 'for its claim')
+    second = stand.add('second')
+    stand.until(lambda: stand.claims.get('second') == IS_READY, 'for the second')
+    stand.nodes['first'] = first
+    spin(lambda: True, first)
+    stand.until_active('first')
+    assert first._active and not second._active
+
+
+def test_controller_that_is_configured_and_goes_no_further_is_not_awaited_for_ever(spin, start):
+    stand = Stand(spin, start)
+    first = controller('first')
+    assert first.trigger_configure() == SUCCESS
+    stand.until(lambda: stand.claims.get('first') == COMING, 'for its claim')
+    stand.add('second')
+    stand.until_active('second')
+    first.stop()
+    first.destroy_node()
 
 
 def test_controller_that_cannot_start_keeps_no_other_one_from_the_arm(spin, start):

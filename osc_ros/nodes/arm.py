@@ -140,7 +140,7 @@ class ArmNode(Controller):
     def _use_realtime(self, found: dict[str, Any]) -> None:
         """Do nothing: these settings are those of the loop's process."""
 
-    def _make_claims(self, loop: Any) -> NoClaims:
+    def _make_claims(self, is_coming: bool) -> NoClaims:
         """Return an object that finds no others: only this node can command the arm."""
         return NoClaims()
 

@@ -27,8 +27,9 @@ PERIOD = 0.1  # between two claims of a controller [s]
 SILENCE = 1.0  # a controller whose claims are older than this has been killed or hangs [s]
 FOUND = 0.5  # age of a node when it has found the others, with the profile of this package [s]
 PATIENCE = 2.5  # longest time until it is known who may be active [s]
+HEAD_START = 2.0  # longest wait for a controller that started earlier and is not ready yet [s]
 MOST = 64  # controllers whose claims are kept
-ACTIVE, IS_READY, INACTIVE, ENDED = 'active', 'ready', 'inactive', 'ended'
+ACTIVE, IS_READY, COMING, INACTIVE, ENDED = 'active', 'ready', 'coming', 'inactive', 'ended'
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Claim:
     started : int
         When its node started [ns since 1970].
     state : str
-        ACTIVE, IS_READY, INACTIVE or ENDED.
+        ACTIVE, IS_READY, COMING (will be ready by itself), INACTIVE or ENDED.
     heard : tuple of str
         `identifier` of the claims of other controllers that it has received: those that are ready
         or active.
@@ -93,9 +94,11 @@ class Claims:
     callback of its node does not silence it. At most one controller is active: one that is ready
     waits until all others have said that they know it, and while another one is active, or is
     ready and started earlier. So of two, however late their claims arrive, the second one to say
-    that it knows the other tells what it is itself. If two are active all the same, because they
-    discovered each other too late, the one that started later has to yield. A controller whose
-    claims stop is taken for dead after SILENCE, even if DDS lists it for longer.
+    that it knows the other tells what it is itself. Which of two that start together is configured
+    first is chance; so the one that started later waits for the other for HEAD_START. If two are
+    active all the same, because they discovered each other too late, the one that started later
+    has to yield. A controller whose claims stop is taken for dead after SILENCE, even if DDS lists
+    it for longer.
     A publisher on the command topic that does not claim it is not of this package: it counts as
     active as long as it is listed.
 
@@ -109,6 +112,8 @@ class Claims:
         When the node started [ns since 1970].
     is_active : callable
         Returns whether this controller sends commands; any thread calls it.
+    is_coming : bool
+        Whether this controller will be ready by itself.
     on_stronger : callable
         Called in the node's thread with the names of active controllers that have precedence,
         while this one is active, too.
@@ -121,9 +126,9 @@ class Claims:
     """
 
     def __init__(self, node: Node, topic: str, started: int, is_active: Callable[[], bool],
-                 on_stronger: Callable[[str], None]) -> None:
+                 is_coming: bool, on_stronger: Callable[[str], None]) -> None:
         self._node, self._topic, self._is_active = node, topic, is_active
-        self._on_stronger, self.accepts_others = on_stronger, False
+        self._is_coming, self._on_stronger, self.accepts_others = is_coming, on_stronger, False
         self._own = Claim(uuid4().hex, '0', node.get_fully_qualified_name(), started, INACTIVE)
         self._heard: dict[str, tuple[Claim, float]] = {}
         self._decision = Lock()  # what is said is not older than what is decided
@@ -159,7 +164,7 @@ class Claims:
         now = perf_counter()
         if now < self._taken_until or self._is_active():
             return ACTIVE
-        return IS_READY if now < self._ready_until else INACTIVE
+        return IS_READY if now < self._ready_until else COMING if self._is_coming else INACTIVE
 
     def _say(self, state: str) -> None:
         heard = tuple(one.identifier for one in self._others() if one.state in (ACTIVE, IS_READY))
@@ -277,7 +282,7 @@ class Claims:
             if now > self._ready_until:
                 self._ready_since = now
                 self._own = replace(self._own, turn=str(int(self._own.turn) + 1))
-            self._ready_until = now + 5.0 * PERIOD
+            self._ready_until, self._is_coming = now + 5.0 * PERIOD, False
         if self.accepts_others:
             return True
         self._foreign()
@@ -285,6 +290,8 @@ class Claims:
         unheard = self._listed - 1 - len(others)
         return now >= max(self._earliest, self._ready_since + SILENCE * any(
                               own not in one.heard for one in others),
+                          self._ready_since + HEAD_START * any(
+                              one.state == COMING and one.precedes(self._own) for one in others),
                           self._grew + SILENCE if unheard > 0 else -float('inf'))
 
     def _yield(self) -> None:

@@ -155,12 +155,13 @@ class Controller(ManagedNode):
         found, self._load = values(self, self._table), 0.0
         require_bandwidth(found, 1.0 / found['rate'])
         urdf, started = description.description(found, self._urdf), perf_counter()
-        with CompilationReport(self) as report, compile_in_parallel(
-                law_of, found, urdf, tell=report.tell, by_several=found['workers'] == 1):
-            self._loaded, law = law_of(found, urdf)
-        took = perf_counter() - started
-        self._period, robot = 1.0 / found['rate'], law.robot
         with ExitStack() as made:
+            self._claim(found['autostart'], made)
+            with CompilationReport(self) as report, compile_in_parallel(
+                    law_of, found, urdf, tell=report.tell, by_several=found['workers'] == 1):
+                self._loaded, law = law_of(found, urdf)
+            took = perf_counter() - started
+            self._period, robot = 1.0 / found['rate'], law.robot
             self._make(law, found, urdf, made)
             self._made, self._law = made.pop_all(), law
         self._use_realtime(found)
@@ -169,15 +170,18 @@ class Controller(ManagedNode):
             f"{' and '.join(map(repr, robot.tips))}, {robot.n} joints, "
             f"method '{law.space.method}', {law.space.plan}; kernels ready in {took:.2f} s")
 
+    def _claim(self, is_coming: bool, made: ExitStack) -> None:
+        """Make the publisher of commands, and tell others that it will be used."""
+        self._commands = self.create_publisher(Float64MultiArray, '~/commands', COMMAND_QOS)
+        made.callback(self.destroy_publisher, self._commands)
+        self._claims = self._make_claims(is_coming)
+        made.callback(self._claims.close)
+
     def _make(self, law: Law, found: dict[str, Any], urdf: str, made: ExitStack) -> None:
         """Make all that a configured node has; `made` gets the calls that close it."""
         made.callback(law.close)
-        self._commands = self.create_publisher(Float64MultiArray, '~/commands', COMMAND_QOS)
-        made.callback(self.destroy_publisher, self._commands)
         loop = self._make_loop(law, found, urdf)
         made.callback(loop.close)
-        self._claims = self._make_claims(loop)
-        made.callback(self._claims.close)
         self._goals = Goals(self, loop, law)
         made.callback(self._goals.close)
         diagnosis = Diagnosis(self, loop, law, self._goals)
@@ -205,10 +209,10 @@ class Controller(ManagedNode):
                     Timing(self._period, found['update'] == 'on_timer'), found['velocity'],
                     self._handlers())
 
-    def _make_claims(self, loop: Any) -> Any:
+    def _make_claims(self, is_coming: bool) -> Any:
         """Return what decides between this controller and others on the topic: `Claims`."""
         return Claims(self, self._commands.topic_name, self._started,
-                      lambda: loop.mode != IDLE, self._yield)
+                      lambda: self._active or self._ending, is_coming, self._yield)
 
     def _handlers(self) -> dict[str, Callable[..., None]]:
         """Return what the loop calls in the thread of this node, by the name of the event."""
