@@ -14,6 +14,8 @@ import pytest
 from arm import PANDA, READY
 from osc_ros import Law, Robot, Settings
 from osc_ros.control import requests
+from osc_ros.control.contact import Contact
+from osc_ros.control.disturbance import Disturbance
 from osc_ros.control.driver import Driver
 from osc_ros.control.engine import Engine
 from osc_ros.control.friction import Friction
@@ -129,8 +131,9 @@ class Pair:
 @pytest.mark.parametrize('settings', [
     pytest.param(Settings(), id='plain'),
     pytest.param(Settings(observation=Observation(), friction=Friction(
-        np.full(7, 0.5), np.full(7, 0.2))), id='observer and friction')])
-def test_torques_are_the_same_after_targets_and_gains_have_changed(settings):
+        np.full(7, 0.5), np.full(7, 0.2))), id='observer and friction'),
+    pytest.param(Settings(disturbance=Disturbance()), id='compensation')])
+def test_torques_are_the_same_and_come_in_one_call_while_and_after_gains_change(settings):
     pair = Pair(settings)
     pair.run(20)
     _follow(pair, 0.05)
@@ -139,9 +142,11 @@ def test_torques_are_the_same_after_targets_and_gains_have_changed(settings):
     task = law.settings.tasks[0]
     softer = replace(law.settings, tasks=(replace(task, gains=replace(
         task.gains, natural_frequency=np.full(6, 9.0))),))
-    pair.each(lambda engine: engine.use_setup(
-        engine.law.new_setup(softer), engine.guard.settings))
-    pair.run(300)
+    heavier = pair.robot.with_payload(0.5)
+    for given, count in (((softer,), 300), ((law.settings,), 50), ((None, heavier), 400)):
+        pair.each(lambda engine, given=given: engine.use_setup(
+            engine.law.new_setup(*given), engine.guard.settings))
+        assert pair.run(count) >= count - 3  # all but where the blend begins, and a plan
     for engine in pair.engines:
         assert_array_equal(engine.law.pose, pair.engines[0].law.pose)
         assert_array_equal(engine.guard.last_torque, pair.engines[0].guard.last_torque)
@@ -153,11 +158,15 @@ def test_torques_are_the_same_after_targets_and_gains_have_changed(settings):
     pytest.param(Settings(tasks=(
         Task(axes=('free',) * 3 + ('motion',) * 3),
         Task(name='elbow', link='panda_link4'))), id='two tasks'),
+    pytest.param(Settings(disturbance=Disturbance(), friction=Friction(
+        np.full(7, 0.5), np.full(7, 0.2))), id='compensation and friction'),
+    pytest.param(Settings(disturbance=Disturbance(mode='integral')), id='integral action'),
     pytest.param(Settings(tasks=(Task(frame='panda_link5'),)), id='frame that turns')])
 @pytest.mark.parametrize('rates', [None, 2000.0])
 def test_torques_are_sent_by_one_compiled_call_and_are_the_same(settings, rates):
     pair = Pair(settings, effort_rates=None if rates is None else np.full(7, rates))
-    at_once = 0 if settings.tasks[0].frame == 'panda_link5' else 1
+    integrates = settings.disturbance is not None and settings.disturbance.mode == 'integral'
+    at_once = 0 if settings.tasks[0].frame == 'panda_link5' or integrates else 1
     assert pair.run(110) >= 109 * at_once
     _follow(pair, 0.05)
     assert pair.run(300) >= 298 * at_once  # not where Python plans before the target is known
@@ -307,6 +316,26 @@ def test_torques_are_the_same_while_a_watchdog_only_reports():
     for _ in range(50):
         pair.each(lambda engine: engine.guard.trip(CONTACT, 'of this test')).step()
     assert pair.engines[0].guard.cause == CONTACT
+
+
+@pytest.mark.parametrize('settings', [
+    pytest.param(Settings(observation=Observation()), id='observer'),
+    pytest.param(Settings(disturbance=Disturbance()), id='compensation')])
+def test_reaction_to_a_contact_is_the_same_and_has_its_reason(settings):
+    pair = Pair(settings)
+    pair.run(50)
+    watched = pair.engines[0].guard.settings
+    touched = replace(watched, contact=Contact(np.full(7, 1e-3)), watchdogs={
+        **watched.watchdogs, CONTACT: Watchdog('hold', latched=True)})
+    pair.each(lambda engine: engine.use_setup(engine.law.new_setup(), touched))
+    pair.run(60)
+    for engine in pair.engines:
+        assert engine.guard.reaction == 'hold' and 'contact.torque' in engine.guard.reason
+    pair.each(lambda engine: engine.use_setup(engine.law.new_setup(), watched))
+    pair.run(50)
+    pair.each(lambda engine: engine.guard.release())
+    pair.run(200)
+    assert pair.run(20) == 20
 
 
 def test_random_states_and_commands_give_the_same_torques():

@@ -13,7 +13,8 @@ from arm import Arm, moved, PERIOD, READY, settings
 from foreign import ForeignPlant
 from judge import configuration, pinocchio_model, robot_cases
 from osc_ros import Robot
-from osc_ros.control.fade import Blend, CHANGE_RATE
+from osc_ros.control.blend import Blend
+from osc_ros.control.fade import CHANGE_RATE
 from osc_ros.control.friction import FEEDBACK, feedback_gain, Friction, PUSH
 from osc_ros.control.holding import HOLDING
 from osc_ros.control.law import Law
@@ -333,7 +334,7 @@ def test_changes_at_100_hz_come_in_no_faster_than_one():
 
 
 def test_blend_changes_a_difference_at_no_more_than_the_rate_however_often_it_begins():
-    blend, rng, limits = Blend(), np.random.default_rng(0), np.array([10.0, 100.0, np.inf])
+    blend, rng, limits = Blend(3), np.random.default_rng(0), np.array([10.0, 100.0, np.inf])
     difference, time = np.zeros(3), 0.0
     for _ in range(300):
         left = blend.weight * difference

@@ -1,16 +1,19 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The record of a joint state that a compiled tick has answered without Python."""
+"""The records of joint states that a compiled tick has answered without Python."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.record import Slot, Table
+from osc_ros.control.touching import NOT_TOUCHED
 
 Array = NDArray[np.float64]
 
@@ -54,6 +57,69 @@ class Answered(NamedTuple):
     pose: Array
     error: Array
     F: Array
+
+
+class Answers:
+    """
+    Records of ANSWER, oldest first, which nobody changes any more.
+
+    Parameters
+    ----------
+    rows : (k, …)
+    n : int
+        Number of joints.
+
+    """
+
+    def __init__(self, rows: Array, n: int) -> None:
+        self.rows, self._n = rows, n
+        self._places = _places(n)
+
+    def __len__(self) -> int:
+        """Return k."""
+        return len(self.rows)
+
+    def __getitem__(self, i: int) -> Answered:
+        """Return the record with an index."""
+        return answered(self.rows[i], self._n)
+
+    def __getattr__(self, name: str) -> Array:
+        """Return a slot of all records: (k,) for a single number, else (k, …)."""
+        places = getattr(self._places, name)
+        return np.asarray(self.rows[:, places[0] if len(places) == 1 else places])
+
+    @property
+    def time(self) -> Array:
+        """Stamps (k,) of the states [s]."""
+        return self.sec + 1e-9 * self.nanosec
+
+    def parts(self, deadline: float) -> Iterator[Answers | Answered]:
+        """
+        Yield the records in their order: those with nothing to decide together, others singly.
+
+        Parameters
+        ----------
+        deadline : float
+            Longest time for a torque [s].
+
+        """
+        is_plain = ((self.code >= 0.0) & (self.faults == 0.0) & (self.touch == NOT_TOUCHED)
+                    & (self.done - self.now <= deadline))
+        first = 0
+        for i in np.flatnonzero(~is_plain).tolist():
+            if i > first:
+                yield Answers(self.rows[first:i], self._n)
+            yield self[i]
+            first = i + 1
+        if first < len(self):
+            yield Answers(self.rows[first:], self._n) if len(self) - first > 1 else self[first]
+
+
+@cache
+def _places(n: int) -> Any:
+    """Where the numbers of each slot stand in a record."""
+    at = ANSWER.of(np.arange(ANSWER.size(n), dtype=np.float64), n)
+    return type(at)(*(one.astype(int) for one in at))
 
 
 def answered(row: Array, n: int) -> Answered:

@@ -4,21 +4,23 @@
 """
 Torques of the setup in force, blended with those of the setup that it replaces.
 
-After a change of robot or settings, the old setup goes on beside the new one for a while. Their
-torques are blended after the limits: all limits of a state are linear in the torques, so a blend
-of torques that satisfy them satisfies them, too. A difference that fades before the limits would
-become a step, because the norm of the limits changes at once.
+After a change of robot or settings, the old setup goes on beside the new one for a while, see
+`osc_ros.control.blend`. A difference that fades before the limits would become a step, because the
+norm of the limits changes at once.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.fade import Blend
+from osc_ros.control.blend import Blend, mix, prepare
 from osc_ros.control.friction import FrictionInForce
 from osc_ros.control.posture import PostureSetPoint
-from osc_ros.control.setup import Setup, UNBLENDED
+from osc_ros.control.setup import Setup
+from osc_ros.control.tick_arrays import UNBLENDED
 
 Array = NDArray[np.float64]
 
@@ -32,10 +34,6 @@ class SetupBlending:
     replaced : Setup, optional
         The setup that goes on beside the one in force; None if no change is in progress.
     friction : FrictionInForce
-    driver_torque : (n,) [N·m]
-        Torques that the driver added at the last tick.
-    difference : (n,) [N·m]
-        Torques of the last tick minus those of the setup in force alone.
 
     Parameters
     ----------
@@ -45,19 +43,43 @@ class SetupBlending:
     """
 
     def __init__(self, n: int) -> None:
-        self._rest = np.zeros(n)
-        self.friction, self._blend = FrictionInForce(n), Blend()
+        self.friction, self._blend = FrictionInForce(n), Blend(n)
         self.replaced: Setup | None = None
         self._posture: PostureSetPoint  # of the replaced setup
-        # what is added to the torques of the replaced setup, which was not yet alone in force
-        self._added = self.difference = self.driver_torque = self._rest
+
+    @property
+    def difference(self) -> Array:
+        """Torques (n,) of the last tick minus those of the setup in force alone [N·m]."""
+        return np.array(self._blend.views[0].difference)
+
+    def driver_torque(self, setup: Setup) -> Array:
+        """Torques (n,) that the driver added at the last tick, for the setup in force [N·m]."""
+        return (setup.driver_torque if self.replaced is None
+                else np.asarray(self._blend.views[0].driver))
+
+    @property
+    def has_tick(self) -> bool:
+        """Whether a compiled tick computes the torques of the setup that is replaced, too."""
+        return self.replaced is None or self.replaced.has_tick
+
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """Arrays from `blend` to `other`, see `osc_ros.control.tick_arrays.Guarded`."""
+        return self._blend.record, *(UNBLENDED if self.replaced is None else
+                                     self.replaced.arrays(self.friction, self._posture))
 
     def end(self, setup: Setup) -> None:
         """End the blend at once, with a setup in force."""
+        setup.is_blended = False
         if self.replaced is not None and self.replaced.space is not setup.space:
             self.replaced.space.close()
-        self.replaced, self.difference = None, self._rest
+        self.replaced = None
         self._blend.end()
+
+    def end_if_over(self, setup: Setup) -> None:
+        """End a blend in which the replaced setup has no weight any more."""
+        if self.replaced is not None and self._blend.weight == 0.0:
+            self.end(setup)
 
     def torque(self, setup: Setup, posture: PostureSetPoint, time: float, q: Array, qd: Array
                ) -> Array:
@@ -75,24 +97,15 @@ class SetupBlending:
 
         """
         if (old := self.replaced) is None:
-            tau = setup.torque(time, q, qd, posture, self.friction)
-            self.driver_torque = setup.driver_torque
-            return tau
-        weight = self._blend.advance(time)
-        before = old.torque(time, q, qd, self._posture, self.friction) + self._added
-        # the old robot's limits are not those of the new one, which limits the blend itself
-        is_other = old.robot is not setup.robot
-        tau = setup.torque(time, q, qd, posture, self.friction,
-                           (weight, old.within + self._added) if is_other else UNBLENDED)
-        driver = weight * (setup.driver_torque - old.driver_torque)
-        self.driver_torque = setup.driver_torque - driver
-        self.difference = driver if is_other else weight * (before - tau)
-        # the limits of both setups compare the motion with the torques that are really sent
-        setup.limiter.add(self.difference)
-        old.limiter.add(tau + self.difference - before)
-        if weight == 0.0:
-            self.end(setup)
-        return tau + self.difference
+            return setup.torque(time, q, qd, posture, self.friction)
+        self._blend.advance(time)
+        record = self._blend.record
+        self._blend.views[0].before[:] = old.torque(time, q, qd, self._posture, self.friction)
+        prepare(record, *old.block, *setup.block)
+        tau = setup.torque(time, q, qd, posture, self.friction)
+        mix(record, *old.block, *setup.block, tau)
+        self.end_if_over(setup)
+        return tau
 
     def begin(self, before: tuple[Setup, PostureSetPoint], after: tuple[Setup, PostureSetPoint],
               time: float, q: Array, qd: Array, tau: Array) -> None:
@@ -108,15 +121,19 @@ class SetupBlending:
         q, qd, tau : (n,)
 
         """
-        (old, posture), (new, following), added = before, after, self._rest
+        (old, posture), (new, following), added = before, after, np.zeros(len(tau))
         if self.replaced is not None:
             added = tau - old.torque(time, q, qd, posture, self.friction)
             self.end(old)
-        self.replaced, self._posture, self._added = old, posture, added
+        self.replaced, self._posture = old, posture
         if old.least_inertia is None:  # a friction that begins acts on both
             old.least_inertia = new.least_inertia
         settings = new.settings
         self.friction.begin(time, settings.friction, settings.limits.effort,
                             np.asarray(new.robot.velocity_limits), settings.blend_time)
-        self.difference = tau - new.torque(time, q, qd, following, self.friction)
-        self._blend.begin(time, self.difference, settings.limits.effort, settings.blend_time)
+        difference = tau - new.torque(time, q, qd, following, self.friction)
+        self._blend.begin(time, difference, settings.limits.effort, settings.blend_time)
+        at = self._blend.views[0]
+        at.added[:], at.is_other[0] = added, old.robot is not new.robot
+        at.driver[:] = new.driver_torque
+        old.is_blended = new.is_blended = True

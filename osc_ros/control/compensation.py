@@ -56,6 +56,7 @@ PLAN = Table(
     Slot('bandwidth', (1,), 'rad/s', 'bandwidth of the filter behind the observer'),
     Slot('integral_rate', (1,), '1/s', 'rate of the integral action'),
     Slot('free', (1,), 's', 'time after the start in which every torque counts as load'),
+    Slot('knows_friction', (1,), '', '1 if the law compensates friction, too'),
     Slot('yields', (6,), '', '1 for the axes of the first task along which it gives way'),
     Slot('limits', (4, 'n'), 'N·m, N; of the rate N·m/s, N/s',
          'effort limit, bound, rate, and threshold of a contact'))
@@ -74,6 +75,7 @@ RESULT = Table(
     Slot('external', ('n',), 'N·m, N', 'external torques without those of yielding axes'))
 
 _plan_views, _state_views, _result_views = (table.views for table in (PLAN, STATE, RESULT))
+plan_views, state_views = PLAN.only('knows_friction'), STATE.only('free', 'torque')
 
 
 @inlined

@@ -127,7 +127,13 @@ class ContactSense(Recorded):
         """Discard what was learned so far."""
         self.views[0].learns[0] = 0.0
 
-    def use(self, settings: Contact | None, compensation: Array) -> None:
+    @property
+    def comes_first(self) -> bool:
+        """Whether torques depend on the external torques at the same state."""
+        return bool(self.views[0].comes_first[0])
+
+    def use(self, settings: Contact | None, compensation: Array, comes_first: bool = False
+            ) -> None:
         """
         Set what external torques are compared with from now on.
 
@@ -136,10 +142,12 @@ class ContactSense(Recorded):
         settings : Contact, optional
             None: nothing is compared.
         compensation : (n,) [N·m, N]
+        comes_first : bool
+            Whether torques depend on the external torques at the same state.
 
         """
         at = self.views[0]
-        at.compensation[:] = compensation
+        at.compensation[:], at.comes_first[0] = compensation, comes_first
         if settings is not self._settings:
             self._settings = settings
             at.watches[0] = settings is not None

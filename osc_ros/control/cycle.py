@@ -235,7 +235,7 @@ class ControlCycle:
                 and self._setup.settings.disturbance is not None):
             self._setup.unmodelled.begin_with(
                 finite_array('missing', missing, self._rest.shape))
-            self._setup.limiter.added[:] = self._setup.unmodelled.torque
+            self._note_compensation(self._setup.unmodelled.torque)
 
     def hold_at(self, q: ArrayLike) -> None:
         """
@@ -328,8 +328,8 @@ class ControlCycle:
         if self._next is not None:
             self._take_over(self._next, time, q, qd, tau)
         setup = self._setup
-        more = setup.compensation(time, tau + self._blending.driver_torque, self.in_contact,
-                                  setup.friction_torque)
+        more = setup.compensation(time, tau + self._blending.driver_torque(setup),
+                                  self.in_contact, setup.friction_torque)
         if more is not None:
             tau = tau + more
         self._note_compensation(self._rest if more is None else more)
@@ -345,22 +345,30 @@ class ControlCycle:
         """
         Whether a compiled tick is all that the next state needs.
 
-        It is not before `latch` was called, while a setup or a set-point changes, and if
+        It is not before `latch` was called, when a setup changes, while a set-point does, and if
         `Setup.has_tick` is False.
 
         """
-        return (self._is_placed and self._next is None and self._blending.replaced is None
+        return (self._is_placed and self._next is None and self._blending.has_tick
                 and not self._gravity.is_moving and not self._posture.is_moving
                 and self._setup.has_tick)
 
     def table(self, *records: Array) -> Integers:
-        """Return the table of `compiled_tick.step`, for these records; see `Setup.table`."""
-        return self._setup.table(self._blending.friction, self._memory.record, self._posture,
-                                 *records)
+        """Return the table of `osc_ros.control.step.step`, for the records of a supervisor."""
+        return self._setup.table(self._blending.friction, self._posture, *self._blending.arrays,
+                                 self._memory.record, *records)
 
     def note(self, solves: int) -> None:
-        """Note what a compiled tick returned, for `priorities`."""
-        self._setup.solver.note(solves, self._setup.settings.damping.length)
+        """Note that a compiled tick has answered a state, with this number of solves."""
+        setup = self._setup
+        setup.solver.note(solves, setup.settings.damping.length)
+        if setup.unmodelled is not None and setup.unmodelled.compensation is not None:
+            self._compensation = setup.unmodelled.torque
+        self._blending.end_if_over(setup)
+
+    def note_observed(self, time: float) -> None:
+        """Note that the external torques at a state were estimated already."""
+        self._observed = time
 
     def _enter(self, time: float, q: Any, qd: Any) -> tuple[Array, Array]:
         """Return q and qd as arrays for the kernels; update gains, gravity and posture for now."""

@@ -187,6 +187,15 @@ class Compensation(Recorded):
         self.views[0].is_active[0] = value
 
     @property
+    def knows_friction(self) -> bool:
+        """Whether `update` is given the friction compensation of the law."""
+        return bool(self.views[0].knows_friction[0])
+
+    @knows_friction.setter
+    def knows_friction(self, value: bool) -> None:
+        self.views[0].knows_friction[0] = value
+
+    @property
     def in_contact(self) -> bool:
         """Whether the arm touches something, by the rules of the compensation."""
         return bool(self.views[1].in_contact[0])

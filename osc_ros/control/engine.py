@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.answered import Answered
+from osc_ros.control.answered import Answered, Answers
 from osc_ros.control.causes import state_text
 from osc_ros.control.check import Rest, STILL
-from osc_ros.control.compiled_tick import sense
 from osc_ros.control.contact import ContactSense
 from osc_ros.control.journal import Journal, journaled
 from osc_ros.control.law import Law
 from osc_ros.control.safety import CHANGED, REJECTED
 from osc_ros.control.sample import CLOCK_STEPS
 from osc_ros.control.setup import Setup
-from osc_ros.control.statistics import Window
+from osc_ros.control.statistics import Counts, Window
+from osc_ros.control.step import sense
 from osc_ros.control.supervision import CONTACT, HARMLESS, NOT_FINITE, STALE_TARGET, Supervision
 from osc_ros.control.supervisor import Supervisor
 from osc_ros.control.touching import NOT_TOUCHED
@@ -33,7 +33,6 @@ from osc_ros.errors import InputError, OscError
 
 Array = NDArray[np.float64]
 Stamp = tuple[int, int]  # seconds and nanoseconds of a ROS time
-
 IDLE, ACTIVE, ENDING = MODES = 'idle', 'active', 'ending'
 # Attributes on which the following torques depend.
 STATE = ('law', 'period', 'guard', 'mode', 'touch', 'effort', 'q', 'qd', 'time', 'stamp',
@@ -41,7 +40,7 @@ STATE = ('law', 'period', 'guard', 'mode', 'touch', 'effort', 'q', 'qd', 'time',
          '_last_good', '_holds_next', '_was_stopped', '_counted', '_reported', '_left')
 
 
-class Engine:
+class Engine(Counts):
     """
     Computes torques from joint states by a law; a supervisor checks them.
 
@@ -70,17 +69,6 @@ class Engine:
         Detects contacts, and learns thresholds for them.
     rest : Rest
         States and efforts while idle, for the start-up check.
-    updates, periods, ages : Window
-        Times from state to command, between states, and from the stamp of a state to its arrival
-        [s].
-    missed, refused : int
-        Number of states that did not arrive in time, and of refused states.
-    refusal : str
-        Reason of the last refusal of a state.
-    torque_use : (n,) or float
-        Largest torques so far, relative to the effort limits.
-    report_period : float
-        Time between two reports [s].
     journal : Journal, optional
         Records the inputs, see `keep`.
     present : dict of str to str
@@ -158,14 +146,6 @@ class Engine:
         if self.acts or self.guard.runaway:
             return state_text(self.guard, 'active')
         return 'inactive'
-
-    def reset_counts(self) -> None:
-        """Reset the counters and the timing statistics."""
-        self.updates, self.periods, self.ages = Window(), Window(), Window(1000)
-        self.missed = self.refused = 0
-        self.refusal = ''
-        self.torque_use: Any = 0.0
-        self._counted = self._reported = -np.inf
 
     @journaled
     def activate(self, missing: Array | None = None) -> None:
@@ -279,24 +259,28 @@ class Engine:
         code = self.guard.step(table, time, q, qd, effort)
         if not self._take(code != REJECTED, self.guard.time, q, qd, stamp, arrived, effort):
             return False
+        found = self.guard.result
         if code < 0:
-            self.answer(arrived)
+            self._answer_left(code, int(found.touch[0]), arrived)
             return True
         self._command(self.guard.sent, stamp)
-        now, found = self._clock(), self.guard.result
+        now = self._clock()
         self._conclude_step(code, int(sense(table)), now - self.guard.stepped, now - arrived,
                             (found.pose, found.error, found.F))
         return True
 
-    def conclude(self, done: Answered) -> bool:
+    def conclude(self, done: Answers | Answered) -> bool:
         """
-        Do the rest of `update` for a state that compiled code has answered.
+        Do the rest of `update` for states that compiled code has answered.
 
-        The torques have been sent. If compiled code has left the state to Python, they are
-        computed and sent now; it must not be answering another state then. Returns whether the
-        state is plausible.
+        Several states, see `Answers.parts`, need no decision. For a single one: if compiled code
+        has left it to Python, torques are computed and sent now; it must not be answering another
+        state then. Returns whether the state is plausible.
 
         """
+        if isinstance(done, Answers):
+            self._conclude_plain(done)
+            return True
         if self.journal is None:
             return self._concluded(done)
         return self.journal.record(
@@ -304,32 +288,51 @@ class Engine:
             partial(self._concluded, done),
             [done.now] if done.code < 0 else [done.now, done.done], renews=False)
 
+    def _conclude_plain(self, done: Answers) -> None:
+        last = done[-1]
+        self._take(True, last.accepted, last.q, last.qd, last.stamp, last.arrived, last.effort)
+        if self.journal is not None:
+            self.journal.record_answers(done)
+        self._note_use(np.abs(done.tau).max(axis=0), self.law.settings.limits.effort)
+        self.law.note(last.code)
+        self._note_touch(last.touch)
+        self._plan()
+        for i, (time, took) in enumerate(zip(done.accepted.tolist(),
+                                             (done.done - done.arrived).tolist())):
+            self._count(time, took, self.period)
+            if self._is_due(time):
+                one = done[i]
+                self._report(time, one.stamp, (one.pose, one.error, one.F))
+        self._conclude()
+
     def _concluded(self, done: Answered) -> bool:
         guard = self.guard
         if done.has_faults:
             guard.explain()
-        if done.code == CHANGED:
-            self._on_change()
         if not self._take(done.code != REJECTED, done.accepted, done.q, done.qd, done.stamp,
                           done.arrived, done.effort):
             return False
         if done.code < 0:
-            self.answer(done.arrived)
+            self._answer_left(done.code, done.touch, done.arrived)
             return True
         self._note_command(done.tau, done.stamp)
         self._conclude_step(done.code, done.touch, done.done - done.now, done.done - done.arrived,
                             (done.pose, done.error, done.F))
         return True
 
+    def _answer_left(self, code: int, touch: int, arrived: float) -> None:
+        """Answer the newest state, which `step` has left with a code, as `answer` does."""
+        if self.touch.comes_first:
+            self.law.note_observed(self.time)
+        if touch != NOT_TOUCHED:
+            self.guard.meet(self.touch.reason(touch))
+        if code == CHANGED:
+            self._on_change()
+        self.answer(arrived)
+
     def _conclude_step(self, solves: int, touch: int, computed: float, took: float,
                        found: tuple[Array, Array, Array]) -> None:
-        """
-        Do what follows a compiled tick.
-
-        `step` returned the number of solves, `sense` the touch; `computed` is the time for the
-        torque [s]; see `_conclude_tick`.
-
-        """
+        """Do what follows a compiled tick that has taken a time [s]; see `_conclude_tick`."""
         self.law.note(solves)
         self.guard.note_duration(computed)
         self._note_touch(touch)
@@ -338,8 +341,7 @@ class Engine:
     def table(self) -> Integers | None:
         """Table of the law's compiled tick, if this is all that the next state needs."""
         law = self.law
-        if (self.mode != ACTIVE or self._holds_next or self._was_stopped or self._observes_first
-                or not law.has_tick):
+        if self.mode != ACTIVE or self._holds_next or self._was_stopped or not law.has_tick:
             return None
         self._use_contact()
         return law.table(*self.guard.records, self.touch.record)
@@ -347,7 +349,8 @@ class Engine:
     def _use_contact(self) -> None:
         """Give the contact sense its thresholds; none in free drive, for a hand is no contact."""
         settings, law = self.guard.settings.contact, self.law
-        self.touch.use(None if law.settings.free is not None else settings, law.compensation)
+        self.touch.use(None if law.settings.free is not None else settings, law.compensation,
+                       self._observes_first)
 
     @property
     def _observes_first(self) -> bool:
@@ -379,18 +382,24 @@ class Engine:
             Pose, error and force of the first task, if those of the law may be newer.
 
         """
-        self._count(took)
+        if self.mode == ACTIVE:
+            self._count(self.time, took, self.period)
+        self._plan()
+        if self.mode == ACTIVE and self._is_due(self.time):
+            self._report(self.time, self.stamp,
+                         found or (self.law.pose, self.law.error, self.law.F))
+        self._conclude()
+
+    def _plan(self) -> None:
         try:
             self.law.plan()
         except OscError as error:
             self._post('error', f'target dropped: {error}')
-        # abs: the clock of a simulation may restart
-        if self.mode == ACTIVE and abs(self.time - self._reported) >= self.report_period:
-            self._reported = self.time
-            found = found or (self.law.pose, self.law.error, self.law.F)
-            self._post('report', self.stamp, *(one.copy() for one in found),
-                       self.law.external_report())
-        self._conclude()
+
+    def _report(self, time: float, stamp: Stamp, found: tuple[Array, Array, Array]) -> None:
+        """Report a state with pose, error and force of the first task."""
+        self._reported = time
+        self._post('report', stamp, *(one.copy() for one in found), self.law.external_report())
 
     @journaled
     def watch(self, longest: float) -> None:
@@ -488,26 +497,13 @@ class Engine:
         """Note torques (n,) that were sent."""
         if self.journal is not None:
             self.journal.sent(tau, stamp)
-        self.torque_use = np.maximum(
-            self.torque_use, np.abs(tau) / self.law.settings.limits.effort)
+        self._note_use(np.abs(tau), self.law.settings.limits.effort)
 
     def _conclude(self) -> None:
         """Send the idle command and end, if the supervisor has finished stopping the arm."""
         if self.guard.finished:
             self.leave()
             self._post('stopped')
-
-    def _count(self, took: float) -> None:
-        """Add the duration of an update and the time between states to the statistics [s]."""
-        if self.mode != ACTIVE:
-            return
-        self.updates.add(took)
-        gap = self.time - self._counted
-        if 0.0 < gap < np.inf:
-            self.periods.add(gap)
-            if gap < CLOCK_STEPS[1]:
-                self.missed += max(0, round(gap / self.period) - 1)
-        self._counted = self.time
 
     def _on_change(self) -> None:
         self._post('change', self.guard.cause, self.guard.reaction, self.state())

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control import checkpoint
+from osc_ros.control.answered import Answers
 from osc_ros.control.setup import Precomputed, Setup
 from osc_ros.errors import InputError
 
@@ -291,6 +292,23 @@ class Journal:
             tape = self._tape
             tape += _PACKED[5](SENT, 0.0, 2 + len(tau), *(_NO_STAMP if stamp is None else stamp))
             tape += tau.tobytes()
+        except Exception as error:  # of any kind: the engine must go on
+            self.end(f'{type(error).__name__}: {error}')
+
+    def record_answers(self, done: Answers) -> None:
+        """Record what `record` and `sent` do for calls of 'update' that were made elsewhere."""
+        if self._engine is None:
+            return
+        try:
+            k, n = done.tau.shape
+            sent = np.tile([SENT, 0.0, 2.0 + n], (k, 1))
+            head = np.tile([UPDATE, 2.0, 4.0 + 3.0 * n], (k, 1))
+            stamp = np.column_stack((done.sec, done.nanosec))
+            self._tape += np.hstack((
+                sent, stamp, done.tau, head, np.column_stack((done.now, done.done, done.time)),
+                stamp, done.arrived[:, None], done.q, done.qd, done.effort)).tobytes()
+            if len(self._tape) > PART:
+                self._tape = self._segments[-1].extend()
         except Exception as error:  # of any kind: the engine must go on
             self.end(f'{type(error).__name__}: {error}')
 

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control import impedance
-from osc_ros.control.compiled_tick import compiled_tick
 from osc_ros.control.diagnosis import predicted_and_measured, terms, Tick
 from osc_ros.control.driver import Driver
 from osc_ros.control.feedback import pose_error
@@ -23,6 +22,7 @@ from osc_ros.control.law_memory import PAUSE
 from osc_ros.control.load import Weight
 from osc_ros.control.settings import Settings
 from osc_ros.control.setup import NOTHING_KNOWN, Precomputed, Setup
+from osc_ros.control.step import compiled_tick
 from osc_ros.dynamics.arrays import finite_array
 from osc_ros.dynamics.kinematics import LinkAxes
 from osc_ros.dynamics.task_inertia import task_inertia

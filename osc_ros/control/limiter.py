@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.bounds import BEFORE, COMMANDED
+from osc_ros.control.bounds import BEFORE
 from osc_ros.control.limiting import keep, limit, near_bounds, PLAN, ROOM, STATE
 from osc_ros.control.limits import Limits
 from osc_ros.control.load import bodies_of, require_bodies
@@ -166,7 +166,7 @@ class Limiter(Recorded):
         at.table[:], at.reckons[0], at.shares[:], at.rate_share[0] = plan.table, reckons, 1.0, 1.0
 
     def torque_within(self, time: float, q: Array, qd: Array, tau: Array, solver: Priorities,
-                      solves: int, length: float) -> None:
+                      solves: int, length: float, is_blended: bool) -> None:
         """
         Bring torques (n,) [N·m] within all limits except their rates, near to those of the law.
 
@@ -185,34 +185,26 @@ class Limiter(Recorded):
             Number of solves for this state.
         length : float
             Length [m] that weights a rotation of 1 rad of a task like a translation.
+        is_blended : bool
+            Whether M⁻¹ is needed afterwards, see `osc_ros.control.blend.mix`.
 
         """
         plan, state, room = self.records
         count = near_bounds(plan, state, room, self._dynamics.gravity, time, q, qd, tau)
-        if count >= 0:
+        if count >= 0 or is_blended:
             self._dynamics.inverse_mass_matrix(self.views[2].M_inv)
+        if count >= 0:
             limit(state, room, self._buffer, *solver.arrays, solves, count, length, time, qd, tau)
 
     def note(self, time: float, tau: Array) -> None:
         """Go on from a torque tau (n,) [N·m] that was commanded at a time [s]."""
         keep(self.records[1], time, tau)
 
-    def add(self, difference: Array) -> None:
-        """
-        Add torques (n,) [N·m], which are sent in addition, to the commanded acceleration.
-
-        Call after `torque_within`, before another `outward` of the dynamics.
-
-        """
-        M_inv = self.views[2].M_inv
-        self._dynamics.inverse_mass_matrix(M_inv)
-        self.accelerations[COMMANDED] += M_inv @ difference
-
     def rehearse(self, in_parts: bool) -> None:
         """Call each kernel once, those of `torque_within` if `in_parts`; call after `outward`."""
         n, (plan, state, room) = self._n, self.records
         rest = np.zeros(n)
-        self.add(rest)
+        self._dynamics.inverse_mass_matrix(self.views[2].M_inv)
         self.note(0.0, rest)
         if in_parts:
             near_bounds(plan, state, room, self._dynamics.gravity, 0.0, rest, rest, rest)

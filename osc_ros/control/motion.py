@@ -258,6 +258,15 @@ def look(guides, tasks):
     return asks
 
 
+@inlined
+def any_waits(guides):
+    """Whether a target waits for the arm; `guides` is that of `put_targets`."""
+    waits = False
+    for i in range(len(guides)):
+        waits = waits or _state_views(numbers_at(guides[i, 1], STATE_SIZE), 0).waits[0] > 0.0
+    return waits
+
+
 @kernel
 def put_motion(plan, now, pose, twist, acceleration):
     """Write the target of a plan at a time on the clock of its motion [s]; see `put_target`."""

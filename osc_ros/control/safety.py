@@ -89,7 +89,8 @@ _records_views = PREDICTION.only('sent', 'sent_times', 'sent_tau', 'answered', '
                                  'q', 'qd', 'tau')
 _response_views, _room_views = RESPONSE.only('hit'), ROOM.only('wanted', 'unmodelled')
 gate_views, state_views = GATE.only('time'), GATE.only('time', 'q', 'qd')
-cause_views, before_views = CAUSES.only('reaction', 'is_blind'), OUTPUT.only('before')
+cause_views, load_views = CAUSES.only('reaction', 'is_blind'), STOPPING_PLAN.only('load')
+output_views = OUTPUT.only('has_sent', 'tau', 'before')
 _sample_views, _found_views, _torque_views = SAMPLE.views, GATE_RESULT.views, TORQUE.views
 
 

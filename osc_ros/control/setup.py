@@ -35,6 +35,7 @@ from osc_ros.control.settings import Settings
 from osc_ros.control.task import Task
 from osc_ros.control.task_numbers import TURNS_WITH
 from osc_ros.control.tick import Tick
+from osc_ros.control.tick_arrays import UNOBSERVED
 from osc_ros.control.unmodelled import Unmodelled
 from osc_ros.dynamics.addresses import Integers
 from osc_ros.dynamics.compiled import plain
@@ -49,7 +50,6 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 
 SOFTENING = 1e-3  # of the mean mobility: bounds the feedback torque near singularities
-UNBLENDED: tuple[float, Array] = 0.0, np.zeros(0)
 
 
 class Precomputed(NamedTuple):
@@ -335,7 +335,7 @@ class Setup:
                              *self._own.posture.tolist(), qdd)
 
     def torque(self, time: float, q: Array, qd: Array, posture: PostureSetPoint,
-               friction: FrictionInForce, other: tuple[float, Array] = UNBLENDED) -> Array:
+               friction: FrictionInForce) -> Array:
         """
         Torques (n,) [N·m] at a state, within all limits except rates, less those of the driver.
 
@@ -348,8 +348,6 @@ class Setup:
         q, qd : (n,)
         posture : PostureSetPoint
         friction : FrictionInForce
-        other : (float, (n,)), optional
-            Weight of the torques of another setup before the limits, and these torques [N·m].
 
         Raises
         ------
@@ -357,11 +355,7 @@ class Setup:
             A state that is not finite, or too large.
 
         """
-        tau, own = np.empty(len(q)), self._own
-        weight, torques = other
-        own.weight[0] = weight
-        if weight > 0.0:
-            own.other[:] = torques
+        tau = np.empty(len(q))
         compute = partial(self._tick.torques if self._tick.is_compiled else self._torque,
                           friction, posture)
         solves = self._prepared(compute, time, q, qd, tau)
@@ -392,18 +386,47 @@ class Setup:
         """
         Whether a compiled tick is all that a state needs.
 
-        It is not without a compiled tick, if a task's frame turns with another link, and if
-        something compensates what the model lacks.
+        It is not without a compiled tick, if a task's frame turns with another link, and with a
+        compensation that integrates.
 
         """
         return (self.has_kernel and not self._turning
-                and (self.unmodelled is None or self.unmodelled.compensation is None))
+                and (self.unmodelled is None or not self.unmodelled.integrates))
 
-    def table(self, friction: FrictionInForce, memory: Array, posture: PostureSetPoint,
-              *records: Array) -> Integers:
-        """Return the table of a tick under supervision, see `osc_ros.control.tick.Tick.table`."""
-        observer = None if self.unmodelled is None else self.unmodelled.observer
-        return self._tick.table(friction, posture, observer, memory, *records)
+    def table(self, friction: FrictionInForce, posture: PostureSetPoint, *arrays: NDArray[Any]
+              ) -> Integers:
+        """
+        Return the table of a tick under supervision, see `osc_ros.control.step.step`.
+
+        Parameters
+        ----------
+        friction : FrictionInForce
+        posture : PostureSetPoint
+        arrays : arrays
+            Those of `osc_ros.control.tick_arrays.Guarded` from `blend` on.
+
+        """
+        unmodelled = UNOBSERVED if self.unmodelled is None else self.unmodelled.arrays
+        return self._tick.table(friction, posture, *unmodelled, *arrays)
+
+    def arrays(self, friction: FrictionInForce, posture: PostureSetPoint
+               ) -> tuple[NDArray[Any], ...]:
+        """Integers, numbers and table of this setup while another one replaces it."""
+        return *self._block, self._tick.alone(friction, posture)
+
+    @property
+    def block(self) -> tuple[NDArray[Any], Array]:
+        """Integers and numbers, see `osc_ros.control.block`."""
+        return self._block
+
+    @property
+    def is_blended(self) -> bool:
+        """Whether the torques are blended with those of another setup."""
+        return bool(self._own.blends[0])
+
+    @is_blended.setter
+    def is_blended(self, is_blended: bool) -> None:
+        self._own.blends[0], self._own.weight[0] = is_blended, 0.0
 
     def _torque(self, friction: FrictionInForce, posture: PostureSetPoint, time: float, q: Array,
                 qd: Array, tau: Array) -> int:
@@ -429,7 +452,8 @@ class Setup:
         more = weight * (own.other - tau) if weight > 0.0 else self._rest
         dynamics.acceleration_response(more, F, limiter.accelerations[TOTAL])
         tau += more
-        limiter.torque_within(time, q, qd, tau, self.solver, solves, self.settings.damping.length)
+        limiter.torque_within(time, q, qd, tau, self.solver, solves, self.settings.damping.length,
+                              self.is_blended)
         finish(*block, *self.command_model.arrays, friction.record, q, qd, tau)
         return int(solves)
 
@@ -457,7 +481,7 @@ class Setup:
         is_held = (is_held and not unmodelled.compensation.takes_all_for_load
                    or unmodelled.integrates and self.limiter.is_at_work
                    or any(level.guide.waits for level in self.levels))
-        known = None if self.settings.friction is None or self.guidance is not None else friction
+        known = friction if unmodelled.compensation.knows_friction else None
         feedback = self._feedback_torque() if unmodelled.integrates else None
         return unmodelled.advance(time, tau, self.levels[0], is_held, feedback, known)
 

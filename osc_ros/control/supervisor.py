@@ -18,11 +18,11 @@ from osc_ros.control import safety, sample
 from osc_ros.control.angles import ShortWay
 from osc_ros.control.causes import ABANDON, ABANDONS, DISOBEYS, IS_RUNAWAY, IS_STOP, RUNAWAY, STOP
 from osc_ros.control.command_model import CommandModel
-from osc_ros.control.compiled_tick import step
 from osc_ros.control.fault_texts import fault_text
 from osc_ros.control.prediction import forget_directions
 from osc_ros.control.response import ESCALATION
 from osc_ros.control.safety import PATIENCE
+from osc_ros.control.step import step
 from osc_ros.control.stopping import SOURCES
 from osc_ros.control.supervision import (
     CONTACT,
@@ -407,13 +407,13 @@ class Supervisor:
 
     def step(self, table: Integers, time: float, q: Array, qd: Array, effort: Array | None) -> int:
         """
-        Pass a state to `osc_ros.control.compiled_tick.step`; return its result.
+        Pass a state to `osc_ros.control.step.step`; return its result.
 
         If this is not negative, the torques to be sent are in `sent`.
 
         Parameters
         ----------
-        table : (22, 2) int
+        table : (ROWS, 2) int
             With `records`.
         time : float
             Stamp of the state, on the clock of the states [s].
@@ -425,19 +425,17 @@ class Supervisor:
         self._put_sample(time, q, qd)
         self._given.effort[:] = nan if effort is None else effort
         code = int(step(table, np.empty(self._n)))
-        self.explain(code == safety.CHANGED)
+        self.explain()
         return code
 
-    def explain(self, has_changed: bool = False) -> None:
-        """Put the faults of the last sample into words; tell whether cause or reaction changed."""
+    def explain(self) -> None:
+        """Put the faults of the last sample into words."""
         found = self._found.gate
         if (count := found.count.item()) > 0.0:
             for fault, joint, *numbers in found.faults[:int(count)].tolist():
                 if (cause := FAULTS[int(fault)]) in self._names:
                     self._texts[cause] = fault_text(
                         int(fault), self._robot.joint_names[int(joint)], self._given, *numbers)
-        if has_changed:
-            self._on_change()
 
     def meet(self, reason: str) -> None:
         """Give the reason of a contact that the records have."""

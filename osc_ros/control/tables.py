@@ -195,7 +195,10 @@ GATE_RESULT = Table(
 TORQUE = Table(
     'torque',
     Slot('tau', ('n',), 'N·m, N', 'torque to send'),
-    Slot('asks', (1,), '', '1 if `Guide.plan` has work before the next tick'),
+    Slot('asks', (1,), '', '1 if Python has work before the next tick: a target, or a blend that '
+         'ends'),
+    Slot('touch', (1,), '', 'what touches something, see `touching`, if this was found before the '
+         'torques'),
     Slot('pose', (4, 4), '–, m', "pose of the first task's link, base axes"),
     Slot('error', (6,), 'rad, m', 'error of the first task'),
     Slot('F', (6,), 'N·m, N', 'force of the first task'))

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.command_model import CommandModel
-from osc_ros.control.compiled_tick import compiled_tick, UNOBSERVED
 from osc_ros.control.friction import FrictionInForce
-from osc_ros.control.observer import MomentumObserver
 from osc_ros.control.posture import PostureSetPoint
+from osc_ros.control.step import compiled_tick
 from osc_ros.dynamics.addresses import Integers, Pointers
 from osc_ros.dynamics.method import Method
 
@@ -43,31 +42,20 @@ class Tick:
                  ) -> None:
         self._kernel, entry, arrays = compiled_tick(dynamics)
         self._arrays = *arrays, *block, *model.arrays
-        self._alone, self._supervised = Pointers(), Pointers(entry)
+        self._alone, self._supervised = Pointers(entry), Pointers(entry)
         self.is_compiled = self._kernel is not None
 
     def torques(self, friction: FrictionInForce, posture: PostureSetPoint, time: float, q: Array,
                 qd: Array, tau: Array) -> int:
         """Write torques (n,), see `osc_ros.control.compiled_tick.chain_torque`."""
-        table = self._alone.to(*self._arrays, friction.record, posture.numbers)
+        table = self.alone(friction, posture)
         return int(self._kernel(table, time, q, qd, tau))  # type: ignore[misc]  # is_compiled
 
-    def table(self, friction: FrictionInForce, posture: PostureSetPoint,
-              observer: MomentumObserver | None, memory: Array, *records: Array) -> Integers:
-        """
-        Return the table of `compiled_tick.step` and `compiled_tick.sense`.
+    def alone(self, friction: FrictionInForce, posture: PostureSetPoint) -> Integers:
+        """Return the table of `osc_ros.control.compiled_tick.chain_torque`."""
+        return self._alone.to(*self._arrays, friction.record, posture.numbers)
 
-        Parameters
-        ----------
-        friction : FrictionInForce
-        posture : PostureSetPoint
-        observer : MomentumObserver, optional
-        memory : array
-            `LawMemory.record`.
-        records : arrays
-            Plan, state, sample, result of a supervisor, CONTACT; see `compiled_tick.Guarded`.
-
-        """
-        return self._supervised.to(
-            *self._arrays, friction.record, posture.numbers,
-            *(UNOBSERVED if observer is None else observer.arrays), memory, *records)
+    def table(self, friction: FrictionInForce, posture: PostureSetPoint, *arrays: NDArray[Any]
+              ) -> Integers:
+        """Return the table of `step.step` and `step.sense`; the arrays are those of `Guarded`."""
+        return self._supervised.to(*self._arrays, friction.record, posture.numbers, *arrays)

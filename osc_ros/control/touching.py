@@ -19,6 +19,7 @@ NOT_TOUCHED, FORCE, MOMENT = -1, -2, -3
 CONTACT = Table(
     'Contact',
     Slot('watches', (1,), '', '1 if the torques are compared'),
+    Slot('comes_first', (1,), '', '1 if torques depend on the external torques at the same state'),
     Slot('learns', (1,), '', '1 if only the largest ones are noted'),
     Slot('thresholds', ('n',), 'N·m, N', 'larger external torques are a contact'),
     Slot('wrench', (2,), 'N, N·m', 'larger force and moment on the link are one, too'),
@@ -28,7 +29,7 @@ CONTACT = Table(
     Slot('peak_wrench', (2,), 'N, N·m', 'largest force and moment so far'),
     Slot('value', (1,), 'N·m, N', 'torque, force or moment of the last contact'))
 
-_views = CONTACT.views
+_views, contact_views = CONTACT.views, CONTACT.only('comes_first', 'compensation')
 _state_views = external.STATE.only('missing', 'torque')
 _result_views = external.RESULT.only('wrench', 'quality')
 

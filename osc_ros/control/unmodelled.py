@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from osc_ros.control.disturbance import Compensation, yielding_axes
 from osc_ros.control.level import Level
 from osc_ros.control.observer import ExternalForce, MomentumObserver
 from osc_ros.control.settings import Observation, Settings
+from osc_ros.control.tick_arrays import UNCOMPENSATED
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
@@ -52,8 +53,6 @@ class Unmodelled:
     observer : MomentumObserver
     compensation : Compensation, optional
         None if there is none, and none to fade out.
-    torque : (n,) [N·m, N]
-        The compensation in force.
 
     Parameters
     ----------
@@ -85,13 +84,25 @@ class Unmodelled:
                 limits = old.limits
             self.compensation = Compensation(robot, wanted, limits, yielding_axes(task))
             self.compensation.is_active = settings.disturbance is not None
-        self._unknown, none = np.full(robot.n, math.nan), np.zeros(robot.n)
-        self.torque: Array = none if self.compensation is None else self.compensation.torque
+            self.compensation.knows_friction = (
+                settings.friction is not None and settings.free is None)
+        self._unknown, self._none = np.full(robot.n, math.nan), np.zeros(robot.n)
+
+    @property
+    def torque(self) -> Array:
+        """The compensation (n,) in force [N·m, N]."""
+        return self._none if self.compensation is None else self.compensation.torque
 
     @property
     def external(self) -> ExternalForce:
         """The present estimate; the object is changed by `observe`."""
         return self.observer.external
+
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """Arrays of observer and compensation, see `osc_ros.control.tick_arrays.Guarded`."""
+        return *self.observer.arrays, *(
+            UNCOMPENSATED if self.compensation is None else self.compensation.records)
 
     @property
     def integrates(self) -> bool:

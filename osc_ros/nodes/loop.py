@@ -24,7 +24,7 @@ from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
 
 from osc_ros.control import requests
-from osc_ros.control.answered import Answered
+from osc_ros.control.answered import Answered, Answers
 from osc_ros.control.check import ENOUGH, STILL
 from osc_ros.control.engine import Engine, Stamp
 from osc_ros.control.law import Law
@@ -374,11 +374,10 @@ class Loop:
 
     def _conclude(self, served: Served) -> list[str]:
         """Do what follows the answers of compiled code, under the lock; return what failed."""
-        errors = []
-        for done in served.answered():
-            self._came, self._reader.unrelated = done.arrived, ''
+        errors, answers = [], served.answered()
+        for done in answers.parts(self.engine.guard.settings.deadline):
             try:
-                self._conclude_one(done)
+                self._conclude_part(done)
             except Exception as error:  # any kind: an error must not stop the commands
                 errors.append(f'{type(error).__name__}: {error}')
         return errors
@@ -388,16 +387,21 @@ class Loop:
         for error in errors:
             self.engine.fail(error)
 
-    def _conclude_one(self, done: Answered) -> None:
-        engine = self.engine
-        self._reader.velocity(done.time, done.q, done.qd)
-        if not engine.conclude(done):
+    def _conclude_part(self, done: Answers | Answered) -> None:
+        times, arrived = np.atleast_1d(done.time).tolist(), np.atleast_1d(done.arrived).tolist()
+        self._came, self._reader.unrelated = arrived[-1], ''
+        for time, q, qd in zip(times, np.atleast_2d(done.q), np.atleast_2d(done.qd)):
+            self._reader.velocity(time, q, qd)
+        if not self.engine.conclude(done):
             self._reader.reject()
             return
-        self._add_age(done.time, perf_counter() - done.arrived)
-        if done.code >= 0 and self._listener is not None:
-            self._sent.append((done.stamp, engine.time + done.done - done.arrived,
-                               done.tau[self._output.order]))
+        for time, since in zip(times, arrived):
+            self._add_age(time, perf_counter() - since)
+        if self._listener is not None:
+            for one in done if isinstance(done, Answers) else (done,):
+                if one.code >= 0:
+                    self._sent.append((one.stamp, one.accepted + one.done - one.arrived,
+                                       one.tau[self._output.order]))
 
     def _call(self, callback: Callable[..., None], *arguments: Any) -> None:
         """Call a function under the lock; send a safe torque if it raises."""

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 import ctypes
 from pathlib import Path
 from threading import Lock
@@ -14,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from rclpy.publisher import Publisher
 
-from osc_ros.control.answered import ANSWER, Answered, answered
-from osc_ros.control.compiled_tick import sense, step
+from osc_ros.control.answered import ANSWER, Answers
+from osc_ros.control.step import sense, step
 from osc_ros.dynamics.addresses import address_of, entry_of
 from osc_ros.nodes.commands import empty_command
 from osc_ros.nodes.inbox import Inbox
@@ -143,8 +142,8 @@ class Served:
         Parameters
         ----------
         reading : Reading
-        table : (22, 2) int
-            See `osc_ros.control.compiled_tick.step`.
+        table : (ROWS, 2) int
+            See `osc_ros.control.step.step`.
         until : float
             When the call ends if no state comes, by `perf_counter` [s].
         longest : float
@@ -182,9 +181,9 @@ class Served:
         with self._counting:
             self._shared[LEAVE] -= 1
 
-    def answered(self) -> Iterator[Answered]:
-        """Yield copies of what was answered since the last time, oldest first."""
-        while self._shared[CONCLUDED] < self._shared[WRITTEN]:
-            row = self._ring[self._shared[CONCLUDED] % ROWS].copy()
-            self._shared[CONCLUDED] += 1
-            yield answered(row, self._n)
+    def answered(self) -> Answers:
+        """Return copies of what was answered since the last time."""
+        last = int(self._shared[WRITTEN])
+        rows = self._ring[np.arange(self._shared[CONCLUDED], last) % ROWS]
+        self._shared[CONCLUDED] = last
+        return Answers(rows, self._n)

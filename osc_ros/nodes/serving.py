@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.answered import ANSWER
-from osc_ros.control.compiled_tick import guarded_in
 from osc_ros.control.safety import gate_views
 from osc_ros.control.tables import GATE_RESULT, SAMPLE, TORQUE
+from osc_ros.control.tick_arrays import guarded_in, ROWS
 from osc_ros.dynamics.addresses import (
     bytes_at,
     c_at,
@@ -147,6 +147,7 @@ def _answer(plan, reading, order, table, at, arrived):
     at.done[0] = _clock(plan)
     at.accepted[0] = gate_views(guarded.state, n).time[0]
     at.code[0], at.faults[0] = code, _fault_views(guarded.result, n).count[0]
+    at.touch[0] = found.touch[0]
     if code < 0:
         return LEFT
     assign(at.tau, found.tau)
@@ -172,8 +173,8 @@ def serve(plan, reading, order, table, ring, shared, times):
     reading : Reading
     order : (n,) int
         For each entry of a command, the index of its joint.
-    table : (22, 2) int
-        See `osc_ros.control.compiled_tick.step`.
+    table : (ROWS, 2) int
+        See `osc_ros.control.step.step`.
     ring : (ROWS, …)
         Records of ANSWER.
     shared : (3,) int
@@ -218,7 +219,7 @@ def compile_serve() -> None:
     """Compile or load the kernel once per process; other argument types then raise TypeError."""
     reading = Reading(np.zeros(0, dtype=np.uint8), np.zeros(0, dtype=np.int64),
                       np.zeros((3, 1), dtype=np.uint64), np.zeros(10, dtype=np.int64))
-    integers = np.zeros((22, 2), dtype=np.int64)
+    integers = np.zeros((ROWS, 2), dtype=np.int64)
     shared = np.array([1, 0, 0])  # interrupted: returns at once
     serve(np.zeros(len(PLAN), dtype=np.int64), reading, integers[:1, 0].copy(), integers,
           np.zeros((1, ANSWER.size(1))), shared, np.zeros(3))
