@@ -3,6 +3,7 @@
 
 """ROS settings for the tests (a separate domain on loopback), and fixtures of all tests."""
 
+import gc
 import os
 from pathlib import Path
 import signal
@@ -10,11 +11,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from types import SimpleNamespace
 
 import hypothesis
 from matplotlib.figure import Figure
 import pytest
 
+from osc_ros.arm import realtime
 from osc_ros.nodes.domains import reserved_domain
 from osc_ros.nodes.profile import profile_variable
 
@@ -116,6 +119,26 @@ def drawn(request):
         figure.savefig(CHECKOUT / 'doc' / f'{name}.png', dpi=90)
 
     return save
+
+
+# What `realtime` calls instead of the module gc in the process of the tests. A collection of all
+# objects takes 2 s there (modules, compilers, tests), for each node that is configured.
+YOUNG = SimpleNamespace(collect=lambda: gc.collect(1), freeze=lambda: None, unfreeze=lambda: None,
+                        disable=gc.disable, enable=gc.enable)
+
+
+@pytest.fixture(scope='session', autouse=True)
+def young_garbage():
+    """Let nodes in the process of the tests collect only objects that are new."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(realtime, 'gc', YOUNG)
+        yield
+
+
+@pytest.fixture
+def all_garbage(monkeypatch):
+    """Let nodes in the process of the tests collect all objects, as in a process of their own."""
+    monkeypatch.setattr(realtime, 'gc', gc)
 
 
 @pytest.fixture(scope='session')
