@@ -234,7 +234,8 @@ def has_ended(child):
 
 
 @pytest.mark.ros
-@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize('number', [
+    pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL])
 def test_user_ends_launch_alone_and_the_nodes_end_by_their_last_command(spin, number):
     from rclpy.node import Node
 
