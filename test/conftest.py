@@ -51,8 +51,10 @@ PATIENCE = 120.0  # timeout of a wait, for a busy machine; no test checks this t
 
 # The slowest test files, slowest first. If a slow file started last, the other workers of
 # `make test` would be idle while it runs.
-LONGEST = ('test_demo.py', 'test_general_joints.py', 'test_operational_space.py', 'test_arm.py',
-           'test_nodes.py', 'test_compiled.py', 'test_soak.py', 'test_relay.py', 'test_texts.py')
+LONGEST = ('test_compiled.py', 'test_arm.py', 'test_demo.py', 'test_client.py', 'test_soak.py',
+           'test_nodes.py', 'test_watchdogs.py', 'test_batch.py', 'test_lane_segments.py',
+           'test_contract.py', 'test_identification.py', 'test_client_processes.py',
+           'test_operational_space.py', 'test_parallel.py', 'test_relay.py')
 
 
 @pytest.hookimpl(tryfirst=True)
