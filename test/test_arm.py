@@ -369,6 +369,8 @@ def test_loop_whose_node_was_killed_follows_its_target_holds_and_stops_on_a_sign
     witness.close()
 
 
+# quick: test_client_processes.py, where a program is killed
+@pytest.mark.slow
 def test_loop_of_a_simulated_arm_whose_node_was_killed_brings_it_to_rest_and_ends(
         spin, start, tmp_path):
     client = Client()

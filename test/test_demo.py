@@ -187,6 +187,8 @@ def test_foreign_arm_follows_as_it_comes_and_the_last_line_says_what_it_needed(
         assert inertia == changed['osc_controller rotor_inertia']
 
 
+# quick: the foreign arm in one process; nodes of another robot in test_several_arms.py
+@pytest.mark.slow
 def test_own_robot_is_driven_from_nothing_but_its_urdf(tmp_path):
     case = robot_cases()['ur5']
     urdf = tmp_path / 'own.urdf'
@@ -197,7 +199,7 @@ def test_own_robot_is_driven_from_nothing_but_its_urdf(tmp_path):
     assert figures['figure of eight']['position rms [mm]'] < 1.0
 
 
-@pytest.mark.slow  # quick: test_own_robot_is_driven_from_nothing_but_its_urdf
+@pytest.mark.slow  # quick: test_panda_traces_an_eight_and_steps_within_a_millimetre
 def test_robot_of_the_package_is_driven_by_its_name(tmp_path):
     figures, _ = demo(tmp_path, '--duration', 6, '--robot', 'iiwa14')
     assert figures['robot'] == 'iiwa14'
@@ -403,8 +405,9 @@ def processes_with(mark):
 
 
 @pytest.mark.skipif(not Path('/proc/self/environ').exists(), reason='there is no /proc here')
-@pytest.mark.parametrize('how', [
-    signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL])
+@pytest.mark.parametrize('how', [  # quick for SIGINT: test_demo_user.py, while it compiles
+    *(pytest.param(how, marks=pytest.mark.slow) for how in (signal.SIGINT, signal.SIGTERM)),
+    signal.SIGKILL])
 def test_interrupted_demo_leaves_no_process_behind(tmp_path, spin, how):
     mark = f'OSC_ROS_TEST={tmp_path}'
     process = subprocess.Popen(

@@ -88,7 +88,8 @@ class Ended:
 
 
 @pytest.mark.parametrize(('apart', 'signals'), [
-    (0.0, [signal.SIGTERM]), (0.0, [signal.SIGINT, signal.SIGINT]),
+    pytest.param(0.0, [signal.SIGTERM], marks=pytest.mark.slow),
+    pytest.param(0.0, [signal.SIGINT, signal.SIGINT], marks=pytest.mark.slow),
     (0.05, [signal.SIGINT, signal.SIGINT, signal.SIGTERM])], ids=str)
 def test_user_presses_ctrl_c_and_launch_sends_its_own_signal(tmp_path, apart, signals):
     ended = Ended(tmp_path, *signals, apart=apart)
