@@ -3,6 +3,7 @@
 
 """ROS settings for the tests (a separate domain on loopback), and fixtures of all tests."""
 
+import gc
 import os
 from pathlib import Path
 import signal
@@ -10,11 +11,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from types import SimpleNamespace
 
 import hypothesis
 from matplotlib.figure import Figure
 import pytest
 
+from osc_ros.arm import realtime
 from osc_ros.nodes.domains import reserved_domain
 from osc_ros.nodes.profile import profile_variable
 
@@ -48,8 +51,10 @@ PATIENCE = 120.0  # timeout of a wait, for a busy machine; no test checks this t
 
 # The slowest test files, slowest first. If a slow file started last, the other workers of
 # `make test` would be idle while it runs.
-LONGEST = ('test_demo.py', 'test_general_joints.py', 'test_operational_space.py', 'test_arm.py',
-           'test_nodes.py', 'test_compiled.py', 'test_soak.py', 'test_relay.py', 'test_texts.py')
+LONGEST = ('test_compiled.py', 'test_arm.py', 'test_demo.py', 'test_client.py', 'test_soak.py',
+           'test_nodes.py', 'test_watchdogs.py', 'test_batch.py', 'test_lane_segments.py',
+           'test_contract.py', 'test_identification.py', 'test_client_processes.py',
+           'test_operational_space.py', 'test_parallel.py', 'test_relay.py')
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -116,6 +121,26 @@ def drawn(request):
         figure.savefig(CHECKOUT / 'doc' / f'{name}.png', dpi=90)
 
     return save
+
+
+# What `realtime` calls instead of the module gc in the process of the tests. A collection of all
+# objects takes 2 s there (modules, compilers, tests), for each node that is configured.
+YOUNG = SimpleNamespace(collect=lambda: gc.collect(1), freeze=lambda: None, unfreeze=lambda: None,
+                        disable=gc.disable, enable=gc.enable)
+
+
+@pytest.fixture(scope='session', autouse=True)
+def young_garbage():
+    """Let nodes in the process of the tests collect only objects that are new."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(realtime, 'gc', YOUNG)
+        yield
+
+
+@pytest.fixture
+def all_garbage(monkeypatch):
+    """Let nodes in the process of the tests collect all objects, as in a process of their own."""
+    monkeypatch.setattr(realtime, 'gc', gc)
 
 
 @pytest.fixture(scope='session')

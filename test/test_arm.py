@@ -20,7 +20,7 @@ import pytest
 
 from conftest import PATIENCE
 from loops import memory_of
-from osc_ros.arm import channel
+from osc_ros.arm import channel, link
 from osc_ros.arm.channel import Channel, Queue, RECORDS
 from osc_ros.arm.start import Start, System
 from osc_ros.control.driver import Driver
@@ -315,11 +315,14 @@ def in_file(folder, **parameters):
     return '--ros-args', '--params-file', path
 
 
-def test_loop_that_hangs_is_told_and_forgotten_when_it_goes_on(spin):
+def test_loop_that_hangs_is_told_and_forgotten_when_it_goes_on(spin, monkeypatch):
     rig = Rig(spin).activate()
     os.kill(rig.process, signal.SIGSTOP)
-    spin(lambda: any(status.level == DiagnosticStatus.ERROR and 'does not answer' in status.message
-                     for status in rig.client.statuses), why='for the diagnostics')
+    with monkeypatch.context() as patch:
+        patch.setattr(link, 'ANSWERED', 2.0)
+        spin(lambda: any(status.level == DiagnosticStatus.ERROR
+                         and 'does not answer' in status.message
+                         for status in rig.client.statuses), why='for the diagnostics')
     os.kill(rig.process, signal.SIGCONT)
     spin(lambda: rig.client.statuses[-1].level != DiagnosticStatus.ERROR, why='for it to go on')
     assert rig.node._loop.mode == ACTIVE
@@ -366,6 +369,8 @@ def test_loop_whose_node_was_killed_follows_its_target_holds_and_stops_on_a_sign
     witness.close()
 
 
+# quick: test_client_processes.py, where a program is killed
+@pytest.mark.slow
 def test_loop_of_a_simulated_arm_whose_node_was_killed_brings_it_to_rest_and_ends(
         spin, start, tmp_path):
     client = Client()

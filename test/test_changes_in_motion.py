@@ -139,10 +139,9 @@ def assert_smooth(name, change, count):
     assert speeds.max() <= FASTEST
 
 
-@pytest.mark.parametrize('name, change', [(name, change) for name in ('kinova', 'tiago')
-                                          for change in CHANGES])
-def test_change_in_motion_does_not_kick_the_arm(name, change):
-    assert_smooth(name, change, 12)
+@pytest.mark.parametrize('change', CHANGES)
+def test_change_in_motion_does_not_kick_the_arm(change):
+    assert_smooth('kinova', change, 4)
 
 
 @pytest.mark.slow

@@ -101,7 +101,8 @@ def test_ctrl_c_ends_a_command_without_a_traceback(name):
     assert 'Traceback' not in rest
 
 
-@pytest.mark.parametrize('blocked', [set(), {signal.SIGPIPE}], ids=['', 'blocked'])
+@pytest.mark.parametrize('blocked', [
+    pytest.param(set(), marks=pytest.mark.slow), {signal.SIGPIPE}], ids=['', 'blocked'])
 def test_output_that_nobody_reads_ends_a_command_quietly(blocked):
     before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
     process = subprocess.Popen([sys.executable, '-m', 'osc_ros.start', 'info', 'panda', '--check'],

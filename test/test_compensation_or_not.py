@@ -192,7 +192,7 @@ def test_table_of_the_page_says_what_compensation_gains_and_costs(request):
         np.testing.assert_allclose(numbers, found, rtol=0.2, atol=0.1)
 
 
-@pytest.mark.parametrize('name', ['panda', 'xarm7'])
+@pytest.mark.parametrize('name', [pytest.param('panda', marks=pytest.mark.slow), 'xarm7'])
 def test_unknown_friction_and_load_leave_a_hundredth_of_the_error_with_compensation(name):
     way, rest, angle = eight(name, True, **WRONG)
     assert way < 2.0 and rest < 0.1 and angle < 0.1

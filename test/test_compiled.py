@@ -30,7 +30,7 @@ from osc_ros.control.task import ForceControl, Gains, Stiffness, Task
 from osc_ros.control.trajectory import figure_of_eight, Hold
 from osc_ros.dynamics import compiled as compiled_module
 from osc_ros.dynamics import kernel_source as source_module
-from osc_ros.dynamics.compilation import _Team
+from osc_ros.dynamics.compilation import _Team, Progress
 from osc_ros.dynamics.compiled import KERNELS, on_demand, OPERATIONS
 from osc_ros.dynamics.kernel_source import kernel_modules, kernel_source, stored_digest
 from osc_ros.dynamics.kinematics import LinkAxes
@@ -218,6 +218,12 @@ def use_two_kernels():
     task_inertia(np.eye(6))
 
 
+def test_progress_is_a_text_with_the_number_of_all_kernels_if_it_is_known():
+    assert str(Progress(1, 2, 'f', 3.4)) == 'compiling kernels (first start only): 1 of 2, 3 s'
+    assert str(Progress(1, 0, 'f', 3.6)) == 'compiling kernels (first start only): 1, 4 s'
+
+
+@pytest.mark.slow  # quick: the test above
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason='one core has no helper')
 def test_progress_of_the_compilation_says_of_how_many(tmp_path):
     environment = {**os.environ, 'XDG_CACHE_HOME': str(tmp_path), 'PYTHONPATH': os.pathsep.join(

@@ -104,14 +104,43 @@ def test_torque_is_drawn_as_it_is_sent_constant_between_two_states():
     assert [line.get_drawstyle() for line in axes.lines] == ['steps-post'] * 7
 
 
-def test_arm_that_does_not_follow_is_reported_and_the_exit_status_says_so(tmp_path):
+@pytest.fixture
+def demo_without_ros(tmp_path, monkeypatch, capsys):
+    """Return a function as `demo`, whose runs are made in this process, without nodes."""
+    from osc_ros.nodes import demo as command
+    from osc_ros.nodes.trial import BEGIN, recording_of
+
+    def run(tmp_path, *arguments, code=0):
+        figures = tmp_path / 'figures.json'
+        with pytest.raises(SystemExit) as end:
+            command.main(['--headless', '--output', str(tmp_path), '--json', str(figures),
+                          *map(str, arguments)])
+        printed, said = capsys.readouterr()
+        assert end.value.code == code, said + printed
+        return json.loads(figures.read_text()), said + printed
+
+    monkeypatch.setattr(command, 'end_quietly', lambda: None)  # signals of this process
+    monkeypatch.setattr(command, 'START', BEGIN)
+    monkeypatch.setattr(command, '_recording_of',
+                        lambda options, wanted, plan, work: recording_of(wanted)[0])
+    return run
+
+
+@pytest.fixture(params=['demo_without_ros', pytest.param('', marks=pytest.mark.slow)],
+                ids=['in_one_process', 'over_ros'])
+def run(request):
+    """Return `demo`, or the same without nodes."""
+    return request.getfixturevalue(request.param) if request.param else demo
+
+
+def test_arm_that_does_not_follow_is_reported_and_the_exit_status_says_so(tmp_path, run):
     from osc_ros.nodes.demo_parameters import Parameters
     from osc_ros.nodes.demonstration import demonstration
     from osc_ros.nodes.share import share_directory
     from osc_ros.nodes.trial import result_of
     stiff = config(tmp_path, ('initial_positions:', 'friction: [3.0, 3.0, 3.0, 3.0, 1.0, 1.0, '
                               '1.0]\n    initial_positions:'))
-    figures, printed = demo(tmp_path, '--duration', 3, '--config', stiff, code=1)
+    figures, printed = run(tmp_path, '--duration', 3, '--config', stiff, code=1)
     assert figures['followed'] is False
     assert 'NOT FOLLOWED: figure of eight: position error' in printed
     assert 'CAUSE: The joints have friction of up to 3 N m and damping' in ' '.join(
@@ -130,16 +159,17 @@ FOREIGN = {  # as they come; and whether they follow only with another simulated
 
 @pytest.mark.parametrize('name', [
     name if name == 'baxter' else pytest.param(name, marks=pytest.mark.slow) for name in FOREIGN])
-def test_foreign_arm_follows_as_it_comes_and_the_last_line_says_what_it_needed(tmp_path, name):
+def test_foreign_arm_follows_as_it_comes_and_the_last_line_says_what_it_needed(
+        tmp_path, name, run):
     from arms import ARMS
     from survey import urdf_texts
     path, base, tip = next(arm for arm in ARMS if arm[0].endswith(f'/{name}.urdf'))
     urdf = tmp_path / 'arm.urdf'
     urdf.write_text(urdf_texts()[path])
-    figures, printed = demo(tmp_path, '--duration', 10, '--urdf', urdf, '--base', base,
-                            '--tip', tip)
+    figures, printed = run(tmp_path, '--duration', 10, '--urdf', urdf, '--base', base,
+                           '--tip', tip)
     assert figures['first run']['failures'] and not figures['failures']
-    # measured over ROS, in the second run, with the thresholds of the first
+    # measured in the second run, with the thresholds of the first
     assert figures['figure of eight']['position rms [mm]'] < 1.0
     assert figures['figure of eight']['orientation rms [deg]'] < 0.201
     told = figures['follows only with']
@@ -157,6 +187,8 @@ def test_foreign_arm_follows_as_it_comes_and_the_last_line_says_what_it_needed(t
         assert inertia == changed['osc_controller rotor_inertia']
 
 
+# quick: the foreign arm in one process; nodes of another robot in test_several_arms.py
+@pytest.mark.slow
 def test_own_robot_is_driven_from_nothing_but_its_urdf(tmp_path):
     case = robot_cases()['ur5']
     urdf = tmp_path / 'own.urdf'
@@ -167,7 +199,7 @@ def test_own_robot_is_driven_from_nothing_but_its_urdf(tmp_path):
     assert figures['figure of eight']['position rms [mm]'] < 1.0
 
 
-@pytest.mark.slow  # quick: test_own_robot_is_driven_from_nothing_but_its_urdf
+@pytest.mark.slow  # quick: test_panda_traces_an_eight_and_steps_within_a_millimetre
 def test_robot_of_the_package_is_driven_by_its_name(tmp_path):
     figures, _ = demo(tmp_path, '--duration', 6, '--robot', 'iiwa14')
     assert figures['robot'] == 'iiwa14'
@@ -373,12 +405,13 @@ def processes_with(mark):
 
 
 @pytest.mark.skipif(not Path('/proc/self/environ').exists(), reason='there is no /proc here')
-@pytest.mark.parametrize('how', [
-    signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL])
+@pytest.mark.parametrize('how', [  # quick for SIGINT: test_demo_user.py, while it compiles
+    *(pytest.param(how, marks=pytest.mark.slow) for how in (signal.SIGINT, signal.SIGTERM)),
+    signal.SIGKILL])
 def test_interrupted_demo_leaves_no_process_behind(tmp_path, spin, how):
     mark = f'OSC_ROS_TEST={tmp_path}'
     process = subprocess.Popen(
-        [sys.executable, '-m', 'osc_ros.nodes.demo', '--headless', '--duration', '600', '--output',
+        [sys.executable, '-m', 'osc_ros.nodes.demo', '--headless', '--duration', '60', '--output',
          str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         env={**ENVIRONMENT, 'OSC_ROS_TEST': str(tmp_path)})
     for line in process.stdout:

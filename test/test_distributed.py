@@ -93,7 +93,7 @@ def pieces(robot, count):
     return found
 
 
-@pytest.fixture(scope='module', params=[2, 4])
+@pytest.fixture(scope='module', params=[pytest.param(2, marks=pytest.mark.slow), 4])
 def found(request, job):
     """Return the number of ranks, the cases, and the results of the ranks."""
     ranks = request.param

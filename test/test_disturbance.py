@@ -115,7 +115,8 @@ class TestReach:
         assert angle.max() < 0.1
         assert np.ptp(distance[-PERIODS:]) < 0.1  # no hunting
 
-    @pytest.mark.parametrize('beside', (0.0, 0.1, -0.1))
+    @pytest.mark.parametrize('beside', (
+        0.1, *(pytest.param(one, marks=pytest.mark.slow) for one in (0.0, -0.1))))
     def test_wrist_arrives_with_an_unknown_load_beside_the_tip_and_friction(self, beside):
         """The bound of its compensation stopped joint 7 before the goal: 3.6° remained."""
         run = Run(Wrong(beside=beside, **ALL_THREE))
@@ -123,7 +124,7 @@ class TestReach:
             assert distance < 0.1
             assert angle < 0.1
 
-    @pytest.mark.parametrize('told', (0.6, 1.0))
+    @pytest.mark.parametrize('told', (pytest.param(0.6, marks=pytest.mark.slow), 1.0))
     def test_arm_arrives_if_friction_is_told_too_large(self, told):
         """The controller braked a slow joint by friction that is not there: 2.7° remained."""
         run = Run(Wrong(friction=0.5), friction=told)

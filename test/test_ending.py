@@ -88,7 +88,8 @@ class Ended:
 
 
 @pytest.mark.parametrize(('apart', 'signals'), [
-    (0.0, [signal.SIGTERM]), (0.0, [signal.SIGINT, signal.SIGINT]),
+    pytest.param(0.0, [signal.SIGTERM], marks=pytest.mark.slow),
+    pytest.param(0.0, [signal.SIGINT, signal.SIGINT], marks=pytest.mark.slow),
     (0.05, [signal.SIGINT, signal.SIGINT, signal.SIGTERM])], ids=str)
 def test_user_presses_ctrl_c_and_launch_sends_its_own_signal(tmp_path, apart, signals):
     ended = Ended(tmp_path, *signals, apart=apart)
@@ -234,7 +235,8 @@ def has_ended(child):
 
 
 @pytest.mark.ros
-@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize('number', [
+    pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL])
 def test_user_ends_launch_alone_and_the_nodes_end_by_their_last_command(spin, number):
     from rclpy.node import Node
 

@@ -99,7 +99,7 @@ def states(tree, count=STATES):
     return found
 
 
-@pytest.mark.parametrize('rotors', [False, True])
+@pytest.mark.parametrize('rotors', [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize('name, built, method', each)
 def test_every_term_is_pinocchios(name, built, method, rotors):
     robot, tree = case(name, rotors, built)

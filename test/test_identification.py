@@ -62,7 +62,7 @@ def planner(panda):
 @pytest.fixture(scope='module')
 def trajectories(planner):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(excitation, 'STEPS', 150)
+        patch.setattr(excitation, 'STEPS', 60)
         shown = []
         found = [planner.trajectory(10.0, seed, shown.append) for seed in (0, 1)]
     half = shown[:len(shown) // 2]
@@ -207,7 +207,7 @@ def test_no_payload_is_reported_as_none(panda, trajectories):
 
 
 def test_links_are_corrected_and_stay_possible(panda, planner, monkeypatch):
-    monkeypatch.setattr(excitation, 'STEPS', 100)
+    monkeypatch.setattr(excitation, 'STEPS', 20)
     arm = Planner(panda, READY, planner.limits, 'arm')
     pair = [pinocchio_recording(arm.trajectory(20.0, seed), panda.joint_names, 1.15, 0.0, seed)
             for seed in (0, 1)]

@@ -29,8 +29,9 @@ RATE = 250
 
 @pytest.mark.ros
 @pytest.mark.parametrize('node, executor, update', [
-    (ECHO, SINGLE, ON_STATE), (CONTROLLER, EVENTS, ON_TIMER),
-    pytest.param(RELAY, EVENTS, ON_STATE, marks=pytest.mark.slow)])
+    (CONTROLLER, EVENTS, ON_TIMER),
+    *(pytest.param(*one, marks=pytest.mark.slow) for one in (
+        (ECHO, SINGLE, ON_STATE), (RELAY, EVENTS, ON_STATE)))])
 def test_states_are_answered_and_the_columns_agree(node, executor, update):
     pytest.importorskip('rclpy', reason='rclpy is not installed')
     way = Way(node, executor, update, RATE)

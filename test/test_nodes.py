@@ -644,7 +644,7 @@ def test_node_that_is_destroyed_is_not_seen_any_more(ros):
     other.destroy_node()
 
 
-def test_garbage_is_collected_as_usual_only_after_the_last_of_two_controllers(ros):
+def test_garbage_is_collected_as_usual_only_after_the_last_of_two_controllers(ros, all_garbage):
     nodes = [Controller(namespace=name, parameter_overrides=given(**ROBOT, autostart=False))
              for name in ('left', 'right')]
     for node in nodes:

@@ -299,7 +299,7 @@ def test_long_chains_load_in_linear_time_and_without_recursion():
 
     cost(100)
     # the cost is 10 times as much where it is linear, 100 times where it is quadratic
-    assert min(cost(10_000) for _ in range(3)) < 40 * min(cost(1_000) for _ in range(3))
+    assert min(cost(4_000) for _ in range(3)) < 40 * min(cost(400) for _ in range(3))
 
 
 def test_example_of_a_robot_built_in_code_runs():

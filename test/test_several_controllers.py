@@ -182,6 +182,9 @@ def test_controller_that_hung_and_the_one_that_replaced_it_are_not_both_active(s
     stand.until_active('first')
 
 
+# quick: the test above, and test_torque_does_not_step_when_controllers_are_killed_and_take_over
+# of test_relay.py
+@pytest.mark.slow
 def test_behind_a_relay_the_arm_is_held_while_it_goes_from_a_killed_controller_to_the_next(
         spin, start):
     stand = RelayedStand(spin, start)

@@ -22,6 +22,7 @@ BRAKE = 5.0  # damping rate of the joints [1/s], as in doc/python.md
 SPEED = 0.2  # speed of the target [m/s], as in doc/python.md
 START = {'panda': [0.0, -0.79, 0.0, -2.36, 0.0, 1.57, 0.79],
          'ur5': [0.3, -1.2, 1.6, -1.0, -1.2, 0.4], 'kinova': [0.2, 2.6, 1.8, 0.5, 1.2, 0.4]}
+QUICK = ('panda', 'out'), ('kinova', 'up')
 
 
 @cache
@@ -52,8 +53,10 @@ def peak_speed(name, direction, duration, **how):
     return peak
 
 
-@pytest.mark.parametrize('direction', ['out', 'up'])
-@pytest.mark.parametrize('name', START)
+@pytest.mark.parametrize('name, direction', [
+    pytest.param(name, direction,
+                 marks=pytest.mark.slow if (name, direction) not in QUICK else ())
+    for name in START for direction in ('out', 'up')])
 def test_arm_that_is_pulled_through_a_singularity_exceeds_no_speed_limit_with_damping(
         name, direction):
     # without damping the arm exceeds a speed limit

@@ -28,7 +28,9 @@ ELSEWHERE = {
     'killed': 'test_relay.py', 'deactivated': 'test_nodes.py',
     'deactivated, brakes': 'test_relay.py', 'too much friction': 'test_wrong_knowledge.py',
     'wrong payload': 'test_wrong_knowledge.py', 'hold in motion': 'test_nodes.py',
-    'limits of position': 'test_bounds_reached.py', 'retraction': 'test_bounds_reached.py'}
+    'limits of position': 'test_bounds_reached.py', 'retraction': 'test_bounds_reached.py',
+    'bad targets': 'test_nodes.py', 'lifecycle': 'test_nodes.py',
+    'repeated states': 'test_out_of_control.py', 'extreme gains': 'test_bandwidth.py'}
 
 
 @pytest.fixture(scope='module')
