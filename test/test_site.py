@@ -26,8 +26,6 @@ def build(builder, folder):
     assert done.returncode == 0, done.stderr
 
 
-# quick: the tests below, and test_links_and_anchors_resolve of test_texts.py
-@pytest.mark.slow
 def test_site_builds_without_warnings(tmp_path):
     build('dummy', tmp_path)  # reads all pages and resolves all links, and writes nothing
 
