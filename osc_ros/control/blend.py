@@ -14,12 +14,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.block import block_in, OWN
+from osc_ros.control.block import block_in, block_of, OWN
 from osc_ros.control.bounds import COMMANDED
 from osc_ros.control.fade import CHANGE_RATE, LONGEST_TICK, smoothed
 from osc_ros.control.limiting import ROOM, STATE
 from osc_ros.control.record import Recorded, Slot, Table
-from osc_ros.dynamics.compiled import inlined, kernel
+from osc_ros.dynamics.compiled import ahead, inlined, kernel, lock
 
 Array = NDArray[np.float64]
 
@@ -120,6 +120,10 @@ class Blend(Recorded):
 
     TABLES = BLEND,
 
+    def __init__(self, n: int) -> None:
+        super().__init__(n)
+        _compile()
+
     @property
     def record(self) -> Array:
         """Record of BLEND."""
@@ -157,4 +161,15 @@ class Blend(Recorded):
 
     def advance(self, time: float) -> float:
         """Return the weight at a time [s]."""
-        return float(advance(self.record, self._n, time))
+        return float(advance(self.record, self._n, float(time)))
+
+
+@ahead
+def _compile() -> None:
+    """Compile or load the kernels once per process; other argument types then raise TypeError."""
+    record, block = BLEND.zeros(1), block_of([0], 1, 1)
+    advance(record, 1, 0.0)
+    prepare(record, *block, *block)
+    mix(record, *block, *block, np.zeros(1))
+    for one in (advance, prepare, mix):
+        lock(one)
