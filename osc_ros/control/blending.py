@@ -68,6 +68,13 @@ class SetupBlending:
         return self._blend.record, *(UNBLENDED if self.replaced is None else
                                      self.replaced.arrays(self.friction, self._posture))
 
+    def rehearse(self, setup: Setup) -> None:
+        """Call the functions of a blend once, so that they are compiled."""
+        blend, n = Blend(setup.robot.n), setup.robot.n
+        blend.advance(0.0)
+        prepare(blend.record, *setup.block, *setup.block)
+        mix(blend.record, *setup.block, *setup.block, np.zeros(n))
+
     def end(self, setup: Setup) -> None:
         """End the blend at once, with a setup in force."""
         setup.is_blended = False

@@ -167,6 +167,7 @@ class Law(CommandedCycle):
         setup.rehearse(self.posture, self._posture)
         for time in (0.0, 10.0 * PAUSE):  # a pause, so that the mean period stays unknown
             self.torque(time, self.posture, rest)
+        self._blending.rehearse(setup)
         self.terms(), self.inertia(), self.predicted_and_measured()
         pose_error(self.pose, self.pose)
         LinkAxes(self.robot, setup.links[0]).at(self.posture)
