@@ -79,7 +79,8 @@ class SetupBlending:
             self.driver_torque = setup.driver_torque
             return tau
         weight = self._blend.advance(time)
-        before = old.torque(time, q, qd, self._posture, self.friction) + self._added
+        own = old.torque(time, q, qd, self._posture, self.friction)
+        before = own + self._added
         # the old robot's limits are not those of the new one, which limits the blend itself
         is_other = old.robot is not setup.robot
         tau = setup.torque(time, q, qd, posture, self.friction,
@@ -89,7 +90,7 @@ class SetupBlending:
         self.difference = driver if is_other else weight * (before - tau)
         # the limits of both setups compare the motion with the torques that are really sent
         setup.limiter.add(self.difference)
-        old.limiter.add(tau + self.difference - before)
+        old.limiter.add(tau + self.difference - own)
         if weight == 0.0:
             self.end(setup)
         return tau + self.difference
@@ -119,4 +120,5 @@ class SetupBlending:
         self.friction.begin(time, settings.friction, settings.limits.effort,
                             np.asarray(new.robot.velocity_limits), settings.blend_time)
         self.difference = tau - new.torque(time, q, qd, following, self.friction)
+        new.limiter.add(self.difference)
         self._blend.begin(time, self.difference, settings.limits.effort, settings.blend_time)

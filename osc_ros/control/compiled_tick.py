@@ -85,7 +85,7 @@ REFUSED = TAKEN - 1
 NO_NUMBERS = np.zeros(0)
 UNOBSERVED = np.zeros(0, dtype=np.int64), *(NO_NUMBERS,) * 4
 
-_limiter_views = LIMITER.only('table', 'accelerations', 'is_at_work', 'reckons')
+_limiter_views = LIMITER.only('table', 'accelerations', 'is_at_work', 'reckons', 'offset')
 _now_views, sense_views = SAMPLE.only('now'), SAMPLE.only('now', 'effort')
 _torque_views = TORQUE.only('asks', 'pose', 'error', 'F')
 _room_views, _own_views = ROOM.only('M_inv', 'unit', 'tau'), OWN.views
@@ -282,7 +282,8 @@ def finish(integers, numbers, model, model_numbers, model_room, friction, q, qd,
                          own.friction)
     put_driver(model, model_numbers, model_room, q, qd, own.driver)
     for i in range(n):
-        tau[i] = tau[i] + own.friction[i] - own.driver[i]
+        limits.offset[i] = own.friction[i] - own.driver[i]
+        tau[i] += limits.offset[i]
 
 
 @inlined
