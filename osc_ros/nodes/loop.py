@@ -374,7 +374,9 @@ class Loop:
 
     def _conclude(self, served: Served) -> list[str]:
         """Do what follows the answers of compiled code, under the lock; return what failed."""
-        errors, answers = [], served.answered()
+        errors: list[str] = []
+        if (answers := served.answered()) is None:
+            return errors
         for done in answers.parts(self.engine.guard.settings.deadline):
             try:
                 self._conclude_part(done)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 from pathlib import Path
 from threading import Lock
+from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +41,7 @@ Integers = NDArray[np.int64]
 ROWS = 512  # of the ring: one second at 500 Hz
 LARGEST = 2**16  # bytes for which a message has room from the start
 NUMBER = 8  # bytes
+LEAST = 1e-4  # shortest wait of a call, so that it takes a state that has come already [s]
 
 
 class _Allocator(ctypes.Structure):
@@ -155,7 +157,8 @@ class Served:
         digits = len(str(max(reading.record[SEC], 0)))
         if digits != self._plan[LENGTH] - NANO_DIGITS:
             self._prepare(digits)
-        self._times[0], self._times[2], self._plan[NONZERO] = until, longest, not takes_zeros
+        self._times[0] = max(until, perf_counter() + LEAST)
+        self._times[2], self._plan[NONZERO] = longest, not takes_zeros
         with self._publisher:
             return int(serve(self._plan, reading, self._order, table, self._ring, self._shared,
                              self._times))
@@ -181,9 +184,11 @@ class Served:
         with self._counting:
             self._shared[LEAVE] -= 1
 
-    def answered(self) -> Answers:
-        """Return copies of what was answered since the last time."""
+    def answered(self) -> Answers | None:
+        """Return copies of what was answered since the last time; None if nothing was."""
         last = int(self._shared[WRITTEN])
+        if last == self._shared[CONCLUDED]:
+            return None
         rows = self._ring[np.arange(self._shared[CONCLUDED], last) % ROWS]
         self._shared[CONCLUDED] = last
         return Answers(rows, self._n)
