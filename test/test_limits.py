@@ -146,10 +146,10 @@ def problem(rng, n=7):
 def within(given, tau):
     """Return the torques within the limits, and whether any bound is active."""
     n, tau = len(tau), tau.copy()
-    found = torques_within(*given, np.zeros((n, n)), np.zeros(n), np.zeros((n, 2)), 0, 0.0,
-                           np.zeros(1), np.zeros(3 * n, dtype=np.int64),
-                           np.zeros(6 * n + 6, dtype=np.int64), np.zeros(room_size(n)), tau,
-                           np.zeros(2))
+    found = torques_within(*given, np.zeros((n, n)), np.zeros(n), np.zeros((n, 2)),
+                           np.outer([-1.0, 1.0], given[9]), 0.0, 0, 0.0, np.zeros(1),
+                           np.zeros(3 * n, dtype=np.int64), np.zeros(6 * n + 6, dtype=np.int64),
+                           np.zeros(room_size(n)), tau, np.zeros(2))
     return tau, found
 
 

@@ -37,14 +37,15 @@ BLEND = Table(
     Slot('driver', ('n',), 'N·m, N', 'torques that the driver adds'))
 
 _views, _own_views, _room_views = BLEND.views, OWN.views, ROOM.only('M_inv')
-_limiter_views = STATE.only('accelerations')
+_limiter_views = STATE.only('accelerations', 'offset')
 
 
 @inlined
 def _note(record, n, M_inv, torques):
-    """Add the response to torques (n,) to the accelerations that the limits take for commanded."""
+    """Note torques (n,) that are sent beside those of a setup; see `Limiter.add`."""
     at = _limiter_views(record, n)
     for i in range(n):
+        at.offset[i] += torques[i]
         for j in range(n):
             at.accelerations[COMMANDED, i] += M_inv[i, j] * torques[j]
 
@@ -103,7 +104,8 @@ def mix(blend, old_integers, old_numbers, integers, numbers, tau):
         at.difference[i] = (driver if at.is_other[0] > 0.0
                             else at.weight[0] * (at.before[i] - tau[i]))
         tau[i] += at.difference[i]
-        at.before[i] = tau[i] - at.before[i]  # from now on: what is sent beside its torques
+        # from now on: what is sent beside the torques of the replaced setup
+        at.before[i] = tau[i] - at.before[i] + at.added[i]
     _note(new.limiter, n, _room_views(new.room, n).M_inv, at.difference)
     _note(old.limiter, n, _room_views(old.room, n).M_inv, at.before)
 

@@ -138,9 +138,10 @@ class SetupBlending:
         settings = new.settings
         self.friction.begin(time, settings.friction, settings.limits.effort,
                             np.asarray(new.robot.velocity_limits), settings.blend_time)
+        old.is_blended = new.is_blended = True
         difference = tau - new.torque(time, q, qd, following, self.friction)
+        new.limiter.add(difference)
         self._blend.begin(time, difference, settings.limits.effort, settings.blend_time)
         at = self._blend.views[0]
         at.added[:], at.is_other[0] = added, old.robot is not new.robot
         at.driver[:] = new.driver_torque
-        old.is_blended = new.is_blended = True

@@ -47,7 +47,7 @@ from osc_ros.dynamics.vectors import assign
 # `put_targets` has returned.
 REFUSED = TAKEN - 1
 
-_limiter_views = STATE.only('table', 'accelerations', 'is_at_work')
+_limiter_views = STATE.only('table', 'accelerations', 'is_at_work', 'offset')
 _room_views, _own_views = ROOM.only('M_inv', 'unit', 'tau'), OWN.views
 
 
@@ -159,7 +159,8 @@ def finish(integers, numbers, model, model_numbers, model_room, friction, q, qd,
                          own.friction)
     put_driver(model, model_numbers, model_room, q, qd, own.driver)
     for i in range(n):
-        tau[i] = tau[i] + own.friction[i] - own.driver[i]
+        limits.offset[i] = own.friction[i] - own.driver[i]
+        tau[i] += limits.offset[i]
 
 
 @kernel

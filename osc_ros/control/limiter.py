@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.bounds import BEFORE
+from osc_ros.control.bounds import BEFORE, COMMANDED
 from osc_ros.control.limiting import keep, limit, near_bounds, PLAN, ROOM, STATE
 from osc_ros.control.limits import Limits
 from osc_ros.control.load import bodies_of, require_bodies
@@ -61,6 +61,8 @@ class Limiter(Recorded):
         See `Recorded`.
     buffer : array
         See `osc_ros.control.nearest.room_size`.
+    is_guided : bool
+        Whether the arm is in free drive.
 
     """
 
@@ -68,7 +70,7 @@ class Limiter(Recorded):
     CONNECTED = 'views', 'table', 'accelerations', 'shares', 'added'
 
     def __init__(self, dynamics: Method, limits: Limits, blend_time: float,
-                 records: tuple[Array, ...], buffer: Array) -> None:
+                 records: tuple[Array, ...], buffer: Array, is_guided: bool = False) -> None:
         n = dynamics.robot.n
         if limits.velocity.shape != (n,):
             raise InputError(f'limits are for {len(limits.velocity)} joints: accepted are {n}')
@@ -76,7 +78,7 @@ class Limiter(Recorded):
         self._dynamics, self._buffer = dynamics, buffer
         plan, self.reckons = self.views[0], True
         plan.table[:], plan.blend_time[0] = limits.table, blend_time
-        plan.bodies[:] = bodies_of(dynamics.robot)
+        plan.bodies[:], plan.is_guided[0] = bodies_of(dynamics.robot), is_guided
         self.forget()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -109,7 +111,7 @@ class Limiter(Recorded):
 
     @property
     def saturated(self) -> NDArray[np.bool_]:
-        """Whether each joint's torque is at its limit (n,)."""
+        """Whether each joint's torque is at its limit, or in free drive that of its rate (n,)."""
         return np.asarray(self._sides(1) != 0)
 
     def _sides(self, row: int) -> Sides:
@@ -148,7 +150,8 @@ class Limiter(Recorded):
     def go_on_from(self, before: Limiter) -> None:
         """Copy another limiter's state; change its limits to this one's within `blend_time`."""
         plan, at, old = self.views[0], self.views[1], before.views[1]
-        for name in ('sides', 'calm', 'is_at_work', 'has_last', 'last', 'time', 'added'):
+        for name in ('sides', 'guided', 'calm', 'is_at_work', 'has_last', 'last', 'offset', 'time',
+                     'added'):
             getattr(at, name)[:] = getattr(old, name)
         at.was_at_bound[0] = 1.0
         at.accelerations[BEFORE:] = old.accelerations[BEFORE:]
@@ -164,6 +167,7 @@ class Limiter(Recorded):
         self.records[1][:] = 0.0
         at.added[:] = added
         at.table[:], at.reckons[0], at.shares[:], at.rate_share[0] = plan.table, reckons, 1.0, 1.0
+        at.guided[0] = plan.is_guided[0]
 
     def torque_within(self, time: float, q: Array, qd: Array, tau: Array, solver: Priorities,
                       solves: int, length: float, is_blended: bool) -> None:
@@ -199,6 +203,17 @@ class Limiter(Recorded):
     def note(self, time: float, tau: Array) -> None:
         """Go on from a torque tau (n,) [N·m] that was commanded at a time [s]."""
         keep(self.records[1], time, tau)
+
+    def add(self, difference: Array) -> None:
+        """
+        Note torques (n,) [N·m] that are sent in addition to those of the setup.
+
+        The commanded acceleration counts them. The next window of the torques does not: it is
+        relative to the torque of the setup itself. Call after a tick of a setup that is blended.
+
+        """
+        self.accelerations[COMMANDED] += self.views[2].M_inv @ difference
+        self.views[1].offset[:] += difference
 
     def rehearse(self, in_parts: bool) -> None:
         """Call each kernel once, those of `torque_within` if `in_parts`; call after `outward`."""

@@ -12,12 +12,13 @@ from osc_ros.control.bounds import (
     allowed_share,
     BEFORE,
     COMMANDED,
+    EARLIER,
     exceeds,
     TOTAL,
     UNEXPLAINED,
 )
 from osc_ros.control.fade import smoothed
-from osc_ros.control.limits import EFFORT, ROWS
+from osc_ros.control.limits import EFFORT, EFFORT_RATE, ROWS
 from osc_ros.control.load import BODY_WIDTH, bounded_loads, IDLE, NEAR, WORK_WIDTH
 from osc_ros.control.nearest import limited_torques
 from osc_ros.control.record import Slot, Table
@@ -28,7 +29,8 @@ PLAN = Table(
     'LimiterPlan',
     Slot('table', (ROWS, 'n'), 'see limits', 'the limits after a change: `Limits.table`'),
     Slot('blend_time', (1,), 's', 'duration over which changed limits come into force'),
-    Slot('bodies', ('n', BODY_WIDTH), 'see load', 'masses of the robot: `load.bodies_of`'))
+    Slot('bodies', ('n', BODY_WIDTH), 'see load', 'masses of the robot: `load.bodies_of`'),
+    Slot('is_guided', (1,), '', '1 in free drive'))
 
 STATE = Table(
     'LimiterState',
@@ -40,6 +42,7 @@ STATE = Table(
          'see bounds.exceeds'),
     Slot('sides', (3, 'n'), '', '-1 or 1 for accelerations, torques and loads at a bound, else 0; '
          'as integers'),
+    Slot('guided', (1,), '', 'share of the rules of free drive in the limits'),
     Slot('calm', (1,), '', 'share of the posture that damping replaces'),
     Slot('idle', (1,), '', 'ticks until the loads are computed again'),
     Slot('are_low', (1,), '', '1 if no load was near its bound when they were computed last'),
@@ -51,6 +54,8 @@ STATE = Table(
     Slot('last', ('n',), 'N·m, N', 'the last torque'),
     Slot('added', ('n',), 'N·m, N', 'torques that are added after the limits, within which their '
          'sum stays: those that make up for what the model lacks'),
+    Slot('offset', ('n',), 'N·m, N', 'part of the last torque that the limits do not count: '
+         'compensation of friction, less what the driver adds'),
     Slot('shares', (2,), '', 'shares of the accelerations of tasks and posture that remain'),
     Slot('rate_share', (1,), '', 'share of the wanted change of the torques that the '
          'limits of rates allowed'))
@@ -61,6 +66,7 @@ ROOM = Table(
     Slot('most', ('n',), '', 'bounds of the loads'),
     Slot('joints', ('n', 2), '', 'joints and firmness of these bounds'),
     Slot('work', ('n', WORK_WIDTH), '', 'memory for the loads'),
+    Slot('window', (2, 'n'), 'N·m, N', 'lowest and highest torques'),
     Slot('load', ('n',), 'N·m, N', 'torques that hold the joints against gravity'),
     Slot('M_inv', ('n', 'n'), '', 'inverse of the inertia matrix'),
     Slot('unit', ('n',), '', 'memory for the inverse'),
@@ -93,6 +99,25 @@ def _since_last(at, time):
     return time - at.time[0] if at.has_last[0] > 0.0 and time > at.time[0] else 0.0
 
 
+@inlined
+def _put_window(at, duration, guided, window):
+    """
+    Write the lowest and highest torques: the limits, and what the rates allow after a time [s].
+
+    The rates count in free drive only (`guided` is 1). `limit_rate` keeps them in all modes, and
+    scales the change of all joints alike. In free drive that would delay the light joints, which a
+    hand drives beyond their speed limits, until the torques of the heavy joints have changed.
+
+    """
+    for i in range(len(at.last)):
+        most, rate = at.table[EFFORT, i], at.table[EFFORT_RATE, i]
+        window[0, i], window[1, i] = -most, most
+        if guided > 0.0 and duration > 0.0 and rate < np.inf:
+            last, step = at.last[i] - at.offset[i], rate * duration / guided
+            window[0, i] = min(max(last - step, -most), most)
+            window[1, i] = max(min(last + step, most), -most)
+
+
 @kernel
 def near_bounds(plan, state, room, gravity, time, q, qd, tau):
     """
@@ -122,8 +147,13 @@ def near_bounds(plan, state, room, gravity, time, q, qd, tau):
     if at.is_changing[0] > 0.0:
         _advance(settings, at, time)
     dt = _since_last(at, time)
-    is_beyond = exceeds(at.accelerations, q, qd, tau, at.added, at.table,
-                        0.5 / dt if dt > 0.0 else 0.0)
+    step = dt / settings.blend_time[0]
+    at.guided[0] += min(max(settings.is_guided[0] - at.guided[0], -step), step)
+    is_beyond = exceeds(at.accelerations, q, qd, at.table, 0.5 / dt if dt > 0.0 else 0.0,
+                        at.guided[0])
+    _put_window(at, dt, at.guided[0], own.window)
+    for i in range(n):
+        is_beyond = is_beyond or not own.window[0, i] <= tau[i] + at.added[i] <= own.window[1, i]
     at.idle[0] -= 1.0
     if at.idle[0] < 0.0:
         count = bounded_loads(settings.bodies, gravity, q, qd, at.added, at.table[EFFORT], NEAR,
@@ -179,7 +209,7 @@ def limit(state, room, buffer, integers, numbers, solves, count, length, time, q
     at.is_at_work[0] = limited_torques(
         integers, numbers, solves, own.M_inv, at.accelerations, at.table, at.calm,
         sides.view(np.int64), chosen.view(np.int64), buffer, at.shares, own.rows, own.most,
-        own.joints, qd, tau, length, count, _since_last(at, time))
+        own.joints, own.window, at.guided[0], qd, tau, length, count, _since_last(at, time))
     for i in range(n):
         tau[i] -= at.added[i]
     for i in range(n):
@@ -215,6 +245,8 @@ def limit_rate(state, time, tau):
 def _keep(at, time, tau):
     at.has_last[0], at.time[0] = 1.0, time
     assign(at.last, tau)
+    assign(at.accelerations[EARLIER + 1], at.accelerations[EARLIER])
+    assign(at.accelerations[EARLIER], at.accelerations[BEFORE + 2])
     for row in range(3):
         assign(at.accelerations[BEFORE + row], at.accelerations[UNEXPLAINED + row])
     if at.reckons[0] == 0.0:

@@ -162,7 +162,8 @@ def room_size(n: int) -> int:
 
 @kernel
 def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, effort, deceleration,
-                   rows, most, joints, count, dt, calm, sides, chosen, room, tau, shares):
+                   rows, most, joints, window, guided, count, dt, calm, sides, chosen, room, tau,
+                   shares):
     """
     Overwrite the torques of the law with the nearest torques within all limits except rates.
 
@@ -178,11 +179,18 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
     qd, qdd : (n,)
         Joint velocities; accelerations of the law.
     lower, upper : (n,)
-        Bounds of the accelerations; widened where the effort limits make them unreachable.
+        Bounds of the accelerations; widened where the effort limits make them unreachable while
+        the other joints do not accelerate; in free drive, while their torques do not change.
     effort, deceleration : (n,)
         Effort limits; decelerations that the joints can reach.
-    rows, most, joints, count
+    rows, most, joints
         See `osc_ros.control.load.bounded_loads`.
+    window : (2, n)
+        Lowest and highest torques, within the effort limits.
+    guided : float
+        Share of the rules of free drive, 0 to 1.
+    count : int
+        Number of rows of bounded loads.
     dt : float
         Time since the last tick [s], 0 at the first.
     calm : (1,), overwritten
@@ -245,9 +253,10 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
         bias = tau[i]
         for j in range(n):
             bias -= M[i, j] * qdd[j]
-        low[i] = min(lower[i], (effort[i] - bias) / M[i, i])
-        high[i] = max(upper[i], (-effort[i] - bias) / M[i, i])
-        low[n + i], high[n + i] = -effort[i], effort[i]
+        mobility = 1.0 / M[i, i] + guided * (M_inv[i, i] - 1.0 / M[i, i])
+        low[i] = min(lower[i], (effort[i] - bias) * mobility)
+        high[i] = max(upper[i], (-effort[i] - bias) * mobility)
+        low[n + i], high[n + i] = window[0, i], window[1, i]
         far = max(far, _excess(qdd[i], low[i], high[i], deceleration[i]))
         if effort[i] < np.inf:
             far = max(far, _excess(tau[i], -effort[i], effort[i], effort[i]))
@@ -318,13 +327,14 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
     _put_shares(M, B, qdd, y, shares)
     for i in range(n):
         wanted = high[i] if found and np.isfinite(high[i]) else tau[i]
-        tau[i] = min(max(wanted, -effort[i]), effort[i])
+        tau[i] = min(max(wanted, window[0, i]), window[1, i])
     return is_at_bound
 
 
 @kernel
 def limited_torques(integers, numbers, solves, M_inv, accelerations, table, calm, sides, chosen,
-                    room, shares, rows, most, joints, qd, tau, length, count, dt):
+                    room, shares, rows, most, joints, window, guided, qd, tau, length, count,
+                    dt):
     """
     Call `torques_within` with the arrays of `Priorities` and of the limiter.
 
@@ -344,7 +354,7 @@ def limited_torques(integers, numbers, solves, M_inv, accelerations, table, calm
         M_inv, view(found.J, 0, (6 * levels * solves, n)),
         view(found.inertias, 0, (levels * solves, 6, 6)), found.rows, length, qd,
         accelerations[0], accelerations[1], accelerations[2], table[EFFORT], table[DECELERATION],
-        rows, most, joints, count, dt, calm, sides, chosen, room, tau, shares)
+        rows, most, joints, window, guided, count, dt, calm, sides, chosen, room, tau, shares)
 
 
 @inlined

@@ -78,13 +78,22 @@ def _add_pair(response, limits, sent, acting):
 
 @inlined
 def _is_like(response, i, lag, sign):
-    """Whether the last acting torques of a joint are `sign` times those sent `lag` states ago."""
-    count, is_like = int(response.pairs[0]), True
+    """
+    Whether the last acting torques of a joint are `sign` times those sent `lag` states ago.
+
+    For the opposite sign their changes must be opposite, too: a hand that pushes twice as hard as
+    the joint resists also makes the acting torque the opposite of that sent, but both then change
+    alike.
+
+    """
+    count, is_like, alike, before, earlier = int(response.pairs[0]), True, 0.0, 0.0, 0.0
     for k in range(count - MIRRORED, count):
-        part = response.sent[(k - lag) % PAIRS, i]
-        is_like = is_like and np.abs(
-            response.acting[k % PAIRS, i] - sign * part) < TOLERANCE * np.abs(part)
-    return is_like
+        part, acting = response.sent[(k - lag) % PAIRS, i], response.acting[k % PAIRS, i]
+        is_like = is_like and np.abs(acting - sign * part) < TOLERANCE * np.abs(part)
+        if k > count - MIRRORED:
+            alike += (acting - before) * (part - earlier)
+        before, earlier = acting, part
+    return is_like and (sign > 0.0 or alike < 0.0)
 
 
 @inlined
