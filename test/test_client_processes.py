@@ -71,7 +71,7 @@ def test_loop_that_has_ended_is_an_error_of_every_command():
     with osc_ros.Arm.real_time('panda', 'mujoco') as arm:
         os.kill(arm._backend._loop._process.pid, signal.SIGKILL)
         with pytest.raises(ArmError, match='process of the control loop has ended with status -9'):
-            arm.sleep(10.0)
+            arm.sleep(PATIENCE)
         for command in (lambda: arm.move_to(arm.pose(), wait=False),
                         lambda: arm.jog([0.0] * 6), arm.hold, lambda: arm.impedance(None),
                         arm.recover):

@@ -4,7 +4,6 @@
 """Records: flat arrays with named slots; and the stages of the step that work on them."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -193,8 +192,9 @@ def ticks_of(one, kind, count, seed):
         if rng.random() < 0.1:
             effort[rng.integers(7)] = np.nan
         one.observe(time, q, qd, 10.0 * tau, 10.0 * effort)
-        one.advance(time, tau, SimpleNamespace(axes=np.eye(3)), rng.random() < 0.01,
-                    qd if one.integrates else None, friction if kind == 'friction' else None)
+        one.compensation.update(
+            time, one.external, tau, rng.random() < 0.01, np.eye(3),
+            qd if one.integrates else None, friction if kind == 'friction' else None)
         found.append((one.external.quality, *(part.tobytes() for part in (
             one.torque, one.external.torque, one.external.wrench, one.external.residual))))
     return found

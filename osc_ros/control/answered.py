@@ -61,7 +61,7 @@ class Answered(NamedTuple):
 
 class Answers:
     """
-    Records of ANSWER, oldest first, which nobody changes any more.
+    Copies of records of ANSWER, oldest first.
 
     Parameters
     ----------
@@ -93,9 +93,11 @@ class Answers:
         """Stamps (k,) of the states [s]."""
         return self.sec + 1e-9 * self.nanosec
 
-    def parts(self, deadline: float) -> Iterator[Answers | Answered]:
+    def parts(self, deadline: float) -> Iterator[tuple[Answers, bool]]:
         """
-        Yield the records in their order: those with nothing to decide together, others singly.
+        Yield the records in their order, in parts; and whether Python has nothing to decide.
+
+        A record about which Python must decide is a part of its own.
 
         Parameters
         ----------
@@ -106,13 +108,11 @@ class Answers:
         is_plain = ((self.code >= 0.0) & (self.faults == 0.0) & (self.touch == NOT_TOUCHED)
                     & (self.done - self.now <= deadline))
         first = 0
-        for i in np.flatnonzero(~is_plain).tolist():
-            if i > first:
-                yield Answers(self.rows[first:i], self._n)
-            yield self[i]
+        for i in (*np.flatnonzero(~is_plain).tolist(), len(self)):
+            for part, has_none in ((self.rows[first:i], True), (self.rows[i:i + 1], False)):
+                if len(part):
+                    yield Answers(part, self._n), has_none
             first = i + 1
-        if first < len(self):
-            yield Answers(self.rows[first:], self._n) if len(self) - first > 1 else self[first]
 
 
 @cache

@@ -5,8 +5,8 @@
 The blend of the torques of two setups while one replaces the other, on records.
 
 All limits of a state are linear in the torques, so a blend of torques that satisfy the limits
-satisfies them, too. So it is made after the limits, unless the setups have different robots: then
-the limits of the new one act on the blend.
+satisfies them, too. Therefore the torques are blended after the limits. If the setups have
+different robots, they are blended before, and the limits of the new robot act on the blend.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.block import block_in, block_of, OWN
-from osc_ros.control.bounds import COMMANDED
+from osc_ros.control.block import block_in, OWN
 from osc_ros.control.fade import CHANGE_RATE, LONGEST_TICK, smoothed
-from osc_ros.control.limiting import ROOM, STATE
+from osc_ros.control.limiting import add
 from osc_ros.control.record import Recorded, Slot, Table
-from osc_ros.dynamics.compiled import ahead, inlined, kernel, lock
+from osc_ros.dynamics.compiled import kernel
 
 Array = NDArray[np.float64]
 
@@ -27,27 +26,16 @@ BLEND = Table(
     'Blend',
     Slot('weight', (1,), '', 'share of the replaced setup, 1 to 0; 0: there is none'),
     Slot('time', (1,), 's', 'stamp of the last tick'),
-    Slot('age', (1,), 's', 'time since the begin'),
+    Slot('age', (1,), 's', 'time since the blend began'),
     Slot('duration', (1,), 's', 'length of the blend'),
     Slot('is_other', (1,), '', '1 if the replaced setup has another robot'),
-    Slot('added', ('n',), 'N·m, N', 'added to the torques of the replaced setup, which was not '
-         'yet alone in force'),
+    Slot('added', ('n',), 'N·m, N', 'added to the torques of the replaced setup, if it was itself '
+         'still blended with an older one'),
     Slot('before', ('n',), 'N·m, N', 'torques of the replaced setup at this tick, with `added`'),
     Slot('difference', ('n',), 'N·m, N', 'torques of this tick minus those of the new setup'),
     Slot('driver', ('n',), 'N·m, N', 'torques that the driver adds'))
 
-_views, _own_views, _room_views = BLEND.views, OWN.views, ROOM.only('M_inv')
-_limiter_views = STATE.only('accelerations', 'offset')
-
-
-@inlined
-def _note(record, n, M_inv, torques):
-    """Note torques (n,) that are sent beside those of a setup; see `Limiter.add`."""
-    at = _limiter_views(record, n)
-    for i in range(n):
-        at.offset[i] += torques[i]
-        for j in range(n):
-            at.accelerations[COMMANDED, i] += M_inv[i, j] * torques[j]
+_views, _own_views = BLEND.views, OWN.views
 
 
 @kernel
@@ -64,7 +52,9 @@ def advance(blend, n, time):
 @kernel
 def prepare(blend, old_integers, old_numbers, integers, numbers):
     """
-    Give the setup in force what it needs of the replaced one, whose tick has come before.
+    Write the torques of the replaced setup to the record of the setup in force.
+
+    Call it after the tick of the replaced setup, and before that of the setup in force.
 
     Parameters
     ----------
@@ -106,8 +96,8 @@ def mix(blend, old_integers, old_numbers, integers, numbers, tau):
         tau[i] += at.difference[i]
         # from now on: what is sent beside the torques of the replaced setup
         at.before[i] = tau[i] - at.before[i] + at.added[i]
-    _note(new.limiter, n, _room_views(new.room, n).M_inv, at.difference)
-    _note(old.limiter, n, _room_views(old.room, n).M_inv, at.before)
+    add(new.limiter, new.room, at.difference)
+    add(old.limiter, old.room, at.before)
 
 
 class Blend(Recorded):
@@ -121,15 +111,6 @@ class Blend(Recorded):
     """
 
     TABLES = BLEND,
-
-    def __init__(self, n: int) -> None:
-        super().__init__(n)
-        _compile()
-
-    @property
-    def record(self) -> Array:
-        """Record of BLEND."""
-        return self.records[0]
 
     @property
     def weight(self) -> float:
@@ -164,14 +145,3 @@ class Blend(Recorded):
     def advance(self, time: float) -> float:
         """Return the weight at a time [s]."""
         return float(advance(self.record, self._n, float(time)))
-
-
-@ahead
-def _compile() -> None:
-    """Compile or load the kernels once per process; other argument types then raise TypeError."""
-    record, block = BLEND.zeros(1), block_of([0], 1, 1)
-    advance(record, 1, 0.0)
-    prepare(record, *block, *block)
-    mix(record, *block, *block, np.zeros(1))
-    for one in (advance, prepare, mix):
-        lock(one)

@@ -40,7 +40,7 @@ OWN = Table(
     Slot('least_inertia', ('n',), 'kg·m², kg', 'least inertia of each joint, see friction'),
     Slot('asks', (1,), '', '1 if `Guide.plan` has work before the next tick'),
     Slot('blends', (1,), '', '1 while the torques are blended with those of another setup'),
-    Slot('weight', (1,), '', 'share of the torques of another setup before the limits; 0: none'),
+    Slot('weight', (1,), '', 'weight of `other` in the torques before the limits'),
     Slot('other', ('n',), 'N·m, N', 'these torques, within the limits of that setup'),
     Slot('within', ('n',), 'N·m, N', 'torques within the limits, before friction and driver'),
     Slot('friction', ('n',), 'N·m, N', 'torques that compensate friction'),

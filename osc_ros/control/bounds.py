@@ -200,7 +200,7 @@ def acceleration_bounds(q, qd, table, quickest, unexplained, lower, upper):
 @kernel
 def exceeds(accelerations, q, qd, table, quickest, guided):
     """
-    Whether an acceleration of the law exceeds its bounds.
+    Compute the bounds of the accelerations; return whether the law exceeds one of them.
 
     Parameters
     ----------

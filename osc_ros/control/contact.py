@@ -104,11 +104,6 @@ class ContactSense(Recorded):
         self._settings: Contact | None = None
 
     @property
-    def record(self) -> Array:
-        """Record of CONTACT."""
-        return self.records[0]
-
-    @property
     def learns(self) -> bool:
         """Whether thresholds are being learned; contacts are not reported then."""
         return bool(self.views[0].learns[0])

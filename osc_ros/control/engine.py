@@ -33,6 +33,7 @@ from osc_ros.errors import InputError, OscError
 
 Array = NDArray[np.float64]
 Stamp = tuple[int, int]  # seconds and nanoseconds of a ROS time
+
 IDLE, ACTIVE, ENDING = MODES = 'idle', 'active', 'ending'
 # Attributes on which the following torques depend.
 STATE = ('law', 'period', 'guard', 'mode', 'touch', 'effort', 'q', 'qd', 'time', 'stamp',
@@ -269,24 +270,25 @@ class Engine(Counts):
                             (found.pose, found.error, found.F))
         return True
 
-    def conclude(self, done: Answers | Answered) -> bool:
+    def conclude(self, done: Answers, is_plain: bool) -> bool:
         """
         Do the rest of `update` for states that compiled code has answered.
 
-        Several states, see `Answers.parts`, need no decision. For a single one: if compiled code
+        `is_plain` is that of `Answers.parts`. If it is False there is one state. If compiled code
         has left it to Python, torques are computed and sent now; it must not be answering another
         state then. Returns whether the state is plausible.
 
         """
-        if isinstance(done, Answers):
+        if is_plain:
             self._conclude_plain(done)
             return True
+        one = done[0]
         if self.journal is None:
-            return self._concluded(done)
+            return self._concluded(one)
         return self.journal.record(
-            'update', (done.time, done.q, done.qd, done.stamp, done.arrived, done.effort),
-            partial(self._concluded, done),
-            [done.now] if done.code < 0 else [done.now, done.done], renews=False)
+            'update', (one.time, one.q, one.qd, one.stamp, one.arrived, one.effort),
+            partial(self._concluded, one),
+            [one.now] if one.code < 0 else [one.now, one.done], renews=False)
 
     def _conclude_plain(self, done: Answers) -> None:
         last = done[-1]

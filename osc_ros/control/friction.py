@@ -264,11 +264,6 @@ class FrictionInForce(Recorded):
         super().__init__(n)
         self.set(None)
 
-    @property
-    def record(self) -> Array:
-        """Record of IN_FORCE."""
-        return self.records[0]
-
     def set(self, friction: Friction | None) -> None:
         """Set the friction, or None, immediately."""
         [at] = self.views

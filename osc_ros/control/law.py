@@ -22,7 +22,7 @@ from osc_ros.control.law_memory import PAUSE
 from osc_ros.control.load import Weight
 from osc_ros.control.settings import Settings
 from osc_ros.control.setup import NOTHING_KNOWN, Precomputed, Setup
-from osc_ros.control.step import compiled_tick
+from osc_ros.control.step import tick_of
 from osc_ros.dynamics.arrays import finite_array
 from osc_ros.dynamics.kinematics import LinkAxes
 from osc_ros.dynamics.task_inertia import task_inertia
@@ -175,7 +175,7 @@ class Law(CommandedCycle):
         setup.command_model.driver_torque(self.posture, rest)
         Driver(self.robot, 'gravity').torque(self.posture, rest)
         if setup.has_kernel:  # with tasks on several links the robot becomes a tree
-            compiled_tick(Tree(pendulum(), EXTENDED))
+            tick_of(Tree(pendulum(), EXTENDED))
         if not self.robot.serial:  # with a payload the robot may become a serial chain
             loaded = Setup(self.robot.with_payload(1.0, inertia=np.eye(3)), setup.settings,
                            self._method, 1)

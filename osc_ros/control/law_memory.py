@@ -113,11 +113,6 @@ class LawMemory(Recorded):
         at.delay[0], at.time[0], at.noted[0] = DELAY, -math.inf, -math.inf
 
     @property
-    def record(self) -> Array:
-        """Record of STATE."""
-        return self.records[0]
-
-    @property
     def time(self) -> float:
         """Stamp of the last tick [s]; -infinite before the first one."""
         return float(self.views[0].time[0])

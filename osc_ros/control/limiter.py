@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.bounds import BEFORE, COMMANDED
-from osc_ros.control.limiting import keep, limit, near_bounds, PLAN, ROOM, STATE
+from osc_ros.control.bounds import BEFORE
+from osc_ros.control.limiting import add, keep, limit, near_bounds, PLAN, ROOM, STATE
 from osc_ros.control.limits import Limits
 from osc_ros.control.load import bodies_of, require_bodies
 from osc_ros.control.record import Recorded
@@ -204,22 +204,16 @@ class Limiter(Recorded):
         """Go on from a torque tau (n,) [N·m] that was commanded at a time [s]."""
         keep(self.records[1], time, tau)
 
-    def add(self, difference: Array) -> None:
-        """
-        Note torques (n,) [N·m] that are sent in addition to those of the setup.
-
-        The commanded acceleration counts them. The next window of the torques does not: it is
-        relative to the torque of the setup itself. Call after a tick of a setup that is blended.
-
-        """
-        self.accelerations[COMMANDED] += self.views[2].M_inv @ difference
-        self.views[1].offset[:] += difference
+    def add(self, torques: Array) -> None:
+        """Note torques (n,) [N·m] that are sent in addition, see `limiting.add`."""
+        add(*self.records[1:], torques)
 
     def rehearse(self, in_parts: bool) -> None:
         """Call each kernel once, those of `torque_within` if `in_parts`; call after `outward`."""
         n, (plan, state, room) = self._n, self.records
         rest = np.zeros(n)
         self._dynamics.inverse_mass_matrix(self.views[2].M_inv)
+        self.add(rest)
         self.note(0.0, rest)
         if in_parts:
             near_bounds(plan, state, room, self._dynamics.gravity, 0.0, rest, rest, rest)

@@ -55,7 +55,7 @@ STATE = Table(
     Slot('added', ('n',), 'N·m, N', 'torques that are added after the limits, within which their '
          'sum stays: those that make up for what the model lacks'),
     Slot('offset', ('n',), 'N·m, N', 'part of the last torque that the limits do not count: '
-         'compensation of friction, less what the driver adds'),
+         'compensation of friction, less what the driver adds, and what a blend adds'),
     Slot('shares', (2,), '', 'shares of the accelerations of tasks and posture that remain'),
     Slot('rate_share', (1,), '', 'share of the wanted change of the torques that the '
          'limits of rates allowed'))
@@ -75,6 +75,7 @@ ROOM = Table(
     Slot('more_chosen', (6,), '', 'the rest of this memory'))
 
 _plan_views, _state_views, _room_views = (table.views for table in (PLAN, STATE, ROOM))
+_note_views, _inverse_views = STATE.only('accelerations', 'offset'), ROOM.only('M_inv')
 _rate_views = STATE.only('table', 'accelerations', 'reckons', 'is_at_work', 'has_last', 'time',
                          'last', 'rate_share')
 
@@ -215,6 +216,23 @@ def limit(state, room, buffer, integers, numbers, solves, count, length, time, q
     for i in range(n):
         for j in range(n):
             at.accelerations[COMMANDED, i] += own.M_inv[i, j] * (tau[j] - own.tau[j])
+
+
+@kernel
+def add(state, room, torques):
+    """
+    Note torques (n,) [N·m] that are sent in addition to those of the setup, after its tick.
+
+    The commanded acceleration counts them. The next window of the torques does not: it is relative
+    to the torque of the setup itself. The room must have M⁻¹.
+
+    """
+    n = len(torques)
+    at, M_inv = _note_views(state, n), _inverse_views(room, n).M_inv
+    for i in range(n):
+        at.offset[i] += torques[i]
+        for j in range(n):
+            at.accelerations[COMMANDED, i] += M_inv[i, j] * torques[j]
 
 
 @kernel

@@ -182,6 +182,11 @@ class Recorded:
         self.records = records or tuple(table.zeros(n) for table in self.TABLES)
         self._connect()
 
+    @property
+    def record(self) -> Array:
+        """The record of the first table."""
+        return self.records[0]
+
     def _connect(self) -> None:
         self.views: tuple[Any, ...] = tuple(
             table.of(numbers, self._n) for table, numbers in zip(self.TABLES, self.records))

@@ -387,8 +387,8 @@ class Setup:
         """
         Whether a compiled tick is all that a state needs.
 
-        It is not without a compiled tick, if a task's frame turns with another link, and with a
-        compensation that integrates.
+        False if the method has no compiled tick, if the frame of a task turns with another link,
+        and if the compensation integrates.
 
         """
         return (self.has_kernel and not self._turning
@@ -413,11 +413,11 @@ class Setup:
     def arrays(self, friction: FrictionInForce, posture: PostureSetPoint
                ) -> tuple[NDArray[Any], ...]:
         """Integers, numbers and table of this setup while another one replaces it."""
-        return *self._block, self._tick.alone(friction, posture)
+        return *self.block, self._tick.alone(friction, posture)
 
     @property
     def block(self) -> tuple[NDArray[Any], Array]:
-        """Integers and numbers, see `osc_ros.control.block`."""
+        """Integers and numbers of this setup, see `osc_ros.control.block`."""
         return self._block
 
     @property
@@ -477,14 +477,15 @@ class Setup:
 
         """
         unmodelled = self.unmodelled
-        if unmodelled is None or unmodelled.compensation is None:
+        if unmodelled is None or (compensation := unmodelled.compensation) is None:
             return None
-        is_held = (is_held and not unmodelled.compensation.takes_all_for_load
+        is_held = (is_held and not compensation.takes_all_for_load
                    or unmodelled.integrates and self.limiter.is_at_work
                    or any(level.guide.waits for level in self.levels))
-        known = friction if unmodelled.compensation.knows_friction else None
+        known = friction if compensation.knows_friction else None
         feedback = self._feedback_torque() if unmodelled.integrates else None
-        return unmodelled.advance(time, tau, self.levels[0], is_held, feedback, known)
+        return compensation.update(time, unmodelled.external, tau, is_held, self.levels[0].axes,
+                                   feedback, known)
 
     def _feedback_torque(self) -> Array:
         """Torques (n,) Jᵀ Λ u of the motion of the first task [N·m]."""

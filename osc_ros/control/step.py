@@ -96,15 +96,15 @@ def _estimate(table):
 
 @inlined
 def _sense_first(table, given, guarded, n):
-    """Do as `sense` before the torques, which depend on it; tell what is compensated for."""
+    """Estimate the external torques, and look for a contact, before the torques of the law."""
     gate, output, contact = (state_views(guarded.state, n), output_views(guarded.state, n),
                              contact_views(guarded.contact, n))
     for i in range(n):
         output.before[i] = output.tau[i] if output.has_sent[0] > 0.0 else np.nan
-    if len(guarded.making_up) > 0:
-        made_up = compensation.state_views(guarded.making_up, n).torque
-        assign(contact.compensation, made_up)
-        assign(load_views(guarded.plan, n).load, made_up)
+    if len(guarded.compensation_state) > 0:
+        torque = compensation.state_views(guarded.compensation_state, n).torque
+        assign(contact.compensation, torque)
+        assign(load_views(guarded.plan, n).load, torque)
     put_driver(given.model, given.model_numbers, given.model_room, gate.q, gate.qd,
                _own_views(block_in(given.integers, given.numbers).own, n).driver)
     return _estimate(table)
@@ -172,19 +172,21 @@ def _blended(table, given, guarded, parts, time, q, qd, tau):
 
 
 @stage
-def _make_up(guarded, parts, driver, touch, time, tau):
+def _compensate(guarded, parts, driver, touch, time, tau):
     """Add to the torques of the law the compensation of what its model lacks."""
     n = len(tau)
     own, room, at = (_own_views(parts.own, n), _room_views(parts.room, n),
-                     compensation.state_views(guarded.making_up, n))
+                     compensation.state_views(guarded.compensation_state, n))
     is_held = touch != NOT_TOUCHED and at.free[0] <= 0.0 or any_waits(parts.guides)
-    count = n if compensation.plan_views(guarded.made_up, n).knows_friction[0] > 0.0 else 0
+    plan = compensation.plan_views(guarded.compensation_plan, n)
+    count = n if plan.knows_friction[0] > 0.0 else 0
     for i in range(n):
         room.tau[i] = tau[i] + driver[i]
     compensation.compensate(
-        guarded.made_up, guarded.making_up, guarded.seen, guarded.observer, guarded.forces,
-        guarded.estimate, time, room.tau, view(parts.tasks, AXES, (3, 3)), is_held,
-        view(own.friction, 0, (0,)), view(own.friction, 0, (count,)))
+        guarded.compensation_plan, guarded.compensation_state, guarded.compensation_result,
+        guarded.observer, guarded.forces, guarded.estimate, time, room.tau,
+        view(parts.tasks, AXES, (3, 3)), is_held, view(own.friction, 0, (0,)),
+        view(own.friction, 0, (count,)))
     for i in range(n):
         tau[i] += at.torque[i]
     assign(_limiter_views(parts.limiter, n).added, at.torque)
@@ -211,7 +213,7 @@ def step(table, tau):
 
     Parameters
     ----------
-    table : (ROWS, 2) int
+    table : (TABLE_ROWS, 2) int
         The table of `chain_torque` or `tree_torque`, then the arrays of `Guarded`, and in the last
         row the address of that function.
     tau : (n,), written [N·m]
@@ -238,8 +240,8 @@ def step(table, tau):
         count = tick_at(entry_in(table), table, time, now.q, now.qd, tau)
     if count < 0:
         return count
-    if len(guarded.making_up) > 0:
-        _make_up(guarded, parts, driver, found.touch[0], time, tau)
+    if len(guarded.compensation_state) > 0:
+        _compensate(guarded, parts, driver, found.touch[0], time, tau)
     if not _leave(guarded, parts, time, now.q, now.qd, tau):
         return REFUSED
     answer(given.model, given.model_numbers, given.model_room, guarded.plan, guarded.state,
@@ -306,7 +308,7 @@ def _tree_kernel() -> tuple[Kernel, int]:
     return _rehearse(tree_torque, Tree(pendulum(), EXTENDED))
 
 
-def compiled_tick(dynamics: Method) -> tuple[Kernel | None, int, tuple[Array, ...]]:
+def tick_of(dynamics: Method) -> tuple[Kernel | None, int, tuple[Array, ...]]:
     """
     The compiled torques of a method, their address, and three arrays for their table.
 

@@ -413,7 +413,7 @@ class Supervisor:
 
         Parameters
         ----------
-        table : (ROWS, 2) int
+        table : (TABLE_ROWS, 2) int
             With `records`.
         time : float
             Stamp of the state, on the clock of the states [s].

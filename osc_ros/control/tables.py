@@ -195,8 +195,7 @@ GATE_RESULT = Table(
 TORQUE = Table(
     'torque',
     Slot('tau', ('n',), 'N·m, N', 'torque to send'),
-    Slot('asks', (1,), '', '1 if Python has work before the next tick: a target, or a blend that '
-         'ends'),
+    Slot('asks', (1,), '', '1 if Python must plan a target or end a blend before the next tick'),
     Slot('touch', (1,), '', 'what touches something, see `touching`, if this was found before the '
          'torques'),
     Slot('pose', (4, 4), '–, m', "pose of the first task's link, base axes"),

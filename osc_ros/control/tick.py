@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from osc_ros.control.command_model import CommandModel
 from osc_ros.control.friction import FrictionInForce
 from osc_ros.control.posture import PostureSetPoint
-from osc_ros.control.step import compiled_tick
+from osc_ros.control.step import tick_of
 from osc_ros.dynamics.addresses import Integers, Pointers
 from osc_ros.dynamics.method import Method
 
@@ -40,7 +40,7 @@ class Tick:
 
     def __init__(self, dynamics: Method, block: tuple[NDArray[Any], Array], model: CommandModel
                  ) -> None:
-        self._kernel, entry, arrays = compiled_tick(dynamics)
+        self._kernel, entry, arrays = tick_of(dynamics)
         self._arrays = *arrays, *block, *model.arrays
         self._alone, self._supervised = Pointers(entry), Pointers(entry)
         self.is_compiled = self._kernel is not None

@@ -15,9 +15,10 @@ from osc_ros.dynamics.compiled import inlined, view, viewing
 
 Array = NDArray[np.float64]
 
-ROWS = 29  # of a table with the arrays of `Guarded`
+TABLE_ROWS = 29  # of a table with the arrays of `Guarded`
 NONE, NO_INTEGERS = np.zeros(0), np.zeros(0, dtype=np.int64)
-# in place of the arrays of a compensation; of an observer and a compensation; of a replaced setup
+# Empty arrays of `Guarded` where there is no compensation; no observer, and so no compensation; no
+# setup that is replaced.
 UNCOMPENSATED = NONE, NONE, NONE
 UNOBSERVED = NO_INTEGERS, NONE, NONE, NONE, NONE, *UNCOMPENSATED
 UNBLENDED = NO_INTEGERS, NONE, NO_INTEGERS
@@ -57,13 +58,13 @@ class Guarded(NamedTuple):
     ----------
     robot, robot_numbers, observer, forces, estimate : arrays
         See `osc_ros.control.external.observe`: integers and numbers of the robot, then records of
-        PLAN, STATE and RESULT. Empty: no observer.
-    made_up, making_up, seen : arrays
-        Records of `osc_ros.control.compensation`: PLAN, STATE and RESULT. Empty: none.
+        PLAN, STATE and RESULT; all empty if there is no observer.
+    compensation_plan, compensation_state, compensation_result : arrays
+        Records of `osc_ros.control.compensation`; all empty if nothing is compensated for.
     blend : array
         Record of `osc_ros.control.blend.BLEND`.
     other_integers, other_numbers, other : arrays
-        Integers, numbers and table of the setup that is replaced. Empty: none.
+        Integers, numbers and table of the setup that is replaced; all empty if there is none.
     law : array
         Record of `osc_ros.control.law_memory.STATE`.
     plan, state, sample, result
@@ -78,9 +79,9 @@ class Guarded(NamedTuple):
     observer: Array
     forces: Array
     estimate: Array
-    made_up: Array
-    making_up: Array
-    seen: Array
+    compensation_plan: Array
+    compensation_state: Array
+    compensation_result: Array
     blend: Array
     other_integers: Array
     other_numbers: Array

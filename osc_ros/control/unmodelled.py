@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.disturbance import Compensation, yielding_axes
-from osc_ros.control.level import Level
 from osc_ros.control.observer import ExternalForce, MomentumObserver
 from osc_ros.control.settings import Observation, Settings
 from osc_ros.control.tick_arrays import UNCOMPENSATED
@@ -106,7 +105,7 @@ class Unmodelled:
 
     @property
     def integrates(self) -> bool:
-        """Whether `advance` needs the torque of the feedback."""
+        """Whether the compensation needs the torque of the feedback."""
         return (self.compensation is not None and self.compensation.is_active
                 and self.compensation.settings.mode == 'integral')
 
@@ -145,28 +144,6 @@ class Unmodelled:
 
         """
         self.observer.update(time, q, qd, self._unknown if tau is None else tau, effort)
-
-    def advance(self, time: float, tau: Array, level: Level, is_held: bool,
-                feedback: Array | None, friction: Array | None) -> Array:
-        """
-        Return the compensation (n,) for a state [N·m, N], the same array every time.
-
-        Parameters
-        ----------
-        time : float [s]
-        tau : (n,) [N·m, N]
-            Torque to which it is added.
-        level : Level
-            Of the first task.
-        is_held : bool
-            See `Compensation.update`.
-        feedback, friction : (n,), optional
-            See `Compensation.update`.
-
-        """
-        assert self.compensation is not None
-        return self.compensation.update(time, self.external, tau, is_held, level.axes, feedback,
-                                        friction)
 
     def report(self) -> Report:
         """Return copies for a report."""

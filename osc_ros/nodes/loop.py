@@ -24,7 +24,7 @@ from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
 
 from osc_ros.control import requests
-from osc_ros.control.answered import Answered, Answers
+from osc_ros.control.answered import Answers
 from osc_ros.control.check import ENOUGH, STILL
 from osc_ros.control.engine import Engine, Stamp
 from osc_ros.control.law import Law
@@ -377,9 +377,9 @@ class Loop:
         errors: list[str] = []
         if (answers := served.answered()) is None:
             return errors
-        for done in answers.parts(self.engine.guard.settings.deadline):
+        for done, is_plain in answers.parts(self.engine.guard.settings.deadline):
             try:
-                self._conclude_part(done)
+                self._conclude_part(done, is_plain)
             except Exception as error:  # any kind: an error must not stop the commands
                 errors.append(f'{type(error).__name__}: {error}')
         return errors
@@ -389,18 +389,18 @@ class Loop:
         for error in errors:
             self.engine.fail(error)
 
-    def _conclude_part(self, done: Answers | Answered) -> None:
-        times, arrived = np.atleast_1d(done.time).tolist(), np.atleast_1d(done.arrived).tolist()
+    def _conclude_part(self, done: Answers, is_plain: bool) -> None:
+        times, arrived = done.time.tolist(), done.arrived.tolist()
         self._came, self._reader.unrelated = arrived[-1], ''
-        for time, q, qd in zip(times, np.atleast_2d(done.q), np.atleast_2d(done.qd)):
+        for time, q, qd in zip(times, done.q, done.qd):
             self._reader.velocity(time, q, qd)
-        if not self.engine.conclude(done):
+        if not self.engine.conclude(done, is_plain):
             self._reader.reject()
             return
         for time, since in zip(times, arrived):
             self._add_age(time, perf_counter() - since)
         if self._listener is not None:
-            for one in done if isinstance(done, Answers) else (done,):
+            for one in done:
                 if one.code >= 0:
                     self._sent.append((one.stamp, one.accepted + one.done - one.arrived,
                                        one.tau[self._output.order]))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 from pathlib import Path
 from threading import Lock
-from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +40,6 @@ Integers = NDArray[np.int64]
 ROWS = 512  # of the ring: one second at 500 Hz
 LARGEST = 2**16  # bytes for which a message has room from the start
 NUMBER = 8  # bytes
-LEAST = 1e-4  # shortest wait of a call, so that it takes a state that has come already [s]
 
 
 class _Allocator(ctypes.Structure):
@@ -144,7 +142,7 @@ class Served:
         Parameters
         ----------
         reading : Reading
-        table : (ROWS, 2) int
+        table : (TABLE_ROWS, 2) int
             See `osc_ros.control.step.step`.
         until : float
             When the call ends if no state comes, by `perf_counter` [s].
@@ -157,8 +155,7 @@ class Served:
         digits = len(str(max(reading.record[SEC], 0)))
         if digits != self._plan[LENGTH] - NANO_DIGITS:
             self._prepare(digits)
-        self._times[0] = max(until, perf_counter() + LEAST)
-        self._times[2], self._plan[NONZERO] = longest, not takes_zeros
+        self._times[0], self._times[2], self._plan[NONZERO] = until, longest, not takes_zeros
         with self._publisher:
             return int(serve(self._plan, reading, self._order, table, self._ring, self._shared,
                              self._times))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from osc_ros.control.answered import ANSWER
 from osc_ros.control.safety import gate_views
 from osc_ros.control.tables import GATE_RESULT, SAMPLE, TORQUE
-from osc_ros.control.tick_arrays import guarded_in, ROWS
+from osc_ros.control.tick_arrays import guarded_in, TABLE_ROWS
 from osc_ros.dynamics.addresses import (
     bytes_at,
     c_at,
@@ -173,7 +173,7 @@ def serve(plan, reading, order, table, ring, shared, times):
     reading : Reading
     order : (n,) int
         For each entry of a command, the index of its joint.
-    table : (ROWS, 2) int
+    table : (TABLE_ROWS, 2) int
         See `osc_ros.control.step.step`.
     ring : (ROWS, …)
         Records of ANSWER.
@@ -190,16 +190,15 @@ def serve(plan, reading, order, table, ring, shared, times):
             return ASKED
         if shared[WRITTEN] - shared[CONCLUDED] >= len(ring):
             return FULL
-        remaining = until - _clock(plan)
-        if remaining <= 0.0:
-            return OVERDUE
-        status = _wait(plan, remaining)
+        status = _wait(plan, until - _clock(plan))
         if status != 0 and status != 2:  # not RCL_RET_OK, nor RCL_RET_TIMEOUT
             return FAILED
         if shared[LEAVE] > 0:
             return ASKED
         nothing = np.int64(0)
         if c_at(plan[TAKE], (plan[SUBSCRIPTION], plan[INBOUND], nothing, nothing)) != 0:
+            if _clock(plan) >= until:
+                return OVERDUE
             continue
         arrived = _clock(plan)
         if not _reads(plan, reading) or not _puts_label(plan, reading.record):
@@ -219,7 +218,7 @@ def compile_serve() -> None:
     """Compile or load the kernel once per process; other argument types then raise TypeError."""
     reading = Reading(np.zeros(0, dtype=np.uint8), np.zeros(0, dtype=np.int64),
                       np.zeros((3, 1), dtype=np.uint64), np.zeros(10, dtype=np.int64))
-    integers = np.zeros((ROWS, 2), dtype=np.int64)
+    integers = np.zeros((TABLE_ROWS, 2), dtype=np.int64)
     shared = np.array([1, 0, 0])  # interrupted: returns at once
     serve(np.zeros(len(PLAN), dtype=np.int64), reading, integers[:1, 0].copy(), integers,
           np.zeros((1, ANSWER.size(1))), shared, np.zeros(3))
