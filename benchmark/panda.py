@@ -26,6 +26,7 @@ from osc_ros.control.driver import Driver
 from osc_ros.control.friction import Friction
 from osc_ros.control.guide import Jog
 from osc_ros.control.law import Law
+from osc_ros.control.law_step import begin_step, end_step, law_torque
 from osc_ros.control.limits import Limits
 from osc_ros.control.observer import MomentumObserver
 from osc_ros.control.posture import Posture
@@ -194,15 +195,17 @@ def _stages(law: Law) -> list[tuple[str, Callable[[State], Any]]]:
     setup, tau = law._setup, np.zeros(7)
 
     def kernel(s):
-        return setup._tick.torques(law._blending.friction, law._posture, PERIOD, s.q, s.qd, tau)
+        return setup.tick.torques(law._blending.friction, law._posture, PERIOD, s.q, s.qd, tau)
 
+    table = law._table()
     return [
-        ('`Law._enter`: checks of the state, gains, set-points',
-         lambda s: law._enter(2.0 * PERIOD, s.q, s.qd)),
-        ('`chain_torque`: targets, posture, sweeps, task forces, limits, friction, driver',
-         kernel),
-        ('`Law._leave`: rates of the torques, memory', lambda s: law._leave(
-            PERIOD, s.q, s.qd, held.copy())),
+        ('`begin_step`: period of the states, targets, set-points',
+         lambda s: begin_step(table, PERIOD, s.q)),
+        ('`chain_torque`: posture, sweeps, task forces, limits, friction, driver', kernel),
+        ('`end_step`: rates of the torques, memory',
+         lambda s: end_step(table, PERIOD, s.q, s.qd, held)),
+        ('`law_torque`: all of these in one call',
+         lambda s: law_torque(table, PERIOD, s.q, s.qd, tau)),
     ]
 
 

@@ -191,7 +191,7 @@ def test_of_two_processes_one_compiles_a_kernel_and_the_other_loads_it(tmp_path)
         process.stdin.write('now\n')
         process.stdin.flush()
     found = [process.communicate()[0].strip() for process in processes]
-    assert sorted(found) == ["['_axes']", '[]']
+    assert sorted(found) == ["['put_link_axes']", '[]']
 
 
 SHARED = """

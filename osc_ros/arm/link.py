@@ -197,6 +197,8 @@ class LoopProcess:
         """
         return self._request(ANSWERED, what, *arguments)
 
+    read = request  # as `Loop.read`, of another process
+
     def _request(self, patience: float, what: Callable[..., R], *arguments: Any) -> R:
         with self._lock:  # several threads may call this
             self._number += 1

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.record import Slot, Table
+from osc_ros.control.safety import STOPPED
 from osc_ros.control.touching import NOT_TOUCHED
 
 Array = NDArray[np.float64]
@@ -28,6 +29,8 @@ ANSWER = Table(
     Slot('code', (1,), '', 'what the tick returned'),
     Slot('touch', (1,), '', 'what `sense` returned'),
     Slot('faults', (1,), '', 'number of faults of the state'),
+    Slot('changed', (1,), '', '1 if cause or reaction have changed with it'),
+    Slot('asks', (1,), '', '1 if Python must do something before the next state'),
     Slot('q', ('n',), 'rad, m', 'positions'),
     Slot('qd', ('n',), 'rad/s, m/s', 'velocities'),
     Slot('effort', ('n',), 'N·m, N', 'measured torques'),
@@ -35,7 +38,7 @@ ANSWER = Table(
     Slot('pose', (4, 4), '–, m', 'pose of the first task'),
     Slot('error', (6,), 'rad, m', 'error of the first task'),
     Slot('F', (6,), 'N·m, N', 'force of the first task'))
-_NUMBERS = 9  # slots of a single number
+_NUMBERS = 11  # slots of a single number
 
 
 class Answered(NamedTuple):
@@ -50,6 +53,8 @@ class Answered(NamedTuple):
     code: int
     touch: int
     has_faults: bool
+    has_changed: bool
+    asks: bool
     q: Array
     qd: Array
     effort: Array
@@ -105,8 +110,8 @@ class Answers:
             Longest time for a torque [s].
 
         """
-        is_plain = ((self.code >= 0.0) & (self.faults == 0.0) & (self.touch == NOT_TOUCHED)
-                    & (self.done - self.now <= deadline))
+        is_plain = ((self.code > STOPPED) & (self.faults == 0.0) & (self.touch == NOT_TOUCHED)
+                    & (self.changed == 0.0) & (self.done - self.now <= deadline))
         first = 0
         for i in (*np.flatnonzero(~is_plain).tolist(), len(self)):
             for part, has_none in ((self.rows[first:i], True), (self.rows[i:i + 1], False)):
@@ -125,7 +130,8 @@ def _places(n: int) -> Any:
 def answered(row: Array, n: int) -> Answered:
     """Return the views of a record of ANSWER, which the caller does not change any more."""
     at = ANSWER.of(row, n)
-    accepted, sec, nanosec, arrived, now, done, code, touch, faults = (
+    accepted, sec, nanosec, arrived, now, done, code, touch, faults, changed, asks = (
         float(one[0]) for one in at[:_NUMBERS])
     return Answered(sec + 1e-9 * nanosec, accepted, (int(sec), int(nanosec)), arrived, now, done,
-                    int(code), int(touch), faults > 0.0, *at[_NUMBERS:])
+                    int(code), int(touch), faults > 0.0, changed > 0.0, asks > 0.0,
+                    *at[_NUMBERS:])

@@ -20,7 +20,7 @@ from osc_ros.control.blend import Blend, mix, prepare
 from osc_ros.control.friction import FrictionInForce
 from osc_ros.control.posture import PostureSetPoint
 from osc_ros.control.setup import Setup
-from osc_ros.control.tick_arrays import UNBLENDED
+from osc_ros.control.tick_arrays import NO_INTEGERS
 
 Array = NDArray[np.float64]
 
@@ -58,15 +58,15 @@ class SetupBlending:
                 else np.asarray(self._blend.views[0].driver))
 
     @property
-    def has_tick(self) -> bool:
-        """Whether a compiled tick computes the torques of the setup that is replaced, too."""
-        return self.replaced is None or self.replaced.has_tick
+    def has_kernel(self) -> bool:
+        """Whether a compiled call computes the torques of the setup that is replaced, too."""
+        return self.replaced is None or self.replaced.has_kernel
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """Arrays from `blend` to `other`, see `osc_ros.control.tick_arrays.Guarded`."""
-        return self._blend.record, *(UNBLENDED if self.replaced is None else
-                                     self.replaced.arrays(self.friction, self._posture))
+        """The arrays `blend` and `other` of `osc_ros.control.tick_arrays.LawArrays`."""
+        return self._blend.record, (NO_INTEGERS if self.replaced is None else
+                                    self.replaced.tick.alone(self.friction, self._posture))
 
     def rehearse(self, setup: Setup) -> None:
         """Call the functions of a blend once, so that they are compiled."""
@@ -88,10 +88,12 @@ class SetupBlending:
         if self.replaced is not None and self._blend.weight == 0.0:
             self.end(setup)
 
-    def torque(self, setup: Setup, posture: PostureSetPoint, time: float, q: Array, qd: Array
-               ) -> Array:
+    def torque(self, setup: Setup, posture: PostureSetPoint, time: float, q: Array, qd: Array,
+               tau: Array) -> int:
         """
-        Torques (n,) [N·m] to be commanded, within all limits except rates.
+        Write the torques to be commanded, within all limits except rates, in several calls.
+
+        The weight of the replaced setup is that of the time already.
 
         Parameters
         ----------
@@ -101,18 +103,23 @@ class SetupBlending:
         time : float
             Stamp of the state [s].
         q, qd : (n,)
+        tau : (n,), written [N·m]
+
+        Returns
+        -------
+        int
+            That of `Setup.torque`.
 
         """
         if (old := self.replaced) is None:
-            return setup.torque(time, q, qd, posture, self.friction)
-        self._blend.advance(time)
+            return setup.torque(time, q, qd, posture, self.friction, tau)
         record = self._blend.record
-        self._blend.views[0].before[:] = old.torque(time, q, qd, self._posture, self.friction)
-        prepare(record, *old.block, *setup.block)
-        tau = setup.torque(time, q, qd, posture, self.friction)
-        mix(record, *old.block, *setup.block, tau)
-        self.end_if_over(setup)
-        return tau
+        count = old.torque(time, q, qd, self._posture, self.friction, self._blend.views[0].before)
+        if count >= 0:
+            prepare(record, *old.block, *setup.block)
+            count = setup.torque(time, q, qd, posture, self.friction, tau)
+            mix(record, *old.block, *setup.block, tau)
+        return count
 
     def begin(self, before: tuple[Setup, PostureSetPoint], after: tuple[Setup, PostureSetPoint],
               time: float, q: Array, qd: Array, tau: Array) -> None:
@@ -128,9 +135,11 @@ class SetupBlending:
         q, qd, tau : (n,)
 
         """
-        (old, posture), (new, following), added = before, after, np.zeros(len(tau))
+        (old, posture), (new, following) = before, after
+        added, difference = np.zeros(len(tau)), np.empty(len(tau))
         if self.replaced is not None:
-            added = tau - old.torque(time, q, qd, posture, self.friction)
+            old.torque(time, q, qd, posture, self.friction, added)
+            added = tau - added
             self.end(old)
         self.replaced, self._posture = old, posture
         if old.least_inertia is None:  # a friction that begins acts on both
@@ -139,7 +148,8 @@ class SetupBlending:
         self.friction.begin(time, settings.friction, settings.limits.effort,
                             np.asarray(new.robot.velocity_limits), settings.blend_time)
         old.is_blended = new.is_blended = True
-        difference = tau - new.torque(time, q, qd, following, self.friction)
+        new.torque(time, q, qd, following, self.friction, difference)
+        difference = tau - difference
         new.limiter.add(difference)
         self._blend.begin(time, difference, settings.limits.effort, settings.blend_time)
         at = self._blend.views[0]

@@ -89,6 +89,11 @@ class CommandModel:
         All joints have one degree of freedom.
     driver : Driver, optional
 
+    Attributes
+    ----------
+    gravities : list of (3,)
+        Gravity in the base frame, for the robot and the driver [m/s²]; write to the arrays.
+
     """
 
     def __init__(self, robot: Robot, driver: Driver | None = None) -> None:
@@ -103,7 +108,7 @@ class CommandModel:
         self._integers = np.concatenate([head, *integers]).astype(np.int64)
         self._numbers, self._room = np.concatenate(numbers), np.concatenate(rooms)
         first = len(numbers[0])
-        self._gravities = [plain(constants_in)(one, part).gravity for one, part in zip(
+        self.gravities: list[Array] = [plain(constants_in)(one, part).gravity for one, part in zip(
             integers, (self._numbers[:first], self._numbers[first:]))]
         rest = np.zeros(robot.n)
         self.torque(robot.neutral, rest, rest)  # compiles it now
@@ -117,11 +122,6 @@ class CommandModel:
     def command_model(self) -> CommandModel:
         """The model itself; laws have such a property, too."""
         return self
-
-    def set_gravity(self, gravity: Array) -> None:
-        """Set gravity (3,) in the base frame, for the robot and the driver [m/s²]."""
-        for one in self._gravities:
-            one[:] = gravity
 
     def driver_torque(self, q: Array, qd: Array) -> Array:
         """Torques (n,) that the driver adds to commands at q, q̇ (n,), (n,) [N·m]."""

@@ -177,7 +177,7 @@ def _advance(plan, state, result, watching, seen, fitted, dt, axes, is_held, fee
 def compensate(plan, state, result, watching, seen, fitted, time, tau, axes, is_held, feedback,
                friction):
     """
-    Advance the compensation to a state; see `Compensation.update`.
+    Advance the compensation to a state.
 
     Parameters
     ----------
@@ -191,8 +191,13 @@ def compensate(plan, state, result, watching, seen, fitted, time, tau, axes, is_
     axes : (3, 3)
         Axes of the first task's frame, in base axes.
     is_held : bool
-    feedback, friction : (n,) or (0,) [N·m, N]
-        Torque that is integrated; friction compensation in `tau`. Empty without.
+        Whether to hold the compensation: a target waits for the arm, or, with `feedback`, a limit
+        acts.
+    feedback : (n,) or (0,) [N·m, N]
+        Torque of the feedback that is integrated, in mode 'integral'; else empty.
+    friction : (n,) or (0,) [N·m, N]
+        Friction compensation in `tau`: it replaces the friction of the observer's model in the
+        external torque. Empty without.
 
     """
     n = (len(state) - 3) // 3

@@ -8,7 +8,7 @@ from __future__ import annotations
 from osc_ros.control.block import block_in, OWN
 from osc_ros.control.bounds import POSTURE, TOTAL
 from osc_ros.control.command_model import put_driver
-from osc_ros.control.feedback import put_task_forces
+from osc_ros.control.feedback import put_feedback_torque, put_task_forces
 from osc_ros.control.free import damping_rate, guide, guides, put_friction
 from osc_ros.control.friction import (
     advance_friction,
@@ -18,7 +18,7 @@ from osc_ros.control.friction import (
     put_compensation,
 )
 from osc_ros.control.limiting import limit, near_bounds, ROOM, STATE
-from osc_ros.control.motion import look, put_targets
+from osc_ros.control.motion import look
 from osc_ros.control.posture import posture_acceleration
 from osc_ros.control.reference import memory_in, note_tick, put_forces, put_motion
 from osc_ros.control.safety import TAKEN
@@ -42,10 +42,7 @@ from osc_ros.dynamics.trees.layout import constants_in
 from osc_ros.dynamics.trees.layout import memory_in as memory_of_tree
 from osc_ros.dynamics.vectors import assign
 
-# The kernels return the number of solves, which is positive, or a negative code: REFUSED if the
-# state or the motion of the tips are not finite; REFUSED - request, with the request that
-# `put_targets` has returned.
-REFUSED = TAKEN - 1
+REFUSED = TAKEN - 1  # what a tick returns if the state or the motion of the tips is not finite
 
 _limiter_views = STATE.only('table', 'accelerations', 'is_at_work', 'offset')
 _room_views, _own_views = ROOM.only('M_inv', 'unit', 'tau'), OWN.views
@@ -65,14 +62,11 @@ def begin(integers, numbers, Lambda_inv, friction, posture, time, q, qd):
     Advance what does not depend on the dynamics; write the acceleration of the posture.
 
     The arrays are those of `Given`, time and state those of `chain_torque`; Λ⁻¹ (6 m, 6 m) is that
-    of the last tick. Returns DONE, or what `put_targets` returns.
+    of the last tick.
 
     """
     parts, n = block_in(integers, numbers), len(q)
     own, limits = _own_views(parts.own, n), _limiter_views(parts.limiter, n)
-    request = put_targets(parts.guides, parts.task_plans, time, parts.tasks)
-    if request != DONE:
-        return request
     put_references(integers, parts.task_plans, parts.task_states, parts.tasks,
                    priority.level_rows(integers, parts.solver), Lambda_inv,
                    memory_in(integers, parts.reference).rates, time, own.period[0])
@@ -84,7 +78,6 @@ def begin(integers, numbers, Lambda_inv, friction, posture, time, q, qd):
     posture_acceleration(q, qd, view(posture, 0, (n,)), view(posture, n, (n,)), limits.table,
                          own.posture[0], own.posture[1], own.posture[2],
                          limits.accelerations[POSTURE])
-    return DONE
 
 
 @kernel
@@ -117,6 +110,8 @@ def put_links(integers, numbers, poses, twists, Lambda_inv, a0, time):
     if guides(parts.drive):
         guide(parts.drive, parts.guided, k, poses[k], twists, Lambda_inv, a0, parts.tasks[0],
               priority.link_forces(integers, parts.solver))
+    if own.integrates[0] > 0.0:
+        put_feedback_torque(parts.tasks[0], k, Lambda_inv, parts.J, own.room, own.feedback)
     return count
 
 
@@ -168,12 +163,13 @@ def chain_torque(table, time, q, qd, tau):
     """
     Write the torques of a setup: within all limits except rates, with friction, less the driver's.
 
-    Every array argument of a compiled call takes 0.1 µs, so the kernel finds its arrays by a table
-    of their addresses.
+    The targets and the turning axes of the tasks are those of the state already. Every array
+    argument of a compiled call takes 0.1 µs, so the kernel finds its arrays by a table of their
+    addresses.
 
     Parameters
     ----------
-    table : (10 or more, 2) int
+    table : (12 or more, 2) int
         Addresses and sizes of arrays: `Sweep.arrays`, two empty ones, then those of `Given`. The
         record OWN of the setup has the torques of another one for a blend.
     time : float
@@ -184,16 +180,14 @@ def chain_torque(table, time, q, qd, tau):
     Returns
     -------
     int
-        Number of solves, or another code: see REFUSED.
+        Number of solves, which is positive, or REFUSED.
 
     """
     given, chain = given_in(table), numbers_of(table, 0)
     integers, numbers, posture = given.integers, given.numbers, given.posture
     links, ends, work, factor, tip = parts_of(chain)
     Lambda_inv = view(tip, 0, (6, 6))
-    request = begin(integers, numbers, Lambda_inv, given.friction, posture, time, q, qd)
-    if request != DONE:
-        return REFUSED - request
+    begin(integers, numbers, Lambda_inv, given.friction, posture, time, q, qd)
     parts, n = block_in(integers, numbers), len(q)
     limits, room = _limiter_views(parts.limiter, n), _room_views(parts.room, n)
     accelerations, qdd, own = limits.accelerations, limits.accelerations[POSTURE], _own_views(
@@ -232,9 +226,7 @@ def tree_torque(table, time, q, qd, tau):
     integers, numbers, posture = given.integers, given.numbers, given.posture
     store, found = memory_of_tree(constants, memory)
     robot = constants_in(constants, parameters)
-    request = begin(integers, numbers, found.Lambda_inv, given.friction, posture, time, q, qd)
-    if request != DONE:
-        return REFUSED - request
+    begin(integers, numbers, found.Lambda_inv, given.friction, posture, time, q, qd)
     parts, n = block_in(integers, numbers), len(q)
     limits, room = _limiter_views(parts.limiter, n), _room_views(parts.room, n)
     accelerations, qdd, own = limits.accelerations, limits.accelerations[POSTURE], _own_views(

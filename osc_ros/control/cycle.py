@@ -21,11 +21,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.control.bandwidth import RECKONED
 from osc_ros.control.blending import SetupBlending
 from osc_ros.control.command_model import CommandModel
-from osc_ros.control.gravity import Gravity
-from osc_ros.control.law_memory import LawMemory, leave, note_period, PAUSE
+from osc_ros.control.compiled_tick import REFUSED
+from osc_ros.control.law_memory import LawMemory
+from osc_ros.control.law_step import (
+    ASKS,
+    begin_step,
+    end_step,
+    INFINITE,
+    law_torque,
+    OF_REPLACED,
+    SLOW,
+)
 from osc_ros.control.level import Level
 from osc_ros.control.limiter import Limiter
 from osc_ros.control.observer import ExternalForce
@@ -33,9 +41,11 @@ from osc_ros.control.posture import PostureSetPoint
 from osc_ros.control.settings import Settings
 from osc_ros.control.setup import Setup
 from osc_ros.control.task import Target
+from osc_ros.control.tick_arrays import UNOBSERVED
 from osc_ros.control.unmodelled import Report
 from osc_ros.dynamics.addresses import Integers
 from osc_ros.dynamics.arrays import finite_array, kernel_array
+from osc_ros.dynamics.method import DONE
 from osc_ros.dynamics.operational_space import OperationalSpace
 from osc_ros.dynamics.priority import Priorities
 from osc_ros.errors import InputError
@@ -49,12 +59,6 @@ _FLOAT64 = np.dtype(np.float64)
 class ControlCycle:
     """
     Computes the torque of a law at every tick, keeps its state, and explains the last tick.
-
-    Attributes
-    ----------
-    in_contact : bool
-        Set it to True while a contact is known: the compensation of `Settings.disturbance` is
-        then held.
 
     Parameters
     ----------
@@ -71,11 +75,10 @@ class ControlCycle:
         self._setup.start(q)
         self._next: Setup | None = None
         self._blending, self._compensation = SetupBlending(robot.n), self._rest
-        self._observed, self.in_contact = -math.inf, False
-        self._gravity = Gravity(robot.gravity)
+        self._observed = -math.inf
         self._posture = PostureSetPoint(robot, q)
         self._is_placed = False  # until `latch` has been called
-        self._memory = LawMemory(robot.n)
+        self._memory = LawMemory(robot.n, robot.gravity)
         self._memory.latch(q)
 
     @property
@@ -131,6 +134,15 @@ class ControlCycle:
     @delay.setter
     def delay(self, delay: float) -> None:
         self._memory.delay = delay
+
+    @property
+    def in_contact(self) -> bool:
+        """Set it to True while a contact is known: the compensation is then held."""
+        return self._memory.in_contact
+
+    @in_contact.setter
+    def in_contact(self, in_contact: bool) -> None:
+        self._memory.in_contact = in_contact
 
     @property
     def posture(self) -> Array:
@@ -257,7 +269,7 @@ class ControlCycle:
         self._setup, self._next = setup, None
         self._blending.friction.set(setup.settings.friction)
         self._is_placed = True
-        setup.set_gravity(self._gravity.now)
+        setup.set_gravity(self._memory.gravity)
         self._memory.latch(here)
         self._posture.latch(here)
         poses = setup.poses(here)
@@ -321,19 +333,51 @@ class ControlCycle:
             Shapes that do not fit, numbers that are not finite, the time included.
 
         """
-        q, qd = self._enter(time, q, qd)
+        if not math.isfinite(time):
+            raise InputError(f'the time of the state is {time}: accepted is a finite number [s]')
+        q, qd = self._joint_arrays(q, qd)
+        if not self._is_placed:
+            self.latch(q)
         if not is_observed:
             self.observe(time, q, qd)
-        tau = self._blending.torque(self._setup, self._posture, time, q, qd)
+        compute, tau = law_torque if self.has_tick else self._torque, np.empty(len(q))
+        while (count := int(compute(self._table(), time, q, qd, tau))) < REFUSED:
+            if count == INFINITE:
+                raise InputError(f'the torque is not finite: {tau.tolist()}')
+            self.prepare(count)
+        if count == REFUSED:
+            self._setup.refuse(q, qd)
+        self.note(count)
+        self.end_blend()
+        return tau
+
+    def _torque(self, table: Integers, time: float, q: Array, qd: Array, tau: Array) -> int:
+        """
+        Do as `law_step.law_torque`, in several calls.
+
+        For methods without a compiled tick, and for the state at which a setup comes into force.
+
+        """
+        if (count := int(begin_step(table, time, q))) != DONE:
+            return count
+        count = self._blending.torque(self._setup, self._posture, time, q, qd, tau)
+        if count < 0:
+            return count
+        self._blending.end_if_over(self._setup)
         if self._next is not None:
             self._take_over(self._next, time, q, qd, tau)
-        setup = self._setup
-        more = setup.compensation(time, tau + self._blending.driver_torque(setup),
-                                  self.in_contact, setup.friction_torque)
-        if more is not None:
-            tau = tau + more
-        self._note_compensation(self._rest if more is None else more)
-        return self._leave(time, q, qd, tau)
+        return count if end_step(self._table(), time, q, qd, tau) else INFINITE
+
+    def prepare(self, code: int) -> None:
+        """Do what must precede the torques of the newest state, for a code of `law_step`."""
+        if code == SLOW:
+            period = self._memory.period_for_gains
+            for setup in self._setups():
+                if max(period, setup.softened_for) > setup.longest_period:
+                    setup.soften(period)
+        elif code < ASKS:
+            of_replaced, request = divmod(ASKS - code, OF_REPLACED)
+            self._setups()[-1 - of_replaced].prepare_target(request)
 
     @property
     def compiles(self) -> bool:
@@ -342,67 +386,41 @@ class ControlCycle:
 
     @property
     def has_tick(self) -> bool:
-        """
-        Whether a compiled tick is all that the next state needs.
+        """Whether one compiled call computes the next torques: not if a setup comes into force."""
+        return (self._is_placed and self._next is None and self._blending.has_kernel
+                and self._setup.has_kernel)
 
-        It is not before `latch` was called, when a setup changes, while a set-point does, and if
-        `Setup.has_tick` is False.
+    def _table(self) -> Integers:
+        """Table of `osc_ros.control.law_step.law_torque`."""
+        return self._setup.tick.of_law(self._blending.replaced, self._arrays)
 
-        """
-        return (self._is_placed and self._next is None and self._blending.has_tick
-                and not self._gravity.is_moving and not self._posture.is_moving
-                and self._setup.has_tick)
+    def table(self, records: tuple[Array, ...]) -> Integers:
+        """Return the table of `osc_ros.control.step.step`, for the arrays of `Guarded`."""
+        return self._setup.tick.supervised(self._blending.replaced, self._arrays, records)
 
-    def table(self, *records: Array) -> Integers:
-        """Return the table of `osc_ros.control.step.step`, for the records of a supervisor."""
-        return self._setup.table(self._blending.friction, self._posture, *self._blending.arrays,
-                                 self._memory.record, *records)
+    def _arrays(self) -> tuple[NDArray[Any], ...]:
+        """The last two arrays of `Given`, and those of `LawArrays`; see `tick_arrays`."""
+        found = self._setup.unmodelled
+        return (self._blending.friction.record, self._posture.record,
+                *(UNOBSERVED if found is None else found.arrays), *self._blending.arrays,
+                self._memory.record)
 
     def note(self, solves: int) -> None:
-        """Note that a compiled tick has answered a state, with this number of solves."""
+        """Note that torques were computed for a state, with this number of solves."""
         setup = self._setup
         setup.solver.note(solves, setup.settings.damping.length)
-        if setup.unmodelled is not None and setup.unmodelled.compensation is not None:
-            self._compensation = setup.unmodelled.torque
-        self._blending.end_if_over(setup)
+        if (found := setup.unmodelled) is None or found.compensation is None:
+            self._compensation = self._rest
+        else:
+            self._compensation = found.torque
+
+    def end_blend(self) -> None:
+        """End the blend with a setup that was replaced if it has no weight any more."""
+        self._blending.end_if_over(self._setup)
 
     def note_observed(self, time: float) -> None:
         """Note that the external torques at a state were estimated already."""
         self._observed = time
-
-    def _enter(self, time: float, q: Any, qd: Any) -> tuple[Array, Array]:
-        """Return q and qd as arrays for the kernels; update gains, gravity and posture for now."""
-        if not math.isfinite(time):
-            raise InputError(f'the time of the state is {time}: accepted is a finite number [s]')
-        try:
-            is_ready = (q.shape == qd.shape == self._rest.shape
-                        and q.dtype is qd.dtype is _FLOAT64
-                        and q.flags.carray and qd.flags.carray)
-        except AttributeError:  # sequences of numbers
-            is_ready = False
-        if not is_ready:
-            q, qd = self._joint_arrays(q, qd)
-        if not self._is_placed:
-            self.latch(q)
-        dt = time - self._memory.time
-        self._follow_period(time)
-        if self._gravity.is_moving:
-            gravity = self._gravity.advance(dt if dt <= PAUSE else math.inf)
-            for setup in self._setups():
-                setup.set_gravity(gravity)
-        if self._posture.is_moving:
-            self._posture.advance(dt if 0.0 < dt < math.inf else 0.0,
-                                  self._setup.settings.blend_time)
-        return q, qd
-
-    def _leave(self, time: float, q: Array, qd: Array, tau: Array) -> Array:
-        """Return tau (n,) with its rate limited, checked to be finite; store the tick."""
-        is_finite = leave(self._memory.record, self._setup.limiter.record, time, q, qd, tau)
-        if self._blending.replaced is not None:
-            self._blending.replaced.limiter.note(time, tau)
-        if not is_finite:
-            raise InputError(f'the torque is not finite: {tau.tolist()}')
-        return tau
 
     def plan(self) -> None:
         """
@@ -421,6 +439,9 @@ class ControlCycle:
 
     def _joint_arrays(self, q: ArrayLike, qd: ArrayLike) -> tuple[Array, Array]:
         """Return the state as contiguous float64 arrays; raise if a shape does not fit."""
+        if (type(q) is type(qd) is np.ndarray and q.shape == qd.shape == self._rest.shape
+                and q.dtype is qd.dtype is _FLOAT64 and q.flags.carray and qd.flags.carray):
+            return q, qd
         try:
             q, qd = np.asarray(q, dtype=np.float64), np.asarray(qd, dtype=np.float64)
         except (TypeError, ValueError) as error:
@@ -429,14 +450,6 @@ class ControlCycle:
             raise InputError(f'state has shapes {q.shape} and {qd.shape}, accepted is '
                              f'{self._rest.shape}')
         return kernel_array(q), kernel_array(qd)
-
-    def _follow_period(self, time: float) -> None:
-        """Reduce gains that are too high for the measured period of the states."""
-        period = note_period(self._memory.record, len(self._rest), time)
-        for setup in self._setups():
-            setup.limiter.reckons = self._memory.delay <= RECKONED
-            if period > setup.longest_period or setup.softened_for > setup.longest_period:
-                setup.soften(period)
 
     def _note_compensation(self, torque: Array) -> None:
         """Store the compensation (n,) of this tick: the next torques leave room for it."""
@@ -458,7 +471,7 @@ class ControlCycle:
         if (following.settings.free is None) != (before.settings.free is None):
             posture = posture.copied()
             self._posture.latch(q.copy())
-        following.set_gravity(self._gravity.now)
+        following.set_gravity(self._memory.gravity)
         if self._memory.period_for_gains > following.longest_period:
             following.soften(self._memory.period_for_gains)
         self._blending.begin((before, posture), (following, self._posture), time, q, qd, tau)

@@ -11,11 +11,9 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.control.compensation import BOUND, compensate, CONTACT, PLAN, RESULT, STATE
-from osc_ros.control.observer import ExternalForce
+from osc_ros.control.compensation import BOUND, CONTACT, PLAN, RESULT, STATE
 from osc_ros.control.record import Recorded
 from osc_ros.control.task import Stiffness, Task
-from osc_ros.dynamics.compiled import ahead, lock
 from osc_ros.dynamics.trees.momentum import Momentum
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
@@ -30,7 +28,6 @@ MARGIN = 1.25  # of the bound: what is left over overcomes the friction
 SLOWER = 4.0  # loads may be followed so many times slower than friction, relative to their size
 LEVER = 0.1  # largest distance of the unknown payload's centre of mass from the tip [m]
 _POSITIONS = 64  # sampled for the bounds
-_BASE, _NONE = np.eye(3), np.zeros(0)
 
 
 @dataclass(frozen=True)
@@ -162,7 +159,6 @@ class Compensation(Recorded):
 
     def __init__(self, robot: Robot, settings: Disturbance | None = None,
                  limits: Array | None = None, yields: ArrayLike = 0.0) -> None:
-        _compile()
         super().__init__(robot.n)
         self.settings = settings = Disturbance() if settings is None else settings
         plan = self.views[0]
@@ -188,7 +184,7 @@ class Compensation(Recorded):
 
     @property
     def knows_friction(self) -> bool:
-        """Whether `update` is given the friction compensation of the law."""
+        """Whether the law compensates friction, too."""
         return bool(self.views[0].knows_friction[0])
 
     @knows_friction.setter
@@ -199,11 +195,6 @@ class Compensation(Recorded):
     def in_contact(self) -> bool:
         """Whether the arm touches something, by the rules of the compensation."""
         return bool(self.views[1].in_contact[0])
-
-    @property
-    def takes_all_for_load(self) -> bool:
-        """Whether the time `Disturbance.free` after the start is not over."""
-        return bool(self.views[1].free[0] > 0.0)
 
     def forget(self) -> None:
         """Set the compensation to zero at once, for an arm that does not move; start anew."""
@@ -221,45 +212,7 @@ class Compensation(Recorded):
         if not other.is_active:
             self.views[1].free[0] = self.settings.free
 
-    def update(self, time: float, external: ExternalForce, tau: Array, is_held: bool = False,
-               axes: Array = _BASE, feedback: Array | None = None,
-               friction: Array | None = None) -> Array:
-        """
-        Advance the compensation to a time; return it, the same array every time.
-
-        Parameters
-        ----------
-        time : float
-            Stamp of the state [s].
-        external : ExternalForce
-            The observer's estimate for this state.
-        tau : (n,) [N·m, N]
-            Torque of the law, to which the compensation will be added.
-        is_held : bool
-            Whether to hold the compensation: a target waits for the arm, or, in mode 'integral',
-            a limit acts.
-        axes : (3, 3)
-            Axes of the first task's frame, in base axes.
-        feedback : (n,), optional [N·m, N]
-            In mode 'integral': the torque of the feedback that is integrated.
-        friction : (n,), optional [N·m, N]
-            Friction compensation that is a part of `tau`. If given, it replaces the friction of
-            the observer's model in the external torque.
-
-        """
-        compensate(*self.records, *external.records, float(time), tau, axes, bool(is_held),
-                   *(_NONE if x is None else x for x in (feedback, friction)))
-        return self.torque
-
 
 def yielding_axes(task: Task) -> Array:
     """Array (6,): 1 for the axes along which a task gives way, in its frame; else 0."""
     return task.along(*('force', 'motion') if isinstance(task.gains, Stiffness) else ('force',))
-
-
-@ahead
-def _compile() -> None:
-    """Compile or load the kernel once per process; other argument types then raise TypeError."""
-    records = [table.zeros(1) for table in (*Compensation.TABLES, *ExternalForce.TABLES)]
-    compensate(*records, 0.0, np.zeros(1), _BASE, False, _NONE, _NONE)
-    lock(compensate)

@@ -20,7 +20,7 @@ from osc_ros.control.check import Rest, STILL
 from osc_ros.control.contact import ContactSense
 from osc_ros.control.journal import Journal, journaled
 from osc_ros.control.law import Law
-from osc_ros.control.safety import CHANGED, REJECTED
+from osc_ros.control.safety import HOLDS, REJECTED, STOPPED
 from osc_ros.control.sample import CLOCK_STEPS
 from osc_ros.control.setup import Setup
 from osc_ros.control.statistics import Counts, Window
@@ -29,6 +29,7 @@ from osc_ros.control.supervision import CONTACT, HARMLESS, NOT_FINITE, STALE_TAR
 from osc_ros.control.supervisor import Supervisor
 from osc_ros.control.touching import NOT_TOUCHED
 from osc_ros.dynamics.addresses import Integers
+from osc_ros.dynamics.method import DONE
 from osc_ros.errors import InputError, OscError
 
 Array = NDArray[np.float64]
@@ -38,7 +39,7 @@ IDLE, ACTIVE, ENDING = MODES = 'idle', 'active', 'ending'
 # Attributes on which the following torques depend.
 STATE = ('law', 'period', 'guard', 'mode', 'touch', 'effort', 'q', 'qd', 'time', 'stamp',
          'report_period', 'present', 'missed', 'refused', 'refusal', 'torque_use', '_clock',
-         '_last_good', '_holds_next', '_was_stopped', '_counted', '_reported', '_left')
+         '_last_good', '_counted', '_reported', '_left')
 
 
 class Engine(Counts):
@@ -106,7 +107,7 @@ class Engine(Counts):
         self.time, self.stamp, self.report_period = 0.0, (0, 0), np.inf
         self.present: dict[str, str] = {}
         self._send, self._post = send, post
-        self._last_good, self._holds_next, self._was_stopped = -np.inf, False, False
+        self._last_good, self._records = -np.inf, (*self.guard.records, self.touch.record)
         self._left = np.full(law.robot.n, np.nan), np.zeros(law.robot.n)  # q, compensation
         self.reset_counts()
 
@@ -125,6 +126,7 @@ class Engine(Counts):
         self.__dict__.update(state)
         self.journal, self.rest, self.ages = None, Rest(), Window(1)
         self.updates, self.periods = Window(1), Window(1)
+        self._records = *self.guard.records, self.touch.record
         self._send = self._post = _ignore
 
     def connect(self, send: Callable[[Array, Stamp | None], None],
@@ -171,13 +173,13 @@ class Engine(Counts):
         self.law.begin_with(missing)
         self.guard.begin(self.guard.last_torque if self.mode == ENDING else None)
         self.guard.accept_state(self.time, self.q, self.qd)
-        self.mode, self._holds_next, self._was_stopped = ACTIVE, False, False
+        self.mode = ACTIVE
         self._expect_targets()
 
     @journaled
     def use_setup(self, setup: Setup, supervision: Supervision) -> None:
         """Use a setup from `Law.new_setup`, and other settings of the watchdogs."""
-        self.law.use_setup(setup)
+        self.law.use_setup(setup, self.time)
         self.guard.settings = supervision
         self._expect_targets()
 
@@ -261,13 +263,14 @@ class Engine(Counts):
         if not self._take(code != REJECTED, self.guard.time, q, qd, stamp, arrived, effort):
             return False
         found = self.guard.result
+        has_changed = bool(found.has_changed[0])
         if code < 0:
-            self._answer_left(code, int(found.touch[0]), arrived)
+            self._answer_left(code, has_changed, int(found.touch[0]), arrived)
             return True
         self._command(self.guard.sent, stamp)
         now = self._clock()
-        self._conclude_step(code, int(sense(table)), now - self.guard.stepped, now - arrived,
-                            (found.pose, found.error, found.F))
+        self._conclude_step(code, has_changed, int(sense(table)), now - self.guard.stepped,
+                            now - arrived, (found.pose, found.error, found.F))
         return True
 
     def conclude(self, done: Answers, is_plain: bool) -> bool:
@@ -298,7 +301,9 @@ class Engine(Counts):
         self._note_use(np.abs(done.tau).max(axis=0), self.law.settings.limits.effort)
         self.law.note(last.code)
         self._note_touch(last.touch)
-        self._plan()
+        if last.asks:  # else compiled code may be answering the next state
+            self.law.end_blend()
+            self._plan()
         for i, (time, took) in enumerate(zip(done.accepted.tolist(),
                                              (done.done - done.arrived).tolist())):
             self._count(time, took, self.period)
@@ -315,38 +320,41 @@ class Engine(Counts):
                           done.arrived, done.effort):
             return False
         if done.code < 0:
-            self._answer_left(done.code, done.touch, done.arrived)
+            self._answer_left(done.code, done.has_changed, done.touch, done.arrived)
             return True
         self._note_command(done.tau, done.stamp)
-        self._conclude_step(done.code, done.touch, done.done - done.now, done.done - done.arrived,
-                            (done.pose, done.error, done.F))
+        self._conclude_step(done.code, done.has_changed, done.touch, done.done - done.now,
+                            done.done - done.arrived, (done.pose, done.error, done.F))
         return True
 
-    def _answer_left(self, code: int, touch: int, arrived: float) -> None:
-        """Answer the newest state, which `step` has left with a code, as `answer` does."""
+    def _answer_left(self, code: int, has_changed: bool, touch: int, arrived: float) -> None:
+        """Answer the newest state, which `step` has left to Python, as `answer` does."""
         if self.touch.comes_first:
             self.law.note_observed(self.time)
         if touch != NOT_TOUCHED:
             self.guard.meet(self.touch.reason(touch))
-        if code == CHANGED:
+        if has_changed:
             self._on_change()
-        self.answer(arrived)
+        self.answer(arrived, code)
 
-    def _conclude_step(self, solves: int, touch: int, computed: float, took: float,
-                       found: tuple[Array, Array, Array]) -> None:
-        """Do what follows a compiled tick that has taken a time [s]; see `_conclude_tick`."""
-        self.law.note(solves)
-        self.guard.note_duration(computed)
+    def _conclude_step(self, code: int, has_changed: bool, touch: int, computed: float,
+                       took: float, found: tuple[Array, Array, Array]) -> None:
+        """Do what follows a compiled step that has taken a time [s]; see `_conclude_tick`."""
         self._note_touch(touch)
+        if has_changed:
+            self._on_change()
+        if code != STOPPED:
+            self.law.note(code)
+            self.law.end_blend()
+            self.guard.note_duration(computed)
         self._conclude_tick(took, found)
 
     def table(self) -> Integers | None:
-        """Table of the law's compiled tick, if this is all that the next state needs."""
-        law = self.law
-        if self.mode != ACTIVE or self._holds_next or self._was_stopped or not law.has_tick:
+        """Table of the compiled step, if this is all that the next state needs."""
+        if not self.acts or not self.law.has_tick:
             return None
         self._use_contact()
-        return law.table(*self.guard.records, self.touch.record)
+        return self.law.table(self._records)
 
     def _use_contact(self) -> None:
         """Give the contact sense its thresholds; none in free drive, for a hand is no contact."""
@@ -360,13 +368,12 @@ class Engine(Counts):
         return self.law.compensates or self.guard.settings.reacts_to_contact
 
     @journaled
-    def answer(self, began: float) -> None:
+    def answer(self, began: float, code: int = DONE) -> None:
         """Send the command for the newest state; then plan the targets, and report."""
         sent, observes_first = self.guard.last_torque, self._observes_first
         if observes_first:
             self._observe(sent)
-        self._command(self.guard.torque(self._law_torque), self.stamp)
-        self._was_stopped |= self.guard.reaction not in HARMLESS
+        self._command(self.guard.torque(partial(self._law_torque, code)), self.stamp)
         took = self._clock() - began
         if not observes_first:
             self._observe(sent)
@@ -460,8 +467,6 @@ class Engine(Counts):
         if code != NOT_TOUCHED:
             guard.trip(CONTACT, '')
         self._note_touch(code)
-        self._holds_next |= (law.external is not None and self.touch.watches
-                             and guard.cause == CONTACT and guard.reaction not in HARMLESS)
 
     def _note_touch(self, code: int) -> None:
         """Put a contact into words, for a code of `touching.touched`; learn thresholds."""
@@ -479,13 +484,12 @@ class Engine(Counts):
         elif (found := self.touch.learned(self.time, self.law.settings.limits.effort)) is not None:
             self._post('learned', found, '')
 
-    def _law_torque(self) -> Array:
-        if self._holds_next:  # not back to where the arm touched something
-            self._holds_next = False
+    def _law_torque(self, code: int) -> Array:
+        if (stopped := self.guard.take_stopped()) == HOLDS:  # not back to where it touched
             self.law.hold_at(self.q)
-        elif self._was_stopped:  # not with the speed that an error from before it asks for
+        elif stopped:  # not with the speed that an error from before it asks for
             self.law.rejoin(self.q)
-        self._was_stopped = False
+        self.law.prepare(code)
         return self.law.torque(self.time, self.q, self.qd, is_observed=True)
 
     def _command(self, tau: Array, stamp: Stamp | None) -> None:

@@ -5,14 +5,7 @@
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
-from numpy.typing import NDArray
-
 from osc_ros.dynamics.compiled import inlined
-
-Array = NDArray[np.float64]
 
 # Largest rate of a torque that changes from one source to another, relative to the joint's
 # effort limit [1/s].
@@ -28,16 +21,3 @@ def smooth_step(x: float) -> float:
 
 
 smoothed = inlined(smooth_step)  # for kernels
-
-
-def settling(offset: Array, rate: Array, blend_time: float, dt: float) -> tuple[Array, Array]:
-    """
-    Offset from a final value, and its rate, a time dt [s] later.
-
-    The offset follows a critically damped second-order system with the equilibrium 0, solved
-    exactly: C¹, and 1 % of an initial offset remains after `blend_time` [s].
-
-    """
-    pace = SETTLED / blend_time
-    bend, decay = rate + pace * offset, math.exp(-pace * dt)
-    return decay * (offset + dt * bend), decay * (rate - pace * dt * bend)

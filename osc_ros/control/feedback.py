@@ -21,6 +21,7 @@ from osc_ros.control.task_numbers import (
     GAIN,
     IS_SPRING,
     MOVES,
+    put_in_axes,
     put_in_base,
     SEEN,
     SEEN_TWIST,
@@ -28,10 +29,13 @@ from osc_ros.control.task_numbers import (
     TURNS_WITH,
 )
 from osc_ros.dynamics import level_row, priority
-from osc_ros.dynamics.compiled import inlined, kernel, part, view
+from osc_ros.dynamics.compiled import inlined, kernel, part, stage, view
 from osc_ros.dynamics.spatial import unrotate
+from osc_ros.dynamics.task_inertia import solve_in_place
 
 Array = NDArray[np.float64]
+
+SOFTENING = 1e-3  # of the mean mobility: bounds the feedback torque near singularities
 
 
 @inlined
@@ -153,6 +157,38 @@ def put_task_forces(integers, numbers, tasks, poses, twists, J, Lambda_inv, a0, 
             task[SEEN_TWIST + i] = twist[i]
         _put_row(task, pose, twist, room.rows[k])
     return priority.put_solution(integers, numbers, J, Lambda_inv, a0, length, low, high)
+
+
+@stage
+def put_feedback_torque(task, link, Lambda_inv, J, room, out):
+    """
+    Write the torques (n,) Jᵀ Λ u of the motion of a task [N·m]; bounded near singularities.
+
+    Parameters
+    ----------
+    task : (TASK_WIDTH,)
+        Its row, after `put_task_forces`.
+    link : int
+        Index of its link.
+    Lambda_inv, J : (6 m, 6 m), (6 m, n)
+    room : (7, 6), overwritten
+    out : (n,), written
+
+    """
+    first, W, F, trace = 6 * link, view(room, 0, (36,)), room[6], 0.0
+    put_in_axes(axes_of(task), task[COMMANDED:SEEN], view(task, SHAPE, (6, 6))[MOVES], F)
+    put_in_base(axes_of(task), F, F)
+    for i in range(6):
+        trace += Lambda_inv[first + i, first + i]
+        for j in range(6):
+            room[i, j] = Lambda_inv[first + i, first + j]
+    for i in range(6):
+        room[i, i] += SOFTENING * trace / 6.0
+    solve_in_place(W, F, 6)
+    for k in range(len(out)):
+        out[k] = 0.0
+        for i in range(6):
+            out[k] += J[first + i, k] * F[i]
 
 
 def task_acceleration(error: Array, twist: Array, target: Target, gains: Gains,

@@ -5,45 +5,32 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from osc_ros.dynamics.addresses import numbers_at
+from osc_ros.dynamics.compiled import inlined
+from osc_ros.dynamics.vectors import assign
 
 # Largest rate of change of gravity in the model [m/s³]: as in a base that rotates at 2 rad/s.
 GRAVITY_RATE = 20.0
 
 
-class Gravity:
-    """
-    Gravity (3,) in the base frame, less the acceleration of the base [m/s²].
+@inlined
+def advance_gravity(now, wanted, dt):
+    """Advance gravity `now` (3,) to `wanted` (3,) by dt [s]; return whether it has changed."""
+    far = 0.0
+    for i in range(3):
+        far += (wanted[i] - now[i]) * (wanted[i] - now[i])
+    if far == 0.0:
+        return False
+    far, step = np.sqrt(far), GRAVITY_RATE * max(dt, 0.0)
+    for i in range(3):
+        now[i] = wanted[i] if far <= step else now[i] + step / far * (wanted[i] - now[i])
+    return True
 
-    Attributes
-    ----------
-    now, wanted : (3,) [m/s²]
-        Value in force, and its final value.
 
-    Parameters
-    ----------
-    gravity : (3,)
-
-    """
-
-    def __init__(self, gravity: Array) -> None:
-        self.now: Array = np.array(gravity)
-        self.wanted: Array = self.now
-
-    @property
-    def is_moving(self) -> bool:
-        """Whether the value in force is not yet the final value."""
-        return self.now is not self.wanted
-
-    def advance(self, dt: float) -> Array:
-        """Advance by dt [s], at most at GRAVITY_RATE; return the gravity (3,) in force [m/s²]."""
-        step = GRAVITY_RATE * max(dt, 0.0)
-        away = self.wanted - self.now
-        far = math.sqrt(away.dot(away))
-        self.now = self.wanted if far <= step else self.now + step / far * away
-        return self.now
+@inlined
+def put_gravity(gravities, gravity):
+    """Write gravity (3,) to each of its copies, whose addresses are `gravities` (k,)."""
+    for i in range(len(gravities)):
+        assign(numbers_at(gravities[i], 3), gravity)

@@ -107,7 +107,7 @@ class Law(CommandedCycle):
             this gravity (see `osc_ros.control.holding.require_holding`).
 
         """
-        return self._gravity.now.copy()
+        return self._memory.gravity.copy()
 
     @gravity.setter
     def gravity(self, gravity: ArrayLike) -> None:
@@ -135,18 +135,18 @@ class Law(CommandedCycle):
         """
         wanted = finite_array('gravity', gravity, (3,)).copy()
         if acts:
-            require_gradual(self._gravity.wanted, wanted)
+            require_gradual(self._memory.gravity_wanted, wanted)
         if q is not None:
             robot = self.robot
             if self._weight is None or self._weight[0] is not robot:
                 self._weight = robot, Weight(robot)  # takes as long as many ticks
             require_holding(robot, wanted, q, self.settings.limits.effort,
-                            (robot, self._gravity.wanted), self._weight[1])
+                            (robot, self._memory.gravity_wanted), self._weight[1])
         return wanted
 
     def use_gravity(self, gravity: Array) -> None:
         """Set a gravity (3,) from `checked_gravity` [m/s²]."""
-        self._gravity.wanted = gravity
+        self._memory.gravity_wanted[:] = gravity
 
     def __repr__(self) -> str:
         """Return the robot and the links of the tasks."""
@@ -167,6 +167,7 @@ class Law(CommandedCycle):
         setup.rehearse(self.posture, self._posture)
         for time in (0.0, 10.0 * PAUSE):  # a pause, so that the mean period stays unknown
             self.torque(time, self.posture, rest)
+        self._torque(self._table(), 20.0 * PAUSE, self.posture, rest, rest.copy())
         self._blending.rehearse(setup)
         self.terms(), self.inertia(), self.predicted_and_measured()
         pose_error(self.pose, self.pose)
@@ -194,7 +195,7 @@ class Law(CommandedCycle):
             See `osc_ros.control.holding.require_holding`.
 
         """
-        robot, gravity = self.robot, self._gravity.wanted
+        robot, gravity = self.robot, self._memory.gravity_wanted
         usual = gravity * min(1.0, STANDARD_GRAVITY / max(float(np.linalg.norm(gravity)), 1e-9))
         require_holding(robot, gravity, np.asarray(q, dtype=np.float64),
                         self.settings.limits.effort, (robot.without_payload(), usual))
@@ -248,11 +249,11 @@ class Law(CommandedCycle):
         if robot is not before.robot and before.space.plan.workers > 1:
             raise InputError(f'{before.space.plan.workers} workers evaluate this robot: another '
                              'one is accepted where one does')
-        gravity = (self._gravity.wanted if np.array_equal(robot.gravity, before.robot.gravity)
-                   else robot.gravity)
+        has_same = np.array_equal(robot.gravity, before.robot.gravity)
+        gravity = self._memory.gravity_wanted.copy() if has_same else robot.gravity
         if robot is not before.robot and (q is not None or self._is_placed):
             require_holding(robot, gravity, self._memory.q if q is None else q,
-                            settings.limits.effort, (before.robot, self._gravity.wanted))
+                            settings.limits.effort, (before.robot, self._memory.gravity_wanted))
         return self.same_setup(settings, robot)
 
     def same_setup(self, settings: Settings, robot: Robot, known: Precomputed = NOTHING_KNOWN
@@ -271,15 +272,26 @@ class Law(CommandedCycle):
         return Setup(robot, settings.with_limits_of(robot), self._method, self._workers,
                      self._setup, known)
 
-    def use_setup(self, following: Setup) -> None:
-        """Use a setup from `new_setup` from the next tick on."""
+    def use_setup(self, following: Setup, newest: float | None = None) -> None:
+        """
+        Use a setup from `new_setup` from the next tick on.
+
+        Parameters
+        ----------
+        following : Setup
+        newest : float, optional
+            Stamp of the newest state [s], if the last tick may be of an older one.
+
+        """
         before = self._next or self._setup
         following.start(self._memory.q, self._setup)
         if not np.array_equal(following.robot.gravity, before.robot.gravity):
-            self._gravity.wanted = np.array(following.robot.gravity)
+            self._memory.gravity_wanted[:] = following.robot.gravity
         if self._next is not None and self._next.space is not self._setup.space:
             self._next.space.close()
-        self._next = following
+        self._next, last = following, self._memory.tick()
+        if last is not None and newest in (None, last[0]):
+            self._take_over(following, *last[:3], last[3] - self._setup.limiter.added)
 
     def gain_share(self) -> float:
         """

@@ -30,10 +30,13 @@ STATE = Table(
     Slot('times', (2,), 's', 'stamps of the last tick and of the one before'),
     Slot('q', (2, 'n'), 'rad, m', 'positions at these ticks; the first row also after a latch'),
     Slot('qd', (2, 'n'), 'rad/s, m/s', 'velocities at these ticks'),
-    Slot('tau', (2, 'n'), 'N·m, N', 'torques of these ticks'))
+    Slot('tau', (2, 'n'), 'N·m, N', 'torques of these ticks'),
+    Slot('gravity', (3,), 'm/s²', 'gravity in the base frame, less the acceleration of the base'),
+    Slot('gravity_wanted', (3,), 'm/s²', 'the value that it approaches'),
+    Slot('in_contact', (1,), '', '1 while a contact is known: the compensation is then held'))
 
 _views, _period_views = STATE.views, STATE.only('time', 'noted', 'period', 'delay')
-delay_views = STATE.only('delay')
+views = STATE.only('time', 'delay', 'gravity', 'gravity_wanted', 'in_contact')
 
 
 @inlined
@@ -102,15 +105,17 @@ class LawMemory(Recorded):
     ----------
     n : int
         Number of joints.
+    gravity : (3,) [m/s²]
 
     """
 
     TABLES = STATE,
 
-    def __init__(self, n: int) -> None:
+    def __init__(self, n: int, gravity: Array) -> None:
         super().__init__(n)
         [at] = self.views
         at.delay[0], at.time[0], at.noted[0] = DELAY, -math.inf, -math.inf
+        at.gravity[:] = at.gravity_wanted[:] = gravity
 
     @property
     def time(self) -> float:
@@ -134,6 +139,25 @@ class LawMemory(Recorded):
     @delay.setter
     def delay(self, delay: float) -> None:
         self.views[0].delay[0] = delay
+
+    @property
+    def gravity(self) -> Array:
+        """Gravity (3,) in force, in the base frame, less the acceleration of the base [m/s²]."""
+        return np.asarray(self.views[0].gravity)
+
+    @property
+    def gravity_wanted(self) -> Array:
+        """The value (3,) that `gravity` approaches at GRAVITY_RATE [m/s²]; write to the array."""
+        return np.asarray(self.views[0].gravity_wanted)
+
+    @property
+    def in_contact(self) -> bool:
+        """Whether a contact is known: the compensation of what the model lacks is then held."""
+        return bool(self.views[0].in_contact[0])
+
+    @in_contact.setter
+    def in_contact(self, in_contact: bool) -> None:
+        self.views[0].in_contact[0] = in_contact
 
     @property
     def period_for_gains(self) -> float:

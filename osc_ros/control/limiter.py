@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.bounds import BEFORE
-from osc_ros.control.limiting import add, keep, limit, near_bounds, PLAN, ROOM, STATE
+from osc_ros.control.limiting import add, limit, near_bounds, PLAN, ROOM, STATE
 from osc_ros.control.limits import Limits
 from osc_ros.control.load import bodies_of, require_bodies
 from osc_ros.control.record import Recorded
@@ -200,10 +200,6 @@ class Limiter(Recorded):
         if count >= 0:
             limit(state, room, self._buffer, *solver.arrays, solves, count, length, time, qd, tau)
 
-    def note(self, time: float, tau: Array) -> None:
-        """Go on from a torque tau (n,) [N·m] that was commanded at a time [s]."""
-        keep(self.records[1], time, tau)
-
     def add(self, torques: Array) -> None:
         """Note torques (n,) [N·m] that are sent in addition, see `limiting.add`."""
         add(*self.records[1:], torques)
@@ -214,7 +210,6 @@ class Limiter(Recorded):
         rest = np.zeros(n)
         self._dynamics.inverse_mass_matrix(self.views[2].M_inv)
         self.add(rest)
-        self.note(0.0, rest)
         if in_parts:
             near_bounds(plan, state, room, self._dynamics.gravity, 0.0, rest, rest, rest)
             self.accelerations[1:3] = [[-1.0], [1.0]]

@@ -199,7 +199,8 @@ def put_target(plan, state, jumps, time, row):
     plan, state : (…), (…)
         Records of PLAN and STATE.
     jumps : bool
-        Whether the target may jump: then Python looks before the target of a tick is written.
+        Whether the target may jump: then Python looks before the target of a tick is written, if
+        a motion is scheduled or ends.
     time : float
         Time on the clock of the states [s].
     row : (AXES or more,), written
@@ -211,7 +212,7 @@ def put_target(plan, state, jumps, time, row):
         return OPEN
     if _went_back(at, time):
         return WENT_BACK
-    if jumps and at.looked[0] != time:
+    if jumps and at.looked[0] != time and (plan.asks[0] > 0.0 or time > plan.until[0]):
         at.looked[0], at.is_open[0] = time, 1.0
         return OPEN
     now = time - at.late[0]

@@ -87,10 +87,6 @@ class ExternalForce(Recorded):
         """Share of the external torque that the filter lets through since its start, 0 to 1."""
         return 1.0 - float(self.views[1].missing[0])
 
-    def torque_of(self, wrench: Array) -> Array:
-        """Joint torques (n,) of a wrench (6,) on the link, base axes [N·m; N]."""
-        return np.asarray(self.views[2].columns @ wrench)
-
     @property
     def lever(self) -> float:
         """

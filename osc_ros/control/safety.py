@@ -11,6 +11,7 @@ from osc_ros.control.causes import (
     ABANDONS,
     DEACTIVATE,
     replaces_law,
+    REPORT,
     trip,
     update_causes,
 )
@@ -71,9 +72,13 @@ from osc_ros.dynamics.compiled import inlined, kernel, stage
 from osc_ros.dynamics.spatial import all_finite
 from osc_ros.dynamics.vectors import any_beyond, assign
 
-# What a compiled tick returns if it sends no torque: the state is not plausible; cause or reaction
-# have changed with it; something else than the torques of the law is wanted.
-REJECTED, CHANGED, TAKEN = -1, -2, -3
+# What a compiled step returns beside a number of solves: the torques of a reaction were sent; none
+# were, because the state is not plausible; or because Python must do something before the law goes
+# on: after a reaction, or when the clock of the states went back.
+STOPPED, REJECTED, TAKEN = 0, -1, -2
+# What the law does when a reaction has ended: its motions go on from where the arm is, or it holds
+# the pose, not to go back to where it touched something.
+REJOINS, HOLDS = 1, 2
 AT_REST = 0.01  # a lower speed counts as rest [rad/s, m/s]
 PATIENCE = 2.0  # time for the arm to come to rest, after which commands end [s]
 REACTION_GRAVITY, REACTION_ZERO = REACTIONS.index('gravity'), REACTIONS.index('zero')
@@ -83,14 +88,15 @@ _robot_views, _gate_plan, _causes_plan, _stopping_plan, _output_plan = (
 _gate_views = GATE.only('is_open', 'time', 'q', 'qd', 'spacing')
 _stopping_views, _output_views = STOPPING.views, OUTPUT.views
 _causes_views = CAUSES.only('watches', 'cause', 'reaction', 'rests', 'stops', 'is_blind',
-                            'given_up')
+                            'given_up', 'stopped')
 _prediction_views = PREDICTION.only('is_used', 'is_over', 'at_q', 'at_qd', 'unmodelled')
 _records_views = PREDICTION.only('sent', 'sent_times', 'sent_tau', 'answered', 'kept', 'times',
                                  'q', 'qd', 'tau')
 _response_views, _room_views = RESPONSE.only('hit'), ROOM.only('wanted', 'unmodelled')
 gate_views, state_views = GATE.only('time'), GATE.only('time', 'q', 'qd')
-cause_views, load_views = CAUSES.only('reaction', 'is_blind'), STOPPING_PLAN.only('load')
-output_views = OUTPUT.only('has_sent', 'tau', 'before')
+cause_views, output_views = (CAUSES.only('reaction', 'is_blind', 'stopped'),
+                             OUTPUT.only('has_sent', 'tau', 'before'))
+load_views = STOPPING_PLAN.only('load')
 _sample_views, _found_views, _torque_views = SAMPLE.views, GATE_RESULT.views, TORQUE.views
 
 
@@ -283,8 +289,8 @@ def answer(integers, numbers, memory, plan, state, result, now, tau):
     if _stopping_plan(plan, n).leaves[0] > 0.0:
         _put_idle(model, plan, state, result, now)
         return
-    source = int(_output_views(state, n).source[0])
-    is_of_law = len(tau) == n and not replaces_law(_causes_views(state, n))
+    source, causes = int(_output_views(state, n).source[0]), _causes_views(state, n)
+    is_of_law = len(tau) == n and not replaces_law(causes)
     if is_of_law:
         # after an interruption the law computes its first torque for a long time step, so the
         # second torque may differ much from the first: 'resumed' and 'law' are two sources
@@ -293,4 +299,8 @@ def answer(integers, numbers, memory, plan, state, result, now, tau):
     else:
         _predict(model, plan, state, result, now)
         source = _source_of_stop(plan, state)
+        if causes.reaction[0] > REPORT and causes.is_blind[0] == 0.0:
+            is_contact = causes.cause[0] >= 0.0 and causes.cause[0] == _causes_plan(
+                plan, n).contact[0]
+            causes.stopped[0] = max(causes.stopped[0], HOLDS if is_contact else REJOINS)
     _send(model, plan, state, result, now, source, is_of_law)

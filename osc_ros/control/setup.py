@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,18 +24,19 @@ from osc_ros.control.compiled_tick import (
 )
 from osc_ros.control.free import Guidance, guidance_of
 from osc_ros.control.friction import Friction, FrictionInForce, least_inertia
+from osc_ros.control.law_step import put_axes
 from osc_ros.control.level import Level
 from osc_ros.control.limiter import Limiter
-from osc_ros.control.motion import CODES
+from osc_ros.control.motion import CODES, put_targets
 from osc_ros.control.posture import posture_acceleration, PostureSetPoint
 from osc_ros.control.reference import Memory, memory_in, Reference
 from osc_ros.control.settings import Settings
 from osc_ros.control.task import Task
 from osc_ros.control.task_numbers import TURNS_WITH
 from osc_ros.control.tick import Tick
-from osc_ros.control.tick_arrays import UNOBSERVED
+from osc_ros.control.tick_arrays import TURNING
 from osc_ros.control.unmodelled import Unmodelled
-from osc_ros.dynamics.addresses import Integers
+from osc_ros.dynamics.addresses import address_of
 from osc_ros.dynamics.compiled import plain
 from osc_ros.dynamics.kinematics import LinkAxes
 from osc_ros.dynamics.method import DONE
@@ -48,8 +47,6 @@ from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
-
-SOFTENING = 1e-3  # of the mean mobility: bounds the feedback torque near singularities
 
 
 class Precomputed(NamedTuple):
@@ -99,6 +96,8 @@ class Setup:
     friction_torque, driver_torque, within : (n,), (n,), (n,) [N·m; N for prismatic]
         Of the last tick: friction compensation; torques that the driver adds; torques within the
         limits, before these two.
+    tick : Tick
+        The compiled tick, and the tables by which it finds the arrays.
     unmodelled : Unmodelled, optional
         Observer and compensation of external torques, if the settings have them.
     guidance : Guidance, optional
@@ -132,12 +131,14 @@ class Setup:
                                settings.free is not None)
         self._own.damping[:] = damping.length, damping.low, damping.high
         self._own.has_force[0] = any('force' in task.axes for task in settings.tasks)
+        self._own.blend_time[0] = settings.blend_time
         self._take_least_inertia(before, known)
         self.unmodelled = self._unmodelled(before, known)
+        self._own.integrates[0] = self.unmodelled is not None and self.unmodelled.integrates
         self._frames = [self._frame(task) for task in settings.tasks]
         self._rest = np.zeros(robot.n)
-        self._tick = Tick(self.dynamics, self._block, self.command_model)
         self.levels: list[Level] = []
+        self._point()
 
     def _connect(self) -> None:
         """Make the views of the numbers."""
@@ -148,9 +149,21 @@ class Setup:
         self.driver_torque: Array = self._own.driver
         self.within: Array = self._own.within
 
+    def _point(self) -> None:
+        """Make the tables of addresses."""
+        turning = [(i, *frame.addresses) for i, frame in enumerate(self._frames)
+                   if isinstance(frame, LinkAxes)]
+        self._gravities = [self.dynamics.gravity, *self.command_model.gravities]
+        if self.unmodelled is not None:
+            self._gravities.append(self.unmodelled.observer.gravity)
+        self._turning = np.array(turning, dtype=np.int64).reshape(-1, TURNING)
+        arrays = np.array([*map(address_of, self._gravities)]), self._turning
+        self.tick = Tick(self.dynamics, self._block, self.command_model, arrays)
+
     def __getstate__(self) -> dict[str, Any]:
         """Return all attributes but the views."""
-        hidden = '_parts', '_own', '_tick', 'J', 'friction_torque', 'driver_torque', 'within'
+        hidden = ('_parts', '_own', 'tick', '_gravities', '_turning', 'J', 'friction_torque',
+                  'driver_torque', 'within')
         return {name: value for name, value in vars(self).items() if name not in hidden}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -158,7 +171,7 @@ class Setup:
         self.__dict__.update(state)
         require_block(*self._block, self.at, len(self.links), self.robot.n)
         self._connect()
-        self._tick = Tick(self.dynamics, self._block, self.command_model)
+        self._point()
         if len(self.levels) != len(self.at):
             raise InputError(f'a setup with {len(self.levels)} levels: accepted is one for each '
                              f'of the {len(self.at)} tasks')
@@ -243,8 +256,6 @@ class Setup:
         for level, frame, row in zip(self.levels, self._frames, parts.tasks):
             level.axes[:] = np.eye(3)
             row[TURNS_WITH] = frame if isinstance(frame, int) else -1
-        self._turning = [(level, frame) for level, frame in zip(self.levels, self._frames)
-                         if isinstance(frame, LinkAxes)]
         self.reference = Reference(self.levels, self._block[0], parts.reference)
         self._find_bandwidth()
         if before is not None:
@@ -320,10 +331,8 @@ class Setup:
 
     def set_gravity(self, gravity: Array) -> None:
         """Set gravity (3,) [m/s²] in the method; limits and driver's model read it there."""
-        self.dynamics.gravity[:] = gravity
-        self.command_model.set_gravity(gravity)
-        if self.unmodelled is not None:
-            self.unmodelled.observer.gravity[:] = gravity
+        for one in self._gravities:
+            one[:] = gravity
 
     def inverse_dynamics(self, q: Array, qd: Array, qdd: Array) -> Array:
         """Joint torques M q̈ + C + G (n,) [N·m]; NaN where the state is not accepted."""
@@ -336,9 +345,9 @@ class Setup:
                              *self._own.posture.tolist(), qdd)
 
     def torque(self, time: float, q: Array, qd: Array, posture: PostureSetPoint,
-               friction: FrictionInForce) -> Array:
+               friction: FrictionInForce, tau: Array) -> int:
         """
-        Torques (n,) [N·m] at a state, within all limits except rates, less those of the driver.
+        Write the torques at a state, within all limits except rates, less those of the driver.
 
         With friction compensation, the reference motion advances, too.
 
@@ -349,71 +358,34 @@ class Setup:
         q, qd : (n,)
         posture : PostureSetPoint
         friction : FrictionInForce
+        tau : (n,), written [N·m]
 
-        Raises
-        ------
-        InputError
-            A state that is not finite, or too large.
+        Returns
+        -------
+        int
+            Number of solves, or REFUSED: the state, or the motion of the links, is not finite.
 
         """
-        tau = np.empty(len(q))
-        compute = partial(self._tick.torques if self._tick.is_compiled else self._torque,
-                          friction, posture)
-        solves = self._prepared(compute, time, q, qd, tau)
-        if solves < 0:
-            self._refuse(q, qd)
-        self.solver.note(solves, self.settings.damping.length)
-        return tau
+        self.prepare(time)
+        put_axes(self._turning, q, self._parts.tasks)
+        compute = self.tick.torques if self.has_kernel else self._torque
+        return int(compute(friction, posture, time, q, qd, tau))
 
-    def _prepared(self, compute: Callable[[float, Array, Array, Array], int], time: float,
-                  q: Array, qd: Array, tau: Array) -> int:
-        """Compute the torques of a state, after what the tasks' targets need first."""
-        for level, frame in self._turning:
-            level.axes[:] = frame.at(q)[:3, :3]
-        found = int(compute(time, q, qd, tau))
-        while found < REFUSED:
-            i, code = divmod(REFUSED - found, CODES)
-            self.levels[i].prepare(code)
-            found = int(compute(time, q, qd, tau))
-        return found
+    def prepare(self, time: float) -> None:
+        """Write the targets of all tasks for a time [s], after what they need first."""
+        parts = self._parts
+        while (asked := int(put_targets(parts.guides, parts.task_plans, time, parts.tasks))):
+            self.prepare_target(asked)
+
+    def prepare_target(self, request: int) -> None:
+        """Do what a target needs, by what `motion.put_targets` has returned."""
+        i, code = divmod(request, CODES)
+        self.levels[i].prepare(code)
 
     @property
     def has_kernel(self) -> bool:
         """Whether one compiled call computes the torques."""
-        return self._tick.is_compiled
-
-    @property
-    def has_tick(self) -> bool:
-        """
-        Whether a compiled tick is all that a state needs.
-
-        False if the method has no compiled tick, if the frame of a task turns with another link,
-        and if the compensation integrates.
-
-        """
-        return (self.has_kernel and not self._turning
-                and (self.unmodelled is None or not self.unmodelled.integrates))
-
-    def table(self, friction: FrictionInForce, posture: PostureSetPoint, *arrays: NDArray[Any]
-              ) -> Integers:
-        """
-        Return the table of a tick under supervision, see `osc_ros.control.step.step`.
-
-        Parameters
-        ----------
-        friction : FrictionInForce
-        posture : PostureSetPoint
-        arrays : arrays
-            Those of `osc_ros.control.tick_arrays.Guarded` from `blend` on.
-
-        """
-        unmodelled = UNOBSERVED if self.unmodelled is None else self.unmodelled.arrays
-        return self._tick.table(friction, posture, *unmodelled, *arrays)
-
-    def arrays(self, friction: FrictionInForce, posture: PostureSetPoint
-               ) -> tuple[NDArray[Any], ...]:
-        """Integers, numbers and table of this setup while another one replaces it."""
-        return *self.block, self._tick.alone(friction, posture)
+        return self.tick.is_compiled
 
     @property
     def block(self) -> tuple[NDArray[Any], Array]:
@@ -431,12 +403,10 @@ class Setup:
 
     def _torque(self, friction: FrictionInForce, posture: PostureSetPoint, time: float, q: Array,
                 qd: Array, tau: Array) -> int:
-        """Compute `torque` in several compiled calls; return what the kernels return."""
+        """Compute `torque` in several compiled calls; return what they return."""
         dynamics, limiter, F, block = self.dynamics, self.limiter, self.solver.F, self._block
-        numbers, own = posture.numbers.ravel(), self._own
-        request = begin(*block, dynamics.Lambda_inv, friction.record, numbers, time, q, qd)
-        if request != DONE:
-            return REFUSED - int(request)
+        numbers, own = posture.record, self._own
+        begin(*block, dynamics.Lambda_inv, friction.record, numbers, time, q, qd)
         if dynamics.outward(q, qd, None, limiter.accelerations[POSTURE]) != DONE:
             return REFUSED
         dynamics.jacobian(self.J)
@@ -458,44 +428,6 @@ class Setup:
         finish(*block, *self.command_model.arrays, friction.record, q, qd, tau)
         return int(solves)
 
-    def compensation(self, time: float, tau: Array, is_held: bool, friction: Array
-                     ) -> Array | None:
-        """
-        Torques (n,) [N·m] that make up for what the model lacks; None if nothing does.
-
-        Call it after `torque`.
-
-        Parameters
-        ----------
-        time : float [s]
-        tau : (n,) [N·m]
-            Torques of the motors without it.
-        is_held : bool
-            Whether a contact is known; ignored while every torque counts as load.
-        friction : (n,)
-            Friction compensation in tau [N·m].
-
-        """
-        unmodelled = self.unmodelled
-        if unmodelled is None or (compensation := unmodelled.compensation) is None:
-            return None
-        is_held = (is_held and not compensation.takes_all_for_load
-                   or unmodelled.integrates and self.limiter.is_at_work
-                   or any(level.guide.waits for level in self.levels))
-        known = friction if compensation.knows_friction else None
-        feedback = self._feedback_torque() if unmodelled.integrates else None
-        return compensation.update(time, unmodelled.external, tau, is_held, self.levels[0].axes,
-                                   feedback, known)
-
-    def _feedback_torque(self) -> Array:
-        """Torques (n,) Jᵀ Λ u of the motion of the first task [N·m]."""
-        level, own = self.levels[0], slice(6 * self.at[0], 6 * self.at[0] + 6)
-        R, moves = level.axes, level.moves.reshape(2, 3)
-        u = ((moves * (level.u.reshape(2, 3) @ R)) @ R.T).ravel()
-        W = self.dynamics.Lambda_inv[own, own]
-        W = W + SOFTENING * np.trace(W) / 6.0 * np.eye(6)
-        return np.asarray(self.J[own].T @ np.linalg.solve(W, u))
-
     def rehearse(self, q: Array, posture: PostureSetPoint) -> None:
         """Run the steps of a tick once, so that their kernels are compiled."""
         rest, friction = self._rest, FrictionInForce(self.robot.n)
@@ -503,13 +435,14 @@ class Setup:
         self.limiter.rehearse(in_parts=not self.has_kernel)
         if not self.has_kernel:
             friction.set(Friction(rest, rest))
-            self._torque(friction, posture, 0.0, q, rest, rest.copy())
+            self.torque(0.0, q, rest, posture, friction, rest.copy())
             self.limiter.forget()
             self.reference.forget()
         self.inverse_dynamics(q, rest, rest)
         self.solver.note(1, self.settings.damping.length)
         _ = self.solver.ratios
 
-    def _refuse(self, q: Array, qd: Array) -> None:
+    def refuse(self, q: Array, qd: Array) -> None:
+        """Raise the InputError for a state (n,), (n,) for which `torque` returns REFUSED."""
         self.space.outward(q, qd, posture_acceleration=self.limiter.accelerations[3])
         raise InputError('the motion of the links is not finite')

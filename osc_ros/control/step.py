@@ -13,50 +13,48 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control import blend, compensation
-from osc_ros.control.bandwidth import PERIOD_CHANGE, RECKONED
 from osc_ros.control.block import block_in, block_of, OWN, views_of
 from osc_ros.control.causes import replaces_law
 from osc_ros.control.command_model import CommandModel, put_driver
-from osc_ros.control.compiled_tick import chain_torque, REFUSED, tree_torque
+from osc_ros.control.compiled_tick import chain_torque, tree_torque
 from osc_ros.control.external import observe
 from osc_ros.control.friction import FrictionInForce
 from osc_ros.control.guide import Guide
-from osc_ros.control.law_memory import delay_views, leave, note_period
-from osc_ros.control.law_memory import STATE as LAW
-from osc_ros.control.limiting import keep, ROOM
-from osc_ros.control.limiting import STATE as LIMITER
-from osc_ros.control.motion import any_waits, put_targets
+from osc_ros.control.law_memory import LawMemory
+from osc_ros.control.law_memory import views as law_views
+from osc_ros.control.law_step import law_torque
+from osc_ros.control.posture import SET_POINT
 from osc_ros.control.safety import (
     accept,
     answer,
     cause_views,
-    CHANGED,
     gate_views,
     load_views,
     meet,
     output_views,
     REJECTED,
     state_views,
+    STOPPED,
     TAKEN,
     update,
 )
 from osc_ros.control.sample import CLOCK_STEPS
 from osc_ros.control.tables import PLAN, RESULT, SAMPLE, STATE, TORQUE
-from osc_ros.control.task_numbers import AXES, ERROR, SEEN
+from osc_ros.control.task_numbers import ERROR, SEEN
 from osc_ros.control.tick_arrays import (
-    entry_in,
     given_in,
     guarded_in,
+    law_in,
+    NO_INTEGERS,
     NONE,
-    UNBLENDED,
     UNOBSERVED,
 )
 from osc_ros.control.touching import CONTACT, contact_views, NOT_TOUCHED, touched
 from osc_ros.dynamics import level_row, priority
-from osc_ros.dynamics.addresses import entry_of, Pointers, tick_at
+from osc_ros.dynamics.addresses import entry_of, Pointers
 from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.compiled import inlined, kernel, plain, stage, view
-from osc_ros.dynamics.method import DONE, Method
+from osc_ros.dynamics.method import Method
 from osc_ros.dynamics.trees.layout import EXTENDED, pendulum
 from osc_ros.dynamics.trees.tree import Tree
 from osc_ros.dynamics.vectors import assign
@@ -64,13 +62,9 @@ from osc_ros.dynamics.vectors import assign
 Array = NDArray[np.float64]
 Kernel: TypeAlias = Callable[..., int]
 
-# `step` returns the number of solves, which is positive, or a negative code: REJECTED, CHANGED or
-# TAKEN of `osc_ros.control.safety`, or what `compiled_tick.chain_torque` returns.
-
-_limiter_views, _room_views = LIMITER.only('reckons', 'added'), ROOM.only('tau')
 _now_views, _sense_views = SAMPLE.only('now'), SAMPLE.only('now', 'effort')
-_torque_views, _own_views = TORQUE.only('asks', 'touch', 'pose', 'error', 'F'), OWN.views
-_blend_views = blend.BLEND.only('weight', 'before', 'driver')
+_torque_views = TORQUE.only('has_changed', 'asks', 'touch', 'pose', 'error', 'F')
+_own_views, _blend_views = OWN.only('asks', 'driver'), blend.BLEND.only('weight')
 
 
 @stage
@@ -81,127 +75,54 @@ def _estimate(table):
     Returns a code of `osc_ros.control.touching.touched`.
 
     """
-    given, guarded = given_in(table), guarded_in(table)
+    given, own, guarded = given_in(table), law_in(table), guarded_in(table)
     n = int(guarded.plan[0])
     gate, output, now = (state_views(guarded.state, n), output_views(guarded.state, n),
                          _sense_views(guarded.sample, n))
-    observe(guarded.robot, guarded.robot_numbers, guarded.observer, guarded.forces,
-            guarded.estimate, gate.time[0], gate.q, gate.qd, output.before, now.effort,
+    observe(own.robot, own.robot_numbers, own.observer, own.forces, own.estimate, gate.time[0],
+            gate.q, gate.qd, output.before, now.effort,
             _own_views(block_in(given.integers, given.numbers).own, n).driver)
-    found = touched(guarded.contact, guarded.forces, guarded.estimate, n)
+    found = touched(guarded.contact, own.forces, own.estimate, n)
     if found != NOT_TOUCHED:
         meet(guarded.plan, guarded.state, now.now[0])
     return found
 
 
 @inlined
-def _sense_first(table, given, guarded, n):
+def _sense_first(table, given, own, guarded, n):
     """Estimate the external torques, and look for a contact, before the torques of the law."""
     gate, output, contact = (state_views(guarded.state, n), output_views(guarded.state, n),
                              contact_views(guarded.contact, n))
     for i in range(n):
         output.before[i] = output.tau[i] if output.has_sent[0] > 0.0 else np.nan
-    if len(guarded.compensation_state) > 0:
-        torque = compensation.state_views(guarded.compensation_state, n).torque
+    if len(own.compensation_state) > 0:
+        torque = compensation.state_views(own.compensation_state, n).torque
         assign(contact.compensation, torque)
         assign(load_views(guarded.plan, n).load, torque)
     put_driver(given.model, given.model_numbers, given.model_room, gate.q, gate.qd,
                _own_views(block_in(given.integers, given.numbers).own, n).driver)
-    return _estimate(table)
+    found = _estimate(table)
+    law_views(own.law, n).in_contact[0] = 1.0 if found != NOT_TOUCHED else 0.0
+    return found
 
 
 @inlined
-def _is_too_slow(own, period):
-    """Whether gains must be reduced for a period of the states [s]."""
-    return (max(period, own.period[0]) > own.longest_period[0]
-            and abs(period - own.period[0]) > PERIOD_CHANGE * period)
-
-
-@inlined
-def _admit(table, given, guarded, parts):
-    """Check a sample; return DONE if the law answers it now, or a code of `safety`."""
-    n = int(guarded.plan[0])
+def _admit(table, given, own, guarded, n):
+    """Check a sample; return the code REJECTED, STOPPED, TAKEN, or 1: the law answers it now."""
     gate, found = gate_views(guarded.state, n), _torque_views(guarded.result, n)
-    before, late = gate.time[0], delay_views(guarded.law, n).delay[0] > RECKONED
-    found.touch[0] = NOT_TOUCHED
+    before, causes = gate.time[0], cause_views(guarded.state, n)
+    found.touch[0], found.has_changed[0] = NOT_TOUCHED, 0.0
     if not accept(guarded.plan, guarded.state, guarded.sample, guarded.result):
         return REJECTED
-    period = note_period(guarded.law, n, gate.time[0])
-    if contact_views(guarded.contact, n).comes_first[0] > 0.0 and len(guarded.forces) > 0:
-        found.touch[0] = _sense_first(table, given, guarded, n)
+    if contact_views(guarded.contact, n).comes_first[0] > 0.0 and len(own.forces) > 0:
+        found.touch[0] = _sense_first(table, given, own, guarded, n)
     if update(guarded.plan, guarded.state, _now_views(guarded.sample, n).now[0]):
-        return CHANGED
-    is_slow = _is_too_slow(_own_views(parts.own, n), period)
-    _limiter_views(parts.limiter, n).reckons[0] = 0.0 if late else 1.0
-    if len(guarded.other) > 0:
-        old = block_in(guarded.other_integers, guarded.other_numbers)
-        is_slow = is_slow or _is_too_slow(_own_views(old.own, n), period)
-        _limiter_views(old.limiter, n).reckons[0] = 0.0 if late else 1.0
-    if (replaces_law(cause_views(guarded.state, n)) or gate.time[0] < before + CLOCK_STEPS[0]
-            or is_slow):
+        found.has_changed[0] = 1.0
+    if replaces_law(causes):
+        return STOPPED
+    if causes.stopped[0] > 0.0 or gate.time[0] < before + CLOCK_STEPS[0]:
         return TAKEN
-    return DONE
-
-
-@inlined
-def _request(parts, time):
-    """What Python must do before the tick of a setup; DONE if nothing."""
-    return put_targets(parts.guides, parts.task_plans, time, parts.tasks)
-
-
-@stage
-def _blended(table, given, guarded, parts, time, q, qd, tau):
-    """Write the torques of the setup in force, blended with those of the one it replaces."""
-    old = block_in(guarded.other_integers, guarded.other_numbers)
-    request = _request(old, time)
-    if request == DONE:
-        request = _request(parts, time)
-    if request != DONE:
-        return REFUSED - request
-    blend.advance(guarded.blend, len(q), time)
-    count = tick_at(entry_in(guarded.other), guarded.other, time, q, qd,
-                    _blend_views(guarded.blend, len(q)).before)
-    if count < 0:
-        return count
-    blend.prepare(guarded.blend, guarded.other_integers, guarded.other_numbers, given.integers,
-                  given.numbers)
-    count = tick_at(entry_in(table), table, time, q, qd, tau)
-    blend.mix(guarded.blend, guarded.other_integers, guarded.other_numbers, given.integers,
-              given.numbers, tau)
-    return count
-
-
-@stage
-def _compensate(guarded, parts, driver, touch, time, tau):
-    """Add to the torques of the law the compensation of what its model lacks."""
-    n = len(tau)
-    own, room, at = (_own_views(parts.own, n), _room_views(parts.room, n),
-                     compensation.state_views(guarded.compensation_state, n))
-    is_held = touch != NOT_TOUCHED and at.free[0] <= 0.0 or any_waits(parts.guides)
-    plan = compensation.plan_views(guarded.compensation_plan, n)
-    count = n if plan.knows_friction[0] > 0.0 else 0
-    for i in range(n):
-        room.tau[i] = tau[i] + driver[i]
-    compensation.compensate(
-        guarded.compensation_plan, guarded.compensation_state, guarded.compensation_result,
-        guarded.observer, guarded.forces, guarded.estimate, time, room.tau,
-        view(parts.tasks, AXES, (3, 3)), is_held, view(own.friction, 0, (0,)),
-        view(own.friction, 0, (count,)))
-    for i in range(n):
-        tau[i] += at.torque[i]
-    assign(_limiter_views(parts.limiter, n).added, at.torque)
-
-
-@inlined
-def _leave(guarded, parts, time, q, qd, tau):
-    """Limit the rate of the torques, and remember the tick; return whether they are finite."""
-    n = len(tau)
-    is_finite = leave(guarded.law, parts.limiter, time, q, qd, tau)
-    if len(guarded.other) > 0:
-        old = block_in(guarded.other_integers, guarded.other_numbers)
-        assign(_limiter_views(old.limiter, n).added, _limiter_views(parts.limiter, n).added)
-        keep(old.limiter, time, tau)
-    return is_finite
+    return 1
 
 
 @kernel
@@ -214,40 +135,32 @@ def step(table, tau):
     Parameters
     ----------
     table : (TABLE_ROWS, 2) int
-        The table of `chain_torque` or `tree_torque`, then the arrays of `Guarded`, and in the last
-        row the address of that function.
+        The table of `law_torque`, with the arrays of `Guarded` before the last row.
     tau : (n,), written [N·m]
         The torques of the law.
 
     Returns
     -------
     int
-        Number of solves, or another code. The supervisor has taken the state over, unless the code
-        is REJECTED.
+        Number of solves, which is positive; STOPPED if the torques are those of a reaction; or
+        another code of `safety` or `law_torque`, which is negative: then there are no torques. The
+        supervisor has taken the state over, unless the code is REJECTED.
 
     """
-    given, guarded, n = given_in(table), guarded_in(table), len(tau)
+    given, own, guarded, n = given_in(table), law_in(table), guarded_in(table), len(tau)
     parts, now = block_in(given.integers, given.numbers), state_views(guarded.state, n)
-    own, found = _own_views(parts.own, n), _torque_views(guarded.result, n)
-    code = _admit(table, given, guarded, parts)
-    if code != DONE:
-        return code
-    is_blended, time, driver = len(guarded.other) > 0, now.time[0], own.driver
-    if is_blended:
-        count = _blended(table, given, guarded, parts, time, now.q, now.qd, tau)
-        driver = _blend_views(guarded.blend, n).driver
-    else:
-        count = tick_at(entry_in(table), table, time, now.q, now.qd, tau)
+    setup, found = _own_views(parts.own, n), _torque_views(guarded.result, n)
+    count = _admit(table, given, own, guarded, n)
+    if count > 0:
+        count = law_torque(table, now.time[0], now.q, now.qd, tau)
     if count < 0:
         return count
-    if len(guarded.compensation_state) > 0:
-        _compensate(guarded, parts, driver, found.touch[0], time, tau)
-    if not _leave(guarded, parts, time, now.q, now.qd, tau):
-        return REFUSED
     answer(given.model, given.model_numbers, given.model_room, guarded.plan, guarded.state,
-           guarded.result, _now_views(guarded.sample, n).now[0], tau)
-    has_ended = is_blended and _blend_views(guarded.blend, n).weight[0] == 0.0
-    found.asks[0] = 1.0 if has_ended else own.asks[0]
+           guarded.result, _now_views(guarded.sample, n).now[0],
+           view(tau, 0, (n if count > 0 else 0,)))
+    has_ended = len(own.other) > 0 and _blend_views(own.blend, n).weight[0] == 0.0
+    asks = has_ended or count == STOPPED or found.has_changed[0] > 0.0
+    found.asks[0] = 1.0 if asks else setup.asks[0]
     assign(view(found.pose, 0, (16,)), view(parts.tasks, SEEN, (16,)))
     assign(found.error, view(parts.tasks, ERROR, (6,)))
     assign(found.F, priority.first_force(given.integers, parts.solver))
@@ -264,9 +177,9 @@ def sense(table):
     `step` has done this already, nothing is computed.
 
     """
-    guarded = guarded_in(table)
+    own, guarded = law_in(table), guarded_in(table)
     n = int(guarded.plan[0])
-    if len(guarded.forces) == 0:
+    if len(own.forces) == 0:
         return NOT_TOUCHED
     if contact_views(guarded.contact, n).comes_first[0] > 0.0:
         return int(_torque_views(guarded.result, n).touch[0])
@@ -279,15 +192,16 @@ def _rehearse(torque: Kernel, dynamics: Sweep | Tree) -> tuple[Kernel, int]:
     parts = views_of(integers, numbers)
     parts.tasks[:] = -1.0  # TURNS_WITH = -1: the frame turns with no link
     plain(priority.level_rows)(integers, parts.solver)[:, level_row.FRAME:] = 1.0
-    friction, model, at_rest = FrictionInForce(1), CommandModel(dynamics.robot), Guide(np.eye(4))
+    model, at_rest = CommandModel(dynamics.robot), Guide(np.eye(4))
     parts.guides[:] = at_rest.addresses
-    arrays = (*three(dynamics.arrays), integers, numbers, *model.arrays, friction.record,
-              np.zeros((2, 1)))
+    arrays = (*three(dynamics.arrays), integers, numbers, *model.arrays, NO_INTEGERS, NO_INTEGERS,
+              FrictionInForce(1).record, SET_POINT.zeros(1))
     torque(Pointers().to(*arrays), 0.0, x, x, x.copy())
-    records = [table.zeros(1) for table in (LAW, PLAN, STATE, SAMPLE, RESULT, CONTACT)]
-    records[1][0] = 1.0  # joint of the plan
+    records = [table.zeros(1) for table in (PLAN, STATE, SAMPLE, RESULT, CONTACT)]
+    records[0][0] = 1.0  # joint of the plan
     table = Pointers(entry_of(torque)).to(
-        *arrays, *UNOBSERVED, blend.BLEND.zeros(1), *UNBLENDED, *records)
+        *arrays, *UNOBSERVED, blend.BLEND.zeros(1), NO_INTEGERS,
+        LawMemory(1, np.zeros(3)).record, *records)
     step(table, x.copy())
     sense(table)
     return torque, entry_of(torque)
@@ -319,4 +233,4 @@ def tick_of(dynamics: Method) -> tuple[Kernel | None, int, tuple[Array, ...]]:
         return *_chain_kernel(), three(dynamics.arrays)
     if type(dynamics) is Tree:
         return *_tree_kernel(), three(dynamics.arrays)
-    return None, 0, ()
+    return None, 0, three(())

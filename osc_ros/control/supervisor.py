@@ -331,6 +331,11 @@ class Supervisor:
                     or at.causes.rests[0] and not output.fade_duration[0]
                     or self.clock() - at.causes.began[0] > PATIENCE)
 
+    def take_stopped(self) -> int:
+        """Return once what the law does first after a reaction: 0 nothing, REJOINS or HOLDS."""
+        stopped, self._at.causes.stopped[0] = int(self._at.causes.stopped[0]), 0.0
+        return stopped
+
     def is_present(self, name: str) -> bool:
         """Whether a cause was present within the last `settle_time`."""
         seen = self._watch(name)[SEEN]

@@ -115,7 +115,9 @@ CAUSES = Table(
     Slot('is_blind', (1,), '', '1 if the last state is too old for control'),
     Slot('given_up', (3,), '–, –, rad/s', 'why the arm was given up: code (0: it was not), '
          'joint, speed'),
-    Slot('times_given_up', (1,), '', 'how often the arm was given up'))
+    Slot('times_given_up', (1,), '', 'how often the arm was given up'),
+    Slot('stopped', (1,), '', 'what the law does first when a reaction has ended: 0 nothing, 1 '
+         'its motions go on from where the arm is, 2 it holds the pose of the arm'))
 
 STOPPING = Table(
     'stopping',
@@ -195,7 +197,9 @@ GATE_RESULT = Table(
 TORQUE = Table(
     'torque',
     Slot('tau', ('n',), 'N·m, N', 'torque to send'),
-    Slot('asks', (1,), '', '1 if Python must plan a target or end a blend before the next tick'),
+    Slot('has_changed', (1,), '', '1 if cause or reaction have changed with the state'),
+    Slot('asks', (1,), '', '1 if Python must plan a target, end a blend, or look at a reaction '
+         'before the next state'),
     Slot('touch', (1,), '', 'what touches something, see `touching`, if this was found before the '
          'torques'),
     Slot('pose', (4, 4), '–, m', "pose of the first task's link, base axes"),

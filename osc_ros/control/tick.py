@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from osc_ros.dynamics.addresses import Integers, Pointers
 from osc_ros.dynamics.method import Method
 
 Array = NDArray[np.float64]
+Arrays: TypeAlias = Callable[[], tuple[NDArray[Any], ...]]
 
 
 class Tick:
@@ -35,14 +37,20 @@ class Tick:
     block : (array, array)
         Integers and numbers of the setup, see `osc_ros.control.block`.
     model : CommandModel
+    places : arrays
+        `gravities` and `turning` of `osc_ros.control.tick_arrays.Given`.
 
     """
 
-    def __init__(self, dynamics: Method, block: tuple[NDArray[Any], Array], model: CommandModel
-                 ) -> None:
+    def __init__(self, dynamics: Method, block: tuple[NDArray[Any], Array], model: CommandModel,
+                 places: tuple[Integers, Integers]) -> None:
         self._kernel, entry, arrays = tick_of(dynamics)
-        self._arrays = *arrays, *block, *model.arrays
-        self._alone, self._supervised = Pointers(entry), Pointers(entry)
+        self._arrays = *arrays, *block, *model.arrays, *places
+        self._alone, self._of_law, self._supervised = (Pointers(entry) for _ in range(3))
+        self._replaced: object = self  # nothing is replaced by itself: no table is made yet
+        self._under: tuple[object, object] = self, self
+        self._law: Integers
+        self._step: Integers
         self.is_compiled = self._kernel is not None
 
     def torques(self, friction: FrictionInForce, posture: PostureSetPoint, time: float, q: Array,
@@ -53,9 +61,29 @@ class Tick:
 
     def alone(self, friction: FrictionInForce, posture: PostureSetPoint) -> Integers:
         """Return the table of `osc_ros.control.compiled_tick.chain_torque`."""
-        return self._alone.to(*self._arrays, friction.record, posture.numbers)
+        return self._alone.to(*self._arrays, friction.record, posture.record)
 
-    def table(self, friction: FrictionInForce, posture: PostureSetPoint, *arrays: NDArray[Any]
-              ) -> Integers:
-        """Return the table of `step.step` and `step.sense`; the arrays are those of `Guarded`."""
-        return self._supervised.to(*self._arrays, friction.record, posture.numbers, *arrays)
+    def of_law(self, replaced: object, arrays: Arrays) -> Integers:
+        """
+        Return the table of `osc_ros.control.law_step.law_torque`.
+
+        Parameters
+        ----------
+        replaced : object
+            What is replaced, or None: while this stays the same, the arrays do.
+        arrays : callable
+            Returns the last two arrays of `osc_ros.control.tick_arrays.Given`, then those of
+            `LawArrays`.
+
+        """
+        if replaced is not self._replaced:
+            self._replaced, self._law = replaced, self._of_law.to(*self._arrays, *arrays())
+        return self._law
+
+    def supervised(self, replaced: object, arrays: Arrays, records: tuple[Array, ...]
+                   ) -> Integers:
+        """Return the table of `step.step` and `sense`, with the arrays of `Guarded`, too."""
+        if replaced is not self._under[0] or records is not self._under[1]:
+            self._under = replaced, records
+            self._step = self._supervised.to(*self._arrays, *arrays(), *records)
+        return self._step

@@ -15,18 +15,17 @@ from osc_ros.dynamics.compiled import inlined, view, viewing
 
 Array = NDArray[np.float64]
 
-TABLE_ROWS = 29  # of a table with the arrays of `Guarded`
 NONE, NO_INTEGERS = np.zeros(0), np.zeros(0, dtype=np.int64)
-# Empty arrays of `Guarded` where there is no compensation; no observer, and so no compensation; no
-# setup that is replaced.
+# Empty arrays of `LawArrays` where there is no compensation; no observer, and so no compensation.
 UNCOMPENSATED = NONE, NONE, NONE
 UNOBSERVED = NO_INTEGERS, NONE, NONE, NONE, NONE, *UNCOMPENSATED
-UNBLENDED = NO_INTEGERS, NONE, NO_INTEGERS
+OF_DYNAMICS = 3  # rows of a table that the method of the dynamics uses; they stand first
+TURNING = 5  # integers of a row of `Given.turning`
 
 
 class Given(NamedTuple):
     """
-    Arrays of a tick in the order of its table, after the three of the dynamics.
+    Arrays of one setup in the order of its table, after those of the dynamics.
 
     Attributes
     ----------
@@ -34,10 +33,15 @@ class Given(NamedTuple):
         See `osc_ros.control.block`.
     model, model_numbers, model_room
         See `osc_ros.control.command_model.CommandModel.arrays`.
+    gravities : (k,) int
+        Addresses of each copy (3,) of gravity that the setup computes with.
+    turning : (k, TURNING) int
+        For each task whose frame turns with a link that is none of a task: its index, and
+        `osc_ros.dynamics.kinematics.LinkAxes.addresses`.
     friction : array
         Record of `osc_ros.control.friction.IN_FORCE`.
-    posture : (2 n,)
-        `osc_ros.control.posture.PostureSetPoint.numbers`.
+    posture : array
+        Record of `osc_ros.control.posture.SET_POINT`.
 
     """
 
@@ -46,13 +50,15 @@ class Given(NamedTuple):
     model: Array
     model_numbers: Array
     model_room: Array
+    gravities: Array
+    turning: Array
     friction: Array
     posture: Array
 
 
-class Guarded(NamedTuple):
+class LawArrays(NamedTuple):
     """
-    Further arrays of a tick under supervision, in the order of its table.
+    Arrays of a law in the order of its table, after those of the setup in force.
 
     Attributes
     ----------
@@ -63,14 +69,10 @@ class Guarded(NamedTuple):
         Records of `osc_ros.control.compensation`; all empty if nothing is compensated for.
     blend : array
         Record of `osc_ros.control.blend.BLEND`.
-    other_integers, other_numbers, other : arrays
-        Integers, numbers and table of the setup that is replaced; all empty if there is none.
+    other : (k, 2) int
+        Table of the setup that is replaced; empty if there is none.
     law : array
         Record of `osc_ros.control.law_memory.STATE`.
-    plan, state, sample, result
-        Records of a supervisor, see `osc_ros.control.tables`.
-    contact : array
-        Record of `osc_ros.control.touching.CONTACT`.
 
     """
 
@@ -83,15 +85,34 @@ class Guarded(NamedTuple):
     compensation_state: Array
     compensation_result: Array
     blend: Array
-    other_integers: Array
-    other_numbers: Array
     other: Array
     law: Array
+
+
+class Guarded(NamedTuple):
+    """
+    Arrays of a supervisor in the order of a table, after those of the law.
+
+    Attributes
+    ----------
+    plan, state, sample, result
+        See `osc_ros.control.tables`.
+    contact : array
+        Record of `osc_ros.control.touching.CONTACT`.
+
+    """
+
     plan: Array
     state: Array
     sample: Array
     result: Array
     contact: Array
+
+
+_LAW = OF_DYNAMICS + len(Given._fields)
+_GUARD = _LAW + len(LawArrays._fields)
+TABLE_ROWS = _GUARD + len(Guarded._fields) + 1  # of a table with the arrays of `Guarded`
+OTHER = _LAW + LawArrays._fields.index('other')
 
 
 @viewing
@@ -110,20 +131,28 @@ def integers_of(table, k):
 def given_in(table):
     """The `Given` of a table, see `compiled_tick.chain_torque`."""
     return Given(integers_of(table, 3), numbers_of(table, 4), integers_of(table, 5),
-                 numbers_of(table, 6), numbers_of(table, 7), numbers_of(table, 8),
-                 numbers_of(table, 9))
+                 numbers_of(table, 6), numbers_of(table, 7), integers_of(table, 8),
+                 view(integers_of(table, 9), 0, (table[9, 1] // TURNING, TURNING)),
+                 numbers_of(table, 10), numbers_of(table, 11))
+
+
+@viewing
+def law_in(table):
+    """The `LawArrays` of a table, see `osc_ros.control.law_step.law_torque`."""
+    k = _LAW
+    return LawArrays(integers_of(table, k), numbers_of(table, k + 1), numbers_of(table, k + 2),
+                     numbers_of(table, k + 3), numbers_of(table, k + 4), numbers_of(table, k + 5),
+                     numbers_of(table, k + 6), numbers_of(table, k + 7), numbers_of(table, k + 8),
+                     view(integers_of(table, OTHER), 0, (table[OTHER, 1] // 2, 2)),
+                     numbers_of(table, k + 10))
 
 
 @viewing
 def guarded_in(table):
     """The `Guarded` of a table, see `osc_ros.control.step.step`."""
-    return Guarded(integers_of(table, 10), numbers_of(table, 11), numbers_of(table, 12),
-                   numbers_of(table, 13), numbers_of(table, 14), numbers_of(table, 15),
-                   numbers_of(table, 16), numbers_of(table, 17), numbers_of(table, 18),
-                   integers_of(table, 19), numbers_of(table, 20),
-                   view(integers_of(table, 21), 0, (table[21, 1] // 2, 2)), numbers_of(table, 22),
-                   numbers_of(table, 23), numbers_of(table, 24), numbers_of(table, 25),
-                   numbers_of(table, 26), numbers_of(table, 27))
+    k = _GUARD
+    return Guarded(numbers_of(table, k), numbers_of(table, k + 1), numbers_of(table, k + 2),
+                   numbers_of(table, k + 3), numbers_of(table, k + 4))
 
 
 @inlined

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
+from osc_ros.dynamics.addresses import address_of
 from osc_ros.dynamics.compiled import kernel
 from osc_ros.dynamics.spatial import compose, Matrix
 from osc_ros.errors import InputError
@@ -105,13 +106,14 @@ def motion_transforms(R: Array, p: Array) -> Array:
 
 
 @kernel
-def _axes(rotations, turns, places, q, axes):
+def put_link_axes(rotations, turns, places, q, axes):
+    """Write the axes of a link to axes (3, 3) or more; the others are those of `LinkAxes`."""
     R: Matrix = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
     for k in range(len(rotations)):
         S = rotations[k]
         R = compose(R, (S[0, 0], S[0, 1], S[0, 2], S[1, 0], S[1, 1], S[1, 2],
                         S[2, 0], S[2, 1], S[2, 2]))
-        if turns[k]:
+        if turns[k] != 0:
             c, s = np.cos(q[places[k]]), np.sin(q[places[k]])
             R = compose(R, (c, -s, 0.0, s, c, 0.0, 0.0, 0.0, 1.0))
     for i in range(3):
@@ -144,11 +146,17 @@ class LinkAxes:
             path.insert(0, body)
             body = int(robot.parent[body])
         self._rotations = np.array([*robot.T_parent_body[path, :3, :3], T_body_link[:3, :3]])
-        self._turns = np.array([*~robot.prismatic[path], False])
-        self._places = np.array([*robot.q_index[path], 0])
+        self._turns = np.array([*~robot.prismatic[path], False], dtype=np.int64)
+        self._places = np.array([*robot.q_index[path], 0], dtype=np.int64)
         self._axes = np.eye(4)
 
     def at(self, q: Array) -> Array:
         """The link's axes as a pose (4, 4) at the origin; the next call overwrites the array."""
-        _axes(self._rotations, self._turns, self._places, q, self._axes)
+        put_link_axes(self._rotations, self._turns, self._places, q, self._axes)
         return self._axes
+
+    @property
+    def addresses(self) -> tuple[int, int, int, int]:
+        """Number of rotations on the way; addresses of the first arrays of `put_link_axes`."""
+        arrays = self._rotations, self._turns, self._places
+        return len(self._turns), *map(address_of, arrays)  # type: ignore[return-value]

@@ -385,7 +385,6 @@ class Priorities:
         self.shares[:] = self._room.ratios[:] = 1.0
         self.F: Array = self._room.F
         self._solves, self._length = 0, 1.0
-        self._is_conditioned = True
 
     @property
     def arrays(self) -> tuple[Array, Array]:
@@ -411,30 +410,31 @@ class Priorities:
 
     def note(self, solves: int, length: float) -> None:
         """Record a call of the kernel `solve`: its result and its characteristic length [m]."""
-        self._solves, self._length, self._is_conditioned = solves, length, False
+        self._solves, self._length = solves, length
 
     @property
     def ratios(self) -> Array:
         """
         Singular values (k, 6) of each level, relative to the largest, of the last `solve`.
 
-        Axes that the task does not control do not count. They are computed at the first read after
-        a solve.
+        Axes that the task does not control do not count. They are computed at each read.
 
         """
-        self._find_conditioning()
-        return self._room.ratios
+        return self._conditioning()[0]
 
     @property
     def directions(self) -> Array:
         """Singular directions (k, 6, 6), in columns, frame's axes; linear axes / length."""
-        self._find_conditioning()
-        return self._room.directions
+        return self._conditioning()[1]
 
-    def _find_conditioning(self) -> None:
-        if not self._is_conditioned:
-            _put_conditioning(self._integers, self._numbers, self._solves, self._length)
-            self._is_conditioned = True
+    def _conditioning(self) -> tuple[Array, Array]:
+        """Ratios and directions, computed in a copy: compiled code may use the numbers now."""
+        if self._solves == 0:
+            return self._room.ratios, self._room.directions
+        numbers = self._numbers.copy()
+        _put_conditioning(self._integers, numbers, self._solves, self._length)
+        room = plain(room_of)(self._integers, numbers)
+        return room.ratios, room.directions
 
     @property
     def solves(self) -> int:
@@ -449,4 +449,5 @@ class Priorities:
         is in units of the characteristic length.
 
         """
-        return np.asarray(self.directions[level][:, np.argmin(self.ratios[level])])
+        ratios, directions = self._conditioning()
+        return np.asarray(directions[level][:, np.argmin(ratios[level])])

@@ -51,6 +51,7 @@ from osc_ros.nodes.settings import law_of, law_settings, supervision, with_load
 from osc_ros.nodes.targets import Targets
 
 UPDATES_FOR_DELAY = 100  # fewest updates from which their duration is estimated
+DELAY_CHANGE = 0.05  # a smaller one is not passed on [periods]
 
 
 class Controller(ManagedNode):
@@ -201,6 +202,7 @@ class Controller(ManagedNode):
         timer = self.create_timer(1.0, self._every_second, clock=self._steady)
         made.callback(self.destroy_timer, timer)
         self._loop, self._diagnosis = loop, diagnosis
+        self._told: tuple[dict[str, str], float] = {}, DELAY
 
     def _make_loop(self, law: Law, found: dict[str, Any], urdf: str) -> Any:
         """Return the loop between the joint states and the commands: a `Loop`, or alike."""
@@ -267,7 +269,7 @@ class Controller(ManagedNode):
             self._finding = ''
             self._use_load(0.0)
             return
-        finding = self._loop.request(requests.finding)
+        finding = self._loop.read(requests.finding)
         self._finding = str(finding)
         level, text = answer(finding, check, self._law.settings)
         if level == REFUSE:
@@ -288,7 +290,7 @@ class Controller(ManagedNode):
     def _check_efforts(self) -> None:
         """Warn if external torques are to be computed from efforts that do not come."""
         efforts = self.get_parameter('external_force.efforts').value
-        if efforts != 'commanded' and not self._loop.request(requests.has_efforts):
+        if efforts != 'commanded' and not self._loop.read(requests.has_efforts):
             self.get_logger().warning(
                 f"external_force.efforts is '{efforts}', but joint_states have no effort of every "
                 'joint: the commanded torques are used for the others')
@@ -377,7 +379,7 @@ class Controller(ManagedNode):
     # live parameters
 
     def _apply(self, found: dict[str, Any]) -> None:
-        delay = self._delay(self._loop.request(requests.timing))
+        delay = self._delay(self._loop.read(requests.timing))
         require_bandwidth(found, self._period, delay, values(self, self._table))
         q = self._loop.q
         found = with_load(found, self._load)
@@ -434,9 +436,13 @@ class Controller(ManagedNode):
         if self._law is None:  # the executor chose this call before the clean-up
             return
         self._senders.update()
-        self._loop.request(requests.set_present, self._present())
-        timing = self._loop.request(requests.timing)
-        self._loop.request(requests.set_delay, self._delay(timing))
+        timing, present = self._loop.read(requests.timing), self._present()
+        told, delay = self._told[1], self._delay(timing)
+        if present != self._told[0]:
+            self._loop.request(requests.set_present, present)
+        if abs(delay - told) > DELAY_CHANGE:
+            self._loop.request(requests.set_delay, told := delay)
+        self._told = present, told
         self._diagnosis.publish_status(timing)
         self._reactions.conclude()
         realtime.collect_garbage()

@@ -110,7 +110,7 @@ class Diagnosis:
         """
         if not self._publishers:
             return
-        self._goals.update()
+        self._goals.follow()
         self._listen_to_commands()
         self._display.publish_markers(stamp, pose, error, F, external)
         base, time = self._law.robot.base, messages.time_of(stamp)
@@ -160,8 +160,8 @@ class Diagnosis:
             return
         self._goals.update()
         self._listen_to_commands()
-        status = self._loop.request(requests.status)
-        timing = timing or self._loop.request(requests.timing)
+        status = self._loop.read(requests.status)
+        timing = timing or self._loop.read(requests.timing)
         level, text = self._level(status)
         self._diagnostics.publish(messages.diagnostic_message(
             level, f'{self._node.get_fully_qualified_name()[1:]}: control', text,

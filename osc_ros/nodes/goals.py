@@ -13,7 +13,7 @@ import numpy as np
 from rclpy.node import Node
 
 from osc_ros.control import requests
-from osc_ros.control.arrival import Arrival, Tolerance
+from osc_ros.control.arrival import Arrival, ON_THE_WAY, Tolerance
 from osc_ros.control.law import Law
 from osc_ros.nodes import messages
 from osc_ros.nodes.loop import Loop
@@ -65,9 +65,15 @@ class Goals:
         self._arrivals[task].begin()
         self.update()
 
+    def follow(self) -> None:
+        """Do as `update` while a goal is not reached, or the errors have a subscriber."""
+        if (any(arrival.state == ON_THE_WAY for arrival in self._arrivals.values())
+                or any(one.get_subscription_count() for one in self._errors.values())):
+            self.update()
+
     def update(self) -> None:
         """Publish the distances to the goals, and every goal that has been reached."""
-        found = self._loop.request(requests.progress)
+        found = self._loop.read(requests.progress)
         if found is None:
             return
         if not found.approaches:

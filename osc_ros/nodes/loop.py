@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, ExitStack, suppress
 from functools import partial
 from pathlib import Path
-from threading import current_thread, Event, get_native_id, Lock, RLock, Thread
+from threading import current_thread, get_native_id, RLock, Thread
 from time import perf_counter
 from time import time as wall_time
 from typing import Any, NamedTuple, TypeVar
@@ -30,6 +30,7 @@ from osc_ros.control.engine import Engine, Stamp
 from osc_ros.control.law import Law
 from osc_ros.control.setup import Setup
 from osc_ros.control.supervision import Supervision
+from osc_ros.dynamics.addresses import Integers
 from osc_ros.errors import InputError
 from osc_ros.nodes import commands, messages
 from osc_ros.nodes.inbox import Inbox
@@ -44,6 +45,7 @@ R = TypeVar('R')
 # listener [s]. Bursts of commands would occupy a subscriber, and thereby a core, for longer.
 POST_PERIOD, LISTEN_PERIOD = 0.02, 0.005
 MOST_POSTED = 1000  # length of the queue of these events
+ATTEMPTS = 5  # to read between two states
 AGED = 8  # the age of every AGED-th state is measured
 WATCH_PERIOD = 0.01  # longest wall time between checks of the state's age [s]
 NOT_SERVED = -1  # in place of a reason of `Served.run`: Python answers the next state
@@ -125,9 +127,7 @@ class Loop:
         self._reader = StateInput(law.robot, velocity, partial(self._post, 'velocity'),
                                   partial(self._post, 'unrelated'))
         self._lock, self._handlers = RLock(), handlers
-        # held while compiled code answers; set unless another thread waits: see `_parked`
-        self._inside, self._depth, self._resumed = Lock(), 0, Event()
-        self._resumed.set()
+        self._depth = 0  # of `_parked` in itself
         self._command = commands.Command(law.robot.n)
         self.joints = tuple(law.robot.joint_names[i] for i in output.order)
         self._listener: Callable[[Stamp | None, float, Array], None] | None = None
@@ -155,7 +155,6 @@ class Loop:
         self._is_open = False
         if self._served is not None:
             self._served.interrupt()
-            self._resumed.set()
         self._thread.join()
         if self._served is not None:
             self._served.close()
@@ -223,31 +222,66 @@ class Loop:
         with self._parked():
             return what(self.engine, *arguments)
 
+    def read(self, what: Callable[..., R], *arguments: Any) -> R:
+        """
+        Return `what(engine, *arguments)`, which changes nothing: states are answered meanwhile.
+
+        It is called again if a state was answered during the call, since it may have read numbers
+        from before and after that; after ATTEMPTS, as in `request`.
+
+        Raises
+        ------
+        OscError
+            As `what`.
+
+        """
+        if (served := self._served) is not None:
+            self._conclude_beside(served)
+            for _ in range(ATTEMPTS):
+                with self._lock:
+                    steps, failure = served.steps, None
+                    try:
+                        found = what(self.engine, *arguments)
+                    except Exception as error:  # any kind: of numbers that do not fit together
+                        failure = error
+                    if 0 <= steps == served.steps:
+                        if failure is not None:
+                            raise failure
+                        return found
+        return self.request(what, *arguments)
+
+    def _conclude_beside(self, served: Served) -> None:
+        """Do what follows the answers of compiled code, which may be answering another state."""
+        with self._lock:
+            errors = self._conclude(served)
+        if errors:
+            self.request(lambda engine: self._fail_after(errors))
+
     @contextmanager
     def _parked(self) -> Iterator[None]:
         """Within this context, the engine is this thread's: no state is answered."""
-        if (served := self._served) is None:
-            with self._lock:
-                yield
-            return
-        served.interrupt()
-        self._resumed.clear()
-        try:
-            with self._lock:
-                if self._depth == 0:
-                    self._inside.acquire()
-                self._depth += 1
-                try:
+        with self._lock, ExitStack() as stack:
+            if (served := self._served) is not None and self._depth == 0:
+                stack.enter_context(served.held())
+                stack.callback(self._end_parked, served)
+            self._depth += 1
+            try:
+                if served is not None:
                     self._fail_after(self._conclude(served))
-                    yield
-                finally:
-                    self._depth -= 1
-                    if self._depth == 0:
-                        self._inside.release()
-        finally:
-            served.resume()
-            if not served.is_interrupted:
-                self._resumed.set()
+                yield
+            finally:
+                self._depth -= 1
+
+    def _end_parked(self, served: Served) -> None:
+        """Let compiled code end if it cannot answer the next state, or not by this table."""
+        if self._table() is not served.table:
+            served.interrupt()
+
+    def _table(self) -> Integers | None:
+        """The table by which compiled code answers the next state; None if Python does."""
+        reader = self._reader
+        return (self.engine.table() if reader.takes_measured and reader.reader.knows_names
+                and not self.engine.present else None)
 
     def activate(self, missing: Array | None = None) -> None:
         """Hold the pose of the newest state, see `Engine.activate`."""
@@ -259,7 +293,10 @@ class Loop:
 
     def set_velocity_source(self, mode: str) -> None:
         """Set the source of the velocities; see `StateInput`."""
-        self._reader.mode = mode
+        with self._parked():
+            self._reader.mode = mode
+            if self._served is not None:
+                self._served.interrupt()
 
     @property
     def required(self) -> str:
@@ -289,10 +326,7 @@ class Loop:
     def do_posted(self) -> None:
         """Call the handlers of events in order, then the listener; in the owner's thread."""
         if self._served is not None:
-            with self._lock:
-                errors = self._conclude(self._served)
-            if errors:  # not while a state is answered
-                self.request(lambda engine: self._fail_after(errors))
+            self._conclude_beside(self._served)
             if (journal := self.engine.journal) is not None and journal.is_due:
                 self.request(lambda engine: journal.renew_if_due())
         while self._posted:
@@ -349,22 +383,17 @@ class Loop:
         """
         if (served := self._served) is None:
             return NOT_SERVED, None
-        self._resumed.wait(WATCH_PERIOD)
         with self._lock:
             self._fail_after(self._conclude(served))
-            table = (self.engine.table() if self._reader.takes_measured
-                     and self._reader.reader.knows_names and not self.engine.present else None)
-            if table is None:
+            served.begin(self._table())
+            if served.table is None:
                 return NOT_SERVED, None
-            self._inside.acquire()
         error = 'a function of rcl has failed'
         try:
-            why = served.run(Reading(*self._reader.reader.arrays), table, until,
+            why = served.run(Reading(*self._reader.reader.arrays), until,
                              self.engine.guard.settings.deadline, self._reader.mode == 'measured')
         except Exception as failure:  # any kind: the commands must not stop
             why, error = FAILED, f'{type(failure).__name__}: {failure}'
-        finally:
-            self._inside.release()
         with self._lock:
             self._fail_after(self._conclude(served))
         if why == FAILED and self._owner.context.ok():

@@ -85,7 +85,7 @@ class Records:
 
     def values(self) -> Iterator[tuple[str, object]]:
         """Yield the keys and values of the diagnostics."""
-        failure = self._loop.request(requests.journal_failure)
+        failure = self._loop.read(requests.journal_failure)
         yield 'black box', f'off: {failure}' if failure else self._box.text
 
     def _update(self) -> None:
@@ -114,7 +114,7 @@ class Records:
 
     def _following(self, at: tuple[int, int, int] | None) -> Iterator[Piece]:
         """Yield what follows a place in the journal, up to now: it grows in the meantime."""
-        while (piece := self._loop.request(requests.journal_piece, at)) is not None:
+        while (piece := self._loop.read(requests.journal_piece, at)) is not None:
             yield piece
             at = piece.following
             if piece.is_last:

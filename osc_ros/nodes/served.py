@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 import ctypes
 from pathlib import Path
-from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +21,11 @@ from osc_ros.nodes.commands import empty_command
 from osc_ros.nodes.inbox import Inbox
 from osc_ros.nodes.serialized_states import SEC
 from osc_ros.nodes.serving import (
+    BEGUN,
     compile_serve,
     CONCLUDED,
+    COUNTERS,
+    ENDED,
     LABEL,
     LEAVE,
     LENGTH,
@@ -40,6 +44,8 @@ Integers = NDArray[np.int64]
 ROWS = 512  # of the ring: one second at 500 Hz
 LARGEST = 2**16  # bytes for which a message has room from the start
 NUMBER = 8  # bytes
+MUTEX_SIZE = 16  # integers: room for a pthread_mutex_t
+INHERITS = 1  # PTHREAD_PRIO_INHERIT: who holds the mutex has the priority of who waits for it
 
 
 class _Allocator(ctypes.Structure):
@@ -83,6 +89,11 @@ class Served:
     longest : float
         How long a call waits for a state after one [s].
 
+    Attributes
+    ----------
+    table : (TABLE_ROWS, 2) int, optional
+        That of `osc_ros.control.step.step`, by which `run` answers; None: Python answers.
+
     Raises
     ------
     OSError, AttributeError
@@ -100,6 +111,12 @@ class Served:
         self._inbound, self._outbound = _Message(), _Message()
         self._inbound.allocator = self._outbound.allocator = default()
         self._utilities, self._guard, self._publisher = utilities, inbox.guard, publisher.handle
+        self._system, self._mutex = _library('libc'), np.zeros(MUTEX_SIZE, dtype=np.int64)
+        attributes = ctypes.byref(ctypes.c_int64())
+        self._system.pthread_mutexattr_init(attributes)
+        self._system.pthread_mutexattr_setprotocol(attributes, INHERITS)
+        self._at_mutex = ctypes.c_void_p(address_of(self._mutex))
+        self._system.pthread_mutex_init(self._at_mutex, attributes)
         if utilities.rcutils_uint8_array_resize(ctypes.byref(self._inbound),
                                                 ctypes.c_size_t(LARGEST)):
             raise OSError('no memory for a message')
@@ -108,14 +125,16 @@ class Served:
             *_addresses(rcl, 'rcl_wait', 'rcl_wait_set_clear', 'rcl_wait_set_add_subscription',
                         'rcl_wait_set_add_guard_condition', 'rcl_take_serialized_message',
                         'rcl_publish_serialized_message'),
-            *_addresses(_library('libc'), 'clock_gettime'), inbox.waiting.pointer,
+            *_addresses(self._system, 'clock_gettime', 'pthread_mutex_lock',
+                        'pthread_mutex_unlock'), inbox.waiting.pointer,
             inbox.subscription.pointer, inbox.guard.pointer, self._publisher.pointer,
             ctypes.addressof(self._inbound), ctypes.addressof(self._outbound),
-            address_of(self._time))
+            address_of(self._time), self._at_mutex.value)
         self._plan[STEP], self._plan[SENSE] = entry_of(step), entry_of(sense)
         self._ring = np.zeros((ROWS, ANSWER.size(self._n)))
-        self._shared, self._times = np.zeros(3, dtype=np.int64), np.array([0.0, longest, np.inf])
-        self._counting = Lock()
+        self._shared = np.zeros(len(COUNTERS), dtype=np.int64)
+        self._times = np.array([0.0, longest, np.inf])
+        self.table: Integers | None = None
         self._prepare(10)
 
     def close(self) -> None:
@@ -134,16 +153,17 @@ class Served:
         self._outbound.length = self._outbound.capacity = len(data)
         self._plan[LABEL:NONZERO] = first + label_at, digits + NANO_DIGITS, first + values_at
 
-    def run(self, reading: Reading, table: Integers, until: float, longest: float,
-            takes_zeros: bool) -> int:
+    def begin(self, table: Integers | None) -> None:
+        """Set the table for `run`; the records must not change unless they are held."""
+        self.table, self._shared[LEAVE] = table, 0
+
+    def run(self, reading: Reading, until: float, longest: float, takes_zeros: bool) -> int:
         """
         Run `serve` until Python has work; return its result, which says what work.
 
         Parameters
         ----------
         reading : Reading
-        table : (TABLE_ROWS, 2) int
-            See `osc_ros.control.step.step`.
         until : float
             When the call ends if no state comes, by `perf_counter` [s].
         longest : float
@@ -157,13 +177,8 @@ class Served:
             self._prepare(digits)
         self._times[0], self._times[2], self._plan[NONZERO] = until, longest, not takes_zeros
         with self._publisher:
-            return int(serve(self._plan, reading, self._order, table, self._ring, self._shared,
-                             self._times))
-
-    @property
-    def is_interrupted(self) -> bool:
-        """Whether a call would return at once."""
-        return bool(self._shared[LEAVE] > 0)
+            return int(serve(self._plan, reading, self._order, self.table, self._ring,
+                             self._shared, self._times))
 
     @property
     def message(self) -> bytes:
@@ -171,15 +186,24 @@ class Served:
         return ctypes.string_at(self._inbound.buffer, self._inbound.length)
 
     def interrupt(self) -> None:
-        """Let the present call and following ones return at once, until `resume`."""
-        with self._counting:
-            self._shared[LEAVE] += 1
+        """Let the present call return at once, and the next one before `begin`."""
+        self._shared[LEAVE] = 1
         self._guard.trigger_guard_condition()
 
-    def resume(self) -> None:
-        """Undo an `interrupt`."""
-        with self._counting:
-            self._shared[LEAVE] -= 1
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Within this context no state is answered: one that comes waits."""
+        self._system.pthread_mutex_lock(self._at_mutex)
+        try:
+            yield
+        finally:
+            self._system.pthread_mutex_unlock(self._at_mutex)
+
+    @property
+    def steps(self) -> int:
+        """Number of steps so far; -1 during a step, which changes the records of the engine."""
+        ended = int(self._shared[ENDED])
+        return ended if self._shared[BEGUN] == ended else -1
 
     def answered(self) -> Answers | None:
         """Return copies of what was answered since the last time; None if nothing was."""

@@ -21,6 +21,7 @@ from osc_ros.control.answered import ANSWER
 from osc_ros.control.safety import gate_views
 from osc_ros.control.tables import GATE_RESULT, SAMPLE, TORQUE
 from osc_ros.control.tick_arrays import guarded_in, TABLE_ROWS
+from osc_ros.control.touching import NOT_TOUCHED
 from osc_ros.dynamics.addresses import (
     bytes_at,
     c_at,
@@ -39,12 +40,14 @@ Integers = NDArray[np.int64]
 NANO_DIGITS = 10  # characters of a label after its seconds
 MONOTONIC = np.int64(1)  # the clock of `time.perf_counter`, for clock_gettime
 # Entries of the plan of a call: functions, then objects of rcl, then kernels.
-PLAN = (WAIT, CLEAR, ADD_SUBSCRIPTION, ADD_GUARD, TAKE, PUBLISH, CLOCK, WAIT_SET, SUBSCRIPTION,
-        GUARD, PUBLISHER, INBOUND, OUTBOUND, TIME, STEP, SENSE, LABEL, LENGTH, VALUES, NONZERO
-        ) = range(20)
-LEAVE, WRITTEN, CONCLUDED = range(3)  # entries of the shared counters
-# Why `serve` returns: another thread has a request; no state came in time; Python must read the
-# message that was taken; Python must conclude the last answer before the next one; the ring is
+PLAN = (WAIT, CLEAR, ADD_SUBSCRIPTION, ADD_GUARD, TAKE, PUBLISH, CLOCK, LOCK, UNLOCK, WAIT_SET,
+        SUBSCRIPTION, GUARD, PUBLISHER, INBOUND, OUTBOUND, TIME, MUTEX, STEP, SENSE, LABEL,
+        LENGTH, VALUES, NONZERO) = range(23)
+# Entries of the shared counters: 1 if the call must end; answers that were written, and concluded;
+# steps that were begun, and ended: while they differ, the records of the controller change.
+COUNTERS = LEAVE, WRITTEN, CONCLUDED, BEGUN, ENDED = range(5)
+# Why `serve` returns: another thread wants it; no state came in time; Python must read the message
+# that was taken; Python must conclude the last answer before the next one; the ring is
 # full; a function of rcl has failed.
 ASKED, OVERDUE, UNREAD, LEFT, FULL, FAILED, GO_ON = range(7)
 
@@ -147,9 +150,10 @@ def _answer(plan, reading, order, table, at, arrived):
     at.done[0] = _clock(plan)
     at.accepted[0] = gate_views(guarded.state, n).time[0]
     at.code[0], at.faults[0] = code, _fault_views(guarded.result, n).count[0]
-    at.touch[0] = found.touch[0]
+    at.touch[0], at.changed[0], at.asks[0] = found.touch[0], found.has_changed[0], 1.0
     if code < 0:
         return LEFT
+    at.asks[0] = found.asks[0]
     assign(at.tau, found.tau)
     assign(view(at.pose, 0, (16,)), view(found.pose, 0, (16,)))
     assign(at.error, found.error)
@@ -157,7 +161,8 @@ def _answer(plan, reading, order, table, at, arrived):
     at.touch[0] = sense_at(plan[SENSE], table)
     if status != 0:
         return FAILED
-    return LEFT if at.faults[0] > 0.0 or found.asks[0] > 0.0 else GO_ON
+    is_plain = at.faults[0] == 0.0 and at.touch[0] == NOT_TOUCHED and found.asks[0] == 0.0
+    return GO_ON if is_plain else LEFT
 
 
 @released
@@ -167,7 +172,7 @@ def serve(plan, reading, order, table, ring, shared, times):
 
     Parameters
     ----------
-    plan : (20,) int
+    plan : (23,) int
         See PLAN: addresses, the last ones of the label and the values of the command; the length
         of the label; 1 if velocities that are all zero are left to Python.
     reading : Reading
@@ -177,8 +182,8 @@ def serve(plan, reading, order, table, ring, shared, times):
         See `osc_ros.control.step.step`.
     ring : (ROWS, …)
         Records of ANSWER.
-    shared : (3,) int
-        LEAVE: number of threads that wait; WRITTEN, CONCLUDED: numbers of answers so far.
+    shared : (5,) int
+        See COUNTERS.
     times : (3,)
         When the call ends if no state comes; how long it waits after a state; the longest time
         for a torque [s].
@@ -203,9 +208,16 @@ def serve(plan, reading, order, table, ring, shared, times):
         arrived = _clock(plan)
         if not _reads(plan, reading) or not _puts_label(plan, reading.record):
             return UNREAD
+        c_at(plan[LOCK], (plan[MUTEX],))  # while Python changes the records
+        if shared[LEAVE] > 0:
+            c_at(plan[UNLOCK], (plan[MUTEX],))
+            return UNREAD
         at = _views(ring[shared[WRITTEN] % len(ring)], n)
+        shared[BEGUN] += 1
         why = _answer(plan, reading, order, table, at, arrived)
+        shared[ENDED] += 1
         shared[WRITTEN] += 1
+        c_at(plan[UNLOCK], (plan[MUTEX],))
         if why != GO_ON:
             return why
         if at.done[0] - at.now[0] > times[2]:
@@ -219,7 +231,7 @@ def compile_serve() -> None:
     reading = Reading(np.zeros(0, dtype=np.uint8), np.zeros(0, dtype=np.int64),
                       np.zeros((3, 1), dtype=np.uint64), np.zeros(10, dtype=np.int64))
     integers = np.zeros((TABLE_ROWS, 2), dtype=np.int64)
-    shared = np.array([1, 0, 0])  # interrupted: returns at once
+    shared = np.array([1, 0, 0, 0, 0])  # interrupted: returns at once
     serve(np.zeros(len(PLAN), dtype=np.int64), reading, integers[:1, 0].copy(), integers,
           np.zeros((1, ANSWER.size(1))), shared, np.zeros(3))
     lock(serve)

@@ -185,7 +185,7 @@ class Targets:
         """Return the path through poses; its first velocity is the target's if it is there."""
         present = None
         if len(times):  # if not, `path_through` raises
-            present = self._loop.request(requests.predicted, task, float(times[0]))
+            present = self._loop.read(requests.predicted, task, float(times[0]))
         path = path_through(times, poses, self._task(task).limits, present)
         self._log_delay(topic, float(times[-1]), path)
         return path
@@ -362,7 +362,7 @@ class Targets:
             'free drive: the arm follows the hand' if request.data else
             f'free drive is off, mode {self._mode}: the arm holds where it is')
         if response.success and request.data:
-            status = self._loop.request(requests.status)
+            status = self._loop.read(requests.status)
             if status.reaction not in requests.HARMLESS:
                 response.message += f', as soon as no watchdog acts ({status.text})'
         return response

@@ -1,0 +1,213 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""The torques of a law for a joint state, without supervision, in one compiled call."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from osc_ros.control import blend, compensation
+from osc_ros.control.bandwidth import PERIOD_CHANGE, RECKONED
+from osc_ros.control.block import block_in, OWN
+from osc_ros.control.compiled_tick import REFUSED
+from osc_ros.control.gravity import advance_gravity, put_gravity
+from osc_ros.control.law_memory import leave, note_period, PAUSE
+from osc_ros.control.law_memory import views as law_views
+from osc_ros.control.limiting import keep, ROOM
+from osc_ros.control.limiting import STATE as LIMITER
+from osc_ros.control.motion import any_waits, put_targets
+from osc_ros.control.posture import advance_posture
+from osc_ros.control.task_numbers import AXES
+from osc_ros.control.tick_arrays import entry_in, given_in, law_in
+from osc_ros.dynamics.addresses import integers_at, numbers_at, tick_at
+from osc_ros.dynamics.compiled import inlined, kernel, stage, view
+from osc_ros.dynamics.kinematics import put_link_axes
+from osc_ros.dynamics.method import DONE
+from osc_ros.dynamics.vectors import assign
+
+# What the kernels return if they have computed no torques, beside REFUSED: the torques are not
+# finite; gains must be reduced for the period of the states; below ASKS, a target needs Python.
+# The code is then ASKS, less what `motion.put_targets` has returned, which it returns once, and
+# less OF_REPLACED for the replaced setup.
+INFINITE, SLOW, ASKS = REFUSED - 1, REFUSED - 2, REFUSED - 3
+OF_REPLACED = 2**16
+
+_limiter_views = LIMITER.only('reckons', 'added', 'is_at_work')
+_room_views, _own_views = ROOM.only('tau'), OWN.only(
+    'period', 'longest_period', 'blend_time', 'integrates', 'feedback', 'friction', 'driver')
+_blend_views = blend.BLEND.only('before', 'driver')
+
+
+@inlined
+def _is_slow(parts, n, reckons, period):
+    """Whether gains must be reduced for a period of the states [s]; see `limiting` for reckons."""
+    own = _own_views(parts.own, n)
+    _limiter_views(parts.limiter, n).reckons[0] = reckons
+    return (max(period, own.period[0]) > own.longest_period[0]
+            and abs(period - own.period[0]) > PERIOD_CHANGE * period)
+
+
+@inlined
+def _request(parts, time):
+    """Write the targets of a setup; return what Python must do first, or DONE."""
+    return put_targets(parts.guides, parts.task_plans, time, parts.tasks)
+
+
+@kernel
+def put_axes(turning, q, tasks):
+    """Write the axes of the tasks (k, …) whose frames turn with other links; see `Given`."""
+    for i in range(len(turning)):
+        m = turning[i, 1]
+        put_link_axes(view(numbers_at(turning[i, 2], 9 * m), 0, (m, 3, 3)),
+                      integers_at(turning[i, 3], m), integers_at(turning[i, 4], m), q,
+                      view(tasks[turning[i, 0]], AXES, (3, 3)))
+
+
+@inlined
+def _advance_set_points(given, at, blend_time, n, time):
+    """Advance gravity and posture; return whether gravity has changed."""
+    dt = time - at.time[0]
+    advance_posture(given.posture, n, blend_time, dt if 0.0 < dt < np.inf else 0.0)
+    return advance_gravity(at.gravity, at.gravity_wanted, dt if dt <= PAUSE else np.inf)
+
+
+@kernel
+def begin_step(table, time, q):
+    """
+    Do what precedes the ticks of the setups: period, targets, set-points, weight of the blend.
+
+    Call it again for the same state when Python has done what the result asks for.
+
+    Parameters
+    ----------
+    table : (…, 2) int
+        That of `law_torque`.
+    time : float
+        Stamp of the state [s].
+    q : (n,)
+
+    Returns
+    -------
+    int
+        DONE, SLOW, or less than ASKS.
+
+    """
+    given, own, n = given_in(table), law_in(table), len(q)
+    parts, at = block_in(given.integers, given.numbers), law_views(own.law, n)
+    is_blended = len(own.other) > 0
+    old = given_in(own.other if is_blended else table)
+    replaced = block_in(old.integers, old.numbers)
+    reckons, period = 1.0 if at.delay[0] <= RECKONED else 0.0, note_period(own.law, n, time)
+    is_slow = is_blended and _is_slow(replaced, n, reckons, period)
+    if _is_slow(parts, n, reckons, period) or is_slow:
+        return SLOW
+    request = _request(replaced, time) if is_blended else DONE
+    if request != DONE:
+        return ASKS - OF_REPLACED - request
+    request = _request(parts, time)
+    if request != DONE:
+        return ASKS - request
+    put_axes(given.turning, q, parts.tasks)
+    is_new = _advance_set_points(given, at, _own_views(parts.own, n).blend_time[0], n, time)
+    if is_new:
+        put_gravity(given.gravities, at.gravity)
+    if is_blended:
+        put_axes(old.turning, q, replaced.tasks)
+        if is_new:
+            put_gravity(old.gravities, at.gravity)
+        blend.advance(own.blend, n, time)
+    return DONE
+
+
+@stage
+def _blended(table, given, own, time, q, qd, tau):
+    """Write the torques of the setup in force, blended with those of the one it replaces."""
+    old, before = given_in(own.other), _blend_views(own.blend, len(q)).before
+    count = tick_at(entry_in(own.other), own.other, time, q, qd, before)
+    if count < 0:
+        return count
+    blend.prepare(own.blend, old.integers, old.numbers, given.integers, given.numbers)
+    count = tick_at(entry_in(table), table, time, q, qd, tau)
+    blend.mix(own.blend, old.integers, old.numbers, given.integers, given.numbers, tau)
+    return count
+
+
+@stage
+def _compensate(own, parts, time, tau):
+    """Add to the torques of the law the compensation of what its model lacks."""
+    n = len(tau)
+    setup, room, at = (_own_views(parts.own, n), _room_views(parts.room, n),
+                       compensation.state_views(own.compensation_state, n))
+    limits, driver = _limiter_views(parts.limiter, n), setup.driver
+    if len(own.other) > 0:
+        driver = _blend_views(own.blend, n).driver
+    integrates = setup.integrates[0] > 0.0
+    is_held = (law_views(own.law, n).in_contact[0] > 0.0 and at.free[0] <= 0.0
+               or integrates and limits.is_at_work[0] > 0.0 or any_waits(parts.guides))
+    plan = compensation.plan_views(own.compensation_plan, n)
+    for i in range(n):
+        room.tau[i] = tau[i] + driver[i]
+    compensation.compensate(
+        own.compensation_plan, own.compensation_state, own.compensation_result, own.observer,
+        own.forces, own.estimate, time, room.tau, view(parts.tasks, AXES, (3, 3)), is_held,
+        view(setup.feedback, 0, (n if integrates else 0,)),
+        view(setup.friction, 0, (n if plan.knows_friction[0] > 0.0 else 0,)))
+    for i in range(n):
+        tau[i] += at.torque[i]
+    assign(limits.added, at.torque)
+
+
+@kernel
+def end_step(table, time, q, qd, tau):
+    """
+    Add the compensation, limit the rate of the torques tau (n,), and remember the tick.
+
+    Returns whether the torques are finite; arguments are those of `law_torque`.
+
+    """
+    given, own, n = given_in(table), law_in(table), len(q)
+    parts = block_in(given.integers, given.numbers)
+    if len(own.compensation_state) > 0:
+        _compensate(own, parts, time, tau)
+    is_finite = leave(own.law, parts.limiter, time, q, qd, tau)
+    if len(own.other) > 0:
+        old = given_in(own.other)
+        limiter = block_in(old.integers, old.numbers).limiter
+        assign(_limiter_views(limiter, n).added, _limiter_views(parts.limiter, n).added)
+        keep(limiter, time, tau)
+    return is_finite
+
+
+@kernel
+def law_torque(table, time, q, qd, tau):
+    """
+    Write the torques of a law for a state, within all limits.
+
+    Parameters
+    ----------
+    table : (…, 2) int
+        The table of `compiled_tick.chain_torque` or `tree_torque`, then the arrays of `LawArrays`
+        (more may follow), and in the last row the address of that function.
+    time : float
+        Stamp of the state [s].
+    q, qd : (n,)
+    tau : (n,), written [N·m]
+
+    Returns
+    -------
+    int
+        Number of solves, which is positive, or another code: see ASKS.
+
+    """
+    count = begin_step(table, time, q)
+    if count != DONE:
+        return count
+    own = law_in(table)
+    if len(own.other) > 0:
+        count = _blended(table, given_in(table), own, time, q, qd, tau)
+    else:
+        count = tick_at(entry_in(table), table, time, q, qd, tau)
+    if count >= 0 and not end_step(table, time, q, qd, tau):
+        return INFINITE
+    return count
