@@ -12,6 +12,7 @@ from attacked import robot_of
 from osc_ros import Driver, Friction, Law, Settings, Task
 from osc_ros.control import motion, task_reference
 from osc_ros.control.checkpoint import dumped, loaded
+from osc_ros.control.compensation import compensate
 from osc_ros.control.disturbance import Compensation, Disturbance
 from osc_ros.control.engine import Engine
 from osc_ros.control.free import FreeDrive
@@ -192,9 +193,9 @@ def ticks_of(one, kind, count, seed):
         if rng.random() < 0.1:
             effort[rng.integers(7)] = np.nan
         one.observe(time, q, qd, 10.0 * tau, 10.0 * effort)
-        one.compensation.update(
-            time, one.external, tau, rng.random() < 0.01, np.eye(3),
-            qd if one.integrates else None, friction if kind == 'friction' else None)
+        compensate(*one.compensation.records, *one.external.records, time, tau, np.eye(3),
+                   rng.random() < 0.01, qd if one.integrates else qd[:0],
+                   friction if kind == 'friction' else qd[:0])
         found.append((one.external.quality, *(part.tobytes() for part in (
             one.torque, one.external.torque, one.external.wrench, one.external.residual))))
     return found

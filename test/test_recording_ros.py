@@ -89,7 +89,7 @@ def test_watchdog_writes_a_file_that_is_computed_again(spin, tmp_path, monkeypat
 
 
 class Growing:
-    """A loop whose journal grows with every request, as that of a loop at 1 kHz does."""
+    """A loop whose journal grows with every read, as that of a loop at 1 kHz does."""
 
     joints = ()
 
@@ -98,7 +98,7 @@ class Growing:
         self.journal = Journal(1e3, 10**9)
         self.journal.begin(SimpleNamespace(acts=True, law=SimpleNamespace(robot=None)))
 
-    def request(self, what, *arguments):
+    def read(self, what, *arguments):
         for _ in range(100):
             self.journal.record('watch', (0.01,), lambda: None)
         return what(SimpleNamespace(journal=self.journal), *arguments)

@@ -138,7 +138,8 @@ class SetupBlending:
         (old, posture), (new, following) = before, after
         added, difference = np.zeros(len(tau)), np.empty(len(tau))
         if self.replaced is not None:
-            old.torque(time, q, qd, posture, self.friction, added)
+            if old.torque(time, q, qd, posture, self.friction, added) < 0:
+                old.refuse(q, qd)
             added = tau - added
             self.end(old)
         self.replaced, self._posture = old, posture
@@ -148,7 +149,9 @@ class SetupBlending:
         self.friction.begin(time, settings.friction, settings.limits.effort,
                             np.asarray(new.robot.velocity_limits), settings.blend_time)
         old.is_blended = new.is_blended = True
-        new.torque(time, q, qd, following, self.friction, difference)
+        if new.torque(time, q, qd, following, self.friction, difference) < 0:
+            self.end(old)
+            new.refuse(q, qd)
         difference = tau - difference
         new.limiter.add(difference)
         self._blend.begin(time, difference, settings.limits.effort, settings.blend_time)

@@ -152,9 +152,10 @@ class Loop:
     def close(self) -> None:
         """End the thread of the loop, even if the arm moves."""
         self._owner.destroy_timer(self._poster)
-        self._is_open = False
-        if self._served is not None:
-            self._served.interrupt()
+        with self._lock:  # not between `_is_open` and `begin` in `_serve`
+            self._is_open = False
+            if self._served is not None:
+                self._served.interrupt()
         self._thread.join()
         if self._served is not None:
             self._served.close()
@@ -385,7 +386,7 @@ class Loop:
             return NOT_SERVED, None
         with self._lock:
             self._fail_after(self._conclude(served))
-            served.begin(self._table())
+            served.begin(self._table() if self._is_open else None)
             if served.table is None:
                 return NOT_SERVED, None
         error = 'a function of rcl has failed'
