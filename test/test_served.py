@@ -129,3 +129,33 @@ def test_command_after_a_request_is_that_of_the_request(spin):
         rig.controller._loop.request(requests.hold)
         rig.ask()
     assert commands.label(rig.hardware.commands[-1]) != commands.HOLD_LABEL
+
+
+@pytest.mark.ros
+def test_state_that_comes_during_a_request_is_answered_after_it(spin):
+    rig = Rig(spin, velocity='measured').activate()
+    rig.ask()
+    loop = rig.controller._loop
+
+    def lift(engine):
+        label = rig.hardware.state()
+        engine.law.use_gravity(np.array([0.0, 0.0, -9.79]))
+        return label
+
+    label = loop.request(lift)
+    spin(lambda: rig.hardware.answer(label) is not None, why='for the command')
+    # 20 m/s³ in the 2 ms since the state before
+    np.testing.assert_allclose(rig.hardware.answer(label), gravity(READY) * 9.79 / 9.81, atol=1e-3)
+
+
+@pytest.mark.ros
+def test_what_is_read_beside_the_loop_is_of_one_state(spin):
+    rig = Rig(spin, velocity='measured').activate()
+    for k in range(100):
+        rig.hardware.state(q=READY + 1e-4 * (k % 7))  # all joints move alike
+        for _ in range(10):
+            found = rig.controller._loop.read(lambda engine: engine.guard.q - READY)
+            assert np.ptp(found) < 1e-9
+    rig.ask()
+    with pytest.raises(KeyError):
+        rig.controller._loop.read(requests.predicted, 'no task', 0.0)
