@@ -98,6 +98,11 @@ class Pair:
             what(engine, *arguments)
         return self
 
+    def use(self, *given, **supervision):
+        """Change settings or robot of both laws, and settings of both supervisors."""
+        return self.each(lambda engine: engine.use_setup(
+            engine.law.new_setup(*given), replace(engine.guard.settings, **supervision)))
+
     def step(self, q=None, qd=None, dt=PERIOD):
         """Pass the next state of a smooth motion, or another one; compare what is sent."""
         self.k += 1
@@ -154,8 +159,7 @@ def test_torques_are_the_same_and_come_in_one_call_while_and_after_gains_change(
         task.gains, natural_frequency=np.full(6, 9.0))),))
     heavier = pair.robot.with_payload(0.5)
     for given, count in (((softer,), 300), ((law.settings,), 50), ((None, heavier), 400)):
-        pair.each(lambda engine, given=given: engine.use_setup(
-            engine.law.new_setup(*given), engine.guard.settings))
+        pair.use(*given)
         assert pair.run(count) == count
     for engine in pair.engines:
         assert_array_equal(engine.law.pose, pair.engines[0].law.pose)
@@ -189,9 +193,7 @@ def test_torques_are_sent_by_one_compiled_call_while_gravity_and_posture_change(
     tilted = np.array([4.0, 0.0, -9.0])
     pair.each(lambda engine: engine.law.use_gravity(tilted))
     pair.each(lambda engine: engine.law.set_posture(READY + 0.2))
-    softer = replace(pair.engines[0].law.settings, blend_time=0.3)
-    pair.each(lambda engine: engine.use_setup(
-        engine.law.new_setup(softer), engine.guard.settings))
+    pair.use(replace(pair.engines[0].law.settings, blend_time=0.3))
     assert pair.run(60) >= 58  # not where the blend begins
     assert 0.1 < np.linalg.norm(pair.engines[0].law.gravity - tilted) < 2.0
     assert pair.run(200) >= 199
@@ -214,8 +216,7 @@ def test_target_that_jumps_is_answered_by_one_compiled_call_until_the_next_one()
 def test_torques_of_a_reaction_are_sent_by_one_compiled_call(reaction):
     pair = Pair()
     watched = pair.engines[0].guard.settings
-    pair.each(lambda engine: engine.use_setup(engine.law.new_setup(), replace(
-        watched, watchdogs={**watched.watchdogs, CONTACT: Watchdog(reaction)})))
+    pair.use(watchdogs={**watched.watchdogs, CONTACT: Watchdog(reaction)})
     pair.run(200)
     _follow(pair, 0.05)
     pair.run(20)
@@ -238,8 +239,7 @@ def test_torques_are_sent_by_one_compiled_call_beside_friction_driver_and_limits
     limits = replace(settings.limits, effort=0.5 * settings.limits.effort)
     for changed in (replace(settings, friction=rubs),
                     replace(settings, driver=Driver(robot, 'gravity'), limits=limits)):
-        pair.each(lambda engine, changed=changed: engine.use_setup(
-            engine.law.new_setup(changed), engine.guard.settings))
+        pair.use(changed)
         assert pair.run(1200) > 300  # after the blend of both settings
         assert pair.run(50) == 50
 
@@ -252,8 +252,7 @@ def test_torques_in_one_call_are_within_the_limits_of_the_supervisor(change):
     changed = {'efforts': {'effort_limits': 0.5 * tau + 1e-3},
                'rates': {'effort_rates': np.full(7, 0.01)},
                'speeds': {'velocity_limits': np.full(7, 0.05)}}[change]
-    pair.each(lambda engine: engine.use_setup(
-        engine.law.new_setup(), replace(engine.guard.settings, blend_time=0.02, **changed)))
+    pair.use(blend_time=0.02, **changed)
     pair.run(100)
     for _ in range(50):
         before = pair.engines[0].guard.last_torque
@@ -346,8 +345,7 @@ def _spoiled_law(pair):
 
 
 def _lower_limits(pair):
-    pair.each(lambda engine: engine.use_setup(engine.law.new_setup(), replace(
-        engine.guard.settings, effort_limits=0.1 * engine.guard.settings.effort_limits)))
+    pair.use(effort_limits=0.1 * pair.engines[0].guard.settings.effort_limits)
 
 
 def _stop(pair):
@@ -382,13 +380,12 @@ def test_reaction_to_a_contact_is_the_same_and_has_its_reason(settings):
     pair = Pair(settings)
     pair.run(50)
     watched = pair.engines[0].guard.settings
-    touched = replace(watched, contact=Contact(np.full(7, 1e-3)), watchdogs={
+    pair.use(contact=Contact(np.full(7, 1e-3)), watchdogs={
         **watched.watchdogs, CONTACT: Watchdog('hold', latched=True)})
-    pair.each(lambda engine: engine.use_setup(engine.law.new_setup(), touched))
     pair.run(60)
     for engine in pair.engines:
         assert engine.guard.reaction == 'hold' and 'contact.torque' in engine.guard.reason
-    pair.each(lambda engine: engine.use_setup(engine.law.new_setup(), watched))
+    pair.use(contact=watched.contact, watchdogs=watched.watchdogs)
     pair.run(50)
     pair.each(lambda engine: engine.guard.release())
     pair.run(200)

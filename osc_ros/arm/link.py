@@ -197,7 +197,7 @@ class LoopProcess:
         """
         return self._request(ANSWERED, what, *arguments)
 
-    read = request  # as `Loop.read`, of another process
+    read = request  # `Loop` has a quicker way for what only reads
 
     def _request(self, patience: float, what: Callable[..., R], *arguments: Any) -> R:
         with self._lock:  # several threads may call this

@@ -100,9 +100,10 @@ class Answers:
 
     def parts(self, deadline: float) -> Iterator[tuple[Answers, bool]]:
         """
-        Yield the records in their order, in parts; and whether Python has nothing to decide.
+        Yield the records in their order, in parts, each with whether it is plain.
 
-        A record about which Python must decide is a part of its own.
+        A part is plain if Python has nothing to decide about its records. Any other record is a
+        part of its own.
 
         Parameters
         ----------

@@ -52,11 +52,6 @@ class SetupBlending:
         """Torques (n,) of the last tick minus those of the setup in force alone [N·m]."""
         return np.array(self._blend.views[0].difference)
 
-    def driver_torque(self, setup: Setup) -> Array:
-        """Torques (n,) that the driver added at the last tick, for the setup in force [N·m]."""
-        return (setup.driver_torque if self.replaced is None
-                else np.asarray(self._blend.views[0].driver))
-
     @property
     def has_kernel(self) -> bool:
         """Whether a compiled call computes the torques of the setup that is replaced, too."""
@@ -93,7 +88,7 @@ class SetupBlending:
         """
         Write the torques to be commanded, within all limits except rates, in several calls.
 
-        The weight of the replaced setup is that of the time already.
+        Advance the blend to this time before the call.
 
         Parameters
         ----------

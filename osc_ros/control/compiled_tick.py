@@ -163,9 +163,9 @@ def chain_torque(table, time, q, qd, tau):
     """
     Write the torques of a setup: within all limits except rates, with friction, less the driver's.
 
-    The targets and the turning axes of the tasks are those of the state already. Every array
-    argument of a compiled call takes 0.1 µs, so the kernel finds its arrays by a table of their
-    addresses.
+    Before the call, write the targets and the turning axes of the tasks for this state. Every
+    array argument of a compiled call takes 0.1 µs, so the kernel finds its arrays by a table of
+    their addresses.
 
     Parameters
     ----------

@@ -363,7 +363,6 @@ class ControlCycle:
         count = self._blending.torque(self._setup, self._posture, time, q, qd, tau)
         if count < 0:
             return count
-        self._blending.end_if_over(self._setup)
         if self._next is not None:
             self._take_over(self._next, time, q, qd, tau)
         return count if end_step(self._table(), time, q, qd, tau) else INFINITE
@@ -392,11 +391,11 @@ class ControlCycle:
 
     def _table(self) -> Integers:
         """Table of `osc_ros.control.law_step.law_torque`."""
-        return self._setup.tick.of_law(self._blending.replaced, self._arrays)
+        return self._setup.tick.table(self._blending.replaced, self._arrays)
 
     def table(self, records: tuple[Array, ...]) -> Integers:
         """Return the table of `osc_ros.control.step.step`, for the arrays of `Guarded`."""
-        return self._setup.tick.supervised(self._blending.replaced, self._arrays, records)
+        return self._setup.tick.table(self._blending.replaced, self._arrays, records)
 
     def _arrays(self) -> tuple[NDArray[Any], ...]:
         """The last two arrays of `Given`, and those of `LawArrays`; see `tick_arrays`."""

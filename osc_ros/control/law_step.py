@@ -77,7 +77,7 @@ def begin_step(table, time, q):
     """
     Do what precedes the ticks of the setups: period, targets, set-points, weight of the blend.
 
-    Call it again for the same state when Python has done what the result asks for.
+    If the result is not DONE, Python does what it asks for, and calls this again for the state.
 
     Parameters
     ----------

@@ -76,7 +76,7 @@ class Limiter(Recorded):
             raise InputError(f'limits are for {len(limits.velocity)} joints: accepted are {n}')
         super().__init__(n, records)
         self._dynamics, self._buffer = dynamics, buffer
-        plan, self.reckons = self.views[0], True
+        plan, self.views[1].reckons[0] = self.views[0], 1.0
         plan.table[:], plan.blend_time[0] = limits.table, blend_time
         plan.bodies[:], plan.is_guided[0] = bodies_of(dynamics.robot), is_guided
         self.forget()
@@ -131,21 +131,6 @@ class Limiter(Recorded):
     def is_at_work(self) -> bool:
         """Whether the limits changed the torques of the law."""
         return bool(self.views[1].is_at_work[0])
-
-    @property
-    def reckons(self) -> bool:
-        """
-        Whether the bounds count accelerations that the torques do not explain, as of a push.
-
-        Set it to False if torques act so late that a measured acceleration comes from earlier
-        torques.
-
-        """
-        return bool(self.views[1].reckons[0])
-
-    @reckons.setter
-    def reckons(self, reckons: bool) -> None:
-        self.views[1].reckons[0] = reckons
 
     def go_on_from(self, before: Limiter) -> None:
         """Copy another limiter's state; change its limits to this one's within `blend_time`."""

@@ -46,7 +46,8 @@ STATE = Table(
     Slot('calm', (1,), '', 'share of the posture that damping replaces'),
     Slot('idle', (1,), '', 'ticks until the loads are computed again'),
     Slot('are_low', (1,), '', '1 if no load was near its bound when they were computed last'),
-    Slot('reckons', (1,), '', '1 if the bounds count accelerations that torques do not explain'),
+    Slot('reckons', (1,), '', '1 if the bounds count accelerations that torques do not explain, '
+         'as of a push; 0 if torques act so late that these come from earlier torques'),
     Slot('is_at_work', (1,), '', '1 if the limits changed the torques of the law'),
     Slot('was_at_bound', (1,), '', '1 if a bound was active, or the limits are new'),
     Slot('has_last', (1,), '', '1 after the first torque'),

@@ -199,8 +199,8 @@ def put_target(plan, state, jumps, time, row):
     plan, state : (…), (…)
         Records of PLAN and STATE.
     jumps : bool
-        Whether the target may jump: then Python looks before the target of a tick is written, if
-        a motion is scheduled or ends.
+        Whether the target may jump to its goal. If it may, and a motion is scheduled or ends,
+        Python plans the motion before the target of this tick is written.
     time : float
         Time on the clock of the states [s].
     row : (AXES or more,), written

@@ -76,8 +76,8 @@ from osc_ros.dynamics.vectors import any_beyond, assign
 # were, because the state is not plausible; or because Python must do something before the law goes
 # on: after a reaction, or when the clock of the states went back.
 STOPPED, REJECTED, TAKEN = 0, -1, -2
-# What the law does when a reaction has ended: its motions go on from where the arm is, or it holds
-# the pose, not to go back to where it touched something.
+# What the law does when a reaction has ended: REJOINS: its motions go on from where the arm is;
+# HOLDS: it holds the pose, so that the arm does not go back to where it touched something.
 REJOINS, HOLDS = 1, 2
 AT_REST = 0.01  # a lower speed counts as rest [rad/s, m/s]
 PATIENCE = 2.0  # time for the arm to come to rest, after which commands end [s]

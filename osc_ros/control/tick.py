@@ -46,11 +46,9 @@ class Tick:
                  places: tuple[Integers, Integers]) -> None:
         self._kernel, entry, arrays = tick_of(dynamics)
         self._arrays = *arrays, *block, *model.arrays, *places
-        self._alone, self._of_law, self._supervised = (Pointers(entry) for _ in range(3))
-        self._replaced: object = self  # nothing is replaced by itself: no table is made yet
-        self._under: tuple[object, object] = self, self
-        self._law: Integers
-        self._step: Integers
+        self._entry, self._alone = entry, Pointers(entry)
+        # with and without a supervisor: what the table was made for, and the table
+        self._made: dict[bool, tuple[object, object, Pointers, Integers]] = {}
         self.is_compiled = self._kernel is not None
 
     def torques(self, friction: FrictionInForce, posture: PostureSetPoint, time: float, q: Array,
@@ -63,27 +61,26 @@ class Tick:
         """Return the table of `osc_ros.control.compiled_tick.chain_torque`."""
         return self._alone.to(*self._arrays, friction.record, posture.record)
 
-    def of_law(self, replaced: object, arrays: Arrays) -> Integers:
+    def table(self, replaced: object, arrays: Arrays, records: tuple[Array, ...] = ()
+              ) -> Integers:
         """
-        Return the table of `osc_ros.control.law_step.law_torque`.
+        Return the table of `osc_ros.control.law_step.law_torque`, or with records that of `step`.
+
+        It is made again when the setup that is replaced, or the tuple of records, is another one.
 
         Parameters
         ----------
-        replaced : object
-            What is replaced, or None: while this stays the same, the arrays do.
+        replaced : Setup, optional
         arrays : callable
             Returns the last two arrays of `osc_ros.control.tick_arrays.Given`, then those of
             `LawArrays`.
+        records : tuple of arrays
+            Those of `Guarded`.
 
         """
-        if replaced is not self._replaced:
-            self._replaced, self._law = replaced, self._of_law.to(*self._arrays, *arrays())
-        return self._law
-
-    def supervised(self, replaced: object, arrays: Arrays, records: tuple[Array, ...]
-                   ) -> Integers:
-        """Return the table of `step.step` and `sense`, with the arrays of `Guarded`, too."""
-        if replaced is not self._under[0] or records is not self._under[1]:
-            self._under = replaced, records
-            self._step = self._supervised.to(*self._arrays, *arrays(), *records)
-        return self._step
+        made = self._made.get(bool(records))
+        if made is None or replaced is not made[0] or records is not made[1]:
+            pointers = Pointers(self._entry)  # keeps the arrays
+            made = replaced, records, pointers, pointers.to(*self._arrays, *arrays(), *records)
+            self._made[bool(records)] = made
+        return made[3]

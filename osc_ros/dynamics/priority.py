@@ -428,7 +428,7 @@ class Priorities:
         return self._conditioning()[1]
 
     def _conditioning(self) -> tuple[Array, Array]:
-        """Ratios and directions, computed in a copy: compiled code may use the numbers now."""
+        """Ratios and directions, computed in a copy of the numbers: a tick may be using them."""
         if self._solves == 0:
             return self._room.ratios, self._room.directions
         numbers = self._numbers.copy()

@@ -127,7 +127,7 @@ class Loop:
         self._reader = StateInput(law.robot, velocity, partial(self._post, 'velocity'),
                                   partial(self._post, 'unrelated'))
         self._lock, self._handlers = RLock(), handlers
-        self._depth = 0  # of `_parked` in itself
+        self._depth = 0  # number of `_parked` contexts that this thread is in
         self._command = commands.Command(law.robot.n)
         self.joints = tuple(law.robot.joint_names[i] for i in output.order)
         self._listener: Callable[[Stamp | None, float, Array], None] | None = None
@@ -225,10 +225,11 @@ class Loop:
 
     def read(self, what: Callable[..., R], *arguments: Any) -> R:
         """
-        Return `what(engine, *arguments)`, which changes nothing: states are answered meanwhile.
+        Call `what(engine, *arguments)`, which only reads, and return its result.
 
-        It is called again if a state was answered during the call, since it may have read numbers
-        from before and after that; after ATTEMPTS, as in `request`.
+        The loop goes on answering states during the call. If it has answered one, some numbers may
+        be from before it and others from after it: then `what` is called again. After ATTEMPTS
+        calls, it is called as by `request`.
 
         Raises
         ------
@@ -252,7 +253,7 @@ class Loop:
         return self.request(what, *arguments)
 
     def _conclude_beside(self, served: Served) -> None:
-        """Do what follows the answers of compiled code, which may be answering another state."""
+        """Conclude what compiled code has answered, while it may be answering another state."""
         with self._lock:
             errors = self._conclude(served)
         if errors:
@@ -274,7 +275,7 @@ class Loop:
                 self._depth -= 1
 
     def _end_parked(self, served: Served) -> None:
-        """Let compiled code end if it cannot answer the next state, or not by this table."""
+        """End the compiled loop if Python, or another table, must answer the next state."""
         if self._table() is not served.table:
             served.interrupt()
 
