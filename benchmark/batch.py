@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 import os
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -20,18 +21,20 @@ from numpy.typing import NDArray
 import pinocchio as pin
 
 from contenders import Frax, MuJoCo, Pinocchio, SWAP
-from osc_ros import OperationalSpace, Payloads
+from osc_ros import Controllers, Friction, Law, OperationalSpace, Payloads, Robot, Settings
 from osc_ros.dynamics.method import EVALUATED, Terms
 from osc_ros.dynamics.parallel_parts import cores
 from panda import FRAX, has_frax, panda, states, TIP
 from race import difference
 
 BATCH = 20_000  # states
+CONTROLLERS = 4_096
 SINGLY = 1_000  # states that are evaluated one after the other
 ROUNDS = 9
 COPIED = 2 ** 25  # bytes, to measure the memory bandwidth: more than the caches
 PINOCCHIO_LAW, PINOCCHIO_TERMS = 'Pinocchio, in a loop', 'Pinocchio, terms in a loop'
 LAWS, ALL_TERMS = 'osc.torque_batch', 'osc.evaluate_batch, all terms'
+WHOLE = 'Controllers: whole steps, with limits and friction'
 LOADED_LAWS, STEPS = f'{LAWS}, payloads and gravities', "a step of MuJoCo's rollout"
 STEP = 1e-4  # of MuJoCo's physics [s]
 FEW_TERMS, SINGLE_TERMS = 'osc.evaluate_batch, Λ and a⁰', 'osc.evaluate, in a loop'
@@ -160,11 +163,39 @@ def _laws() -> list[_Way]:
         _Way(PINOCCHIO_LAW, 1, SINGLY, size, loop(pinocchio.compiled), residual),
         _Way('MuJoCo and numpy, in a loop', 1, SINGLY, size, loop(plant.sparse), residual),
         _steps(plant.model, model, q, qd, batch().copy())]
+    ways += _controllers(robot, q[:CONTROLLERS], qd[:CONTROLLERS])
     if has_frax():
         linear_first = np.array([s.u_linear_first for s in sample])
         ways.append(_Way(f'{FRAX}, vmap', cores(), BATCH, size, _vectorized(
             Frax(text, robot.T_body_tip), q, qd, linear_first), residual))
     return ways
+
+
+def _controllers(robot: Robot, q: NDArray[Any], qd: NDArray[Any]) -> list[_Way]:
+    """Whole controllers, with limits and friction; the residual is that from as many laws."""
+    friction = Friction(0.01 * robot.effort_limits, np.zeros(robot.n))
+    law = Law(robot, Settings.of(robot, friction=friction))
+    many, clock, q, qd = Controllers(law, len(q)), count(), 0.5 * q, 0.1 * qd
+    many.latch(q)
+
+    def step():
+        time = STEP * next(clock)
+        return many.torque(time, q + time * qd, qd)
+
+    def residual(found):
+        few = range(0, len(q), len(q) // 4)
+        laws, some = [Law(robot, law.settings) for _ in few], Controllers(law, len(few))
+        some.latch(q[few])
+        for one, start in zip(laws, q[few]):
+            one.latch(start)
+        return max(difference(tau, one.torque(time, start + time * speed, speed))
+                   for time in (0.0, STEP, 2.0 * STEP)
+                   for tau, one, start, speed in zip(some.torque(
+                       time, q[few] + time * qd[few], qd[few]), laws, q[few], qd[few]))
+
+    size = 3 * robot.n
+    return [_Way(WHOLE, cores(), len(q), size, step, residual),
+            _Way(WHOLE, 1, len(q), size, partial(_on_one_core, step), residual)]
 
 
 def _terms() -> list[_Way]:

@@ -11,6 +11,7 @@ import math
 from batch import (
     ALL_TERMS,
     BATCH,
+    CONTROLLERS,
     FEW_TERMS,
     LAWS,
     PINOCCHIO_LAW,
@@ -230,7 +231,8 @@ def batch(rows: Sequence[Throughput]) -> list[str]:
         f'or {SINGLY:,} calls for one state each. "To Pinocchio\'s": Pinocchio in a loop, on as '
         'many cores. MuJoCo has no law for a batch; its row is forward dynamics and integration. '
         '"Memory": the rate at which one core could copy the arguments and results. '
-        'The residual is the largest difference from Pinocchio.', '',
+        'The residual is the largest difference from Pinocchio; of whole controllers, from a Law '
+        f'each ({CONTROLLERS:,} of them).', '',
         *_table(['', 'cores', 'states/s', "to Pinocchio's", 'memory, states/s', 'residual'], (
             [row.name, str(row.cores), f'{row.rate:,.0f}',
              '' if row.name == STEPS else f'{row.rate / reference(row):.2f}',

@@ -49,6 +49,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from osc_ros.client.arm import Arm
     from osc_ros.control.chunks import Joining
+    from osc_ros.control.controllers import Controllers
     from osc_ros.control.driver import Driver
     from osc_ros.control.friction import Friction
     from osc_ros.control.guide import Jog
@@ -77,8 +78,8 @@ if TYPE_CHECKING:
     from osc_ros.sim.simulation import Simulation
 
 __all__ = [
-    'Arm', 'ArmError', 'ArmTimeoutError', 'Driver', 'ForceControl', 'Friction', 'Gains',
-    'Hold', 'InputError', 'Jog', 'Joining', 'Law', 'Limits', 'LookAt', 'ModelError',
+    'Arm', 'ArmError', 'ArmTimeoutError', 'Controllers', 'Driver', 'ForceControl', 'Friction',
+    'Gains', 'Hold', 'InputError', 'Jog', 'Joining', 'Law', 'Limits', 'LookAt', 'ModelError',
     'MomentumObserver', 'OperationalSpace', 'Path', 'Payloads', 'Posture', 'Robot', 'Settings',
     'shipped_urdf', 'Simulation', 'SingularityDamping', 'Stiffness', 'Target', 'TargetLimits',
     'Task', 'pose',
@@ -88,6 +89,7 @@ __all__ = [
 _PLACES = {
     'client.arm': ('Arm',),
     'control.chunks': ('Joining',),
+    'control.controllers': ('Controllers',),
     'control.driver': ('Driver',),
     'control.friction': ('Friction',),
     'control.guide': ('Jog',),

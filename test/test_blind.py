@@ -15,7 +15,7 @@ from osc_ros.control.prediction import forget_directions, predict
 from osc_ros.control.supervision import JUMP
 from osc_ros.control.tables import PLAN, RESULT, STATE
 from osc_ros.control.trajectory import figure_of_eight, Hold
-from osc_ros.control.velocity import LEAST, REPEATED, VelocityEstimator, VelocitySource, WINDOW
+from osc_ros.control.velocity import find_velocity, LEAST, REPEATED, VelocitySource, WINDOW
 from osc_ros.dynamics.compiled import kernel, plain
 from osc_ros.errors import InputError
 
@@ -335,34 +335,33 @@ ROBOT = Robot.from_urdf(KINOVA.urdf_text, KINOVA.base, KINOVA.tip, locked=KINOVA
 
 @pytest.mark.parametrize('jitter', [0.0, 0.4])
 def test_velocity_of_a_constant_acceleration_is_exact_whatever_the_stamps(jitter):
-    rng, estimator = np.random.default_rng(3), VelocityEstimator(ROBOT)
+    rng, source = np.random.default_rng(3), VelocitySource(ROBOT, 'estimated')
     times = 5.0 + 0.002 * (np.arange(60) + jitter * rng.uniform(-1.0, 1.0, 60))
     for time in times:
         q = (3.0 + 0.4 * time + 0.1 * time ** 2) * np.ones(6)
         q[0] = (q[0] + np.pi) % (2.0 * np.pi) - np.pi  # wraps from π to -π
-        estimator.add(time, q)
-        estimator.add(time, q)  # the same state again
-    np.testing.assert_allclose(estimator.velocity(), 0.4 + 0.2 * times[-1], rtol=1e-6)
+        found = source.velocity(time, q, None), source.velocity(time, q, None)
+        np.testing.assert_array_equal(*found)  # the same state again
+    np.testing.assert_allclose(found[0], 0.4 + 0.2 * times[-1], rtol=1e-6)
 
 
 def test_spike_and_gap_leave_no_trace_in_the_velocity():
-    estimator = VelocityEstimator(ROBOT)
+    source = VelocitySource(ROBOT, 'estimated')
     for k in range(40):
-        estimator.add(0.002 * k, np.full(6, 0.5 * 0.002 * k + (0.7 if k == 35 else 0.0)))
+        q = np.full(6, 0.5 * 0.002 * k + (0.7 if k == 35 else 0.0))
+        found = source.velocity(0.002 * k, q, None)
         if k > 35:
-            np.testing.assert_allclose(estimator.velocity(), 0.5, rtol=1e-6)
-    estimator.add(0.5, np.zeros(6))
-    assert estimator.velocity() is None
-    for k in range(1, LEAST):
-        estimator.add(0.5 + 0.002 * k, np.zeros(6))
-    np.testing.assert_allclose(estimator.velocity(), 0.0, atol=1e-12)
+            np.testing.assert_allclose(found, 0.5, rtol=1e-6)
+    assert [source.velocity(0.5 + 0.002 * k, np.zeros(6), None) for k in range(LEAST - 1)] == [
+        None] * (LEAST - 1)
+    np.testing.assert_allclose(source.velocity(0.5 + 0.002 * LEAST, np.zeros(6), None), 0.0,
+                               atol=1e-12)
 
 
 def test_noise_of_the_velocity_is_as_stated():
-    rng, estimator, found = np.random.default_rng(0), VelocityEstimator(ROBOT), []
+    rng, source, found = np.random.default_rng(0), VelocitySource(ROBOT, 'estimated'), []
     for k in range(400):
-        estimator.add(0.002 * k, 1e-4 * rng.standard_normal(6))
-        found.append(estimator.velocity())
+        found.append(source.velocity(0.002 * k, 1e-4 * rng.standard_normal(6), None))
     noise = np.std(np.array(found[30:]))
     assert noise < 1.3 * 14.0 * 1e-4 / (WINDOW * np.sqrt(WINDOW / 0.002 + 1))
 
@@ -372,6 +371,38 @@ def test_stamps_that_stand_still_are_refused_by_message():
     with pytest.raises(InputError, match='have the stamp 0.000 s: velocities can be estimated'):
         for k in range(REPEATED + 2):
             source.velocity(0.0, np.full(6, 1e-4 * k), None)
+
+
+@pytest.mark.parametrize('seed', range(20))
+def test_velocity_is_that_of_the_best_parabola(seed):
+    rng, source = np.random.default_rng(seed), VelocitySource(ROBOT, 'estimated')
+    times = np.cumsum(rng.uniform(0.0005, 0.01, 30))
+    q = 1e-4 * rng.standard_normal((30, 6)) + np.outer(times, rng.uniform(-1.0, 1.0, 6))
+    for k, (time, one) in enumerate(zip(times, q)):
+        found = source.velocity(time, one, None)
+        if k >= LEAST - 1:
+            first = min(np.searchsorted(times, time - WINDOW), k + 1 - LEAST)
+            fit = np.polynomial.polynomial.polyfit(times[first:k + 1] - time, q[first:k + 1], 2)
+            np.testing.assert_allclose(found, fit[1], rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize('mode', ['auto', 'estimated', 'measured'])
+def test_another_call_for_a_state_gives_the_same_velocity(mode):
+    """Compiled code leaves a state at which the source changes to Python, which asks again."""
+    rng = np.random.default_rng(5)
+    once, again = VelocitySource(ROBOT, mode), VelocitySource(ROBOT, mode)
+    kinds = np.repeat(rng.integers(3, size=20), 20) if mode != 'measured' else np.full(400, 2)
+    for k, kind in enumerate(kinds):
+        q = np.full(6, 0.5 * 0.002 * k)
+        measured = (None, np.zeros(6), np.full(6, 0.5))[kind]
+        for _ in range(3):
+            find_velocity(again.record, 0.002 * k, q, q[:0] if measured is None else measured,
+                          False, np.empty(6))
+        found, other = (one.velocity(0.002 * k, q, measured, 'none') for one in (once, again))
+        assert (found is None) == (other is None)
+        if found is not None:
+            np.testing.assert_array_equal(found, other)
+        assert once.used == again.used
 
 
 def test_missing_velocities_are_refused_where_measured_ones_are_wanted():

@@ -4,6 +4,7 @@
 """Joint states are answered in compiled code, whatever Python does in the process."""
 
 import ctypes
+import json
 import os
 import subprocess
 import sys
@@ -26,7 +27,7 @@ COUNT, BEFORE, ATTEMPTS = 100, 400, 20
 # next one: first BEFORE states; then, after a line on its standard input, COUNT states. It writes
 # '.' if all of these were answered, otherwise '!'.
 DRIVER = f"""
-import os, sys, time
+import json, os, sys, time
 from conftest import PATIENCE
 from test_nodes import Hardware, READY
 import rclpy
@@ -34,7 +35,7 @@ import rclpy
 os.environ['ROS_DOMAIN_ID'] = sys.argv[2]  # conftest has reserved another one
 rclpy.init()
 hardware, done = Hardware(), False
-hardware.tick = int(sys.argv[1])
+hardware.tick, VELOCITY = int(sys.argv[1]), json.loads(sys.argv[3])
 def wait(happened, seconds):
     end = time.perf_counter() + seconds
     while not happened():
@@ -45,20 +46,21 @@ def wait(happened, seconds):
 def asks(velocity):
     label = hardware.state(velocity=velocity)
     return wait(lambda: hardware.answer(label) is not None, 1.0)
-wait(lambda: asks([1e-9] * 7), PATIENCE)
+wait(lambda: asks(VELOCITY), PATIENCE)
 for _ in range({BEFORE}):
-    asks([1e-9] * 7)
+    asks(VELOCITY)
 print('ready', flush=True)
 sys.stdin.readline()
-done = all(asks([1e-9] * 7) for _ in range({COUNT}))
+done = all(asks(VELOCITY) for _ in range({COUNT}))
 os.write(1, b'.' if done else b'!')
 """
 
 
-def answered_while_python_is_blocked(tick):
+def answered_while_python_is_blocked(tick, velocity):
     """Whether states of another process were answered while a C function had the GIL."""
     with subprocess.Popen(
-            [sys.executable, '-c', DRIVER, str(tick), os.environ['ROS_DOMAIN_ID']],
+            [sys.executable, '-c', DRIVER, str(tick), os.environ['ROS_DOMAIN_ID'],
+             json.dumps(velocity)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, 'PYTHONSAFEPATH': '',
                                          'PYTHONPATH': str(CHECKOUT / 'test')}) as driver:
         assert driver.stdout.readline() == b'ready\n'
@@ -72,11 +74,12 @@ def answered_while_python_is_blocked(tick):
 
 
 @pytest.mark.ros
-def test_states_are_answered_while_the_interpreter_is_blocked(spin):
+@pytest.mark.parametrize('velocity', [[1e-9] * 7, [0.0] * 7, []], ids=['measured', 'zero', 'none'])
+def test_states_are_answered_while_the_interpreter_is_blocked(spin, velocity):
     rig = Rig(spin, rate=100.0).activate()
     # on a busy machine the driver pauses for longer than two periods; then Python must decide
     first = rig.hardware.tick
-    assert any(answered_while_python_is_blocked(first + 2 * k * (COUNT + BEFORE))
+    assert any(answered_while_python_is_blocked(first + 2 * k * (COUNT + BEFORE), velocity)
                for k in range(ATTEMPTS))
     assert rig.controller._loop.mode == 'active'
 

@@ -93,7 +93,7 @@ class Block(NamedTuple):
     drive: Array
     guided: Array
     own: Array
-    guides: Array
+    guides: NDArray[np.int64]
 
 
 _PLAN_WIDTH, _STATE_WIDTH = task_reference.PLAN.size(0), task_reference.STATE.size(0)

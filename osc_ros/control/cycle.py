@@ -92,6 +92,26 @@ class ControlCycle:
         return (self._next or self._setup).settings
 
     @property
+    def setup(self) -> Setup:
+        """The setup in force."""
+        return self._setup
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no change of settings is in progress, and the setup has a compiled tick."""
+        return (self._next is None and self._blending.replaced is None and self._setup.has_kernel)
+
+    def objects(self) -> tuple[object, ...]:
+        """The objects whose attributes, beside the arrays of `table`, are the state of the law."""
+        setup = self._setup
+        found = setup.unmodelled
+        return (self, setup, setup.space, setup.dynamics, setup.solver, setup.limiter,
+                setup.reference, *setup.levels, *(level.guide for level in setup.levels),
+                self._posture, self._memory,
+                *(one for one in (setup.guidance, found, found and found.observer,
+                                  found and found.compensation) if one is not None))
+
+    @property
     def space(self) -> OperationalSpace:
         """Dynamics of the robot as seen from the links of the tasks."""
         return self._setup.space
@@ -341,7 +361,7 @@ class ControlCycle:
         if not is_observed:
             self.observe(time, q, qd)
         compute, tau = law_torque if self.has_tick else self._torque, np.empty(len(q))
-        while (count := int(compute(self._table(), time, q, qd, tau))) < REFUSED:
+        while (count := int(compute(self.table(), time, q, qd, tau))) < REFUSED:
             if count == INFINITE:
                 raise InputError(f'the torque is not finite: {tau.tolist()}')
             self.prepare(count)
@@ -365,7 +385,7 @@ class ControlCycle:
             return count
         if self._next is not None:
             self._take_over(self._next, time, q, qd, tau)
-        return count if end_step(self._table(), time, q, qd, tau) else INFINITE
+        return count if end_step(self.table(), time, q, qd, tau) else INFINITE
 
     def prepare(self, code: int) -> None:
         """Do what must precede the torques of the newest state, for a code of `law_step`."""
@@ -389,12 +409,13 @@ class ControlCycle:
         return (self._is_placed and self._next is None and self._blending.has_kernel
                 and self._setup.has_kernel)
 
-    def _table(self) -> Integers:
-        """Table of `osc_ros.control.law_step.law_torque`."""
-        return self._setup.tick.table(self._blending.replaced, self._arrays)
+    def table(self, records: tuple[Array, ...] = ()) -> Integers:
+        """
+        Return the table of `osc_ros.control.law_step.law_torque`.
 
-    def table(self, records: tuple[Array, ...]) -> Integers:
-        """Return the table of `osc_ros.control.step.step`, for the arrays of `Guarded`."""
+        With the arrays of `Guarded`, return that of `osc_ros.control.step.step`.
+
+        """
         return self._setup.tick.table(self._blending.replaced, self._arrays, records)
 
     def _arrays(self) -> tuple[NDArray[Any], ...]:

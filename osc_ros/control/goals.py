@@ -37,7 +37,8 @@ class CommandedCycle(ControlCycle):
 
     """
 
-    def _level(self, task: str | None) -> Level:
+    def level(self, task: str | None = None) -> Level:
+        """Return the state of a task by its name, or of the first one; raise if there is none."""
         levels = (self._next or self._setup).levels
         if task is None:
             return levels[0]
@@ -79,7 +80,7 @@ class CommandedCycle(ControlCycle):
             drive.
 
         """
-        level = self._level(task)
+        level = self.level(task)
         self._require_ready()
         limits = level.task.limits
         if math.isnan(start):
@@ -113,7 +114,7 @@ class CommandedCycle(ControlCycle):
             See `Path`; or an unknown task.
 
         """
-        level = self._level(task)
+        level = self.level(task)
         start = float(np.ravel(times)[0]) if np.size(times) else 0.0
         return path_through(times, poses, level.task.limits, level.guide.predicted(start))
 
@@ -144,7 +145,7 @@ class CommandedCycle(ControlCycle):
             A chunk that is over; and see `follow`.
 
         """
-        level, start = self._level(task), now + LEAD
+        level, start = self.level(task), now + LEAD
         self._require_ready()
         entry = chunk_entry(times, poses, observed_at, level.guide.predicted(start), start,
                             level.task.limits, joining)
@@ -176,7 +177,7 @@ class CommandedCycle(ControlCycle):
             unknown task; the position of the arm is unknown (no `latch`, no tick); free drive.
 
         """
-        level = self._level(task)
+        level = self.level(task)
         self._require_ready()
         wanted = _wrench(wrench)
         for k in np.flatnonzero(wanted * (1.0 - level.task.along('force'))).tolist():
@@ -207,7 +208,7 @@ class CommandedCycle(ControlCycle):
             `latch`, no tick); free drive.
 
         """
-        level = self._level(task)
+        level = self.level(task)
         self._require_ready()
         level.set_impedance(impedance)
 
@@ -230,7 +231,7 @@ class CommandedCycle(ControlCycle):
             Not six finite numbers; an unknown task.
 
         """
-        self._level(task).set_measured_wrench(_wrench(wrench), time)
+        self.level(task).set_measured_wrench(_wrench(wrench), time)
 
     def set_posture(self, q: ArrayLike) -> None:
         """

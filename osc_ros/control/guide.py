@@ -235,6 +235,12 @@ class Guide(Recorded):
         self._rejoins = True
         self._ask()
 
+    def note_hold(self) -> None:
+        """Take over a pose that `put_holds` has written to the plan."""
+        self._motion = Hold(self.views[0].pose.copy())
+        self._settle(self._motion)
+        self._pending, self.clamped, self._rejoins = [], False, False
+
     def goal(self, limits: TargetLimits) -> Array | None:
         """Pose (4, 4) at which the newest motion ends; None for a twist, a stop, or no motion."""
         motion = self._pending[-1][1] if self._pending else self._motion
@@ -473,6 +479,32 @@ class Guide(Recorded):
         plan.begin[0], plan.end[0], plan.pieces[:] = offset.start, offset.end, offset.pieces
         plan.event[0] = min(offset.end, base.times[-1] if isinstance(base, Path) else np.inf)
         return share
+
+
+def put_holds(memory: Array, plan: slice, state: slice, rows: NDArray[np.intp], poses: Array
+              ) -> None:
+    """
+    Make poses the targets of many guides, from the next tick on.
+
+    Parameters
+    ----------
+    memory : (m, …), written
+        A row for each guide.
+    plan, state : slice
+        Where the records of the guide stand in a row.
+    rows : (k,) int
+        Which guides.
+    poses : (k, 4, 4)
+
+    """
+    at, now = (table.of(np.arange(float(table.size(0))), 0) for table in (PLAN, STATE))
+    rows = rows[:, None]
+    for begin, slot, value in (
+            (plan, at.kind, HOLD), (plan, at.pose, poses.reshape(-1, 16)),
+            (plan, at.begin, np.inf), (plan, at.event, np.inf), (plan, at.until, np.inf),
+            (plan, at.asks, 0.0), (state, now.late, 0.0), (state, now.waits, 0.0),
+            (state, now.is_open, 0.0)):
+        memory[rows, begin.start + slot.ravel().astype(int)] = value
 
 
 @kernel

@@ -167,7 +167,7 @@ class Law(CommandedCycle):
         setup.rehearse(self.posture, self._posture)
         for time in (0.0, 10.0 * PAUSE):  # a pause, so that the mean period stays unknown
             self.torque(time, self.posture, rest)
-        self._torque(self._table(), 20.0 * PAUSE, self.posture, rest, rest.copy())
+        self._torque(self.table(), 20.0 * PAUSE, self.posture, rest, rest.copy())
         self._blending.rehearse(setup)
         self.terms(), self.inertia(), self.predicted_and_measured()
         pose_error(self.pose, self.pose)
@@ -183,7 +183,7 @@ class Law(CommandedCycle):
             loaded.start(self.posture)
             loaded.rehearse(self.posture, self._posture)
         self.latch(self.posture)
-        self._memory.time = -math.inf
+        self._memory.time = self._observed = -math.inf
 
     def require_holding(self, q: ArrayLike) -> None:
         """

@@ -36,6 +36,7 @@ STATE = Table(
     Slot('in_contact', (1,), '', '1 while a contact is known: the compensation is then held'))
 
 _views, _period_views = STATE.views, STATE.only('time', 'noted', 'period', 'delay')
+tick_views = STATE.only('ticks', 'tau')
 views = STATE.only('time', 'delay', 'gravity', 'gravity_wanted', 'in_contact')
 
 

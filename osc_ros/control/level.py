@@ -174,6 +174,11 @@ class Level:
         self.guide = self._guide
 
     @property
+    def numbers(self) -> Array:
+        """Its row (TASK_WIDTH,) of numbers, see `osc_ros.control.task_numbers`."""
+        return self._memory
+
+    @property
     def target(self) -> Target:
         """Target of the last tick."""
         return self.guide.target

@@ -36,7 +36,7 @@ from osc_ros.control.task_numbers import TURNS_WITH
 from osc_ros.control.tick import Tick
 from osc_ros.control.tick_arrays import TURNING
 from osc_ros.control.unmodelled import Unmodelled
-from osc_ros.dynamics.addresses import address_of
+from osc_ros.dynamics.addresses import address_of, Integers
 from osc_ros.dynamics.compiled import plain
 from osc_ros.dynamics.kinematics import LinkAxes
 from osc_ros.dynamics.method import DONE
@@ -157,13 +157,24 @@ class Setup:
         if self.unmodelled is not None:
             self._gravities.append(self.unmodelled.observer.gravity)
         self._turning = np.array(turning, dtype=np.int64).reshape(-1, TURNING)
-        arrays = np.array([*map(address_of, self._gravities)]), self._turning
-        self.tick = Tick(self.dynamics, self._block, self.command_model, arrays)
+        self._at_gravities = np.array([*map(address_of, self._gravities)])
+        self.tick = Tick(self.dynamics, self._block, self.command_model,
+                         (self._at_gravities, self._turning))
+
+    @property
+    def gravities(self) -> Integers:
+        """Addresses (k,) of the copies (3,) of gravity that it computes with."""
+        return self._at_gravities
+
+    @property
+    def guides(self) -> Integers:
+        """Addresses (k, 2) of the records of the tasks' targets."""
+        return self._parts.guides
 
     def __getstate__(self) -> dict[str, Any]:
         """Return all attributes but the views."""
-        hidden = ('_parts', '_own', 'tick', '_gravities', '_turning', 'J', 'friction_torque',
-                  'driver_torque', 'within')
+        hidden = ('_parts', '_own', 'tick', '_gravities', '_at_gravities', '_turning', 'J',
+                  'friction_torque', 'driver_torque', 'within')
         return {name: value for name, value in vars(self).items() if name not in hidden}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

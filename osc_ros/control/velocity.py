@@ -5,18 +5,20 @@
 
 from __future__ import annotations
 
-from collections import deque
-from typing import TypeAlias
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.angles import ShortWay
+from osc_ros.control.record import Recorded, Slot, Table
+from osc_ros.control.sample import short_step
+from osc_ros.dynamics.compiled import inlined, kernel, stage
+from osc_ros.dynamics.vectors import assign
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
-Sample: TypeAlias = tuple[float, Array]  # time [s], values (n,)
 
 SOURCES = ('measured', 'estimated', 'auto')
 
@@ -33,109 +35,256 @@ REPEATED = 10  # if this many states in a row have one stamp but new positions, 
 MOVED = 0.01
 SOON = 1.0
 
+_MEASURED, _ESTIMATED, _AUTO = map(float, range(3))  # the modes, in the order of SOURCES
+_NO_REASON, _LACKING, _ZERO = map(float, range(3))  # reasons of an estimate
+# Results of `find_velocity`: velocities were written; too few positions have come; there are no
+# measured ones; stamps are unusable; the source would change, which the caller does not want.
+FOUND, TOO_FEW, MISSING, STANDING, CHANGES = range(5)
 
-class VelocityEstimator:
+VELOCITY = Table(
+    'Velocity',
+    Slot('mode', (1,), '', 'index of the mode in `SOURCES`'),
+    Slot('limits', ('n',), 'rad/s, m/s', 'velocity limits of the joints'),
+    Slot('turns', ('n',), '', '1 for a continuous joint'),
+    Slot('kept', (1,), '', 'number of positions that are kept'),
+    Slot('newest', (1,), '', 'row of the newest of them'),
+    Slot('times', (MOST,), 's', 'their stamps; the row after the last one is the first one'),
+    Slot('positions', (MOST, 'n'), 'rad, m', 'the positions'),
+    Slot('repeated', (1,), '', 'number of different positions in a row with the newest stamp'),
+    Slot('is_still', (1,), '', '1 if measured velocities are exactly 0'),
+    Slot('still_time', (1,), 's', 'stamp of the first state of a series of these'),
+    Slot('still_q', ('n',), 'rad, m', 'positions of that state'),
+    Slot('is_wrong', (1,), '', '1 if they are 0 although the arm moves'),
+    Slot('estimate', ('n',), 'rad/s, m/s', 'room for an estimate'),
+    Slot('sums', (3, 'n'), '', 'room for the sums of a fit'),
+    Slot('used', (2,), '', 'source of the velocities: index in `SOURCES`; here and below, the '
+         'first row is of the last state, the second one of the state before'),
+    Slot('reason', (2,), '', 'why they are estimated: 1 none are measured; 2 they are 0'),
+    Slot('is_known', (2,), '', '1 if there are velocities'),
+    Slot('qd', (2, 'n'), 'rad/s, m/s', 'the velocities'),
+    Slot('fades', (2,), '', '1 while the difference of the sources fades'),
+    Slot('began', (2,), 's', 'stamp of the last change of the source'),
+    Slot('away', (2, 'n'), 'rad/s, m/s', 'difference of the sources at that change'))
+
+_views = VELOCITY.views
+
+
+@inlined
+def _add(at, time, q):
+    """Keep positions with their stamp; return False if stamps stand still while the arm moves."""
+    row, dt = int(at.newest[0]), 1.0
+    if at.kept[0] > 0.0:
+        dt = time - at.times[row]
+    if dt == 0.0:
+        is_same = True
+        for i in range(len(q)):
+            is_same = is_same and q[i] == at.positions[row, i]
+        if not is_same:
+            at.repeated[0] += 1.0
+        return is_same or at.repeated[0] < REPEATED
+    if dt < BACK:
+        at.kept[0] = 0.0
+    elif dt > 0.0:
+        at.repeated[0] = 0.0
+    else:
+        return True
+    row = (row + 1) % MOST
+    at.newest[0], at.kept[0], at.times[row] = row, min(at.kept[0] + 1.0, MOST), time
+    assign(at.positions[row], q)
+    return True
+
+
+@inlined
+def _is_jump(at, row, last, gap):
+    """Whether the joints cannot have moved from one row of the positions to another in a time."""
+    for i in range(len(at.limits)):
+        step = short_step(at, i, at.positions[last, i] - at.positions[row, i])
+        if not np.abs(step) <= JUMP_FLOOR + JUMP_FACTOR * at.limits[i] * max(gap, 1e-3):
+            return True
+    return False
+
+
+@stage
+def _estimate(at):
     """
-    Estimates velocities from a parabola fitted to the last positions by least squares.
+    Estimate the velocities at the newest position; return whether there are enough positions.
 
-    The estimate is the slope of the parabola at the newest position. The fit uses the positions of
-    the last WINDOW seconds, at least LEAST of them, with their actual stamps: a Savitzky-Golay
-    filter for irregular times. For a constant acceleration it has no delay.
-    Noise of positions of standard deviation σ becomes noise of velocities of about
-    14 σ / (WINDOW √N) for N positions: 0.013 rad/s at 500 Hz for 2^14 counts a turn, 0.009 rad/s
-    at 1 kHz. A position that the joints cannot have reached is left out; after a gap or a lasting
-    jump there is no estimate until LEAST positions have arrived. A repeated stamp is ignored.
+    By the normal equations of a parabola, in times as parts of WINDOW and in displacements from
+    the newest position. Going back, a position that is out of line with the one after it is left
+    out; two in a row are a lasting jump, where the window begins.
+
+    """
+    n, newest, last, count, out = len(at.limits), int(at.newest[0]), int(at.newest[0]), 1, 0
+    way, sums, s1, s2, s3, s4 = at.estimate, at.sums, 0.0, 0.0, 0.0, 0.0
+    for i in range(n):
+        way[i] = sums[0, i] = sums[1, i] = sums[2, i] = 0.0
+    for k in range(1, int(at.kept[0])):
+        row = (newest - k) % MOST
+        gap, x = at.times[last] - at.times[row], (at.times[row] - at.times[newest]) / WINDOW
+        if gap > LONGEST_GAP or count >= LEAST and x < -1.0 - 1e-9 / WINDOW:
+            break
+        if _is_jump(at, row, last, gap):
+            out += 1
+            if out > 1:
+                break
+            continue
+        for i in range(n):
+            way[i] -= short_step(at, i, at.positions[last, i] - at.positions[row, i])
+            sums[0, i] += way[i]
+            sums[1, i] += x * way[i]
+            sums[2, i] += x * x * way[i]
+        s1, s2, s3, s4 = s1 + x, s2 + x**2, s3 + x**3, s4 + x**4
+        last, out, count = row, 0, count + 1
+    if count < LEAST:
+        return False
+    weights = s2 * s3 - s1 * s4, count * s4 - s2**2, s1 * s2 - count * s3
+    scale = WINDOW * (s1 * weights[0] + s2 * weights[1] + s3 * weights[2])
+    for i in range(n):
+        way[i] = (weights[0] * sums[0, i] + weights[1] * sums[1, i] + weights[2] * sums[2, i]
+                  ) / scale
+    return True
+
+
+@inlined
+def _check_zeros(at, time, q):
+    """Detect measured velocities that are zero only because the driver measures none."""
+    is_old = at.is_still[0] == 0.0 or not 0.0 <= time - at.still_time[0] <= SOON
+    if not is_old:
+        has_moved = False
+        for i in range(len(q)):
+            has_moved = has_moved or np.abs(q[i] - at.still_q[i]) > MOVED
+        if at.is_wrong[0] > 0.0 or not has_moved:
+            return
+        if _estimate(at):  # a jump of the position is not a motion
+            for i in range(len(q)):
+                if np.abs(at.estimate[i]) > MOVED / SOON:
+                    at.is_wrong[0] = 1.0
+    at.is_still[0], at.still_time[0] = 1.0, time
+    assign(at.still_q, q)
+
+
+@inlined
+def _takes_measured(at, time, q, measured):
+    """Whether measured velocities (n,), or none, are used for a state."""
+    if len(measured) == 0 or at.mode[0] == _ESTIMATED:
+        return False
+    if at.mode[0] == _MEASURED:
+        return True
+    for value in measured:
+        if value != 0.0:
+            at.is_still[0] = at.is_wrong[0] = 0.0
+            return True
+    _check_zeros(at, time, q)
+    return at.is_wrong[0] == 0.0
+
+
+@inlined
+def _left(at, time):
+    """Remaining share of the difference at the last change of the source."""
+    x = (time - at.began[0]) / BLEND_TIME
+    if at.fades[0] == 0.0 or not 0.0 <= x < 1.0:
+        at.fades[0] = 0.0
+        return 0.0
+    return 1.0 - x * x * (3.0 - 2.0 * x)
+
+
+@inlined
+def _begin_fade(at, time, away, is_known):
+    """
+    Begin the fade of a difference (n,) of two sources, unless it is implausibly large.
+
+    A fade would hide an implausible velocity from the supervisor.
+
+    """
+    for i in range(len(away)):
+        is_known = is_known and np.abs(away[i]) <= JUMP_FACTOR * at.limits[i]
+    at.fades[0], at.began[0] = 1.0 if is_known else 0.0, time
+    assign(at.away[0], away)
+
+
+@inlined
+def _change(at, time, measured):
+    """Change from estimated to measured velocities."""
+    is_known, left = at.is_known[0] > 0.0 and _estimate(at), _left(at, time)
+    for i in range(len(measured)):
+        at.estimate[i] += left * at.away[0, i] - measured[i]
+    _begin_fade(at, time, at.estimate, is_known)
+
+
+@inlined
+def _copy_row(at, to, of):
+    """Copy the rows of the slots that have two."""
+    at.used[to], at.reason[to], at.is_known[to] = at.used[of], at.reason[of], at.is_known[of]
+    at.fades[to], at.began[to] = at.fades[of], at.began[of]
+    assign(at.qd[to], at.qd[of])
+    assign(at.away[to], at.away[of])
+
+
+@kernel
+def find_velocity(record, time, q, measured, may_change, qd):
+    """
+    Write the velocities of a state; return FOUND, or why there are none.
+
+    Another call for the same state changes nothing.
 
     Parameters
     ----------
-    robot : Robot
-        Provides the velocity limits and the continuous joints.
+    record : array
+        Of VELOCITY.
+    time : float
+        Stamp of the state [s].
+    q : (n,)
+    measured : (n,) or (0,)
+        Measured velocities, finite; or none.
+    may_change : bool
+        Whether the source of the velocities may change with this state.
+    qd : (n,), written [rad/s, m/s]
 
     """
-
-    def __init__(self, robot: Robot) -> None:
-        self._fastest = JUMP_FACTOR * np.asarray(robot.velocity_limits)
-        self._short_way = ShortWay(robot)
-        self._window: deque[Sample] = deque(maxlen=MOST)
-        self._repeated = 0
-
-    def add(self, time: float, q: Array) -> None:
-        """
-        Add positions q (n,) with their stamp [s].
-
-        Raises
-        ------
-        InputError
-            If REPEATED positions differ but have the same stamp.
-
-        """
-        dt = time - self._window[-1][0] if self._window else 1.0
-        if dt > 0.0:
-            self._window.append((time, q))
-            self._repeated = 0
-        elif dt < BACK:
-            self._window.clear()
-            self._window.append((time, q))
-        elif dt == 0.0 and not np.array_equal(q, self._window[-1][1]):
-            self._repeated += 1
-            if self._repeated >= REPEATED:
-                raise InputError(f'{self._repeated} joint states with different positions have '
-                                 f'the stamp {time:.3f} s: velocities can be estimated only from '
-                                 'stamps that advance')
-
-    def velocity(self) -> Array | None:
-        """Velocity (n,) at the newest position [rad/s, m/s]; None with fewer than LEAST."""
-        if len(self._window) < LEAST:
-            return None
-        times = np.array([time for time, _ in self._window])
-        first = min(int(np.searchsorted(times, times[-1] - WINDOW - 1e-9)), len(times) - LEAST)
-        t, q = times[first:] - times[-1], np.array([q for _, q in self._window])[first:]
-        steps, gaps = self._steps(q), np.diff(t)
-        if (gaps > LONGEST_GAP).any() or self._are_jumps(steps, gaps).any():
-            found = self._without_jumps()
-            if found is None:
-                return None
-            t, steps = found
-        # displacements relative to the newest position; continuous joints take the shorter way
-        way = np.zeros((len(t), steps.shape[1]))
-        way[:-1] = -np.cumsum(steps[::-1], axis=0)[::-1]
-        scale = -t[0]
-        x = t / scale
-        # the least-squares weights of the slope at x = 0 of a parabola
-        powers = np.array([np.ones_like(x), x, x * x])
-        weights = np.linalg.solve(powers @ powers.T, np.array([0.0, 1.0 / scale, 0.0])) @ powers
-        return np.asarray(weights @ way)
-
-    def _steps(self, q: Array) -> Array:
-        """Steps (k-1, n) between positions (k, n); for a continuous joint the shorter way."""
-        return self._short_way.of(np.diff(q, axis=0))
-
-    def _are_jumps(self, steps: Array, gaps: Array) -> NDArray[np.bool_]:
-        return np.asarray((np.abs(steps) > JUMP_FLOOR + np.outer(
-            np.maximum(gaps, 1e-3), self._fastest)).any(axis=1))
-
-    def _without_jumps(self) -> tuple[Array, Array] | None:
-        """Times (k,), 0 at the last [s], and steps (k-1, n) of positions without jumps."""
-        kept = [self._window[-1]]
-        out_of_line = 0
-        for time, q in list(self._window)[-2::-1]:
-            gap = kept[0][0] - time
-            if (gap > LONGEST_GAP or out_of_line > 1
-                    or len(kept) >= LEAST and time < kept[-1][0] - WINDOW - 1e-9):
-                break
-            step = self._steps(np.array([q, kept[0][1]]))
-            if self._are_jumps(step, np.array([gap])).any():
-                out_of_line += 1
-            else:
-                kept.insert(0, (time, q))
-                out_of_line = 0
-        if len(kept) < LEAST:
-            return None
-        return (np.array([time for time, _ in kept]) - kept[-1][0],
-                self._steps(np.array([q for _, q in kept])))
+    at = _views(record, len(q))
+    if at.mode[0] == _MEASURED and len(measured) == 0:
+        return MISSING
+    is_measured = _takes_measured(at, time, q, measured)
+    is_other = is_measured != (at.used[0] == _MEASURED)
+    if is_other and not may_change:
+        return CHANGES
+    _copy_row(at, 1, 0)
+    # at the last state with measured velocities
+    is_known = is_other and not is_measured and _estimate(at) and at.is_known[0] > 0.0
+    for i in range(len(q)):
+        qd[i] = at.qd[0, i] - at.estimate[i]
+    if not _add(at, time, q) and not is_measured:
+        return STANDING
+    if is_measured:
+        if is_other:
+            _change(at, time, measured)
+        at.used[0], at.reason[0] = _MEASURED, _NO_REASON
+        assign(qd, measured)
+    else:
+        if not _estimate(at):
+            return TOO_FEW
+        if is_other and at.is_known[0] > 0.0:
+            _begin_fade(at, time, qd, is_known)
+        at.used[0] = _ESTIMATED
+        at.reason[0] = (_NO_REASON if at.mode[0] == _ESTIMATED else
+                        _LACKING if len(measured) == 0 else _ZERO)
+        assign(qd, at.estimate)
+    left = _left(at, time)
+    if left > 0.0:
+        for i in range(len(q)):
+            qd[i] += left * at.away[0, i]
+    at.is_known[0] = 1.0
+    assign(at.qd[0], qd)
+    return FOUND
 
 
-class VelocitySource:
+@kernel
+def undo_velocity(record, n):
+    """Undo the effect of the last state on the fade, because the state was rejected."""
+    _copy_row(_views(record, n), 0, 1)
+
+
+class VelocitySource(Recorded):
     """
     Selects measured joint velocities, or velocities estimated from the positions.
 
@@ -145,43 +294,55 @@ class VelocitySource:
     them is nonzero. A change of source is blended over BLEND_TIME, starting from the velocities
     of the last accepted state; a caller that rejects a state must therefore call `reject`.
 
-    Attributes
-    ----------
-    mode : str
-        One of SOURCES; may be changed at any time.
-    used : str
-        'measured' or 'estimated': the source of the last velocities.
-    reason : str
-        Reason why velocities are estimated; empty if measured, or if the mode is 'estimated'.
+    An estimate is the slope at the newest position of a parabola that is fitted to the last
+    positions by least squares: those of the last WINDOW seconds, at least LEAST of them, with
+    their actual stamps, which is a Savitzky-Golay filter for irregular times. For a constant
+    acceleration it has no delay. Noise of positions of standard deviation σ becomes noise of
+    velocities of about 14 σ / (WINDOW √N) for N positions: 0.013 rad/s at 500 Hz for 2^14 counts a
+    turn, 0.009 rad/s at 1 kHz. A position that the joints cannot have reached is left out; after a
+    gap or a lasting jump there is no estimate until LEAST positions have arrived. A repeated stamp
+    is ignored.
 
     Parameters
     ----------
     robot : Robot
+        Its velocity limits and continuous joints count.
     mode : str
+        One of SOURCES.
 
     """
 
+    TABLES: ClassVar[tuple[Table, ...]] = (VELOCITY,)
+
     def __init__(self, robot: Robot, mode: str = 'auto') -> None:
-        self.mode = mode
-        self.used, self.reason = 'measured', ''
-        self._estimator = VelocityEstimator(robot)
-        self._limits = np.asarray(robot.velocity_limits)
-        self._last: Sample | None = None
-        self._away: Sample | None = None  # difference of the sources at the last change
-        self._still: Sample | None = None  # first state of a series with velocities of exactly 0
-        self._is_wrong = False
-        self._before: tuple[str, str, Sample | None, Sample | None]
-        self._before = self.used, self.reason, self._last, self._away
+        super().__init__(robot.n)
+        [at] = self.views
+        at.limits[:], at.turns[:] = robot.velocity_limits, ShortWay(robot).continuous
+        self.mode, self._missing = mode, ''
+
+    @property
+    def mode(self) -> str:
+        """One of SOURCES; may be changed at any time."""
+        return SOURCES[int(self.views[0].mode[0])]
+
+    @mode.setter
+    def mode(self, mode: str) -> None:
+        self.views[0].mode[0] = SOURCES.index(mode)
+
+    @property
+    def used(self) -> str:
+        """'measured' or 'estimated': the source of the last velocities."""
+        return SOURCES[int(self.views[0].used[0])]
+
+    @property
+    def reason(self) -> str:
+        """Reason why velocities are estimated; empty if measured, or in mode 'estimated'."""
+        return ('', self._missing, 'measured velocities are zero while positions change')[
+            int(self.views[0].reason[0])]
 
     def reject(self) -> None:
         """Undo the effect of the last state on the blend, because the caller rejected it."""
-        self.used, self.reason, self._last, self._away = self._before
-
-    @property
-    def takes_measured(self) -> bool:
-        """Whether the next measured velocities, if they are not all zero, are used as they are."""
-        return (self.mode != 'estimated' and self.used == 'measured' and self._away is None
-                and not self._is_wrong)
+        undo_velocity(self.record, self._n)
 
     def velocity(self, time: float, q: Array, measured: Array | None, missing: str = ''
                  ) -> Array | None:
@@ -202,80 +363,17 @@ class VelocitySource:
         ------
         InputError
             With the text `missing`, if the mode is 'measured' and there are no measured
-            velocities; and the errors of `VelocityEstimator.add`.
+            velocities; if REPEATED positions differ but have the same stamp, and velocities must
+            be estimated.
 
         """
-        before = None
-        self._before = self.used, self.reason, self._last, self._away
-        if self.mode == 'measured' and measured is None:
+        self._missing, qd = missing, np.empty(self._n)
+        code = find_velocity(self.record, time, q, qd[:0] if measured is None else measured, True,
+                             qd)
+        if code == MISSING:
             raise InputError(missing)
-        if self.mode == 'auto' and measured is not None:
-            if any(measured.tolist()):
-                self._still, self._is_wrong = None, False
-            else:
-                self._check_zeros(time, q)
-        is_measured = measured is not None and (
-            self.mode == 'measured' or self.mode == 'auto' and not self._is_wrong)
-        if not is_measured and self.used == 'measured':
-            before = self._estimator.velocity()  # at the last state with measured velocities
-        try:
-            self._estimator.add(time, q)
-        except InputError:
-            if not is_measured:
-                raise
-        if is_measured:
-            assert measured is not None
-            if self.used == 'estimated':
-                self._change(time, self._last and self._estimator.velocity(), measured)
-            self.used, self.reason, qd = 'measured', '', measured
-        else:
-            estimate = self._estimator.velocity()
-            if estimate is None:
-                return None
-            if self.used == 'measured' and self._last is not None:
-                self._begin_blend(time, None if before is None else self._last[1] - before)
-            self.used, qd = 'estimated', estimate
-            self.reason = ('' if self.mode == 'estimated' else
-                           missing if measured is None else
-                           'measured velocities are zero while positions change')
-        if self._away is not None:
-            qd = qd + self._left(time)
-        self._last = time, qd
-        return qd
-
-    def _change(self, time: float, estimate: Array | None, measured: Array) -> None:
-        """Begin the blend from the estimated to the measured velocities."""
-        self._begin_blend(time, None if estimate is None else
-                          estimate + self._left(time) - measured)
-
-    def _begin_blend(self, time: float, away: Array | None) -> None:
-        """
-        Begin the fade of a difference (n,) of two sources, unless it is implausibly large.
-
-        A blend would hide an implausible velocity from the supervisor.
-
-        """
-        is_jump = away is None or (np.abs(away) > JUMP_FACTOR * self._limits).any()
-        self._away = None if away is None or is_jump else (time, away)
-
-    def _left(self, time: float) -> Array | float:
-        """Remaining part (n,) of the difference at the last change of source."""
-        if self._away is None:
-            return 0.0
-        began, away = self._away
-        x = (time - began) / BLEND_TIME
-        if not 0.0 <= x < 1.0:
-            self._away = None
-            return 0.0
-        return np.asarray((1.0 - x * x * (3.0 - 2.0 * x)) * away)
-
-    def _check_zeros(self, time: float, q: Array) -> None:
-        """Detect measured velocities that are zero only because the driver measures none."""
-        if self._still is None or not 0.0 <= time - self._still[0] <= SOON:
-            self._still = time, q
-        elif not self._is_wrong and (np.abs(q - self._still[1]) > MOVED).any():
-            # a jump of the position is not a motion
-            estimate = self._estimator.velocity()
-            self._is_wrong = estimate is not None and bool(
-                (np.abs(estimate) > MOVED / SOON).any())
-            self._still = time, q
+        if code == STANDING:
+            raise InputError(
+                f'{int(self.views[0].repeated[0])} joint states with different positions have the '
+                f'stamp {time:.3f} s: velocities can be estimated only from stamps that advance')
+        return qd if code == FOUND else None

@@ -281,8 +281,7 @@ class Loop:
 
     def _table(self) -> Integers | None:
         """The table by which compiled code answers the next state; None if Python does."""
-        reader = self._reader
-        return (self.engine.table() if reader.takes_measured and reader.reader.knows_names
+        return (self.engine.table() if self._reader.reader.knows_names
                 and not self.engine.present else None)
 
     def activate(self, missing: Array | None = None) -> None:
@@ -297,8 +296,6 @@ class Loop:
         """Set the source of the velocities; see `StateInput`."""
         with self._parked():
             self._reader.mode = mode
-            if self._served is not None:
-                self._served.interrupt()
 
     @property
     def required(self) -> str:
@@ -392,8 +389,8 @@ class Loop:
                 return NOT_SERVED, None
         error = 'a function of rcl has failed'
         try:
-            why = served.run(Reading(*self._reader.reader.arrays), until,
-                             self.engine.guard.settings.deadline, self._reader.mode == 'measured')
+            why = served.run(Reading(*self._reader.reader.arrays, self._reader.record), until,
+                             self.engine.guard.settings.deadline)
         except Exception as failure:  # any kind: the commands must not stop
             why, error = FAILED, f'{type(failure).__name__}: {failure}'
         with self._lock:
@@ -423,10 +420,7 @@ class Loop:
     def _conclude_part(self, done: Answers, is_plain: bool) -> None:
         times, arrived = done.time.tolist(), done.arrived.tolist()
         self._came, self._reader.unrelated = arrived[-1], ''
-        for time, q, qd in zip(times, done.q, done.qd):
-            self._reader.velocity(time, q, qd)
         if not self.engine.conclude(done, is_plain):
-            self._reader.reject()
             return
         for time, since in zip(times, arrived):
             self._add_age(time, perf_counter() - since)

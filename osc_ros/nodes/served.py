@@ -30,12 +30,12 @@ from osc_ros.nodes.serving import (
     LEAVE,
     LENGTH,
     NANO_DIGITS,
-    NONZERO,
     PLAN,
     Reading,
     SENSE,
     serve,
     STEP,
+    VALUES,
     WRITTEN,
 )
 
@@ -151,13 +151,13 @@ class Served:
         first = address_of(self._out) + start
         self._outbound.buffer = first
         self._outbound.length = self._outbound.capacity = len(data)
-        self._plan[LABEL:NONZERO] = first + label_at, digits + NANO_DIGITS, first + values_at
+        self._plan[LABEL:VALUES + 1] = first + label_at, digits + NANO_DIGITS, first + values_at
 
     def begin(self, table: Integers | None) -> None:
         """Set the table for `run`; the records must not change unless they are held."""
         self.table, self._shared[LEAVE] = table, 0
 
-    def run(self, reading: Reading, until: float, longest: float, takes_zeros: bool) -> int:
+    def run(self, reading: Reading, until: float, longest: float) -> int:
         """
         Run `serve` until Python has work; return its result, which says what work.
 
@@ -168,14 +168,12 @@ class Served:
             When the call ends if no state comes, by `perf_counter` [s].
         longest : float
             Longest time for a torque [s].
-        takes_zeros : bool
-            Whether velocities that are all zero are taken for those of an arm at rest.
 
         """
         digits = len(str(max(reading.record[SEC], 0)))
         if digits != self._plan[LENGTH] - NANO_DIGITS:
             self._prepare(digits)
-        self._times[0], self._times[2], self._plan[NONZERO] = until, longest, not takes_zeros
+        self._times[0], self._times[2] = until, longest
         with self._publisher:
             return int(serve(self._plan, reading, self._order, self.table, self._ring,
                              self._shared, self._times))

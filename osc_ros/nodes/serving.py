@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.answered import ANSWER
-from osc_ros.control.safety import gate_views
+from osc_ros.control.safety import gate_views, REJECTED
 from osc_ros.control.tables import GATE_RESULT, SAMPLE, TORQUE
 from osc_ros.control.tick_arrays import guarded_in, TABLE_ROWS
 from osc_ros.control.touching import NOT_TOUCHED
+from osc_ros.control.velocity import find_velocity, FOUND, undo_velocity, VELOCITY
 from osc_ros.dynamics.addresses import (
     bytes_at,
     c_at,
@@ -42,7 +43,7 @@ MONOTONIC = np.int64(1)  # the clock of `time.perf_counter`, for clock_gettime
 # Entries of the plan of a call: functions, then objects of rcl, then kernels.
 PLAN = (WAIT, CLEAR, ADD_SUBSCRIPTION, ADD_GUARD, TAKE, PUBLISH, CLOCK, LOCK, UNLOCK, WAIT_SET,
         SUBSCRIPTION, GUARD, PUBLISHER, INBOUND, OUTBOUND, TIME, MUTEX, STEP, SENSE, LABEL,
-        LENGTH, VALUES, NONZERO) = range(23)
+        LENGTH, VALUES) = range(22)
 # Entries of the shared counters: 1 if the call must end; answers that were written, and concluded;
 # steps that were begun, and ended: while they differ, the records of the controller change.
 COUNTERS = LEAVE, WRITTEN, CONCLUDED, BEGUN, ENDED = range(5)
@@ -57,12 +58,13 @@ _torque_views = TORQUE.views
 
 
 class Reading(NamedTuple):
-    """Arrays of `osc_ros.nodes.serialized_states.read`."""
+    """Arrays of `osc_ros.nodes.serialized_states.read`, then of `velocity.find_velocity`."""
 
     known: NDArray[np.uint8]
     places: Integers
     words: NDArray[np.uint64]
     record: Integers
+    velocity: Array
 
 
 @inlined
@@ -87,22 +89,33 @@ def _wait(plan, seconds):
 
 @inlined
 def _reads(plan, reading):
-    """Read the message that was taken; return whether it is a plain state with velocities."""
+    """Read the message that was taken; return whether it is a plain state."""
     inbound = integers_at(plan[INBOUND], 2)
     data, record = bytes_at(inbound[0], inbound[1]), reading.record
     if len(data) < 4 or data[0] != 0 or data[1] != 1:  # not plain little-endian CDR
         return False
     if read(data, reading.known, reading.places, reading.words, record) != READ:
         return False
-    for field in range(2):
-        if record[COUNTS + field] != record[NAMES] or record[BAD + field] != FINITE:
-            return False
-    if plan[NONZERO] == 0:
-        return True
-    for i in range(reading.words.shape[1]):
-        if reading.words[1, i] << np.uint64(1) != 0:  # without the sign
-            return True
-    return False
+    return _has(record, 0)
+
+
+@inlined
+def _has(record, field):
+    """Whether the message has finite numbers of a field for all its names."""
+    return record[COUNTS + field] == record[NAMES] and record[BAD + field] == FINITE
+
+
+@inlined
+def _puts_state(reading, at, arrived):
+    """Write the state that was read to its answer; return whether its velocities are known."""
+    n, record, values = len(at.q), reading.record, reading.words.view(np.float64)
+    at.sec[0], at.nanosec[0], at.arrived[0] = record[SEC], record[NANOSEC], arrived
+    assign(at.q, values[0])
+    for i in range(n):
+        at.effort[i] = values[2, i] if record[COUNTS + 2] == record[NAMES] else np.nan
+    return FOUND == find_velocity(
+        reading.velocity, record[SEC] + 1e-9 * record[NANOSEC], at.q,
+        view(values[1], 0, (n if _has(record, 1) else 0,)), False, at.qd)
 
 
 @inlined
@@ -125,22 +138,18 @@ def _puts_label(plan, record):
 
 
 @inlined
-def _answer(plan, reading, order, table, at, arrived):
-    """Answer the message that was taken; return the number of the reason to leave, or GO_ON."""
-    n, record = len(order), reading.record
-    guarded, values = guarded_in(table), reading.words.view(np.float64)
+def _answer(plan, reading, order, table, at):
+    """Answer a state; return the number of the reason to leave, or GO_ON."""
+    n, guarded = len(order), guarded_in(table)
     sample, found = _sample_views(guarded.sample, n), _torque_views(guarded.result, n)
-    sample.time[0] = record[SEC] + 1e-9 * record[NANOSEC]
-    at.sec[0], at.nanosec[0], at.arrived[0] = record[SEC], record[NANOSEC], arrived
-    assign(at.q, values[0])
-    assign(at.qd, values[1])
-    for i in range(n):
-        at.effort[i] = values[2, i] if record[COUNTS + 2] == record[NAMES] else np.nan
+    sample.time[0] = at.sec[0] + 1e-9 * at.nanosec[0]
     assign(sample.q, at.q)
     assign(sample.qd, at.qd)
     assign(sample.effort, at.effort)
     at.now[0] = sample.now[0] = _clock(plan)
     code = step_at(plan[STEP], table, at.tau)
+    if code == REJECTED:
+        undo_velocity(reading.velocity, n)
     status = 0
     if code >= 0:
         sent = numbers_at(plan[VALUES], n)
@@ -172,9 +181,9 @@ def serve(plan, reading, order, table, ring, shared, times):
 
     Parameters
     ----------
-    plan : (23,) int
+    plan : (22,) int
         See PLAN: addresses, the last ones of the label and the values of the command; the length
-        of the label; 1 if velocities that are all zero are left to Python.
+        of the label.
     reading : Reading
     order : (n,) int
         For each entry of a command, the index of its joint.
@@ -209,12 +218,12 @@ def serve(plan, reading, order, table, ring, shared, times):
         if not _reads(plan, reading) or not _puts_label(plan, reading.record):
             return UNREAD
         c_at(plan[LOCK], (plan[MUTEX],))  # while Python changes the records
-        if shared[LEAVE] > 0:
+        at = _views(ring[shared[WRITTEN] % len(ring)], n)
+        if shared[LEAVE] > 0 or not _puts_state(reading, at, arrived):
             c_at(plan[UNLOCK], (plan[MUTEX],))
             return UNREAD
-        at = _views(ring[shared[WRITTEN] % len(ring)], n)
         shared[BEGUN] += 1
-        why = _answer(plan, reading, order, table, at, arrived)
+        why = _answer(plan, reading, order, table, at)
         shared[ENDED] += 1
         shared[WRITTEN] += 1
         c_at(plan[UNLOCK], (plan[MUTEX],))
@@ -229,7 +238,8 @@ def serve(plan, reading, order, table, ring, shared, times):
 def compile_serve() -> None:
     """Compile or load the kernel once per process; other argument types then raise TypeError."""
     reading = Reading(np.zeros(0, dtype=np.uint8), np.zeros(0, dtype=np.int64),
-                      np.zeros((3, 1), dtype=np.uint64), np.zeros(10, dtype=np.int64))
+                      np.zeros((3, 1), dtype=np.uint64), np.zeros(10, dtype=np.int64),
+                      VELOCITY.zeros(1))
     integers = np.zeros((TABLE_ROWS, 2), dtype=np.int64)
     shared = np.array([1, 0, 0, 0, 0])  # interrupted: returns at once
     serve(np.zeros(len(PLAN), dtype=np.int64), reading, integers[:1, 0].copy(), integers,

@@ -1,0 +1,387 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Many controllers of one kind of arm: copies of the memory of a law, in one array."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from osc_ros.control.block import block_in, OWN
+from osc_ros.control.checkpoint import dumped, loaded
+from osc_ros.control.command_model import put_driver
+from osc_ros.control.external import observe
+from osc_ros.control.guide import put_holds
+from osc_ros.control.law import Law
+from osc_ros.control.law_memory import tick_views
+from osc_ros.control.law_step import law_torque
+from osc_ros.control.task_numbers import SEEN
+from osc_ros.control.tick_arrays import given_in, law_in
+from osc_ros.control.trajectory import require_rigid
+from osc_ros.dynamics.addresses import address_of, entry_of, integers_at, tick_at
+from osc_ros.dynamics.arrays import finite_array
+from osc_ros.dynamics.compiled import released
+from osc_ros.dynamics.parallel_parts import in_parallel
+from osc_ros.errors import InputError
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+NUMBER = 8  # bytes
+NAMED = 3  # controllers that an error names
+_own_views = OWN.only('asks', 'driver')
+
+
+@released
+def put_torques(entry, tables, states, tau, found, first, last):
+    """
+    Write the torques of some controllers.
+
+    Parameters
+    ----------
+    entry : int
+        Address of `osc_ros.control.law_step.law_torque`.
+    tables : (k, …, 2) int
+        Its table for each controller.
+    states : tuple of (k,), (k, n), (k, n), (n,)
+        Stamps, positions, velocities, and n unknown efforts.
+    tau : (k, n), written
+    found : (2, k) int, written
+        What `law_torque` returned, and 1 if Python must plan a target before the next state.
+    first, last : int
+        Which controllers.
+
+    """
+    time, q, qd, unknown = states
+    n = q.shape[1]
+    for i in range(first, last):
+        table = tables[i]
+        given, own = given_in(table), law_in(table)
+        setup = _own_views(block_in(given.integers, given.numbers).own, n)
+        if len(own.forces) > 0:
+            before = tick_views(own.law, n)
+            for j in range(n):
+                tau[i, j] = before.tau[0, j] if before.ticks[0] > 0.0 else np.nan
+            put_driver(given.model, given.model_numbers, given.model_room, q[i], qd[i],
+                       setup.driver)
+            observe(own.robot, own.robot_numbers, own.observer, own.forces, own.estimate, time[i],
+                    q[i], qd[i], tau[i], unknown, setup.driver)
+        found[0, i] = tick_at(entry, table, time[i], q[i], qd[i], tau[i])
+        found[1, i] = np.int64(setup.asks[0])
+
+
+class _Places:
+    """
+    Where the arrays of a law stand in a row of numbers, one after the other.
+
+    Parameters
+    ----------
+    spans : sequence of (int, int)
+        Address and number of items of each array; arrays may overlap.
+
+    """
+
+    def __init__(self, spans: list[tuple[int, int]]) -> None:
+        self._starts: list[int] = []
+        ends: list[int] = []
+        for start, size in sorted(span for span in spans if span[1]):
+            end = start + NUMBER * size
+            if ends and start < ends[-1]:
+                ends[-1] = max(ends[-1], end)
+            else:
+                self._starts.append(start)
+                ends.append(end)
+        sizes = [(end - start) // NUMBER for start, end in zip(self._starts, ends)]
+        self._at = np.cumsum([0, *sizes]).tolist()
+        self.size: int = self._at[-1]
+        self._arrays = [integers_at(start, size) for start, size in zip(self._starts, sizes)]
+
+    def of(self, address: int) -> int:
+        """Return the index of a number in the row."""
+        k = bisect_right(self._starts, address) - 1
+        return int(self._at[k] + (address - self._starts[k]) // NUMBER)
+
+    def load(self, row: Integers) -> None:
+        """Copy a row to the arrays."""
+        for array, at in zip(self._arrays, self._at):
+            array[:] = row[at:at + len(array)]
+
+    def store(self, row: Integers) -> None:
+        """Copy the arrays to a row."""
+        for array, at in zip(self._arrays, self._at):
+            row[at:at + len(array)] = array
+
+
+class Controllers:
+    """
+    Many controllers of one kind of arm, each of which computes what a `Law` would, bit by bit.
+
+    All that a controller remembers are copies of the arrays of one law; its compiled step runs in
+    threads over all of them. Commands to one controller are those of a `Law`, see `one`.
+
+    >>> controllers = Controllers(law, 4096)
+    >>> controllers.latch(q)                          # (4096, n)
+    >>> controllers.follow(poses)                     # (4096, 4, 4)
+    >>> tau = controllers.torque(time, q, qd)         # (4096, n)
+
+    Attributes
+    ----------
+    n : int
+        Number of joints of an arm.
+
+    Parameters
+    ----------
+    law : Law
+        It is copied; its method of the dynamics must have a compiled step ('sweep' or 'tree', in
+        this process), and no change of its settings may be in progress.
+    count : int
+        Number k of controllers.
+    threads : int, optional
+        Default: one for each core that the process may use.
+
+    Raises
+    ------
+    InputError
+        Such a law, or numbers below 1.
+
+    """
+
+    def __init__(self, law: Law, count: int, threads: int | None = None) -> None:
+        for name, value in (('count', count), ('threads', 1 if threads is None else threads)):
+            if not (isinstance(value, int) and value >= 1):
+                raise InputError(f'{name} is {value!r}: accepted is a number from 1 on')
+        if not law.is_settled:
+            raise InputError(
+                f"the law uses method '{law.space.method}', or its settings are changing: "
+                'accepted is a law with a compiled step, after a change and its blend')
+        self._law: Law = loaded(dumped(law))
+        self._threads, self.n = threads, law.robot.n
+        if not self._law.has_tick:
+            self._law.latch(self._law.posture)
+        self._setup = self._law.setup
+        table = self._law.table()
+        self._places = _Places([*((start, size) for start, size in table[:-1].tolist()),
+                                *((start, 3) for start in self._setup.gravities.tolist())])
+        guides = [record for level in self._setup.levels for record in level.guide.records]
+        starts = np.cumsum([self._places.size, *map(len, guides)]).tolist()
+        self._guides = [slice(*pair) for pair in zip(starts, starts[1:])]
+        self._memory = np.zeros((count, starts[-1]), dtype=np.int64)
+        self._point(table)
+        self._python = [self._objects()] * count
+        self._jumped = np.zeros((count, len(self._setup.levels)), dtype=bool)
+        self._unknown, self._found = np.full(self.n, np.nan), np.zeros((2, count), dtype=np.int64)
+        for i in range(count):
+            self._store(i)
+
+    def __len__(self) -> int:
+        """Return the number of controllers."""
+        return len(self._memory)
+
+    def _point(self, table: Integers) -> None:
+        """Make the tables of all controllers, and the addresses in their memory."""
+        count, width = self._memory.shape
+        bases = address_of(self._memory) + NUMBER * width * np.arange(count)
+        self._tables = np.repeat(table[None], count, axis=0)
+        for k, (start, size) in enumerate(table[:-1].tolist()):
+            if size:
+                self._tables[:, k, 0] = bases + NUMBER * self._places.of(start)
+        # where addresses stand in a row, and what they are: of gravity, and of records of targets
+        arrays = self._setup.gravities, self._setup.guides
+        self._stand = np.concatenate([self._places.of(address_of(one)) + np.arange(one.size)
+                                      for one in arrays])
+        targets = [*map(self._places.of, arrays[0].tolist()),
+                   *(where.start for where in self._guides)]
+        self._own = bases[:, None] + NUMBER * np.array(targets)
+
+    # one controller
+
+    def _objects(self) -> list[tuple[Any, dict[str, Any]]]:
+        """What the objects of the law remember beside its arrays."""
+        return [(one, dict(vars(one))) for one in self._law.objects()]
+
+    def _load(self, i: int) -> Law:
+        """Let the law be a controller; return it."""
+        for one, attributes in self._python[i]:
+            vars(one).clear()
+            vars(one).update(attributes)
+        gravities, row, where = self._setup.gravities.copy(), self._memory[i], iter(self._guides)
+        self._places.load(row)
+        self._setup.gravities[:] = gravities
+        for level, has_jumped in zip(self._setup.levels, self._jumped[i]):
+            for record in level.guide.records:
+                record.view(np.int64)[:] = row[next(where)]
+            level.guide = level.guide  # writes its addresses
+            if has_jumped:
+                level.guide.note_hold()
+        self._jumped[i] = False
+        return self._law
+
+    def _store(self, i: int) -> None:
+        """Let a controller be what the law is."""
+        row, where = self._memory[i], iter(self._guides)
+        self._places.store(row)
+        for level in self._setup.levels:
+            for record in level.guide.records:
+                row[next(where)] = record.view(np.int64)
+        row[self._stand] = self._own[i]
+        self._python[i] = self._objects()
+
+    @contextmanager
+    def one(self, i: int) -> Iterator[Law]:
+        """
+        Within this context, a law is controller i: for commands, and to read what it has computed.
+
+        Its settings and its robot stay those of all; make other `Controllers` for other ones.
+
+        >>> with controllers.one(7) as law:
+        ...     law.follow(Jog([0.0, 0.0, 0.0, 0.1, 0.0, 0.0], until=2.0))
+
+        Raises
+        ------
+        InputError
+            The settings were changed: then nothing of what was done in the context remains.
+
+        """
+        law = self._load(i)
+        try:
+            yield law
+        finally:
+            if law.setup is self._setup and law.is_settled:
+                self._store(i)
+        if law.setup is not self._setup or not law.is_settled:
+            raise InputError(f'the settings of controller {i} were changed: accepted are '
+                             'commands; its state is as before')
+
+    # all controllers
+
+    def latch(self, q: ArrayLike, which: ArrayLike | None = None) -> None:
+        """
+        Set targets and posture of controllers to those at their positions, see `Law.latch`.
+
+        Parameters
+        ----------
+        q : (k, n)
+        which : (k,) int or bool, optional
+            Which controllers; all if not given.
+
+        Raises
+        ------
+        InputError
+            Other shapes, numbers that are not finite.
+
+        """
+        chosen = self._chosen(which)
+        for i, one in zip(chosen, finite_array('q', q, (len(chosen), self.n))):
+            with self.one(i) as law:
+                law.latch(one)
+
+    def follow(self, poses: ArrayLike, task: str | None = None, which: ArrayLike | None = None
+               ) -> None:
+        """
+        Make poses the goals of a task of controllers, from the next state on, see `Law.follow`.
+
+        This is quick if the targets of the task jump, for its `TargetLimits` are infinite; else a
+        motion is planned for each of them.
+
+        Parameters
+        ----------
+        poses : (k, 4, 4)
+        task : str, optional
+            Name of the task; the first one if not given.
+        which : (k,) int or bool, optional
+            Which controllers; all if not given.
+
+        Raises
+        ------
+        InputError
+            Other shapes, poses that are none; an unknown task; free drive.
+
+        """
+        chosen, level = self._chosen(which), self._law.level(task)
+        goals = finite_array('poses', poses, (len(chosen), 4, 4))
+        require_rigid('poses', goals)
+        k = self._setup.levels.index(level)
+        if level.task.limits.smooth or self._setup.settings.free is not None:
+            for i, goal in zip(chosen, goals):
+                with self.one(i) as law:
+                    law.follow(goal, task=task)
+            return
+        memory = self._memory.view(np.float64)
+        put_holds(memory, self._guides[2 * k], self._guides[2 * k + 1], chosen, goals)
+        self._jumped[chosen, k] = True
+
+    def torque(self, time: ArrayLike, q: ArrayLike, qd: ArrayLike, out: Array | None = None
+               ) -> Array:
+        """
+        Joint torques (k, n) [N·m] for the states of all controllers, see `Law.torque`.
+
+        Parameters
+        ----------
+        time : float or (k,)
+            Stamps of the states [s].
+        q, qd : (k, n)
+        out : (k, n), optional
+            Gets the torques.
+
+        Raises
+        ------
+        InputError
+            Other shapes; numbers that are not finite: the torques of such controllers are NaN,
+            and they are as before; the others have gone on.
+
+        """
+        count, n = len(self), self.n
+        shape = count, n
+        q, qd = (np.ascontiguousarray(one, dtype=np.float64) for one in (q, qd))
+        times = np.ascontiguousarray(np.broadcast_to(
+            np.asarray(time, dtype=np.float64), (count,)))
+        tau = np.empty(shape) if out is None else out
+        for name, one in (('q', q), ('qd', qd), ('out', tau)):
+            if one.shape != shape or one.dtype != np.float64 or not one.flags.c_contiguous:
+                raise InputError(f'{name} is of {one.dtype}, of shape {one.shape}: accepted are '
+                                 f'numbers of shape {shape}, one after the other in memory')
+        if not np.isfinite(times).all():
+            raise InputError('a time is not finite: accepted are finite numbers [s]')
+        states = times, q, qd, self._unknown
+        in_parallel(count, lambda first, last: put_torques(
+            entry_of(law_torque), self._tables, states, tau, self._found, first, last),
+            self._threads, 'controllers')
+        self._finish(times, q, qd, tau)
+        return tau
+
+    def _finish(self, times: Array, q: Array, qd: Array, tau: Array) -> None:
+        """Let Python compute the torques that compiled code has left to it, and plan targets."""
+        errors: list[str] = []
+        codes, asks = self._found
+        for i in np.flatnonzero((codes < 0) | (asks > 0)).tolist():
+            with self.one(i) as law:
+                try:
+                    if codes[i] < 0:
+                        law.prepare(int(codes[i]))
+                        tau[i] = law.torque(float(times[i]), q[i], qd[i])
+                    law.plan()
+                except InputError as error:
+                    errors.append(f'controller {i}: {error}')
+                    if codes[i] < 0:
+                        tau[i] = np.nan
+        if errors:
+            more = len(errors) - NAMED
+            raise InputError('; '.join(errors[:NAMED]) + (
+                f'; and {more} others' if more > 0 else ''))
+
+    def poses(self, task: str | None = None) -> Array:
+        """Poses (k, 4, 4) of the link of a task, or of the first one, at the last states."""
+        at = self._places.of(address_of(self._law.level(task).numbers)) + SEEN
+        return self._memory.view(np.float64)[:, at:at + 16].reshape(-1, 4, 4).copy()
+
+    def _chosen(self, which: ArrayLike | None) -> NDArray[np.intp]:
+        try:
+            return np.atleast_1d(np.arange(len(self))[... if which is None else np.asarray(which)])
+        except IndexError as error:
+            raise InputError(f'which: {error}; accepted are indices below {len(self)}') from None
