@@ -26,7 +26,7 @@ from osc_ros.control.driver import Driver
 from osc_ros.control.friction import Friction
 from osc_ros.control.guide import Jog
 from osc_ros.control.law import Law
-from osc_ros.control.law_step import begin_step, end_step, law_torque
+from osc_ros.control.law_step import law_torque
 from osc_ros.control.limits import Limits
 from osc_ros.control.observer import MomentumObserver
 from osc_ros.control.posture import Posture
@@ -191,20 +191,16 @@ def _stages(law: Law) -> list[tuple[str, Callable[[State], Any]]]:
     """Return the functions that a plain tick calls, one after another, as it calls them."""
     law.latch(READY)
     law.torque(0.0, READY, np.zeros(7))
-    held = law.torque(PERIOD, READY, np.zeros(7))
+    law.torque(PERIOD, READY, np.zeros(7))
     setup, tau = law._setup, np.zeros(7)
 
     def kernel(s):
         return setup.tick.torques(law._blending.friction, law._posture, PERIOD, s.q, s.qd, tau)
 
-    table = law._table()
+    table = law.table()
     return [
-        ('`begin_step`: period of the states, targets, set-points',
-         lambda s: begin_step(table, PERIOD, s.q)),
-        ('`chain_torque`: posture, sweeps, task forces, limits, friction, driver', kernel),
-        ('`end_step`: rates of the torques, memory',
-         lambda s: end_step(table, PERIOD, s.q, s.qd, held)),
-        ('`law_torque`: all of these in one call',
+        ('`setup_torque`: posture, sweeps, task forces, limits, friction, driver', kernel),
+        ('`law_torque`: this, period of the states, targets, set-points, rates, memory',
          lambda s: law_torque(table, PERIOD, s.q, s.qd, tau)),
     ]
 

@@ -64,7 +64,7 @@ MANY_PARAMETERS = {
 }
 # Decorators of functions that numba compiles. The rules on sizes exclude these functions: their
 # arguments are arrays, and numba inlines the functions that they call.
-COMPILED = {'kernel', 'inlined', 'part', 'released', 'intrinsic', 'for_device',
+COMPILED = {'kernel', 'inlined', 'viewing', 'stage', 'part', 'released', 'intrinsic', 'for_device',
             'kernel_for_device'}
 
 

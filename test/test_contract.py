@@ -9,14 +9,28 @@ import numpy as np
 import pytest
 
 from judge import random_tree
-from osc_ros import Robot
+from osc_ros import Law, Robot, shipped_urdf
+from osc_ros.control.stages import (
+    INVERSE_MASS,
+    INWARD,
+    JACOBIAN,
+    method_in,
+    MOTION,
+    OUTWARD,
+    RESPONSE,
+    stages_of,
+)
+from osc_ros.dynamics.addresses import Pointers, stage_at
+from osc_ros.dynamics.compiled import kernel
 from osc_ros.dynamics.method import DONE, Method, NOT_FINITE, States, Terms, WRONG_SHAPE
 from osc_ros.dynamics.methods import method_of, METHODS, ONE_TIP
 from osc_ros.dynamics.papers.spatial_operators import SpatialOperators
 from osc_ros.dynamics.plan import Workers
-from osc_ros.errors import InputError
+from osc_ros.errors import InputError, OscError
 from tolerances import AGREEMENT, COMMAND_MET, NO_EFFECT
 
+ROBOT = Robot.from_urdf(shipped_urdf('panda'), 'panda_link0', 'panda_hand_tcp')
+READY = np.array([0.0, -0.8, 0.0, -2.4, 0.0, 1.6, 0.8])
 CHAIN = ['revolute', 'prismatic', 'revolute', 'revolute', 'revolute', 'prismatic', 'revolute',
          'revolute']
 # name: joints of the path, branches (see judge.random_tree), number of tips
@@ -88,6 +102,50 @@ class At:
         own = self.terms.M @ self.posture + self.terms.h
         return [(None, None, np.zeros_like(own)), (self.tau, None, self.tau),
                 (None, self.posture, own), (self.tau, self.posture, self.tau + own)]
+
+
+@kernel
+def do_stage(table, stage, one, two, three):
+    """Call a stage of `osc_ros.control.stages` as compiled code does."""
+    return stage_at(method_in(table).entry[0], table, stage, one, two, three)
+
+
+def test_stages_that_compiled_code_calls_are_those_of_the_method(at):
+    method, terms, n = at.method, at.terms, at.robot.n
+    found = stages_of(method)
+    table, rows = Pointers().to(*found.rows), len(terms.J)
+    J, M_inv, none = np.empty(rows * n), np.empty(n * n), np.zeros(n)
+    assert do_stage(table, OUTWARD, at.q, at.qd, at.posture) == DONE
+    a0 = terms.J @ at.posture + terms.Jdot_qd
+    assert difference(method.a0, a0) < AGREEMENT
+    assert difference(method.Lambda_inv, terms.Lambda_inv) < AGREEMENT
+    assert do_stage(table, JACOBIAN, J, none, none) == DONE
+    assert difference(J.reshape(rows, n), terms.J) < AGREEMENT
+    assert do_stage(table, INWARD, at.posture, at.F, at.out) == DONE
+    own = terms.M @ at.posture + terms.h
+    assert difference(at.out, own + terms.J.T @ at.F) < AGREEMENT
+    assert do_stage(table, RESPONSE, at.tau, at.F, at.out) == DONE
+    assert difference(at.out, np.linalg.solve(terms.M, at.tau + terms.J.T @ at.F)) < AGREEMENT
+    assert do_stage(table, INVERSE_MASS, none, M_inv, none) == DONE
+    assert difference(M_inv.reshape(n, n), np.linalg.inv(terms.M)) < AGREEMENT
+    assert do_stage(table, MOTION, at.qd, at.wanted, at.out) == DONE
+    assert difference(at.out, terms.M @ at.wanted + terms.h) < AGREEMENT
+    at.q[0] = np.nan
+    assert do_stage(table, OUTWARD, at.q, at.qd, at.posture) == NOT_FINITE
+
+
+def test_error_of_a_method_is_a_status_in_compiled_code_and_raised_after_it(monkeypatch):
+    law = Law(ROBOT, method='dense')
+    law.torque(0.0, READY, np.zeros(7))
+
+    def fail(*_):
+        raise OscError('the worker has gone')
+
+    monkeypatch.setattr(law.setup.dynamics, 'inward', fail)
+    with pytest.raises(OscError, match='the worker has gone'):
+        law.torque(0.002, READY, np.zeros(7))
+    monkeypatch.undo()
+    assert np.isfinite(law.torque(0.004, READY, np.zeros(7))).all()
 
 
 class TestContract:

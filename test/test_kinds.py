@@ -356,7 +356,7 @@ def test_lower_look_at_task_leaves_the_upper_task_alone():
 def test_compiled_tick_gives_the_torques_of_a_method_without_one(tasks):
     compiled = Arm(tasks=tasks).law
     plain = Law(compiled.robot, compiled.settings, 'dense')
-    assert compiled._setup.has_kernel and not plain._setup.has_kernel
+    assert compiled.setup.has_kernel and not plain.setup.has_kernel
     for seed in range(5):
         motion, found = Motion(GAZE.kind, seed, 0.1), []
         for law in (compiled, plain):

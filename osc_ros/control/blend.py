@@ -18,7 +18,7 @@ from osc_ros.control.block import block_in, OWN
 from osc_ros.control.fade import CHANGE_RATE, LONGEST_TICK, smoothed
 from osc_ros.control.limiting import add
 from osc_ros.control.record import Recorded, Slot, Table
-from osc_ros.dynamics.compiled import kernel
+from osc_ros.dynamics.compiled import kernel, stage
 
 Array = NDArray[np.float64]
 
@@ -49,7 +49,7 @@ def advance(blend, n, time):
     return at.weight[0]
 
 
-@kernel
+@stage
 def prepare(blend, old_integers, old_numbers, integers, numbers):
     """
     Write the torques of the replaced setup to the record of the setup in force.
@@ -74,7 +74,7 @@ def prepare(blend, old_integers, old_numbers, integers, numbers):
         own.other[i] = old.within[i] + at.added[i]
 
 
-@kernel
+@stage
 def mix(blend, old_integers, old_numbers, integers, numbers, tau):
     """
     Overwrite the torques tau (n,) of the setup in force with the blended ones.

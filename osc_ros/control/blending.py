@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.blend import Blend, mix, prepare
+from osc_ros.control.blend import Blend
 from osc_ros.control.friction import FrictionInForce
 from osc_ros.control.posture import PostureSetPoint
 from osc_ros.control.setup import Setup
@@ -53,22 +53,10 @@ class SetupBlending:
         return np.array(self._blend.views[0].difference)
 
     @property
-    def has_kernel(self) -> bool:
-        """Whether a compiled call computes the torques of the setup that is replaced, too."""
-        return self.replaced is None or self.replaced.has_kernel
-
-    @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
         """The arrays `blend` and `other` of `osc_ros.control.tick_arrays.LawArrays`."""
         return self._blend.record, (NO_INTEGERS if self.replaced is None else
                                     self.replaced.tick.alone(self.friction, self._posture))
-
-    def rehearse(self, setup: Setup) -> None:
-        """Call the functions of a blend once, so that they are compiled."""
-        blend, n = Blend(setup.robot.n), setup.robot.n
-        blend.advance(0.0)
-        prepare(blend.record, *setup.block, *setup.block)
-        mix(blend.record, *setup.block, *setup.block, np.zeros(n))
 
     def end(self, setup: Setup) -> None:
         """End the blend at once, with a setup in force."""
@@ -82,39 +70,6 @@ class SetupBlending:
         """End a blend in which the replaced setup has no weight any more."""
         if self.replaced is not None and self._blend.weight == 0.0:
             self.end(setup)
-
-    def torque(self, setup: Setup, posture: PostureSetPoint, time: float, q: Array, qd: Array,
-               tau: Array) -> int:
-        """
-        Write the torques to be commanded, within all limits except rates, in several calls.
-
-        Advance the blend to this time before the call.
-
-        Parameters
-        ----------
-        setup : Setup
-            The one in force.
-        posture : PostureSetPoint
-        time : float
-            Stamp of the state [s].
-        q, qd : (n,)
-        tau : (n,), written [N·m]
-
-        Returns
-        -------
-        int
-            That of `Setup.torque`.
-
-        """
-        if (old := self.replaced) is None:
-            return setup.torque(time, q, qd, posture, self.friction, tau)
-        record = self._blend.record
-        count = old.torque(time, q, qd, self._posture, self.friction, self._blend.views[0].before)
-        if count >= 0:
-            prepare(record, *old.block, *setup.block)
-            count = setup.torque(time, q, qd, posture, self.friction, tau)
-            mix(record, *old.block, *setup.block, tau)
-        return count
 
     def begin(self, before: tuple[Setup, PostureSetPoint], after: tuple[Setup, PostureSetPoint],
               time: float, q: Array, qd: Array, tau: Array) -> None:

@@ -22,24 +22,21 @@ from osc_ros.control.motion import look
 from osc_ros.control.posture import posture_acceleration
 from osc_ros.control.reference import memory_in, note_tick, put_forces, put_motion
 from osc_ros.control.safety import TAKEN
-from osc_ros.control.task_reference import put_references, put_wrenches
-from osc_ros.control.tick_arrays import given_in, integers_of, numbers_of
-from osc_ros.dynamics import priority
-from osc_ros.dynamics.chain import bodies
-from osc_ros.dynamics.chain.layout import A0, FORCE, parts_of, POSE, TWIST
-from osc_ros.dynamics.chain.passes import (
-    acceleration_response,
-    inverse_mass_matrix,
-    inward,
-    jacobian,
-    outward,
+from osc_ros.control.stages import (
+    INVERSE_MASS,
+    INWARD,
+    JACOBIAN,
+    method_in,
+    MOTION,
+    OUTWARD,
+    RESPONSE,
 )
-from osc_ros.dynamics.compiled import inlined, kernel, view
+from osc_ros.control.task_reference import put_references, put_wrenches
+from osc_ros.control.tick_arrays import given_in
+from osc_ros.dynamics import priority
+from osc_ros.dynamics.addresses import stage_at
+from osc_ros.dynamics.compiled import inlined, kernel, stage, view
 from osc_ros.dynamics.method import DONE
-from osc_ros.dynamics.trees import tree
-from osc_ros.dynamics.trees.bodies import put_motion_torques
-from osc_ros.dynamics.trees.layout import constants_in
-from osc_ros.dynamics.trees.layout import memory_in as memory_of_tree
 from osc_ros.dynamics.vectors import assign
 
 REFUSED = TAKEN - 1  # what a tick returns if the state or the motion of the tips is not finite
@@ -56,12 +53,12 @@ def _put_difference(own, tau, more):
         tau[i] += more[i]
 
 
-@kernel
+@stage
 def begin(integers, numbers, Lambda_inv, friction, posture, time, q, qd):
     """
     Advance what does not depend on the dynamics; write the acceleration of the posture.
 
-    The arrays are those of `Given`, time and state those of `chain_torque`; Λ⁻¹ (6 m, 6 m) is that
+    The arrays are those of `Given`, time and state those of `setup_torque`; Λ⁻¹ (6 m, 6 m) is that
     of the last tick.
 
     """
@@ -80,7 +77,7 @@ def begin(integers, numbers, Lambda_inv, friction, posture, time, q, qd):
                          limits.accelerations[POSTURE])
 
 
-@kernel
+@stage
 def put_links(integers, numbers, poses, twists, Lambda_inv, a0, time):
     """
     Write the forces of the tasks on their links, after `outward` and `jacobian`.
@@ -115,7 +112,7 @@ def put_links(integers, numbers, poses, twists, Lambda_inv, a0, time):
     return count
 
 
-@kernel
+@stage
 def begin_reference(integers, numbers, posture, count, time, q):
     """Write the forces that bring the tasks up to their speeds; arrays as in `Given`."""
     parts, n = block_in(integers, numbers), len(q)
@@ -126,7 +123,7 @@ def begin_reference(integers, numbers, posture, count, time, q):
                limits.table, parts.J, at.buffer, at.motion, at.forces)
 
 
-@kernel
+@stage
 def end_reference(integers, numbers, Lambda_inv, time):
     """Advance the reference motion by the response to these forces."""
     parts = block_in(integers, numbers)
@@ -136,12 +133,12 @@ def end_reference(integers, numbers, Lambda_inv, time):
     note_tick(at.clock, time)
 
 
-@kernel
-def finish(integers, numbers, model, model_numbers, model_room, friction, q, qd, tau):
+@stage
+def finish(given, q, qd, tau):
     """Add the compensation of friction to torques within the limits, subtract the driver's."""
-    parts, n = block_in(integers, numbers), len(q)
+    parts, n = block_in(given.integers, given.numbers), len(q)
     own, limits = _own_views(parts.own, n), _limiter_views(parts.limiter, n)
-    at, moved = in_force_views(friction, n), memory_in(integers, parts.reference)
+    at, moved = in_force_views(given.friction, n), memory_in(given.integers, parts.reference)
     own.asks[0] = 1.0 if look(parts.guides, parts.tasks) else 0.0
     assign(own.within, tau)
     if not is_compensated(at):
@@ -152,14 +149,26 @@ def finish(integers, numbers, model, model_numbers, model_room, friction, q, qd,
         put_compensation(q, qd, moved.motion, tau, gain_of(moved.rate[0], moved.clock[1]),
                          at.coefficients, at.velocity[0], own.least_inertia, limits.table,
                          own.friction)
-    put_driver(model, model_numbers, model_room, q, qd, own.driver)
+    put_driver(given.model, given.model_numbers, given.model_room, q, qd, own.driver)
     for i in range(n):
         limits.offset[i] = own.friction[i] - own.driver[i]
         tau[i] += limits.offset[i]
 
 
+@inlined
+def _follow(table, method, given, count, time, q, qd):
+    """Advance the reference motion of the friction compensation; return whether that is done."""
+    integers = given.integers
+    at = memory_in(integers, block_in(integers, given.numbers).reference)
+    begin_reference(integers, given.numbers, given.posture, count, time, q)
+    status = stage_at(method.entry[0], table, RESPONSE, at.rest, at.forces, at.change)
+    end_reference(integers, given.numbers,
+                  view(method.Lambda_inv, 0, (len(method.a0), len(method.a0))), time)
+    return status | stage_at(method.entry[0], table, MOTION, qd, at.motion[1], at.motion[2])
+
+
 @kernel
-def chain_torque(table, time, q, qd, tau):
+def setup_torque(table, time, q, qd, tau):
     """
     Write the torques of a setup: within all limits except rates, with friction, less the driver's.
 
@@ -169,9 +178,10 @@ def chain_torque(table, time, q, qd, tau):
 
     Parameters
     ----------
-    table : (12 or more, 2) int
-        Addresses and sizes of arrays: `Sweep.arrays`, two empty ones, then those of `Given`. The
-        record OWN of the setup has the torques of another one for a blend.
+    table : (…, 2) int
+        Addresses and sizes of arrays: those of the method of the dynamics, see
+        `osc_ros.control.stages`, then those of `Given`. The record OWN of the setup has the
+        torques of another one for a blend.
     time : float
         Stamp of the state [s].
     q, qd : (n,)
@@ -183,77 +193,31 @@ def chain_torque(table, time, q, qd, tau):
         Number of solves, which is positive, or REFUSED.
 
     """
-    given, chain = given_in(table), numbers_of(table, 0)
-    integers, numbers, posture = given.integers, given.numbers, given.posture
-    links, ends, work, factor, tip = parts_of(chain)
-    Lambda_inv = view(tip, 0, (6, 6))
-    begin(integers, numbers, Lambda_inv, given.friction, posture, time, q, qd)
-    parts, n = block_in(integers, numbers), len(q)
+    given, method = given_in(table), method_in(table)
+    integers, numbers, entry = given.integers, given.numbers, method.entry[0]
+    n, rows = len(q), len(method.a0)
+    Lambda_inv, parts = view(method.Lambda_inv, 0, (rows, rows)), block_in(integers, numbers)
+    begin(integers, numbers, Lambda_inv, given.friction, given.posture, time, q, qd)
     limits, room = _limiter_views(parts.limiter, n), _room_views(parts.room, n)
     accelerations, qdd, own = limits.accelerations, limits.accelerations[POSTURE], _own_views(
         parts.own, n)
-    if outward(chain, q, qd, None, qdd) != DONE:
+    if stage_at(entry, table, OUTWARD, q, qd, qdd) != DONE:
         return REFUSED
-    jacobian(chain, parts.J)
-    count = put_links(integers, numbers, view(tip, POSE, (1, 4, 4)), tip[TWIST:FORCE], Lambda_inv,
-                      tip[A0:POSE], time)
+    status = stage_at(entry, table, JACOBIAN, view(parts.J, 0, (rows * n,)), q, qd)
+    count = put_links(integers, numbers, view(method.pose, 0, (integers[1], 4, 4)), method.twist,
+                      Lambda_inv, method.a0, time)
     F = priority.link_forces(integers, parts.solver)
-    inward(chain, None, qdd, F, tau)
+    status |= stage_at(entry, table, INWARD, qdd, F, tau)
     if is_compensated(in_force_views(given.friction, n)):
-        at = memory_in(integers, parts.reference)
-        begin_reference(integers, numbers, posture, count, time, q)
-        acceleration_response(chain, at.rest, at.forces, at.change)
-        end_reference(integers, numbers, Lambda_inv, time)
-        bodies.put_motion_torques(links, ends, qd, at.motion[1], work, factor, at.motion[2])
+        status |= _follow(table, method, given, count, time, q, qd)
     _put_difference(own, tau, room.tau)
-    acceleration_response(chain, room.tau, F, accelerations[TOTAL])
-    loads = near_bounds(parts.limits, parts.limiter, parts.room, ends[:3], time, q, qd, tau)
+    status |= stage_at(entry, table, RESPONSE, room.tau, F, accelerations[TOTAL])
+    loads = near_bounds(parts.limits, parts.limiter, parts.room, method.gravity, time, q, qd, tau)
     if loads >= 0 or own.blends[0] > 0.0:
-        inverse_mass_matrix(chain, room.unit, room.M_inv)
+        status |= stage_at(entry, table, INVERSE_MASS, room.unit, view(room.M_inv, 0, (n * n,)),
+                           qd)
     if loads >= 0:
         limit(parts.limiter, parts.room, parts.buffer, integers, parts.solver, count, loads,
               own.damping[0], time, qd, tau)
-    finish(integers, numbers, given.model, given.model_numbers, given.model_room, given.friction,
-           q, qd, tau)
-    return count
-
-
-@kernel
-def tree_torque(table, time, q, qd, tau):
-    """Write the torques of a setup for a tree; as `chain_torque`, with the 3 `Tree.arrays`."""
-    given, constants = given_in(table), integers_of(table, 0)
-    parameters, memory = numbers_of(table, 1), numbers_of(table, 2)
-    integers, numbers, posture = given.integers, given.numbers, given.posture
-    store, found = memory_of_tree(constants, memory)
-    robot = constants_in(constants, parameters)
-    begin(integers, numbers, found.Lambda_inv, given.friction, posture, time, q, qd)
-    parts, n = block_in(integers, numbers), len(q)
-    limits, room = _limiter_views(parts.limiter, n), _room_views(parts.room, n)
-    accelerations, qdd, own = limits.accelerations, limits.accelerations[POSTURE], _own_views(
-        parts.own, n)
-    none = qdd[:0]
-    if tree.outward(constants, parameters, memory, q, qd, none, qdd) != DONE:
-        return REFUSED
-    tree.motions(constants, parameters, memory, parts.J)
-    count = put_links(integers, numbers, view(found.poses, 0, (len(found.poses), 4, 4)),
-                      found.twists, found.Lambda_inv, found.a0, time)
-    F = priority.link_forces(integers, parts.solver)
-    tree.torques(constants, parameters, memory, none, qdd, F, tau)
-    if is_compensated(in_force_views(given.friction, n)):
-        at = memory_in(integers, parts.reference)
-        begin_reference(integers, numbers, posture, count, time, q)
-        tree.acceleration_response(constants, parameters, memory, at.rest, at.forces, at.change)
-        end_reference(integers, numbers, found.Lambda_inv, time)
-        put_motion_torques(robot.tree, robot.bodies, robot.gravity, robot.rotors, at.motion[1],
-                           store.work, at.motion[2])
-    _put_difference(own, tau, room.tau)
-    tree.acceleration_response(constants, parameters, memory, room.tau, F, accelerations[TOTAL])
-    loads = near_bounds(parts.limits, parts.limiter, parts.room, robot.gravity, time, q, qd, tau)
-    if loads >= 0 or own.blends[0] > 0.0:
-        tree.inverse_mass_matrix(constants, parameters, memory, room.M_inv)
-    if loads >= 0:
-        limit(parts.limiter, parts.room, parts.buffer, integers, parts.solver, count, loads,
-              own.damping[0], time, qd, tau)
-    finish(integers, numbers, given.model, given.model_numbers, given.model_room, given.friction,
-           q, qd, tau)
-    return count
+    finish(given, q, qd, tau)
+    return count if status == DONE else REFUSED

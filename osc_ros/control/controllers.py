@@ -13,20 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.control.block import block_in, OWN
 from osc_ros.control.checkpoint import dumped, loaded
-from osc_ros.control.command_model import put_driver
-from osc_ros.control.external import observe
 from osc_ros.control.guide import put_holds
 from osc_ros.control.law import Law
-from osc_ros.control.law_memory import tick_views
-from osc_ros.control.law_step import law_torque
+from osc_ros.control.law_step import law_torque, put_torques
 from osc_ros.control.task_numbers import SEEN
-from osc_ros.control.tick_arrays import given_in, law_in
 from osc_ros.control.trajectory import require_rigid
-from osc_ros.dynamics.addresses import address_of, entry_of, integers_at, tick_at
+from osc_ros.dynamics.addresses import address_of, entry_of, integers_at
 from osc_ros.dynamics.arrays import finite_array
-from osc_ros.dynamics.compiled import released
 from osc_ros.dynamics.parallel_parts import in_parallel
 from osc_ros.errors import InputError
 
@@ -35,45 +29,6 @@ Integers = NDArray[np.int64]
 
 NUMBER = 8  # bytes
 NAMED = 3  # controllers that an error names
-_own_views = OWN.only('asks', 'driver')
-
-
-@released
-def put_torques(entry, tables, states, tau, found, first, last):
-    """
-    Write the torques of some controllers.
-
-    Parameters
-    ----------
-    entry : int
-        Address of `osc_ros.control.law_step.law_torque`.
-    tables : (k, …, 2) int
-        Its table for each controller.
-    states : tuple of (k,), (k, n), (k, n), (n,)
-        Stamps, positions, velocities, and n unknown efforts.
-    tau : (k, n), written
-    found : (2, k) int, written
-        What `law_torque` returned, and 1 if Python must plan a target before the next state.
-    first, last : int
-        Which controllers.
-
-    """
-    time, q, qd, unknown = states
-    n = q.shape[1]
-    for i in range(first, last):
-        table = tables[i]
-        given, own = given_in(table), law_in(table)
-        setup = _own_views(block_in(given.integers, given.numbers).own, n)
-        if len(own.forces) > 0:
-            before = tick_views(own.law, n)
-            for j in range(n):
-                tau[i, j] = before.tau[0, j] if before.ticks[0] > 0.0 else np.nan
-            put_driver(given.model, given.model_numbers, given.model_room, q[i], qd[i],
-                       setup.driver)
-            observe(own.robot, own.robot_numbers, own.observer, own.forces, own.estimate, time[i],
-                    q[i], qd[i], tau[i], unknown, setup.driver)
-        found[0, i] = tick_at(entry, table, time[i], q[i], qd[i], tau[i])
-        found[1, i] = np.int64(setup.asks[0])
 
 
 class _Places:

@@ -27,8 +27,6 @@ from osc_ros.control.compiled_tick import REFUSED
 from osc_ros.control.law_memory import LawMemory
 from osc_ros.control.law_step import (
     ASKS,
-    begin_step,
-    end_step,
     INFINITE,
     law_torque,
     OF_REPLACED,
@@ -45,7 +43,6 @@ from osc_ros.control.tick_arrays import UNOBSERVED
 from osc_ros.control.unmodelled import Report
 from osc_ros.dynamics.addresses import Integers
 from osc_ros.dynamics.arrays import finite_array, kernel_array
-from osc_ros.dynamics.method import DONE
 from osc_ros.dynamics.operational_space import OperationalSpace
 from osc_ros.dynamics.priority import Priorities
 from osc_ros.errors import InputError
@@ -360,8 +357,8 @@ class ControlCycle:
             self.latch(q)
         if not is_observed:
             self.observe(time, q, qd)
-        compute, tau = law_torque if self.has_tick else self._torque, np.empty(len(q))
-        while (count := int(compute(self.table(), time, q, qd, tau))) < REFUSED:
+        tau = np.empty(len(q))
+        while (count := int(law_torque(self.table(), time, q, qd, tau))) < REFUSED:
             if count == INFINITE:
                 raise InputError(f'the torque is not finite: {tau.tolist()}')
             self.prepare(count)
@@ -369,23 +366,9 @@ class ControlCycle:
             self._setup.refuse(q, qd)
         self.note(count)
         self.end_blend()
-        return tau
-
-    def _torque(self, table: Integers, time: float, q: Array, qd: Array, tau: Array) -> int:
-        """
-        Do as `law_step.law_torque`, in several calls.
-
-        For methods without a compiled tick, and for the state at which a setup comes into force.
-
-        """
-        if (count := int(begin_step(table, time, q))) != DONE:
-            return count
-        count = self._blending.torque(self._setup, self._posture, time, q, qd, tau)
-        if count < 0:
-            return count
         if self._next is not None:
-            self._take_over(self._next, time, q, qd, tau)
-        return count if end_step(self.table(), time, q, qd, tau) else INFINITE
+            self._take_over(self._next)
+        return tau
 
     def prepare(self, code: int) -> None:
         """Do what must precede the torques of the newest state, for a code of `law_step`."""
@@ -399,15 +382,9 @@ class ControlCycle:
             self._setups()[-1 - of_replaced].prepare_target(request)
 
     @property
-    def compiles(self) -> bool:
-        """Whether the method of the dynamics has a compiled tick."""
-        return self._setup.has_kernel
-
-    @property
     def has_tick(self) -> bool:
         """Whether one compiled call computes the next torques: not if a setup comes into force."""
-        return (self._is_placed and self._next is None and self._blending.has_kernel
-                and self._setup.has_kernel)
+        return self._is_placed and self._next is None
 
     def table(self, records: tuple[Array, ...] = ()) -> Integers:
         """
@@ -482,9 +459,12 @@ class ControlCycle:
         replaced = self._blending.replaced
         return (self._setup,) if replaced is None else (replaced, self._setup)
 
-    def _take_over(self, following: Setup, time: float, q: Array, qd: Array, tau: Array) -> None:
-        """Begin to blend from the torques tau (n,) of this tick to those of the next setup."""
-        before, posture = self._setup, self._posture
+    def _take_over(self, following: Setup) -> None:
+        """Begin to blend from the torques of the last tick to those of the next setup."""
+        before, posture, last = self._setup, self._posture, self._memory.tick()
+        if last is None:
+            return
+        time, q, qd, tau = last
         following.reference.go_on_as(before.reference)
         if following.unmodelled is not None and before.unmodelled is not None:
             following.unmodelled.go_on_from(before.unmodelled)
@@ -494,5 +474,6 @@ class ControlCycle:
         following.set_gravity(self._memory.gravity)
         if self._memory.period_for_gains > following.longest_period:
             following.soften(self._memory.period_for_gains)
-        self._blending.begin((before, posture), (following, self._posture), time, q, qd, tau)
+        self._blending.begin((before, posture), (following, self._posture), time, q, qd,
+                             tau - before.limiter.added)
         self._setup, self._next = following, None

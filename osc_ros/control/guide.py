@@ -152,7 +152,7 @@ class Guide(Recorded):
         self._motion: Motion = STOP
         self._posed = -np.inf  # time of the last command of a pose, on the motion's clock [s]
         state.now[0], plan.until[0], plan.bounds[:] = -np.inf, np.inf, _NO_BOX
-        state.looked[0] = -np.inf
+        state.looked[0], plan.wakes[0] = -np.inf, np.inf
         self._settle(Hold(pose))
         state.pose[:] = pose
 
@@ -216,8 +216,9 @@ class Guide(Recorded):
         return bool(plan.kind[0] != HOLD or plan.begin[0] < np.inf)
 
     def _ask(self) -> None:
-        """Write to the plan whether `plan` has work after the next tick if the target rests."""
-        self.views[0].asks[0] = bool(self._pending) or self._rejoins or self.waits
+        """Write to the plan when `plan` has work."""
+        first = self._pending[0][0] if self._pending else np.inf
+        self.views[0].wakes[0] = -np.inf if self._rejoins or self.waits else first
 
     def add(self, motion: Motion, start: float) -> None:
         """Schedule a motion at `start` [s]; motions scheduled for then or later are dropped."""
@@ -502,7 +503,7 @@ def put_holds(memory: Array, plan: slice, state: slice, rows: NDArray[np.intp], 
     for begin, slot, value in (
             (plan, at.kind, HOLD), (plan, at.pose, poses.reshape(-1, 16)),
             (plan, at.begin, np.inf), (plan, at.event, np.inf), (plan, at.until, np.inf),
-            (plan, at.asks, 0.0), (state, now.late, 0.0), (state, now.waits, 0.0),
+            (plan, at.wakes, np.inf), (state, now.late, 0.0), (state, now.waits, 0.0),
             (state, now.is_open, 0.0)):
         memory[rows, begin.start + slot.ravel().astype(int)] = value
 

@@ -22,7 +22,7 @@ from osc_ros.control.law_memory import PAUSE
 from osc_ros.control.load import Weight
 from osc_ros.control.settings import Settings
 from osc_ros.control.setup import NOTHING_KNOWN, Precomputed, Setup
-from osc_ros.control.step import tick_of
+from osc_ros.control.stages import stages_of
 from osc_ros.dynamics.arrays import finite_array
 from osc_ros.dynamics.kinematics import LinkAxes
 from osc_ros.dynamics.task_inertia import task_inertia
@@ -167,8 +167,6 @@ class Law(CommandedCycle):
         setup.rehearse(self.posture, self._posture)
         for time in (0.0, 10.0 * PAUSE):  # a pause, so that the mean period stays unknown
             self.torque(time, self.posture, rest)
-        self._torque(self.table(), 20.0 * PAUSE, self.posture, rest, rest.copy())
-        self._blending.rehearse(setup)
         self.terms(), self.inertia(), self.predicted_and_measured()
         pose_error(self.pose, self.pose)
         LinkAxes(self.robot, setup.links[0]).at(self.posture)
@@ -176,7 +174,7 @@ class Law(CommandedCycle):
         setup.command_model.driver_torque(self.posture, rest)
         Driver(self.robot, 'gravity').torque(self.posture, rest)
         if setup.has_kernel:  # with tasks on several links the robot becomes a tree
-            tick_of(Tree(pendulum(), EXTENDED))
+            stages_of(Tree(pendulum(), EXTENDED))
         if not self.robot.serial:  # with a payload the robot may become a serial chain
             loaded = Setup(self.robot.with_payload(1.0, inertia=np.eye(3)), setup.settings,
                            self._method, 1)
@@ -291,7 +289,7 @@ class Law(CommandedCycle):
             self._next.space.close()
         self._next, last = following, self._memory.tick()
         if last is not None and newest in (None, last[0]):
-            self._take_over(following, *last[:3], last[3] - self._setup.limiter.added)
+            self._take_over(following)
 
     def gain_share(self) -> float:
         """

@@ -10,9 +10,11 @@ import numpy as np
 from osc_ros.control import blend, compensation
 from osc_ros.control.bandwidth import PERIOD_CHANGE, RECKONED
 from osc_ros.control.block import block_in, OWN
+from osc_ros.control.command_model import put_driver
 from osc_ros.control.compiled_tick import REFUSED
+from osc_ros.control.external import observe
 from osc_ros.control.gravity import advance_gravity, put_gravity
-from osc_ros.control.law_memory import leave, note_period, PAUSE
+from osc_ros.control.law_memory import leave, note_period, PAUSE, tick_views
 from osc_ros.control.law_memory import views as law_views
 from osc_ros.control.limiting import keep, ROOM
 from osc_ros.control.limiting import STATE as LIMITER
@@ -21,7 +23,7 @@ from osc_ros.control.posture import advance_posture
 from osc_ros.control.task_numbers import AXES
 from osc_ros.control.tick_arrays import entry_in, given_in, law_in
 from osc_ros.dynamics.addresses import integers_at, numbers_at, tick_at
-from osc_ros.dynamics.compiled import inlined, kernel, stage, view
+from osc_ros.dynamics.compiled import inlined, kernel, released, stage, view
 from osc_ros.dynamics.kinematics import put_link_axes
 from osc_ros.dynamics.method import DONE
 from osc_ros.dynamics.vectors import assign
@@ -35,7 +37,8 @@ OF_REPLACED = 2**16
 
 _limiter_views = LIMITER.only('reckons', 'added', 'is_at_work')
 _room_views, _own_views = ROOM.only('tau'), OWN.only(
-    'period', 'longest_period', 'blend_time', 'integrates', 'feedback', 'friction', 'driver')
+    'asks', 'period', 'longest_period', 'blend_time', 'integrates', 'feedback', 'friction',
+    'driver')
 _blend_views = blend.BLEND.only('before', 'driver')
 
 
@@ -72,28 +75,16 @@ def _advance_set_points(given, at, blend_time, n, time):
     return advance_gravity(at.gravity, at.gravity_wanted, dt if dt <= PAUSE else np.inf)
 
 
-@kernel
-def begin_step(table, time, q):
+@stage
+def _begin(table, given, own, time, q):
     """
     Do what precedes the ticks of the setups: period, targets, set-points, weight of the blend.
 
-    If the result is not DONE, Python does what it asks for, and calls this again for the state.
-
-    Parameters
-    ----------
-    table : (…, 2) int
-        That of `law_torque`.
-    time : float
-        Stamp of the state [s].
-    q : (n,)
-
-    Returns
-    -------
-    int
-        DONE, SLOW, or less than ASKS.
+    Returns DONE, SLOW, or less than ASKS: then Python does what it asks for, and calls
+    `law_torque` again for the state.
 
     """
-    given, own, n = given_in(table), law_in(table), len(q)
+    n = len(q)
     parts, at = block_in(given.integers, given.numbers), law_views(own.law, n)
     is_blended = len(own.other) > 0
     old = given_in(own.other if is_blended else table)
@@ -158,15 +149,15 @@ def _compensate(own, parts, time, tau):
     assign(limits.added, at.torque)
 
 
-@kernel
-def end_step(table, time, q, qd, tau):
+@stage
+def _end(given, own, time, q, qd, tau):
     """
     Add the compensation, limit the rate of the torques tau (n,), and remember the tick.
 
-    Returns whether the torques are finite; arguments are those of `law_torque`.
+    Returns whether the torques are finite.
 
     """
-    given, own, n = given_in(table), law_in(table), len(q)
+    n = len(q)
     parts = block_in(given.integers, given.numbers)
     if len(own.compensation_state) > 0:
         _compensate(own, parts, time, tau)
@@ -187,8 +178,8 @@ def law_torque(table, time, q, qd, tau):
     Parameters
     ----------
     table : (…, 2) int
-        The table of `compiled_tick.chain_torque` or `tree_torque`, then the arrays of `LawArrays`
-        (more may follow), and in the last row the address of that function.
+        The table of `compiled_tick.setup_torque`, then the arrays of `LawArrays` (more may
+        follow), and in the last row the address of that function.
     time : float
         Stamp of the state [s].
     q, qd : (n,)
@@ -200,14 +191,52 @@ def law_torque(table, time, q, qd, tau):
         Number of solves, which is positive, or another code: see ASKS.
 
     """
-    count = begin_step(table, time, q)
+    given, own = given_in(table), law_in(table)
+    count = _begin(table, given, own, time, q)
     if count != DONE:
         return count
-    own = law_in(table)
     if len(own.other) > 0:
-        count = _blended(table, given_in(table), own, time, q, qd, tau)
+        count = _blended(table, given, own, time, q, qd, tau)
     else:
         count = tick_at(entry_in(table), table, time, q, qd, tau)
-    if count >= 0 and not end_step(table, time, q, qd, tau):
+    if count >= 0 and not _end(given, own, time, q, qd, tau):
         return INFINITE
     return count
+
+
+@released
+def put_torques(entry, tables, states, tau, found, first, last):
+    """
+    Write the torques of some of many controllers, with their estimates of external torques.
+
+    Parameters
+    ----------
+    entry : int
+        Address of `law_torque`.
+    tables : (k, …, 2) int
+        Its table for each controller.
+    states : tuple of (k,), (k, n), (k, n), (n,)
+        Stamps, positions, velocities, and n unknown efforts.
+    tau : (k, n), written
+    found : (2, k) int, written
+        What `law_torque` returned, and 1 if Python must plan a target before the next state.
+    first, last : int
+        Which controllers.
+
+    """
+    time, q, qd, unknown = states
+    n = q.shape[1]
+    for i in range(first, last):
+        table = tables[i]
+        given, own = given_in(table), law_in(table)
+        setup = _own_views(block_in(given.integers, given.numbers).own, n)
+        if len(own.forces) > 0:
+            before = tick_views(own.law, n)
+            for j in range(n):
+                tau[i, j] = before.tau[0, j] if before.ticks[0] > 0.0 else np.nan
+            put_driver(given.model, given.model_numbers, given.model_room, q[i], qd[i],
+                       setup.driver)
+            observe(own.robot, own.robot_numbers, own.observer, own.forces, own.estimate, time[i],
+                    q[i], qd[i], tau[i], unknown, setup.driver)
+        found[0, i] = tick_at(entry, table, time[i], q[i], qd[i], tau[i])
+        found[1, i] = np.int64(setup.asks[0])

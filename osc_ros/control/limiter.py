@@ -18,12 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.bounds import BEFORE
-from osc_ros.control.limiting import add, limit, near_bounds, PLAN, ROOM, STATE
+from osc_ros.control.limiting import add, PLAN, ROOM, STATE
 from osc_ros.control.limits import Limits
 from osc_ros.control.load import bodies_of, require_bodies
 from osc_ros.control.record import Recorded
 from osc_ros.dynamics.method import Method
-from osc_ros.dynamics.priority import Priorities
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
@@ -154,50 +153,6 @@ class Limiter(Recorded):
         at.table[:], at.reckons[0], at.shares[:], at.rate_share[0] = plan.table, reckons, 1.0, 1.0
         at.guided[0] = plan.is_guided[0]
 
-    def torque_within(self, time: float, q: Array, qd: Array, tau: Array, solver: Priorities,
-                      solves: int, length: float, is_blended: bool) -> None:
-        """
-        Bring torques (n,) [N·m] within all limits except their rates, near to those of the law.
-
-        Requires that the last `outward` of the dynamics was at this state, and that
-        `accelerations` are those of tau. A compiled tick does the same.
-
-        Parameters
-        ----------
-        time : float
-            Stamp of the state [s].
-        q, qd : (n,)
-        tau : (n,), overwritten
-        solver : Priorities
-            Solved for this state: provides the inertias of the tasks.
-        solves : int
-            Number of solves for this state.
-        length : float
-            Length [m] that weights a rotation of 1 rad of a task like a translation.
-        is_blended : bool
-            Whether M⁻¹ is needed afterwards, see `osc_ros.control.blend.mix`.
-
-        """
-        plan, state, room = self.records
-        count = near_bounds(plan, state, room, self._dynamics.gravity, time, q, qd, tau)
-        if count >= 0 or is_blended:
-            self._dynamics.inverse_mass_matrix(self.views[2].M_inv)
-        if count >= 0:
-            limit(state, room, self._buffer, *solver.arrays, solves, count, length, time, qd, tau)
-
     def add(self, torques: Array) -> None:
         """Note torques (n,) [N·m] that are sent in addition, see `limiting.add`."""
         add(*self.records[1:], torques)
-
-    def rehearse(self, in_parts: bool) -> None:
-        """Call each kernel once, those of `torque_within` if `in_parts`; call after `outward`."""
-        n, (plan, state, room) = self._n, self.records
-        rest = np.zeros(n)
-        self._dynamics.inverse_mass_matrix(self.views[2].M_inv)
-        self.add(rest)
-        if in_parts:
-            near_bounds(plan, state, room, self._dynamics.gravity, 0.0, rest, rest, rest)
-            self.accelerations[1:3] = [[-1.0], [1.0]]
-            limit(state, room, self._buffer, *Priorities([0], 1, n).arrays, 1, 0, 1.0, 0.0, rest,
-                  rest.copy())
-        self.forget()

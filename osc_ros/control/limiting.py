@@ -22,7 +22,7 @@ from osc_ros.control.limits import EFFORT, EFFORT_RATE, ROWS
 from osc_ros.control.load import BODY_WIDTH, bounded_loads, IDLE, NEAR, WORK_WIDTH
 from osc_ros.control.nearest import limited_torques
 from osc_ros.control.record import Slot, Table
-from osc_ros.dynamics.compiled import inlined, kernel, view
+from osc_ros.dynamics.compiled import inlined, kernel, stage, view
 from osc_ros.dynamics.vectors import assign
 
 PLAN = Table(
@@ -120,7 +120,7 @@ def _put_window(at, duration, guided, window):
             window[1, i] = max(min(last + step, most), -most)
 
 
-@kernel
+@stage
 def near_bounds(plan, state, room, gravity, time, q, qd, tau):
     """
     Compute the bounds of a tick, and decide whether `limit` must change the torques tau.
@@ -179,7 +179,7 @@ def near_bounds(plan, state, room, gravity, time, q, qd, tau):
     return count
 
 
-@kernel
+@stage
 def limit(state, room, buffer, integers, numbers, solves, count, length, time, qd, tau):
     """
     Bring torques tau (n,) within all limits except their rates; call it after `near_bounds`.

@@ -50,8 +50,9 @@ PLAN = Table(
     Slot('bounds', (2, 3), 'm', 'lowest and highest position of the target'),
     Slot('event', (1,), 's', 'time on this clock at which Python goes on; infinite: none'),
     Slot('until', (1,), 's', 'end of a twist, on the clock of the states'),
-    Slot('asks', (1,), '', '1 if `Guide.plan` has work after every tick: motions are scheduled, '
-         'the target waits for the arm, or it goes on from another pose'),
+    Slot('wakes', (1,), 's', 'stamp from which `Guide.plan` has work after a tick: the start of '
+         'the next scheduled motion; -infinite if the target waits for the arm, or goes on from '
+         'another pose; infinite: none'),
     Slot('reach', (2,), 'rad, m', 'largest errors of the arm before the target waits for it'),
     Slot('knots', (4,), '', 'number of the knots of the path, addresses of their times (m,), '
          'poses (m, 4, 4) and coefficients (m - 1, 6, 6), as integers'))
@@ -212,7 +213,7 @@ def put_target(plan, state, jumps, time, row):
         return OPEN
     if _went_back(at, time):
         return WENT_BACK
-    if jumps and at.looked[0] != time and (plan.asks[0] > 0.0 or time > plan.until[0]):
+    if jumps and at.looked[0] != time and (time >= plan.wakes[0] or time > plan.until[0]):
         at.looked[0], at.is_open[0] = time, 1.0
         return OPEN
     now = time - at.late[0]
@@ -221,7 +222,7 @@ def put_target(plan, state, jumps, time, row):
     _put_motion(plan, now, at.pose, at.twist, at.acceleration)
     for i in range(AXES):  # pose, twist and acceleration stand first in both
         row[i] = state[i]
-    if (plan.asks[0] > 0.0 or time > plan.until[0] or plan.kind[0] != HOLD
+    if (time >= plan.wakes[0] or time > plan.until[0] or plan.kind[0] != HOLD
             or plan.begin[0] < np.inf):
         at.is_open[0] = 1.0
     return DONE
@@ -252,7 +253,7 @@ def look(guides, tasks):
     for i in range(len(tasks)):
         plan = _plan_views(numbers_at(guides[i, 0], PLAN_SIZE), 0)
         at = _state_views(numbers_at(guides[i, 1], STATE_SIZE), 0)
-        if plan.asks[0] == 0.0 and at.now[0] <= plan.until[0] and not leaves(
+        if at.now[0] < plan.wakes[0] and at.now[0] <= plan.until[0] and not leaves(
                 tasks[i, LAG:], at.twist, plan.reach):
             at.is_open[0] = 0.0
         asks = asks or at.is_open[0] > 0.0

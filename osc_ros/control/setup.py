@@ -12,16 +12,7 @@ from numpy.typing import NDArray
 
 from osc_ros.control.bandwidth import largest_push, longest_period, PERIOD_CHANGE
 from osc_ros.control.block import block_of, OWN, require_block, views_of
-from osc_ros.control.bounds import POSTURE, TOTAL
 from osc_ros.control.command_model import CommandModel
-from osc_ros.control.compiled_tick import (
-    begin,
-    begin_reference,
-    end_reference,
-    finish,
-    put_links,
-    REFUSED,
-)
 from osc_ros.control.free import Guidance, guidance_of
 from osc_ros.control.friction import Friction, FrictionInForce, least_inertia
 from osc_ros.control.law_step import put_axes
@@ -29,7 +20,7 @@ from osc_ros.control.level import Level
 from osc_ros.control.limiter import Limiter
 from osc_ros.control.motion import CODES, put_targets
 from osc_ros.control.posture import posture_acceleration, PostureSetPoint
-from osc_ros.control.reference import Memory, memory_in, Reference
+from osc_ros.control.reference import Reference
 from osc_ros.control.settings import Settings
 from osc_ros.control.task import Task
 from osc_ros.control.task_numbers import TURNS_WITH
@@ -37,9 +28,7 @@ from osc_ros.control.tick import Tick
 from osc_ros.control.tick_arrays import TURNING
 from osc_ros.control.unmodelled import Unmodelled
 from osc_ros.dynamics.addresses import address_of, Integers
-from osc_ros.dynamics.compiled import plain
 from osc_ros.dynamics.kinematics import LinkAxes
-from osc_ros.dynamics.method import DONE
 from osc_ros.dynamics.methods import ONE_TIP
 from osc_ros.dynamics.operational_space import OperationalSpace
 from osc_ros.dynamics.priority import Priorities
@@ -379,8 +368,7 @@ class Setup:
         """
         self.prepare(time)
         put_axes(self._turning, q, self._parts.tasks)
-        compute = self.tick.torques if self.has_kernel else self._torque
-        return int(compute(friction, posture, time, q, qd, tau))
+        return self.tick.torques(friction, posture, time, q, qd, tau)
 
     def prepare(self, time: float) -> None:
         """Write the targets of all tasks for a time [s], after what they need first."""
@@ -395,7 +383,7 @@ class Setup:
 
     @property
     def has_kernel(self) -> bool:
-        """Whether one compiled call computes the torques."""
+        """Whether one call computes the torques without the interpreter."""
         return self.tick.is_compiled
 
     @property
@@ -412,48 +400,24 @@ class Setup:
     def is_blended(self, is_blended: bool) -> None:
         self._own.blends[0], self._own.weight[0] = is_blended, 0.0
 
-    def _torque(self, friction: FrictionInForce, posture: PostureSetPoint, time: float, q: Array,
-                qd: Array, tau: Array) -> int:
-        """Compute `torque` in several compiled calls; return what they return."""
-        dynamics, limiter, F, block = self.dynamics, self.limiter, self.solver.F, self._block
-        numbers, own = posture.record, self._own
-        begin(*block, dynamics.Lambda_inv, friction.record, numbers, time, q, qd)
-        if dynamics.outward(q, qd, None, limiter.accelerations[POSTURE]) != DONE:
-            return REFUSED
-        dynamics.jacobian(self.J)
-        solves = put_links(*block, dynamics.pose.reshape(-1, 4, 4), dynamics.twist,
-                           dynamics.Lambda_inv, dynamics.a0, time)
-        dynamics.inward(F, tau)
-        if not friction.is_none:
-            begin_reference(*block, numbers, solves, time, q)
-            at = Memory(*plain(memory_in)(block[0], self._parts.reference))
-            dynamics.acceleration_response(at.rest, at.forces, at.change)
-            end_reference(*block, dynamics.Lambda_inv, time)
-            at.motion[2] = self.inverse_dynamics(q, qd, at.motion[1])
-        weight = float(own.weight[0])
-        more = weight * (own.other - tau) if weight > 0.0 else self._rest
-        dynamics.acceleration_response(more, F, limiter.accelerations[TOTAL])
-        tau += more
-        limiter.torque_within(time, q, qd, tau, self.solver, solves, self.settings.damping.length,
-                              self.is_blended)
-        finish(*block, *self.command_model.arrays, friction.record, q, qd, tau)
-        return int(solves)
-
     def rehearse(self, q: Array, posture: PostureSetPoint) -> None:
         """Run the steps of a tick once, so that their kernels are compiled."""
         rest, friction = self._rest, FrictionInForce(self.robot.n)
         friction.begin(0.0, None, rest + 1.0, rest + 1.0, 1.0)
-        self.limiter.rehearse(in_parts=not self.has_kernel)
+        self.dynamics.inverse_mass_matrix(np.empty((self.robot.n, self.robot.n)))
+        self.limiter.add(rest)
         if not self.has_kernel:
             friction.set(Friction(rest, rest))
             self.torque(0.0, q, rest, posture, friction, rest.copy())
-            self.limiter.forget()
             self.reference.forget()
+        self.limiter.forget()
         self.inverse_dynamics(q, rest, rest)
         self.solver.note(1, self.settings.damping.length)
         _ = self.solver.ratios
 
     def refuse(self, q: Array, qd: Array) -> None:
-        """Raise the InputError for a state (n,), (n,) for which `torque` returns REFUSED."""
+        """Raise the error for a state (n,), (n,) for which `torque` returns REFUSED."""
+        if self.tick.failure is not None:
+            raise self.tick.failure
         self.space.outward(q, qd, posture_acceleration=self.limiter.accelerations[3])
         raise InputError('the motion of the links is not finite')

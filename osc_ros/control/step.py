@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +14,7 @@ from osc_ros.control import blend, compensation
 from osc_ros.control.block import block_in, block_of, OWN, views_of
 from osc_ros.control.causes import replaces_law
 from osc_ros.control.command_model import CommandModel, put_driver
-from osc_ros.control.compiled_tick import chain_torque, tree_torque
+from osc_ros.control.compiled_tick import setup_torque
 from osc_ros.control.external import observe
 from osc_ros.control.friction import FrictionInForce
 from osc_ros.control.guide import Guide
@@ -39,28 +37,26 @@ from osc_ros.control.safety import (
     update,
 )
 from osc_ros.control.sample import CLOCK_STEPS
+from osc_ros.control.stages import stages_of
 from osc_ros.control.tables import PLAN, RESULT, SAMPLE, STATE, TORQUE
 from osc_ros.control.task_numbers import ERROR, SEEN
 from osc_ros.control.tick_arrays import (
     given_in,
     guarded_in,
+    law_entry_in,
     law_in,
     NO_INTEGERS,
-    NONE,
     UNOBSERVED,
 )
 from osc_ros.control.touching import CONTACT, contact_views, NOT_TOUCHED, touched
 from osc_ros.dynamics import level_row, priority
-from osc_ros.dynamics.addresses import entry_of, Pointers
+from osc_ros.dynamics.addresses import entry_of, Pointers, tick_at
 from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.compiled import inlined, kernel, plain, stage, view
-from osc_ros.dynamics.method import Method
-from osc_ros.dynamics.trees.layout import EXTENDED, pendulum
-from osc_ros.dynamics.trees.tree import Tree
+from osc_ros.dynamics.trees.layout import pendulum
 from osc_ros.dynamics.vectors import assign
 
 Array = NDArray[np.float64]
-Kernel: TypeAlias = Callable[..., int]
 
 _now_views, _sense_views = SAMPLE.only('now'), SAMPLE.only('now', 'effort')
 _torque_views = TORQUE.only('has_changed', 'asks', 'touch', 'pose', 'error', 'F')
@@ -152,7 +148,7 @@ def step(table, tau):
     setup, found = _own_views(parts.own, n), _torque_views(guarded.result, n)
     count = _admit(table, given, own, guarded, n)
     if count > 0:
-        count = law_torque(table, now.time[0], now.q, now.qd, tau)
+        count = tick_at(law_entry_in(table), table, now.time[0], now.q, now.qd, tau)
     if count < 0:
         return count
     answer(given.model, given.model_numbers, given.model_room, guarded.plan, guarded.state,
@@ -186,51 +182,32 @@ def sense(table):
     return _estimate(table)
 
 
-def _rehearse(torque: Kernel, dynamics: Sweep | Tree) -> tuple[Kernel, int]:
-    """Compile a kernel, or load it from the cache; return it and its address."""
+@cache
+def entries() -> tuple[int, int]:
+    """
+    Addresses of `setup_torque` and `law_torque`.
+
+    The first call compiles these kernels and those of this module, or loads them from the cache.
+
+    """
     x, (integers, numbers) = np.ones(1), block_of([0], 1, 1)
     parts = views_of(integers, numbers)
     parts.tasks[:] = -1.0  # TURNS_WITH = -1: the frame turns with no link
     plain(priority.level_rows)(integers, parts.solver)[:, level_row.FRAME:] = 1.0
-    model, at_rest = CommandModel(dynamics.robot), Guide(np.eye(4))
+    dynamics, at_rest = Sweep(pendulum()), Guide(np.eye(4))
+    model, stages = CommandModel(dynamics.robot), stages_of(dynamics)
     parts.guides[:] = at_rest.addresses
-    arrays = (*three(dynamics.arrays), integers, numbers, *model.arrays, NO_INTEGERS, NO_INTEGERS,
+    arrays = (*stages.rows, integers, numbers, *model.arrays, NO_INTEGERS, NO_INTEGERS,
               FrictionInForce(1).record, SET_POINT.zeros(1))
-    torque(Pointers().to(*arrays), 0.0, x, x, x.copy())
+    setup_torque(Pointers().to(*arrays), 0.0, x, x, x.copy())
+    of_law = (*arrays, *UNOBSERVED, blend.BLEND.zeros(1), NO_INTEGERS,
+              LawMemory(1, np.zeros(3)).record)
+    of_setup = entry_of(setup_torque)
+    law_torque(Pointers(of_setup, 0).to(*of_law), 0.0, x, x, x.copy())
+    found = of_setup, entry_of(law_torque)
     records = [table.zeros(1) for table in (PLAN, STATE, SAMPLE, RESULT, CONTACT)]
     records[0][0] = 1.0  # joint of the plan
-    table = Pointers(entry_of(torque)).to(
-        *arrays, *UNOBSERVED, blend.BLEND.zeros(1), NO_INTEGERS,
-        LawMemory(1, np.zeros(3)).record, *records)
+    table = Pointers(*found).to(*of_law, *records)
     step(table, x.copy())
     sense(table)
-    return torque, entry_of(torque)
-
-
-def three(arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """The arrays of a method of the dynamics, and as many empty ones as make them three."""
-    return *arrays, *(NONE,) * (3 - len(arrays))
-
-
-@cache
-def _chain_kernel() -> tuple[Kernel, int]:
-    return _rehearse(chain_torque, Sweep(pendulum()))
-
-
-@cache
-def _tree_kernel() -> tuple[Kernel, int]:
-    return _rehearse(tree_torque, Tree(pendulum(), EXTENDED))
-
-
-def tick_of(dynamics: Method) -> tuple[Kernel | None, int, tuple[Array, ...]]:
-    """
-    The compiled torques of a method, their address, and three arrays for their table.
-
-    None and nothing if the method has none.
-
-    """
-    if isinstance(dynamics, Sweep) and type(dynamics).outward is Sweep.outward:  # not a team
-        return *_chain_kernel(), three(dynamics.arrays)
-    if type(dynamics) is Tree:
-        return *_tree_kernel(), three(dynamics.arrays)
-    return None, 0, three(())
+    return found

@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.command_model import CommandModel
+from osc_ros.control.compiled_tick import setup_torque
 from osc_ros.control.friction import FrictionInForce
 from osc_ros.control.posture import PostureSetPoint
-from osc_ros.control.step import tick_of
+from osc_ros.control.stages import stages_of
+from osc_ros.control.step import entries
 from osc_ros.dynamics.addresses import Integers, Pointers
 from osc_ros.dynamics.method import Method
 
@@ -29,7 +31,7 @@ class Tick:
     Attributes
     ----------
     is_compiled : bool
-        Whether the method of the dynamics has a compiled tick; if not, nothing may be called.
+        Whether the method of the dynamics never needs the interpreter.
 
     Parameters
     ----------
@@ -44,21 +46,25 @@ class Tick:
 
     def __init__(self, dynamics: Method, block: tuple[NDArray[Any], Array], model: CommandModel,
                  places: tuple[Integers, Integers]) -> None:
-        self._kernel, entry, arrays = tick_of(dynamics)
-        self._arrays = *arrays, *block, *model.arrays, *places
-        self._entry, self._alone = entry, Pointers(entry)
+        self._stages = stages_of(dynamics)
+        self._arrays = *self._stages.rows, *block, *model.arrays, *places
+        self._alone = Pointers(*entries())
         # with and without a supervisor: what the table was made for, and the table
         self._made: dict[bool, tuple[object, object, Pointers, Integers]] = {}
-        self.is_compiled = self._kernel is not None
+        self.is_compiled = self._stages.of_python is None
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What the method has raised in the last torques, if it is not compiled."""
+        return None if self._stages.of_python is None else self._stages.of_python.failure
 
     def torques(self, friction: FrictionInForce, posture: PostureSetPoint, time: float, q: Array,
                 qd: Array, tau: Array) -> int:
-        """Write torques (n,), see `osc_ros.control.compiled_tick.chain_torque`."""
-        table = self.alone(friction, posture)
-        return int(self._kernel(table, time, q, qd, tau))  # type: ignore[misc]  # is_compiled
+        """Write torques (n,), see `osc_ros.control.compiled_tick.setup_torque`."""
+        return int(setup_torque(self.alone(friction, posture), time, q, qd, tau))
 
     def alone(self, friction: FrictionInForce, posture: PostureSetPoint) -> Integers:
-        """Return the table of `osc_ros.control.compiled_tick.chain_torque`."""
+        """Return the table of `osc_ros.control.compiled_tick.setup_torque`."""
         return self._alone.to(*self._arrays, friction.record, posture.record)
 
     def table(self, replaced: object, arrays: Arrays, records: tuple[Array, ...] = ()
@@ -80,7 +86,7 @@ class Tick:
         """
         made = self._made.get(bool(records))
         if made is None or replaced is not made[0] or records is not made[1]:
-            pointers = Pointers(self._entry)  # keeps the arrays
+            pointers = Pointers(*entries())  # keeps the arrays
             made = replaced, records, pointers, pointers.to(*self._arrays, *arrays(), *records)
             self._made[bool(records)] = made
         return made[3]

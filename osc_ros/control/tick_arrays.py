@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.addresses import integers_at, numbers_at
+from osc_ros.control.stages import integers_of, numbers_of, OF_DYNAMICS
 from osc_ros.dynamics.compiled import inlined, view, viewing
 
 Array = NDArray[np.float64]
@@ -19,7 +19,6 @@ NONE, NO_INTEGERS = np.zeros(0), np.zeros(0, dtype=np.int64)
 # Empty arrays of `LawArrays` where there is no compensation; no observer, and so no compensation.
 UNCOMPENSATED = NONE, NONE, NONE
 UNOBSERVED = NO_INTEGERS, NONE, NONE, NONE, NONE, *UNCOMPENSATED
-OF_DYNAMICS = 3  # rows of a table that the method of the dynamics uses; they stand first
 TURNING = 5  # integers of a row of `Given.turning`
 
 
@@ -116,24 +115,13 @@ OTHER = _LAW + LawArrays._fields.index('other')
 
 
 @viewing
-def numbers_of(table, k):
-    """The numbers that row k of a table points to."""
-    return numbers_at(table[k, 0], table[k, 1])
-
-
-@viewing
-def integers_of(table, k):
-    """The integers that row k of a table points to."""
-    return integers_at(table[k, 0], table[k, 1])
-
-
-@viewing
 def given_in(table):
-    """The `Given` of a table, see `compiled_tick.chain_torque`."""
-    return Given(integers_of(table, 3), numbers_of(table, 4), integers_of(table, 5),
-                 numbers_of(table, 6), numbers_of(table, 7), integers_of(table, 8),
-                 view(integers_of(table, 9), 0, (table[9, 1] // TURNING, TURNING)),
-                 numbers_of(table, 10), numbers_of(table, 11))
+    """The `Given` of a table, see `compiled_tick.setup_torque`."""
+    k = OF_DYNAMICS
+    return Given(integers_of(table, k), numbers_of(table, k + 1), integers_of(table, k + 2),
+                 numbers_of(table, k + 3), numbers_of(table, k + 4), integers_of(table, k + 5),
+                 view(integers_of(table, k + 6), 0, (table[k + 6, 1] // TURNING, TURNING)),
+                 numbers_of(table, k + 7), numbers_of(table, k + 8))
 
 
 @viewing
@@ -157,5 +145,11 @@ def guarded_in(table):
 
 @inlined
 def entry_in(table):
-    """Address of the function in the last row of a table."""
+    """Address of `compiled_tick.setup_torque`, from the last row of a table."""
     return table[len(table) - 1, 0]
+
+
+@inlined
+def law_entry_in(table):
+    """Address of `law_step.law_torque`, from the last row of a table."""
+    return table[len(table) - 1, 1]

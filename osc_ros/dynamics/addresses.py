@@ -39,12 +39,12 @@ class Pointers:
     """
     A table of the addresses and sizes of arrays, made again when one of them is another object.
 
-    The arrays are kept as long as the table. Its last row is the address of a function.
+    The arrays are kept as long as the table. Its last row has the addresses of two functions.
 
     """
 
-    def __init__(self, entry: int = 0) -> None:
-        self._entry = entry
+    def __init__(self, *entries: int) -> None:
+        self._entries = entries or (0, 0)
         self._arrays: tuple[NDArray[Any], ...] = ()
         self._ids: tuple[int, ...] = ()
         self._table: Integers = np.zeros((0, 2), dtype=np.int64)
@@ -55,7 +55,7 @@ class Pointers:
         if ids != self._ids:
             self._arrays, self._ids = arrays, ids
             self._table = np.array([*((address_of(one), one.size) for one in arrays),
-                                    (self._entry, 0)])
+                                    self._entries])
         return self._table
 
 
@@ -133,6 +133,13 @@ def _call_of(*kinds: Any) -> tuple[Any, Any]:
 def tick_at(typing: Any, address: Any, table: Any, time: Any, q: Any, qd: Any, tau: Any) -> Any:
     """Call a kernel (table, time, q, qd, tau), see TICK, by its address; return its integer."""
     return _call_of(*TICK)
+
+
+@intrinsic
+def stage_at(typing: Any, address: Any, table: Any, stage: Any, one: Any, two: Any, three: Any
+             ) -> Any:
+    """Call a kernel (table, stage, three arrays) by its address; return its integer."""
+    return _call_of(TABLE, types.int64, VECTOR, VECTOR, VECTOR)
 
 
 @intrinsic
