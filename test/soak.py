@@ -4,6 +4,7 @@
 """System of the soak test: hardware, relay and controller, random commands, and recovery."""
 
 from collections import Counter
+from contextlib import suppress
 import gc
 import os
 from pathlib import Path
@@ -321,6 +322,7 @@ class System:
         judge.kind = kind
         judge.now.times += 1
         controller, before = self.controller, resident(self.controller)
+        waited = -waiting(controller)
         try:
             fault(self)
             hardware.repair()
@@ -332,7 +334,8 @@ class System:
         else:
             if self.controller is controller:
                 self.memory.append(resident(controller) - before)
-        if kind in SILENT and judge.now.silence > SILENCE:
+        waited += waiting(controller)
+        if kind in SILENT and judge.now.silence > SILENCE + waited / PERIOD:
             judge.object(hardware.time, 'silence of the controller [periods]', judge.now.silence)
         judge.kind = 'none'
 
@@ -396,3 +399,14 @@ def resident(process):
     except OSError:
         return np.nan
     return int(pages) * 4096 / 2**20
+
+
+def waiting(process):
+    """Time that a process, this one and the host's others have waited for a processor [s]."""
+    total = 0
+    for pid in (process.pid, 'self'):
+        for task in Path(f'/proc/{pid}/task').glob('*/schedstat'):
+            with suppress(OSError):
+                total += int(task.read_text().split()[1])  # [ns]
+    stolen = int(Path('/proc/stat').read_text().split(maxsplit=9)[8])
+    return 1e-9 * total + stolen / os.sysconf('SC_CLK_TCK')

@@ -151,7 +151,8 @@ def page(results):
             f'beyond a position limit, and a silence of the controller of {SILENCE:.0f} '
             f"periods during {' or '.join(SILENT)}. The rows `target` are the times between "
             'the faults. The silence of the controller is measured on the wall clock and '
-            'includes the start of a new process. The goal counts as reached within 1 mm and '
+            'includes the start of a new process; time in which these processes waited for a '
+            'processor is added to its limit. The goal counts as reached within 1 mm and '
             '2 mrad.', '',
         'Runs:', '',
         '| arm | | simulated [s] | torques received | not finite, or beyond limits | missed '

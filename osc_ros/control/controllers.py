@@ -117,7 +117,7 @@ class Controllers:
                 'accepted is a law with a compiled step, after a change and its blend')
         self._law: Law = loaded(dumped(law))
         self._threads, self.n = threads, law.robot.n
-        if not self._law.has_tick:
+        if not self._law.is_placed:
             self._law.latch(self._law.posture)
         self._setup = self._law.setup
         table = self._law.table()

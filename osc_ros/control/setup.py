@@ -406,10 +406,10 @@ class Setup:
         friction.begin(0.0, None, rest + 1.0, rest + 1.0, 1.0)
         self.dynamics.inverse_mass_matrix(np.empty((self.robot.n, self.robot.n)))
         self.limiter.add(rest)
-        if not self.has_kernel:
+        if not self.has_kernel:  # its functions for friction are compiled, too
             friction.set(Friction(rest, rest))
-            self.torque(0.0, q, rest, posture, friction, rest.copy())
-            self.reference.forget()
+        self.torque(0.0, q, rest, posture, friction, rest.copy())
+        self.reference.forget()
         self.limiter.forget()
         self.inverse_dynamics(q, rest, rest)
         self.solver.note(1, self.settings.damping.length)
