@@ -22,8 +22,8 @@ from osc_ros.control.limiting import add, PLAN, ROOM, STATE
 from osc_ros.control.limits import Limits
 from osc_ros.control.load import bodies_of, require_bodies
 from osc_ros.control.record import Recorded
-from osc_ros.dynamics.method import Method
 from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 Sides = NDArray[np.int64]
@@ -40,8 +40,7 @@ class Limiter(Recorded):
     Attributes
     ----------
     accelerations : (ACCELERATION_ROWS, n) [rad/s²; m/s²]
-        Input of `torque_within`: row 3, the acceleration of the posture; row 0, the other
-        accelerations of the law. Output: see `osc_ros.control.bounds.exceeds`.
+        Row 3, the acceleration of the posture; the others: see `osc_ros.control.bounds.exceeds`.
     table : (8, n)
         The limits in force: `Limits.table`, or values on the way to it after a change.
     added : (n,) [N·m; N for prismatic]
@@ -51,15 +50,12 @@ class Limiter(Recorded):
 
     Parameters
     ----------
-    dynamics : Method
-        Dynamics of the robot at the links of the tasks.
+    robot : Robot
     limits : Limits
     blend_time : float
         Duration over which changed limits come into force [s].
     records : tuple of arrays
         See `Recorded`.
-    buffer : array
-        See `osc_ros.control.nearest.room_size`.
     is_guided : bool
         Whether the arm is in free drive.
 
@@ -68,16 +64,15 @@ class Limiter(Recorded):
     TABLES = PLAN, STATE, ROOM
     CONNECTED = 'views', 'table', 'accelerations', 'shares', 'added'
 
-    def __init__(self, dynamics: Method, limits: Limits, blend_time: float,
-                 records: tuple[Array, ...], buffer: Array, is_guided: bool = False) -> None:
-        n = dynamics.robot.n
+    def __init__(self, robot: Robot, limits: Limits, blend_time: float,
+                 records: tuple[Array, ...], is_guided: bool = False) -> None:
+        n = robot.n
         if limits.velocity.shape != (n,):
             raise InputError(f'limits are for {len(limits.velocity)} joints: accepted are {n}')
         super().__init__(n, records)
-        self._dynamics, self._buffer = dynamics, buffer
         plan, self.views[1].reckons[0] = self.views[0], 1.0
         plan.table[:], plan.blend_time[0] = limits.table, blend_time
-        plan.bodies[:], plan.is_guided[0] = bodies_of(dynamics.robot), is_guided
+        plan.bodies[:], plan.is_guided[0] = bodies_of(robot), is_guided
         self.forget()
 
     def __setstate__(self, state: dict[str, Any]) -> None:

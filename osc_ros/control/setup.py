@@ -115,8 +115,8 @@ class Setup:
         self._connect()
         parts, damping = self._parts, settings.damping
         self.solver = Priorities(self.at, len(self.links), robot.n, self._block)
-        self.limiter = Limiter(self.dynamics, settings.limits, settings.blend_time,
-                               (parts.limits, parts.limiter, parts.room), parts.buffer,
+        self.limiter = Limiter(robot, settings.limits, settings.blend_time,
+                               (parts.limits, parts.limiter, parts.room),
                                settings.free is not None)
         self._own.damping[:] = damping.length, damping.low, damping.high
         self._own.has_force[0] = any('force' in task.axes for task in settings.tasks)
