@@ -4,6 +4,7 @@
 """Many controllers give the torques of as many laws, bit by bit."""
 
 
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -142,10 +143,60 @@ def test_bad_input_of_controllers_is_refused_by_name():
             (lambda: many.latch(q[:2]), r'\(2, 7\)'),
             (lambda: many.latch(q[:1], [7]), 'which: .*accepted are indices below 3'),
             (lambda: many.follow(np.zeros((3, 4, 4))), 'poses 0 is not a rotation'),
+            (lambda: copy(many), 'Controllers cannot be copied'),
             (lambda: many.follow(many.poses(), 'elbow'), "no task 'elbow'")):
         with pytest.raises(InputError, match=words):
             call()
     with pytest.raises(InputError, match='settings of controller 1 were changed'):
         with many.one(1) as one:
             one.change(replace(one.settings, blend_time=0.5))
+    with pytest.raises(InputError, match='accepted is one at a time'):
+        with many.one(0), many.one(1):
+            pass
     np.testing.assert_array_equal(many.torque(0.0, q, 0.0 * q), before)
+    with many.one(0) as one:  # after the refused change
+        goal = one.pose
+        goal[2, 3] += 0.05
+        one.follow(goal)
+    for k in range(1, 200):
+        many.torque(0.002 * k, q, 0.0 * q)
+    with many.one(0) as one:
+        np.testing.assert_allclose(one.target.pose, goal, atol=1e-9)
+    with many.one(2) as one:
+        np.testing.assert_allclose(one.target.pose, one.pose, atol=1e-9)
+
+
+def test_motion_that_was_commanded_before_is_that_of_each_controller():
+    law = Law(PANDA)
+    law.latch(HOME)
+    goal = law.pose
+    goal[2, 3] += 0.05
+    law.follow(goal, 0.01)
+    many, q = Controllers(law, 3), np.tile(HOME, (3, 1))
+    for k in range(500):
+        found, tau = many.torque(0.002 * k, q, 0.0 * q), law.torque(0.002 * k, HOME, 0.0 * HOME)
+        law.plan()
+        np.testing.assert_array_equal(found, np.tile(tau, (3, 1)))
+    np.testing.assert_allclose(law.target.pose, goal, atol=1e-9)
+
+
+def test_controllers_that_were_not_latched_hold_where_the_arms_are():
+    q = HOME + 0.1 * np.arange(3)[:, None]
+    many = Controllers(Law(PANDA), 3)
+    found = many.torque(0.0, q, 0.0 * q)
+    for one, tau in zip(q, found):
+        np.testing.assert_array_equal(tau, Law(PANDA).torque(0.0, one, 0.0 * one))
+
+
+def test_what_a_controller_says_of_its_last_state_is_what_a_law_says():
+    settings = Settings.of(PANDA, friction=FRICTION, observation=Observation(),
+                           disturbance=Disturbance())
+    law, q, qd = Law(PANDA, settings), np.tile(HOME, (2, 1)), np.full((2, 7), 0.1)
+    many = Controllers(law, 2)
+    for k in range(50):
+        many.torque(0.002 * k, q, qd)
+        law.torque(0.002 * k, q[0], qd[0])
+    with many.one(1) as one:
+        np.testing.assert_array_equal(one.compensation, law.compensation)
+        for name, part in law.terms().items():
+            np.testing.assert_array_equal(one.terms()[name], part, name)

@@ -38,10 +38,9 @@ PERIOD = 0.002
 
 
 class InSteps(Law):
-    """A law without a table for the compiled step: the engine calls the parts one by one."""
+    """A law whose torques are computed in several calls, as by a method that is not compiled."""
 
-    def table(self, records=()):
-        return None if records else super().table()
+    has_tick = False
 
 
 class Pair:
@@ -407,3 +406,25 @@ def test_random_states_and_commands_give_the_same_torques():
             _follow(pair, rng.uniform(-0.05, 0.05))
         pair.run(int(rng.integers(1, 30)))
     assert pair.at_once > 50
+
+
+@pytest.mark.parametrize('reaction', ['hold', 'gravity', 'comply'])
+@pytest.mark.parametrize('changed', ['payload', 'driver'])
+def test_change_of_the_model_during_a_reaction_makes_no_step_of_torque(reaction, changed):
+    pair = Pair()
+    pair.use(watchdogs={CONTACT: Watchdog(reaction)})
+    pair.run(200)
+
+    def step():
+        before = [sent[-1] for sent in pair.sent]
+        pair.each(lambda engine: engine.guard.trip(CONTACT, 'of this test')).step()
+        return max(np.abs((sent[-1] - one) / pair.robot.effort_limits).max()
+                   for sent, one in zip(pair.sent, before))
+
+    for _ in range(100):
+        usual = step()
+    robot = pair.robot.with_payload(3.0, [0.0, 0.0, 0.2]) if changed == 'payload' else pair.robot
+    driver = Driver(pair.robot, 'gravity') if changed == 'driver' else None
+    pair.each(lambda engine: engine.use_setup(engine.law.new_setup(
+        replace(engine.law.settings, driver=driver), robot), engine.guard.settings))
+    assert max(step() for _ in range(20)) < usual + 0.01

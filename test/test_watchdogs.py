@@ -267,7 +267,7 @@ def test_states_that_stop_for_50_ms_are_bridged_by_commands_that_are_no_answers(
 def test_law_that_fails_is_replaced_and_goes_on_when_it_can(spin, monkeypatch):
     rig = Watched(spin, 'not_finite', 'gravity', settle_time=0.01, **SLOW)
     with monkeypatch.context() as patch:
-        patch.setattr(type(rig.controller._law), 'table', lambda *_: None)
+        patch.setattr(type(rig.controller._law), 'has_tick', False)
         patch.setattr(type(rig.controller._law), 'torque', lambda *_, **__: np.full(7, np.nan))
         rig.until_said('not_finite: torque [nan', rig.pulse)
         rig.until_commanded(gravity(READY))

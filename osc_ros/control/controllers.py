@@ -117,7 +117,8 @@ class Controllers:
                 'accepted is a law with a compiled step, after a change and its blend')
         self._law: Law = loaded(dumped(law))
         self._threads, self.n = threads, law.robot.n
-        if not self._law.is_placed:
+        self._placed, self._inside = np.full(count, self._law.has_tick), False
+        if not self._law.has_tick:
             self._law.latch(self._law.posture)
         self._setup = self._law.setup
         table = self._law.table()
@@ -137,6 +138,11 @@ class Controllers:
     def __len__(self) -> int:
         """Return the number of controllers."""
         return len(self._memory)
+
+    def __reduce__(self) -> Any:
+        """Refuse copies and pickles: the memory has addresses of itself."""
+        raise InputError('Controllers cannot be copied or pickled: accepted is to make others of '
+                         'a law')
 
     def _point(self, table: Integers) -> None:
         """Make the tables of all controllers, and the addresses in their memory."""
@@ -175,6 +181,8 @@ class Controllers:
             if has_jumped:
                 level.guide.note_hold()
         self._jumped[i] = False
+        if self._found[0, i] > 0:
+            self._law.note(int(self._found[0, i]))
         return self._law
 
     def _store(self, i: int) -> None:
@@ -200,13 +208,17 @@ class Controllers:
         Raises
         ------
         InputError
-            The settings were changed: then nothing of what was done in the context remains.
+            The settings were changed: then nothing of what was done in the context remains. Or
+            this is within such a context.
 
         """
-        law = self._load(i)
+        if self._inside:
+            raise InputError('one of the controllers is in use: accepted is one at a time')
+        law, self._inside = self._load(i), True
         try:
             yield law
         finally:
+            self._inside = False
             if law.setup is self._setup and law.is_settled:
                 self._store(i)
         if law.setup is not self._setup or not law.is_settled:
@@ -235,6 +247,7 @@ class Controllers:
         for i, one in zip(chosen, finite_array('q', q, (len(chosen), self.n))):
             with self.one(i) as law:
                 law.latch(one)
+        self._placed[chosen] = True
 
     def follow(self, poses: ArrayLike, task: str | None = None, which: ArrayLike | None = None
                ) -> None:
@@ -276,6 +289,8 @@ class Controllers:
         """
         Joint torques (k, n) [N·m] for the states of all controllers, see `Law.torque`.
 
+        The first call latches controllers that have not been latched, as `Law.torque` does.
+
         Parameters
         ----------
         time : float or (k,)
@@ -287,12 +302,12 @@ class Controllers:
         Raises
         ------
         InputError
-            Other shapes; numbers that are not finite: the torques of such controllers are NaN,
-            and they are as before; the others have gone on.
+            Other shapes; numbers that are not finite: the torques of such controllers are NaN, as
+            if there had been no such state; the others have gone on.
 
         """
-        count, n = len(self), self.n
-        shape = count, n
+        count = len(self)
+        shape = count, self.n
         q, qd = (np.ascontiguousarray(one, dtype=np.float64) for one in (q, qd))
         times = np.ascontiguousarray(np.broadcast_to(
             np.asarray(time, dtype=np.float64), (count,)))
@@ -301,8 +316,12 @@ class Controllers:
             if one.shape != shape or one.dtype != np.float64 or not one.flags.c_contiguous:
                 raise InputError(f'{name} is of {one.dtype}, of shape {one.shape}: accepted are '
                                  f'numbers of shape {shape}, one after the other in memory')
+        if np.shares_memory(tau, q) or np.shares_memory(tau, qd):
+            raise InputError('out is q or qd: accepted is an array of its own')
         if not np.isfinite(times).all():
             raise InputError('a time is not finite: accepted are finite numbers [s]')
+        if not self._placed.all():
+            self.latch(q[~self._placed], ~self._placed)
         states = times, q, qd, self._unknown
         in_parallel(count, lambda first, last: put_torques(
             entry_of(law_torque), self._tables, states, tau, self._found, first, last),

@@ -70,6 +70,7 @@ class ControlCycle:
         self._rest = np.zeros(robot.n)
         self._setup = setup
         self._setup.start(q)
+        self._next: Setup | None = None
         self._blending, self._compensation = SetupBlending(robot.n), self._rest
         self._observed = -math.inf
         self._posture = PostureSetPoint(robot, q)
@@ -79,13 +80,13 @@ class ControlCycle:
 
     @property
     def robot(self) -> Robot:
-        """The robot in force."""
-        return self._setup.robot
+        """The robot in force from the next tick on."""
+        return (self._next or self._setup).robot
 
     @property
     def settings(self) -> Settings:
-        """The settings in force; `limits` are never None."""
-        return self._setup.settings
+        """The settings in force from the next tick on; `limits` are never None."""
+        return (self._next or self._setup).settings
 
     @property
     def setup(self) -> Setup:
@@ -95,7 +96,7 @@ class ControlCycle:
     @property
     def is_settled(self) -> bool:
         """Whether no change of settings is in progress, and the setup has a compiled tick."""
-        return self._blending.replaced is None and self._setup.has_kernel
+        return (self._next is None and self._blending.replaced is None and self._setup.has_kernel)
 
     def objects(self) -> tuple[object, ...]:
         """The objects whose attributes, beside the arrays of `table`, are the state of the law."""
@@ -103,7 +104,7 @@ class ControlCycle:
         found = setup.unmodelled
         return (self, setup, setup.space, setup.dynamics, setup.solver, setup.limiter,
                 setup.reference, *setup.levels, *(level.guide for level in setup.levels),
-                self._posture, self._memory,
+                self._posture, self._memory, self._blending,
                 *(one for one in (setup.guidance, found, found and found.observer,
                                   found and found.compensation) if one is not None))
 
@@ -190,7 +191,7 @@ class ControlCycle:
     def compensates(self) -> bool:
         """Whether torques depend on the estimate of external torques."""
         return (self._compensation is not self._rest
-                or self._setup.settings.disturbance is not None)
+                or (self._next or self._setup).settings.disturbance is not None)
 
     def external_report(self) -> Report | None:
         """Return copies of `external` and `compensation`; None without an observer."""
@@ -276,8 +277,13 @@ class ControlCycle:
 
         """
         here = finite_array('q', q, self._rest.shape).copy()
-        setup = self._setup
-        self._blending.end(setup)
+        setup = self._next or self._setup
+        self._blending.end(self._setup)
+        if setup.space is not self._setup.space:
+            self._setup.space.close()
+        if setup is not self._setup and setup.unmodelled and self._setup.unmodelled:
+            setup.unmodelled.go_on_from(self._setup.unmodelled)
+        self._setup, self._next = setup, None
         self._blending.friction.set(setup.settings.friction)
         self._is_placed = True
         setup.set_gravity(self._memory.gravity)
@@ -357,9 +363,12 @@ class ControlCycle:
                 raise InputError(f'the torque is not finite: {tau.tolist()}')
             self.prepare(count)
         if count == REFUSED:
-            self._setup.refuse(q, qd)
+            failed = [one for one in self._setups() if one.tick.failure is not None]
+            (failed or [self._setup])[0].refuse(q, qd)
         self.note(count)
         self.end_blend()
+        if self._next is not None:
+            self._take_over(self._next)
         return tau
 
     def prepare(self, code: int) -> None:
@@ -374,9 +383,9 @@ class ControlCycle:
             self._setups()[-1 - of_replaced].prepare_target(request)
 
     @property
-    def is_placed(self) -> bool:
-        """Whether `latch` was called, or a torque was computed."""
-        return self._is_placed
+    def has_tick(self) -> bool:
+        """Whether one compiled call computes the next torques: not if a setup comes into force."""
+        return self._is_placed and self._next is None
 
     def table(self, records: tuple[Array, ...] = ()) -> Integers:
         """
@@ -452,24 +461,20 @@ class ControlCycle:
         return (self._setup,) if replaced is None else (replaced, self._setup)
 
     def _take_over(self, following: Setup) -> None:
-        """Use another setup: blend from the torques of the last tick, if there is one, to its."""
+        """Begin to blend from the torques of the last tick to those of the next setup."""
         before, posture, last = self._setup, self._posture, self._memory.tick()
+        if last is None:
+            return
+        time, q, qd, tau = last
         following.reference.go_on_as(before.reference)
         if following.unmodelled is not None and before.unmodelled is not None:
             following.unmodelled.go_on_from(before.unmodelled)
         if (following.settings.free is None) != (before.settings.free is None):
             posture = posture.copied()
-            self._posture.latch(self._memory.q)
+            self._posture.latch(q.copy())
         following.set_gravity(self._memory.gravity)
         if self._memory.period_for_gains > following.longest_period:
             following.soften(self._memory.period_for_gains)
-        if last is None:
-            self._blending.end(before)
-            self._blending.friction.set(following.settings.friction)
-            if following.space is not before.space:
-                before.space.close()
-        else:
-            time, q, qd, tau = last
-            self._blending.begin((before, posture), (following, self._posture), time, q, qd,
-                                 tau - before.limiter.added)
-        self._setup = following
+        self._blending.begin((before, posture), (following, self._posture), time, q, qd,
+                             tau - before.limiter.added)
+        self._setup, self._next = following, None

@@ -179,7 +179,7 @@ class Engine(Counts):
     @journaled
     def use_setup(self, setup: Setup, supervision: Supervision) -> None:
         """Use a setup from `Law.new_setup`, and other settings of the watchdogs."""
-        self.law.use_setup(setup)
+        self.law.use_setup(setup, self.time)
         self.guard.settings = supervision
         self._expect_targets()
 
@@ -350,7 +350,7 @@ class Engine(Counts):
 
     def table(self) -> Integers | None:
         """Table of the compiled step, if this is all that the next state needs."""
-        if not self.acts:
+        if not self.acts or not self.law.has_tick:
             return None
         self._use_contact()
         return self.law.table(self._records)

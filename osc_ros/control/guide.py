@@ -296,7 +296,8 @@ class Guide(Recorded):
         if self._rejoins:
             self._begin(self._motion, limits, state.late[0])
         while self._pending and self._pending[0][0] <= state.now[0]:
-            self._begin(self._pending.pop(0)[1], limits)
+            (_, motion), *self._pending = self._pending
+            self._begin(motion, limits)
         if state.now[0] > plan.until[0]:
             self._begin(STOP, limits)
         if error is not None and (self._moves or self.waits):

@@ -155,8 +155,9 @@ class Law(CommandedCycle):
 
     def close(self) -> None:
         """Terminate the worker processes, if there are any."""
-        for setup in self._setups():
-            setup.space.close()
+        for setup in (*self._setups(), self._next):
+            if setup is not None:
+                setup.space.close()
 
     def _rehearse(self) -> None:
         """Call everything once, so that all kernels are compiled before the first tick."""
@@ -234,7 +235,7 @@ class Law(CommandedCycle):
         thread than the ticks. Parameters and errors are those of `change`.
 
         """
-        before = self._setup
+        before = self._next or self._setup
         settings = before.settings if settings is None else settings
         robot = before.robot if robot is None else robot
         accepted = 'settings, then a robot: change(settings, robot), or change(robot=robot)'
@@ -269,13 +270,26 @@ class Law(CommandedCycle):
         return Setup(robot, settings.with_limits_of(robot), self._method, self._workers,
                      self._setup, known)
 
-    def use_setup(self, following: Setup) -> None:
-        """Use a setup from `new_setup` from the next tick on; it blends from the last one."""
-        before = self._setup
-        following.start(self._memory.q, before)
+    def use_setup(self, following: Setup, newest: float | None = None) -> None:
+        """
+        Use a setup from `new_setup` from the next tick on.
+
+        Parameters
+        ----------
+        following : Setup
+        newest : float, optional
+            Stamp of the newest state [s], if the last tick may be of an older one.
+
+        """
+        before = self._next or self._setup
+        following.start(self._memory.q, self._setup)
         if not np.array_equal(following.robot.gravity, before.robot.gravity):
             self._memory.gravity_wanted[:] = following.robot.gravity
-        self._take_over(following)
+        if self._next is not None and self._next.space is not self._setup.space:
+            self._next.space.close()
+        self._next, last = following, self._memory.tick()
+        if last is not None and newest in (None, last[0]):
+            self._take_over(following)
 
     def gain_share(self) -> float:
         """
