@@ -349,10 +349,9 @@ def tick(rows: Sequence[Row], arrivals: Sequence[panda.Arrival]) -> list[str]:
         *_table(['', 'median µs', 'p99 µs', f'of `{rows[0].name}`'],
                 ([row.name, _us(row.median), _us(row.p99), f'{row.median / rows[0].median:.2f}']
                  for row in rows)), '',
-        f'The last {len(stages)} rows are the functions that a plain tick calls, one after '
-        f'another: their medians add up to {sum(row.median for row in stages):.1f} µs, '
-        f'{sum(row.median for row in stages) / whole.median:.0%} of the whole tick. The torques '
-        'of these ticks are not checked here, but in the tests.', '',
+        f'The last {len(stages)} rows are compiled calls: a plain tick is one of `law_torque`, '
+        f'which takes {stages[-1].median / whole.median:.0%} of it; `setup_torque` is a part of '
+        'that. The torques of these ticks are not checked here, but in the tests.', '',
         *arrived(arrivals),
     ]
 
