@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 
 class SetupBlending:
     """
-    Computes the torques of setups, within their limits, and the way from one setup to the next.
+    The setup that is replaced, and the weight with which its torques still count.
 
     Attributes
     ----------

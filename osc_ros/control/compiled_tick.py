@@ -172,16 +172,16 @@ def setup_torque(table, time, q, qd, tau):
     """
     Write the torques of a setup: within all limits except rates, with friction, less the driver's.
 
-    Before the call, write the targets and the turning axes of the tasks for this state. Every
-    array argument of a compiled call takes 0.1 µs, so the kernel finds its arrays by a table of
-    their addresses.
+    The caller first writes the targets of the tasks for this state, and their axes that turn with
+    other links. The kernel finds its arrays by a table of addresses, because each array argument
+    of a compiled call takes 0.1 µs.
 
     Parameters
     ----------
     table : (…, 2) int
         Addresses and sizes of arrays: those of the method of the dynamics, see
-        `osc_ros.control.stages`, then those of `Given`. The record OWN of the setup has the
-        torques of another one for a blend.
+        `osc_ros.control.stages`, then those of `Given`. During a change of settings, the record
+        OWN of the setup also has the torques of the other setup.
     time : float
         Stamp of the state [s].
     q, qd : (n,)

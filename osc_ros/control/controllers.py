@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Many controllers of one kind of arm: copies of the memory of a law, in one array."""
+"""Many controllers of arms of one kind: copies of the arrays of a law, in one array."""
 
 from __future__ import annotations
 
@@ -75,10 +75,11 @@ class _Places:
 
 class Controllers:
     """
-    Many controllers of one kind of arm, each of which computes what a `Law` would, bit by bit.
+    Many controllers of arms of one kind. Each computes the same torques as a `Law` of its own.
 
-    All that a controller remembers are copies of the arrays of one law; its compiled step runs in
-    threads over all of them. Commands to one controller are those of a `Law`, see `one`.
+    Each controller has a copy of the arrays of one law. One compiled function computes the torques
+    of all controllers, in several threads; they are those of a `Law` to the last bit. A single
+    controller takes the commands of a `Law`, see `one`.
 
     >>> controllers = Controllers(law, 4096)
     >>> controllers.latch(q)                          # (4096, n)
@@ -140,7 +141,7 @@ class Controllers:
         return len(self._memory)
 
     def __reduce__(self) -> Any:
-        """Refuse copies and pickles: the memory has addresses of itself."""
+        """Raise: a copy, or a pickle, would point into the memory of this object."""
         raise InputError('Controllers cannot be copied or pickled: accepted is to make others of '
                          'a law')
 
@@ -152,7 +153,8 @@ class Controllers:
         for k, (start, size) in enumerate(table[:-1].tolist()):
             if size:
                 self._tables[:, k, 0] = bases + NUMBER * self._places.of(start)
-        # where addresses stand in a row, and what they are: of gravity, and of records of targets
+        # columns of the memory with addresses (of copies of gravity, of records of targets), and
+        # the addresses for each controller
         arrays = self._setup.gravities, self._setup.guides
         self._stand = np.concatenate([self._places.of(address_of(one)) + np.arange(one.size)
                                       for one in arrays])
@@ -163,11 +165,11 @@ class Controllers:
     # one controller
 
     def _objects(self) -> list[tuple[Any, dict[str, Any]]]:
-        """What the objects of the law remember beside its arrays."""
+        """Copies of the attributes of the objects of the law."""
         return [(one, dict(vars(one))) for one in self._law.objects()]
 
     def _load(self, i: int) -> Law:
-        """Let the law be a controller; return it."""
+        """Copy the state of a controller to the law, and return the law."""
         for one, attributes in self._python[i]:
             vars(one).clear()
             vars(one).update(attributes)
@@ -186,7 +188,7 @@ class Controllers:
         return self._law
 
     def _store(self, i: int) -> None:
-        """Let a controller be what the law is."""
+        """Copy the state of the law to a controller."""
         row, where = self._memory[i], iter(self._guides)
         self._places.store(row)
         for level in self._setup.levels:
@@ -198,7 +200,9 @@ class Controllers:
     @contextmanager
     def one(self, i: int) -> Iterator[Law]:
         """
-        Within this context, a law is controller i: for commands, and to read what it has computed.
+        Within this context, the law that is returned has the state of controller i.
+
+        Use it for commands, and to read what the controller has computed.
 
         Its settings and its robot stay those of all; make other `Controllers` for other ones.
 
@@ -252,10 +256,10 @@ class Controllers:
     def follow(self, poses: ArrayLike, task: str | None = None, which: ArrayLike | None = None
                ) -> None:
         """
-        Make poses the goals of a task of controllers, from the next state on, see `Law.follow`.
+        Give each controller a goal pose for one of its tasks, see `Law.follow`.
 
-        This is quick if the targets of the task jump, for its `TargetLimits` are infinite; else a
-        motion is planned for each of them.
+        This is quick if the `TargetLimits` of the task are infinite, so that targets jump. With
+        finite limits a motion is planned for each controller.
 
         Parameters
         ----------
@@ -302,8 +306,8 @@ class Controllers:
         Raises
         ------
         InputError
-            Other shapes; numbers that are not finite: the torques of such controllers are NaN, as
-            if there had been no such state; the others have gone on.
+            Other shapes. Numbers that are not finite: then the torques of these controllers are
+            NaN; the others have taken the state, and their torques are in `out`.
 
         """
         count = len(self)

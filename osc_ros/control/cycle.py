@@ -99,7 +99,7 @@ class ControlCycle:
         return (self._next is None and self._blending.replaced is None and self._setup.has_kernel)
 
     def objects(self) -> tuple[object, ...]:
-        """The objects whose attributes, beside the arrays of `table`, are the state of the law."""
+        """The objects that keep the state of the law, beside the arrays in `table`."""
         setup = self._setup
         found = setup.unmodelled
         return (self, setup, setup.space, setup.dynamics, setup.solver, setup.limiter,
@@ -368,7 +368,7 @@ class ControlCycle:
         self.note(count)
         self.end_blend()
         if self._next is not None:
-            self._take_over(self._next)
+            self._take_over(self._next, time, q, qd, tau)
         return tau
 
     def prepare(self, code: int) -> None:
@@ -460,12 +460,9 @@ class ControlCycle:
         replaced = self._blending.replaced
         return (self._setup,) if replaced is None else (replaced, self._setup)
 
-    def _take_over(self, following: Setup) -> None:
-        """Begin to blend from the torques of the last tick to those of the next setup."""
-        before, posture, last = self._setup, self._posture, self._memory.tick()
-        if last is None:
-            return
-        time, q, qd, tau = last
+    def _take_over(self, following: Setup, time: float, q: Array, qd: Array, tau: Array) -> None:
+        """Begin to blend from the torques tau (n,) of the last tick to those of a setup."""
+        before, posture = self._setup, self._posture
         following.reference.go_on_as(before.reference)
         if following.unmodelled is not None and before.unmodelled is not None:
             following.unmodelled.go_on_from(before.unmodelled)

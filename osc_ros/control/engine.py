@@ -304,8 +304,9 @@ class Engine(Counts):
         if last.asks:  # else compiled code may be answering the next state
             self.law.end_blend()
             self._plan()
-        self._count_all(done.accepted, done.done - done.arrived, self.period)
-        for i, time in enumerate(done.accepted.tolist()):
+        for i, (time, took) in enumerate(zip(done.accepted.tolist(),
+                                             (done.done - done.arrived).tolist())):
+            self._count(time, took, self.period)
             if self._is_due(time):
                 one = done[i]
                 self._report(time, one.stamp, (one.pose, one.error, one.F))

@@ -289,7 +289,7 @@ class Law(CommandedCycle):
             self._next.space.close()
         self._next, last = following, self._memory.tick()
         if last is not None and newest in (None, last[0]):
-            self._take_over(following)
+            self._take_over(following, *last)
 
     def gain_share(self) -> float:
         """

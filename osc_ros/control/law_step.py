@@ -216,7 +216,7 @@ def put_torques(entry, tables, states, tau, found, first, last):
     tables : (k, …, 2) int
         Its table for each controller.
     states : tuple of (k,), (k, n), (k, n), (n,)
-        Stamps, positions, velocities, and n unknown efforts.
+        Stamps [s], positions, velocities, and NaN for each joint: no effort is measured.
     tau : (k, n), written
     found : (2, k) int, written
         What `law_torque` returned, and 1 if Python must plan a target before the next state.

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from osc_ros.control.tables import CHANGES, GATE, GATE_PLAN, GATE_RESULT, ROBOT, SAMPLE
 from osc_ros.dynamics.compiled import inlined, kernel
 from osc_ros.dynamics.vectors import assign
+from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
@@ -125,6 +126,11 @@ def _report(result, code, joint, one, two, three):
 @inlined
 def _is_regular(dt):
     return CLOCK_STEPS[0] <= dt <= CLOCK_STEPS[1]
+
+
+def continuous_joints(robot: Robot) -> NDArray[np.bool_]:
+    """Whether each joint (n,) is revolute without position limits: its position is an angle."""
+    return ~(np.isfinite(robot.position_limits).any(axis=1) | robot.prismatic)
 
 
 @inlined

@@ -87,6 +87,8 @@ class Setup:
         limits, before these two.
     tick : Tick
         The compiled tick, and the tables by which it finds the arrays.
+    gravities : (k,) int
+        Addresses of the copies (3,) of gravity that the setup computes with.
     unmodelled : Unmodelled, optional
         Observer and compensation of external torques, if the settings have them.
     guidance : Guidance, optional
@@ -146,23 +148,18 @@ class Setup:
         if self.unmodelled is not None:
             self._gravities.append(self.unmodelled.observer.gravity)
         self._turning = np.array(turning, dtype=np.int64).reshape(-1, TURNING)
-        self._at_gravities = np.array([*map(address_of, self._gravities)])
+        self.gravities: Integers = np.array([*map(address_of, self._gravities)])
         self.tick = Tick(self.dynamics, self._block, self.command_model,
-                         (self._at_gravities, self._turning))
-
-    @property
-    def gravities(self) -> Integers:
-        """Addresses (k,) of the copies (3,) of gravity that it computes with."""
-        return self._at_gravities
+                         (self.gravities, self._turning))
 
     @property
     def guides(self) -> Integers:
-        """Addresses (k, 2) of the records of the tasks' targets."""
+        """Addresses (k, 2) of the two records of each task's target, see `Guide.addresses`."""
         return self._parts.guides
 
     def __getstate__(self) -> dict[str, Any]:
         """Return all attributes but the views."""
-        hidden = ('_parts', '_own', 'tick', '_gravities', '_at_gravities', '_turning', 'J',
+        hidden = ('_parts', '_own', 'tick', '_gravities', 'gravities', '_turning', 'J',
                   'friction_torque', 'driver_torque', 'within')
         return {name: value for name, value in vars(self).items() if name not in hidden}
 

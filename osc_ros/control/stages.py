@@ -40,7 +40,10 @@ STAGES = OUTWARD, JACOBIAN, INWARD, RESPONSE, INVERSE_MASS, MOTION = range(6)
 
 class OfMethod(NamedTuple):
     """
-    Arrays of a method of the dynamics in a table, after OWN arrays that only its functions read.
+    What compiled code reads of a method of the dynamics, in the order of a table.
+
+    A table begins with OWN rows of arrays that only the functions of the method read. Then come
+    the arrays of this class.
 
     Attributes
     ----------
@@ -83,16 +86,9 @@ def method_in(table):
                     numbers_of(table, OWN + 4), numbers_of(table, OWN + 5))
 
 
-@viewing
-def _square(numbers):
-    """The square matrix of some numbers."""
-    n = int(np.sqrt(len(numbers)) + 0.5)
-    return view(numbers, 0, (n, n))
-
-
 @kernel
 def chain_stage(table, stage, one, two, three):
-    """Do a stage, see STAGES, by the passes of a plain chain; the table has `Sweep.arrays`."""
+    """Compute one of STAGES for a plain chain; the table begins with `Sweep.arrays`."""
     chain = numbers_of(table, 0)
     if stage == OUTWARD:
         return passes.outward(chain, one, two, None, three)
@@ -103,7 +99,7 @@ def chain_stage(table, stage, one, two, three):
     elif stage == RESPONSE:
         passes.acceleration_response(chain, one, two, three)
     elif stage == INVERSE_MASS:
-        passes.inverse_mass_matrix(chain, one, _square(two))
+        passes.inverse_mass_matrix(chain, one, view(two, 0, (len(one), len(one))))
     else:
         links, ends, work, factor, _ = parts_of(chain)
         bodies.put_motion_torques(links, ends, one, two, work, factor, three)
@@ -112,7 +108,7 @@ def chain_stage(table, stage, one, two, three):
 
 @kernel
 def tree_stage(table, stage, one, two, three):
-    """Do a stage, see STAGES, by the passes of a tree; the table has `Tree.arrays`."""
+    """Compute one of STAGES for a tree; the table begins with `Tree.arrays`."""
     constants, parameters, memory = (integers_of(table, 0), numbers_of(table, 1),
                                      numbers_of(table, 2))
     none = one[:0]
@@ -126,7 +122,8 @@ def tree_stage(table, stage, one, two, three):
     elif stage == RESPONSE:
         tree.acceleration_response(constants, parameters, memory, one, two, three)
     elif stage == INVERSE_MASS:
-        tree.inverse_mass_matrix(constants, parameters, memory, _square(two))
+        tree.inverse_mass_matrix(constants, parameters, memory,
+                                 view(two, 0, (len(one), len(one))))
     else:
         robot, (store, _) = constants_in(constants, parameters), memory_in(constants, memory)
         put_motion_torques(robot.tree, robot.bodies, robot.gravity, robot.rotors, two,
@@ -136,7 +133,7 @@ def tree_stage(table, stage, one, two, three):
 
 @kernel
 def python_stage(table, stage, one, two, three):
-    """Do a stage, see STAGES, by a function of C, whose address the first array has."""
+    """Compute one of STAGES by a C function; the first number of the table is its address."""
     return c_at(integers_of(table, 0)[0], (
         np.int64(stage), np.int64(one.ctypes.data), np.int64(two.ctypes.data),
         np.int64(three.ctypes.data)))
@@ -149,7 +146,7 @@ class PythonStages:
     Attributes
     ----------
     address : int
-        Of a function of C, see `python_stage`; it lasts as long as this object.
+        Address of the C function that `python_stage` calls; valid as long as this object exists.
     failure : BaseException, optional
         What the method has raised; the stage then returned NOT_FINITE.
 
@@ -211,7 +208,7 @@ class Stages(NamedTuple):
 
 
 def stages_of(dynamics: Method) -> Stages:
-    """Return the stages of a method, with kernels that are compiled now."""
+    """Return the stages of a method; compile their kernels if that was not done before."""
     arrays, of_python = getattr(dynamics, 'arrays', ()), None
     if isinstance(dynamics, Sweep) and type(dynamics).outward is Sweep.outward:  # not a team
         entry = _chain_entry()
@@ -226,7 +223,7 @@ def stages_of(dynamics: Method) -> Stages:
 
 
 def _compiled(stage: Callable[..., int], *arrays: NDArray[Any]) -> int:
-    """Compile a kernel, or load it from the cache, with the arrays of a pendulum; its address."""
+    """Compile a kernel for the arrays of a pendulum, or load it; return its address."""
     x = np.ones(1)
     stage(Pointers().to(*arrays), OUTWARD, x, x, x.copy())
     return entry_of(stage)

@@ -32,13 +32,6 @@ class Window:
         self._numbers[self.count % len(self._numbers)] = number
         self.count += 1
 
-    def extend(self, numbers: Array) -> None:
-        """Add some numbers (k,), as `add` does one after the other."""
-        kept = numbers[-len(self._numbers):]
-        at = self.count + len(numbers) - len(kept) + np.arange(len(kept))
-        self._numbers[at % len(self._numbers)] = kept
-        self.count += len(numbers)
-
     def copy(self) -> Window:
         """Return a copy."""
         other = Window(0)
@@ -95,16 +88,6 @@ class Counts:
             if gap < CLOCK_STEPS[1]:
                 self.missed += max(0, round(gap / period) - 1)
         self._counted = time
-
-    def _count_all(self, times: Array, took: Array, period: float) -> None:
-        """Do as `_count` for states (k,), one after the other."""
-        self.updates.extend(took)
-        gaps = np.diff(times, prepend=self._counted)
-        gaps = gaps[(0.0 < gaps) & (gaps < np.inf)]
-        self.periods.extend(gaps)
-        missed = np.rint(gaps[gaps < CLOCK_STEPS[1]] / period) - 1.0
-        self.missed += int(np.maximum(missed, 0.0).sum())
-        self._counted = float(times[-1])
 
     def _is_due(self, time: float) -> bool:
         """Whether a state at a time [s] is to be reported."""

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control import safety, sample
-from osc_ros.control.angles import ShortWay
 from osc_ros.control.causes import ABANDON, ABANDONS, DISOBEYS, IS_RUNAWAY, IS_STOP, RUNAWAY, STOP
 from osc_ros.control.command_model import CommandModel
 from osc_ros.control.fault_texts import fault_text
@@ -120,7 +119,7 @@ class Supervisor:
         robot = self._wanted.robot
         robot.joints[0], robot.fastest[:] = n, self._robot.velocity_limits
         robot.lower[:], robot.upper[:] = self._robot.position_limits.T
-        robot.turns[:] = ShortWay(self._robot).continuous
+        robot.turns[:] = sample.continuous_joints(self._robot)
         self._n, self._rest = n, np.zeros(n)
 
     def _rehearse(self) -> None:

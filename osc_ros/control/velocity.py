@@ -10,9 +10,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.angles import ShortWay
 from osc_ros.control.record import Recorded, Slot, Table
-from osc_ros.control.sample import short_step
+from osc_ros.control.sample import continuous_joints, short_step
 from osc_ros.dynamics.compiled import inlined, kernel, stage
 from osc_ros.dynamics.vectors import assign
 from osc_ros.errors import InputError
@@ -64,7 +63,8 @@ VELOCITY = Table(
     Slot('qd', (2, 'n'), 'rad/s, m/s', 'the velocities'),
     Slot('fades', (2,), '', '1 while the difference of the sources fades'),
     Slot('began', (2,), 's', 'stamp of the last change of the source'),
-    Slot('away', (2, 'n'), 'rad/s, m/s', 'difference of the sources at that change'))
+    Slot('away', (2, 'n'), 'rad/s, m/s', 'velocities of the source before, less those of '
+         'the new one, at that change'))
 
 _views = VELOCITY.views
 
@@ -109,9 +109,10 @@ def _estimate(at):
     """
     Estimate the velocities at the newest position; return whether there are enough positions.
 
-    By the normal equations of a parabola, in times as parts of WINDOW and in displacements from
-    the newest position. Going back, a position that is out of line with the one after it is left
-    out; two in a row are a lasting jump, where the window begins.
+    A parabola is fitted to the last positions by its normal equations; times are relative to
+    WINDOW, positions to the newest one. The loop goes back in time. It leaves out a position from
+    which the joints cannot have reached the next one; after two in a row it ends, for that is a
+    lasting jump.
 
     """
     n, newest, last, count, out = len(at.limits), int(at.newest[0]), int(at.newest[0]), 1, 0
@@ -237,7 +238,7 @@ def find_velocity(record, time, q, measured, may_change, qd):
     measured : (n,) or (0,)
         Measured velocities, finite; or none.
     may_change : bool
-        Whether the source of the velocities may change with this state.
+        If False, and the source would change with this state, CHANGES is returned.
     qd : (n,), written [rad/s, m/s]
 
     """
@@ -251,8 +252,9 @@ def find_velocity(record, time, q, measured, may_change, qd):
     _copy_row(at, 1, 0)
     # at the last state with measured velocities
     is_known = is_other and not is_measured and _estimate(at) and at.is_known[0] > 0.0
-    for i in range(len(q)):
-        qd[i] = at.qd[0, i] - at.estimate[i]
+    if is_known:
+        for i in range(len(q)):
+            qd[i] = at.qd[0, i] - at.estimate[i]
     if not _add(at, time, q) and not is_measured:
         return STANDING
     if is_measured:
@@ -317,7 +319,7 @@ class VelocitySource(Recorded):
     def __init__(self, robot: Robot, mode: str = 'auto') -> None:
         super().__init__(robot.n)
         [at] = self.views
-        at.limits[:], at.turns[:] = robot.velocity_limits, ShortWay(robot).continuous
+        at.limits[:], at.turns[:] = robot.velocity_limits, continuous_joints(robot)
         self.mode, self._missing = mode, ''
 
     @property

@@ -418,11 +418,12 @@ class Loop:
             self.engine.fail(error)
 
     def _conclude_part(self, done: Answers, is_plain: bool) -> None:
-        times, arrived = done.time, done.arrived
-        self._came, self._reader.unrelated = float(arrived[-1]), ''
+        times, arrived = done.time.tolist(), done.arrived.tolist()
+        self._came, self._reader.unrelated = arrived[-1], ''
         if not self.engine.conclude(done, is_plain):
             return
-        self._add_ages(times, perf_counter() - arrived)
+        for time, since in zip(times, arrived):
+            self._add_age(time, perf_counter() - since)
         if self._listener is not None:
             for one in done:
                 if one.code >= 0:
@@ -454,13 +455,13 @@ class Loop:
             engine.rest.add(q, states.efforts())
         else:
             self._is_new = True
-            self._add_ages(np.array([time]), np.array([perf_counter() - arrived]))
+            self._add_age(time, perf_counter() - arrived)
 
-    def _add_ages(self, times: Array, since: Array) -> None:
-        """Add the ages of some states (k,), which arrived since [s] ago, to the statistics."""
-        first, self._aged = -(self._aged + 1) % AGED, self._aged + len(times)
-        if first < len(times) and not self._owner.get_clock().ros_time_is_active:
-            self.engine.ages.extend(wall_time() - since[first::AGED] - times[first::AGED])
+    def _add_age(self, time: float, since: float) -> None:
+        """Add the age of a state that arrived `since` [s] ago to the statistics, now and then."""
+        self._aged += 1
+        if self._aged % AGED == 0 and not self._owner.get_clock().ros_time_is_active:
+            self.engine.ages.add(wall_time() - since - time)
 
     def _update(self) -> None:
         """Compute and send the command for the newest joint state, once per state."""
