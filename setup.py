@@ -38,7 +38,7 @@ DASK = ['dask[array]>=2026.7; python_version >= "3.11"',
 GYM = [*SIM, 'gymnasium==1.4.0']
 DOC = ['sphinx>=8.1', 'myst-parser>=4.0', 'furo', 'latex2mathml']
 # It has wheels for Linux, and Windows; CUDA 12 works with the drivers of CUDA 12 and 13.
-CUDA = ['numba-cuda[cu12]>=0.30,<0.31']
+CUDA = ['numba-cuda[cu12]>=0.30,<0.31', 'numpy<2.5']  # numba-cuda 0.30 names numpy.row_stack
 # It has wheels for these Pythons only, and no source distribution.
 FRANKA = ['pylibfranka==0.21.3; sys_platform == "linux" and platform_machine == "x86_64" '
           'and python_version < "3.13"']

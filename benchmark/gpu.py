@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.resources import files
 import math
 from time import perf_counter
 from types import SimpleNamespace
@@ -20,7 +21,6 @@ from osc_ros.dynamics.chain.layout import packed_robot, TIP_WIDTH, WORK_WIDTH
 from osc_ros.dynamics.cuda.twins import Twins
 from osc_ros.errors import OscError
 from osc_ros.model.robot import Robot
-from panda import panda, states
 from race import difference
 
 COUNTS = (1_000, 10_000, 100_000, 1_000_000)  # states of a batch
@@ -138,6 +138,14 @@ def _arithmetic(number: Any) -> float:
     return 2 * CHAINS * STEPS * out.size / time
 
 
+def _states(osc: OperationalSpace) -> list[NDArray[np.float64]]:
+    """Return q, q̇ and u of COMPARED states within the limits, not near a singularity."""
+    rng, robot = np.random.default_rng(3), osc.robot
+    q = rng.uniform(*robot.position_limits.T, (4 * COMPARED, robot.n))
+    q = q[np.linalg.cond(osc.evaluate_batch(q, np.zeros_like(q), ('J',)).J) < 50][:COMPARED]
+    return [q, *(rng.normal(size=(COMPARED, width)) for width in (robot.n, 6))]
+
+
 def section() -> list[GpuRow] | str:
     """Return a row for each precision and size of a batch, or the reason why there are none."""
     try:
@@ -148,9 +156,10 @@ def section() -> list[GpuRow] | str:
         return f'no GPU here: {error}'
     if IS_SIMULATED:
         return 'no GPU here: this is the simulator of Numba'
-    _, robot, model = panda()
-    osc, sample = OperationalSpace(robot), states(robot, model, COMPARED, np.random.default_rng(3))
-    few = [np.array([getattr(s, name) for s in sample]) for name in ('q', 'qd', 'u')]
+    text = files('osc_ros').joinpath('robots/panda.urdf').read_text()
+    robot = Robot.from_urdf(text, 'panda_link0', 'panda_hand_tcp')
+    osc = OperationalSpace(robot)
+    few = _states(osc)
     expected = osc.torque_batch(*few).tau
     bandwidth, operations = _bandwidth(), operations_of_law(robot)
     rows = []

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Batches on a GPU: by the simulator, compiled for cards, and without what they need."""
+"""Batches on a GPU: on a card, by the simulator, compiled for cards, without what they need."""
 
 from functools import cache
 import importlib.util
@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 import numba
+from numba import cuda
 import numpy as np
 import pytest
 
@@ -21,9 +22,15 @@ from osc_ros.dynamics.chain.batch import put_law
 from osc_ros.dynamics.chain.layout import packed_robot, TIP_WIDTH, WORK_WIDTH
 from osc_ros.dynamics.cuda.twins import Twins
 from osc_ros.errors import OscError
+from tolerances import LANES_AGREEMENT, SINGLE_PRECISION
 
 HERE = Path(__file__).parent
 HAS_COMPILER = all(importlib.util.find_spec(name) for name in ('numba_cuda', 'nvidia'))
+
+
+def has_card():
+    """Return whether there is a GPU that numba-cuda can use."""
+    return HAS_COMPILER and cuda.is_available()
 
 
 def ptxas():
@@ -38,11 +45,19 @@ def ptxas():
     'panda-given3 or processor[panda] or not_finite or do_not_fit or stream or many_turns',
     pytest.param('', marks=pytest.mark.slow)], ids=['one_arm', 'all'])
 def test_simulated_gpu_agrees_with_the_processor(chosen):
+    assert_batches_pass({'NUMBA_ENABLE_CUDASIM': '1'}, ['-k', chosen])
+
+
+@pytest.mark.skipif(not has_card(), reason='no NVIDIA GPU here, or no numba-cuda')
+def test_card_agrees_with_the_processor():
+    assert_batches_pass({})
+
+
+def assert_batches_pass(environment, arguments=()):
     run = subprocess.run(
         [sys.executable, '-m', 'pytest', '-q', '-p', 'no:cacheprovider', '-p', 'no:xdist',
-         '-W', 'ignore::RuntimeWarning', '-k', chosen, str(HERE / 'gpu_on_simulator.py')],
-        cwd=HERE.parent, env={**os.environ, 'NUMBA_ENABLE_CUDASIM': '1'}, text=True,
-        capture_output=True)
+         '-W', 'ignore::RuntimeWarning', *arguments, str(HERE / 'gpu_batches.py')],
+        cwd=HERE.parent, env={**os.environ, **environment}, text=True, capture_output=True)
     assert run.returncode == 0, run.stdout[-5000:] + run.stderr[-2000:]
     assert re.search(r'\d\d passed', run.stdout)
 
@@ -115,7 +130,7 @@ def panda():
     return OperationalSpace(Robot.from_urdf(text, 'panda_link0', 'panda_hand_tcp'))
 
 
-@pytest.mark.slow  # quick: test_float32_goes_in_and_comes_out of gpu_on_simulator.py
+@pytest.mark.slow  # quick: test_float32_goes_in_and_comes_out of gpu_batches.py
 def test_float32_has_the_accuracy_of_the_page():
     page = HERE.parent.joinpath('doc/batches.md').read_text()
     rows = re.findall(r'^\| (\w+) \| (\S+) \| (\S+) \| (\S+) \|$', page, re.MULTILINE)
@@ -175,11 +190,72 @@ def test_arrays_on_a_gpu_without_numba_cuda_are_refused(monkeypatch):
 
 @pytest.mark.skipif(not HAS_COMPILER, reason="needs the extra 'cuda'")
 def test_arrays_on_a_gpu_without_a_driver_are_refused():
-    from numba import cuda
-
-    if cuda.is_available():
+    if has_card():
         pytest.skip('there is a GPU')
     with pytest.raises(OscError, match='no GPU that can be used: .*driver'):
         panda().torque_batch(OnGpu(), OnGpu(), OnGpu())
     with pytest.raises(OscError, match='no GPU that can be used: .*driver'):
         panda().evaluate_batch(OnGpu(), OnGpu())
+
+
+def states_of(name, number, k=64):
+    """Return q, q̇ and u of k states, not near a singularity: on the host, and on a GPU."""
+    rng, ready = np.random.default_rng(4), (0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785)
+    given = [rng.uniform(-0.3, 0.3, (k, width)) for width in (7, 7, 6)]
+    given[0] += ready
+    given = [values.astype(number) for values in given]
+    if name == 'torch':
+        return given, [library(name).tensor(values, device='cuda') for values in given]
+    return given, [library(name).asarray(values) for values in given]
+
+
+def library(name):
+    """Return the module that makes arrays, or skip the test."""
+    found = pytest.importorskip(name)
+    if name != 'jax':
+        return found
+    found.config.update('jax_enable_x64', True)
+    if found.default_backend() != 'gpu':
+        pytest.skip('JAX sees no GPU')
+    return found.numpy
+
+
+def on_host(values):
+    """Return an array of any library as one of NumPy."""
+    values = values.cpu() if hasattr(values, 'cpu') else values
+    return values.get() if hasattr(values, 'get') else np.asarray(values)
+
+
+@pytest.mark.skipif(not has_card(), reason='no NVIDIA GPU here, or no numba-cuda')
+@pytest.mark.parametrize('number, tolerance', [
+    (np.float64, LANES_AGREEMENT), (np.float32, SINGLE_PRECISION)])
+@pytest.mark.parametrize('name', ['torch', 'cupy', 'jax'])
+def test_arrays_of_a_library_go_in_and_come_out(name, number, tolerance):
+    host, given = states_of(name, number)
+    found = panda().torque_batch(*given)
+    assert type(found.tau) is type(given[0])
+    assert found.tau.dtype == given[0].dtype
+    assert on_host(found.valid).all()
+    expected = panda().torque_batch(*host).tau
+    assert np.abs(on_host(found.tau) - expected).max() < tolerance * np.abs(expected).max()
+    terms = panda().evaluate_batch(*given[:2], ('Lambda', 'J'))
+    expected = panda().evaluate_batch(*host[:2], ('J',)).J
+    assert np.abs(on_host(terms.J) - expected).max() < tolerance * np.abs(expected).max()
+
+
+@pytest.mark.skipif(not has_card(), reason='no NVIDIA GPU here, or no numba-cuda')
+@pytest.mark.parametrize('name', ['torch', 'cupy'])
+def test_work_is_done_in_the_order_of_the_current_stream(name):
+    found, (host, given) = library(name), states_of(name, np.float64)
+    expected = panda().torque_batch(2 * host[0], *host[1:]).tau
+    big = found.ones((4096, 4096), **({'device': 'cuda'} if name == 'torch' else {}))
+    stream = found.cuda.Stream(non_blocking=True) if name == 'cupy' else found.cuda.Stream()
+    stream.synchronize()
+    with found.cuda.stream(stream) if name == 'torch' else stream:
+        for _ in range(20):  # milliseconds of work, after which q is written
+            big = big @ big / 4096
+        given[0] += given[0] * big[0, 0]
+        tau = panda().torque_batch(*given).tau
+        tau *= 2.0
+    stream.synchronize()
+    assert np.abs(on_host(tau) - 2 * expected).max() < 1e-9 * np.abs(expected).max()

@@ -29,8 +29,8 @@ from numba import cuda as numba_cuda  # noqa: E402, after the check
 cuda: Any = numba_cuda
 # States of a block: with 250 registers a thread, two of them fill the registers of a processor.
 THREADS = 128
-# A batch may be small.
-warnings.filterwarnings('ignore', 'Grid size .* GPU under-utilization')
+# A batch may be small. The message begins with the codes of a colour.
+warnings.filterwarnings('ignore', '.*Grid size .* GPU under-utilization')
 
 
 def require_gpu() -> None:
