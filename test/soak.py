@@ -209,7 +209,7 @@ class System:
         deadline = wall.perf_counter() + patience
         while not happened():
             if wall.perf_counter() > deadline:
-                raise Lost(f'waited in vain {why}')
+                raise Lost(f'waited in vain {why}; controller: {threads(self.controller)}')
             self.step()
 
     def run(self, duration):
@@ -399,6 +399,17 @@ def resident(process):
     except OSError:
         return np.nan
     return int(pages) * 4096 / 2**20
+
+
+def threads(process):
+    """What the threads of a process do: name, state and where they sleep in the kernel."""
+    found = []
+    for task in Path(f'/proc/{process.pid}/task').glob('*'):
+        with suppress(OSError):
+            state = (task / 'stat').read_text().rpartition(')')[2].split()[0]
+            found.append(f"{(task / 'comm').read_text().strip()} {state} "
+                         + (task / 'wchan').read_text())
+    return ', '.join(found) or 'has ended'
 
 
 def waiting(process):

@@ -4,13 +4,14 @@
 """Records: flat arrays with named slots; and the stages of the step that work on them."""
 
 from dataclasses import replace
+from time import perf_counter
 
 import numpy as np
 import pytest
 
 from attacked import robot_of
 from osc_ros import Driver, Friction, Law, Settings, Task
-from osc_ros.control import motion, task_reference
+from osc_ros.control import motion, requests, task_reference
 from osc_ros.control.checkpoint import dumped, loaded
 from osc_ros.control.compensation import compensate
 from osc_ros.control.disturbance import Compensation, Disturbance
@@ -24,8 +25,9 @@ from osc_ros.control.load import bodies_of
 from osc_ros.control.observer import ExternalForce
 from osc_ros.control.record import Slot, Table
 from osc_ros.control.settings import Observation
+from osc_ros.control.step import step
 from osc_ros.control.supervision import DEFAULT_WATCHDOGS, REACTIONS, Supervision
-from osc_ros.control.tables import PLAN, RESULT, STATE
+from osc_ros.control.tables import PLAN, RESULT, SAMPLE, STATE
 from osc_ros.control.task import ForceControl, Stiffness, TargetLimits
 from osc_ros.control.trajectory import Hold, Path
 from osc_ros.control.unmodelled import Unmodelled
@@ -482,3 +484,26 @@ def test_records_and_paths_of_a_motion_of_another_length_in_a_checkpoint_are_ref
     guide._knots = guide._knots[0], guide._knots[1][:-1].copy(), guide._knots[2]
     with pytest.raises(InputError, match='path of a target.* accepted are '):
         loaded(dumped(guide))
+
+
+@pytest.mark.parametrize('target', ['rest', 'moves'])
+def test_checkpoint_made_later_has_the_moment_at_which_its_memory_was_copied(target):
+    engine, rng = engine_of(robot_of('panda'), 'hold'), np.random.default_rng(6)
+    q, time = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785]), 1.0
+    for k in range(20):
+        time += PERIOD
+        engine.update(time, q, np.zeros(7), (0, 0), perf_counter())
+        if k == 10:
+            requests.activate(engine, None)
+        if k == 15 and target == 'moves':
+            requests.follow(engine, Jog(np.array([0.1, 0, 0, 0, 0.1, 0]), time + 10.0), 0.0,
+                            engine.law.settings.tasks[0].name)
+    kept, filled, table = dumped(engine), requests.written(engine), engine.table()
+    sample = SAMPLE.of(engine.guard.records[2], 7)
+    for _ in range(5):  # as compiled code answers states
+        time += PERIOD
+        sample.time[0], sample.now[0] = time, perf_counter()
+        sample.q[:], sample.qd[:] = q + 1e-4 * rng.normal(size=7), 1e-3 * rng.normal(size=7)
+        assert step(table, np.zeros(7)) >= 0
+    assert dumped(engine) != kept
+    assert dumped(engine, filled) == kept

@@ -105,7 +105,7 @@ class Growing:
 
 
 def test_reading_a_journal_that_grows_ends(monkeypatch):
-    monkeypatch.setattr(checkpoint, 'dumped', lambda state: b'state')
+    monkeypatch.setattr(checkpoint, 'dumped', lambda state, filled: b'state')
     records = object.__new__(Records)
     records._loop = Growing()
     pieces = records._pieces()

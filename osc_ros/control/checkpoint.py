@@ -41,15 +41,21 @@ SCALARS = bool, int, float, str, type(None)  # accepted in keys, whose hashes th
 EXPANSION, LEAST = 16, 10 ** 6  # size of all copies: at most EXPANSION times the data + LEAST
 OBJECT = 200  # bytes of a small array or tuple without its contents
 
+Filled = Callable[[np.ndarray], np.ndarray]
+
 
 class _Writer(pickle.Pickler):
-    """Pickles with the rules of this module."""
+    """Pickles with the rules of this module; `filled` as in `dumped`."""
+
+    def __init__(self, buffer: io.BytesIO, filled: Filled | None) -> None:
+        super().__init__(buffer, protocol=5)
+        self._filled = filled
 
     def reducer_override(self, obj: Any) -> Any:
         """Return how to make an object again; NotImplemented for the usual way."""
         kind = type(obj)
         if kind is np.ndarray:
-            return _array_reduction(obj)
+            return _array_reduction(obj, self._filled)
         if kind is deque and len(obj) > LONG:
             return _columns(obj)
         if kind is MethodType:
@@ -206,10 +212,15 @@ _STEPS: dict[str, Callable[[_Reader, Any], None]] = {
     'BUILD': _Reader._build}
 
 
-def dumped(state: object) -> bytes:
-    """Return objects of the control law as bytes."""
+def dumped(state: object, filled: Filled | None = None) -> bytes:
+    """
+    Return objects of the control law as bytes.
+
+    `filled` returns what is written in place of an array, see `osc_ros.control.places`.
+
+    """
     buffer = io.BytesIO()
-    _Writer(buffer, protocol=5).dump(state)
+    _Writer(buffer, filled).dump(state)
     return buffer.getvalue()
 
 
@@ -266,10 +277,11 @@ def _key(value: Any) -> Any:
 # what is stored as the call of a function: how it is stored, and what a reader makes
 
 
-def _array_reduction(array: Any) -> Any:
+def _array_reduction(array: Any, filled: Filled | None) -> Any:
     base = array.base
     if not isinstance(base, np.ndarray) or array.dtype != base.dtype:
-        return NotImplemented
+        found = array if filled is None else filled(array)
+        return NotImplemented if found is array else found.__reduce_ex__(5)
     offset = array.__array_interface__['data'][0] - base.__array_interface__['data'][0]
     return array_view, (base, offset, array.shape, array.strides, array.flags.writeable)
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,9 +16,10 @@ from osc_ros.control.checkpoint import dumped, loaded
 from osc_ros.control.guide import put_holds
 from osc_ros.control.law import Law
 from osc_ros.control.law_step import law_torque, put_torques
+from osc_ros.control.places import NUMBER, Places
 from osc_ros.control.task_numbers import SEEN
 from osc_ros.control.trajectory import require_rigid
-from osc_ros.dynamics.addresses import address_of, entry_of, integers_at
+from osc_ros.dynamics.addresses import address_of, entry_of
 from osc_ros.dynamics.arrays import finite_array
 from osc_ros.dynamics.parallel_parts import in_parallel
 from osc_ros.errors import InputError
@@ -27,50 +27,7 @@ from osc_ros.errors import InputError
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-NUMBER = 8  # bytes
 NAMED = 3  # controllers that an error names
-
-
-class _Places:
-    """
-    Where the arrays of a law stand in a row of numbers, one after the other.
-
-    Parameters
-    ----------
-    spans : sequence of (int, int)
-        Address and number of items of each array; arrays may overlap.
-
-    """
-
-    def __init__(self, spans: list[tuple[int, int]]) -> None:
-        self._starts: list[int] = []
-        ends: list[int] = []
-        for start, size in sorted(span for span in spans if span[1]):
-            end = start + NUMBER * size
-            if ends and start < ends[-1]:
-                ends[-1] = max(ends[-1], end)
-            else:
-                self._starts.append(start)
-                ends.append(end)
-        sizes = [(end - start) // NUMBER for start, end in zip(self._starts, ends)]
-        self._at = np.cumsum([0, *sizes]).tolist()
-        self.size: int = self._at[-1]
-        self._arrays = [integers_at(start, size) for start, size in zip(self._starts, sizes)]
-
-    def of(self, address: int) -> int:
-        """Return the index of a number in the row."""
-        k = bisect_right(self._starts, address) - 1
-        return int(self._at[k] + (address - self._starts[k]) // NUMBER)
-
-    def load(self, row: Integers) -> None:
-        """Copy a row to the arrays."""
-        for array, at in zip(self._arrays, self._at):
-            array[:] = row[at:at + len(array)]
-
-    def store(self, row: Integers) -> None:
-        """Copy the arrays to a row."""
-        for array, at in zip(self._arrays, self._at):
-            row[at:at + len(array)] = array
 
 
 class Controllers:
@@ -123,7 +80,7 @@ class Controllers:
             self._law.latch(self._law.posture)
         self._setup = self._law.setup
         table = self._law.table()
-        self._places = _Places([*((start, size) for start, size in table[:-1].tolist()),
+        self._places = Places([*((start, size) for start, size in table[:-1].tolist()),
                                 *((start, 3) for start in self._setup.gravities.tolist())])
         guides = [record for level in self._setup.levels for record in level.guide.records]
         starts = np.cumsum([self._places.size, *map(len, guides)]).tolist()

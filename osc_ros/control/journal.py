@@ -397,9 +397,9 @@ class Journal:
 
     # segments
 
-    def _begin_segment(self) -> None:
+    def _begin_segment(self, filled: checkpoint.Filled | None = None) -> None:
         self._robot = self._engine.law.robot
-        state = checkpoint.dumped(self._engine)
+        state = checkpoint.dumped(self._engine, filled)
         before = self._segments[-1].length if self._segments else 0
         self._segments.append(_Segment(self._count, perf_counter(), before, state, self.facts))
         self._tape = self._segments[-1].parts[-1]
@@ -414,12 +414,12 @@ class Journal:
         return (perf_counter() - last.began >= self._share
                 or NUMBER * last.starts[-1] >= self._longest)
 
-    def renew_if_due(self) -> None:
-        """Begin a new segment if the last one is long enough, and drop old ones."""
+    def renew_if_due(self, filled: checkpoint.Filled | None = None) -> None:
+        """Begin a new segment if it is due, and drop old ones; `filled` as in `dumped`."""
         if not self.is_due:
             return
         now = perf_counter()
-        self._begin_segment()
+        self._begin_segment(filled)
         segments = self._segments
         while len(segments) > 1 and (now - segments[1].began >= self._duration
                                      or self.size > self._most):

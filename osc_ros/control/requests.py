@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 import math
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from osc_ros.control.arrival import Approach
 from osc_ros.control.causes import state_text
 from osc_ros.control.check import Finding
+from osc_ros.control.checkpoint import Filled
 from osc_ros.control.engine import ACTIVE, Engine, Stamp
 from osc_ros.control.guide import Motion
 from osc_ros.control.impedance import Impedance, TANK
@@ -413,6 +415,22 @@ def status(engine: Engine) -> Status:
         period=law.period, delay=law.delay, is_free=law.settings.free is not None,
         impedance='parameters' if commanded is None else commanded.source,
         tank=math.nan if commanded is None else float(commanded.energy[TANK]))
+
+
+def written(engine: Engine) -> Filled | None:
+    """
+    Copy what compiled code writes, for a checkpoint of this moment that is made later.
+
+    Return what `Journal.renew_if_due` takes; None if Python answers the next state, or while the
+    settings change.
+
+    """
+    if (table := engine.table()) is None or not engine.law.is_settled:
+        return None
+    places = engine.law.places(table)
+    row = np.empty(places.size, dtype=np.int64)
+    places.store(row)
+    return partial(places.filled, row)
 
 
 def _require_active(engine: Engine) -> None:

@@ -27,6 +27,7 @@ from osc_ros.control import requests
 from osc_ros.control.answered import Answers
 from osc_ros.control.check import ENOUGH, STILL
 from osc_ros.control.engine import Engine, Stamp
+from osc_ros.control.journal import Journal
 from osc_ros.control.law import Law
 from osc_ros.control.setup import Setup
 from osc_ros.control.supervision import Supervision
@@ -327,7 +328,7 @@ class Loop:
         if self._served is not None:
             self._conclude_beside(self._served)
             if (journal := self.engine.journal) is not None and journal.is_due:
-                self.request(lambda engine: journal.renew_if_due())
+                self._renew(journal)
         while self._posted:
             event, arguments = self._posted.popleft()
             self._handlers[event](*arguments)
@@ -335,6 +336,15 @@ class Loop:
             command = self._sent.popleft()
             if self._listener is not None:
                 self._listener(*command)
+
+    def _renew(self, journal: Journal) -> None:
+        """Write a checkpoint; compiled code waits only while its memory is copied."""
+        with self._lock:
+            with self._parked():
+                filled = requests.written(self.engine)
+                if filled is None:
+                    journal.renew_if_due()
+            journal.renew_if_due(filled)
 
     def _post(self, event: str, *arguments: Any) -> None:
         """Queue an event for the owner's thread."""
