@@ -4,7 +4,6 @@
 """The engine of osc_arm with an arm whose states and calls are faulty in every way."""
 
 import pickle
-import time
 
 import numpy as np
 import pytest
@@ -153,54 +152,4 @@ def test_faults_of_an_arm_end_no_loop_and_send_no_wrong_torque(law, seed, share)
     assert (np.abs(sent) <= law.settings.limits.effort * (1.0 + 1e-12)).all()
     if not lost:  # else the torques begin anew
         assert (np.abs(np.diff(sent, axis=0)) <= 2.0 * PERIOD * RATE * (1.0 + 1e-9)).all()
-    channel.close()
-
-
-def test_computation_for_nothing_changes_no_torque(law):
-    sent = []
-    for rehearsed in (None, Law(ROBOT, law.settings)):
-        arm, channel = Faulty(np.random.default_rng(0), 0.0), Channel(7)
-        arm.open()
-        engine = ArmEngine(law, supervision(law.settings.limits), arm, PERIOD, channel, System(),
-                           rehearsed)
-        # no delays of this machine
-        engine.guard.clock = engine._clock = lambda engine=engine: engine.time
-        engine._try_cycle()
-        engine.activate()
-        goal = law.pose.copy()
-        goal[0, 3] += 0.05
-        requests.follow(engine, Hold(goal), 0.0, 'tip')
-        for _ in range(100):
-            engine._try_cycle()
-            if engine._rehearsal is not None:
-                engine._rehearsal.run()
-        assert rehearsed is None or engine._rehearsal._other.acts
-        sent.append([one for one in arm.calls if not isinstance(one, str)])
-        channel.close()
-    np.testing.assert_array_equal(*sent)
-
-
-def test_no_state_waits_for_a_computation_for_nothing(law):
-    arm, channel = Faulty(np.random.default_rng(0), 0.0), Channel(7)
-    arm.open()
-    engine = ArmEngine(law, supervision(law.settings.limits), arm, PERIOD, channel, System(),
-                       Law(ROBOT, law.settings))
-    engine._try_cycle()
-    engine.activate()
-    rehearsal = engine._rehearsal
-    assert 0.0 < 5.0 + PERIOD - rehearsal.due(5.0, 0.5 * PERIOD) < 0.5 * PERIOD
-    # a state that was there before the loop read it says nothing about when the next one comes
-    assert rehearsal.due(5.0, 0.0) == np.inf
-    usual, lasts = rehearsal._other.update, 2.0 * PERIOD
-
-    def slow(*arguments):
-        until_time = time.perf_counter() + lasts
-        done = usual(*arguments)
-        while time.perf_counter() < until_time:
-            pass
-        return done
-
-    rehearsal._other.update = slow
-    rehearsal.run()
-    assert rehearsal.due(5.0, 0.5 * PERIOD) < 5.0  # in the past: there is no rehearsal
     channel.close()

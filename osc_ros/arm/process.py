@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from osc_ros.arm import realtime
 from osc_ros.arm.channel import Channel, rehearse
-from osc_ros.arm.rehearsal import Rehearsal
 from osc_ros.arm.reservation import reserve
 from osc_ros.arm.start import Start, System
 from osc_ros.control.engine import Engine, MODES, Stamp
@@ -70,19 +69,16 @@ class ArmEngine(Engine):
         Time between two states [s].
     channel : Channel
     system : System
-    rehearsed : Law, optional
-        Another law of the same robot, see `Rehearsal`.
 
     """
 
     def __init__(self, law: Law, supervision: Supervision, hardware: Hardware, period: float,
-                 channel: Channel, system: System, rehearsed: Law | None = None) -> None:
+                 channel: Channel, system: System) -> None:
         super().__init__(law, supervision, period, self._write, self._tell)
-        self._rehearsal = None if rehearsed is None else Rehearsal(self, rehearsed)
         self.hardware, self.is_ending, self.is_held = hardware, False, True
         self._channel, self._node = channel, os.getppid()
         self._latest = math.inf  # time by which the process ends [s]
-        self._robot, self._arrived, self._waited = law.robot, 0.0, 0.0
+        self._robot, self._arrived = law.robot, 0.0
         self._has_written = self._is_alone = self._is_lost = False
         self._command_sent = np.full(law.robot.n, np.nan)
         self._numbers = np.zeros(3)
@@ -172,11 +168,6 @@ class ArmEngine(Engine):
                 else:
                     self._try_cycle()
                 self._serve()
-                if self._rehearsal is not None:
-                    rest = self._rehearsal.due(self._arrived, self._waited) - perf_counter()
-                    if 0.0 <= rest < self.period:
-                        sleep(rest)
-                        self._rehearsal.run()
         finally:
             if self._file:
                 np.save(self._file, self._times[:min(self._cycle, RECORDED)])
@@ -228,10 +219,8 @@ class ArmEngine(Engine):
 
     def _read(self, take: Callable[..., bool]) -> bool:
         """Read a state and pass it to `accept` or `update`; return whether it is plausible."""
-        began = perf_counter()
         self._state = state = self.hardware.read()
         self._arrived = perf_counter()
-        self._waited = self._arrived - began
         self._times[self._cycle % len(self._times), 0] = perf_counter_ns()
         # while the engine acts, its supervisor checks the numbers
         if not self.acts and not np.isfinite([*state.q, *state.qd]).all():
@@ -304,9 +293,8 @@ def open_arm(start: Start, channel: Channel) -> tuple[ArmEngine, Description]:
         settings, guard = start.fitted(described)
         with on_demand():
             rehearse()
-            law, other = (Law(robot, settings, start.method, 1) for _ in range(2))
-        engine = ArmEngine(law, guard, hardware, described.period, channel,
-                           start.system, other if described.is_timed else None)
+            law = Law(robot, settings, start.method, 1)
+        engine = ArmEngine(law, guard, hardware, described.period, channel, start.system)
         engine.is_held = described.is_held
         return engine, described
     except BaseException:

@@ -65,8 +65,6 @@ class Description:
         Largest rates of the torques that the arm accepts [N·m/s; N/s].
     clock : str
         Clock of `State.time`: 'wall' (seconds since 1970), or 'simulated'.
-    is_timed : bool
-        Whether `read` waits until a period has passed on the wall clock.
     is_held : bool
         Whether the loop goes on, and holds the arm, if its program is killed; else it ends.
 
@@ -79,7 +77,6 @@ class Description:
     effort_limits: Array | None = None
     effort_rates: Array | None = None
     clock: str = 'wall'
-    is_timed: bool = True
     is_held: bool = True
 
 

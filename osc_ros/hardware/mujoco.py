@@ -114,7 +114,7 @@ class MujocoArm:
         self._is_open, self._cycle = True, 0
         self._rest()
         return Description(NAME, self._plant.joint_names, self._period, self._compensates,
-                           self._plant.effort_limits, clock='simulated', is_timed=self._waits,
+                           self._plant.effort_limits, clock='simulated',
                            is_held=self._is_held)
 
     def start(self) -> None:
