@@ -22,7 +22,7 @@ import numpy as np
 
 from gaps import PATIENCE, Peer
 import nodes
-from nodes import CONTROLLER, Crew, ECHO, EVENTS, IDLE, ON_STATE, RATES, RAW_ECHO, Way
+from nodes import CONTROLLER, Crew, ECHO, EVENTS, IDLE, ON_STATE, PROFILE, RATES, RAW_ECHO, Way
 
 SECONDS = 10.0  # default duration of the measurement of each row [s]
 TURNS = 2  # each row is measured in this many turns, between those of the other rows
@@ -32,13 +32,17 @@ STARTED = 2.5  # longest time from the start of the node to its first command [s
 OBSERVED = 1.0  # time in which the threads are observed [s]
 BESIDE = 'osc_controller, all topics read, a parameter set each second'
 VIEWED = 'osc_controller, osc_viewer hears all that its page shows'
-# Contenders: key of answer.NODES; what other processes do with the controller.
+# Contenders: key of answer.NODES; what other processes do with the controller; profile of DDS.
 NOTHING, TOPICS, VIEWER = '', 'topics', 'viewer'
-CONTENDERS = {'empty callback, message objects': (ECHO, NOTHING),
-              'empty callback, bytes': (RAW_ECHO, NOTHING),
-              'osc_controller': (CONTROLLER, NOTHING), BESIDE: (CONTROLLER, TOPICS)}
+SHARED = 'fastdds_shared_memory.xml'
+CONTENDERS = {'empty callback, message objects': (ECHO, NOTHING, PROFILE),
+              'empty callback, bytes': (RAW_ECHO, NOTHING, PROFILE),
+              'osc_controller': (CONTROLLER, NOTHING, PROFILE),
+              BESIDE: (CONTROLLER, TOPICS, PROFILE),
+              'empty callback, message objects, shared memory': (ECHO, NOTHING, SHARED),
+              'osc_controller, shared memory': (CONTROLLER, NOTHING, SHARED)}
 if find_spec('viser'):
-    CONTENDERS[VIEWED] = CONTROLLER, VIEWER
+    CONTENDERS[VIEWED] = CONTROLLER, VIEWER, PROFILE
 USES = (('readers', 0.0), ('sets', 1.0))  # kinds of disturb.py, and their rates [Hz]
 REFERENCE = next(iter(CONTENDERS))
 
@@ -115,18 +119,19 @@ def section(seconds: float, rates: Sequence[int] = RATES,
     load, rows = os.getloadavg(), []
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         work = Path(folder)
-        environment = nodes.environment_of(work)
-        crews = {node: Crew(stack, node, EVENTS, 0, work, environment)
-                 for node in (ECHO, RAW_ECHO, CONTROLLER)}
+        environment, shared = (nodes.environment_of(work, file) for file in (PROFILE, SHARED))
+        crews = {(node, file): Crew(stack, node, EVENTS, 0, work,
+                                    environment if file == PROFILE else shared)
+                 for node, file in sorted({(node, file) for node, _, file in CONTENDERS.values()})}
         senders = [Peer('disturb', stack.enter_context(nodes.running(
             [nodes.HERE / 'disturb.py'], work, environment))) for _ in USES]
         for rate in rates:
             found = {name: [] for name in CONTENDERS}
             for _ in range(TURNS):
-                for name, (node, use) in CONTENDERS.items():
+                for name, (node, use, file) in CONTENDERS.items():
                     with viewer(work, environment) if use == VIEWER else nullcontext():
                         found[name].append(_turn(
-                            crews[node], Way(node, EVENTS, ON_STATE, rate), seconds / TURNS,
+                            crews[node, file], Way(node, EVENTS, ON_STATE, rate), seconds / TURNS,
                             senders if use == TOPICS else []))
             reference = None
             for name, turns in found.items():
@@ -136,9 +141,9 @@ def section(seconds: float, rates: Sequence[int] = RATES,
                      f'{rows[-1].p999:.0f} µs')
         threads: list[ThreadRow] = []
         observer = Timer(WARM_UP + STARTED, lambda: threads.extend(
-            observed(crews[CONTROLLER].processes[0], rates[-1])))
+            observed(crews[CONTROLLER, PROFILE].processes[0], rates[-1])))
         observer.start()
-        _turn(crews[CONTROLLER], Way(CONTROLLER, EVENTS, ON_STATE, rates[-1]),
+        _turn(crews[CONTROLLER, PROFILE], Way(CONTROLLER, EVENTS, ON_STATE, rates[-1]),
               STARTED + OBSERVED, [])
         observer.join()
     return Section(seconds, rows, threads, load)

@@ -33,6 +33,7 @@ from panda import BASE, TIP
 HERE = Path(__file__).parent
 READY = (0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785)
 RATES = (250, 500, 1000)  # Hz
+PROFILE = 'fastdds.xml'  # of Fast DDS, in config/: UDP on the loopback
 SECONDS = 2.0  # default duration of the measurement of a cell [s]
 ECHO, RAW_ECHO, CONTROLLER, RELAY = 'echo', 'raw echo', 'controller', 'relay'
 IDLE, BUSY = 'idle', 'busy'  # load of the other core
@@ -186,9 +187,15 @@ def has_realtime(told: Sequence[str]) -> bool:
     return 'not permitted' not in told[0]
 
 
-def environment_of(work: Path) -> dict[str, str]:
-    """Return an environment for this machine only, in a ROS domain of its own."""
-    return {profile_variable(): str(share_directory() / 'config' / 'fastdds.xml'),
+def environment_of(work: Path, profile: str = PROFILE) -> dict[str, str]:
+    """
+    Return an environment for this machine only, in a ROS domain of its own.
+
+    `profile` is the name of a profile of Fast DDS in config/; another one that is set takes
+    precedence.
+
+    """
+    return {profile_variable(): str(share_directory() / 'config' / profile),
             'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST',
             'AMENT_PREFIX_PATH': sys.prefix, **os.environ, 'ROS_LOG_DIR': str(work),
             'ROS_DOMAIN_ID': str(reserved_domain())}

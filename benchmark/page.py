@@ -484,7 +484,9 @@ def latency(found: of_latency.Section | None) -> list[str]:
         'executor of rclpy. In the first row of a rate the messages are Python objects; in the '
         'second they are bytes, as in osc_controller. In the fourth, one client reads all topics '
         'of the controller at their normal rates, and another one sets a parameter each second; '
-        'in the fifth, `osc_viewer` subscribes to all that its page shows. '
+        'in the last, `osc_viewer` subscribes to all that its page shows. The rows with "shared '
+        'memory" have the profile config/fastdds_shared_memory.xml, the others UDP on the '
+        'loopback, config/fastdds.xml; a profile in the environment replaces both. '
         'Ratios are relative to the first row: wanted are at most 1 for p50 and p99, and 1.3 '
         'for p99.9.', '',
         *_table(['', 'Hz', 'p50 µs', 'p99 µs', 'p99.9 µs', 'max µs', 'p50 ratio', 'p99 ratio',

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from arm import READY
+from osc_ros.arm import process
 from osc_ros.arm.channel import Channel
 from osc_ros.arm.process import ArmEngine, EVENT
 from osc_ros.arm.start import System
 from osc_ros.control import requests
 from osc_ros.control.engine import ACTIVE, IDLE
+from osc_ros.control.journal import Journal
 from osc_ros.control.law import Law
 from osc_ros.control.limits import Limits
 from osc_ros.control.settings import Settings
@@ -109,13 +111,14 @@ def events(channel):
 
 @pytest.mark.parametrize('share', [0.02, 0.3], ids=('few', 'many'))
 @pytest.mark.parametrize('seed', range(8))
-def test_faults_of_an_arm_end_no_loop_and_send_no_wrong_torque(law, seed, share):
+def test_faults_of_an_arm_end_no_loop_and_send_no_wrong_torque(law, monkeypatch, seed, share):
     rng, channel = np.random.default_rng(seed), Channel(7)
     arm = Faulty(rng, 0.0)
     arm.open()
     engine = ArmEngine(law, supervision(law.settings.limits), arm, PERIOD, channel, System())
     now = 0.0  # no time-out depends on how busy this machine is
     engine.guard.clock = engine._clock = lambda: now
+    monkeypatch.setattr(process, 'perf_counter', lambda: now)
 
     def cycle():
         nonlocal now
@@ -153,3 +156,45 @@ def test_faults_of_an_arm_end_no_loop_and_send_no_wrong_torque(law, seed, share)
     if not lost:  # else the torques begin anew
         assert (np.abs(np.diff(sent, axis=0)) <= 2.0 * PERIOD * RATE * (1.0 + 1e-9)).all()
     channel.close()
+
+
+def said_and_sent(monkeypatch, share, is_compiled):
+    """Run a loop; return the arm's calls, events, counts of causes, and compiled cycles."""
+    rng, channel, law, now = np.random.default_rng(9), Channel(7), Law(ROBOT), 0.0
+    arm = Faulty(rng, 0.0)
+    arm.open()
+    engine = ArmEngine(law, supervision(law.settings.limits), arm, PERIOD, channel, System())
+    engine.keep(Journal(1e3, 10**9))
+    engine.guard.clock = engine._clock = lambda: now
+    monkeypatch.setattr(process, 'perf_counter', lambda: now)
+    if not is_compiled:
+        engine._table = lambda: None
+    answered = 0
+    for k in range(600):
+        now += PERIOD
+        answered += engine._compiled is not None
+        engine._try_cycle()
+        if k % 100 == 10 and engine.mode == IDLE:
+            engine.activate()
+        if k % 100 == 50 and engine.mode == ACTIVE:
+            engine._settle()
+            goal = law.pose.copy()
+            goal[:3, 3] += rng.uniform(-0.05, 0.05, 3)
+            requests.follow(engine, Hold(goal), 0.0, 'tip')
+        arm.share = share if k > 100 else 0.0
+    engine._settle()
+    channel.close()
+    return arm.calls, events(channel), engine.guard.counts, answered
+
+
+@pytest.mark.parametrize('share', [0.0, 0.02, 0.2])
+def test_states_answered_in_compiled_code_have_the_torques_and_events_of_python(monkeypatch,
+                                                                               share):
+    calls, said, counts, answered = said_and_sent(monkeypatch, share, True)
+    others, *python, in_python = said_and_sent(monkeypatch, share, False)
+    assert answered > (550 if share == 0.0 else 50)
+    assert in_python == 0
+    assert [said, counts] == python
+    assert len(calls) == len(others) > 800
+    for given, wanted in zip(calls, others):
+        np.testing.assert_array_equal(given, wanted)

@@ -22,6 +22,7 @@ from osc_ros.arm import realtime
 from osc_ros.arm.channel import Channel, rehearse
 from osc_ros.arm.reservation import reserve
 from osc_ros.arm.start import Start, System
+from osc_ros.control.answering import Answering
 from osc_ros.control.engine import Engine, MODES, Stamp
 from osc_ros.control.gripper_state import goal_of, GripperState
 from osc_ros.control.law import Law
@@ -35,6 +36,7 @@ from osc_ros.hardware.table import hardware_class
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 EVENT, ANSWER, ERROR = range(3)  # kinds of messages to the node
 OPENED, REFUSED = 'opened', 'refused'  # the first event
@@ -78,7 +80,9 @@ class ArmEngine(Engine):
         self.hardware, self.is_ending, self.is_held = hardware, False, True
         self._channel, self._node = channel, os.getppid()
         self._latest = math.inf  # time by which the process ends [s]
-        self._robot, self._arrived = law.robot, 0.0
+        self._robot, self._arrived, self._stamp = law.robot, 0.0, (0, 0)
+        self._answering = Answering(law.robot.n)
+        self._compiled: Integers | None = None  # the table by which the next state is answered
         self._has_written = self._is_alone = self._is_lost = False
         self._command_sent = np.full(law.robot.n, np.nan)
         self._numbers = np.zeros(3)
@@ -160,6 +164,7 @@ class ArmEngine(Engine):
             while not self.is_ending or self.acts:
                 self._look_for_node()
                 if self.is_ending:
+                    self._settle()
                     self.deactivate()
                 if perf_counter() > self._latest:
                     return
@@ -179,8 +184,10 @@ class ArmEngine(Engine):
             except HardwareError:
                 raise
             except Exception as error:  # of any kind: an error must not stop the torques
+                self._settle()
                 self.fail(f'{type(error).__name__}: {error}')
         except HardwareError as error:
+            self._settle()
             # an arm that has ended the control by itself may go on sending states
             self._is_lost = not self.acts
             self.lose()
@@ -190,17 +197,49 @@ class ArmEngine(Engine):
     def cycle(self) -> None:
         """Read a state, answer it with a torque if the engine acts, and record both."""
         self._has_written, acted = False, self.acts
-        accepted = self._read(self.update)
+        accepted = self._read(self.update if self._compiled is None else self._answer)
         if self.acts:
             if not self._has_written and self.guard.last_torque is not None:
                 self._write(self.guard.last_torque, None)
         elif accepted and not acted:
             self.rest.add(self.q, self._state.tau)
-        self.watch(math.inf)
+        if self._compiled is None:
+            self.watch(math.inf)
+            self._compiled = self._table()
         self._record()  # after all, so that the record of the last cycle says how it ended
         self._cycle += 1
         if self._cycle % COLLECTED == 0:
             realtime.collect_garbage()
+
+    def _answer(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
+                effort: Array | None = None) -> bool:
+        """Do as `update` in compiled code; what does not concern the torque is done later."""
+        table, is_plain = self._compiled, False
+        assert table is not None
+        tau = self._answering.answer(table, q, qd, stamp, arrived, effort)
+        if tau is not None:
+            self._write(tau, stamp)
+            done = perf_counter()
+            is_plain = (self._answering.is_plain(table, done)
+                        and done - arrived <= self.guard.settings.deadline)
+        if not is_plain or self._answering.is_full:
+            self._settle()
+        return True
+
+    def _settle(self) -> None:
+        """Do what follows the answers of compiled code; Python looks at the next state first."""
+        self._compiled = None
+        if (answers := self._answering.taken()) is None:
+            return
+        for part, is_plain in answers.parts(self.guard.settings.deadline):
+            try:
+                self.conclude(part, is_plain)
+            except HardwareError:
+                raise
+            except Exception as error:  # of any kind: an error must not stop the torques
+                self.fail(f'{type(error).__name__}: {error}')
+        if self.journal is not None:
+            self.journal.renew_if_due()
 
     def _look_for_node(self) -> None:
         """Say once if the program that started this process has ended; end, too, if so wanted."""
@@ -227,8 +266,8 @@ class ArmEngine(Engine):
             self.refuse(f'positions {state.q.tolist()}, velocities {state.qd.tolist()}: accepted '
                         'are finite numbers', True)
             return False
-        whole, rest = divmod(round(state.time * 1e9), 1_000_000_000)
-        return take(state.time, state.q, state.qd, (whole, rest), self._arrived, state.tau)
+        self._stamp = whole, rest = divmod(round(state.time * 1e9), 1_000_000_000)
+        return take(whole + 1e-9 * rest, state.q, state.qd, self._stamp, self._arrived, state.tau)
 
     def _write(self, tau: Array, stamp: Stamp | None) -> None:
         """Send torques to the arm, once per cycle."""
@@ -244,7 +283,7 @@ class ArmEngine(Engine):
     def _record(self) -> None:
         state, numbers = self._state, self._numbers
         numbers[0] = MODES.index(self.mode)
-        numbers[1:] = self.stamp
+        numbers[1:] = self._stamp
         self._channel.record(self._arrived, self._has_written, numbers, state.q, state.qd,
                              state.tau, self._command_sent)
 
@@ -264,6 +303,7 @@ class ArmEngine(Engine):
         message = self._channel.requests.take()
         if message is None:
             return
+        self._settle()
         number, kind, answer = -1, ERROR, None
         try:
             number, what, arguments = pickle.loads(message)
@@ -272,8 +312,13 @@ class ArmEngine(Engine):
             answer = error
         except Exception as error:  # an error must not end the loop
             answer = OscError(f'{type(error).__name__}: {error}')
+        self._compiled = self._table()
         self._channel.events.put(pickle.dumps(
             (kind, number, (answer, self._channel.count, self.mode))))
+
+    def _table(self) -> Integers | None:
+        """The table by which compiled code answers the next state; None if Python does."""
+        return None if self.present else self.table()
 
 
 def open_arm(start: Start, channel: Channel) -> tuple[ArmEngine, Description]:

@@ -416,8 +416,10 @@ class Journal:
 
     def renew_if_due(self, filled: checkpoint.Filled | None = None) -> None:
         """Begin a new segment if it is due, and drop old ones; `filled` as in `dumped`."""
-        if not self.is_due:
-            return
+        if self.is_due:
+            self._try(self._renew, filled)
+
+    def _renew(self, filled: checkpoint.Filled | None) -> None:
         now = perf_counter()
         self._begin_segment(filled)
         segments = self._segments

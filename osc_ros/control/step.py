@@ -57,6 +57,7 @@ from osc_ros.dynamics.trees.layout import pendulum
 from osc_ros.dynamics.vectors import assign
 
 Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 _now_views, _sense_views = SAMPLE.only('now'), SAMPLE.only('now', 'effort')
 _torque_views = TORQUE.only('has_changed', 'asks', 'touch', 'pose', 'error', 'F')
@@ -182,7 +183,6 @@ def sense(table):
     return _estimate(table)
 
 
-@cache
 def entries() -> tuple[int, int]:
     """
     Addresses of `setup_torque` and `law_torque`.
@@ -190,6 +190,17 @@ def entries() -> tuple[int, int]:
     The first call compiles these kernels and those of this module, or loads them from the cache.
 
     """
+    return _example()[0]
+
+
+def example_table() -> Integers:
+    """Return the table of `step` for a pendulum at rest, by which other kernels are compiled."""
+    return _example()[1]
+
+
+@cache
+def _example() -> tuple[tuple[int, int], Integers, object]:
+    """Compile the kernels; return `entries`, the table of a pendulum, and what it points into."""
     x, (integers, numbers) = np.ones(1), block_of([0], 1, 1)
     parts = views_of(integers, numbers)
     parts.tasks[:] = -1.0  # TURNS_WITH = -1: the frame turns with no link
@@ -207,7 +218,8 @@ def entries() -> tuple[int, int]:
     found = of_setup, entry_of(law_torque)
     records = [table.zeros(1) for table in (PLAN, STATE, SAMPLE, RESULT, CONTACT)]
     records[0][0] = 1.0  # joint of the plan
-    table = Pointers(*found).to(*of_law, *records)
+    pointers = Pointers(*found)
+    table = pointers.to(*of_law, *records)
     step(table, x.copy())
     sense(table)
-    return found
+    return found, table, (pointers, dynamics, at_rest, model, stages)

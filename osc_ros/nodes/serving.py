@@ -18,10 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.answered import ANSWER
-from osc_ros.control.safety import gate_views, REJECTED
-from osc_ros.control.tables import GATE_RESULT, SAMPLE, TORQUE
-from osc_ros.control.tick_arrays import guarded_in, TABLE_ROWS
-from osc_ros.control.touching import NOT_TOUCHED
+from osc_ros.control.answering import is_plain, put_answer
+from osc_ros.control.safety import REJECTED
+from osc_ros.control.tick_arrays import TABLE_ROWS
 from osc_ros.control.velocity import find_velocity, FOUND, undo_velocity, VELOCITY
 from osc_ros.dynamics.addresses import (
     bytes_at,
@@ -29,7 +28,6 @@ from osc_ros.dynamics.addresses import (
     integers_at,
     numbers_at,
     sense_at,
-    step_at,
 )
 from osc_ros.dynamics.compiled import ahead, inlined, lock, released, view
 from osc_ros.dynamics.vectors import assign
@@ -53,8 +51,6 @@ COUNTERS = LEAVE, WRITTEN, CONCLUDED, BEGUN, ENDED = range(5)
 ASKED, OVERDUE, UNREAD, LEFT, FULL, FAILED, GO_ON = range(7)
 
 _views = ANSWER.views
-_sample_views, _fault_views = SAMPLE.views, GATE_RESULT.only('count')
-_torque_views = TORQUE.views
 
 
 class Reading(NamedTuple):
@@ -140,38 +136,23 @@ def _puts_label(plan, record):
 @inlined
 def _answer(plan, reading, order, table, at):
     """Answer a state; return the number of the reason to leave, or GO_ON."""
-    n, guarded = len(order), guarded_in(table)
-    sample, found = _sample_views(guarded.sample, n), _torque_views(guarded.result, n)
-    sample.time[0] = at.sec[0] + 1e-9 * at.nanosec[0]
-    assign(sample.q, at.q)
-    assign(sample.qd, at.qd)
-    assign(sample.effort, at.effort)
-    at.now[0] = sample.now[0] = _clock(plan)
-    code = step_at(plan[STEP], table, at.tau)
+    n, status = len(order), 0
+    at.now[0] = _clock(plan)
+    code = put_answer(plan[STEP], table, at, n)
     if code == REJECTED:
         undo_velocity(reading.velocity, n)
-    status = 0
     if code >= 0:
         sent = numbers_at(plan[VALUES], n)
         for i in range(n):
-            sent[i] = found.tau[order[i]]
+            sent[i] = at.tau[order[i]]
         status = c_at(plan[PUBLISH], (plan[PUBLISHER], plan[OUTBOUND], np.int64(0)))
     at.done[0] = _clock(plan)
-    at.accepted[0] = gate_views(guarded.state, n).time[0]
-    at.code[0], at.faults[0] = code, _fault_views(guarded.result, n).count[0]
-    at.touch[0], at.changed[0], at.asks[0] = found.touch[0], found.has_changed[0], 1.0
     if code < 0:
         return LEFT
-    at.asks[0] = found.asks[0]
-    assign(at.tau, found.tau)
-    assign(view(at.pose, 0, (16,)), view(found.pose, 0, (16,)))
-    assign(at.error, found.error)
-    assign(at.F, found.F)
     at.touch[0] = sense_at(plan[SENSE], table)
     if status != 0:
         return FAILED
-    is_plain = at.faults[0] == 0.0 and at.touch[0] == NOT_TOUCHED and found.asks[0] == 0.0
-    return GO_ON if is_plain else LEFT
+    return GO_ON if is_plain(at) else LEFT
 
 
 @released

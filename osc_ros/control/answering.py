@@ -1,0 +1,151 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""A joint state that compiled code answers: from its record of ANSWER to the rest of it."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.answered import ANSWER, Answers
+from osc_ros.control.safety import gate_views
+from osc_ros.control.step import example_table, sense, step
+from osc_ros.control.tables import GATE_RESULT, SAMPLE, TORQUE
+from osc_ros.control.tick_arrays import guarded_in
+from osc_ros.control.touching import NOT_TOUCHED
+from osc_ros.dynamics.addresses import entry_of, step_at
+from osc_ros.dynamics.compiled import inlined, kernel, lock, unlocked, view
+from osc_ros.dynamics.vectors import assign
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+ROWS = 16  # states after which Python concludes them
+
+_views, _sample_views = ANSWER.views, SAMPLE.views
+_fault_views, _torque_views = GATE_RESULT.only('count'), TORQUE.views
+
+
+@inlined
+def put_answer(entry, table, at, n):
+    """
+    Answer the state of a record by `step`; return its code, and write what it has found.
+
+    Parameters
+    ----------
+    entry : int
+        Address of `osc_ros.control.step.step`.
+    table : (TABLE_ROWS, 2) int
+    at : views of ANSWER
+        Stamp, q, qd, effort and `now` are given; `done`, and `touch` unless the code is negative,
+        are left to the caller.
+    n : int
+        Number of joints.
+
+    """
+    guarded = guarded_in(table)
+    sample, found = _sample_views(guarded.sample, n), _torque_views(guarded.result, n)
+    sample.time[0], sample.now[0] = at.sec[0] + 1e-9 * at.nanosec[0], at.now[0]
+    assign(sample.q, at.q)
+    assign(sample.qd, at.qd)
+    assign(sample.effort, at.effort)
+    code = step_at(entry, table, at.tau)
+    at.accepted[0] = gate_views(guarded.state, n).time[0]
+    at.code[0], at.faults[0] = code, _fault_views(guarded.result, n).count[0]
+    at.touch[0], at.changed[0], at.asks[0] = found.touch[0], found.has_changed[0], 1.0
+    if code >= 0:
+        at.asks[0] = found.asks[0]
+        assign(at.tau, found.tau)
+        assign(view(at.pose, 0, (16,)), view(found.pose, 0, (16,)))
+        assign(at.error, found.error)
+        assign(at.F, found.F)
+    return code
+
+
+@inlined
+def is_plain(at):
+    """Whether Python has nothing to do because of an answer, before the next one."""
+    return at.faults[0] == 0.0 and at.touch[0] == NOT_TOUCHED and at.asks[0] == 0.0
+
+
+@kernel
+def answer(entry, table, row, n):
+    """Do `put_answer` for a row, a record of ANSWER; return its code."""
+    return put_answer(entry, table, _views(row, n), n)
+
+
+@kernel
+def is_done(table, row, n):
+    """Look for a contact, after the torques of `answer` were sent; return `is_plain`."""
+    at = _views(row, n)
+    at.touch[0] = sense(table)
+    return is_plain(at)
+
+
+class Answering:
+    """
+    Answers joint states of an arm in compiled code, and keeps the answers until Python has time.
+
+    Attributes
+    ----------
+    is_full : bool
+        Whether `taken` must be called before the next state.
+
+    Parameters
+    ----------
+    n : int
+        Number of joints.
+
+    """
+
+    def __init__(self, n: int) -> None:
+        _compile()
+        self._n, self._entry, self._count = n, entry_of(step), 0
+        self._rows = np.zeros((ROWS, ANSWER.size(n)))
+        self._at = [ANSWER.of(row, n) for row in self._rows]
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no room for another state."""
+        return self._count == ROWS
+
+    def answer(self, table: Integers, q: Array, qd: Array, stamp: tuple[int, int], arrived: float,
+               effort: Array | None) -> Array | None:
+        """
+        Return the torques (n,) for a state [N·m, N]; None if Python must find them.
+
+        Call `is_plain` when they have been sent. Parameters other than the table are those of
+        `osc_ros.control.engine.Engine.accept`.
+
+        """
+        at = self._at[self._count]
+        at.sec[0], at.nanosec[0] = stamp
+        at.q[:], at.qd[:], at.effort[:] = q, qd, np.nan if effort is None else effort
+        at.arrived[0] = at.now[0] = at.done[0] = arrived
+        code = answer(self._entry, table, self._rows[self._count], self._n)
+        self._count += 1
+        return at.tau if code >= 0 else None
+
+    def is_plain(self, table: Integers, done: float) -> bool:
+        """Note when torques were sent [s]; return whether Python has nothing to decide."""
+        self._at[self._count - 1].done[0] = done
+        return bool(is_done(table, self._rows[self._count - 1], self._n))
+
+    def taken(self) -> Answers | None:
+        """Return copies of the answers since the last time; None if there are none."""
+        count, self._count = self._count, 0
+        return Answers(self._rows[:count].copy(), self._n) if count else None
+
+
+@cache
+def _compile() -> None:
+    """Compile or load the kernels once per process; other argument types then raise TypeError."""
+    table, row = example_table(), ANSWER.zeros(1)
+    with unlocked():
+        answer(entry_of(step), table, row, 1)
+        is_done(table, row, 1)
+    lock(answer)
+    lock(is_done)
