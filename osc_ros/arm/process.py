@@ -22,7 +22,6 @@ from osc_ros.arm import realtime
 from osc_ros.arm.channel import Channel, rehearse
 from osc_ros.arm.reservation import reserve
 from osc_ros.arm.start import Start, System
-from osc_ros.control.answering import Answering
 from osc_ros.control.engine import Engine, MODES, Stamp
 from osc_ros.control.gripper_state import goal_of, GripperState
 from osc_ros.control.law import Law
@@ -81,7 +80,6 @@ class ArmEngine(Engine):
         self._channel, self._node = channel, os.getppid()
         self._latest = math.inf  # time by which the process ends [s]
         self._robot, self._arrived, self._stamp = law.robot, 0.0, (0, 0)
-        self._answering = Answering(law.robot.n)
         self._compiled: Integers | None = None  # the table by which the next state is answered
         self._has_written = self._is_alone = self._is_lost = False
         self._command_sent = np.full(law.robot.n, np.nan)
@@ -216,7 +214,7 @@ class ArmEngine(Engine):
         """Do as `update` in compiled code; what does not concern the torque is done later."""
         table, is_plain = self._compiled, False
         assert table is not None
-        tau = self._answering.answer(table, q, qd, stamp, arrived, effort)
+        tau = self._answering.answer(table, (time, q, qd, stamp, arrived), effort, arrived)
         if tau is not None:
             self._write(tau, stamp)
             done = perf_counter()

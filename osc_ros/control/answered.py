@@ -20,9 +20,10 @@ Array = NDArray[np.float64]
 
 ANSWER = Table(
     'Answer',
+    Slot('time', (1,), 's', 'stamp of the joint state'),
     Slot('accepted', (1,), 's', 'its time for the supervisor: the stamp, if stamps advance'),
-    Slot('sec', (1,), 's', 'seconds of the stamp of the joint state'),
-    Slot('nanosec', (1,), 'ns', 'nanoseconds of this stamp'),
+    Slot('sec', (1,), 's', 'whole seconds of the stamp'),
+    Slot('nanosec', (1,), 'ns', 'its nanoseconds'),
     Slot('arrived', (1,), 's', 'when it was taken, on the clock of the loop'),
     Slot('now', (1,), 's', 'when its computation began'),
     Slot('done', (1,), 's', 'when the torques had been published'),
@@ -38,7 +39,7 @@ ANSWER = Table(
     Slot('pose', (4, 4), '–, m', 'pose of the first task'),
     Slot('error', (6,), 'rad, m', 'error of the first task'),
     Slot('F', (6,), 'N·m, N', 'force of the first task'))
-_NUMBERS = 11  # slots of a single number
+_NUMBERS = 12  # slots of a single number
 
 
 class Answered(NamedTuple):
@@ -93,11 +94,6 @@ class Answers:
         places = getattr(self._places, name)
         return np.asarray(self.rows[:, places[0] if len(places) == 1 else places])
 
-    @property
-    def time(self) -> Array:
-        """Stamps (k,) of the states [s]."""
-        return self.sec + 1e-9 * self.nanosec
-
     def parts(self, deadline: float) -> Iterator[tuple[Answers, bool]]:
         """
         Yield the records in their order, in parts, each with whether it is plain.
@@ -131,8 +127,8 @@ def _places(n: int) -> Any:
 def answered(row: Array, n: int) -> Answered:
     """Return the views of a record of ANSWER, which the caller does not change any more."""
     at = ANSWER.of(row, n)
-    accepted, sec, nanosec, arrived, now, done, code, touch, faults, changed, asks = (
+    time, accepted, sec, nanosec, arrived, now, done, code, touch, faults, changed, asks = (
         float(one[0]) for one in at[:_NUMBERS])
-    return Answered(sec + 1e-9 * nanosec, accepted, (int(sec), int(nanosec)), arrived, now, done,
+    return Answered(time, accepted, (int(sec), int(nanosec)), arrived, now, done,
                     int(code), int(touch), faults > 0.0, changed > 0.0, asks > 0.0,
                     *at[_NUMBERS:])

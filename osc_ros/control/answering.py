@@ -40,7 +40,7 @@ def put_answer(entry, table, at, n):
         Address of `osc_ros.control.step.step`.
     table : (TABLE_ROWS, 2) int
     at : views of ANSWER
-        Stamp, q, qd, effort and `now` are given; `done`, and `touch` unless the code is negative,
+        `time`, q, qd, effort and `now` are given; `done`, and `touch` unless the code is negative,
         are left to the caller.
     n : int
         Number of joints.
@@ -48,7 +48,7 @@ def put_answer(entry, table, at, n):
     """
     guarded = guarded_in(table)
     sample, found = _sample_views(guarded.sample, n), _torque_views(guarded.result, n)
-    sample.time[0], sample.now[0] = at.sec[0] + 1e-9 * at.nanosec[0], at.now[0]
+    sample.time[0], sample.now[0] = at.time[0], at.now[0]
     assign(sample.q, at.q)
     assign(sample.qd, at.qd)
     assign(sample.effort, at.effort)
@@ -112,19 +112,27 @@ class Answering:
         """Whether there is no room for another state."""
         return self._count == ROWS
 
-    def answer(self, table: Integers, q: Array, qd: Array, stamp: tuple[int, int], arrived: float,
-               effort: Array | None) -> Array | None:
+    def answer(self, table: Integers, state: tuple[float, Array, Array, tuple[int, int], float],
+               effort: Array | None, now: float) -> Array | None:
         """
         Return the torques (n,) for a state [N·m, N]; None if Python must find them.
 
-        Call `is_plain` when they have been sent. Parameters other than the table are those of
-        `osc_ros.control.engine.Engine.accept`.
+        Call `is_plain` when they have been sent.
+
+        Parameters
+        ----------
+        table : (TABLE_ROWS, 2) int
+        state : time, q, qd, stamp, arrived
+        effort : (n,), optional
+            See `osc_ros.control.engine.Engine.accept`.
+        now : float
+            The time, on the clock of the loop [s].
 
         """
         at = self._at[self._count]
-        at.sec[0], at.nanosec[0] = stamp
-        at.q[:], at.qd[:], at.effort[:] = q, qd, np.nan if effort is None else effort
-        at.arrived[0] = at.now[0] = at.done[0] = arrived
+        at.time[0], at.q[:], at.qd[:], (at.sec[0], at.nanosec[0]), at.arrived[0] = state
+        at.effort[:] = np.nan if effort is None else effort
+        at.now[0] = at.done[0] = now
         code = answer(self._entry, table, self._rows[self._count], self._n)
         self._count += 1
         return at.tau if code >= 0 else None

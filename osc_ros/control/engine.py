@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.answered import Answered, Answers
+from osc_ros.control.answering import Answering
 from osc_ros.control.causes import state_text
 from osc_ros.control.check import Rest, STILL
 from osc_ros.control.contact import ContactSense
@@ -24,7 +25,6 @@ from osc_ros.control.safety import HOLDS, REJECTED, STOPPED
 from osc_ros.control.sample import CLOCK_STEPS
 from osc_ros.control.setup import Setup
 from osc_ros.control.statistics import Counts, Window
-from osc_ros.control.step import sense
 from osc_ros.control.supervision import CONTACT, HARMLESS, NOT_FINITE, STALE_TARGET, Supervision
 from osc_ros.control.supervisor import Supervisor
 from osc_ros.control.touching import NOT_TOUCHED
@@ -106,7 +106,7 @@ class Engine(Counts):
         self.q = self.qd = np.zeros(0)
         self.time, self.stamp, self.report_period = 0.0, (0, 0), np.inf
         self.present: dict[str, str] = {}
-        self._send, self._post = send, post
+        self._send, self._post, self._answering = send, post, Answering(law.robot.n)
         self._last_good, self._records = -np.inf, (*self.guard.records, self.touch.record)
         self._left = np.full(law.robot.n, np.nan), np.zeros(law.robot.n)  # q, compensation
         self.reset_counts()
@@ -127,7 +127,7 @@ class Engine(Counts):
         self.journal, self.rest, self.ages = None, Rest(), Window(1)
         self.updates, self.periods = Window(1), Window(1)
         self._records = *self.guard.records, self.touch.record
-        self._send = self._post = _ignore
+        self._send, self._post, self._answering = _ignore, _ignore, Answering(self.law.robot.n)
 
     def connect(self, send: Callable[[Array, Stamp | None], None],
                 post: Callable[..., None]) -> None:
@@ -259,19 +259,15 @@ class Engine(Counts):
             if accepted and self.acts:
                 self.answer(arrived)
             return accepted
-        code = self.guard.step(table, time, q, qd, effort)
-        if not self._take(code != REJECTED, self.guard.time, q, qd, stamp, arrived, effort):
-            return False
-        found = self.guard.result
-        has_changed = bool(found.has_changed[0])
-        if code < 0:
-            self._answer_left(code, has_changed, int(found.touch[0]), arrived)
-            return True
-        self._command(self.guard.sent, stamp)
-        now = self._clock()
-        self._conclude_step(code, has_changed, int(sense(table)), now - self.guard.stepped,
-                            now - arrived, (found.pose, found.error, found.F))
-        return True
+        state = time, q, qd, stamp, arrived
+        tau = self._answering.answer(table, state, effort, self._clock())
+        try:
+            if tau is not None:
+                self._command(tau.copy(), stamp)
+                self._answering.is_plain(table, self._clock())
+        finally:
+            answers = self._answering.taken()
+        return answers is not None and self._concluded(answers[0])
 
     def conclude(self, done: Answers, is_plain: bool) -> bool:
         """
@@ -286,6 +282,8 @@ class Engine(Counts):
             self._conclude_plain(done)
             return True
         one = done[0]
+        if one.code >= 0:
+            self._note_command(one.tau, one.stamp)
         if self.journal is None:
             return self._concluded(one)
         return self.journal.record(
@@ -322,9 +320,14 @@ class Engine(Counts):
         if done.code < 0:
             self._answer_left(done.code, done.has_changed, done.touch, done.arrived)
             return True
-        self._note_command(done.tau, done.stamp)
-        self._conclude_step(done.code, done.has_changed, done.touch, done.done - done.now,
-                            done.done - done.arrived, (done.pose, done.error, done.F))
+        self._note_touch(done.touch)
+        if done.has_changed:
+            self._on_change()
+        if done.code != STOPPED:
+            self.law.note(done.code)
+            self.law.end_blend()
+            self.guard.note_duration(done.done - done.now)
+        self._conclude_tick(done.done - done.arrived, (done.pose, done.error, done.F))
         return True
 
     def _answer_left(self, code: int, has_changed: bool, touch: int, arrived: float) -> None:
@@ -336,18 +339,6 @@ class Engine(Counts):
         if has_changed:
             self._on_change()
         self.answer(arrived, code)
-
-    def _conclude_step(self, code: int, has_changed: bool, touch: int, computed: float,
-                       took: float, found: tuple[Array, Array, Array]) -> None:
-        """Do what follows a compiled step that has taken a time [s]; see `_conclude_tick`."""
-        self._note_touch(touch)
-        if has_changed:
-            self._on_change()
-        if code != STOPPED:
-            self.law.note(code)
-            self.law.end_blend()
-            self.guard.note_duration(computed)
-        self._conclude_tick(took, found)
 
     def table(self) -> Integers | None:
         """Table of the compiled step, if this is all that the next state needs."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from math import isfinite, nan
+from math import isfinite
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -21,7 +21,6 @@ from osc_ros.control.fault_texts import fault_text
 from osc_ros.control.prediction import forget_directions
 from osc_ros.control.response import ESCALATION
 from osc_ros.control.safety import PATIENCE
-from osc_ros.control.step import step
 from osc_ros.control.stopping import SOURCES
 from osc_ros.control.supervision import (
     CONTACT,
@@ -46,7 +45,6 @@ from osc_ros.control.tables import (
     STATE,
     WATCHDOGS,
 )
-from osc_ros.dynamics.addresses import Integers
 from osc_ros.dynamics.compiled import plain
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
@@ -409,29 +407,6 @@ class Supervisor:
         given = self._given
         given.time[0], given.now[0], given.q[:], given.qd[:] = time, self.clock(), q, qd
 
-    def step(self, table: Integers, time: float, q: Array, qd: Array, effort: Array | None) -> int:
-        """
-        Pass a state to `osc_ros.control.step.step`; return its result.
-
-        If this is not negative, the torques to be sent are in `sent`.
-
-        Parameters
-        ----------
-        table : (TABLE_ROWS, 2) int
-            With `records`.
-        time : float
-            Stamp of the state, on the clock of the states [s].
-        q, qd : (n,)
-        effort : (n,), optional [N·m, N]
-            Measured torques.
-
-        """
-        self._put_sample(time, q, qd)
-        self._given.effort[:] = nan if effort is None else effort
-        code = int(step(table, np.empty(self._n)))
-        self.explain()
-        return code
-
     def explain(self) -> None:
         """Put the faults of the last sample into words."""
         found = self._found.gate
@@ -444,16 +419,6 @@ class Supervisor:
     def meet(self, reason: str) -> None:
         """Give the reason of a contact that the records have."""
         self._texts[CONTACT] = reason
-
-    @property
-    def stepped(self) -> float:
-        """When the last sample was taken, on the clock of the loop [s]."""
-        return float(self._given.now[0])
-
-    @property
-    def result(self) -> Any:
-        """The slots of TORQUE of the last answer, see `osc_ros.control.tables`."""
-        return self._found.torque
 
     @property
     def sent(self) -> Array:

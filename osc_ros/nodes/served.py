@@ -63,9 +63,8 @@ class _Message(ctypes.Structure):
 def _library(name: str) -> ctypes.CDLL:
     """A library that this process has loaded; OSError if it has none of that name."""
     for line in Path('/proc/self/maps').read_text(encoding='utf-8').splitlines():
-        path = line.split(maxsplit=5)[-1]
-        if Path(path).name.startswith(f'{name}.so'):
-            return ctypes.CDLL(path)
+        if f'/{name}.so' in line:
+            return ctypes.CDLL(line.split(maxsplit=5)[-1])
     raise OSError(f'{name} is not loaded')
 
 

@@ -106,11 +106,12 @@ def _puts_state(reading, at, arrived):
     """Write the state that was read to its answer; return whether its velocities are known."""
     n, record, values = len(at.q), reading.record, reading.words.view(np.float64)
     at.sec[0], at.nanosec[0], at.arrived[0] = record[SEC], record[NANOSEC], arrived
+    at.time[0] = record[SEC] + 1e-9 * record[NANOSEC]
     assign(at.q, values[0])
     for i in range(n):
         at.effort[i] = values[2, i] if record[COUNTS + 2] == record[NAMES] else np.nan
     return FOUND == find_velocity(
-        reading.velocity, record[SEC] + 1e-9 * record[NANOSEC], at.q,
+        reading.velocity, at.time[0], at.q,
         view(values[1], 0, (n if _has(record, 1) else 0,)), False, at.qd)
 
 
