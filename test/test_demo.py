@@ -35,6 +35,17 @@ def demo(tmp_path, *arguments, code=0):
     return json.loads(figures.read_text()) if figures.exists() else {}, done.stderr + done.stdout
 
 
+def refusal(monkeypatch, capsys, tmp_path, *arguments):
+    """Return what osc_demo prints if it refuses its arguments; it runs in this process."""
+    from osc_ros.nodes import demo as command
+    monkeypatch.setattr(command, 'end_quietly', lambda: None)  # signals of this process
+    with pytest.raises(SystemExit) as end:
+        command.main(['--headless', '--output', str(tmp_path), *map(str, arguments)])
+    printed = ''.join(capsys.readouterr())
+    assert end.value.code == 2, printed
+    return printed
+
+
 def config(tmp_path, text):
     """Return the path of a copy of panda.yaml in which text[1] replaces text[0]."""
     from osc_ros.nodes.share import share_directory
@@ -370,21 +381,18 @@ def test_waiting_goes_on_as_long_as_new_kernels_are_compiled(
 ])
 def test_bad_arguments_end_with_status_2_and_the_reason(
         tmp_path, arguments, message, monkeypatch, capsys):
-    from osc_ros.nodes import demo as command
-    monkeypatch.setattr(command, 'end_quietly', lambda: None)  # signals of this process
-    with pytest.raises(SystemExit) as end:
-        command.main(['--headless', '--output', str(tmp_path), *arguments])
-    assert end.value.code == 2
-    assert message in ''.join(capsys.readouterr())
+    assert message in refusal(monkeypatch, capsys, tmp_path, *arguments)
 
 
-def test_typo_in_a_config_is_printed(tmp_path):
+def test_typo_in_a_config_is_printed(tmp_path, monkeypatch, capsys):
     file = tmp_path / 'mine.yaml'
     file.write_text('/**/osc_controller:\n  ros__parameters: {friction.colomb: [1.0]}\n')
-    _, printed = demo(tmp_path, '--config', file, code=2)
+    printed = refusal(monkeypatch, capsys, tmp_path, '--config', file)
     assert "'friction.colomb' is unknown: did you mean 'friction.coulomb'" in printed
 
 
+# quick: the test above, and test_configuring_fails_and_says_why of test_nodes.py
+@pytest.mark.slow
 def test_value_that_the_nodes_refuse_is_printed(tmp_path):
     file = tmp_path / 'mine.yaml'
     file.write_text('/**/osc_controller:\n  ros__parameters: {friction.coulomb: [1.0, 2.0]}\n')
