@@ -193,6 +193,8 @@ def test_free_drive_is_refused_while_inactive_ended_by_hold_and_remembers_the_mo
     assert not answer.success and 'not active' in answer.message
 
 
+# quick: the tests above, and test_clients_cannot_tell_the_node_from_osc_controller of test_arm.py
+@pytest.mark.slow
 def test_osc_arm_has_both(spin, monkeypatch):
     from test_arm import Rig as ArmRig
     monkeypatch.setattr(link, 'ANSWERED', PATIENCE)  # a busy machine answers late

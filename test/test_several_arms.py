@@ -87,6 +87,7 @@ class Rig:
                 for hand, target in targets.items()]
 
 
+@pytest.mark.slow  # quick: the test below
 def test_hands_of_baxter_follow_their_targets_under_one_controller(spin):
     text = urdf_texts()['baxter_description/urdf/baxter.urdf']
     robot = given(robot_description=text, base='torso', tip='left_gripper',

@@ -111,7 +111,8 @@ class RelayedStand(Stand):
                 if state == ACTIVE and one not in beside] == [name]
 
 
-@pytest.mark.parametrize('stand_of', [Stand, RelayedStand])
+@pytest.mark.parametrize('stand_of', [
+    Stand, pytest.param(RelayedStand, marks=pytest.mark.slow)])
 def test_of_controllers_that_start_together_the_first_takes_the_arm_then_the_next(
         spin, start, stand_of):
     stand = stand_of(spin, start)
