@@ -241,7 +241,7 @@ kinds_drawn = st.lists(st.sampled_from([*JOINTS, 'bare revolute', 'bare prismati
                        min_size=1, max_size=8).map(lambda kinds: [*kinds, 'revolute'])
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(deadline=None, derandomize=True)
 @given(kinds=kinds_drawn, branch=kinds_drawn, host=st.integers(-1, 8), rotors=st.booleans(),
        seed=st.integers(0, 1000))
 def test_any_tree_is_pinocchios(kinds, branch, host, rotors, seed):

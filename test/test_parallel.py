@@ -167,7 +167,8 @@ def test_the_base_has_what_the_ratio_says_and_everybody_has_a_body():
 
 @pytest.fixture(scope='module', params=[
     pytest.param((2, 'sweep'), marks=pytest.mark.slow), (3, 'sweep'),
-    pytest.param((5, 'sweep'), marks=pytest.mark.slow), (3, 'bcr')],
+    # quick for 'bcr': test_contract.py, with the teams
+    *(pytest.param(one, marks=pytest.mark.slow) for one in ((5, 'sweep'), (3, 'bcr')))],
                 ids=['2', '3', '5', '3-bcr'])
 def team(request):
     """Yield a team, perhaps of more processes than cores, and one process for the same chain."""

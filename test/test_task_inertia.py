@@ -233,7 +233,8 @@ def stretching(robot, steps):
     return bent + np.linspace(0, 1, steps)[:, None] * (other - bent)
 
 
-@pytest.mark.parametrize('name', ['panda', 'ur5', 'iiwa_like'])
+@pytest.mark.parametrize('name', ['panda', *(
+    pytest.param(name, marks=pytest.mark.slow) for name in ('ur5', 'iiwa_like'))])
 def test_force_is_continuous_through_a_singularity(name):
     robot = arm(name)
     space = OperationalSpace(robot)

@@ -166,23 +166,24 @@ def test_arm_that_is_told_a_little_too_much_friction_does_not_chatter(noise):
         assert np.abs(np.diff(real.torques[-250:], axis=0)).max() < 0.1
 
 
-def test_compensation_feeds_no_energy_into_a_joint_that_only_it_moves():
-    for seed in range(3):
-        rng, work = np.random.default_rng(seed), []
-        told, goals = rng.uniform(0.1, 0.6), rng.uniform(-0.06, 0.06, size=(4, 3))
-        for known in (None, told):
-            arm = Stranger('xarm7', told=known)
-            for k, goal in enumerate(goals):
-                arm.law.follow(Hold(moved(arm.pose, goal)), 0.3 * k)
-                arm.run(0.3 * k + 0.3)
-            arm.run(4.0)
-            work.append(np.sum(arm.speeds) * PERIOD * told if known is None
-                        else np.sum(arm.helped))
-            rests = np.max(arm.speeds[-50:])
-        # at most the energy that dry friction of this size dissipates in the same motion
-        assert work[1] < work[0] + 0.01
-        assert rests < 0.1
-        assert arm.fastest() < 1.0
+@pytest.mark.parametrize('seed', [
+    0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
+def test_compensation_feeds_no_energy_into_a_joint_that_only_it_moves(seed):
+    rng, work = np.random.default_rng(seed), []
+    told, goals = rng.uniform(0.1, 0.6), rng.uniform(-0.06, 0.06, size=(4, 3))
+    for known in (None, told):
+        arm = Stranger('xarm7', told=known)
+        for k, goal in enumerate(goals):
+            arm.law.follow(Hold(moved(arm.pose, goal)), 0.3 * k)
+            arm.run(0.3 * k + 0.3)
+        arm.run(4.0)
+        work.append(np.sum(arm.speeds) * PERIOD * told if known is None
+                    else np.sum(arm.helped))
+        rests = np.max(arm.speeds[-50:])
+    # at most the energy that dry friction of this size dissipates in the same motion
+    assert work[1] < work[0] + 0.01
+    assert rests < 0.1
+    assert arm.fastest() < 1.0
 
 
 def test_compensation_lies_between_the_friction_of_the_wanted_motion_and_what_feedback_adds():
