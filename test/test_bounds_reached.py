@@ -20,6 +20,7 @@ from osc_ros.control.limits import Limits
 from osc_ros.control.task import TargetLimits
 from osc_ros.control.trajectory import figure_of_eight, Hold
 from test_limited_arms import Thrown
+from variants import first_quick
 
 LENGTH = 0.3  # length that 1 rad of rotation counts as, as in `arm.settings` [m]
 
@@ -187,7 +188,8 @@ CASES = [(name, kind) for name in ('baxter', 'xarm7', 'kinova', 'ur5', 'tiago')
          for kind in ('position', 'load')]
 
 
-@pytest.mark.parametrize('name, kind', CASES, ids=['-'.join(case) for case in CASES])
+@pytest.mark.parametrize('name, kind', first_quick(CASES, 4),
+                         ids=['-'.join(case) for case in CASES])
 def test_arm_at_any_limit_steps_no_torque_and_ends_where_the_limits_let_it(name, kind):
     """The arm starts with a joint at its limit, or gravity takes 80 to 99 % of an effort limit."""
     case, rng = robot_cases()[name], np.random.default_rng(len(name))

@@ -31,6 +31,7 @@ from osc_ros.control.trajectory import Hold, Path
 from osc_ros.control.unmodelled import Unmodelled
 from osc_ros.dynamics.compiled import kernel
 from osc_ros.errors import InputError
+from variants import first_quick
 
 MOTION_TABLES = motion.PLAN, motion.STATE
 TASK_TABLES = task_reference.PLAN, task_reference.STATE
@@ -118,7 +119,7 @@ def ticks(guard, given, clock):
     return found
 
 
-@pytest.mark.parametrize('reaction', REACTIONS)
+@pytest.mark.parametrize('reaction', first_quick(REACTIONS, 3))
 def test_same_state_and_samples_give_the_same_torques_to_the_last_bit(reaction):
     robot, clock = robot_of('panda'), [1.0]
     guard = engine_of(robot, reaction).guard
@@ -202,7 +203,7 @@ def ticks_of(one, kind, count, seed):
     return found
 
 
-@pytest.mark.parametrize('kind', KINDS)
+@pytest.mark.parametrize('kind', first_quick(KINDS, 2))
 def test_estimate_and_compensation_follow_from_their_records_to_the_last_bit(kind):
     one = unmodelled(kind)
     ticks_of(one, kind, 300, 1)
