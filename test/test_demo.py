@@ -332,10 +332,10 @@ def test_arm_behind_franka_s_protocol_follows(tmp_path):
     assert 'Server listening' in (folder / 'franka_sim.log').read_text()
 
 
-def test_franka_sim_that_is_not_installed_is_said(tmp_path, monkeypatch):
+def test_franka_sim_that_is_not_installed_is_said(tmp_path, monkeypatch, capsys):
     pytest.importorskip('pylibfranka')
-    monkeypatch.setitem(ENVIRONMENT, 'FRANKA_SIM_PYTHON', str(tmp_path / 'python'))
-    _, printed = demo(tmp_path, '--duration', 3, '--loop', 'franka-sim', code=2)
+    monkeypatch.setenv('FRANKA_SIM_PYTHON', str(tmp_path / 'python'))
+    printed = refusal(monkeypatch, capsys, tmp_path, '--duration', 3, '--loop', 'franka-sim')
     assert 'franka-sim is not installed' in printed and 'requirements/franka-sim.txt' in printed
     assert 'Traceback' not in printed
 
