@@ -32,13 +32,14 @@ from osc_ros.model.files import ROBOTS, shipped_urdf
 
 CHECKOUT = Path(__file__).parents[1]
 HOME = SHIPPED['panda'].home
+RATE = 250.0  # of the states of a simulator in lockstep: as few messages as the gains allow [Hz]
 LAG = 0.1  # time of the arm that passes while a command is on its way over DDS, in lockstep [s]
 
 
 class RosArm:
     """A simulator in lockstep and a controller, in a thread of this process, and their client."""
 
-    def __init__(self, rclpy, simulator=None, **parameters):
+    def __init__(self, rclpy, simulator=None, rate=RATE, **parameters):
         """Start the nodes, the simulator with further parameters."""
         from osc_ros.nodes.controller import Controller
         from osc_ros.nodes.run import EventsExecutor
@@ -52,9 +53,10 @@ class RosArm:
 
         self.nodes = [
             Simulator(parameter_overrides=given(
-                **robot, lockstep=True, lockstep_timeout=3600.0, publish_tf=False,
+                **robot, rate=rate, lockstep=True, lockstep_timeout=3600.0, publish_tf=False,
                 initial_positions=list(HOME), **(simulator or {}))),
-            Controller(parameter_overrides=given(**robot, state_timeout=30.0, **parameters))]
+            Controller(parameter_overrides=given(
+                **robot, rate=rate, state_timeout=30.0, **parameters))]
         self.executor = EventsExecutor()
         for node in self.nodes:
             self.executor.add_node(node)
@@ -363,9 +365,6 @@ def test_chunk_of_an_unknown_past_is_refused_by_the_node(over_ros):
             'panda_hand_tcp')))
 
 
-# quick: test_target_follows_a_stream_one_period_behind_without_stops of test_chunks.py, and chunks
-# over ROS above
-@pytest.mark.slow
 def test_stream_of_poses_is_followed_by_the_node_without_stops(over_ros):
     over_ros.move_to(home_pose())
     begin = over_ros.pose()

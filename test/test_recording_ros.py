@@ -176,7 +176,7 @@ def test_black_box_keeps_a_number_of_files_and_no_others(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_recording_over_ros_is_computed_again(ros, tmp_path):
-    nodes = RosArm(ros, black_box__directory=str(tmp_path / 'box'))
+    nodes = RosArm(ros, rate=500.0, black_box__directory=str(tmp_path / 'box'))
     controller = nodes.nodes[1]
     try:
         with osc_ros.Arm.ros(timeout=120.0) as arm:
