@@ -188,7 +188,7 @@ WRONG = np.array([1.0, 1.0, 1.0, -1.0, 1.0, 1.0, 1.0])
 
 
 @pytest.mark.parametrize('told, compensates, said, goes_on', [
-    (weight(), 'none', 'start-up check: all is well', True),
+    pytest.param(weight(), 'none', 'start-up check: all is well', True, marks=pytest.mark.slow),
     (weight(mass=2.0), 'none', 'the mass is off: at the tip the arm carries', False),
     pytest.param(0.0 * READY, 'none', 'the efforts do not contain the weight: they are near zero',
                  False, marks=pytest.mark.slow),
