@@ -285,6 +285,7 @@ def test_unknown_kind_of_arm_is_refused_at_once(ros):
         ArmNode(parameter_overrides=given(**{**ARM, 'hardware': 'nonesuch'}))
 
 
+@pytest.mark.slow  # quick: test_request_for_real_time_returns_a_message of test_watchdogs.py
 def test_what_the_system_does_not_grant_is_said_and_the_arm_runs(spin):
     rig = Rig(spin, realtime__cpus='4095').activate()
     assert spin.said('not restricted to CPU 4095')

@@ -229,7 +229,7 @@ def test_arm_with_unknown_friction_follows_with_the_compensation(tmp_path):
     assert figures['figure of eight']['position rms [mm]'] < 0.5
 
 
-@pytest.mark.slow  # quick: the demo with the loop in a process runs in real time too
+@pytest.mark.slow  # quick: test_panda_traces_an_eight_and_steps_within_a_millimetre
 def test_real_time_mode_follows_too_but_promises_less(tmp_path):
     slack = config(tmp_path, (': 0.001 ', ': 0.05 '))
     slack.write_text(slack.read_text().replace(': 0.0035 ', ': 0.2 '))
@@ -249,6 +249,9 @@ def loose(tmp_path):
     return file
 
 
+# quick: the two tests below, and test_goal_is_reached_as_with_osc_controller_and_joint_states_come
+# of test_arm.py
+@pytest.mark.slow
 def test_arm_in_the_process_of_the_loop_follows_without_simulator_and_dds(tmp_path):
     figures, printed = demo(tmp_path, '--duration', 3, '--loop', 'mujoco', '--config',
                             loose(tmp_path))

@@ -118,8 +118,8 @@ class TestReach:
         assert angle.max() < 0.1
         assert np.ptp(distance[-PERIODS:]) < 0.1  # no hunting
 
-    @pytest.mark.parametrize('beside', (
-        0.1, *(pytest.param(one, marks=pytest.mark.slow) for one in (0.0, -0.1))))
+    @pytest.mark.slow  # quick: the other tests of this class
+    @pytest.mark.parametrize('beside', (0.1, 0.0, -0.1))
     def test_wrist_arrives_with_an_unknown_load_beside_the_tip_and_friction(self, beside):
         """The bound of its compensation stopped joint 7 before the goal: 3.6° remained."""
         run = Run(Wrong(beside=beside, **ALL_THREE))

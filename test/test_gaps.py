@@ -19,7 +19,7 @@ RATE = 250
 POSES = next(one for one in gaps.DISTURBANCES if one.kind == 'poses')
 
 
-@pytest.mark.slow  # quick: the tests of the page below; the same measurement in test_latency.py
+@pytest.mark.slow  # quick: the tests of the rows and of the page below
 @pytest.mark.ros
 def test_gaps_are_measured_while_targets_arrive_and_the_columns_agree():
     pytest.importorskip('rclpy', reason='rclpy is not installed')

@@ -300,6 +300,7 @@ class Mistaken(float):
         return str, ('long',)
 
 
+@pytest.mark.slow  # quick: the workers above that are killed and that hang
 def test_a_worker_that_raises_is_reported_with_its_words_and_costs_no_answer():
     robot = chain(4, 12)
     alone, before = OperationalSpace(robot), in_shared_memory()
@@ -401,6 +402,7 @@ def test_a_number_of_workers_that_cannot_be_is_refused(wrong):
         OperationalSpace(chain(7, 7), workers=wrong)
 
 
+@pytest.mark.slow  # quick: test_after_close_a_method_goes_on of test_contract.py, with the teams
 def test_after_close_one_process_answers():
     robot = chain(9, 20)
     q, qd, u, tau, _ = state(robot)
@@ -416,6 +418,7 @@ def test_after_close_one_process_answers():
     osc.close()
 
 
+@pytest.mark.slow  # quick: test_a_killed_owner_leaves_no_process_and_no_memory
 def test_a_team_that_nobody_refers_to_ends():
     with warnings.catch_warnings():
         warnings.simplefilter('error')

@@ -112,6 +112,7 @@ def test_hands_of_two_pandas_follow_their_targets_under_one_controller(spin):
     assert max(missed) < DUAL_ARM_TRACKING
 
 
+@pytest.mark.slow  # quick: test_simulator_in_lockstep_waits_for_the_commands_of_both_arms
 def test_hands_of_two_pandas_follow_their_targets_under_two_controllers(spin):
     topics = [f'{side}/osc_controller/commands' for side in SIDES]
     simulator = Simulator(cli_args=config('dual_arm'), parameter_overrides=given(

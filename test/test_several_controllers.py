@@ -139,6 +139,7 @@ def test_the_one_that_started_first_takes_the_arm_also_if_it_is_ready_later(
     assert first._active and not second._active
 
 
+@pytest.mark.slow  # quick: the tests above and below
 def test_controller_that_is_configured_and_goes_no_further_is_not_awaited_for_ever(spin, start):
     stand = Stand(spin, start)
     first = controller('first')
