@@ -22,7 +22,7 @@ from osc_ros.control import requests
 from osc_ros.nodes import commands
 from test_nodes import gravity, JOINTS, READY, Rig
 
-COUNT, BEFORE, ATTEMPTS = 100, 400, 20
+COUNT, BEFORE, ATTEMPTS = 30, 400, 20
 # The program of a driver: it sends a state, waits for the command that answers it, and sends the
 # next one: first BEFORE states; then, after a line on its standard input, COUNT states. It writes
 # '.' if all of these were answered, otherwise '!'.
