@@ -51,10 +51,12 @@ PATIENCE = 120.0  # timeout of a wait, for a busy machine; no test checks this t
 
 # The slowest test files, slowest first. If a slow file started last, the other workers of
 # `make test` would be idle while it runs.
-LONGEST = ('test_compiled.py', 'test_arm.py', 'test_demo.py', 'test_client.py', 'test_soak.py',
-           'test_nodes.py', 'test_watchdogs.py', 'test_batch.py', 'test_lane_segments.py',
-           'test_contract.py', 'test_identification.py', 'test_client_processes.py',
-           'test_operational_space.py', 'test_parallel.py', 'test_relay.py')
+LONGEST = ('test_compiled.py', 'test_arm.py', 'test_demo.py', 'test_nodes.py', 'test_ending.py',
+           'test_watchdogs.py', 'test_client.py', 'test_relay.py', 'test_batch.py',
+           'test_lane_segments.py', 'test_contract.py', 'test_several_controllers.py',
+           'test_first_use.py', 'test_served.py', 'test_parallel.py', 'test_recording_ros.py',
+           'test_client_processes.py', 'test_operational_space.py', 'test_demo_user.py',
+           'test_identification.py')
 
 
 @pytest.hookimpl(tryfirst=True)

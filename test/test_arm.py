@@ -256,7 +256,7 @@ def test_what_does_not_fit_the_arm_is_refused_with_what_is_accepted(arm, given, 
 
 @pytest.mark.parametrize(('parameters', 'said'), [
     ({'hardware__driver_compensates': 'gravity'}, "accepted is 'gravity'"),
-    ({'update': 'on_timer'}, 'osc_arm accepts on_state'),
+    pytest.param({'update': 'on_timer'}, 'osc_arm accepts on_state', marks=pytest.mark.slow),
 ], ids=lambda given: next(iter(given)) if isinstance(given, dict) else '')
 def test_refused_configuration_leaves_nothing_behind_and_can_be_corrected(spin, parameters, said):
     rig = Rig(spin, **parameters)
@@ -285,6 +285,7 @@ def test_unknown_kind_of_arm_is_refused_at_once(ros):
         ArmNode(parameter_overrides=given(**{**ARM, 'hardware': 'nonesuch'}))
 
 
+@pytest.mark.slow  # quick: test_request_for_real_time_returns_a_message of test_watchdogs.py
 def test_what_the_system_does_not_grant_is_said_and_the_arm_runs(spin):
     rig = Rig(spin, realtime__cpus='4095').activate()
     assert spin.said('not restricted to CPU 4095')
@@ -409,6 +410,9 @@ def test_node_that_ends_brings_the_arm_to_rest_and_ends_the_loop(spin, start, tm
     memory.close()
 
 
+# quick: test_plain_topics_move_the_fingers_without_a_client of test_gripper_ros.py,
+# test_gripper_of_the_loop_moves_while_the_arm_does of test_client.py
+@pytest.mark.slow
 def test_gripper_of_the_arm_has_the_topics_of_the_simulators(spin):
     rig = Rig(spin, hardware__pace='fast', hardware__gripper__joints=[
         'panda_finger_joint1', 'panda_finger_joint2']).activate()
@@ -470,7 +474,7 @@ from osc_ros.arm.channel import Channel, RECORDS
 channel, numbers = Channel(3, int(sys.argv[1])), np.zeros(3)
 while channel.requests.take() is None:
     pass
-for k in range(20 * RECORDS):
+for k in range(5 * RECORDS):
     row = np.full(3, float(k))
     channel.record(float(k), True, numbers, row, row, row, row)
     channel.events.put(str(k).encode())
@@ -482,7 +486,7 @@ def test_no_record_is_torn_and_no_message_lost_between_two_processes():
     writer = subprocess.Popen([sys.executable, '-c', WRITER, str(shared.file)],
                               pass_fds=(shared.file,))
     shared.requests.put(b'go')
-    found, last, heard = 0, 20 * RECORDS - 1, []
+    found, last, heard = 0, 5 * RECORDS - 1, []
     deadline = perf_counter() + PATIENCE
     while (count := shared.count) <= last:
         assert perf_counter() < deadline

@@ -30,6 +30,7 @@ from osc_ros.control.trajectory import Hold
 from osc_ros.dynamics.task_inertia import SingularityDamping
 from osc_ros.errors import InputError
 from osc_ros.sim import Plant
+from variants import first_quick
 
 SMOOTH = 0.05  # relative to the torque limit: largest torque step per tick
 POSTURE = Posture(5.0, 1.0, 1.0)
@@ -171,8 +172,8 @@ def gains(frequency, ratio=1.0):
 
 
 @pytest.mark.parametrize('name', POSES)
-@pytest.mark.parametrize('rate, ratio', [(250.0, 1.0), (500.0, 0.5), (500.0, 1.0), (500.0, 5.0),
-                                         (1000.0, 1.0)])
+@pytest.mark.parametrize('rate, ratio', first_quick([
+    (250.0, 1.0), (500.0, 0.5), (500.0, 1.0), (500.0, 5.0), (1000.0, 1.0)], 2))
 def test_largest_gains_that_are_accepted_move_the_arm_without_chatter(name, rate, ratio):
     frequency = largest_natural_frequency(ratio, 1.0 / rate)
     # high velocity limits, so that they do not affect the torques
@@ -183,7 +184,7 @@ def test_largest_gains_that_are_accepted_move_the_arm_without_chatter(name, rate
     assert arm.law.gain_share() > 0.999
 
 
-@pytest.mark.parametrize('name', POSES)
+@pytest.mark.parametrize('name', first_quick([*POSES]))
 @pytest.mark.parametrize('given', [
     {'gains': gains(1000.0)}, {'gains': gains(20.0, 100.0)},
     {'gains': gains(20.0), 'posture': Posture(1000.0, 1.0)},
@@ -220,7 +221,7 @@ def test_states_at_half_of_the_stated_rate_reduce_the_gains_and_do_not_shake_the
     assert arm.law.gain_share() == pytest.approx(0.5, abs=0.01)
 
 
-@pytest.mark.parametrize('name', POSES)
+@pytest.mark.parametrize('name', first_quick([*POSES]))
 @pytest.mark.parametrize('late', [10, 25])
 def test_states_that_are_always_late_reduce_the_gains_and_do_not_shake_the_arm(name, late):
     arm = Driven(name, 0.002, gains(20.0), late=late)
@@ -283,10 +284,13 @@ class Wall:
         return self
 
 
-@pytest.mark.parametrize('stiffness, damping', [(1e3, 0.0), (1e5, 0.0), (1e6, 450.0)])
-@pytest.mark.parametrize('rate, gain', [(250.0, 0.0), (500.0, 0.5)])
+@pytest.mark.parametrize('rate, gain, stiffness, damping', [
+    (250.0, 0.0, 1e3, 0.0), (500.0, 0.5, 1e6, 450.0), *(
+        pytest.param(*one, marks=pytest.mark.slow) for one in (
+            (250.0, 0.0, 1e5, 0.0), (250.0, 0.0, 1e6, 450.0), (500.0, 0.5, 1e3, 0.0),
+            (500.0, 0.5, 1e5, 0.0)))])
 def test_force_on_a_wall_of_any_stiffness_settles_with_the_highest_integral_rate(
-        stiffness, damping, rate, gain):
+        rate, gain, stiffness, damping):
     control = ForceControl(gain=gain, integral_rate=largest_integral_rate(50.0, gain))
     forces = Wall(stiffness, damping, rate, control).run(1.4).forces
     late = np.array(forces[-50:])

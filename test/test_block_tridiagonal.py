@@ -16,6 +16,7 @@ from osc_ros.dynamics.papers import block_tridiagonal
 from osc_ros.dynamics.papers.block_tridiagonal import BlockCyclicReduction, BlockLDL
 from osc_ros.errors import InputError
 from tolerances import BLOCK_ROUNDING, FACTORS_AGREE
+from variants import first_quick
 
 LENGTHS = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33]
 
@@ -40,7 +41,7 @@ def blocks(n, m, seed=0, spread=0.0):
     return by_block[range(n), range(n)], by_block[range(n - 1), range(1, n)], dense
 
 
-@pytest.mark.parametrize('m', [1, 2, 5, 6])
+@pytest.mark.parametrize('m', first_quick([6, 1, 2, 5], 2))
 @pytest.mark.parametrize('n', LENGTHS)
 def test_solution_gives_back_the_right_hand_side(n, m, factorization):
     diagonal, upper, dense = blocks(n, m)
@@ -56,7 +57,7 @@ def test_solution_gives_back_the_right_hand_side(n, m, factorization):
     assert np.abs(one - expected[:, :, 3]).max() < limit * np.abs(expected).max()
 
 
-@pytest.mark.parametrize('m', [1, 2, 5, 6])
+@pytest.mark.parametrize('m', first_quick([6, 1, 2, 5], 2))
 @pytest.mark.parametrize('n', LENGTHS)
 def test_last_inverse_block_is_that_of_the_inverse(n, m, factorization):
     diagonal, upper, dense = blocks(n, m)

@@ -20,6 +20,7 @@ from osc_ros.control.limits import Limits
 from osc_ros.control.task import TargetLimits
 from osc_ros.control.trajectory import figure_of_eight, Hold
 from test_limited_arms import Thrown
+from variants import first_quick
 
 LENGTH = 0.3  # length that 1 rad of rotation counts as, as in `arm.settings` [m]
 
@@ -115,7 +116,8 @@ def folded():
     return np.array([0.0, -np.pi / 4, 0.0, -3.0718 + 2e-3, 0.0, 3.0718 - np.pi / 4, np.pi / 4])
 
 
-@pytest.mark.parametrize('targets, largest_step', [(TargetLimits(), 0.02), (JUMPS, 0.16)],
+@pytest.mark.parametrize('targets, largest_step', [
+    (TargetLimits(), 0.02), pytest.param(JUMPS, 0.16, marks=pytest.mark.slow)],
                          ids=['led', 'jumps'])
 def test_panda_with_its_elbow_at_the_limit_retracts_without_steps_as_far_as_it_can(
         targets, largest_step):
@@ -151,7 +153,8 @@ def heavy_baxters(count, seed=1):
     return found
 
 
-@pytest.mark.parametrize('number', range(4))
+@pytest.mark.parametrize('number', [
+    0, *(pytest.param(number, marks=pytest.mark.slow) for number in (1, 2, 3))])
 def test_baxter_that_gravity_takes_93_percent_of_follows_a_path_without_falling(number):
     arm = Run('baxter', q=heavy_baxters(4)[number])
     path = figure_of_eight(arm.pose, 0.3, 0.2, 4.0, 1.0, 0.2)
@@ -164,7 +167,8 @@ def test_baxter_that_gravity_takes_93_percent_of_follows_a_path_without_falling(
     assert errors[-1] < 2e-3
 
 
-@pytest.mark.parametrize('number', [2, 6, 10, 16])  # the poses that are not near a singularity
+@pytest.mark.parametrize('number', [  # the poses that are not near a singularity
+    2, *(pytest.param(number, marks=pytest.mark.slow) for number in (6, 10, 16))])
 def test_baxter_that_is_to_reach_out_to_where_it_would_fall_stops_at_the_edge(number):
     arm = Run('baxter', q=heavy_baxters(number + 1)[-1]).run(0.02)
     out = arm.pose[:3, 3] * [1.0, 1.0, 0.0]
@@ -184,7 +188,8 @@ CASES = [(name, kind) for name in ('baxter', 'xarm7', 'kinova', 'ur5', 'tiago')
          for kind in ('position', 'load')]
 
 
-@pytest.mark.parametrize('name, kind', CASES, ids=['-'.join(case) for case in CASES])
+@pytest.mark.parametrize('name, kind', first_quick(CASES, 4),
+                         ids=['-'.join(case) for case in CASES])
 def test_arm_at_any_limit_steps_no_torque_and_ends_where_the_limits_let_it(name, kind):
     """The arm starts with a joint at its limit, or gravity takes 80 to 99 % of an effort limit."""
     case, rng = robot_cases()[name], np.random.default_rng(len(name))

@@ -32,7 +32,8 @@ sys.stdin.read()
 
 
 @pytest.mark.parametrize(('is_killed', 'identity'), [
-    (True, 'held'), (True, ''), pytest.param(False, 'held', marks=pytest.mark.slow)])
+    # quick for (True, 'held'): test_arm.py, where a node is killed
+    *(pytest.param(one, 'held', marks=pytest.mark.slow) for one in (True, False)), (True, '')])
 def test_loop_of_a_real_arm_holds_it_if_the_program_is_killed_and_else_ends(is_killed, identity):
     identity = identity and f'{identity} {os.getpid()}'
     program = subprocess.Popen([sys.executable, '-c', PROGRAM.format(

@@ -32,6 +32,7 @@ from osc_ros.control.task import TargetLimits, Task
 from osc_ros.dynamics.compiled import kernel
 from osc_ros.dynamics.vectors import assign
 from osc_ros.sim import Plant
+from variants import first_quick
 
 IMPEDANCE = 0.01  # of the wall's constraint in MuJoCo
 SPEED, DISTANCE = 0.5, 0.15  # of the tip at the collision [m/s]; before it [m]
@@ -131,13 +132,14 @@ class TestCollision:
         steps = np.abs(np.diff(found.commands, axis=0)).max(axis=0)
         assert (steps < 0.1 * found.robot.effort_limits).all()
 
-    @pytest.mark.parametrize('stiffness, share', ((1e5, 1.0), (1e4, 0.95)))
+    @pytest.mark.parametrize('stiffness, share', first_quick(((1e5, 1.0), (1e4, 0.95))))
     def test_peak_force_is_lower_than_without_reaction(self, stiffness, share):
         without, found = (max(collision(reaction, stiffness).forces)
                           for reaction in ('report', 'comply'))
         assert without > 100.0
         assert found < share * without
 
+    @pytest.mark.slow  # quick: the tests above
     def test_plot_of_the_reactions(self, drawn):
         found = {name: collision(name, 1e4, 1.2) for name in (
             'report', 'hold', 'comply', 'retract')}
@@ -167,7 +169,8 @@ class TestCollision:
         assert not found.engine.guard.reaction
         assert np.abs(np.diff(found.commands[steps - 1:], axis=0)).max() < 10.0
 
-    @pytest.mark.parametrize('settings', ({}, {'disturbance': Disturbance()}), ids=str)
+    @pytest.mark.parametrize('settings', first_quick(
+        ({'disturbance': Disturbance()}, {})), ids=str)
     def test_motion_through_free_air_is_no_contact(self, settings):
         found = Driven('hold', wall=False, payload=1.0, **settings).run(1.0)
         for shift in ((0.1, 0.2, 0.1), (-0.2, -0.3, 0.1), (0.1, 0.2, -0.3)):
@@ -320,7 +323,8 @@ class TestInTheLaw:
         assert found.sag < 1e-4
         assert np.abs(found.law.external.torque).max() < 0.02
 
-    @pytest.mark.parametrize('efforts', ('commanded', 'measured', 'measured without driver'))
+    @pytest.mark.parametrize('efforts', first_quick(
+        ('commanded', 'measured without driver', 'measured'), 2))
     def test_driver_that_compensates_gravity_and_measured_efforts(self, efforts):
         robot = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip)
         driver = Driver(robot, 'gravity')
@@ -346,7 +350,7 @@ class TestInTheLaw:
         used = np.abs(found.commands) / found.robot.effort_limits
         assert used.max() <= 1.0
 
-    @pytest.mark.parametrize('seed', range(3))
+    @pytest.mark.parametrize('seed', first_quick(range(3)))
     def test_garbage_neither_raises_nor_gives_a_wrong_torque(self, seed):
         rng = np.random.default_rng(seed)
         mode = str(rng.choice(['observer', 'integral']))

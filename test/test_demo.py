@@ -35,6 +35,17 @@ def demo(tmp_path, *arguments, code=0):
     return json.loads(figures.read_text()) if figures.exists() else {}, done.stderr + done.stdout
 
 
+def refusal(monkeypatch, capsys, tmp_path, *arguments):
+    """Return what osc_demo prints if it refuses its arguments; it runs in this process."""
+    from osc_ros.nodes import demo as command
+    monkeypatch.setattr(command, 'end_quietly', lambda: None)  # signals of this process
+    with pytest.raises(SystemExit) as end:
+        command.main(['--headless', '--output', str(tmp_path), *map(str, arguments)])
+    printed = ''.join(capsys.readouterr())
+    assert end.value.code == 2, printed
+    return printed
+
+
 def config(tmp_path, text):
     """Return the path of a copy of panda.yaml in which text[1] replaces text[0]."""
     from osc_ros.nodes.share import share_directory
@@ -218,7 +229,7 @@ def test_arm_with_unknown_friction_follows_with_the_compensation(tmp_path):
     assert figures['figure of eight']['position rms [mm]'] < 0.5
 
 
-@pytest.mark.slow  # quick: the demo with the loop in a process runs in real time too
+@pytest.mark.slow  # quick: test_panda_traces_an_eight_and_steps_within_a_millimetre
 def test_real_time_mode_follows_too_but_promises_less(tmp_path):
     slack = config(tmp_path, (': 0.001 ', ': 0.05 '))
     slack.write_text(slack.read_text().replace(': 0.0035 ', ': 0.2 '))
@@ -238,6 +249,9 @@ def loose(tmp_path):
     return file
 
 
+# quick: the two tests below, and test_goal_is_reached_as_with_osc_controller_and_joint_states_come
+# of test_arm.py
+@pytest.mark.slow
 def test_arm_in_the_process_of_the_loop_follows_without_simulator_and_dds(tmp_path):
     figures, printed = demo(tmp_path, '--duration', 3, '--loop', 'mujoco', '--config',
                             loose(tmp_path))
@@ -321,10 +335,10 @@ def test_arm_behind_franka_s_protocol_follows(tmp_path):
     assert 'Server listening' in (folder / 'franka_sim.log').read_text()
 
 
-def test_franka_sim_that_is_not_installed_is_said(tmp_path, monkeypatch):
+def test_franka_sim_that_is_not_installed_is_said(tmp_path, monkeypatch, capsys):
     pytest.importorskip('pylibfranka')
-    monkeypatch.setitem(ENVIRONMENT, 'FRANKA_SIM_PYTHON', str(tmp_path / 'python'))
-    _, printed = demo(tmp_path, '--duration', 3, '--loop', 'franka-sim', code=2)
+    monkeypatch.setenv('FRANKA_SIM_PYTHON', str(tmp_path / 'python'))
+    printed = refusal(monkeypatch, capsys, tmp_path, '--duration', 3, '--loop', 'franka-sim')
     assert 'franka-sim is not installed' in printed and 'requirements/franka-sim.txt' in printed
     assert 'Traceback' not in printed
 
@@ -370,21 +384,18 @@ def test_waiting_goes_on_as_long_as_new_kernels_are_compiled(
 ])
 def test_bad_arguments_end_with_status_2_and_the_reason(
         tmp_path, arguments, message, monkeypatch, capsys):
-    from osc_ros.nodes import demo as command
-    monkeypatch.setattr(command, 'end_quietly', lambda: None)  # signals of this process
-    with pytest.raises(SystemExit) as end:
-        command.main(['--headless', '--output', str(tmp_path), *arguments])
-    assert end.value.code == 2
-    assert message in ''.join(capsys.readouterr())
+    assert message in refusal(monkeypatch, capsys, tmp_path, *arguments)
 
 
-def test_typo_in_a_config_is_printed(tmp_path):
+def test_typo_in_a_config_is_printed(tmp_path, monkeypatch, capsys):
     file = tmp_path / 'mine.yaml'
     file.write_text('/**/osc_controller:\n  ros__parameters: {friction.colomb: [1.0]}\n')
-    _, printed = demo(tmp_path, '--config', file, code=2)
+    printed = refusal(monkeypatch, capsys, tmp_path, '--config', file)
     assert "'friction.colomb' is unknown: did you mean 'friction.coulomb'" in printed
 
 
+# quick: the test above, and test_configuring_fails_and_says_why of test_nodes.py
+@pytest.mark.slow
 def test_value_that_the_nodes_refuse_is_printed(tmp_path):
     file = tmp_path / 'mine.yaml'
     file.write_text('/**/osc_controller:\n  ros__parameters: {friction.coulomb: [1.0, 2.0]}\n')

@@ -29,7 +29,7 @@ from osc_ros.nodes.demo_run import COMPILES, DemoError, Run
 from osc_ros.nodes.demonstration import demonstration
 from osc_ros.nodes.share import share_directory
 from osc_ros.nodes.trial import result_of
-from test_demo import demo, ENVIRONMENT, processes_with
+from test_demo import demo, ENVIRONMENT, processes_with, refusal
 
 PANDA = share_directory() / 'config' / 'panda.yaml'
 OWN = share_directory() / 'config' / 'own.yaml'
@@ -215,8 +215,9 @@ def test_no_arm_gets_smaller_motions_in_a_longer_run():
 # what the screen says
 
 
-def test_user_who_swaps_base_and_tip_is_told_so(tmp_path):
-    _, printed = demo(tmp_path, '--base', 'panda_hand_tcp', '--tip', 'panda_link0', code=2)
+def test_user_who_swaps_base_and_tip_is_told_so(tmp_path, monkeypatch, capsys):
+    printed = refusal(monkeypatch, capsys, tmp_path, '--base', 'panda_hand_tcp', '--tip',
+                      'panda_link0')
     assert "base 'panda_hand_tcp' and tip 'panda_link0' are swapped" in printed
     assert "accepted is base 'panda_link0', tip 'panda_hand_tcp'" in printed
 
@@ -232,9 +233,10 @@ def test_user_who_starts_for_the_first_time_is_told_of_both_compilations_in_adva
     assert 'compiling kernels' in printed[second:]
 
 
-def test_user_who_gives_no_base_and_tip_is_told_which_links_there_are(tmp_path):
+def test_user_who_gives_no_base_and_tip_is_told_which_links_there_are(
+        tmp_path, monkeypatch, capsys):
     urdf = Path(__file__).parents[1] / 'osc_ros' / 'robots' / 'fr3.urdf'
-    _, printed = demo(tmp_path, '--urdf', urdf, code=2)
+    printed = refusal(monkeypatch, capsys, tmp_path, '--urdf', urdf)
     assert '--urdf needs --base and --tip: here the base may be fr3_link0, the root' in printed
     assert 'chains end at fr3_hand_tcp (7 joints)' in printed  # not at a finger
 

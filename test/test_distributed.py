@@ -150,7 +150,8 @@ def test_every_rank_needs_a_body():
 
 
 @pytest.mark.parametrize('how, why', [
-    ('raises', 'RuntimeError: no measurement of joint 7'), ('exits', 'SystemExit: no robot')])
+    ('raises', 'RuntimeError: no measurement of joint 7'),
+    pytest.param('exits', 'SystemExit: no robot', marks=pytest.mark.slow)])
 def test_a_rank_that_leaves_ends_the_job_and_says_why(job, how, why):
     robot = chain(3, 20)
     status, said, _ = job(2, [(robot, None, state(robot))], how)

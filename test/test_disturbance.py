@@ -110,15 +110,16 @@ class TestReach:
     """How much of the error remains, in Pinocchio; default gains."""
 
     @pytest.mark.parametrize('wrong', (
-        {'links': 1.1}, {'payload': 1.0}, {'friction': 1.0}, ALL_THREE), ids=str)
+        *(pytest.param(one, marks=pytest.mark.slow) for one in (
+            {'links': 1.1}, {'payload': 1.0}, {'friction': 1.0})), ALL_THREE), ids=str)
     def test_error_at_rest_is_small_after_two_seconds(self, wrong):
         distance, angle = at_rest(True, **wrong).last(2.0)
         assert distance.max() < 0.3
         assert angle.max() < 0.1
         assert np.ptp(distance[-PERIODS:]) < 0.1  # no hunting
 
-    @pytest.mark.parametrize('beside', (
-        0.1, *(pytest.param(one, marks=pytest.mark.slow) for one in (0.0, -0.1))))
+    @pytest.mark.slow  # quick: the other tests of this class
+    @pytest.mark.parametrize('beside', (0.1, 0.0, -0.1))
     def test_wrist_arrives_with_an_unknown_load_beside_the_tip_and_friction(self, beside):
         """The bound of its compensation stopped joint 7 before the goal: 3.6° remained."""
         run = Run(Wrong(beside=beside, **ALL_THREE))
@@ -134,6 +135,7 @@ class TestReach:
             assert distance < 0.1
             assert angle < 0.1
 
+    @pytest.mark.slow  # quick: the test above
     def test_friction_that_is_told_too_large_leaves_no_large_error_in_motion(self):
         run = Run(Wrong(friction=0.5), friction=1.0)
         run.law.follow(figure_of_eight(run.plant.pose(), 0.3, 0.15, 4.0, 1.0, 1.0), 0.5)
@@ -141,6 +143,7 @@ class TestReach:
         assert math.sqrt((distance**2).mean()) < 1.5
         assert math.sqrt((angle**2).mean()) < 0.7
 
+    @pytest.mark.slow  # quick: test_error_at_rest_is_small_after_two_seconds
     def test_plot_of_what_remains(self, drawn):
         runs = {name: at_rest(mode != '', 4.0, mode or 'observer', **ALL_THREE)
                 for name, mode in (('without', ''), ('integral', 'integral'),
@@ -163,7 +166,8 @@ class TestReach:
         assert distance.max() > 15.0
         assert angle.max() > 7.0
 
-    @pytest.mark.parametrize('friction, most', ((0.2, 0.5), (0.0, 0.02)))
+    @pytest.mark.parametrize('friction, most', (
+        (0.2, 0.5), pytest.param(0.0, 0.02, marks=pytest.mark.slow)))
     def test_figure_of_eight(self, friction, most):
         run = Run(Wrong(friction=friction))
         run.law.follow(figure_of_eight(run.plant.pose(), 0.3, 0.15, 4.0, 1.0, 1.0), 0.5)

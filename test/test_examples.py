@@ -31,6 +31,7 @@ def test_three_lines_move_an_arm(capsys):
     assert '5.8' in capsys.readouterr().out  # 0.487 m + 0.1 m = 0.587 m
 
 
+@pytest.mark.slow  # quick: test_every_kind_of_command_is_answered of test_client.py, in the loop
 def test_arm_in_a_real_time_loop_reaches_its_goals(capsys):
     program('real_time')['main']([])
     found = re.findall(r'([\d.]+) mm', capsys.readouterr().out)

@@ -23,6 +23,7 @@ from osc_ros.control.impedance import Impedance
 from osc_ros.control.supervision import STALE_TARGET, Supervision, Watchdog
 from osc_ros.control.task import Stiffness, Task
 from osc_ros.sim import Plant
+from variants import first_quick
 
 ZEROS, DEFAULT = np.zeros(7), FreeDrive()
 POSES = (READY, np.array([0.5, 0.2, -0.3, -1.8, 0.2, 2.2, 0.3]),
@@ -168,8 +169,8 @@ def test_entering_while_the_arm_moves_has_no_jolt_and_the_arm_stops():
     assert hand.speeds[-1] < AT_REST
 
 
-@pytest.mark.parametrize('locked, force', (
-    ((3,), (30.0, 10.0, 0.0)), ((5,), (10.0, 0.0, 30.0)), ((0, 1, 2), (10.0, 10.0, 10.0))))
+@pytest.mark.parametrize('locked, force', first_quick((
+    ((3,), (30.0, 10.0, 0.0)), ((5,), (10.0, 0.0, 30.0)), ((0, 1, 2), (10.0, 10.0, 10.0)))))
 def test_locked_axes_hold_while_the_others_move(locked, force):
     axes = tuple('locked' if k in locked else 'free' for k in range(6))
     hand = Hand(drive=FreeDrive(axes=axes))

@@ -19,6 +19,7 @@ RATE = 250
 POSES = next(one for one in gaps.DISTURBANCES if one.kind == 'poses')
 
 
+@pytest.mark.slow  # quick: the tests of the rows and of the page below
 @pytest.mark.ros
 def test_gaps_are_measured_while_targets_arrive_and_the_columns_agree():
     pytest.importorskip('rclpy', reason='rclpy is not installed')
@@ -43,6 +44,7 @@ def test_gaps_are_measured_while_targets_arrive_and_the_columns_agree():
     assert len(rows) == 2 and {row.count('|') for row in rows} == {titles.count('|')}
 
 
+@pytest.mark.slow  # quick: test_every_disturbance_is_one_that_the_sender_knows
 @pytest.mark.ros
 def test_gaps_are_measured_while_participants_join():
     pytest.importorskip('rclpy', reason='rclpy is not installed')

@@ -21,6 +21,7 @@ from osc_ros.nodes.arm import ArmNode  # noqa: E402
 from osc_ros.nodes.controller import Controller  # noqa: E402
 from osc_ros.nodes.simulator import Simulator  # noqa: E402
 from test_nodes import given, gravity, PANDA, READY, Rig, ROBOT  # noqa: E402
+from variants import first_quick  # noqa: E402
 
 SIX = [300.0] * 3 + [20.0] * 3
 EIGHTEEN = [300.0, 400.0, 500.0, 20.0, 20.0, 20.0, *[1.0] * 6, 0.0, 0.0, 5.0, 0.0, 0.0, 0.0]
@@ -140,16 +141,16 @@ def test_stiffness_damping_and_wrench_come_by_message(rig):
     assert status.impedance == 'commands' and 0.9 < status.tank <= 1.0
 
 
-@pytest.mark.parametrize('bad, text', (
+@pytest.mark.parametrize('bad, text', first_quick((
     (impedance([1.0] * 7), '7 numbers: accepted are 6 of stiffness'),
-    (impedance([-1.0] * 6), 'stiffness'),
-    pytest.param(impedance([np.nan] * 18), 'six finite numbers', marks=pytest.mark.slow),
+    (impedance([np.nan] * 18), 'six finite numbers'),
     (impedance([1.0] * 6, 'kitchen'), "label 'kitchen': accepted is a stamp in seconds"),
+    (impedance([-1.0] * 6), 'stiffness'),
     (impedance([1.0] * 6, '1.8e9'), 'is far ahead of the joint states'),
     (impedance([1.0] * 6, '0.001'), 'is before that of the last one'),
     (impedance([*EIGHTEEN[:12], 0.0, 0.0, 70.0, 0.0, 0.0, 0.0]), 'force 70 of task'),
-    (impedance([1.0] * 6 + [0.0] * 6), 'damping_ratio')),
-    ids=('length', 'negative', 'nan', 'label', 'future', 'past', 'force', 'ratio'))
+    (impedance([1.0] * 6 + [0.0] * 6), 'damping_ratio')), 3),
+    ids=('length', 'nan', 'label', 'negative', 'future', 'past', 'force', 'ratio'))
 def test_bad_impedance_is_refused_and_the_old_one_stays(rig, bad, text):
     def heard():
         rig.client.impedances.publish(impedance(SIX, '0.010000000'))
@@ -193,6 +194,8 @@ def test_free_drive_is_refused_while_inactive_ended_by_hold_and_remembers_the_mo
     assert not answer.success and 'not active' in answer.message
 
 
+# quick: the tests above, and test_clients_cannot_tell_the_node_from_osc_controller of test_arm.py
+@pytest.mark.slow
 def test_osc_arm_has_both(spin, monkeypatch):
     from test_arm import Rig as ArmRig
     monkeypatch.setattr(link, 'ANSWERED', PATIENCE)  # a busy machine answers late

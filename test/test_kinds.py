@@ -22,6 +22,7 @@ from osc_ros.control.trajectory import Hold, Path
 from osc_ros.dynamics.level_row import ACTIVATION, FRAME, MAP, MAPPED, RATE
 from osc_ros.errors import InputError
 import tolerances
+from variants import first_quick
 
 GAINS = Gains([20.0] * 6, [1.0] * 6, [2.5, 1.0], [60.0, 20.0])
 # Gains so low that only the feedforward acts.
@@ -400,12 +401,12 @@ def torques_on_a_line(arm, begin, end, count):
     return np.array(found)
 
 
-@pytest.mark.parametrize('begin, end', [
+@pytest.mark.parametrize('begin, end', first_quick([
     ((0.0, 0.3, 0.0), (0.0, -0.3, 0.0)),    # through the link's origin
     ((0.0, 0.3, 0.4), (0.0, -0.3, -0.4)),
     ((0.0, 0.2, -0.8), (0.0, -0.2, -0.8)),  # through the opposite direction
     ((0.01, 0.2, -0.8), (0.01, -0.2, -0.8)),
-])
+]))
 def test_torque_is_continuous_in_the_point_also_near_the_link_and_behind_it(begin, end):
     arm = Arm(tasks=(POSITION, GAZE))
     T, _, _ = Link().at(READY, np.zeros(7), np.zeros(7))

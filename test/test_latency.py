@@ -27,11 +27,10 @@ import page
 RATE = 250
 
 
+@pytest.mark.slow  # quick: the tests of the rows and of the page below
 @pytest.mark.ros
 @pytest.mark.parametrize('node, executor, update', [
-    (CONTROLLER, EVENTS, ON_TIMER),
-    *(pytest.param(*one, marks=pytest.mark.slow) for one in (
-        (ECHO, SINGLE, ON_STATE), (RELAY, EVENTS, ON_STATE)))])
+    (CONTROLLER, EVENTS, ON_TIMER), (ECHO, SINGLE, ON_STATE), (RELAY, EVENTS, ON_STATE)])
 def test_states_are_answered_and_the_columns_agree(node, executor, update):
     pytest.importorskip('rclpy', reason='rclpy is not installed')
     way = Way(node, executor, update, RATE)

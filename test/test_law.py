@@ -117,7 +117,8 @@ def test_law_has_no_double_cover():
     assert u[0] > 0.0 > u[1]
 
 
-@pytest.mark.parametrize('name', ['ur5', 'kinova', 'iiwa_like', 'talos', 'tiago'])
+@pytest.mark.parametrize('name', ['ur5', 'tiago', *(
+    pytest.param(name, marks=pytest.mark.slow) for name in ('kinova', 'iiwa_like', 'talos'))])
 def test_other_arms_step_to_their_targets(name):
     from osc_ros.control.freedoms import freedoms_of
     from osc_ros.nodes import scenario

@@ -17,6 +17,7 @@ from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
 from osc_ros.dynamics.papers.block_tridiagonal import BlockLDL
 from osc_ros.dynamics.papers.schur import schur_blocks
 from tolerances import AGREEMENT, FACTORS_AGREE, ROTOR_LIMIT
+from variants import first_quick
 
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
 
@@ -50,7 +51,7 @@ def pivots(dynamics):
     return L / kept[:, None, 15:21] @ L.transpose(0, 2, 1)  # kept[:, 15:21] is D⁻¹
 
 
-@pytest.mark.parametrize('rotors', [False, True])
+@pytest.mark.parametrize('rotors', first_quick([True, False]))
 @pytest.mark.parametrize('name', robot_cases())
 def test_every_pivot_is_that_of_the_block_tridiagonal_matrix(name, rotors):
     robot = arm(name, rotors)

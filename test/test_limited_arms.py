@@ -16,6 +16,7 @@ from osc_ros.control.limits import Limits, RATE
 from osc_ros.control.task import TargetLimits
 from osc_ros.control.trajectory import figure_of_eight, Hold, Path
 from osc_ros.sim import Plant
+from variants import first_quick
 
 READY = {'panda': [0.0, -np.pi / 4, 0.0, -3 * np.pi / 4, 0.0, np.pi / 2, np.pi / 4],
          'ur5': [0.0, -1.2, 1.6, -1.9, -1.57, 0.0]}
@@ -82,7 +83,7 @@ def fastest(limits, q, side):
     return 0.98 * side * np.minimum(limits.velocity, braked)
 
 
-@pytest.mark.parametrize('seed', range(3))
+@pytest.mark.parametrize('seed', first_quick(range(3)))
 @pytest.mark.parametrize('name', ['panda', 'ur5'])
 def test_arm_thrown_at_its_limits_towards_a_far_target_passes_none(name, seed):
     arm, rng = Thrown(name), np.random.default_rng(seed)
@@ -132,7 +133,7 @@ def test_torques_change_no_faster_than_they_may_and_positions_are_kept_still():
     assert np.abs(np.diff(arm.torques, axis=0)).max() <= 1000.0 * PERIOD * (1.0 + 1e-9)
 
 
-@pytest.mark.parametrize('seed', range(2))
+@pytest.mark.parametrize('seed', first_quick(range(2)))
 def test_joints_that_meet_their_limits_on_the_way_step_no_torque(seed):
     arm, rng = Thrown('panda', TargetLimits()).start(READY['panda']), np.random.default_rng(seed)
     for start in np.cumsum(rng.uniform(0.3, 1.5, size=12)):
@@ -197,7 +198,7 @@ SINGULAR = {
 }
 
 
-@pytest.mark.parametrize('case', SINGULAR)
+@pytest.mark.parametrize('case', first_quick(SINGULAR, 2))
 def test_arm_dragged_through_singularities_and_back_is_smooth_and_returns(case, drawn):
     name, shift, turn = SINGULAR[case]
     arm = Thrown(name).start(READY[name])
@@ -256,7 +257,7 @@ ACROSS = {
 }
 
 
-@pytest.mark.parametrize('case', ACROSS)
+@pytest.mark.parametrize('case', first_quick(ACROSS, 3))
 def test_arm_crosses_singularities_to_their_other_side_and_comes_back(case):
     (name, postures, side), shift, turn = ACROSS[case]
     arm, poses, sides = Thrown(name), [], []

@@ -54,8 +54,10 @@ def longest():
     return robot, q, qd, rng.normal(size=6), SpatialOperators(robot)
 
 
-@pytest.mark.parametrize('method', [
-    pytest.param(method, marks=pytest.mark.slow if method == 'bcr' else ()) for method in LINEAR])
+# quick: test_memory_grows_as_the_chain, and test_tip_of_5000_links_gets_the_commanded_acceleration
+# of test_schur.py
+@pytest.mark.slow
+@pytest.mark.parametrize('method', LINEAR)
 def test_tip_of_100000_links_gets_the_commanded_acceleration(method):
     robot, q, qd, u, judge = longest()
     # reference: recursions of SpatialOperators in numpy, in base axes, under these torques alone

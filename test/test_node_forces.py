@@ -18,17 +18,18 @@ from osc_ros.nodes.simulator import Simulator  # noqa: E402
 from test_nodes import given, READY, Rig, ROBOT, set_live, SUCCESS  # noqa: E402
 
 TIP = 'panda_hand_tcp'
+RATE = 250.0  # as few messages in lockstep as the gains allow [Hz]
 
 
 class Pushed(Rig):
     """A controller and a simulated Panda without friction, in lockstep, in this process."""
 
     def __init__(self, spin, simulated=None, **parameters):
-        super().__init__(spin, **parameters)
+        super().__init__(spin, rate=RATE, **parameters)
         assert self.controller.trigger_configure() == SUCCESS
         self.simulator = Simulator(parameter_overrides=given(
-            **ROBOT, initial_positions=READY.tolist(), lockstep=True, lockstep_timeout=3600.0,
-            friction=[0.0] * 7, damping=[0.0] * 7, **(simulated or {})))
+            **ROBOT, rate=RATE, initial_positions=READY.tolist(), lockstep=True,
+            lockstep_timeout=3600.0, friction=[0.0] * 7, damping=[0.0] * 7, **(simulated or {})))
         self.hardware.destroy_publisher(self.hardware.states)
         spin(lambda: self.controller._state_age() < 1.0, self.simulator, why='for a state')
         assert self.controller.trigger_activate() == SUCCESS

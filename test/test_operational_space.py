@@ -28,6 +28,7 @@ from tolerances import (
     ROTOR_LIMIT,
     WIDE_MASS_AGREEMENT,
 )
+from variants import first_quick, quick_if
 
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
 
@@ -190,6 +191,12 @@ def name(request):
     return request.param
 
 
+# Every method for two arms, and every arm for the default method; the other pairs are slow.
+EACH = pytest.mark.parametrize('name, method', quick_if(
+    lambda name, method: method == 'sweep' or name in ('panda', 'tiago'),
+    [(name, method) for name in robot_cases() for method in METHODS]))
+
+
 def error(found, expected):
     """Return the largest difference / max(the largest entry, ABOUT_ZERO)."""
     return np.abs(found - expected).max() / max(np.abs(expected).max(), ABOUT_ZERO)
@@ -209,6 +216,7 @@ def forms(at, terms):
 
 # Comparison with Pinocchio
 
+@EACH
 def test_every_term_is_pinocchios(name, method):
     robot, judge = arm(name)
     for at in states(robot.n):
@@ -220,6 +228,7 @@ def test_every_term_is_pinocchios(name, method):
             assert error(found.Lambda, expected.Lambda) < max(rounding, AGREEMENT)
 
 
+@EACH
 def test_law_is_pinocchios(name, method):
     for at, terms in regular_states(name):
         assert error(space(name, method).evaluate(at.q, at.qd).Lambda, terms.Lambda) < AGREEMENT
@@ -228,6 +237,7 @@ def test_law_is_pinocchios(name, method):
             assert error(tau, terms.torque(at.u, tau_null)) < AGREEMENT, list(options)
 
 
+@EACH
 def test_task_space_coriolis_and_gravity_are_pinocchios(name, method):
     for at, terms in regular_states(name):
         found = space(name, method).evaluate(at.q, at.qd)
@@ -239,6 +249,7 @@ def test_task_space_coriolis_and_gravity_are_pinocchios(name, method):
         assert np.abs(found.coriolis - coriolis).max() < AGREEMENT * scale
 
 
+@EACH
 def test_forward_dynamics_is_that_of_articulated_bodies(name, method):
     robot, judge = arm(name)
     for at in states(robot.n):
@@ -248,6 +259,7 @@ def test_forward_dynamics_is_that_of_articulated_bodies(name, method):
             assert error(qdd, expected) < AGREEMENT
 
 
+@EACH
 def test_commanded_acceleration_is_met(name, method):
     judge = arm(name)[1]
     for at, terms in regular_states(name):
@@ -258,6 +270,7 @@ def test_commanded_acceleration_is_met(name, method):
 
 # Properties of the terms
 
+@EACH
 def test_null_space_torque_gives_no_task_acceleration(name, method):
     for at, _ in regular_states(name):
         found = space(name, method).evaluate(at.q, at.qd)
@@ -267,6 +280,7 @@ def test_null_space_torque_gives_no_task_acceleration(name, method):
         assert np.abs(found.N @ found.N - found.N).max() < NO_EFFECT * scale
 
 
+@EACH
 def test_task_inertia_and_its_inverse_cancel(name, method):
     for at, _ in regular_states(name):
         found = space(name, method).evaluate(at.q, at.qd)
@@ -276,6 +290,7 @@ def test_task_inertia_and_its_inverse_cancel(name, method):
         assert np.abs(found.J @ found.J_bar - np.eye(6)).max() < COMMAND_MET
 
 
+@EACH
 def test_joint_inertia_is_symmetric_and_positive_definite(name, method):
     robot, _ = arm(name)
     for at in states(robot.n):
@@ -303,9 +318,7 @@ def test_outward_and_inward_together_give_the_torque(method):
 
 
 @pytest.mark.parametrize('method', [method for method in METHODS if method != 'dense'])
-@pytest.mark.parametrize('n', [
-    n if n in (1, 2, 5, 6, 7, 16, 33) else pytest.param(n, marks=pytest.mark.slow)
-    for n in range(1, 34)])
+@pytest.mark.parametrize('n', quick_if(lambda n: n in (1, 6, 7, 33), range(1, 34)))
 def test_methods_agree_on_chains_of_any_length(n, method):
     robot, judge = chain(n)
     one_method, textbook = OperationalSpace(robot, method), OperationalSpace(robot, 'dense')
@@ -339,7 +352,7 @@ def test_any_chain_moves_as_pinocchio_says(n, seed, turn, rush):
     assert error(qdd, judge.forward_dynamics(q, qd, at.tau_null, at.F)) < AGREEMENT
 
 
-@pytest.mark.parametrize('name', ['panda', 'iiwa_like', 'random'])
+@pytest.mark.parametrize('name', first_quick(['panda', 'iiwa_like', 'random']))
 def test_power_of_the_torques_is_the_change_of_energy(name, method):
     robot, judge = arm(name)
     step = 1e-5
@@ -384,7 +397,7 @@ def test_tiny_rotor_inertia_gives_the_results_of_none(method):
                              none.torque(at.q, at.qd, at.u, **options)) < limit
 
 
-@pytest.mark.parametrize('n', [3, 7, 20])
+@pytest.mark.parametrize('n', first_quick([7, 3, 20]))
 def test_masses_may_differ_by_a_million(n, method):
     urdf_text = random_urdf(4, n)
     robot = Robot.from_urdf(urdf_text, 'link_0', 'tool')
@@ -405,7 +418,7 @@ def test_masses_may_differ_by_a_million(n, method):
 
 # Chains and states where the tip cannot move in every direction
 
-@pytest.mark.parametrize('n', range(1, 6))
+@pytest.mark.parametrize('n', first_quick([1, 4, 2, 3, 5], 2))
 @pytest.mark.parametrize('name', ['panda', 'random_long', *(
     pytest.param(name, marks=pytest.mark.slow) for name in ('ur5', 'tiago', 'random'))])
 def test_fewer_than_six_joints_give_the_least_force_that_fits(name, n, method):
@@ -428,7 +441,7 @@ def test_fewer_than_six_joints_give_the_least_force_that_fits(name, n, method):
         assert error(judge.task_acceleration(at.q, at.qd, tau), u) < DAMPED_AGREEMENT
 
 
-@pytest.mark.parametrize('name', ['panda', 'ur5', 'ur10', 'iiwa_like', 'kinova'])
+@pytest.mark.parametrize('name', first_quick(['panda', 'ur5', 'ur10', 'iiwa_like', 'kinova'], 2))
 def test_a_stretched_arm_gives_up_what_it_cannot_do_and_nothing_else(name, method):
     robot, judge = arm(name)
     osc, q = space(name, method), np.zeros(robot.n)
@@ -613,7 +626,7 @@ def test_two_instances_share_nothing(method):
 @pytest.mark.parametrize('method', [
     pytest.param(method, marks=pytest.mark.slow if method in ('recursive', 'efpa', 'sfa') else ())
     for method in METHODS])
-@pytest.mark.parametrize('name', ['panda', 'tiago', 'random_long'])
+@pytest.mark.parametrize('name', first_quick(['tiago', 'panda', 'random_long']))
 def test_batch_is_every_state_by_itself(name, method):
     case = robot_cases()[name]
     robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)

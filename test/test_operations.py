@@ -88,6 +88,7 @@ def test_a_cross_term_of_efpa_is_one_dense_product(base):
     assert base.written[EFPA][CROSS] == base.one_joint[EFPA][CROSS] == comb(4, 2) * (216 + 180)
 
 
+@pytest.mark.slow  # quick: the other tests of the counts
 def test_counts_are_the_same_every_time(base):
     again = operations.counted([BASE])[BASE]
     assert (again.written, again.idle, again.one_joint) == (

@@ -65,16 +65,17 @@ def pushed(name, force, seed):
 
 
 @pytest.mark.parametrize('name, force, count', [
-    ('xarm7', 45.0, 3), ('xarm7', 60.0, 3), ('kinova', 30.0, 3), ('tiago', 60.0, 3),
-    *(pytest.param(name, 60.0, 10, marks=pytest.mark.slow) for name in ('xarm7', 'tiago'))])
+    ('xarm7', 60.0, 3), ('kinova', 30.0, 3), *(
+        pytest.param(name, force, count, marks=pytest.mark.slow) for name, force, count in (
+            ('xarm7', 45.0, 3), ('tiago', 60.0, 3), ('xarm7', 60.0, 10), ('tiago', 60.0, 10)))])
 def test_hand_that_pushes_at_once_does_not_drive_joints_beyond_their_limits(name, force, count):
     assert max(max(pushed(name, force, seed).speeds) for seed in range(count)) < FASTEST
 
 
 @pytest.mark.parametrize('name, force, count', [
-    ('kinova', 30.0, 3), ('xarm7', 60.0, 3), ('tiago', 60.0, 3),
-    *(pytest.param(name, force, 10, marks=pytest.mark.slow)
-      for name, force in (('xarm7', 60.0), ('kinova', 30.0)))])
+    ('kinova', 30.0, 3), ('xarm7', 60.0, 3), *(
+        pytest.param(name, force, count, marks=pytest.mark.slow) for name, force, count in (
+            ('tiago', 60.0, 3), ('xarm7', 60.0, 10), ('kinova', 30.0, 10)))])
 def test_arm_that_a_hand_pushes_at_once_stays_under_control_and_comes_to_rest(name, force, count):
     for seed in range(count):
         arm = pushed(name, force, seed)

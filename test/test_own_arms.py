@@ -186,6 +186,7 @@ def picture(name, base, tip, q, width=320, height=360):
         pytest.skip(str(error))
 
 
+@pytest.mark.slow  # quick: causes in test_demo.py and test_demo_user.py
 def test_speed_limit_that_binds_is_named_and_friction_is_not(tmp_path):
     # Kinova's URDF has zeros in <dynamics>, and limits its joints to 0.63 rad/s
     file = tmp_path / 'fast.yaml'

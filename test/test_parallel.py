@@ -32,6 +32,7 @@ from osc_ros.dynamics.teams.parallel import Parallel
 from osc_ros.dynamics.teams.slots import SLOT_B, SLOT_K, SLOT_WIDTH
 from osc_ros.errors import InputError, WorkerWarning
 from tolerances import TEAM_AGREEMENT
+from variants import quick_if
 
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
 
@@ -113,7 +114,8 @@ def by_turns(robot, members, q, qd, tau, qdd, F, reduced=False):
     return tip[:FORCE], out, slots
 
 
-@pytest.mark.parametrize('n', [2, 3, 4, 5, 6, 7, 8, 9, 13, 31, 64, 200])
+@pytest.mark.parametrize('n', quick_if(
+    lambda n: n in (2, 5, 13, 64), [2, 3, 4, 5, 6, 7, 8, 9, 13, 31, 64, 200]))
 @pytest.mark.parametrize('members', [
     1, 2, 3, 5, *(pytest.param(n, marks=pytest.mark.slow) for n in (4, 8, 13))])
 @pytest.mark.parametrize('reduced', [False, True], ids=['swept', 'reduced'])
@@ -167,7 +169,8 @@ def test_the_base_has_what_the_ratio_says_and_everybody_has_a_body():
 
 @pytest.fixture(scope='module', params=[
     pytest.param((2, 'sweep'), marks=pytest.mark.slow), (3, 'sweep'),
-    pytest.param((5, 'sweep'), marks=pytest.mark.slow), (3, 'bcr')],
+    # quick for 'bcr': test_contract.py, with the teams
+    *(pytest.param(one, marks=pytest.mark.slow) for one in ((5, 'sweep'), (3, 'bcr')))],
                 ids=['2', '3', '5', '3-bcr'])
 def team(request):
     """Yield a team, perhaps of more processes than cores, and one process for the same chain."""
@@ -297,6 +300,7 @@ class Mistaken(float):
         return str, ('long',)
 
 
+@pytest.mark.slow  # quick: the workers above that are killed and that hang
 def test_a_worker_that_raises_is_reported_with_its_words_and_costs_no_answer():
     robot = chain(4, 12)
     alone, before = OperationalSpace(robot), in_shared_memory()
@@ -398,6 +402,7 @@ def test_a_number_of_workers_that_cannot_be_is_refused(wrong):
         OperationalSpace(chain(7, 7), workers=wrong)
 
 
+@pytest.mark.slow  # quick: test_after_close_a_method_goes_on of test_contract.py, with the teams
 def test_after_close_one_process_answers():
     robot = chain(9, 20)
     q, qd, u, tau, _ = state(robot)
@@ -413,6 +418,7 @@ def test_after_close_one_process_answers():
     osc.close()
 
 
+@pytest.mark.slow  # quick: test_a_killed_owner_leaves_no_process_and_no_memory
 def test_a_team_that_nobody_refers_to_ends():
     with warnings.catch_warnings():
         warnings.simplefilter('error')

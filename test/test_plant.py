@@ -18,6 +18,7 @@ import osc_ros
 from osc_ros.errors import InputError, ModelError
 from osc_ros.sim import Plant
 from tolerances import PLANT_ACCELERATION, PLANT_ENERGY_DRIFT, PLANT_POSE, PLANT_STOP
+from variants import first_quick
 
 pin = pytest.importorskip('pinocchio')
 
@@ -533,9 +534,9 @@ def in_a_process(script, **environment):
 
 
 @pytest.mark.skipif(sys.platform != 'linux', reason='OpenGL needs no display here')
-@pytest.mark.parametrize('call, message', [
+@pytest.mark.parametrize('call, message', first_quick([
     ('viewer', 'no window without OpenGL: .*DISPLAY.*; accepted: a display'),
-    ('picture', 'no picture without OpenGL: .*DISPLAY.*; accepted: MUJOCO_GL=egl')])
+    ('picture', 'no picture without OpenGL: .*DISPLAY.*; accepted: MUJOCO_GL=egl')]))
 def test_viewer_without_opengl_is_refused_and_the_arm_goes_on(call, message):
     done = in_a_process(f'try:\n    plant.{call}()\nexcept ValueError as error:\n'
                         '    print(error)\nplant.step([0.0] * 7)\nprint(plant.time)',
@@ -620,7 +621,7 @@ def test_ball_on_a_wall_pushes_with_what_the_joint_gives():
     assert plant.pose('mass')[0, 3] == pytest.approx(0.55, abs=1e-4)
 
 
-@pytest.mark.parametrize('arm', ['panda', 'ur5', 'xarm7', 'kinova'])
+@pytest.mark.parametrize('arm', first_quick(['panda', 'kinova', 'ur5', 'xarm7'], 2))
 def test_brakes_stop_a_moving_arm_within_centimetres_and_hold_it_where_it_is(arm):
     case = robot_cases()[arm]
     model = osc_ros.Robot.from_urdf(case.urdf_text, case.base, case.tip)

@@ -164,7 +164,7 @@ def size(x):
 # Comparison with Pinocchio
 
 @pytest.mark.parametrize('n', [
-    n if n in (1, 2, 3, 7, 16, 33) else pytest.param(n, marks=pytest.mark.slow)
+    n if n in (1, 2, 7, 33) else pytest.param(n, marks=pytest.mark.slow)
     for n in range(1, 34)])
 @settings(SAME_EVERY_TIME, max_examples=10)
 @given(data=st.data())

@@ -120,6 +120,9 @@ def test_without_mujoco_help_works_and_a_simulation_says_what_to_install():
     subprocess.run([sys.executable, '-c', code], check=True, timeout=300)
 
 
+# quick: test_progress_of_the_compilation_says_of_how_many and
+# test_of_two_processes_one_compiles_a_kernel_and_the_other_loads_it of test_compiled.py
+@pytest.mark.slow
 def test_first_use_says_that_it_compiles_and_the_second_says_nothing(tmp_path):
     code = ('import numpy as np\n'
             'from osc_ros.dynamics.task_inertia import task_inertia\n'

@@ -33,6 +33,7 @@ from osc_ros.control.trajectory import Hold, Path
 from osc_ros.control.unmodelled import Unmodelled
 from osc_ros.dynamics.compiled import kernel
 from osc_ros.errors import InputError
+from variants import first_quick
 
 MOTION_TABLES = motion.PLAN, motion.STATE
 TASK_TABLES = task_reference.PLAN, task_reference.STATE
@@ -120,7 +121,7 @@ def ticks(guard, given, clock):
     return found
 
 
-@pytest.mark.parametrize('reaction', REACTIONS)
+@pytest.mark.parametrize('reaction', first_quick(REACTIONS, 3))
 def test_same_state_and_samples_give_the_same_torques_to_the_last_bit(reaction):
     robot, clock = robot_of('panda'), [1.0]
     guard = engine_of(robot, reaction).guard
@@ -149,14 +150,15 @@ def test_record_of_another_length_in_a_checkpoint_is_refused():
         setattr(engine.guard, name, kept)
 
 
-def test_numbers_of_a_checkpoint_never_make_a_kernel_leave_its_arrays():
+@pytest.mark.parametrize('count', [90, pytest.param(300, marks=pytest.mark.slow)])
+def test_numbers_of_a_checkpoint_never_make_a_kernel_leave_its_arrays(count):
     rng, robot = np.random.default_rng(5), robot_of('panda')
     engine = engine_of(robot, 'hold')
     for time, q, qd, _now in samples(robot, 300, 1):
         if engine.guard.accept_state(time, q, qd):
             engine.guard.torque(lambda: 0.1 * np.ones(robot.n))
     used, kept = 0, [engine.guard._plan.copy(), engine.guard._state.copy()]
-    for _ in range(300):
+    for _ in range(count):
         for record, before in zip((engine.guard._plan, engine.guard._state), kept):
             record[:] = before
             wrong = rng.integers(len(record), size=rng.integers(1, 200))
@@ -170,7 +172,7 @@ def test_numbers_of_a_checkpoint_never_make_a_kernel_leave_its_arrays():
             if guard.accept_state(time, q, qd) or guard.watch():
                 tau = guard.torque(lambda: 0.1 * np.ones(robot.n))
                 assert np.isfinite(tau).all()
-    assert used > 100
+    assert used > count // 3
 
 
 FRICTION = Friction(np.full(7, 0.5), np.full(7, 0.2))
@@ -203,7 +205,7 @@ def ticks_of(one, kind, count, seed):
     return found
 
 
-@pytest.mark.parametrize('kind', KINDS)
+@pytest.mark.parametrize('kind', first_quick(KINDS, 2))
 def test_estimate_and_compensation_follow_from_their_records_to_the_last_bit(kind):
     one = unmodelled(kind)
     ticks_of(one, kind, 300, 1)
@@ -311,9 +313,9 @@ def pressing(settings, robot):
         axes=('motion',) * 5 + ('force',), force=ForceControl(gain=0.5, integral_rate=1.0)),))
 
 
-@pytest.mark.parametrize('changed', [
-    lambda settings, robot: settings, rubbing, pressing,
-    lambda settings, robot: FreeDrive().applied_to(rubbing(settings, robot))])
+@pytest.mark.parametrize('changed', first_quick([
+    lambda settings, robot: FreeDrive().applied_to(rubbing(settings, robot)),
+    lambda settings, robot: settings, rubbing, pressing]))
 def test_same_numbers_of_a_setup_give_the_same_torques_to_the_last_bit(changed):
     law = limited_law()
     law.change(changed(law.settings, law.robot))

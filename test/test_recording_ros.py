@@ -176,7 +176,7 @@ def test_black_box_keeps_a_number_of_files_and_no_others(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_recording_over_ros_is_computed_again(ros, tmp_path):
-    nodes = RosArm(ros, black_box__directory=str(tmp_path / 'box'))
+    nodes = RosArm(ros, rate=500.0, black_box__directory=str(tmp_path / 'box'))
     controller = nodes.nodes[1]
     try:
         with osc_ros.Arm.ros(timeout=120.0) as arm:
@@ -306,12 +306,16 @@ def test_names_that_ros_does_not_have_are_refused(arguments, capsys):
     assert 'accepted are letters, digits and _' in capsys.readouterr().err
 
 
+# osc_record that waits for a controller for 2 s in place of 10 s.
+IMPATIENT = 'from osc_ros.nodes import record; record.PATIENCE = 2.0; record.main()'
+
+
 def test_record_without_the_controller_ends_with_one_and_leaves_no_folder(spin, tmp_path):
     node = Node('other')
     states = node.create_publisher(JointState, 'joint_states', 10)
     with subprocess.Popen(
-            [sys.executable, '-m', 'osc_ros.nodes.record', '--controller', 'nobody', '--duration',
-             '0.5', '--output', tmp_path / 'run', '--topic', '/none'],
+            [sys.executable, '-c', IMPATIENT, '--controller', 'nobody', '--duration', '0.5',
+             '--output', tmp_path / 'run', '--topic', '/none'],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         spin(lambda: states.publish(JointState(name=['a'], position=[0.0]))
              or process.poll() is not None, node, why='for osc_record to end')

@@ -30,6 +30,7 @@ from tolerances import (
     MOMENTUM_RATE,
     ROTOR_LIMIT,
 )
+from variants import first_quick
 
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
 
@@ -116,7 +117,7 @@ def in_last_block(block, n):
 
 # Schur complements and their factors
 
-@pytest.mark.parametrize('rotors', [False, True])
+@pytest.mark.parametrize('rotors', first_quick([True, False]))
 def test_schur_complements_are_the_inverse_inertias(name, rotors):
     robot, judge = arm(name, rotors)
     for q, *_ in states(robot.n):
@@ -222,7 +223,7 @@ def test_any_chain_has_its_inverse_inertias(n, seed, decades):
 
 # Forward dynamics and joint reactions
 
-@pytest.mark.parametrize('rotors', [False, True])
+@pytest.mark.parametrize('rotors', first_quick([True, False]))
 def test_joint_reactions_are_pinocchios(name, rotors, factorization):
     robot, (model, data, frame) = arm(name, rotors)
     for q, qd, tau, F in states(robot.n):

@@ -202,6 +202,8 @@ assert {one: list(one.signatures) for one in KERNELS} == ready
 """
 
 
+# quick: the test below, and test_nothing_is_compiled_once_the_law_is_there of test_compiled.py
+@pytest.mark.slow
 def test_law_of_the_controller_compiles_nothing_in_its_loop():
     done = subprocess.run([sys.executable, '-c', LIVE], capture_output=True, text=True,
                           check=False)

@@ -31,6 +31,7 @@ from osc_ros.nodes.simulator import Simulator  # noqa: E402
 from osc_ros.sim import Plant  # noqa: E402
 from survey import urdf_texts  # noqa: E402
 from test_nodes import given  # noqa: E402
+from variants import first_quick  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
 
@@ -87,6 +88,7 @@ class Rig:
                 for hand, target in targets.items()]
 
 
+@pytest.mark.slow  # quick: the test below
 def test_hands_of_baxter_follow_their_targets_under_one_controller(spin):
     text = urdf_texts()['baxter_description/urdf/baxter.urdf']
     robot = given(robot_description=text, base='torso', tip='left_gripper',
@@ -110,6 +112,7 @@ def test_hands_of_two_pandas_follow_their_targets_under_one_controller(spin):
     assert max(missed) < DUAL_ARM_TRACKING
 
 
+@pytest.mark.slow  # quick: test_simulator_in_lockstep_waits_for_the_commands_of_both_arms
 def test_hands_of_two_pandas_follow_their_targets_under_two_controllers(spin):
     topics = [f'{side}/osc_controller/commands' for side in SIDES]
     simulator = Simulator(cli_args=config('dual_arm'), parameter_overrides=given(
@@ -156,11 +159,11 @@ def test_arms_and_topics_that_do_not_fit_are_refused(ros, parameters, message):
         Simulator(parameter_overrides=given(**(PAIR | parameters)))
 
 
-@pytest.mark.parametrize('parameters, message', [
+@pytest.mark.parametrize('parameters, message', first_quick([
+    ({'tasks': ['right'], 'right__link': 'right_hand'}, "did you mean 'right_panda_hand'"),
     ({}, 'no task names a link: accepted are tasks for the others beside'),
     ({'tasks': ['right'], 'right__link': 'pedestal'}, 'pedestal'),
-    ({'tasks': ['right'], 'right__link': 'right_hand'}, "did you mean 'right_panda_hand'"),
-])
+]))
 def test_controller_of_two_arms_says_which_task_it_lacks(spin, parameters, message):
     controller = Controller(parameter_overrides=given(**PAIR, autostart=False, **parameters))
     spin(lambda: True, controller)

@@ -111,7 +111,8 @@ class RelayedStand(Stand):
                 if state == ACTIVE and one not in beside] == [name]
 
 
-@pytest.mark.parametrize('stand_of', [Stand, RelayedStand])
+@pytest.mark.parametrize('stand_of', [
+    Stand, pytest.param(RelayedStand, marks=pytest.mark.slow)])
 def test_of_controllers_that_start_together_the_first_takes_the_arm_then_the_next(
         spin, start, stand_of):
     stand = stand_of(spin, start)
@@ -138,6 +139,7 @@ def test_the_one_that_started_first_takes_the_arm_also_if_it_is_ready_later(
     assert first._active and not second._active
 
 
+@pytest.mark.slow  # quick: the tests above and below
 def test_controller_that_is_configured_and_goes_no_further_is_not_awaited_for_ever(spin, start):
     stand = Stand(spin, start)
     first = controller('first')

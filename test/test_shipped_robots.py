@@ -25,6 +25,7 @@ from osc_ros.errors import InputError
 from osc_ros.nodes import scenario
 from osc_ros.sim import Plant
 import tolerances
+from variants import first_quick
 
 CHECKOUT = Path(__file__).parents[1]
 NAMES = sorted(path.stem for path in (CHECKOUT / 'osc_ros' / 'robots').glob('*.urdf'))
@@ -178,7 +179,7 @@ def test_links_weigh_what_the_data_sheet_says(name):
     assert weight == pytest.approx(sheet.weight, rel=sheet.slack)
 
 
-@pytest.mark.parametrize('name', NAMES)
+@pytest.mark.parametrize('name', first_quick(NAMES, 2))
 def test_flange_reaches_as_far_as_the_data_sheet_says(name):
     sheet, (base, tip) = SHEETS[name], ends(name)
     robot = Robot.from_urdf(urdf(name), base, tip)
@@ -207,13 +208,15 @@ def test_inertia_of_every_body_is_physically_possible(name):
         assert moments[2] <= (moments[0] + moments[1]) * (1.0 + tolerances.AGREEMENT)
 
 
-@pytest.mark.parametrize('name', NAMES)
+@pytest.mark.parametrize('name', first_quick(NAMES, 2))
 def test_every_shipped_robot_follows_in_mujoco_as_its_configuration_promises(name):
     q = np.array(parameters(name, '/**/osc_simulator')['initial_positions'])
     require_followed(demonstrated(urdf(name), *ends(name), q),
                      parameters(name, '/**/osc_demo'))
 
 
+# quick: test_every_shipped_robot_follows_in_mujoco_as_its_configuration_promises
+@pytest.mark.slow
 def test_eight_joints_follow_too():
     text, base, tip = on_a_rail('fr3')
     q = np.array([0.1, *parameters('fr3', '/**/osc_simulator')['initial_positions']])

@@ -26,6 +26,7 @@ def build(builder, folder):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow  # quick: test_links_and_anchors_resolve of test_texts.py, and the tests below
 def test_site_builds_without_warnings(tmp_path):
     build('dummy', tmp_path)  # reads all pages and resolves all links, and writes nothing
 

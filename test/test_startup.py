@@ -19,6 +19,7 @@ from osc_ros.control.engine import Engine
 from osc_ros.control.settings import Observation
 from osc_ros.control.startup import answer, load_of, NOTE, REFUSE, WARN
 from osc_ros.control.supervision import Supervision
+from variants import first_quick
 
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
 PERIOD = 0.002  # [s]
@@ -91,7 +92,7 @@ class Started:
         return away.max(), away[-1]
 
 
-@pytest.mark.parametrize('name', HOMES)
+@pytest.mark.parametrize('name', first_quick(HOMES, 2))
 def test_arm_with_a_kilogram_that_the_model_lacks_is_refused_with_the_mass_to_tell(name):
     arm = Started(name, payload=1.0)
     level, text = answer(arm.finding, 'certain', arm.law.settings)
@@ -157,7 +158,7 @@ def test_small_load_and_efforts_that_tell_nothing_are_no_reason_to_refuse():
     assert answer(none, 'refuse', known).level == NOTE
 
 
-@pytest.mark.parametrize('name', ('z1', 'kinova', 'xarm7', 'ur10'))
+@pytest.mark.parametrize('name', first_quick(('z1', 'kinova', 'xarm7', 'ur10'), 2))
 def test_motor_currents_are_no_reason_to_refuse(name):
     case = Z1 if name == 'z1' else robot_cases()[name]
     robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)
@@ -180,7 +181,7 @@ def test_load_that_the_compensation_is_told_to_take_up_is_no_reason_to_refuse():
         assert answer(arm.finding, 'certain', arm.law.settings).level == level
 
 
-@pytest.mark.parametrize('name', HOMES)
+@pytest.mark.parametrize('name', first_quick(HOMES))
 @pytest.mark.parametrize('gravity', ((0.0, 0.0, 9.81), (9.81, 0.0, 0.0)), ids=('reversed', 'wall'))
 def test_gravity_that_points_elsewhere_is_refused_with_its_direction(name, gravity):
     arm = Started(name)

@@ -18,6 +18,7 @@ from osc_ros.dynamics.priority import Priorities
 from osc_ros.dynamics.task_inertia import SingularityDamping, task_inertia
 from osc_ros.errors import InputError
 from tolerances import CONDITION_ROUNDING, SINGULAR_VALUE, TASK_FORCE
+from variants import first_quick
 
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
 
@@ -78,7 +79,7 @@ def tip(space, q):
     return space.jacobian(), found.Lambda_inv.copy(), found.a0.copy()
 
 
-@pytest.mark.parametrize('seed', range(10))
+@pytest.mark.parametrize('seed', first_quick(range(10), 3))
 def test_eigenvalues_and_vectors_are_numpys(seed):
     A = definite(np.random.default_rng(seed))
     D, V = A.ravel().copy(), np.empty(36)
@@ -233,7 +234,8 @@ def stretching(robot, steps):
     return bent + np.linspace(0, 1, steps)[:, None] * (other - bent)
 
 
-@pytest.mark.parametrize('name', ['panda', 'ur5', 'iiwa_like'])
+@pytest.mark.parametrize('name', ['panda', *(
+    pytest.param(name, marks=pytest.mark.slow) for name in ('ur5', 'iiwa_like'))])
 def test_force_is_continuous_through_a_singularity(name):
     robot = arm(name)
     space = OperationalSpace(robot)

@@ -167,7 +167,7 @@ class Guided:
 
     def __init__(self, ros):
         """Start nodes and threads."""
-        self.arm = RosArm(ros)
+        self.arm = RosArm(ros, rate=500.0)
         self.plant = self.arm.nodes[0]._plant
         self.node, self.begin, self.goes_on = Node('hand'), np.inf, True
         self.is_ready = False  # to push as soon as the arm is in free drive

@@ -18,6 +18,7 @@ from osc_ros.nodes.simulator import Simulator  # noqa: E402
 from test_nodes import given, Rig, ROBOT  # noqa: E402
 from test_texts import FOREIGN  # noqa: E402
 from texts import blocks, commands, PAGES, read  # noqa: E402
+from variants import quick_if  # noqa: E402
 
 SIMULATOR = '/osc_simulator/'
 # ros2 topic, param and service; a mention without arguments, `ros2 param dump`, is not checked
@@ -116,7 +117,8 @@ class Conversation:
         assert future.result().success, future.result().message
 
 
-@pytest.mark.parametrize('page', [page for page in PAGES if TALKS[page]])
+@pytest.mark.parametrize('page', quick_if(
+    lambda page: page in ('README.md', 'doc/ros.md'), [page for page in PAGES if TALKS[page]]))
 def test_node_accepts_every_command_of_a_page_one_after_the_other(spin, page):
     terminal = Conversation(spin, **further_tasks(page))
     for what, *words in TALKS[page]:

@@ -16,6 +16,7 @@ from osc_ros.sim import Plant
 from osc_ros.sim.world import ball_position, Box, FreeBall, World
 
 HAND, BALL_MASS = 'panda_hand_tcp', 0.2
+RATE = 250.0  # as few messages in lockstep as the gains allow [Hz]
 JOINTS = [f'panda_joint{i}' for i in range(1, 8)]
 TABLE = Box((0.45, 0.0, 0.42), (0.6, 0.8, 0.04))  # its top at 0.44 m
 TEXT = Path(shipped_urdf('panda')).read_text()
@@ -96,11 +97,11 @@ class Pressed:
         """Start the nodes; contacts are measured and sent to the controller."""
         self.spin, self.user, self.felt, self.external = spin, Node('user'), [], []
         self.simulator = Simulator(parameter_overrides=given(
-            **ROBOT, initial_positions=READY.tolist(), lockstep=True, lockstep_timeout=60.0,
-            publish_tf=False, **simulator))
+            **ROBOT, rate=RATE, initial_positions=READY.tolist(), lockstep=True,
+            lockstep_timeout=60.0, publish_tf=False, **simulator))
         self.controller = Controller(
             cli_args=['--ros-args', '-r', '~/measured_wrench:=/osc_simulator/contact_wrench'],
-            parameter_overrides=given(**ROBOT, state_timeout=30.0, **controller))
+            parameter_overrides=given(**ROBOT, rate=RATE, state_timeout=30.0, **controller))
         self.plant = self.simulator._plant
         user, listen = self.user, self.user.create_subscription
         listen(WrenchStamped, 'osc_simulator/contact_wrench', self.felt.append, 1000)
