@@ -42,6 +42,7 @@ import page
 import panda
 import participants
 import plot
+import reach
 import teams
 import trees
 
@@ -111,7 +112,7 @@ def main() -> None:
                         metavar='S', help='duration for every profile of Fast DDS, with --only '
                                           'participants [s] (%(default)s)')
     parser.add_argument('--only', choices=('batch', 'cycles', 'gaps', 'gpu', 'latency',
-                                             'long_chain', 'participants', 'ticks'),
+                                             'long_chain', 'participants', 'reach', 'ticks'),
                         help='measure and print only this section; do not write the page')
     arguments = parser.parse_args()
     started = perf_counter()
@@ -153,6 +154,9 @@ def main() -> None:
         print('\n'.join(gpu.page(there)))
         return write({'machine': machine(), 'GPU': there if isinstance(there, str) else [
             asdict(row) for row in there]})
+    if arguments.only == 'reach':
+        print('\n'.join(reach.page(passed := reach.section())))
+        return write({'reach': [asdict(row) for row in passed]})
     if arguments.only == 'ticks':
         arrived = panda.arrivals()
         print('\n'.join(page.arrived(arrived)))
@@ -196,6 +200,7 @@ def main() -> None:
         *page.long_chain(segments),
         *page.parallel(parallel, exchanges, model),
         *page.tick(tick, arrived),
+        *reach.page(reach.section()),
         *page.latency(turns),
         *page.nodes(over_dds),
         *page.gaps(between),

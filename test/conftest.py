@@ -70,9 +70,10 @@ def pytest_cmdline_main(config):
 
 
 def pytest_configure(config):
-    """Let hypothesis try fewer examples if the slow tests are left out."""
+    """Let hypothesis try the same examples in each run, fewer if the slow tests are left out."""
     is_quick = config.option.markexpr == 'not slow'
-    hypothesis.settings.register_profile('osc_ros', max_examples=20 if is_quick else 100)
+    hypothesis.settings.register_profile('osc_ros', max_examples=20 if is_quick else 100,
+                                         derandomize=True)
     hypothesis.settings.load_profile('osc_ros')
 
 
