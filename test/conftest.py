@@ -237,4 +237,8 @@ def start(tmp_path):
     """Return a function that starts a module of osc_ros.nodes; its processes end with the test."""
     processes = Processes(tmp_path)
     yield processes.start
+    status = [process.poll() for process in processes.running]
     processes.end()
+    for process, ended in zip(processes.running, status):  # shown if the test has failed
+        print(f'{process.log.name}: ended with {ended}' if ended is not None
+              else f'{process.log.name}: at work', process.log.read_text()[-4000:], sep='\n')

@@ -307,7 +307,7 @@ def test_names_that_ros_does_not_have_are_refused(arguments, capsys):
 
 
 # osc_record that waits for a controller for 2 s in place of 10 s.
-IMPATIENT = 'from osc_ros.nodes import record; record.PATIENCE = 2.0; record.main()'
+IMPATIENT = 'from osc_ros.nodes import record; record.PATIENCE = 5.0; record.main()'
 
 
 def test_record_without_the_controller_ends_with_one_and_leaves_no_folder(spin, tmp_path):
