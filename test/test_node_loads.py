@@ -242,7 +242,7 @@ def test_arm_is_activated_again_whatever_the_check_found_before(spin):
     efforts(rig, weight())
     for reported, found in ((weight(), 'all is well'), (np.zeros(7), 'do not contain the weight'),
                             (weight(), 'all is well')):
-        # ten states at once: the check averages many of them
+        # ten states in each turn, because the check takes the mean of many states
         rig.spin(lambda effort=reported, text=found:
                  all(rig.hardware.state(effort=effort) for _ in range(10))
                  and text in str(rig.controller._loop.request(requests.finding)),

@@ -18,7 +18,7 @@ def first_quick(values, count=1):
 
 
 def quick_if(is_quick, values):
-    """Return parameters, those slow for whose values `is_quick` is false."""
+    """Return parameters as `first_quick` does; slow are those for which `is_quick` is false."""
     return [value if is_quick(*_given(value)) else _slow(value) for value in values]
 
 

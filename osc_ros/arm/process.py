@@ -28,6 +28,7 @@ from osc_ros.control.law import Law
 from osc_ros.control.settings import Settings
 from osc_ros.control.setup import Precomputed
 from osc_ros.control.supervision import Supervision
+from osc_ros.dynamics.addresses import Integers
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.errors import InputError, OscError
 from osc_ros.hardware.contract import Description, Hardware, HardwareError
@@ -35,7 +36,6 @@ from osc_ros.hardware.table import hardware_class
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 EVENT, ANSWER, ERROR = range(3)  # kinds of messages to the node
 OPENED, REFUSED = 'opened', 'refused'  # the first event
@@ -225,7 +225,7 @@ class ArmEngine(Engine):
         return True
 
     def _settle(self) -> None:
-        """Do what follows the answers of compiled code; Python looks at the next state first."""
+        """Conclude what compiled code has answered; without a new table, Python answers next."""
         self._compiled = None
         if (answers := self._answering.taken()) is None:
             return

@@ -41,7 +41,7 @@ SCALARS = bool, int, float, str, type(None)  # accepted in keys, whose hashes th
 EXPANSION, LEAST = 16, 10 ** 6  # size of all copies: at most EXPANSION times the data + LEAST
 OBJECT = 200  # bytes of a small array or tuple without its contents
 
-Filled = Callable[[np.ndarray], np.ndarray]
+Filled = Callable[[np.ndarray], np.ndarray]  # from an array to what is written in its place
 
 
 class _Writer(pickle.Pickler):

@@ -81,7 +81,7 @@ class Controllers:
         self._setup = self._law.setup
         table = self._law.table()
         self._places = Places([*((start, size) for start, size in table[:-1].tolist()),
-                                *((start, 3) for start in self._setup.gravities.tolist())])
+                               *((start, 3) for start in self._setup.gravities.tolist())])
         guides = [record for level in self._setup.levels for record in level.guide.records]
         starts = np.cumsum([self._places.size, *map(len, guides)]).tolist()
         self._guides = [slice(*pair) for pair in zip(starts, starts[1:])]

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The memory that the compiled step of a law writes: where it is, and copies of it."""
+"""Where the arrays of a law are in memory, and copies of their numbers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.addresses import address_of
-
-Integers = NDArray[np.int64]
+from osc_ros.dynamics.addresses import address_of, Integers
 
 NUMBER = 8  # bytes
 
@@ -79,6 +77,7 @@ class Places:
             left, right = max(first, start), min(first + size, end)
             if left < right:
                 found = array.copy(order='K') if found is array else found
+                shift = NUMBER * at - first  # from an address to its byte in the row
                 found.ravel(order='K').view(np.uint8)[left - start:right - start] = numbers[
-                    NUMBER * at + left - first:NUMBER * at + right - first]
+                    left + shift:right + shift]
         return found
