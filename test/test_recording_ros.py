@@ -5,6 +5,7 @@
 
 import json
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -306,23 +307,39 @@ def test_names_that_ros_does_not_have_are_refused(arguments, capsys):
     assert 'accepted are letters, digits and _' in capsys.readouterr().err
 
 
-# osc_record that waits for a controller for 2 s in place of 10 s.
-IMPATIENT = 'from osc_ros.nodes import record; record.PATIENCE = 5.0; record.main()'
+# osc_record that waits for a controller for 1 s in place of 10 s, and for a long time.
+IMPATIENT, PATIENT = (
+    f'from osc_ros.nodes import record; record.PATIENCE = {time}; record.main()'
+    for time in (1.0, 1000.0))
+ALONE = ('--controller', 'nobody', '--duration', '0.5', '--topic', '/none', '--output')
 
 
-def test_record_without_the_controller_ends_with_one_and_leaves_no_folder(spin, tmp_path):
+def test_record_without_the_controller_ends_with_one_and_leaves_no_folder(tmp_path):
+    done = subprocess.run([sys.executable, '-c', IMPATIENT, *ALONE, tmp_path / 'run'],
+                          capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 1, done.stderr
+    assert "no node 'nobody' was found" in done.stderr
+    assert "topic '/none' is not recorded: nobody publishes it" in done.stdout
+    assert 'nothing came in' in done.stdout and 'is not kept' in done.stdout
+    assert not any(tmp_path.iterdir())
+
+
+def test_record_that_hears_an_arm_but_no_controller_ends_with_one_and_leaves_no_folder(
+        spin, tmp_path):
     node = Node('other')
     states = node.create_publisher(JointState, 'joint_states', 10)
-    with subprocess.Popen(
-            [sys.executable, '-c', IMPATIENT, '--controller', 'nobody', '--duration', '0.5',
-             '--output', tmp_path / 'run', '--topic', '/none'],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        spin(lambda: states.publish(JointState(name=['a'], position=[0.0]))
-             or process.poll() is not None, node, why='for osc_record to end')
+
+    def has_come():
+        states.publish(JointState(name=['a'], position=[0.0]))
+        # the name of the first message is in the file only when it was written
+        return any(b'joint_states' in file.read_bytes() for file in tmp_path.glob('run/*.mcap'))
+
+    with subprocess.Popen([sys.executable, '-c', PATIENT, *ALONE, tmp_path / 'run'],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        spin(lambda: has_come() or process.poll() is not None, node, why='for a recorded state')
+        process.send_signal(signal.SIGINT)
         out, said = process.communicate()
-    assert process.returncode == 1, said
-    assert "no node 'nobody' was found" in said
-    assert "topic '/none' is not recorded: nobody publishes it" in out
+    assert process.returncode == 1 and "no node 'nobody' was found" in said
     assert 'no controller came in' in out and 'is not kept' in out
     assert not any(tmp_path.iterdir())
 
