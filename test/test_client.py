@@ -479,9 +479,10 @@ def test_reaction_that_has_ended_while_the_program_was_slow_is_no_error(in_loop)
         backend._held = -np.inf, 'of before'
         backend._loop._posted.append(('change', ('', '', 'stale_state has ended')))
         in_loop.sleep(0.05)
-        backend._held = -np.inf, 'of now'
         with pytest.raises(ArmError, match='of now'):
-            in_loop.sleep(0.05)
+            for _ in range(100):  # an end that a slow machine has caused may come in between
+                backend._held = -np.inf, 'of now'
+                in_loop.sleep(0.05)
         backend._held = np.inf, ''
 
 
