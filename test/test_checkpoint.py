@@ -3,6 +3,7 @@
 
 """A recording cannot run code: what is read back from a checkpoint is data and calls nothing."""
 
+from dataclasses import replace
 from importlib import import_module
 import io
 from multiprocessing import get_context
@@ -20,14 +21,17 @@ import pytest
 import osc_ros
 from osc_ros import control, dynamics, model
 from osc_ros.control import checkpoint
-from osc_ros.control.checkpoint import dumped, loaded
+from osc_ros.control.checkpoint import Constants, dumped, loaded
 from osc_ros.control.journal import loaded_piece, MAGIC, piece_places
+from osc_ros.control.posture import Posture
 from osc_ros.errors import InputError, OscError
 from osc_ros.recording import cdr
 from osc_ros.recording.bag import BagWriter
+from test_record import robot_of
 from test_recording import Recorded
 
 GIGABYTE = 2 ** 30
+ROBOT = robot_of('panda')
 # made by a call: an engine without state, a clock, and robots, whose constructor checks its values
 MADE = {('osc_ros.control.engine', '_bare_engine'), ('osc_ros.control.journal', 'ReplayClock')}
 
@@ -174,6 +178,18 @@ def many_copies(count, size):
     return out.getvalue()
 
 
+def constants(count, data):
+    """Return a checkpoint that describes `count` constants with the same data."""
+    out = io.BytesIO()
+    out.write(pickle.PROTO + b'\x05' + pickle.EMPTY_LIST + pickle.MARK + pickle.BINBYTES
+              + len(data).to_bytes(4, 'little') + data + pickle.MEMOIZE)
+    for _ in range(count):
+        out.write(named(checkpoint.__name__, 'constant') + pickle.BINGET + b'\x00'
+                  + pickle.TUPLE1 + pickle.REDUCE)
+    out.write(pickle.APPENDS + b'.')
+    return out.getvalue()
+
+
 def nested_key(depth):
     """Return a checkpoint with a key whose hash takes 2**depth steps."""
     out = pickle.PROTO + b'\x05' + pickle.EMPTY_DICT + pickle.EMPTY_TUPLE + pickle.MEMOIZE
@@ -182,11 +198,27 @@ def nested_key(depth):
     return out + pickle.NONE + pickle.SETITEM + b'.'
 
 
-@pytest.mark.parametrize('data', (many_copies(10_000, 10_000), nested_key(100)),
-                         ids=('copies', 'key'))
+@pytest.mark.parametrize('data', (
+    many_copies(10_000, 10_000), nested_key(100), constants(10_000, dumped(ROBOT)),
+    constants(1, constants(1, dumped(ROBOT))), constants(1, dumped([0.0]))),
+    ids=('copies', 'key', 'constants', 'constant in a constant', 'other constant'))
 def test_bytes_that_describe_more_than_they_have_are_refused(data):
     with pytest.raises(InputError):
         loaded(data)
+
+
+def test_what_seldom_changes_is_taken_from_the_checkpoint_before(engine):
+    kept = Constants()
+    first = dumped(engine, None, kept)
+    for again in (dumped(engine, None, kept), dumped(engine, None, Constants())):
+        assert again == first
+    law = loaded(first).law
+    assert dumped((law.settings, law.robot)) == dumped((engine.law.settings, engine.law.robot))
+    assert loaded(constants(3, dumped(ROBOT)))[2].name == ROBOT.name
+    law = engine.law
+    law.change(settings=replace(law.settings, posture=Posture(natural_frequency=0.7)))
+    for _ in range(2):
+        assert loaded(dumped(engine, None, kept)).law.settings.posture.natural_frequency == 0.7
 
 
 def test_view_beyond_the_memory_of_an_array_is_refused():
@@ -236,13 +268,13 @@ def assert_mutations_end(data, count, seed):
 
 
 def test_mutated_checkpoints_are_read_or_refused(engine):
-    assert_mutations_end(dumped(engine), 200, 0)
+    assert_mutations_end(dumped(engine, None, Constants()), 200, 0)
     assert_mutations_end(dumped(engine.law.settings), 2000, 1)
 
 
 @pytest.mark.slow
 def test_hundred_thousand_mutated_checkpoints_are_read_or_refused(engine):
-    assert_mutations_end(dumped(engine), 10_000, 2)
+    assert_mutations_end(dumped(engine, None, Constants()), 10_000, 2)
     assert_mutations_end(dumped(engine.law.settings), 90_000, 3)
 
 

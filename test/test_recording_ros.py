@@ -106,7 +106,7 @@ class Growing:
 
 
 def test_reading_a_journal_that_grows_ends(monkeypatch):
-    monkeypatch.setattr(checkpoint, 'dumped', lambda state, filled: b'state')
+    monkeypatch.setattr(checkpoint, 'dumped', lambda *arguments: b'state')
     records = object.__new__(Records)
     records._loop = Growing()
     pieces = records._pieces()
@@ -331,7 +331,8 @@ def test_record_that_hears_an_arm_but_no_controller_ends_with_one_and_leaves_no_
 
     def has_come():
         states.publish(JointState(name=['joint_that_is_heard'], position=[0.0]))
-        return any(b'joint_that_is_heard' in file.read_bytes() for file in tmp_path.glob('run/*.mcap'))
+        return any(b'joint_that_is_heard' in file.read_bytes()
+                   for file in tmp_path.glob('run/*.mcap'))
 
     with subprocess.Popen([sys.executable, '-c', PATIENT, *ALONE, tmp_path / 'run'],
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

@@ -26,8 +26,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from osc_ros.control.settings import Settings
+from osc_ros.control.supervision import Supervision
+from osc_ros.dynamics.addresses import address_of
 from osc_ros.dynamics.compiled import KERNELS
 from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
 
 LONG = 16  # a deque with more items is stored column by column, which is faster
 # A checkpoint may have objects of all classes that are defined below CLASSES, and kernels; not of
@@ -40,22 +44,53 @@ NUMBERS = 'b1', 'u1', 'i4', 'u4', 'i8', 'u8', 'f4', 'f8'  # types of arrays
 SCALARS = bool, int, float, str, type(None)  # accepted in keys, whose hashes then take no time
 EXPANSION, LEAST = 16, 10 ** 6  # size of all copies: at most EXPANSION times the data + LEAST
 OBJECT = 200  # bytes of a small array or tuple without its contents
+CONSTANT = Robot, Settings, Supervision  # nobody changes an object of these types
+_FROM_BUFFER = np.zeros(1).__reduce_ex__(5)[0]  # NumPy's function for an array from its bytes
 
 Filled = Callable[[np.ndarray], np.ndarray]  # from an array to what is written in its place
 
 
-class _Writer(pickle.Pickler):
-    """Pickles with the rules of this module; `filled` as in `dumped`."""
+class Constants:
+    """
+    The bytes of the objects of CONSTANT that the last checkpoint had.
 
-    def __init__(self, buffer: io.BytesIO, filled: Filled | None) -> None:
+    They take half of the time of a checkpoint, and seldom change: another robot or other settings
+    are other objects.
+
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[int, tuple[object, bytes]] = {}
+        self._now: dict[int, tuple[object, bytes]] = {}
+
+    def begin(self) -> None:
+        """Begin a checkpoint: forget what the last one did not have."""
+        self._last, self._now = self._now, {}
+
+    def dumped(self, value: object) -> bytes:
+        """Return the bytes of one of the objects."""
+        # an object that is kept has its id for itself
+        found = self._last.get(id(value)) or (value, dumped(value))
+        self._now[id(value)] = found
+        return found[1]
+
+
+class _Writer(pickle.Pickler):
+    """Pickles with the rules of this module; the other parameters are those of `dumped`."""
+
+    def __init__(self, buffer: io.BytesIO, filled: Filled | None, constants: Constants | None
+                 ) -> None:
         super().__init__(buffer, protocol=5)
-        self._filled = filled
+        self._filled, self._constants = filled, constants
+        self._starts: dict[int, int] = {}  # addresses of the arrays that have views
 
     def reducer_override(self, obj: Any) -> Any:
         """Return how to make an object again; NotImplemented for the usual way."""
         kind = type(obj)
         if kind is np.ndarray:
-            return _array_reduction(obj, self._filled)
+            return self._array(obj)
+        if kind in CONSTANT and self._constants is not None:
+            return constant, (self._constants.dumped(obj),)
         if kind is deque and len(obj) > LONG:
             return _columns(obj)
         if kind is MethodType:
@@ -65,6 +100,19 @@ class _Writer(pickle.Pickler):
         if kind is MappingProxyType:
             return MappingProxyType, (dict(obj),)
         return NotImplemented
+
+    def _array(self, array: Any) -> Any:
+        base = array.base
+        if isinstance(base, np.ndarray) and array.dtype == base.dtype:
+            start = self._starts.get(id(base))
+            if start is None:
+                start = self._starts[id(base)] = address_of(base)
+            return array_view, (base, address_of(array) - start, array.shape, array.strides,
+                                array.flags.writeable)
+        found: Any = array if self._filled is None else self._filled(array)
+        if found.flags.c_contiguous:  # as NumPy does it, in a third of the time
+            return _FROM_BUFFER, (pickle.PickleBuffer(found), found.dtype, found.shape, 'C')
+        return found.__reduce_ex__(5)
 
 
 class _Maker(NamedTuple):
@@ -76,12 +124,12 @@ class _Maker(NamedTuple):
 class _Reader:
     """Reads what `_Writer` writes; refuses any other opcode."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, least: int = LEAST) -> None:
         self._data = data
         self._stack: list[Any] = []
         self._marked: list[list[Any]] = []
         self._memo: list[Any] = []
-        self._left = EXPANSION * len(data) + LEAST
+        self._left = EXPANSION * len(data) + least
 
     def read(self) -> Any:
         """Return the value that the bytes describe."""
@@ -212,15 +260,19 @@ _STEPS: dict[str, Callable[[_Reader, Any], None]] = {
     'BUILD': _Reader._build}
 
 
-def dumped(state: object, filled: Filled | None = None) -> bytes:
+def dumped(state: object, filled: Filled | None = None, constants: Constants | None = None
+           ) -> bytes:
     """
     Return objects of the control law as bytes.
 
-    `filled` returns what is written in place of an array, see `osc_ros.control.places`.
+    `filled` returns what is written in place of an array, see `osc_ros.control.places`;
+    `constants` are those of the last call.
 
     """
     buffer = io.BytesIO()
-    _Writer(buffer, filled).dump(state)
+    if constants is not None:
+        constants.begin()
+    _Writer(buffer, filled, constants).dump(state)
     return buffer.getvalue()
 
 
@@ -277,15 +329,6 @@ def _key(value: Any) -> Any:
 # what is stored as the call of a function: how it is stored, and what a reader makes
 
 
-def _array_reduction(array: Any, filled: Filled | None) -> Any:
-    base = array.base
-    if not isinstance(base, np.ndarray) or array.dtype != base.dtype:
-        found = array if filled is None else filled(array)
-        return NotImplemented if found is array else found.__reduce_ex__(5)
-    offset = array.__array_interface__['data'][0] - base.__array_interface__['data'][0]
-    return array_view, (base, offset, array.shape, array.strides, array.flags.writeable)
-
-
 def _columns(items: deque[Any]) -> Any:
     """Return the reduction of a deque of arrays, or of tuples of numbers and arrays."""
     first = items[0]
@@ -324,6 +367,15 @@ def array_view(reader: _Reader, base: Any, offset: int, shape: tuple[int, ...],
     memory = base if base.flags.c_contiguous else base.T
     found = np.ndarray(shape, base.dtype, memory, offset, strides)
     found.flags.writeable = is_writeable
+    return found
+
+
+def constant(reader: _Reader, data: bytes) -> Any:
+    """Return an object of CONSTANT."""
+    reader.spend(EXPANSION * len(data))
+    found = _Reader(data, 0).read()
+    if type(found) not in CONSTANT:
+        raise InputError(f'a {type(found).__name__} as a constant')
     return found
 
 
@@ -383,7 +435,7 @@ def _own(module: str, name: str) -> Callable[..., Any]:
 
 _MAKERS: dict[str, Callable[..., Any]] = {
     **{f'{__name__}.{one.__name__}': one
-       for one in (deque_of, array_view, bound_method, named_kernel)},
+       for one in (deque_of, array_view, constant, bound_method, named_kernel)},
     **{f'{module}.{name}': _own(module, name) for module, name in (
         ('osc_ros.control.engine', '_bare_engine'), ('osc_ros.control.journal', 'ReplayClock'),
         ('osc_ros.model.robot', 'Robot'))},

@@ -255,6 +255,7 @@ class Journal:
         self._duration, self._most = duration, most
         self._share, self._longest = duration / SEGMENTS, most // (SEGMENTS + 1)
         self._segments: deque[_Segment] = deque()
+        self._constants = checkpoint.Constants()
         self._engine: Any = None
         self._tape = bytearray()
         self.is_open = False  # while a call is recorded
@@ -399,7 +400,7 @@ class Journal:
 
     def _begin_segment(self, filled: checkpoint.Filled | None = None) -> None:
         self._robot = self._engine.law.robot
-        state = checkpoint.dumped(self._engine, filled)
+        state = checkpoint.dumped(self._engine, filled, self._constants)
         before = self._segments[-1].length if self._segments else 0
         self._segments.append(_Segment(self._count, perf_counter(), before, state, self.facts))
         self._tape = self._segments[-1].parts[-1]
