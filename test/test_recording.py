@@ -18,13 +18,13 @@ from osc_ros.control import checkpoint, journal, requests
 from osc_ros.control.disturbance import Disturbance
 from osc_ros.control.engine import ACTIVE
 from osc_ros.control.friction import Friction
-from osc_ros.control.journal import Journal, loaded_piece
+from osc_ros.control.journal import CALL, Journal, loaded_piece
 from osc_ros.control.supervision import NOT_FINITE, Watchdog
 from osc_ros.control.trajectory import Hold
 from osc_ros.recording import cdr, export
 from osc_ros.recording.explanation import difference, explained, summary
 from osc_ros.recording.replay import Replay
-from osc_ros.recording.tape import runs_of, segments_of
+from osc_ros.recording.tape import runs_of, Segment, segments_of
 from test_contact import Driven
 
 pytest.importorskip('mcap', reason='mcap is not installed')
@@ -247,6 +247,18 @@ def test_missing_piece_ends_a_part_and_the_next_segment_begins_another(recorded)
     assert [[one.number for one in part] for part in parts] == [[0], [1]]
     assert all(Replay(part).compute().is_identical for part in parts)
     assert runs_of(segments_of(pieces[1:second])) == []  # without the beginning
+
+
+def test_piece_has_the_calls_of_its_own_states_and_no_later_ones(recorded):
+    called = {}
+    for piece in recorded.pieces():
+        first = called.setdefault(piece.segment, 0)
+        assert piece.first_call == first
+        alone = Segment(0, 0, b'', {}, [np.frombuffer(piece.numbers)], [('', ())] * 10 ** 4)
+        named = [int(call.numbers[0]) for call in alone.calls() if call.kind == CALL]
+        called[piece.segment] += len(piece.calls)
+        assert named == list(range(first, called[piece.segment]))
+    assert sum(called.values()) > 3
 
 
 def test_journal_that_fails_ends_and_the_engine_goes_on(monkeypatch):

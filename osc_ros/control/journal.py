@@ -206,6 +206,7 @@ class _Segment:
     facts: dict[str, Any]
     parts: list[bytearray] = field(default_factory=lambda: [bytearray()])
     starts: list[int] = field(default_factory=lambda: [0])  # of the parts [numbers]
+    first_calls: list[int] = field(default_factory=lambda: [0])  # of the parts
     calls: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
 
     @property
@@ -219,6 +220,7 @@ class _Segment:
     def extend(self) -> bytearray:
         """Begin a new part; return it."""
         self.starts.append(self.length)
+        self.first_calls.append(len(self.calls))
         self.parts.append(bytearray())
         return self.parts[-1]
 
@@ -451,10 +453,12 @@ class Journal:
             k = bisect_right(one.starts, start) - 1
             numbers = bytes(one.parts[k][NUMBER * (start - one.starts[k]):])
             if numbers or is_first:
+                is_last = k == len(one.parts) - 1
+                # few calls: the loop of osc_arm sends a piece between two states
+                calls = one.calls[call:None if is_last else one.first_calls[k + 1]]
                 return Piece(one.number, start, call, one.before,
                              one.checkpoint if is_first else b'', one.facts if is_first else {},
-                             numbers, one.calls[call:], one is self._segments[-1]
-                             and k == len(one.parts) - 1)
+                             numbers, calls, is_last and one is self._segments[-1])
         return None
 
     @property
