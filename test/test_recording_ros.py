@@ -218,11 +218,10 @@ def test_recording_over_ros_is_computed_again(ros, tmp_path):
     assert Replay(loaded_bag(box).run_of()).compute().is_identical
 
 
-@pytest.mark.slow
 def test_arm_in_the_process_of_the_loop_has_a_black_box(spin, tmp_path, monkeypatch):
     from test_arm import Rig
     monkeypatch.setattr(black_box, 'AFTER', 0.3)
-    rig = Rig(spin, black_box__directory=str(tmp_path), black_box__duration=30.0).activate()
+    rig = Rig(spin, black_box__directory=str(tmp_path)).activate()
     set_frequency(rig.node, 25.0)
     rig.node._log_change('jump', 'hold', 'jump: as if')
     spin(lambda: files_in(tmp_path), why='for the file')

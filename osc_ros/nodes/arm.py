@@ -70,9 +70,7 @@ class ArmNode(Controller):
         """Return the parameters of the node, with those of its kind of arm."""
         kind = hardware_class(initial_value(self, HARDWARE))
         self._settings: tuple[Setting, ...] = kind.settings
-        # nobody else knows the joint states before this node; a checkpoint of the black box takes
-        # the time of a cycle
-        own = {'rate': RATE, TF: True, 'black_box.duration': 0.0}
+        own = {'rate': RATE, TF: True}  # nobody else knows the joint states before this node
         table = [replace(entry, default=own.get(entry.name, entry.default))
                  for entry in super()._entries()]
         return (*table, *OWN, *entries_of(kind))
