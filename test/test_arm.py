@@ -316,6 +316,35 @@ def in_file(folder, **parameters):
     return '--ros-args', '--params-file', path
 
 
+def ended_process():
+    """Return the number of a process that has ended."""
+    with subprocess.Popen([sys.executable, '-c', '']) as process:
+        return process.pid
+
+
+def test_loop_whose_node_was_killed_before_it_was_asked_for_anything_ends():
+    waiting = Channel(7)
+    try:
+        with subprocess.Popen(
+                [sys.executable, '-c', 'from osc_ros.arm.process import main; main()', '7',
+                 str(waiting.file), str(ended_process())], pass_fds=(waiting.file,)) as process:
+            assert process.wait(PATIENCE) == 0
+    finally:
+        waiting.close()
+
+
+def test_loop_whose_node_was_killed_while_it_began_ends(spin, monkeypatch):
+    class Popen(subprocess.Popen):
+        def __init__(self, command, **more):
+            super().__init__([*command[:-1], ended], **more)
+
+    rig, ended = Rig(spin), str(ended_process())
+    monkeypatch.setattr(link.subprocess, 'Popen', Popen)
+    before = set(loops())
+    rig.node.trigger_configure()  # succeeds if the process of the loop is slow
+    spin(lambda: not set(loops()) - before, why='for the loop to end')
+
+
 def test_loop_that_hangs_is_told_and_forgotten_when_it_goes_on(spin, monkeypatch):
     rig = Rig(spin).activate()
     os.kill(rig.process, signal.SIGSTOP)

@@ -6,6 +6,7 @@
 from dataclasses import replace
 import json
 from pathlib import Path
+import re
 
 import numpy as np
 import pinocchio as pin
@@ -34,6 +35,7 @@ from osc_ros.identification.recording import Recording
 from osc_ros.identification.regressor import regressor
 from osc_ros.identification.results import identification, numbers, parameters
 from osc_ros.nodes import identify
+from variants import first_quick
 
 TEXT = SHIPPED_PANDA.read_text(encoding='utf-8')
 BASE, TIP = 'panda_link0', 'panda_hand_tcp'
@@ -308,11 +310,13 @@ def test_command_says_what_is_wrong_and_exits_with_2(tmp_path, monkeypatch, caps
     assert end.value.code == 2 and 'cannot be read' in capsys.readouterr().err
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize('what', ['payload', 'arm'])
-def test_simulated_arm_in_mujoco_is_identified(what, tmp_path, capsys):
+# gen3: begins near a limit; ur10e, iiwa14: much friction; both and ur5e: light wrists.
+@pytest.mark.parametrize('name, what', first_quick([
+    ('ur5e', 'payload'), ('panda', 'payload'), ('panda', 'arm'), ('fr3', 'payload'),
+    ('gen3', 'payload'), ('iiwa14', 'payload'), ('ur10e', 'payload')]))
+def test_simulated_arm_in_mujoco_is_identified(name, what, tmp_path, capsys):
     with pytest.raises(SystemExit) as end:
-        identify.main(['--simulate', 'panda', '--what', what, '--yes', '--output',
+        identify.main(['--simulate', name, '--what', what, '--yes', '--output',
                        str(tmp_path), '--duration', '10' if what == 'payload' else '20',
                        '--json', str(tmp_path / 'found.json')])
     assert end.value.code == 0, capsys.readouterr().err
@@ -323,6 +327,11 @@ def test_simulated_arm_in_mujoco_is_identified(what, tmp_path, capsys):
         assert abs(given['payload.mass'] / 1.2 - 1.0) < MASS_ERROR
         assert np.linalg.norm(np.subtract(given['payload.center_of_mass'],
                                           [0.02, -0.015, 0.06])) < CENTER_ERROR
+        true = {name: np.array(json.loads(values)) for name, values in re.findall(
+            r'true friction\.(\w+): (.*)', capsys.readouterr().out)}
+        friction = [np.add(values['coulomb'], SPEED * np.array(values['viscous']))
+                    for values in (true, {key: given[f'friction.{key}'] for key in true})]
+        assert np.abs(friction[1] / friction[0] - 1.0).max() < FRICTION_ERROR
 
 
 @pytest.mark.slow

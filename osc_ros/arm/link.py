@@ -86,7 +86,7 @@ class LoopProcess:
         self._channel = Channel(len(self.joints))
         self._process = subprocess.Popen(
             [sys.executable, '-c', 'from osc_ros.arm.process import main; main()',
-             str(len(self.joints)), str(self._channel.file)],
+             str(len(self.joints)), str(self._channel.file), str(os.getpid())],
             pass_fds=(self._channel.file,), stdin=subprocess.DEVNULL, start_new_session=True,
             env={**os.environ, **ONE_THREAD})
         try:

@@ -59,6 +59,8 @@ class ArmEngine(Engine):
         Whether the process ends as soon as the arm is at rest.
     is_held : bool
         Whether the loop goes on if the node is killed.
+    node : int
+        Number of the process of the node.
 
     Parameters
     ----------
@@ -77,7 +79,7 @@ class ArmEngine(Engine):
                  channel: Channel, system: System) -> None:
         super().__init__(law, supervision, period, self._write, self._tell)
         self.hardware, self.is_ending, self.is_held = hardware, False, True
-        self._channel, self._node = channel, os.getppid()
+        self._channel, self.node = channel, os.getppid()
         self._latest = math.inf  # time by which the process ends [s]
         self._robot, self._arrived, self._stamp = law.robot, 0.0, (0, 0)
         self._compiled: Integers | None = None  # the table by which the next state is answered
@@ -241,7 +243,7 @@ class ArmEngine(Engine):
 
     def _look_for_node(self) -> None:
         """Say once if the program that started this process has ended; end, too, if so wanted."""
-        if self._is_alone or os.getppid() == self._node:
+        if self._is_alone or os.getppid() == self.node:
             return
         self._is_alone = True
         if self.is_held and not self._is_lost:
@@ -359,9 +361,9 @@ def set_system(system: System) -> str:
 
 
 def main() -> None:
-    """Run the loop of one arm; the arguments are its number of joints and the channel's file."""
-    channel = Channel(int(sys.argv[1]), int(sys.argv[2]))
-    node = os.getppid()
+    """Run the loop of one arm; its node may have been killed before the first line of this."""
+    joints, file, node = map(int, sys.argv[1:])
+    channel = Channel(joints, file)
     while (message := channel.requests.take()) is None:
         if os.getppid() != node:
             return
@@ -372,6 +374,7 @@ def main() -> None:
         kind = hardware_class(start.hardware)
         reserved = reserve(start.hardware, kind.settings, start.values)
         engine, described = open_arm(start, channel)
+        engine.node = node
     except Exception as error:  # the node tells what it is
         text = str(error) if isinstance(error, OscError) else f'{type(error).__name__}: {error}'
         channel.events.put(pickle.dumps((EVENT, REFUSED, (text,))))

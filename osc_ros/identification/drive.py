@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from osc_ros.control.disturbance import Disturbance
 from osc_ros.errors import InputError
-from osc_ros.identification.excitation import Extent, MotionLimits, Trajectory
+from osc_ros.identification.excitation import DRY, Extent, MotionLimits, Trajectory
 from osc_ros.identification.recording import Recording
 from osc_ros.identification.regressor import link_positions, sweep
 from osc_ros.model.robot import Robot
@@ -29,9 +29,6 @@ Array = NDArray[np.float64]
 # scaled down at its velocity limit, with that of all others.
 FREQUENCY, DAMPING = 12.0, 1.0  # of the posture during the motion [rad/s], 1
 BLEND = 0.05  # blend_time during the motion [s]
-# During the motion the controller compensates what its model lacks: payload [kg], masses, dry
-# friction [N m]; all of it counts as load for `free` [s].
-UNKNOWN = Disturbance(payload=3.0, masses=0.3, friction=3.0, free=60.0)
 # The guard stops the motion beyond these: distance of a tip from its box [m], speed relative to
 # the limit, distance of a joint from its planned position [rad, m].
 BOX_MARGIN, SPEED_MARGIN, TRACKING = 0.05, 1.5, 0.4
@@ -59,6 +56,18 @@ class Mover(Protocol):
 
     def facts(self) -> dict[str, Any]:
         """Return what is known about the true arm, if anything."""
+
+
+def compensated(robot: Robot) -> Disturbance:
+    """
+    Return what the controller compensates during the motion, because its model lacks it.
+
+    Payload, masses and dry friction; all of it counts as load for a minute.
+
+    """
+    effort = robot.effort_limits
+    friction = DRY * float(np.max(effort, where=np.isfinite(effort), initial=0.0))
+    return Disturbance(payload=3.0, masses=0.3, friction=max(3.0, friction), free=60.0)
 
 
 def posture_goal(trajectory: Trajectory, time: float, robot: Robot) -> Array:

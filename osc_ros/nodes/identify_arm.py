@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import asdict
 from time import perf_counter
 from typing import Any
 
@@ -23,21 +23,21 @@ from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
-from osc_ros.control.disturbance import Disturbance
 from osc_ros.control.driver import Driver
 from osc_ros.errors import InputError
 from osc_ros.identification.drive import (
     BLEND,
+    compensated,
     DAMPING,
     FREQUENCY,
     Guard,
     posture_goal,
     SETTLE,
     StoppedError,
-    UNKNOWN,
 )
 from osc_ros.identification.excitation import Trajectory
 from osc_ros.identification.recording import Recording
+from osc_ros.model.robot import Robot
 from osc_ros.nodes import description, messages
 from osc_ros.nodes.qos import LATCHED_QOS
 from osc_ros.nodes.run import EventsExecutor
@@ -51,11 +51,14 @@ LARGEST_STEP = 2.5 * COMMAND_PERIOD  # of the time on the trajectory between two
 PREPARED = 4.0  # the controller compiles what changed parameters need, then blends [s]
 SLOWDOWN = 5.0  # a motion may take so many times its duration on the wall clock
 NAMES = tuple(entry.name for entry in (*description.ENTRIES, *description.LOAD_ENTRIES))
-MOTION: dict[str, Any] = {
-    'task.activation': 0.0, 'posture.natural_frequency': FREQUENCY,
-    'posture.damping_ratio': DAMPING, 'blend_time': BLEND,
-    **{f'disturbance.{field.name}': getattr(UNKNOWN, field.name)
-       for field in fields(Disturbance)}}
+
+
+def parameters_of_motion(robot: Robot) -> dict[str, Any]:
+    """Return the controller's parameters during the motion, besides the tasks' activations."""
+    return {'task.activation': 0.0, 'posture.natural_frequency': FREQUENCY,
+            'posture.damping_ratio': DAMPING, 'blend_time': BLEND,
+            **{f'disturbance.{name}': value
+               for name, value in asdict(compensated(robot)).items()}}
 
 
 class RunningArm:
@@ -167,21 +170,26 @@ class RunningArm:
 
         """
         self._require_active()
-        wanted = {**MOTION, **dict.fromkeys(self._tasks, 0.0)}
+        wanted = parameters_of_motion(self.robot) | dict.fromkeys(self._tasks, 0.0)
         before = self._parameters(tuple(wanted))
         self._publish(self.positions())
         self._change(wanted)
         self._wait(lambda: False, PREPARED)
         self._rows = []
         begin = self._last()[0] + SETTLE
-        self._follow(trajectory, guard, begin)
+        self._follow(trajectory, guard, begin, ', '.join(wanted))
         self._change({'blend_time': before.pop('blend_time')})
         self._change(before)
         time, q, tau = (np.array(column) for column in zip(*self._rows))
         return Recording(self._names, time, q, tau)
 
-    def _follow(self, trajectory: Trajectory, guard: Guard, begin: float) -> None:
-        """Publish postures, as the joint states arrive, until the arm rests again."""
+    def _follow(self, trajectory: Trajectory, guard: Guard, begin: float, changed: str) -> None:
+        """
+        Publish postures, as the joint states arrive, until the arm rests again.
+
+        `changed` names the parameters that the motion has changed.
+
+        """
         guarded = -np.inf
         seen, started = perf_counter(), perf_counter()
         last = sent = self._last()[0]
@@ -202,7 +210,7 @@ class RunningArm:
                 self._publish(q)
                 raise StoppedError(
                     f'stopped at {phase:.2f} s: {reason}. The arm holds its joint '
-                    f"positions; {self._controller}'s parameters {', '.join(MOTION)} are still "
+                    f"positions; {self._controller}'s parameters {changed} are still "
                     'those of the motion: restart the controller, or deactivate it, set them and '
                     'activate it')
             if time - sent > COMMAND_PERIOD:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.control.explanations import weights
 from osc_ros.control.law import Law
 from osc_ros.control.posture import Posture
 from osc_ros.control.settings import Settings
@@ -18,13 +19,13 @@ from osc_ros.identification.consistent import Bodies
 from osc_ros.identification.corrected_urdf import corrected_urdf
 from osc_ros.identification.drive import (
     BLEND,
+    compensated,
     DAMPING,
     FREQUENCY,
     Guard,
     posture_goal,
     SETTLE,
     StoppedError,
-    UNKNOWN,
 )
 from osc_ros.identification.excitation import Trajectory
 from osc_ros.identification.inertial import inertial_parameters
@@ -37,6 +38,10 @@ Array = NDArray[np.float64]
 
 PERIOD = 2e-3  # of the control loop [s]
 GUARDED = 10  # periods from one check of the guard to the next
+# A joint without a known rotor inertia gets that with which its torque limit gives its motor alone
+# this acceleration [rad/s²]: a motor and gear with friction do not stop at once.
+MOTOR_ACCELERATION = 1000.0
+INSIDE = 0.15  # the start is so far within the range of each joint, as a share of it
 RIPPLES = 100.0  # periods of the torque ripple in a turn of a joint: one in a turn of its motor
 
 
@@ -77,22 +82,31 @@ class Truth:
 
 class SimulatedMover:
     """
-    An arm in MuJoCo under a law whose model is the description.
+    An arm in MuJoCo under a law whose model is the description, with rotors.
+
+    Attributes
+    ----------
+    robot : Robot
+        The description, with rotor inertias that the law and MuJoCo know.
+    text : str
+        The URDF.
 
     Parameters
     ----------
     text : str
-        The URDF.
     robot : Robot
         Made from it.
     q : (n,)
-        Start [rad, m].
+        Start, which is moved away from the limits of the joints [rad, m].
     truth : Truth
     seed : int
 
     """
 
     def __init__(self, text: str, robot: Robot, q: Array, truth: Truth, seed: int = 1) -> None:
+        effort = np.where(np.isfinite(robot.effort_limits), robot.effort_limits, 100.0)
+        if not robot.rotor_inertia.any():
+            robot = replace(robot, rotor_inertia=effort / MOTOR_ACCELERATION)
         self.robot, self.text, self._truth = robot, text, truth
         self._rng = np.random.default_rng(seed)
         given = inertial_parameters(robot.inertia)
@@ -102,7 +116,6 @@ class SimulatedMover:
             changes = truth.links * self._rng.standard_normal((len(bodies), 10))
             self._parameters[bodies] = Bodies(given[bodies]).parameters(changes)
             text = corrected_urdf(text, robot, self._parameters)
-        effort = np.where(np.isfinite(robot.effort_limits), robot.effort_limits, 100.0)
         self._coulomb, self._viscous = (
             share * effort * self._rng.uniform(0.6, 1.4, robot.n)
             for share in (truth.coulomb, truth.viscous))
@@ -113,12 +126,17 @@ class SimulatedMover:
                 'payload.inertia': truth.inertia}),
             robot.base, robot.joint_names, rotor_inertia=robot.rotor_inertia,
             gravity=robot.gravity, damping=self._viscous, friction=self._coulomb)
+        lower, upper = robot.position_limits.T
+        spare = np.where(np.isfinite(upper - lower), INSIDE * (upper - lower), 0.0)
+        q = np.clip(q, lower + spare, upper - spare)
         self._plant.reset(q)
         settings = Settings.of(robot, posture=Posture(FREQUENCY, DAMPING), blend_time=BLEND,
-                               disturbance=UNKNOWN)
+                               disturbance=compensated(robot))
         self._law = Law(robot, replace(settings, tasks=tuple(
             replace(task, activation=0.0) for task in settings.tasks)))
         self._law.latch(q)
+        # as when a controller is activated beside an arm that reports its efforts at rest
+        self._law.begin_with(self._plant.weight - weights(robot, q[None])[0])
         self._start = np.array(q)
 
     def positions(self) -> Array:
