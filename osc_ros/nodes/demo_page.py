@@ -32,7 +32,7 @@ def page(work: Path, output: Path) -> Iterator[str]:
     shown is no reason to end the demonstration.
 
     """
-    with NodeProcess('osc_viewer', {}, work, output, '--end-with-parent') as process:
+    with NodeProcess('osc_viewer', {}, work, output) as process:
         port = _port(process)
         if not port:
             print(f'note: no page shows the arm: {process.tail()[-300:]}', flush=True)

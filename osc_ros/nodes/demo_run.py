@@ -73,16 +73,14 @@ class NodeProcess:
 
     """
 
-    def __init__(self, name: str, parameters: dict[str, Any], work: Path, output: Path,
-                 *arguments: str) -> None:
+    def __init__(self, name: str, parameters: dict[str, Any], work: Path, output: Path) -> None:
         self.name, self.node = name, 'osc_controller' if name == 'osc_arm' else name
         self.log = output / f'{name}.log'
         own = work / f'{name}.yaml'
         own.write_text(text_of({self.node: parameters}) if parameters else '/**: {}\n',
                        encoding='utf-8')
         module = f'osc_ros.nodes.{name.removeprefix("osc_")}'
-        self._command = [sys.executable, '-m', module, *arguments, '--ros-args', '--params-file',
-                         str(own)]
+        self._command = [sys.executable, '-m', module, '--ros-args', '--params-file', str(own)]
 
     def __enter__(self) -> NodeProcess:
         """Start the process."""

@@ -6,10 +6,8 @@
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 from queue import SimpleQueue
-import signal
 from typing import Any
 from urllib.parse import unquote, urlparse
 
@@ -114,9 +112,8 @@ class Viewer(Node):  # type: ignore[misc]
             self.get_logger().warning(f'port {options.port} is taken: using {self._page.port}')
         self._say_address(options.host)
         self._always = options.listen_always
-        self._parent = os.getppid() if options.end_with_parent else 0
-        self._update = tolerant(self._show, self._link.reading)
-        self.create_timer(1.0 / RATE, self._tick, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self.create_timer(1.0 / RATE, tolerant(self._show, self._link.reading),
+                          clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def stop(self) -> None:
         """End the page."""
@@ -133,11 +130,6 @@ class Viewer(Node):  # type: ignore[misc]
             self.get_logger().warning(
                 f'bound to {host}: everybody who has this address with its token, or reads it '
                 'on the network, can move the arm')
-
-    def _tick(self) -> None:
-        if self._parent and os.getppid() != self._parent:
-            signal.raise_signal(signal.SIGTERM)
-        self._update()
 
     def _show(self) -> None:
         """Take and send everything; show it."""
@@ -210,8 +202,6 @@ def options_of(arguments: list[str] | None) -> tuple[argparse.Namespace, list[st
     parser.add_argument('--listen-always', action='store_true',
                         help='subscribe to the reports of the controller also while no browser '
                         'is open (a benchmark uses it)')
-    parser.add_argument('--end-with-parent', action='store_true',
-                        help='end when the process that started it has ended')
     options, rest = parsed_node(parser, arguments)
     if not 0 < options.port < 65536:
         parser.error(f'--port {options.port}: accepted is 1 to 65535')
