@@ -146,7 +146,7 @@ loaded, law = law_of(found, description.description(found))
 guard = Supervisor(law.robot, law,
                    supervision(found, law.robot, law.settings.limits))
 ready = {one: list(one.signatures) for one in KERNELS}
-assert 10 < sum(map(len, ready.values())) < 60
+assert sum(map(len, ready.values())) > 10
 q, time = np.array([0.0, -0.8, 0.0, -2.3, 0.0, 1.6, 0.8]), [0.0]
 
 def tick(count=3):
@@ -230,7 +230,7 @@ node.trigger_configure()
 node._loop.engine.q = np.array([0.0, -0.8, 0.0, -2.3, 0.0, 1.6, 0.8])
 node._law.require_holding(node._loop.q)
 ready = {one: list(one.signatures) for one in KERNELS}
-assert 10 < sum(map(len, ready.values())) < 60
+assert sum(map(len, ready.values())) > 10
 for changed in ({'payload__mass': 1.0}, {'payload__inertia': [1e-3, 0.0, 0.0, 1e-3, 0.0, 1e-3]},
                 {'payload__mass': 0.0, 'payload__inertia': [0.0] * 6}, {'mode': 'impedance'},
                 {'tool__position': [0.0, 0.0, 0.1]}, {'limits__effort': [60.0] * 7},
@@ -244,6 +244,47 @@ for changed in ({'payload__mass': 1.0}, {'payload__inertia': [1e-3, 0.0, 0.0, 1e
     node._law.torque(0.0, node._loop.q, np.zeros(7))
 node.trigger_cleanup()
 """
+
+LATER = LIVE_NODE.partition('for changed in')[0] + """
+from rclpy.serialization import serialize_message
+from sensor_msgs.msg import JointState
+from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectoryPoint
+from geometry_msgs.msg import Transform, Twist
+from osc_ros.control.trajectory import Hold
+from osc_ros.nodes import serialized
+
+loop, law, q = node._loop, node._law, node._loop.engine.q
+for k in range(3):  # a driver that sends velocities no longer; a state that is refused
+    state = JointState(name=list(law.robot.joint_names), position=q.tolist())
+    state.header.stamp.nanosec = (k + 1) * 10 ** 7
+    loop._reader.read(serialize_message(state))
+    loop._reader.reject()
+serialized.trajectory(serialize_message(MultiDOFJointTrajectory(points=[
+    MultiDOFJointTrajectoryPoint(transforms=[Transform()], velocities=[Twist()])] * 2)))
+law.latch(q)
+far = law.pose.copy()
+far[:3, 3] += 0.0, 0.3, 0.9
+law.follow(Hold(far))
+guide = next(iter(law.levels.values())).guide
+waited = 0
+for k in range(3000):  # the arm does not come: its target waits for it
+    law.torque(1.0 + 0.002 * k, q, np.zeros(7))
+    law.plan()
+    waited += guide.waits
+assert waited > 10
+new = {one.py_func.__name__: one.signatures for one in KERNELS
+       if list(one.signatures) != ready[one]}
+assert not new, new
+node.trigger_cleanup()
+"""
+
+
+@pytest.mark.parametrize('code', (LATER, LATER.replace('velocities=[Twist()]', '')),
+                         ids=('velocities', 'poses'))
+def test_nothing_that_a_user_sends_is_compiled_in_a_running_controller(code):
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_parameters_that_are_set_live_compile_nothing():

@@ -38,7 +38,7 @@ from osc_ros.control.task_numbers import AXES
 from osc_ros.control.trajectory import Hold, Path
 from osc_ros.control.waypoints import path_through, path_within
 from osc_ros.dynamics.addresses import address_of
-from osc_ros.dynamics.compiled import kernel, plain
+from osc_ros.dynamics.compiled import plain
 from osc_ros.dynamics.method import DONE
 from osc_ros.errors import InputError
 
@@ -509,8 +509,7 @@ def put_holds(memory: Array, plan: slice, state: slice, rows: NDArray[np.intp], 
         memory[rows, begin.start + slot.ravel().astype(int)] = value
 
 
-@kernel
-def _is_near(error, turning, moving):
+def _is_near(error: Array, turning: float, moving: float) -> bool:
     """Whether the angular [rad] and the linear error [m] are within their limits."""
-    return (error[0] ** 2 + error[1] ** 2 + error[2] ** 2 <= turning * turning
-            and error[3] ** 2 + error[4] ** 2 + error[5] ** 2 <= moving * moving)
+    return bool(error[:3] @ error[:3] <= turning * turning
+                and error[3:] @ error[3:] <= moving * moving)

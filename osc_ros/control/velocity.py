@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import ClassVar
 
 import numpy as np
@@ -321,6 +322,7 @@ class VelocitySource(Recorded):
         [at] = self.views
         at.limits[:], at.turns[:] = robot.velocity_limits, continuous_joints(robot)
         self.mode, self._missing = mode, ''
+        _compile(robot.n)
 
     @property
     def mode(self) -> str:
@@ -379,3 +381,11 @@ class VelocitySource(Recorded):
                 f'{int(self.views[0].repeated[0])} joint states with different positions have the '
                 f'stamp {time:.3f} s: velocities can be estimated only from stamps that advance')
         return qd if code == FOUND else None
+
+
+@cache
+def _compile(n: int) -> None:
+    """Compile what `VelocitySource` uses, before the first state comes."""
+    record, x = VELOCITY.zeros(n), np.zeros(n)
+    find_velocity(record, 0.0, x, x[:0], True, x.copy())
+    undo_velocity(record, n)

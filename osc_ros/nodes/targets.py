@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.qos import qos_profile_sensor_data
+from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import SetBool, Trigger
@@ -79,6 +80,8 @@ class Targets:
         self._frames, self._goals = frames, goals
         self.policy = PolicyInput(loop, law, self._frame_pose)
         self._answers = node.create_publisher(DiagnosticStatus, '~/answers', 100)
+        # compiled here, and not when the first path comes
+        serialized.trajectory(serialize_message(MultiDOFJointTrajectory()))
         first, *further = self._law.levels
         prefixes = {first: '', **{name: f'{name}/' for name in further}}
         self._subscriptions = [
