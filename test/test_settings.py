@@ -287,6 +287,37 @@ def test_nothing_that_a_user_sends_is_compiled_in_a_running_controller(code):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+BEGINNING, _, MADE = LIVE_NODE.partition('rclpy.init()')
+HELP = BEGINNING + """
+from osc_ros.dynamics.compiled import recorded_uses
+from osc_ros.nodes import description
+from osc_ros.nodes.controller import values
+from osc_ros.nodes.settings import law_of
+
+rclpy.init()
+""" + MADE.partition('node.trigger_configure()')[0] + """
+found = values(node, node._table)
+urdf = description.description(found, '')
+"""
+RECORDED = """
+for one, _ in recorded_uses(lambda: law_of(found, urdf)):
+    print(one.py_func.__name__)
+"""
+USED = """
+law_of(found, urdf)
+for one in KERNELS:
+    if one.overloads:
+        print(one.py_func.__name__)
+"""
+
+
+def test_processes_that_help_to_compile_know_all_kernels_that_the_controller_needs():
+    recorded, used = (set(subprocess.run(
+        [sys.executable, '-c', HELP + code], capture_output=True, text=True,
+        check=True).stdout.split()) for code in (RECORDED, USED))
+    assert len(recorded) > 30 and recorded >= used, used - recorded
+
+
 def test_parameters_that_are_set_live_compile_nothing():
     done = subprocess.run([sys.executable, '-c', LIVE_NODE], capture_output=True, text=True,
                           check=False)

@@ -22,6 +22,7 @@ from osc_ros.control.limits import EFFORT, EFFORT_RATE, ROWS
 from osc_ros.control.load import BODY_WIDTH, bounded_loads, IDLE, NEAR, WORK_WIDTH
 from osc_ros.control.nearest import limited_torques
 from osc_ros.control.record import Slot, Table
+from osc_ros.dynamics.addresses import numbers_at
 from osc_ros.dynamics.compiled import inlined, kernel, stage, view
 from osc_ros.dynamics.vectors import assign
 
@@ -207,7 +208,7 @@ def limit(state, room, buffer, integers, numbers, solves, count, length, time, q
     at.was_at_bound[0] = 1.0
     for i in range(n):
         tau[i] += at.added[i]
-    sides, chosen = view(at.sides, 0, (3 * n,)), view(own.chosen, 0, (6 * n + 6,))
+    sides, chosen = view(at.sides, 0, (3 * n,)), numbers_at(own.chosen.ctypes.data, 6 * n + 6)
     at.is_at_work[0] = limited_torques(
         integers, numbers, solves, own.M_inv, at.accelerations, at.table, at.calm,
         sides.view(np.int64), chosen.view(np.int64), buffer, at.shares, own.rows, own.most,

@@ -20,6 +20,8 @@ from numba.np.arrayobj import make_array, populate_array
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.dynamics.compiled import is_recording, of_python
+
 types: Any = numba.types
 
 Integers = NDArray[np.int64]
@@ -66,17 +68,17 @@ def numbers_at(address: int, size: int) -> NDArray[np.float64]:
     The caller guarantees that an array of at least this size is there, and stays there.
 
     """
-    return np.ctypeslib.as_array((ctypes.c_double * size).from_address(address))
+    return np.ctypeslib.as_array((ctypes.c_double * int(size)).from_address(int(address)))
 
 
 def integers_at(address: int, size: int) -> Integers:
     """Array (size,) of the integers of 64 bits from an address on; see `numbers_at`."""
-    return np.ctypeslib.as_array((ctypes.c_int64 * size).from_address(address))
+    return np.ctypeslib.as_array((ctypes.c_int64 * int(size)).from_address(int(address)))
 
 
 def bytes_at(address: int, size: int) -> NDArray[np.uint8]:
     """Array (size,) of the bytes from an address on; see `numbers_at`."""
-    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
+    return np.ctypeslib.as_array((ctypes.c_uint8 * int(size)).from_address(int(address)))
 
 
 def _array_at(of_python: Any, item_type: Any) -> None:
@@ -111,6 +113,8 @@ _array_at(bytes_at, types.uint8)
 
 def entry_of(kernel: Any) -> int:
     """Address of the machine code of a kernel that is compiled for one choice of types."""
+    if is_recording():  # the kernel runs as a Python function
+        return of_python(kernel)
     (found,) = kernel.overloads.values()
     address: int = found.library.get_pointer_to_function(found.fndesc.llvm_func_name)
     return address

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, ExitStack, suppress
+import ctypes
 import gc
 import logging
 import os
@@ -48,6 +49,8 @@ OPERATIONS: list[Any] = []
 # Called with the name of a kernel and True when its compilation begins, False when it has ended.
 OBSERVERS: list[Callable[[str, bool], None]] = []
 _ON_DEMAND: list[bool] = []
+# While kernels run as Python functions, see `recorded_uses`: what their addresses stand for.
+_OF_PYTHON: list[dict[int, Any]] = []
 # One entry for each context in which kernels may be compiled, in all threads; the kernels that are
 # locked when the last of them ends; what guards both.
 _UNLOCKED: list[bool] = []
@@ -305,7 +308,7 @@ def _observe(compiled: Any, is_new: bool, begins: bool = True) -> None:
     if not (OBSERVERS or _ANNOUNCED):  # no observer reports why the call takes so long
         _ANNOUNCED.append(True)
         logging.getLogger(PACKAGE.name).warning(
-            'osc_ros compiles its kernels: up to a minute, once; then they are in %s', _CACHE)
+            'osc_ros compiles its kernels: some minutes, once; then they are in %s', _CACHE)
 
 
 def is_cached(compiled: Any, signature: Any) -> bool:
@@ -415,6 +418,26 @@ def _view(typing: Any, array: Any, start: Any, shape: Any) -> Any:
     return found(array, types.intp, integers), build
 
 
+def is_recording() -> bool:
+    """Whether kernels run as Python functions, see `recorded_uses`."""
+    return bool(_OF_PYTHON)
+
+
+def of_python(compiled: Any) -> int:
+    """Return a number that stands for the address of a kernel that runs as a Python function."""
+    _OF_PYTHON[-1][id(compiled)] = compiled
+    return id(compiled)
+
+
+def _called(intrinsic: Any, address: int, *arguments: Any) -> int:
+    """Do what an intrinsic that calls a function by its address does in compiled code."""
+    found = _OF_PYTHON[-1].get(int(address))
+    if found is not None:
+        return int(found.py_func(*arguments))
+    [given] = arguments
+    return int(ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_int64] * len(given))(address)(*given))
+
+
 def recorded_uses(run: Callable[[], object]) -> list[tuple[Any, tuple[Any, ...]]]:
     """
     Return the kernels that a call uses, each with its argument types, in the order of their use.
@@ -446,9 +469,15 @@ def recorded_uses(run: Callable[[], object]) -> list[tuple[Any, tuple[Any, ...]]
     for compiled, _ in usual:
         compiled._compile_for_args = as_python(compiled)
         compiled.disable_compile = lambda value=True: None
+    kind: Any = type(_view)
+    refuse = kind.__call__
+    kind.__call__ = _called
+    _OF_PYTHON.append({})
     try:
         run()
     finally:
+        _OF_PYTHON.pop()
+        kind.__call__ = refuse
         for compiled, compile_for in usual:
             compiled._compile_for_args = compile_for
             del compiled.disable_compile
