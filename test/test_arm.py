@@ -272,6 +272,7 @@ def test_refused_configuration_leaves_nothing_behind_and_can_be_corrected(spin, 
 @pytest.mark.parametrize(('parameters', 'said'), [
     pytest.param({'workers': 2}, 'osc_arm accepts 1', marks=pytest.mark.slow),
     ({'realtime__cpus': 'two'}, "'realtime.cpus' is 'two'"),
+    ({'hardware__bse': 'x'}, "parameter 'hardware.bse' is unknown: accepted are hardware.base"),
 ], ids=lambda given: next(iter(given)) if isinstance(given, dict) else '')
 def test_refused_value_that_is_fixed_at_start_leaves_nothing_behind(spin, parameters, said):
     rig = Rig(spin, **parameters)

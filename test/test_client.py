@@ -9,6 +9,7 @@ from dataclasses import replace
 import logging
 import os
 from pathlib import Path
+import re
 import signal
 import subprocess
 import sys
@@ -80,10 +81,23 @@ class RosArm:
 
 @pytest.fixture(scope='module')
 def over_ros(ros):
+    """
+    Return the client of nodes in this process.
+
+    Once in some hundred runs Fast DDS shows the services of the nodes to a participant never, see
+    doc/limitations.md; a second one is made then.
+
+    """
     nodes = RosArm(ros)
-    with osc_ros.Arm.ros(timeout=120.0) as arm:
-        yield arm
-    nodes.close()
+    try:
+        try:
+            arm = osc_ros.Arm.ros(timeout=40.0)
+        except ArmTimeoutError:
+            arm = osc_ros.Arm.ros(timeout=120.0)
+        with arm:
+            yield arm
+    finally:
+        nodes.close()
 
 
 @pytest.fixture(scope='module')
@@ -298,8 +312,10 @@ def test_numbers_of_numpy_are_numbers(in_process, number):
 
 
 def test_goal_out_of_reach_is_a_time_out_that_says_how_far_it_is(arm):
-    with pytest.raises(ArmTimeoutError, match='not reached in 1 s.* mm'):
+    with pytest.raises(ArmTimeoutError, match='not reached in 1 s.* mm') as error:
         arm.move_to([0.5, 0.7, 1.5], timeout=1.0)
+    [said] = re.findall(r'([0-9.]+) mm', str(error.value))
+    assert float(said) > 200.0  # from the goal, and not from the set-point
     arm.hold()
 
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import qos_profile_sensor_data
+from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
@@ -43,6 +44,9 @@ Array = NDArray[np.float64]
 SILENCE = 5.0  # longest time between two joint states, and between two torques [s]
 GAINS = ('mode', 'translation.stiffness', 'rotation.stiffness', 'translation.damping_ratio',
          'rotation.damping_ratio')
+# What a value of 'target' in the diagnostics means for a motion that takes too long.
+TARGETS = {'waits for the arm': 'the target waits for the arm',
+           'at the edge': 'the target is at the edge of the workspace'}
 SAME = 1e-6  # times [s] and parts of poses that differ by less are the same
 CLIENTS = count()  # of this process
 
@@ -199,6 +203,9 @@ class TopicBackend:
                         'inactive', 'idle')
                     self._trouble = status.message if is_bad else ''
                     self._said = status.message
+                    target = next((one.value for one in status.values if one.key == 'target'), '')
+                    if target in TARGETS and TARGETS[target] != self._said:
+                        self._said += f'; {TARGETS[target]}'
             self._news.notify_all()
 
     def _on_joints(self, message: JointState) -> None:
@@ -392,10 +399,13 @@ class TopicBackend:
 
     def situation(self) -> str:
         """Return a text on the arm and its goal; see `Backend`."""
-        error = self.state().error
-        return (f'{1e3 * np.linalg.norm(error[3:]):.1f} mm and '
-                f'{np.degrees(np.linalg.norm(error[:3])):.1f}° from the set-point, the controller '
-                f'says: {self._said}')
+        pose, goal = self.state().pose, self._goal
+        left = ''
+        if goal is not None:
+            turn = Rotation.from_matrix(pose[:3, :3].T @ goal[:3, :3])
+            left = (f'{1e3 * np.linalg.norm(goal[:3, 3] - pose[:3, 3]):.1f} mm and '
+                    f'{np.degrees(turn.magnitude()):.1f}° are left, ')
+        return f'{left}the controller says: {self._said}'
 
     # time
 

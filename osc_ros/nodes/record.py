@@ -353,7 +353,7 @@ def _spin(recorder: Recorder, duration: float, is_over: Callable[[], bool]) -> f
 
 
 def _tell(options: argparse.Namespace, bag: BagWriter, recorder: Recorder, took: float) -> None:
-    is_exact = recorder.journal > 0 and not recorder.gaps
+    is_exact = recorder.journal > 0 and not recorder.gaps and recorder.failure is None
     is_kept = bag.folder.exists()
     if options.json:
         write_json(options.json, {'folder': str(bag.folder) if is_kept else None,
@@ -370,6 +370,8 @@ def _tell(options: argparse.Namespace, bag: BagWriter, recorder: Recorder, took:
         return
     print(f'{bag.folder}: {bag.count} messages in {took:.1f} s; '
           + (f'osc_replay {bag.folder} computes the run again, to the last bit' if is_exact
+             else 'cut short, so osc_replay computes what can be read of it'
+             if recorder.failure is not None
              else 'without a complete journal, so osc_replay computes only parts of it'
              if recorder.journal else 'without the journal of the controller'
              + (' (is black_box.duration 0?)' if recorder.is_found else '')
