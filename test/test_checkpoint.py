@@ -179,7 +179,7 @@ def many_copies(count, size):
 
 
 def constants(count, data):
-    """Return a checkpoint that describes `count` constants with the same data."""
+    """Return a checkpoint with a list of `count` calls of `constant`, all with the same bytes."""
     out = io.BytesIO()
     out.write(pickle.PROTO + b'\x05' + pickle.EMPTY_LIST + pickle.MARK + pickle.BINBYTES
               + len(data).to_bytes(4, 'little') + data + pickle.MEMOIZE)

@@ -81,22 +81,11 @@ class RosArm:
 
 @pytest.fixture(scope='module')
 def over_ros(ros):
-    """
-    Return the client of nodes in this process.
-
-    Once in some hundred runs Fast DDS shows the services of the nodes to a participant never, see
-    doc/limitations.md; a second one is made then.
-
-    """
     nodes = RosArm(ros)
     try:
-        try:
-            arm = osc_ros.Arm.ros(timeout=40.0)
-        except ArmTimeoutError:
-            arm = osc_ros.Arm.ros(timeout=120.0)
-        with arm:
+        with osc_ros.Arm.ros(timeout=120.0) as arm:
             yield arm
-    finally:
+    finally:  # also if it cannot be opened: these nodes would disturb other tests
         nodes.close()
 
 

@@ -327,11 +327,12 @@ def test_simulated_arm_in_mujoco_is_identified(name, what, tmp_path, capsys):
         assert abs(given['payload.mass'] / 1.2 - 1.0) < MASS_ERROR
         assert np.linalg.norm(np.subtract(given['payload.center_of_mass'],
                                           [0.02, -0.015, 0.06])) < CENTER_ERROR
-        true = {name: np.array(json.loads(values)) for name, values in re.findall(
+        true = {kind: json.loads(values) for kind, values in re.findall(
             r'true friction\.(\w+): (.*)', capsys.readouterr().out)}
-        friction = [np.add(values['coulomb'], SPEED * np.array(values['viscous']))
-                    for values in (true, {key: given[f'friction.{key}'] for key in true})]
-        assert np.abs(friction[1] / friction[0] - 1.0).max() < FRICTION_ERROR
+        expected, found = (np.add(friction['coulomb'], SPEED * np.array(friction['viscous']))
+                           for friction in (true, {kind: given[f'friction.{kind}']
+                                                   for kind in true}))
+        assert np.abs(found / expected - 1.0).max() < FRICTION_ERROR
 
 
 @pytest.mark.slow

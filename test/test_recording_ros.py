@@ -338,7 +338,9 @@ def test_record_that_hears_an_arm_but_no_controller_ends_with_one_and_leaves_no_
         spin(lambda: has_come() or process.poll() is not None, node, why='for a recorded state')
         process.send_signal(signal.SIGINT)
         out, said = process.communicate()
-    assert process.returncode == 1 and "no node 'nobody' was found" in said
+    assert process.returncode == 1, said
+    assert "no node 'nobody' was found" in said
+    assert "topic '/none' is not recorded: nobody publishes it" in out
     assert 'no controller came in' in out and 'is not kept' in out
     assert not any(tmp_path.iterdir())
 

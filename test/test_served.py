@@ -99,7 +99,7 @@ def test_torques_and_stamps_are_those_of_the_states_and_the_loop_knows_them(spin
              == pytest.approx(0.002 * rig.hardware.tick), why='for the last state')
         np.testing.assert_array_equal(rig.controller._loop.q, q)
         missed.append(rig.controller._loop.request(requests.timing).missed)
-    # from the first on, each state waits for the answer to the one before: none is passed over
+    # each state is sent only after the one before was answered, so the loop misses none
     assert missed == missed[:1] * 30
 
 

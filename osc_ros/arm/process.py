@@ -361,7 +361,13 @@ def set_system(system: System) -> str:
 
 
 def main() -> None:
-    """Run the loop of one arm; its node may have been killed before the first line of this."""
+    """
+    Run the control loop of one arm.
+
+    Arguments: number of joints, file of the channel, number of the node's process. The node may
+    already have been killed when this function begins.
+
+    """
     joints, file, node = map(int, sys.argv[1:])
     channel = Channel(joints, file)
     while (message := channel.requests.take()) is None:

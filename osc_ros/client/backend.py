@@ -18,6 +18,15 @@ from osc_ros.control.task import Stiffness
 Array = NDArray[np.float64]
 
 CLOSED = 'this arm was closed: open it again'
+# For each value of 'target' in the diagnostics: why a motion takes longer than planned.
+WAITS, AT_EDGE = 'waits for the arm', 'at the edge'
+TARGETS = {WAITS: 'the target waits for the arm',
+           AT_EDGE: 'the target is at the edge of the workspace'}
+
+
+def distance_text(angle: float, distance: float) -> str:
+    """Return a text on how far an arm is from its goal [rad], [m]."""
+    return f'{1e3 * distance:.1f} mm and {np.degrees(angle):.1f}° are left'
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from osc_ros.arm.channel import Record
 from osc_ros.arm.link import LoopError, LoopProcess
 from osc_ros.arm.process import ArmEngine
 from osc_ros.arm.start import Start, System
-from osc_ros.client.backend import ArmState, CLOSED
+from osc_ros.client.backend import ArmState, CLOSED, distance_text, TARGETS
 from osc_ros.client.robots import model_of, SHIPPED, TOLERANCE, TWIST_TIMEOUT
 from osc_ros.control import requests
 from osc_ros.control.arrival import Arrival, REACHED
@@ -359,12 +359,10 @@ class RealTimeBackend:
         """Return a text on the arm and its goal; see `Backend`."""
         status = self._loop.request(requests.status)
         reasons = [text for applies, text in (
-            (status.target == 'waits for the arm', 'the target waits for the arm'),
-            (status.target == 'at the edge', 'the target is at the edge of the workspace'),
+            *((status.target == name, text) for name, text in TARGETS.items()),
             (status.saturated.any(), 'torque at its limit')) if applies]
-        return (f'{1e3 * self._arrival.distance:.1f} mm and '
-                f'{np.degrees(self._arrival.angle):.1f}° are left, the controller says: '
-                + ', '.join([status.text, *reasons]))
+        return (f'{distance_text(self._arrival.angle, self._arrival.distance)}, the controller '
+                f"says: {', '.join([status.text, *reasons])}")
 
     # time
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.client.backend import ArmState, CLOSED
+from osc_ros.client.backend import ArmState, AT_EDGE, CLOSED, distance_text, TARGETS, WAITS
 from osc_ros.client.robots import model_of, SHIPPED, TOLERANCE, TWIST_TIMEOUT
 from osc_ros.control.arrival import Arrival, REACHED
 from osc_ros.control.gripper_state import goal_of, GripperState
@@ -192,12 +192,9 @@ class SimulatedBackend:
         """Return a text on the arm and its goal; see `Backend`."""
         level = next(iter(self._law.levels.values()))
         reasons = [text for applies, text in (
-            (level.guide.waits, 'the target waits for the arm'),
-            (level.guide.clamped, 'the target is at the edge of the workspace'),
+            (level.guide.waits, TARGETS[WAITS]), (level.guide.clamped, TARGETS[AT_EDGE]),
             (self._law.saturated.any(), 'torque at its limit')) if applies]
-        return (f'{1e3 * self._arrival.distance:.1f} mm and '
-                f'{np.degrees(self._arrival.angle):.1f}° are left'
-                + ''.join(f', {text}' for text in reasons))
+        return ', '.join([distance_text(self._arrival.angle, self._arrival.distance), *reasons])
 
     def wait(self, until: Callable[[], bool], timeout: float) -> bool:
         """Simulate until a condition holds; see `Backend`."""

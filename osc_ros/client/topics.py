@@ -21,18 +21,18 @@ from numpy.typing import NDArray
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import qos_profile_sensor_data
-from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import MultiDOFJointTrajectory
 
-from osc_ros.client.backend import ArmState, CLOSED
+from osc_ros.client.backend import ArmState, CLOSED, distance_text, TARGETS
 from osc_ros.client.gripper import GRIPPER
 from osc_ros.client.gripper_topics import GripperTopics
 from osc_ros.client.inputs import positive
 from osc_ros.client.services import ANSWERED, CHANGED, full_name, Services, START
 from osc_ros.control.gripper_state import GripperState
+from osc_ros.control.kinds.pose import pose_error
 from osc_ros.control.task import Stiffness
 from osc_ros.errors import ArmError, ArmTimeoutError, InputError
 from osc_ros.nodes import messages
@@ -44,9 +44,6 @@ Array = NDArray[np.float64]
 SILENCE = 5.0  # longest time between two joint states, and between two torques [s]
 GAINS = ('mode', 'translation.stiffness', 'rotation.stiffness', 'translation.damping_ratio',
          'rotation.damping_ratio')
-# What a value of 'target' in the diagnostics means for a motion that takes too long.
-TARGETS = {'waits for the arm': 'the target waits for the arm',
-           'at the edge': 'the target is at the edge of the workspace'}
 SAME = 1e-6  # times [s] and parts of poses that differ by less are the same
 CLIENTS = count()  # of this process
 
@@ -399,13 +396,11 @@ class TopicBackend:
 
     def situation(self) -> str:
         """Return a text on the arm and its goal; see `Backend`."""
-        pose, goal = self.state().pose, self._goal
-        left = ''
-        if goal is not None:
-            turn = Rotation.from_matrix(pose[:3, :3].T @ goal[:3, :3])
-            left = (f'{1e3 * np.linalg.norm(goal[:3, 3] - pose[:3, 3]):.1f} mm and '
-                    f'{np.degrees(turn.magnitude()):.1f}° are left, ')
-        return f'{left}the controller says: {self._said}'
+        said = f'the controller says: {self._said}'
+        if (goal := self._goal) is None:
+            return said
+        angular, linear = np.linalg.norm(pose_error(self.state().pose, goal).reshape(2, 3), axis=1)
+        return f'{distance_text(angular, linear)}, {said}'
 
     # time
 

@@ -44,7 +44,7 @@ NUMBERS = 'b1', 'u1', 'i4', 'u4', 'i8', 'u8', 'f4', 'f8'  # types of arrays
 SCALARS = bool, int, float, str, type(None)  # accepted in keys, whose hashes then take no time
 EXPANSION, LEAST = 16, 10 ** 6  # size of all copies: at most EXPANSION times the data + LEAST
 OBJECT = 200  # bytes of a small array or tuple without its contents
-CONSTANT = Robot, Settings, Supervision  # nobody changes an object of these types
+CONSTANT = Robot, Settings, Supervision  # types whose objects never change after they were made
 _FROM_BUFFER = np.zeros(1).__reduce_ex__(5)[0]  # NumPy's function for an array from its bytes
 
 Filled = Callable[[np.ndarray], np.ndarray]  # from an array to what is written in its place
@@ -52,10 +52,10 @@ Filled = Callable[[np.ndarray], np.ndarray]  # from an array to what is written 
 
 class Constants:
     """
-    The bytes of the objects of CONSTANT that the last checkpoint had.
+    The bytes of the objects of CONSTANT in the last checkpoint, for use in the next one.
 
-    They take half of the time of a checkpoint, and seldom change: another robot or other settings
-    are other objects.
+    To make them again would take half of the time of a checkpoint. They never become outdated: a
+    changed robot is another object, and so are changed settings.
 
     """
 
@@ -64,12 +64,12 @@ class Constants:
         self._now: dict[int, tuple[object, bytes]] = {}
 
     def begin(self) -> None:
-        """Begin a checkpoint: forget what the last one did not have."""
+        """Begin a checkpoint. Bytes that the last checkpoint did not use are dropped."""
         self._last, self._now = self._now, {}
 
     def dumped(self, value: object) -> bytes:
-        """Return the bytes of one of the objects."""
-        # an object that is kept has its id for itself
+        """Return the bytes of an object of CONSTANT."""
+        # `_last` holds the object, so no other object can have the same id
         found = self._last.get(id(value)) or (value, dumped(value))
         self._now[id(value)] = found
         return found[1]
@@ -371,7 +371,7 @@ def array_view(reader: _Reader, base: Any, offset: int, shape: tuple[int, ...],
 
 
 def constant(reader: _Reader, data: bytes) -> Any:
-    """Return an object of CONSTANT."""
+    """Return a robot, settings or supervision from its bytes."""
     reader.spend(EXPANSION * len(data))
     found = _Reader(data, 0).read()
     if type(found) not in CONSTANT:

@@ -454,7 +454,7 @@ class Journal:
             numbers = bytes(one.parts[k][NUMBER * (start - one.starts[k]):])
             if numbers or is_first:
                 is_last = k == len(one.parts) - 1
-                # few calls: the loop of osc_arm sends a piece between two states
+                # only the calls of this part: osc_arm serializes a piece between two joint states
                 calls = one.calls[call:None if is_last else one.first_calls[k + 1]]
                 return Piece(one.number, start, call, one.before,
                              one.checkpoint if is_first else b'', one.facts if is_first else {},

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import ClassVar
 
 import numpy as np
@@ -322,7 +321,10 @@ class VelocitySource(Recorded):
         [at] = self.views
         at.limits[:], at.turns[:] = robot.velocity_limits, continuous_joints(robot)
         self.mode, self._missing = mode, ''
-        _compile(robot.n)
+        # compiled here, and not when the first state comes
+        record, x = VELOCITY.zeros(robot.n), np.zeros(robot.n)
+        find_velocity(record, 0.0, x, x[:0], True, x.copy())
+        undo_velocity(record, robot.n)
 
     @property
     def mode(self) -> str:
@@ -381,11 +383,3 @@ class VelocitySource(Recorded):
                 f'{int(self.views[0].repeated[0])} joint states with different positions have the '
                 f'stamp {time:.3f} s: velocities can be estimated only from stamps that advance')
         return qd if code == FOUND else None
-
-
-@cache
-def _compile(n: int) -> None:
-    """Compile what `VelocitySource` uses, before the first state comes."""
-    record, x = VELOCITY.zeros(n), np.zeros(n)
-    find_velocity(record, 0.0, x, x[:0], True, x.copy())
-    undo_velocity(record, n)

@@ -49,7 +49,8 @@ OPERATIONS: list[Any] = []
 # Called with the name of a kernel and True when its compilation begins, False when it has ended.
 OBSERVERS: list[Callable[[str, bool], None]] = []
 _ON_DEMAND: list[bool] = []
-# While kernels run as Python functions, see `recorded_uses`: what their addresses stand for.
+# While `recorded_uses` runs kernels as Python functions: the kernels by the numbers that stand for
+# their addresses.
 _OF_PYTHON: list[dict[int, Any]] = []
 # One entry for each context in which kernels may be compiled, in all threads; the kernels that are
 # locked when the last of them ends; what guards both.
@@ -469,15 +470,15 @@ def recorded_uses(run: Callable[[], object]) -> list[tuple[Any, tuple[Any, ...]]
     for compiled, _ in usual:
         compiled._compile_for_args = as_python(compiled)
         compiled.disable_compile = lambda value=True: None
-    kind: Any = type(_view)
-    refuse = kind.__call__
-    kind.__call__ = _called
+    intrinsics: Any = type(_view)  # the class of all intrinsics
+    refuse = intrinsics.__call__
+    intrinsics.__call__ = _called
     _OF_PYTHON.append({})
     try:
         run()
     finally:
         _OF_PYTHON.pop()
-        kind.__call__ = refuse
+        intrinsics.__call__ = refuse
         for compiled, compile_for in usual:
             compiled._compile_for_args = compile_for
             del compiled.disable_compile

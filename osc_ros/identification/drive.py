@@ -60,9 +60,10 @@ class Mover(Protocol):
 
 def compensated(robot: Robot) -> Disturbance:
     """
-    Return what the controller compensates during the motion, because its model lacks it.
+    Return the largest errors of the model that the controller compensates during the motion.
 
-    Payload, masses and dry friction; all of it counts as load for a minute.
+    They are an unknown payload, wrong masses of the links, and dry friction. For the first minute
+    all of the missing torque counts as load.
 
     """
     effort = robot.effort_limits

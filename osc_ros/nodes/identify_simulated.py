@@ -38,10 +38,13 @@ Array = NDArray[np.float64]
 
 PERIOD = 2e-3  # of the control loop [s]
 GUARDED = 10  # periods from one check of the guard to the next
-# A joint without a known rotor inertia gets that with which its torque limit gives its motor alone
-# this acceleration [rad/s²]: a motor and gear with friction do not stop at once.
+# If the description has no rotor inertias, they are assumed to be so large that the torque limit
+# of a joint accelerates its rotor alone by this much [rad/s²]. Without a rotor, friction would
+# stop a light joint at once.
 MOTOR_ACCELERATION = 1000.0
-INSIDE = 0.15  # the start is so far within the range of each joint, as a share of it
+# Least distance of the start from the limits of a joint, as a share of its range; more than SPARE,
+# at which `MotionLimits` refuses a start.
+INSIDE = 0.15
 RIPPLES = 100.0  # periods of the torque ripple in a turn of a joint: one in a turn of its motor
 
 
@@ -82,12 +85,12 @@ class Truth:
 
 class SimulatedMover:
     """
-    An arm in MuJoCo under a law whose model is the description, with rotors.
+    An arm in MuJoCo that is controlled by a law; the law's model is the URDF with rotor inertias.
 
     Attributes
     ----------
     robot : Robot
-        The description, with rotor inertias that the law and MuJoCo know.
+        Robot of the URDF, with the rotor inertias that both the law and MuJoCo use.
     text : str
         The URDF.
 
@@ -97,7 +100,7 @@ class SimulatedMover:
     robot : Robot
         Made from it.
     q : (n,)
-        Start, which is moved away from the limits of the joints [rad, m].
+        Start [rad, m]. Joints near a limit are moved away from it, see INSIDE.
     truth : Truth
     seed : int
 
