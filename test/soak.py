@@ -85,7 +85,11 @@ class System:
         gc.freeze()  # garbage collection of the imported modules would delay a paced plant
         self._spin(0.5)  # time to discover other nodes in the ROS domain
         self._due = wall.perf_counter()
-        self._begin()
+        try:
+            self._begin()
+        except BaseException:
+            self.close()
+            raise
 
     def draw_from(self, *seed):
         """Seed the random numbers again."""

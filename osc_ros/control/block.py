@@ -24,7 +24,7 @@ from osc_ros.control.record import Slot, Table
 from osc_ros.control.reference import reference_size
 from osc_ros.control.task_numbers import TASK_WIDTH
 from osc_ros.dynamics.compiled import inlined, plain, view
-from osc_ros.dynamics.priority import solver_size
+from osc_ros.dynamics.priority import results_size, solver_size
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
@@ -123,6 +123,13 @@ def block_of(at: Sequence[int], m: int, n: int) -> tuple[Array, Array]:
              reference_size(k, m, n), *limits, room_size(n), *others)
     starts = [0, *accumulate(sizes)]
     return np.array([k, m, n, *at, *starts, *np.zeros(2 * k, int)]), np.zeros(starts[-1])
+
+
+def kept_in(integers: Array, numbers: Array) -> tuple[Array, ...]:
+    """Return the parts that a tick leaves to the next one, and its results; others are memory."""
+    parts, (k, m, n) = views_of(integers, numbers), integers[:3].tolist()
+    return (parts.solver[:results_size(k, m, n)], parts.tasks, parts.task_plans,
+            parts.task_states, parts.J, parts.reference, parts.limiter, parts.guided, parts.own)
 
 
 def views_of(integers: Array, numbers: Array) -> Block:

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Many controllers of arms of one kind: copies of the arrays of a law, in one array."""
+"""Many controllers of arms of one kind: the numbers of each that a law goes on from."""
 
 from __future__ import annotations
 
@@ -16,27 +16,37 @@ from osc_ros.control.checkpoint import dumped, loaded
 from osc_ros.control.guide import put_holds
 from osc_ros.control.law import Law
 from osc_ros.control.law_step import law_torque, put_torques
-from osc_ros.control.places import NUMBER, Places
+from osc_ros.control.places import Places
 from osc_ros.control.task_numbers import SEEN
 from osc_ros.control.trajectory import require_rigid
 from osc_ros.dynamics.addresses import address_of, entry_of
 from osc_ros.dynamics.arrays import finite_array
-from osc_ros.dynamics.parallel_parts import in_parallel
+from osc_ros.dynamics.parallel_parts import cores, in_parallel
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 NAMED = 3  # controllers that an error names
+
+
+class _Worker:
+    """A law that computes the torques of one controller after the other, in one thread."""
+
+    def __init__(self, law: Law) -> None:
+        if not law.has_tick:
+            law.latch(law.posture)
+        self._law = law
+        self.given = entry_of(law_torque), law.table(), Places(law.kept()).spans
 
 
 class Controllers:
     """
     Many controllers of arms of one kind. Each computes the same torques as a `Law` of its own.
 
-    Each controller has a copy of the arrays of one law. One compiled function computes the torques
-    of all controllers, in several threads; they are those of a `Law` to the last bit. A single
-    controller takes the commands of a `Law`, see `one`.
+    Each controller has a row of memory with the numbers on which its next torque depends. One
+    compiled function copies them to a law, computes, and copies them back, for one controller
+    after the other, in several threads with a law each. The torques are those of a `Law` to the
+    last bit. A single controller takes the commands of a `Law`, see `one`.
 
     >>> controllers = Controllers(law, 4096)
     >>> controllers.latch(q)                          # (4096, n)
@@ -73,25 +83,25 @@ class Controllers:
             raise InputError(
                 f"the law uses method '{law.space.method}', or its settings are changing: "
                 'accepted is a law with a compiled step, after a change and its blend')
-        self._law: Law = loaded(dumped(law))
-        self._threads, self.n = threads, law.robot.n
+        copied = dumped(law)
+        self._law: Law = loaded(copied)
+        self._threads, self.n = threads or cores(), law.robot.n
         self._placed, self._inside = np.full(count, self._law.has_tick), False
         if not self._law.has_tick:
             self._law.latch(self._law.posture)
         self._setup = self._law.setup
-        table = self._law.table()
-        self._places = Places([*((start, size) for start, size in table[:-1].tolist()),
-                               *((start, 3) for start in self._setup.gravities.tolist())])
-        guides = [record for level in self._setup.levels for record in level.guide.records]
-        starts = np.cumsum([self._places.size, *map(len, guides)]).tolist()
-        self._guides = [slice(*pair) for pair in zip(starts, starts[1:])]
-        self._memory = np.zeros((count, starts[-1]), dtype=np.int64)
-        self._point(table)
+        places = Places(self._law.kept())
+        self._memory = np.zeros((count, places.size), dtype=np.int64)
+        places.store(self._memory[0])
+        self._memory[1:] = self._memory[0]
+        self._targets = [slice(at := places.of(address_of(record)), at + record.size)
+                         for level in self._setup.levels for record in level.guide.records]
+        self._seen = {name: places.of(address_of(level.numbers)) + SEEN
+                      for name, level in self._law.levels.items()}
         self._python = [self._objects()] * count
+        self._workers = [_Worker(loaded(copied)) for _ in range(self._threads)]
         self._jumped = np.zeros((count, len(self._setup.levels)), dtype=bool)
         self._unknown, self._found = np.full(self.n, np.nan), np.zeros((2, count), dtype=np.int64)
-        for i in range(count):
-            self._store(i)
 
     def __len__(self) -> int:
         """Return the number of controllers."""
@@ -101,23 +111,6 @@ class Controllers:
         """Raise: a copy, or a pickle, would point into the memory of this object."""
         raise InputError('Controllers cannot be copied or pickled: accepted is to make others of '
                          'a law')
-
-    def _point(self, table: Integers) -> None:
-        """Make the tables of all controllers, and the addresses in their memory."""
-        count, width = self._memory.shape
-        bases = address_of(self._memory) + NUMBER * width * np.arange(count)
-        self._tables = np.repeat(table[None], count, axis=0)
-        for k, (start, size) in enumerate(table[:-1].tolist()):
-            if size:
-                self._tables[:, k, 0] = bases + NUMBER * self._places.of(start)
-        # columns of the memory with addresses (of copies of gravity, of records of targets), and
-        # the addresses for each controller
-        arrays = self._setup.gravities, self._setup.guides
-        self._stand = np.concatenate([self._places.of(address_of(one)) + np.arange(one.size)
-                                      for one in arrays])
-        targets = [*map(self._places.of, arrays[0].tolist()),
-                   *(where.start for where in self._guides)]
-        self._own = bases[:, None] + NUMBER * np.array(targets)
 
     # one controller
 
@@ -130,12 +123,8 @@ class Controllers:
         for one, attributes in self._python[i]:
             vars(one).clear()
             vars(one).update(attributes)
-        gravities, row, where = self._setup.gravities.copy(), self._memory[i], iter(self._guides)
-        self._places.load(row)
-        self._setup.gravities[:] = gravities
+        Places(self._law.kept()).load(self._memory[i])
         for level, has_jumped in zip(self._setup.levels, self._jumped[i]):
-            for record in level.guide.records:
-                record.view(np.int64)[:] = row[next(where)]
             level.guide = level.guide  # writes its addresses
             if has_jumped:
                 level.guide.note_hold()
@@ -146,12 +135,7 @@ class Controllers:
 
     def _store(self, i: int) -> None:
         """Copy the state of the law to a controller."""
-        row, where = self._memory[i], iter(self._guides)
-        self._places.store(row)
-        for level in self._setup.levels:
-            for record in level.guide.records:
-                row[next(where)] = record.view(np.int64)
-        row[self._stand] = self._own[i]
+        Places(self._law.kept()).store(self._memory[i])
         self._python[i] = self._objects()
 
     @contextmanager
@@ -242,7 +226,7 @@ class Controllers:
                     law.follow(goal, task=task)
             return
         memory = self._memory.view(np.float64)
-        put_holds(memory, self._guides[2 * k], self._guides[2 * k + 1], chosen, goals)
+        put_holds(memory, self._targets[2 * k], self._targets[2 * k + 1], chosen, goals)
         self._jumped[chosen, k] = True
 
     def torque(self, time: ArrayLike, q: ArrayLike, qd: ArrayLike, out: Array | None = None
@@ -284,9 +268,15 @@ class Controllers:
         if not self._placed.all():
             self.latch(q[~self._placed], ~self._placed)
         states = times, q, qd, self._unknown
-        in_parallel(count, lambda first, last: put_torques(
-            entry_of(law_torque), self._tables, states, tau, self._found, first, last),
-            self._threads, 'controllers')
+
+        def compute(first: int, last: int) -> None:
+            worker = self._workers.pop()  # one of its own for each thread
+            try:
+                put_torques(worker.given, self._memory, states, tau, self._found, first, last)
+            finally:
+                self._workers.append(worker)
+
+        in_parallel(count, compute, self._threads, 'controllers')
         self._finish(times, q, qd, tau)
         return tau
 
@@ -312,7 +302,7 @@ class Controllers:
 
     def poses(self, task: str | None = None) -> Array:
         """Poses (k, 4, 4) of the link of a task, or of the first one, at the last states."""
-        at = self._places.of(address_of(self._law.level(task).numbers)) + SEEN
+        at = self._seen[self._law.level(task).task.name]
         return self._memory.view(np.float64)[:, at:at + 16].reshape(-1, 4, 4).copy()
 
     def _chosen(self, which: ArrayLike | None) -> NDArray[np.intp]:

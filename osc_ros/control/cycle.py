@@ -35,14 +35,13 @@ from osc_ros.control.law_step import (
 from osc_ros.control.level import Level
 from osc_ros.control.limiter import Limiter
 from osc_ros.control.observer import ExternalForce
-from osc_ros.control.places import Places
 from osc_ros.control.posture import PostureSetPoint
 from osc_ros.control.settings import Settings
 from osc_ros.control.setup import Setup
 from osc_ros.control.task import Target
 from osc_ros.control.tick_arrays import UNOBSERVED
 from osc_ros.control.unmodelled import Report
-from osc_ros.dynamics.addresses import address_of, Integers
+from osc_ros.dynamics.addresses import Integers
 from osc_ros.dynamics.arrays import finite_array, kernel_array
 from osc_ros.dynamics.operational_space import OperationalSpace
 from osc_ros.dynamics.priority import Priorities
@@ -397,12 +396,17 @@ class ControlCycle:
         """
         return self._setup.tick.table(self._blending.replaced, self._arrays, records)
 
-    def places(self, table: Integers) -> Places:
-        """Return where the arrays are that the function of a table reads and writes."""
-        return Places([*((start, size) for start, size in table[:-1].tolist()),
-                       *((start, 3) for start in self._setup.gravities.tolist()),
-                       *((address_of(record), record.size) for level in self._setup.levels
-                         for record in level.guide.records)])
+    def kept(self) -> tuple[NDArray[Any], ...]:
+        """
+        Return the arrays on which the next torque depends, while no change is in progress.
+
+        With the same numbers in them, another law of the same settings computes the same torques.
+
+        """
+        found = self._setup.unmodelled
+        of_observer = () if found is None else found.kept
+        return (*self._setup.kept(), self._blending.friction.record, self._posture.record,
+                *of_observer, self._blending.arrays[0], self._memory.record)
 
     def _arrays(self) -> tuple[NDArray[Any], ...]:
         """The last two arrays of `Given`, and those of `LawArrays`; see `tick_arrays`."""

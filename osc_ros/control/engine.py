@@ -347,6 +347,10 @@ class Engine(Counts):
         self._use_contact()
         return self.law.table(self._records)
 
+    def kept(self) -> tuple[Array, ...]:
+        """Return the arrays on which the next torque depends, see `Law.kept`."""
+        return *self.law.kept(), *self._records
+
     def _use_contact(self) -> None:
         """Give the contact sense its thresholds; none in free drive, for a hand is no contact."""
         settings, law = self.guard.settings.contact, self.law

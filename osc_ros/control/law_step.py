@@ -204,17 +204,42 @@ def law_torque(table, time, q, qd, tau):
     return count
 
 
+@inlined
+def _copy(spans, row, is_stored):
+    """Copy the numbers of a controller from its row to the arrays of a law, or back."""
+    for k in range(len(spans)):
+        at, size = spans[k, 1], spans[k, 2]
+        numbers, kept = integers_at(spans[k, 0], size), view(row, at, (size,))
+        if is_stored:
+            assign(kept, numbers)
+        else:
+            assign(numbers, kept)
+
+
+@inlined
+def _observe_last(own, given, setup, time, q, qd, effort, tau):
+    """Estimate the external torques at a state, with the last torques of the law."""
+    n = len(q)
+    before = tick_views(own.law, n)
+    for j in range(n):
+        tau[j] = before.tau[0, j] if before.ticks[0] > 0.0 else np.nan
+    put_driver(given.model, given.model_numbers, given.model_room, q, qd, setup.driver)
+    observe(own.robot, own.robot_numbers, own.observer, own.forces, own.estimate, time, q, qd, tau,
+            effort, setup.driver)
+
+
 @released
-def put_torques(entry, tables, states, tau, found, first, last):
+def put_torques(of_law, memory, states, tau, found, first, last):
     """
     Write the torques of some of many controllers, with their estimates of external torques.
 
     Parameters
     ----------
-    entry : int
-        Address of `law_torque`.
-    tables : (k, …, 2) int
-        Its table for each controller.
+    of_law : tuple of int, (…, 2) int, (…, 3) int
+        Of a law that computes for one controller after the other: address of `law_torque`, its
+        table, and `Places.spans`.
+    memory : (k, …) int
+        A row for each controller, with the numbers of these places.
     states : tuple of (k,), (k, n), (k, n), (n,)
         Stamps [s], positions, velocities, and NaN for each joint: no effort is measured.
     tau : (k, n), written
@@ -224,19 +249,13 @@ def put_torques(entry, tables, states, tau, found, first, last):
         Which controllers.
 
     """
-    time, q, qd, unknown = states
-    n = q.shape[1]
+    (entry, table, spans), (time, q, qd, unknown) = of_law, states
+    given, own = given_in(table), law_in(table)
+    setup = _own_views(block_in(given.integers, given.numbers).own, q.shape[1])
     for i in range(first, last):
-        table = tables[i]
-        given, own = given_in(table), law_in(table)
-        setup = _own_views(block_in(given.integers, given.numbers).own, n)
+        _copy(spans, memory[i], False)
         if len(own.forces) > 0:
-            before = tick_views(own.law, n)
-            for j in range(n):
-                tau[i, j] = before.tau[0, j] if before.ticks[0] > 0.0 else np.nan
-            put_driver(given.model, given.model_numbers, given.model_room, q[i], qd[i],
-                       setup.driver)
-            observe(own.robot, own.robot_numbers, own.observer, own.forces, own.estimate, time[i],
-                    q[i], qd[i], tau[i], unknown, setup.driver)
+            _observe_last(own, given, setup, time[i], q[i], qd[i], unknown, tau[i])
         found[0, i] = tick_at(entry, table, time[i], q[i], qd[i], tau[i])
         found[1, i] = np.int64(setup.asks[0])
+        _copy(spans, memory[i], True)

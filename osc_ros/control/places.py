@@ -1,11 +1,12 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Where the arrays of a law are in memory, and copies of their numbers."""
+"""Where the arrays are that a law goes on from, and copies of their numbers."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from ctypes import memmove
 from itertools import accumulate
 from typing import Any
@@ -20,7 +21,7 @@ NUMBER = 8  # bytes
 
 class Places:
     """
-    Where the arrays of a law stand in a row of numbers, one after the other.
+    Where arrays stand in a row of numbers, one after the other.
 
     The arrays must live at least as long.
 
@@ -28,53 +29,50 @@ class Places:
     ----------
     size : int
         Length of a row.
+    spans : (k, 3) int
+        For each array its address, the index of its first number in the row, and its size.
 
     Parameters
     ----------
-    spans : sequence of (int, int)
-        Address and number of items of each array; arrays may overlap.
+    arrays : iterable of contiguous arrays
+        Of items of NUMBER bytes; no two of them have common memory.
 
     """
 
-    def __init__(self, spans: list[tuple[int, int]]) -> None:
-        self._starts: list[int] = []
-        ends: list[int] = []
-        for start, size in sorted(span for span in spans if span[1]):
-            end = start + NUMBER * size
-            if ends and start < ends[-1]:
-                ends[-1] = max(ends[-1], end)
-            else:
-                self._starts.append(start)
-                ends.append(end)
-        self._sizes = [end - start for start, end in zip(self._starts, ends)]  # bytes
-        *self._at, self.size = accumulate((size // NUMBER for size in self._sizes), initial=0)
+    def __init__(self, arrays: Iterable[NDArray[Any]]) -> None:
+        found = [one for one in arrays if one.size]
+        *at, self.size = accumulate((one.size for one in found), initial=0)
+        self.spans = np.array([[address_of(one), k, one.size] for one, k in zip(found, at)],
+                              dtype=np.int64)
+        self._sorted = sorted(self.spans.tolist())
+        self._starts = [start for start, _, _ in self._sorted]
 
     def of(self, address: int) -> int:
         """Return the index of a number in the row."""
-        k = bisect_right(self._starts, address) - 1
-        return int(self._at[k] + (address - self._starts[k]) // NUMBER)
+        start, at, _ = self._sorted[bisect_right(self._starts, address) - 1]
+        return int(at + (address - start) // NUMBER)
 
     def load(self, row: Integers) -> None:
         """Copy a contiguous row to the arrays."""
         first = address_of(row)
-        for start, at, size in zip(self._starts, self._at, self._sizes):
-            memmove(start, first + NUMBER * at, size)
+        for start, at, size in self._sorted:
+            memmove(start, first + NUMBER * at, NUMBER * size)
 
     def store(self, row: Integers) -> None:
         """Copy the arrays to a contiguous row."""
         first = address_of(row)
-        for start, at, size in zip(self._starts, self._at, self._sizes):
-            memmove(first + NUMBER * at, start, size)
+        for start, at, size in self._sorted:
+            memmove(first + NUMBER * at, start, NUMBER * size)
 
     def filled(self, row: Integers, array: NDArray[Any]) -> NDArray[Any]:
         """Return an array, or a copy of it with the numbers of a row where the row has them."""
         start, end = address_of(array), address_of(array) + array.nbytes
         k = max(bisect_right(self._starts, start) - 1, 0)
         found, numbers = array, row.view(np.uint8)
-        for at, first, size in zip(self._at[k:], self._starts[k:], self._sizes[k:]):
+        for first, at, size in self._sorted[k:]:
             if first >= end:
                 break
-            left, right = max(first, start), min(first + size, end)
+            left, right = max(first, start), min(first + NUMBER * size, end)
             if left < right:
                 found = array.copy(order='K') if found is array else found
                 shift = NUMBER * at - first  # from an address to its byte in the row

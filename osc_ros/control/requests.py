@@ -28,6 +28,7 @@ from osc_ros.control.engine import ACTIVE, Engine, Stamp
 from osc_ros.control.guide import Motion
 from osc_ros.control.impedance import Impedance, TANK
 from osc_ros.control.journal import Journal, journaled, Piece
+from osc_ros.control.places import Places
 from osc_ros.control.setup import Setup
 from osc_ros.control.statistics import Window
 from osc_ros.control.supervision import HARMLESS, STALE_TARGET, Supervision
@@ -425,9 +426,9 @@ def written(engine: Engine) -> Filled | None:
     settings change.
 
     """
-    if (table := engine.table()) is None or not engine.law.is_settled:
+    if engine.table() is None or not engine.law.is_settled:
         return None
-    places = engine.law.places(table)
+    places = Places(engine.kept())
     row = np.empty(places.size, dtype=np.int64)
     places.store(row)
     return partial(places.filled, row)

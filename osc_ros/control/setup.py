@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.bandwidth import largest_push, longest_period, PERIOD_CHANGE
-from osc_ros.control.block import block_of, OWN, require_block, views_of
+from osc_ros.control.block import block_of, kept_in, OWN, require_block, views_of
 from osc_ros.control.command_model import CommandModel
 from osc_ros.control.free import Guidance, guidance_of
 from osc_ros.control.friction import Friction, FrictionInForce, least_inertia
@@ -387,6 +387,13 @@ class Setup:
     def block(self) -> tuple[NDArray[Any], Array]:
         """Integers and numbers of this setup, see `osc_ros.control.block`."""
         return self._block
+
+    def kept(self) -> tuple[NDArray[Any], ...]:
+        """Return the arrays that a tick leaves to the next one, and its results."""
+        of_tips = self.dynamics
+        return (of_tips.pose, of_tips.twist, of_tips.Lambda_inv, of_tips.a0, *self._gravities,
+                *kept_in(*self._block),
+                *(record for level in self.levels for record in level.guide.records))
 
     @property
     def is_blended(self) -> bool:

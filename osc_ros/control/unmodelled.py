@@ -104,6 +104,11 @@ class Unmodelled:
             UNCOMPENSATED if self.compensation is None else self.compensation.records)
 
     @property
+    def kept(self) -> tuple[NDArray[Any], ...]:
+        """Those of these arrays that are no constants of the robot, which stand first."""
+        return self.arrays[2:]
+
+    @property
     def integrates(self) -> bool:
         """Whether the compensation needs the torque of the feedback."""
         return (self.compensation is not None and self.compensation.is_active

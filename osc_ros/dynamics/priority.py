@@ -204,11 +204,11 @@ def room_of(integers, numbers):
     ratios, i = view(numbers, i, (k, 6)), i + 6 * k
     shares, i = view(numbers, i, (k, 6)), i + 6 * k
     directions, i = view(numbers, i, (k, 6, 6)), i + 36 * k
+    masks, i = view(numbers, i, (k, 6)), i + 6 * k
+    most, mobility, i = numbers[i:i + k], numbers[i + k:i + 2 * k], i + 2 * k
     J, i = view(numbers, i, (c, 6 * k, n)), i + c * 6 * k * n
     W, i = view(numbers, i, (c, 6 * k, 6 * k)), i + c * 36 * k * k
     inertias, i = view(numbers, i, (c, k, 6, 6)), i + c * 36 * k
-    masks, i = view(numbers, i, (k, 6)), i + 6 * k
-    most, mobility, i = numbers[i:i + k], numbers[i + k:i + 2 * k], i + 2 * k
     r, parts, i = numbers[i:i + 6 * k], numbers[i + 6 * k:i + 12 * k], i + 12 * k
     return Room(integers[3:], rows, F, forces, ratios, shares, directions, J, W, inertias, masks,
                 most, mobility, r, parts, numbers[i:i + _SCRATCH])
@@ -235,7 +235,12 @@ def first_force(integers, numbers):
 def solver_size(k: int, m: int, n: int) -> int:
     """Length of the numbers of `Priorities`, for k levels on m links and n joints."""
     c = 6 * k + 1
-    return (k * (WIDTH + 74) + 6 * m + c * (6 * k * n + 36 * k * k + 36 * k) + _SCRATCH)
+    return results_size(k, m, n) + c * (36 * k * k + 36 * k) + 12 * k + _SCRATCH
+
+
+def results_size(k: int, m: int, n: int) -> int:
+    """How many of these numbers are read after the solve: those before W in `Room`."""
+    return k * (WIDTH + 62) + 6 * m + (6 * k + 1) * 6 * k * n
 
 
 @part

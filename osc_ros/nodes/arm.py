@@ -31,7 +31,7 @@ from osc_ros.nodes.display_parameters import TF
 from osc_ros.nodes.gripper import GripperTopics
 from osc_ros.nodes.parameters import Entry, initial_value
 from osc_ros.nodes.run import run_and_exit
-from osc_ros.nodes.settings import supervision
+from osc_ros.nodes.settings import law_of, supervision
 
 HARDWARE = Entry('hardware', 'mujoco', f"Kind of the arm: {', '.join(sorted(known()))}; read "
                  'when the node starts', fixed=True)
@@ -61,6 +61,8 @@ class ArmNode(Controller):
     publishes joint_states, and has the parameters and services of the arm.
 
     """
+
+    _build = staticmethod(law_of)
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)

@@ -47,11 +47,25 @@ from osc_ros.nodes.qos import COMMAND_QOS, LATCHED_QOS
 from osc_ros.nodes.reaction_log import ReactionLog
 from osc_ros.nodes.records import Records
 from osc_ros.nodes.run import run_and_exit
-from osc_ros.nodes.settings import law_of, law_settings, supervision, with_load
+from osc_ros.nodes.served import compile_kernels
+from osc_ros.nodes.settings import (
+    law_of,
+    law_settings,
+    LoadedRobot,
+    supervision,
+    with_load,
+)
 from osc_ros.nodes.targets import Targets
 
 UPDATES_FOR_DELAY = 100  # fewest updates from which their duration is estimated
 DELAY_CHANGE = 0.05  # a smaller one is not passed on [periods]
+
+
+def law_in_loop(found: dict[str, Any], urdf: str) -> tuple[LoadedRobot, Law]:
+    """Do as `law_of`; also compile what a `Loop` needs besides."""
+    loaded, law = law_of(found, urdf)
+    compile_kernels(law.robot)
+    return loaded, law
 
 
 class Controller(ManagedNode):
@@ -65,6 +79,8 @@ class Controller(ManagedNode):
     does slow work first, and takes the loop's lock only to hand over the result.
 
     """
+
+    _build = staticmethod(law_in_loop)
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__('osc_controller', **arguments)
@@ -159,8 +175,8 @@ class Controller(ManagedNode):
         with ExitStack() as made:
             self._claim(found['autostart'], made)
             with CompilationReport(self) as report, compile_in_parallel(
-                    law_of, found, urdf, tell=report.tell, by_several=found['workers'] == 1):
-                self._loaded, law = law_of(found, urdf)
+                    self._build, found, urdf, tell=report.tell, by_several=found['workers'] == 1):
+                self._loaded, law = self._build(found, urdf)
             took = perf_counter() - started
             self._period, robot = 1.0 / found['rate'], law.robot
             self._make(law, found, urdf, made)

@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from rclpy.publisher import Publisher
 
 from osc_ros.control.answered import ANSWER, Answers
+from osc_ros.control.answering import Answering
 from osc_ros.control.step import sense, step
 from osc_ros.dynamics.addresses import address_of, entry_of
+from osc_ros.model.robot import Robot
 from osc_ros.nodes.commands import empty_command
 from osc_ros.nodes.inbox import Inbox
 from osc_ros.nodes.serialized_states import SEC
@@ -38,6 +40,7 @@ from osc_ros.nodes.serving import (
     VALUES,
     WRITTEN,
 )
+from osc_ros.nodes.states import StateInput
 
 Integers = NDArray[np.int64]
 
@@ -71,6 +74,17 @@ def _library(name: str) -> ctypes.CDLL:
 def _addresses(library: ctypes.CDLL, *names: str) -> list[int]:
     """Addresses of functions; AttributeError if the library lacks one."""
     return [ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in names]
+
+
+def compile_kernels(robot: Robot) -> None:
+    """Compile or load all kernels that answer joint states over DDS, but for those of a law."""
+    StateInput(robot, 'auto', _ignore, _ignore)
+    Answering(robot.n)
+    compile_serve()
+
+
+def _ignore(text: str) -> None:
+    """Do nothing."""
 
 
 class Served:
