@@ -15,7 +15,7 @@ from osc_ros.control import compiled_tick, law_step, stages, step
 
 # `step` calls these by their addresses, so no name leads from it to them.
 BEGINNINGS = (step.step, step.sense, law_step.law_torque, compiled_tick.setup_torque,
-              stages.chain_stage, stages.tree_stage, stages.python_stage)
+              stages.tree_stage, stages.python_stage)
 
 
 @dataclass(frozen=True)

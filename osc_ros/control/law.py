@@ -22,12 +22,9 @@ from osc_ros.control.law_memory import PAUSE
 from osc_ros.control.load import Weight
 from osc_ros.control.settings import Settings
 from osc_ros.control.setup import NOTHING_KNOWN, Precomputed, Setup
-from osc_ros.control.stages import stages_of
 from osc_ros.dynamics.arrays import finite_array
 from osc_ros.dynamics.kinematics import LinkAxes
 from osc_ros.dynamics.task_inertia import task_inertia
-from osc_ros.dynamics.trees.layout import EXTENDED, pendulum
-from osc_ros.dynamics.trees.tree import Tree
 from osc_ros.errors import InputError, require_type
 from osc_ros.model.robot import Robot
 
@@ -173,13 +170,6 @@ class Law(CommandedCycle):
         setup.settings.damping.conditioning(setup.J[:6])
         setup.command_model.driver_torque(self.posture, rest)
         Driver(self.robot, 'gravity').torque(self.posture, rest)
-        if setup.has_kernel:  # with tasks on several links the robot becomes a tree
-            stages_of(Tree(pendulum(), EXTENDED))
-        if not self.robot.serial:  # with a payload the robot may become a serial chain
-            loaded = Setup(self.robot.with_payload(1.0, inertia=np.eye(3)), setup.settings,
-                           self._method, 1)
-            loaded.start(self.posture)
-            loaded.rehearse(self.posture, self._posture)
         self.latch(self.posture)
         self._memory.time = self._observed = -math.inf
 

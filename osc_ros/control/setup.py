@@ -217,7 +217,8 @@ class Setup:
     def _space(self, method: str, workers: int | str) -> OperationalSpace:
         several = len(self.links) > 1
         return OperationalSpace(self.robot, None if several and method in ONE_TIP else method,
-                                tips=self.links, workers=1 if several else workers)
+                                tips=self.links, workers=1 if several else workers,
+                                by_stages=True)
 
     def _frame(self, task: Task) -> LinkAxes | int | None:
         """Frame of a task: index of a task's link, axes of another link, or None for the base."""

@@ -20,9 +20,6 @@ from osc_ros.dynamics.addresses import (
     numbers_at,
     Pointers,
 )
-from osc_ros.dynamics.chain import bodies, passes
-from osc_ros.dynamics.chain.layout import parts_of
-from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.compiled import kernel, view, viewing
 from osc_ros.dynamics.method import DONE, Method, NOT_FINITE
 from osc_ros.dynamics.trees import tree
@@ -87,28 +84,8 @@ def method_in(table):
 
 
 @kernel
-def chain_stage(table, stage, one, two, three):
-    """Compute one of STAGES for a plain chain; the table begins with `Sweep.arrays`."""
-    chain = numbers_of(table, 0)
-    if stage == OUTWARD:
-        return passes.outward(chain, one, two, None, three)
-    if stage == JACOBIAN:
-        passes.jacobian(chain, view(one, 0, (6, len(one) // 6)))
-    elif stage == INWARD:
-        passes.inward(chain, None, one, two, three)
-    elif stage == RESPONSE:
-        passes.acceleration_response(chain, one, two, three)
-    elif stage == INVERSE_MASS:
-        passes.inverse_mass_matrix(chain, one, view(two, 0, (len(one), len(one))))
-    else:
-        links, ends, work, factor, _ = parts_of(chain)
-        bodies.put_motion_torques(links, ends, one, two, work, factor, three)
-    return DONE
-
-
-@kernel
 def tree_stage(table, stage, one, two, three):
-    """Compute one of STAGES for a tree; the table begins with `Tree.arrays`."""
+    """Compute one of STAGES by the kernels of trees; the table begins with `Tree.arrays`."""
     constants, parameters, memory = (integers_of(table, 0), numbers_of(table, 1),
                                      numbers_of(table, 2))
     none = one[:0]
@@ -210,9 +187,7 @@ class Stages(NamedTuple):
 def stages_of(dynamics: Method) -> Stages:
     """Return the stages of a method; compile their kernels if that was not done before."""
     arrays, of_python = getattr(dynamics, 'arrays', ()), None
-    if isinstance(dynamics, Sweep) and type(dynamics).outward is Sweep.outward:  # not a team
-        entry = _chain_entry()
-    elif type(dynamics) is tree.Tree:
+    if type(dynamics) is tree.Tree:
         entry = _tree_entry()
     else:
         of_python = PythonStages(dynamics)
@@ -227,11 +202,6 @@ def _compiled(stage: Callable[..., int], *arrays: NDArray[Any]) -> int:
     x = np.ones(1)
     stage(Pointers().to(*arrays), OUTWARD, x, x, x.copy())
     return entry_of(stage)
-
-
-@cache
-def _chain_entry() -> int:
-    return _compiled(chain_stage, *Sweep(pendulum()).arrays)
 
 
 @cache

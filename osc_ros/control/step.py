@@ -51,9 +51,9 @@ from osc_ros.control.tick_arrays import (
 from osc_ros.control.touching import CONTACT, contact_views, NOT_TOUCHED, touched
 from osc_ros.dynamics import level_row, priority
 from osc_ros.dynamics.addresses import entry_of, Pointers, tick_at
-from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.compiled import inlined, kernel, plain, stage, view
-from osc_ros.dynamics.trees.layout import pendulum
+from osc_ros.dynamics.trees.layout import pendulum, PROPAGATED
+from osc_ros.dynamics.trees.tree import Tree
 from osc_ros.dynamics.vectors import assign
 
 Array = NDArray[np.float64]
@@ -205,7 +205,7 @@ def _example() -> tuple[tuple[int, int], Integers, object]:
     parts = views_of(integers, numbers)
     parts.tasks[:] = -1.0  # TURNS_WITH = -1: the frame turns with no link
     plain(priority.level_rows)(integers, parts.solver)[:, level_row.FRAME:] = 1.0
-    dynamics, at_rest = Sweep(pendulum()), Guide(np.eye(4))
+    dynamics, at_rest = Tree(pendulum(), PROPAGATED), Guide(np.eye(4))
     model, stages = CommandModel(dynamics.robot), stages_of(dynamics)
     parts.guides[:] = at_rest.addresses
     arrays = (*stages.rows, integers, numbers, *model.arrays, NO_INTEGERS, NO_INTEGERS,

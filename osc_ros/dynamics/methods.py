@@ -76,9 +76,13 @@ def default_method(robot: Robot) -> Method:
     return method_of(robot, None, Workers(1))[1]
 
 
-def method_of(robot: Robot, name: str | None, workers: Workers) -> tuple[str, Method, Plan]:
+def method_of(robot: Robot, name: str | None, workers: Workers, by_stages: bool = False
+              ) -> tuple[str, Method, Plan]:
     """
     Name, method and plan for a robot; by default 'sweep', or 'efpa' if it has several tips.
+
+    With `by_stages` one process evaluates 'sweep' by the kernels of trees, also for a plain chain:
+    compiled code that calls stage after stage is faster with these.
 
     Raises
     ------
@@ -99,13 +103,16 @@ def method_of(robot: Robot, name: str | None, workers: Workers) -> tuple[str, Me
         others = ', '.join(other for other in METHODS if other not in ONE_TIP)
         raise InputError(f"method '{name}' takes one tip, not {len(robot.tips)} "
                          f'(these take several: {others})')
-    construct = entry.of_chain if robot.serial and entry.of_chain else entry.of_robot
+    is_chain = robot.serial and not (by_stages and name == 'sweep')
+    construct = entry.of_chain if is_chain and entry.of_chain else entry.of_robot
     if workers.count == 1:
         return name, construct(robot), Plan(1, 'as requested')
     if entry.of_team is None:
         why = f"method '{name}' is evaluated by one process ('sweep' by several)"
     elif robot.serial:
-        return name, *entry.of_team(robot, workers)
+        dynamics, plan = entry.of_team(robot, workers)
+        is_alone = by_stages and plan.workers == 1
+        return name, construct(robot) if is_alone else dynamics, plan
     else:
         why = _PLAIN_CHAIN
     if workers.count != 'auto':

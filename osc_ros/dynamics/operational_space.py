@@ -61,6 +61,8 @@ class OperationalSpace(Batches):
         `if __name__ == '__main__':`, because worker processes import the script.
         'bcr' accepts a number too, for comparison: the processes then reduce the matrix for the
         law (compiled), and evaluate everything else by 'sweep'.
+    by_stages : bool
+        Whether compiled code will call the stages of `dynamics` one after the other, as in a law.
 
     Raises
     ------
@@ -73,7 +75,7 @@ class OperationalSpace(Batches):
 
     def __init__(self, robot: Robot, method: str | None = None,
                  tips: Sequence[str] | None = None,
-                 workers: int | str | Workers = 1) -> None:
+                 workers: int | str | Workers = 1, by_stages: bool = False) -> None:
         if not isinstance(robot, Robot):
             raise InputError(f'robot is a {type(robot).__name__}: accepted is a Robot, as of '
                              'Robot.from_urdf')
@@ -81,7 +83,8 @@ class OperationalSpace(Batches):
             robot = replace(robot, tips=names('tips', [tips] if isinstance(tips, str) else tips))
         self.robot = robot
         self.method, self._dynamics, self._plan = method_of(
-            robot, method, workers if isinstance(workers, Workers) else Workers(workers))
+            robot, method, workers if isinstance(workers, Workers) else Workers(workers),
+            by_stages)
         self._task = (6 * len(robot.tips),)
         self._rest = np.zeros(robot.n)
         self._quaternions = robot.q_index[robot.spherical].tolist()
