@@ -62,7 +62,8 @@ class Controllers:
     ----------
     law : Law
         It is copied; its method of the dynamics must have a compiled step (one of 'sweep',
-        'recursive', 'efpa', 'sfa', in this process), and no change of its settings may be in progress.
+        'recursive', 'efpa', 'sfa', in this process), and no change of its settings may be in
+        progress.
     count : int
         Number k of controllers.
     threads : int, optional
