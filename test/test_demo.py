@@ -387,6 +387,21 @@ def test_bad_arguments_end_with_status_2_and_the_reason(
     assert message in refusal(monkeypatch, capsys, tmp_path, *arguments)
 
 
+def test_domain_with_another_demo_is_refused_by_the_names_of_its_nodes(
+        tmp_path, monkeypatch, capsys):
+    import rclpy
+    context = rclpy.Context()
+    rclpy.init(context=context, domain_id=int(ENVIRONMENT['ROS_DOMAIN_ID']))
+    monkeypatch.setenv('ROS_DOMAIN_ID', ENVIRONMENT['ROS_DOMAIN_ID'])
+    other = rclpy.create_node('osc_controller', context=context)
+    printed = refusal(monkeypatch, capsys, tmp_path)
+    other.destroy_node()
+    rclpy.shutdown(context=context)
+    assert f"ROS domain {ENVIRONMENT['ROS_DOMAIN_ID']} has osc_controller already" in printed
+    assert 'without ROS_DOMAIN_ID the demo uses a domain of its own' in printed
+    assert 'starting' not in printed  # no request reached the other controller
+
+
 def test_typo_in_a_config_is_printed(tmp_path, monkeypatch, capsys):
     file = tmp_path / 'mine.yaml'
     file.write_text('/**/osc_controller:\n  ros__parameters: {friction.colomb: [1.0]}\n')

@@ -38,6 +38,7 @@ from osc_ros.nodes.demo_run import (
     initialized,
     NodeProcess,
     Progress,
+    require_free_domain,
     Run,
     say,
     show,
@@ -304,12 +305,22 @@ def _prepare_output(options: argparse.Namespace) -> None:
 
 
 def _isolate(work: Path) -> None:
-    """Use loopback and a separate ROS domain, unless environment variables choose others."""
+    """
+    Use loopback and a separate ROS domain, unless environment variables choose others.
+
+    Raises
+    ------
+    DemoError
+        The chosen domain has nodes with the same names.
+
+    """
     os.environ.setdefault('ROS_LOG_DIR', str(work))
-    if 'ROS_DOMAIN_ID' not in os.environ:
-        os.environ['ROS_DOMAIN_ID'] = str(reserved_domain())
     os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
     os.environ.setdefault(profile_variable(), str(share_directory() / 'config' / 'fastdds.xml'))
+    if 'ROS_DOMAIN_ID' in os.environ:
+        require_free_domain()
+    else:
+        os.environ['ROS_DOMAIN_ID'] = str(reserved_domain())
 
 
 def _own_parameters(options: argparse.Namespace) -> dict[str, Any]:

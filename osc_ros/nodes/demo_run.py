@@ -14,13 +14,14 @@ from re import sub
 import signal
 import subprocess
 import sys
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any
 
 from lifecycle_msgs.msg import Transition
 import numpy as np
 from numpy.typing import NDArray
 import rclpy
+from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
 from osc_ros.commandline import bar
@@ -30,7 +31,8 @@ from osc_ros.errors import OscError
 from osc_ros.interrupts import LAUNCH_PID
 from osc_ros.model.robot import Robot
 from osc_ros.nodes import report, scenario
-from osc_ros.nodes.demo_parameters import text_of
+from osc_ros.nodes.claims import FOUND
+from osc_ros.nodes.demo_parameters import NODES, text_of
 from osc_ros.nodes.witness import Witness
 
 Array = NDArray[np.float64]
@@ -322,6 +324,24 @@ def initialized() -> Iterator[None]:
         yield
     finally:
         rclpy.try_shutdown()
+
+
+def require_free_domain() -> None:
+    """Raise DemoError if the ROS domain has nodes with the names of those of the demonstration."""
+    with initialized():
+        node = Node('_osc_demo', use_global_arguments=False, enable_rosout=False,
+                    start_parameter_services=False)
+        sleep(FOUND)
+        names = sorted(set(NODES) & {
+            name for name, space in node.get_node_names_and_namespaces() if space == '/'})
+        node.destroy_node()
+    if names:
+        number = os.environ['ROS_DOMAIN_ID']
+        raise DemoError(
+            f"ROS domain {number} has {' and '.join(names)} already, of another demo or a robot, "
+            'and nodes of the demo have the same names: without ROS_DOMAIN_ID the demo uses a '
+            f'domain of its own (now ROS_DOMAIN_ID={number}; a killed node stays listed for the '
+            'lease of DDS, 3 s with the profile of this package)')
 
 
 class Progress:
