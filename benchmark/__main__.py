@@ -37,6 +37,7 @@ import latency
 import long_chain
 import nodes
 import operations
+from osc_ros.commandline import output_file
 from osc_ros.dynamics.methods import METHODS
 import page
 import panda
@@ -91,8 +92,8 @@ def first_use() -> tuple[float, float]:
 def main() -> None:
     """Time, print, and write the report."""
     parser = argparse.ArgumentParser(description=__doc__.strip().splitlines()[0])
-    parser.add_argument('--json', type=Path, metavar='FILE', help='also write all figures to '
-                                                                  'this file')
+    parser.add_argument('--json', type=output_file, metavar='FILE', help='also write all figures '
+                                                                         'to this file')
     parser.add_argument('--node-seconds', type=float, default=nodes.SECONDS, metavar='S',
                         help='duration of the measurement for every row of the nodes [s] '
                              '(%(default)s)')

@@ -14,8 +14,11 @@ import os
 from pathlib import Path
 import re
 import sys
+from tempfile import TemporaryFile
 from time import perf_counter
 from typing import Any, NoReturn, TextIO
+
+from osc_ros.errors import InputError
 
 STDOUT = Path('-')  # the file of `--json` without a file
 ROS_ARGUMENTS = '--ros-args'
@@ -85,9 +88,55 @@ def ros_name(text: str) -> str:
     return text
 
 
+def require_place(path: Path) -> None:
+    """Raise InputError if a path to write is not in a folder that exists, or not permitted."""
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise InputError(f"'{path}': folder '{folder}' does not exist: accepted is a name in a "
+                         'folder that exists')
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise InputError(f"'{path}': writing there is not permitted")
+
+
+def output_file(text: str) -> Path:
+    """Return the path of a file that a command writes, for the `type` of an argument."""
+    path = output_folder(text)
+    if path.is_dir():
+        raise argparse.ArgumentTypeError(f"'{path}' is a folder: accepted is the name of a file")
+    return path
+
+
+def output_folder(text: str) -> Path:
+    """Return the path of a folder that a command makes, for the `type` of an argument."""
+    path = Path(text)
+    try:
+        require_place(path)
+    except InputError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return path
+
+
+def make_folder(folder: Path) -> None:
+    """
+    Make the folder of the results of a command, unless it exists; before the work.
+
+    Raises
+    ------
+    InputError
+        It cannot be made, or nothing can be written there.
+
+    """
+    try:
+        folder.mkdir(exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InputError(f'the results cannot be written: {error}') from None
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add the option `--json [FILE]`; without FILE its value is STDOUT."""
-    parser.add_argument('--json', type=Path, nargs='?', const=STDOUT, metavar='FILE',
+    parser.add_argument('--json', type=output_file, nargs='?', const=STDOUT, metavar='FILE',
                         help='also write the figures to this file; without FILE print only them, '
                         'and all else to standard error')
 

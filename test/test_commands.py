@@ -3,6 +3,7 @@
 
 """Every command of setup.py: help, wrong options, colours, figures as JSON, progress."""
 
+from importlib import import_module
 from io import StringIO
 import json
 from pathlib import Path
@@ -161,6 +162,28 @@ def test_json_goes_to_a_file_and_the_text_to_standard_output(tmp_path, capsys):
         commandline.write_json(file, {'error': 1.0})
     assert capsys.readouterr() == ('a table\n', '')
     assert json.loads(file.read_text()) == {'error': 1.0}
+
+
+@pytest.mark.parametrize('module, option', [
+    ('nodes.demo', '--json'), ('nodes.demo', '--output'), ('nodes.identify', '--json'),
+    ('nodes.identify', '--output'), ('nodes.record', '--json'), ('nodes.record', '--output'),
+    ('nodes.tune', '--json'), ('nodes.tune', '--output'), ('recording.command', '--csv'),
+    ('recording.command', '--html'), ('recording.command', '--json'),
+    ('teach.command', '--json')])
+def test_every_command_refuses_to_write_to_a_missing_folder(module, option, tmp_path, capsys):
+    pytest.importorskip('rclpy', reason='rclpy is not installed')
+    with pytest.raises(SystemExit, match='2'):
+        import_module(f'osc_ros.{module}').main([option, str(tmp_path / 'missing' / 'x')])
+    assert f"folder '{tmp_path / 'missing'}' does not exist" in capsys.readouterr().err
+    assert not (tmp_path / 'missing').exists()
+
+
+def test_folder_in_place_of_a_file_is_refused(tmp_path, capsys):
+    parser = commandline.Parser(prog='x')
+    commandline.add_json(parser)
+    with pytest.raises(SystemExit, match='2'):
+        parser.parse_args(['--json', str(tmp_path)])
+    assert 'is a folder: accepted is the name of a file' in capsys.readouterr().err
 
 
 class Terminal(StringIO):

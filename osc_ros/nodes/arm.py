@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 from rclpy.clock import Clock, ClockType
@@ -17,6 +18,7 @@ from std_srvs.srv import Trigger
 from osc_ros.arm.link import LoopError
 from osc_ros.arm.process import ArmEngine
 from osc_ros.arm.start import Start, System
+from osc_ros.commandline import require_place
 from osc_ros.control.gripper_state import HandGoal
 from osc_ros.control.law import Law
 from osc_ros.errors import InputError, OscError
@@ -85,6 +87,8 @@ class ArmNode(Controller):
             if found[name] != accepted:
                 raise InputError(f"parameter '{name}' is {found[name]}: osc_arm accepts "
                                  f'{accepted}')
+        if found['record_cycles']:
+            require_place(Path(found['record_cycles']))
         start = Start(
             found['hardware'],
             {one.name: found[f'hardware.{one.name}'] for one in self._settings}, urdf, law.robot,

@@ -15,7 +15,15 @@ import tempfile
 from textwrap import fill
 from typing import Any
 
-from osc_ros.commandline import add_json, painted, Parser, ProgressBar, STDOUT, stdout_for_json
+from osc_ros.commandline import (
+    add_json,
+    make_folder,
+    output_folder,
+    painted,
+    Parser,
+    ProgressBar,
+    stdout_for_json,
+)
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.errors import installation, OscError
 from osc_ros.interrupts import end_quietly, recorded_signals
@@ -104,7 +112,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
                         help='the simulator follows the wall clock, not the commands')
     parser.add_argument('--headless', action='store_true',
                         help='no window, no page in the browser; end after the figures')
-    parser.add_argument('--output', type=Path, default=Path('osc_demo'),
+    parser.add_argument('--output', type=output_folder, default=Path('osc_demo'),
                         help='folder of plots and logs (osc_demo)')
     add_json(parser)
     options = parser.parse_args(arguments)
@@ -288,20 +296,10 @@ def _parameters_over_dds(options: argparse.Namespace, wanted: Demonstration, has
 
 
 def _prepare_output(options: argparse.Namespace) -> None:
-    """Create the output folder; raise DemoError now, not after the run, if that fails."""
+    """Create the output folder; raise an OscError now, not after the run, if that fails."""
     if importlib.util.find_spec('matplotlib') is None:
         raise DemoError(f"the plots need matplotlib: {installation('demo')}")
-    try:
-        options.output.mkdir(parents=True, exist_ok=True)
-        for file in (options.output / 'osc_simulator.log', options.json):
-            if file not in (None, STDOUT):
-                file.parent.mkdir(parents=True, exist_ok=True)
-                existed = file.exists()
-                file.open('a').close()
-                if not existed:
-                    file.unlink()
-    except OSError as error:
-        raise DemoError(f'the results cannot be written: {error}') from None
+    make_folder(options.output)
 
 
 def _isolate(work: Path) -> None:

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from osc_ros.commandline import (
     add_json,
+    make_folder,
+    output_folder,
     Parser,
     ProgressBar,
     ros_name,
@@ -107,7 +109,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument('--box', type=float, nargs=6, metavar='M', help='lower and upper corner '
                         'of the box that the tip stays in, base frame [m] (0.3 m around the tip)')
     parser.add_argument('--yes', action='store_true', help='do not ask')
-    parser.add_argument('--output', type=Path, default=Path('osc_identify'),
+    parser.add_argument('--output', type=output_folder, default=Path('osc_identify'),
                         help='folder of results and recordings (osc_identify)')
     add_json(parser)
     options = parser.parse_args(arguments)
@@ -121,10 +123,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 
 def _identify(options: argparse.Namespace) -> int:
     """Make one identification; return the exit status."""
-    try:
-        options.output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f'the results cannot be written: {error}') from None
+    make_folder(options.output)
     facts: dict[str, Any] = {}
     if options.recording:
         text, robot = _described(options.robot, options)

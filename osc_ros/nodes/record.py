@@ -21,7 +21,14 @@ from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.signals import SignalHandlerOptions
 
-from osc_ros.commandline import add_json, Parser, ros_name, stdout_for_json, write_json
+from osc_ros.commandline import (
+    add_json,
+    output_folder,
+    Parser,
+    ros_name,
+    stdout_for_json,
+    write_json,
+)
 from osc_ros.control.journal import piece_places
 from osc_ros.errors import InputError, OscError
 from osc_ros.interrupts import end_quietly, recorded_signals
@@ -264,7 +271,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument('--controller', default='osc_controller', metavar='NODE',
                         type=ros_name, help='name of the controller, with its namespace '
                         '(osc_controller)')
-    parser.add_argument('--output', type=Path, metavar='FOLDER',
+    parser.add_argument('--output', type=output_folder, metavar='FOLDER',
                         help='folder to create (osc_record_DATE_TIME)')
     parser.add_argument('--duration', type=float, default=float('inf'), metavar='S',
                         help='time to record [s], from when the controller is found '

@@ -7,13 +7,20 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from contextlib import suppress
 from itertools import count
 from pathlib import Path
 import sys
 from typing import Any
 
-from osc_ros.commandline import add_json, Parser, ProgressBar, stdout_for_json, write_json
+from osc_ros.commandline import (
+    add_json,
+    make_folder,
+    output_folder,
+    Parser,
+    ProgressBar,
+    stdout_for_json,
+    write_json,
+)
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.errors import InputError, installation, OscError
 from osc_ros.interrupts import end_quietly
@@ -66,7 +73,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument('--delay', type=float, metavar='MS', help='time from a joint state until '
                         'the torque for it acts [ms] (one period)')
     parser.add_argument('--quick', action='store_true', help='no map of delays and gains')
-    parser.add_argument('--output', type=Path, default=Path('osc_tune'),
+    parser.add_argument('--output', type=output_folder, default=Path('osc_tune'),
                         help='folder of the results (osc_tune)')
     add_json(parser)
     found = parser.parse_args(arguments)
@@ -149,23 +156,12 @@ def _delay(given: argparse.Namespace) -> float | None:
 
 
 def _require_output(given: argparse.Namespace) -> None:
-    """Create the folders; raise InputError now if the results cannot be written."""
+    """Create the folder; raise InputError now if the results cannot be written."""
     try:
         import matplotlib  # noqa: F401
     except ImportError:
         raise InputError(f"the report needs matplotlib: {installation('demo')}") from None
-    try:
-        given.output.mkdir(parents=True, exist_ok=True)
-        for file in (given.output / 'report.html', given.json):
-            if file is not None:
-                file.parent.mkdir(parents=True, exist_ok=True)
-                existed = file.exists()
-                file.open('a').close()
-                if not existed:
-                    with suppress(OSError):
-                        file.unlink()
-    except OSError as error:
-        raise InputError(f'the results cannot be written: {error}') from None
+    make_folder(given.output)
 
 
 if __name__ == '__main__':

@@ -7,13 +7,20 @@ from __future__ import annotations
 
 import argparse
 from importlib import import_module
-from pathlib import Path
 import sys
 from typing import Any
 
-from osc_ros.commandline import add_json, Parser, ProgressBar, stdout_for_json, write_json
+from osc_ros.commandline import (
+    add_json,
+    output_file,
+    Parser,
+    ProgressBar,
+    stdout_for_json,
+    write_json,
+)
 from osc_ros.errors import InputError, installation, OscError
 from osc_ros.recording import explanation, report
+from osc_ros.recording.bag import required
 from osc_ros.recording.load import loaded_bag
 from osc_ros.recording.replay import PARAMETERS, Replay, Run
 
@@ -52,14 +59,17 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument('--set', action='append', default=[], metavar='NAME=VALUE',
                         help='compute with another value of a parameter, too, from the beginning '
                         'on; repeatable')
-    parser.add_argument('--csv', type=Path, metavar='FILE', help='write a row for each state')
-    parser.add_argument('--html', type=Path, metavar='FILE', help='write a page with plots')
+    parser.add_argument('--csv', type=output_file, metavar='FILE',
+                        help='write a row for each state')
+    parser.add_argument('--html', type=output_file, metavar='FILE', help='write a page with plots')
     add_json(parser)
     return parser.parse_args(arguments)
 
 
 def _replay(options: argparse.Namespace) -> int:
     """Replay; return the exit status."""
+    if options.html:
+        required('matplotlib.figure')  # now, not after the computation
     found = loaded_bag(options.recording)
     segments = found.run_of(options.controller)
     values = segments[0].facts.get(PARAMETERS, {})
