@@ -7,11 +7,13 @@ from dataclasses import replace
 from operator import attrgetter
 import os
 from pathlib import Path
+import pickle
 import re
 import signal
 import subprocess
 import sys
 from time import perf_counter, sleep
+from types import SimpleNamespace
 
 from hypothesis import given as for_all
 from hypothesis import strategies as some
@@ -332,6 +334,35 @@ def test_loop_whose_node_was_killed_before_it_was_asked_for_anything_ends():
             assert process.wait(PATIENCE) == 0
     finally:
         waiting.close()
+
+
+def test_loop_whose_node_ends_while_the_arm_is_opened_ends_at_once():
+    code = ('from time import sleep; from osc_ros.arm import process; '
+            'process.hardware_class = lambda name: sleep(3600); process.main()')
+    opening = Channel(7)
+    try:
+        opening.requests.put(pickle.dumps(SimpleNamespace(hardware='slow')))
+        with subprocess.Popen(
+                [sys.executable, '-c', code, '7', str(opening.file), str(ended_process())],
+                pass_fds=(opening.file,)) as process:
+            assert process.wait(PATIENCE) == 0
+    finally:
+        opening.close()
+
+
+def test_progress_of_the_first_start_counts_the_kernels_of_the_loop():
+    code = """
+from osc_ros.dynamics.compiled import recorded_uses
+from osc_ros.model.files import shipped_urdf
+from osc_ros.nodes.arm_loop import law_and_loop_of
+from osc_ros.nodes.controller_parameters import with_tasks
+values = {entry.name: entry.default for entry in with_tasks([])}
+values |= {'base': 'panda_link0', 'tip': 'panda_hand_tcp'}
+for kernel, _ in recorded_uses(lambda: law_and_loop_of(values, shipped_urdf('panda'))):
+    print(kernel.py_func.__name__)
+"""
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True)
+    assert {'answer', 'is_done', 'step'} <= set(done.stdout.split())
 
 
 def test_loop_whose_node_was_killed_while_it_began_ends(spin, monkeypatch):

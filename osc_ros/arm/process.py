@@ -12,6 +12,7 @@ import os
 import pickle
 import signal
 import sys
+from threading import Event, Thread
 from time import perf_counter, perf_counter_ns, sleep
 from typing import Any
 
@@ -42,6 +43,7 @@ OPENED, REFUSED = 'opened', 'refused'  # the first event
 COLLECTED = 1000  # garbage is collected once in this number of cycles
 LOST_PERIOD = 0.01  # between two looks for a request while the arm is lost [s]
 ENDING = 3.0  # longest time until an arm that is not held has come to rest [s]
+LOOK_PERIOD = 0.1  # between two looks for the node while the arm is opened [s]
 RECORDED = 600_000  # number of cycles whose times are recorded
 
 
@@ -360,19 +362,32 @@ def set_system(system: System) -> str:
     return ', '.join(text for text in said if text)
 
 
+def _end_with(node: int, is_open: Event) -> None:
+    """
+    End this process at once if that of the node ends before the arm is open.
+
+    A thread does that, because opening an arm can take long in one call: a compilation, a driver.
+
+    """
+    while not is_open.wait(LOOK_PERIOD):
+        if os.getppid() != node:
+            os._exit(0)
+
+
 def main() -> None:
     """
     Run the control loop of one arm.
 
     Arguments: number of joints, file of the channel, number of the node's process. The node may
-    already have been killed when this function begins.
+    already have been killed when this function begins, or be killed while the arm is opened.
 
     """
     joints, file, node = map(int, sys.argv[1:])
     channel = Channel(joints, file)
+    is_open = Event()
+    watch = Thread(target=_end_with, args=[node, is_open], daemon=True)
+    watch.start()
     while (message := channel.requests.take()) is None:
-        if os.getppid() != node:
-            return
         sleep(1e-3)
     start: Start = pickle.loads(message)
     reserved = None
@@ -385,6 +400,8 @@ def main() -> None:
         text = str(error) if isinstance(error, OscError) else f'{type(error).__name__}: {error}'
         channel.events.put(pickle.dumps((EVENT, REFUSED, (text,))))
         return
+    is_open.set()
+    watch.join()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: engine.end())
     said = set_system(start.system)

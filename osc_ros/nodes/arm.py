@@ -25,7 +25,7 @@ from osc_ros.errors import InputError, OscError
 from osc_ros.hardware.contract import Hardware, HardwareError, Setting
 from osc_ros.hardware.table import hardware_class, known
 from osc_ros.nodes import messages
-from osc_ros.nodes.arm_loop import ArmLoop
+from osc_ros.nodes.arm_loop import ArmLoop, law_and_loop_of
 from osc_ros.nodes.claims import NoClaims
 from osc_ros.nodes.controller import Controller
 from osc_ros.nodes.diagnosis import ENDED, FAILED
@@ -33,7 +33,7 @@ from osc_ros.nodes.display_parameters import TF
 from osc_ros.nodes.gripper import GripperTopics
 from osc_ros.nodes.parameters import Entry, initial_value
 from osc_ros.nodes.run import run_and_exit
-from osc_ros.nodes.settings import law_of, supervision
+from osc_ros.nodes.settings import supervision
 
 HARDWARE = Entry('hardware', 'mujoco', f"Kind of the arm: {', '.join(sorted(known()))}; read "
                  'when the node starts', fixed=True)
@@ -64,7 +64,7 @@ class ArmNode(Controller):
 
     """
 
-    _build = staticmethod(law_of)
+    _build = staticmethod(law_and_loop_of)
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)

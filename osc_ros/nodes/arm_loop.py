@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from builtin_interfaces.msg import Time
 import numpy as np
@@ -16,19 +17,36 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock as ClockMessage
 from sensor_msgs.msg import JointState
 
-from osc_ros.arm.channel import Record
+from osc_ros.arm.channel import Record, rehearse
 from osc_ros.arm.link import LoopProcess
 from osc_ros.arm.start import Start
+from osc_ros.control.answering import Answering
 from osc_ros.control.engine import Stamp
 from osc_ros.control.law import Law
 from osc_ros.control.setup import Setup
 from osc_ros.control.supervision import Supervision
+from osc_ros.dynamics.compiled import is_recording
 from osc_ros.nodes import messages
+from osc_ros.nodes.settings import law_of, LoadedRobot
 
 Array = NDArray[np.float64]
 
 POST_PERIOD = 0.005  # period of the node's thread for what the process of the loop tells [s]
 STATES_QOS = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)  # lose no message
+
+
+def law_and_loop_of(values: Mapping[str, Any], urdf: str) -> tuple[LoadedRobot, Law]:
+    """
+    Return the same as `law_of`, and compile the kernels of the loop's process, too.
+
+    So that process, whose progress nobody sees, has nothing to compile.
+
+    """
+    found = law_of(values, urdf)
+    if not is_recording():  # operations on shared memory have no form in Python
+        rehearse()
+    Answering(found[1].robot.n)
+    return found
 
 
 class ArmLoop(LoopProcess):
