@@ -675,6 +675,14 @@ def test_arm_stops_if_its_block_raises():
     assert not isinstance(arm._backend.arm.law.levels['tip'].guide._pending[-1][1], Hold)
 
 
+def test_cause_that_comes_and_goes_is_one_line_in_the_log_of_a_program(in_loop, caplog):
+    with caplog.at_level(logging.INFO, 'osc_ros'):
+        for _ in range(50):
+            in_loop._backend._handle('change', 'late', 'report', 'late: 3 ms: report')
+            in_loop._backend._handle('change', '', '', 'active')
+    assert caplog.text.count('late: 3 ms') == 1
+
+
 def test_error_of_a_program_is_not_replaced_by_that_of_the_stop(monkeypatch, caplog):
     with (caplog.at_level(logging.WARNING, 'osc_ros'), pytest.raises(KeyError, match='mine'),
           osc_ros.Arm.simulated('panda') as arm):

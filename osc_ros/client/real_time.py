@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from osc_ros.arm.channel import Record
 from osc_ros.arm.link import LoopError, LoopProcess
 from osc_ros.arm.process import ArmEngine
+from osc_ros.arm.reaction_log import ReactionLog
 from osc_ros.arm.start import Start, System
 from osc_ros.client.backend import ArmState, CLOSED, distance_text, TARGETS
 from osc_ros.client.robots import model_of, SHIPPED, TOLERANCE, TWIST_TIMEOUT
@@ -113,6 +114,7 @@ class RealTimeBackend:
         self._news, self._startup_check = Condition(), startup_check
         self._error, self._arrival, self._checked = np.zeros(6), Arrival(), -np.inf
         self._trouble, self._read, self._is_open = '', 0, True
+        self._reactions, self._concluded = ReactionLog(LOGGER, 'active'), monotonic()
         self._held: tuple[float, str] = np.inf, ''  # time of an error, and text of a reaction
         self._listener: Callable[[ArmState], None] | None = None
         self._loop.request(requests.set_report_period, 1.0 / REPORTS)
@@ -162,6 +164,9 @@ class RealTimeBackend:
             for record in records:
                 listener(self._state_of(record))
         self._take_events()
+        if monotonic() - self._concluded > 1.0:
+            self._reactions.conclude()
+            self._concluded = monotonic()
         if not self._end() and abs(self._loop.time - self._checked) > 1.0 / REPORTS:
             self._check()
 
@@ -176,10 +181,10 @@ class RealTimeBackend:
         if event == 'report':
             self._error = arguments[2]
         elif event == 'change':
-            _, reaction, text = arguments
+            cause, reaction, text = arguments
             is_held = reaction not in HARMLESS
             self._held = (self._loop.time + RESUMES, text) if is_held else (np.inf, '')
-            LOGGER.log(logging.WARNING if is_held else logging.INFO, text)
+            self._reactions.change(cause, reaction, text)
         elif event == 'lost':
             text = f'the arm has failed: {arguments[0]}'
             if self._trouble:

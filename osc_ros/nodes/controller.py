@@ -16,6 +16,7 @@ from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from std_msgs.msg import Float64MultiArray, String
 
 from osc_ros.arm import realtime
+from osc_ros.arm.reaction_log import ReactionLog
 from osc_ros.control import requests
 from osc_ros.control.engine import ACTIVE, ENDING, Engine, IDLE
 from osc_ros.control.holding import require_effort, require_gradual
@@ -44,7 +45,6 @@ from osc_ros.nodes.managed import ManagedNode, SUCCESS, TooEarlyError
 from osc_ros.nodes.parameters import declare, Entry, initial_value, refuse_bad_sets, values
 from osc_ros.nodes.publishers import Senders
 from osc_ros.nodes.qos import COMMAND_QOS, LATCHED_QOS
-from osc_ros.nodes.reaction_log import ReactionLog
 from osc_ros.nodes.records import Records
 from osc_ros.nodes.run import run_and_exit
 from osc_ros.nodes.served import compile_kernels

@@ -18,6 +18,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import Trigger
 
+from osc_ros.arm.reaction_log import ReactionLog
 from osc_ros.control.causes import state_text
 from osc_ros.control.command import CommandCheck
 from osc_ros.control.command_model import CommandModel
@@ -41,7 +42,6 @@ from osc_ros.nodes.publishers import (
     with_info,
 )
 from osc_ros.nodes.qos import COMMAND_QOS, LATCHED_QOS
-from osc_ros.nodes.reaction_log import ReactionLog
 from osc_ros.nodes.run import run_and_exit
 from osc_ros.nodes.states import StateInput, VELOCITY
 
