@@ -491,6 +491,18 @@ def test_reaction_that_has_ended_while_the_program_was_slow_is_no_error(in_loop)
         backend._held = np.inf, ''
 
 
+def test_reaction_of_any_duration_ends_a_waiting_call_over_ros(over_ros):
+    from diagnostic_msgs.msg import DiagnosticStatus
+
+    from osc_ros.nodes import messages
+    backend = over_ros._backend
+    reported = messages.diagnostic_message(
+        DiagnosticStatus.ERROR, 'osc_controller: control', 'jump: 0.1 rad: hold', '', (),
+        messages.time_of((0, 0)))
+    with pytest.raises(ArmError, match='says: jump: 0.1 rad: hold'):
+        backend.wait(lambda: backend._on_diagnostics(reported), 5.0)
+
+
 def test_simulation_of_this_process_needs_no_recovery(in_process):
     assert 'no watchdogs' in in_process.recover()
 
