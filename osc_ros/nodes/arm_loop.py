@@ -17,7 +17,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock as ClockMessage
 from sensor_msgs.msg import JointState
 
-from osc_ros.arm.channel import Record, rehearse
+from osc_ros.arm.channel import Record
 from osc_ros.arm.link import LoopProcess
 from osc_ros.arm.start import Start
 from osc_ros.control.answering import Answering
@@ -25,7 +25,6 @@ from osc_ros.control.engine import Stamp
 from osc_ros.control.law import Law
 from osc_ros.control.setup import Setup
 from osc_ros.control.supervision import Supervision
-from osc_ros.dynamics.compiled import is_recording
 from osc_ros.nodes import messages
 from osc_ros.nodes.settings import law_of, LoadedRobot
 
@@ -43,8 +42,6 @@ def law_and_loop_of(values: Mapping[str, Any], urdf: str) -> tuple[LoadedRobot, 
 
     """
     found = law_of(values, urdf)
-    if not is_recording():  # operations on shared memory have no form in Python
-        rehearse()
     Answering(found[1].robot.n)
     return found
 

@@ -177,9 +177,9 @@ class Controller(ManagedNode):
             with CompilationReport(self) as report, compile_in_parallel(
                     self._build, found, urdf, tell=report.tell, by_several=found['workers'] == 1):
                 self._loaded, law = self._build(found, urdf)
-            took = perf_counter() - started
-            self._period, robot = 1.0 / found['rate'], law.robot
-            self._make(law, found, urdf, made)
+                took = perf_counter() - started
+                self._period, robot = 1.0 / found['rate'], law.robot
+                self._make(law, found, urdf, made)
             self._made, self._law = made.pop_all(), law
         self._use_realtime(found)
         self.get_logger().info(
