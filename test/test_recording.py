@@ -7,6 +7,7 @@ from dataclasses import replace
 import json
 import os
 import pickle
+import re
 from time import perf_counter
 
 import numpy as np
@@ -360,12 +361,14 @@ def test_bag_that_is_cut_short_is_read_and_its_end_is_said(recorded, tmp_path):
     (folder / 'metadata.yaml').unlink()  # as after a kill
     reader = BagReader(folder)
     total = len(list(reader.messages()))
-    assert reader.cut == ''
+    assert reader.left_out == []
     file.write_bytes(whole[:int(0.75 * len(whole))])
     reader = BagReader(folder)
     count = len(list(reader.messages()))
     assert 0 < count < total
-    assert f'cut short: it ends after {count} messages' in reader.cut
+    [said] = reader.left_out
+    assert f'cut short: it ends after {count} messages' in said
+    assert 'bytes that follow cannot be read and are left out' in said
     found = loaded_bag(file)
     assert found.notes
     assert Replay(found.run_of()).compute().is_identical
@@ -375,11 +378,34 @@ def test_bag_that_is_cut_short_is_read_and_its_end_is_said(recorded, tmp_path):
     reader = BagReader(file)
     count = len(list(reader.messages()))
     assert 0 < count < total
-    assert 'is damaged: 1 of its chunks' in reader.cut
+    [said] = reader.left_out
+    assert re.search(r'is damaged: 1 of its chunks .* left out: [\d.]+ to [\d.]+ s after', said)
     assert loaded_bag(file).notes
+    damaged = bytearray(whole)
+    at = int(0.6 * len(whole))
+    damaged[at:at + 300] = bytes(300)  # lengths of messages, too: the chunk cannot be taken apart
+    file.write_bytes(damaged)
+    reader = BagReader(file)
+    assert len(list(reader.messages())) == count  # only this chunk is left out
     file.write_bytes(whole[:30])
     with pytest.raises(InputError, match='is not an MCAP file'):
         list(BagReader(file).messages())
+
+
+def test_what_follows_a_gap_in_the_journal_is_left_out_and_that_is_said(recorded, tmp_path):
+    pieces = recorded.pieces()
+    assert len(pieces) > 3
+    bag = BagWriter(tmp_path / 'run')
+    for k, piece in enumerate(pieces):
+        if k != 2:
+            bag.write('/osc_controller/journal', cdr.BYTES, 10**9 * (k + 1),
+                      cdr.byte_array(piece.dumped()))
+    found = loaded_bag(bag.close())
+    [note] = found.notes
+    kept = sum(len(one.pieces) for one in found.run_of())
+    assert 'the journal of /osc_controller has gaps' in note
+    assert f'left out are {len(pieces) - 1 - kept} of its {len(pieces) - 1} messages' in note
+    assert f'of {len(pieces) - 1:.2f} s' in note
 
 
 def test_wrong_recordings_are_refused_with_what_is_accepted(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@
 """The black box and osc_record of a running controller."""
 
 import json
+import re
 import resource
 import signal
 import subprocess
@@ -345,6 +346,29 @@ def test_record_that_hears_an_arm_but_no_controller_ends_with_one_and_leaves_no_
     assert not any(tmp_path.iterdir())
 
 
+def test_record_says_once_and_when_the_controller_has_ended_and_started_again(spin, tmp_path):
+    node, log = Node('other'), tmp_path / 'log'
+    topic = UInt8MultiArray, 'osc_controller/journal', 10
+    journal = node.create_publisher(*topic)
+    with log.open('w') as out, subprocess.Popen(
+            [sys.executable, '-m', 'osc_ros.nodes.record', '--output', tmp_path / 'run'],
+            stdout=out) as process:
+        try:
+            spin(journal.get_subscription_count, node, why='for the subscription')
+            node.destroy_publisher(journal)
+            spin(lambda: 'has ended' in log.read_text(), why='for the end to be said')
+            node.create_publisher(*topic)
+            spin(lambda: 'started again' in log.read_text(), why='for the start to be said')
+            process.send_signal(signal.SIGINT)
+            process.wait(60.0)
+        finally:
+            process.kill()
+    said = log.read_text()
+    assert re.search(r'its last message came \d+\.\d s after the beginning; the recording goes on',
+                     said)
+    assert said.count('has ended') == said.count('started again') == 1
+
+
 def test_record_whose_file_cannot_grow_says_which_file_and_how_long_and_keeps_it(spin, tmp_path):
     node = Node('other')
     journal = node.create_publisher(UInt8MultiArray, 'osc_controller/journal', 10)
@@ -363,4 +387,4 @@ def test_record_whose_file_cannot_grow_says_which_file_and_how_long_and_keeps_it
     assert 'Traceback' not in said and 'computes the run again' not in out
     reader = BagReader(tmp_path / 'run')
     assert len(list(reader.messages())) > 20
-    assert 'is cut short' in reader.cut
+    assert 'is cut short' in reader.left_out[0]

@@ -129,7 +129,9 @@ class Recorder(Node):  # type: ignore[misc]
     Attributes
     ----------
     problems : list of str
-        Topics that are not recorded, and why; a gap in the journal.
+        Topics that are not recorded, and why; a gap in the journal; an end of the controller.
+    said : list of str
+        Those of them that were printed at once.
     failure : OSError or None
         Why the file does not grow any more.
     journal : int
@@ -160,7 +162,8 @@ class Recorder(Node):  # type: ignore[misc]
         self._wanted = {*self._asked, *shared}
         self._bag, self._has_all = bag, has_all
         self._taken: dict[str, Any] = {}
-        self.problems: list[str] = []
+        self.problems, self.said = list[str](), list[str]()
+        self._is_there, self._began, self._newest = True, 0.0, 0.0
         self.failure: OSError | None = None
         self.has_ended = False
         self.journal, self.gaps, self._following = 0, 0, None
@@ -182,11 +185,13 @@ class Recorder(Node):  # type: ignore[misc]
         self._attempt(self._bag.flush_if_due)
 
     def _look(self) -> None:
-        """Subscribe to new topics; notice a disk that is nearly full."""
+        """Subscribe to new topics; notice a disk that is nearly full, and a controller's end."""
         self.has_ended = disk_usage(self._bag.folder).free < RESERVE
         if self.has_ended:
             self._tell_once(f'ended: the disk has less than {RESERVE / 1e9:g} GB of free space')
             return
+        if self.is_found:
+            self._look_for_controller()
         for name, kinds in self.get_topic_names_and_types():
             own = name.startswith(f'{self._prefix}/') and '/_' not in name and (
                 self._has_all or name.rpartition('/')[2] not in COSTLY)
@@ -201,6 +206,21 @@ class Recorder(Node):  # type: ignore[misc]
             except OscError as error:
                 self._taken[name] = None
                 self.problems.append(f"topic '{name}' is not recorded: {error}")
+
+    def _look_for_controller(self) -> None:
+        """Say at once that the controller has ended, or has started again."""
+        is_there = self.count_publishers(f'{self._prefix}/{JOURNAL}') > 0
+        if is_there == self._is_there:
+            return
+        self._is_there = is_there
+        problem = (f'the controller has started again, {perf_counter() - self._began:.1f} s after '
+                   'the beginning' if is_there else
+                   'the controller has ended, or was cleaned up: its last message came '
+                   f'{self._newest - self._began:.1f} s after the beginning; the recording goes '
+                   'on, also with a controller that starts again')
+        print(f'note: {problem}', flush=True)
+        self.problems.append(problem)
+        self.said.append(problem)
 
     def _tell_once(self, problem: str) -> None:
         if problem not in self.problems:
@@ -217,7 +237,10 @@ class Recorder(Node):  # type: ignore[misc]
         if offered and all(one.durability == DurabilityPolicy.TRANSIENT_LOCAL for one in offered):
             qos.durability = DurabilityPolicy.TRANSIENT_LOCAL
         self._bag.add_topic(name, kind)
-        take = self._take_piece if name == f'{self._prefix}/{JOURNAL}' else self._take
+        take = self._take
+        if name == f'{self._prefix}/{JOURNAL}':
+            take, self._began = self._take_piece, perf_counter()
+            self._newest = self._began
         self._taken[name] = self.create_subscription(
             of, name, partial(take, name, kind), qos, raw=True)
 
@@ -234,7 +257,7 @@ class Recorder(Node):  # type: ignore[misc]
 
     def _take_piece(self, name: str, kind: str, data: bytes) -> None:
         self._take(name, kind, data)
-        self.journal += 1
+        self.journal, self._newest = self.journal + 1, perf_counter()
         try:
             begin, following = piece_places(bytes_of(data))
         except InputError as error:
@@ -370,7 +393,8 @@ def _tell(options: argparse.Namespace, bag: BagWriter, recorder: Recorder, took:
         if count:
             print(f'{count:8d}  {name}')
     for problem in recorder.problems:
-        print(f'note: {problem}')
+        if problem not in recorder.said:
+            print(f'note: {problem}')
     if not is_kept:
         print(f"{'no controller' if bag.count else 'nothing'} came in {took:.1f} s: "
               f'{bag.folder} is not kept')

@@ -26,6 +26,8 @@ FLUSHED = 1.0  # a process that is killed loses the messages of this time, at mo
 VERSION = 8  # of metadata.yaml, which Iron, Jazzy and later read
 METADATA = 'metadata.yaml'
 UNKNOWN_QOS = ''
+UNNAMED = '', ''  # topic and type of messages whose channel was lost
+MOST_TOLD = 5  # damaged chunks whose times are told
 
 
 class Message(NamedTuple):
@@ -220,8 +222,8 @@ class BagReader:
     Attributes
     ----------
     files : list of path
-    cut : str
-        What is not read of a file, and why: its end, damaged chunks; empty if all is read.
+    left_out : list of str
+        What was not read of the files, where, and why: an end, damaged chunks.
 
     Parameters
     ----------
@@ -237,7 +239,7 @@ class BagReader:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._records, self._streams = required('mcap.records'), required('mcap.stream_reader')
-        self.files, self.cut = _files_of(Path(path)), ''
+        self.files, self.left_out = _files_of(Path(path)), list[str]()
 
     def messages(self, topics: Callable[[str, str], bool] = lambda topic, kind: True
                  ) -> Iterator[Message]:
@@ -257,11 +259,13 @@ class BagReader:
         records = self._records
         kinds: dict[int, str] = {}
         channels: dict[int, tuple[str, str]] = {}
-        count, first, last, is_whole, self._damaged = 0, 0, 0, False, 0
+        count, first, last, place, is_whole = 0, 0, 0, 0, False
+        self._damaged, nameless = list[Any](), 0
         try:
             with file.open('rb') as stream:
                 reader = self._streams.StreamReader(stream, emit_chunks=True)
                 for record in chain.from_iterable(map(self._opened, reader.records)):
+                    place = stream.tell()
                     if isinstance(record, records.Schema):
                         kinds[record.id] = record.name
                     elif isinstance(record, records.Channel):
@@ -269,8 +273,9 @@ class BagReader:
                     elif isinstance(record, records.Message):
                         count, last = count + 1, record.log_time
                         first = first or last
-                        topic, kind = channels[record.channel_id]
-                        if topics(topic, kind):
+                        topic, kind = channels.get(record.channel_id, UNNAMED)
+                        nameless += not topic
+                        if topic and topics(topic, kind):
                             yield Message(topic, kind, record.log_time, record.data)
                     elif isinstance(record, records.Footer):
                         is_whole = True
@@ -282,22 +287,38 @@ class BagReader:
                                  f'({type(error).__name__}: {error})') from None
             is_whole = False
         if self._damaged:
-            self.cut = (f"'{file.name}' is damaged: {self._damaged} of its chunks have a wrong "
-                        'checksum and are left out')
+            self.left_out.append(
+                f"'{file.name}' is damaged: {len(self._damaged)} of its chunks have a wrong "
+                f'checksum and are left out: {self._damaged_times(first)} after the first message')
+        if nameless:
+            self.left_out.append(f"'{file.name}' is damaged: {nameless} messages are left out, "
+                                 'because the names of their topics were in a damaged chunk')
         if not is_whole:
-            self.cut = (f"'{file.name}' is cut short: it ends after {count} messages, "
-                        f'{1e-9 * (last - first):.3f} s after the first one')
+            rest = file.stat().st_size - place
+            self.left_out.append(
+                f"'{file.name}' is cut short: it ends after {count} messages, "
+                f'{1e-9 * (last - first):.3f} s after the first one' + (
+                    f'; the {rest} bytes that follow cannot be read and are left out'
+                    if rest else ''))
+
+    def _damaged_times(self, first: int) -> str:
+        """Return the times of damaged chunks in words, since a time [ns]."""
+        times = [' to '.join(f'{max(0.0, 1e-9 * (time - first)):.2f}' for time in (
+            chunk.message_start_time, chunk.message_end_time)) for chunk in self._damaged]
+        return ', '.join(times[:MOST_TOLD]) + (', …' if len(times) > MOST_TOLD else '') + ' s'
 
     def _opened(self, record: Any) -> list[Any]:
-        """Return a record, or those of a chunk; of a damaged chunk, all but its messages."""
+        """Return a record, or those of a chunk; of a damaged one the topics that it names."""
         if not isinstance(record, self._records.Chunk):
             return [record]
         try:
             return list(self._streams.breakup_chunk(record, validate_crc=True))
-        except self._streams.CRCValidationError:
-            self._damaged += 1
+        except Exception:  # of many kinds: another checksum, lengths that do not fit
+            self._damaged.append(record)
+        with suppress(Exception):
             return [one for one in self._streams.breakup_chunk(record)
                     if not isinstance(one, self._records.Message)]
+        return []
 
 
 def _files_of(path: Path) -> list[Path]:

@@ -32,7 +32,7 @@ class Loaded:
     runs : dict of str to list of list of Segment
         For each controller, the parts of its journal without a gap.
     notes : list of str
-        What is missing: the end of a file, messages.
+        What is left out, where, and why: the end of a file, damaged messages, what follows a gap.
 
     """
 
@@ -60,7 +60,7 @@ class Loaded:
             raise InputError(f"--controller '{controller}': the recording has "
                              + ', '.join(names))
         runs = self.runs['/' + controller.strip('/') if controller else names[0]]
-        return max(runs, key=lambda run: sum(one.length for one in run))
+        return _longest(runs)
 
 
 def loaded_bag(path: str | os.PathLike[str]) -> Loaded:
@@ -74,19 +74,35 @@ def loaded_bag(path: str | os.PathLike[str]) -> Loaded:
 
     """
     reader, pieces = BagReader(path), dict[str, list[Any]]()
+    times = dict[str, list[int]]()
     for message in reader.messages(
             lambda topic, kind: kind == BYTES and topic.endswith(f'/{JOURNAL}')):
         name = message.topic.removesuffix(f'/{JOURNAL}')
         pieces.setdefault(name, []).append(loaded_piece(bytes_of(message.data)))
-    found = Loaded(notes=[reader.cut] if reader.cut else [])
+        times.setdefault(name, []).append(message.time)
+    found = Loaded(notes=reader.left_out)
     for name, all_pieces in pieces.items():
         runs = runs_of(segments_of(all_pieces))
         if runs:
             found.runs[name] = runs
-        if len(runs) > 1:
-            found.notes.append(f'the journal of {name} has {len(runs) - 1} gaps: only its longest '
-                               'part is computed')
+            found.notes += _left_out(name, times[name], _longest(runs))
     return found
+
+
+def _longest(runs: list[list[Segment]]) -> list[Segment]:
+    return max(runs, key=lambda run: sum(one.length for one in run))
+
+
+def _left_out(name: str, times: list[int], run: list[Segment]) -> list[str]:
+    """Return a text on the messages of a journal that are not in a run; none if all are."""
+    used = [times[k] for one in run for k in one.pieces]
+    if len(used) == len(times):
+        return []
+    first, last, end = (1e-9 * (time - times[0]) for time in (used[0], used[-1], times[-1]))
+    return [f'the journal of {name} has gaps: only its longest part without a gap is computed, '
+            f'{first:.2f} to {last:.2f} s of {end:.2f} s; left out are {len(times) - len(used)} '
+            f'of its {len(times)} messages (after a gap a part begins at the next saved state of '
+            'the controller, by default after 15 s at most)']
 
 
 def joint_recording(path: str | os.PathLike[str]) -> tuple[tuple[str, ...], Array, Array, Array]:

@@ -64,6 +64,8 @@ class Segment:
         Parts of the tape, in order.
     named : list of (str, tuple)
         Calls by name.
+    pieces : list of int
+        Which of all pieces it is made of, counted from 0.
 
     """
 
@@ -73,6 +75,7 @@ class Segment:
     facts: dict[str, Any]
     tape: list[Array] = field(default_factory=list)
     named: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
+    pieces: list[int] = field(default_factory=list)
 
     @property
     def length(self) -> int:
@@ -117,13 +120,14 @@ def segments_of(pieces: Iterable[Piece]) -> list[Segment]:
 
     """
     found: list[Segment] = []
-    for piece in pieces:
+    for k, piece in enumerate(pieces):
         if piece.checkpoint and not (found and found[-1].number == piece.segment):
             found.append(Segment(piece.segment, piece.before, piece.checkpoint, piece.facts))
         if found and found[-1].number == piece.segment and found[-1].length == piece.start and len(
                 found[-1].named) == piece.first_call:
             found[-1].tape.append(np.frombuffer(piece.numbers))
             found[-1].named.extend(piece.calls)
+            found[-1].pieces.append(k)
     return found
 
 
