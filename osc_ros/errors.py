@@ -5,6 +5,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches, SequenceMatcher
+
+CLOSE = 0.05  # a name is suggested beside the most similar one if its similarity is so close
+
 
 class OscError(Exception):
     """Base class of all errors of osc_ros."""
@@ -43,3 +48,12 @@ def require_type(what: str, given: object, kind: type | tuple[type, ...], accept
     """Raise InputError if `given` is no `kind`; `accepted` is the end of the error message."""
     if not isinstance(given, kind):
         raise InputError(f'{what} is of type {type(given).__name__}: accepted is {accepted}')
+
+
+def similar(name: str, known: Iterable[str], most: int = 3, least: float = 0.6) -> list[str]:
+    """Return the names most similar to one, at most so many: those about as near as the first."""
+    found = get_close_matches(name, known := list(known), most, least)
+    if not found:
+        return []
+    best = SequenceMatcher(None, found[0], name).ratio()
+    return [one for one in found if SequenceMatcher(None, one, name).ratio() > best - CLOSE]

@@ -82,7 +82,6 @@ class ArmNode(Controller):
 
     def _make_loop(self, law: Law, found: dict[str, Any], urdf: str) -> ArmLoop:
         """Start the process of the loop, and open the arm."""
-        self._require_known_settings()
         for name, accepted in (('update', 'on_state'), ('workers', 1)):
             if found[name] != accepted:
                 raise InputError(f"parameter '{name}' is {found[name]}: osc_arm accepts "
@@ -102,14 +101,13 @@ class ArmNode(Controller):
         self._offer_gripper(loop)
         return loop
 
-    def _require_known_settings(self) -> None:
-        """Refuse a setting that no kind of arm has: what was meant would have no effect."""
-        for name in self._parameter_overrides:
-            if (name.startswith('hardware.') and not self.has_parameter(name)
-                    and name.removeprefix('hardware.') not in _all_settings()):
-                accepted = (f'hardware.{one.name}' for one in self._settings)
-                raise InputError(f"parameter '{name}' is unknown: accepted are "
-                                 + ', '.join(sorted(accepted)))
+    def _elsewhere(self) -> set[str]:
+        """Return the settings of all kinds of arms whose packages are installed."""
+        found = set[str]()
+        for kind in known():
+            with suppress(InputError):
+                found |= {one.name for one in entries_of(hardware_class(kind))}
+        return found
 
     def _offer_gripper(self, loop: ArmLoop) -> None:
         """Offer the topics of a gripper, if the arm has one."""
@@ -201,15 +199,6 @@ class ArmNode(Controller):
         else:
             response.success, response.message = True, 'the arm has no error: activate it again'
         return response
-
-
-def _all_settings() -> set[str]:
-    """Return the names of the settings of all kinds of arms whose packages are installed."""
-    found = set[str]()
-    for kind in known():
-        with suppress(InputError):
-            found |= {one.name for one in hardware_class(kind).settings}
-    return found
 
 
 def _cpus(text: str) -> tuple[int, ...]:

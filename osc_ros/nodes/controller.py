@@ -85,7 +85,7 @@ class Controller(ManagedNode):
     def __init__(self, **arguments: Any) -> None:
         super().__init__('osc_controller', **arguments)
         self._table = self._entries()
-        declare(self, self._table)
+        declare(self, self._table, self._elsewhere())
         refuse_bad_sets(self, self._table, lambda: self._law is not None, self._apply)
         self._started = time_ns()
         self._law: Law | None = None
@@ -104,6 +104,10 @@ class Controller(ManagedNode):
     def _entries(self) -> tuple[Entry, ...]:
         """Return the parameters of the node."""
         return with_tasks(initial_value(self, TASKS))
+
+    def _elsewhere(self) -> set[str]:
+        """Return names of parameters that have no effect here, but are not refused."""
+        return set()
 
     # transitions
 

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-import difflib
+from difflib import get_close_matches
 from itertools import pairwise
 import math
 from pathlib import Path
@@ -27,7 +27,7 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 import yaml
 
-from osc_ros.errors import InputError, OscError
+from osc_ros.errors import InputError, OscError, similar
 from osc_ros.hardware.contract import Setting
 
 _TYPES = {bool: Parameter.Type.BOOL, int: Parameter.Type.INTEGER, float: Parameter.Type.DOUBLE,
@@ -37,6 +37,9 @@ MIXED = 'write every number of a list with a decimal point, as in [10.0, 10.5]'
 # Least similarity (`difflib`) of a name that is suggested, and of one under `/**`, where the names
 # of other nodes stand, too.
 SIMILAR, MISSPELT = 0.6, 0.9
+# Groups of names in which an unknown one is refused: a setting of the arm without effect is worse
+# than a node that does not start. All other unknown names are warnings.
+REFUSED = ('hardware.',)
 SHOWN_NAMES = 4  # number of parameter names that a refusal suggests
 # The parameters that decide what stops the arm: every participant of the network can set them, so
 # the log says so.
@@ -92,12 +95,25 @@ class Entry(Setting):
         return descriptor
 
 
-def declare(node: Node, table: Sequence[Entry]) -> None:
+def declare(node: Node, table: Sequence[Entry], elsewhere: Container[str] = ()) -> None:
     """
     Declare every parameter of the table, with its description and range.
 
     A value from a file or the command line that is out of range is declared nevertheless:
-    `values` then refuses it with an error that names the accepted values.
+    `values` then refuses it with an error that names the accepted values. An unknown name is a
+    warning, or refused in a group of REFUSED that this node has.
+
+    Parameters
+    ----------
+    node : Node
+    table : sequence of Entry
+    elsewhere : container of str
+        Names in groups of REFUSED that are accepted, without effect.
+
+    Raises
+    ------
+    InputError
+        An unknown name in a group of REFUSED.
 
     """
     for entry in table:
@@ -119,6 +135,10 @@ def declare(node: Node, table: Sequence[Entry]) -> None:
                if not node.has_parameter(name)]
     for_all = _names_for_all(sys.argv, node.get_name()) if unknown else set()
     for name in unknown:
+        group = name.partition('.')[0] + '.'
+        accepted = sorted(one for one in known if one.startswith(group))
+        if group in REFUSED and accepted and name not in elsewhere:
+            raise InputError(f"parameter '{name}' is unknown: accepted are {', '.join(accepted)}")
         meant = _meant(name, known, MISSPELT if name in for_all else SIMILAR)
         if meant or name not in for_all:  # else it is a parameter of another node
             node.get_logger().warning(f"parameter '{name}' is unknown and has no effect{meant}")
@@ -155,7 +175,7 @@ def _full_names(values: Any, prefix: str = '') -> Iterator[str]:
 
 def _meant(name: str, known: Iterable[str], similarity: float = SIMILAR) -> str:
     """Return a suggestion of a known name similar to an unknown one; empty if there is none."""
-    near = difflib.get_close_matches(name, list(known), 1, similarity)
+    near = similar(name, known, 1, similarity)
     return f" (did you mean '{near[0]}'?)" if near else ''
 
 
@@ -260,7 +280,7 @@ def _present(node: Node, name: str) -> Any:
 def _settable(name: str, table: Iterable[Entry]) -> str:
     """Return a text with the live parameters whose names are most similar to `name`."""
     live = [entry.name for entry in table if entry.live]
-    near = difflib.get_close_matches(name, live, SHOWN_NAMES, 0.5)
+    near = get_close_matches(name, live, SHOWN_NAMES, 0.5)
     if not live:
         return '; no parameter can be set now'
     return f'; {len(live)} others can be set now' + (
