@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
-from difflib import get_close_matches
 import json
 import os
 from pathlib import Path
@@ -18,7 +17,7 @@ from tempfile import TemporaryFile
 from time import perf_counter
 from typing import Any, NoReturn, TextIO
 
-from osc_ros.errors import InputError
+from osc_ros.errors import InputError, similar
 
 STDOUT = Path('-')  # the file of `--json` without a file
 ROS_ARGUMENTS = '--ros-args'
@@ -48,7 +47,7 @@ class Parser(argparse.ArgumentParser):
         kind, _, rest = message.partition('unrecognized arguments: ')
         if not kind and rest:
             names = (word.partition('=')[0] for word in rest.split() if word.startswith('-'))
-            near = [get_close_matches(name, self._option_string_actions, 1) for name in names]
+            near = [similar(name, self._option_string_actions, 1) for name in names]
             if found := [one[0] for one in near if one]:
                 message += f" (did you mean {', '.join(found)}?)"
         super().error(message)

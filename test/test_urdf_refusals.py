@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from judge import SHIPPED_PANDA
-from osc_ros.errors import ModelError, ModelWarning
+from osc_ros.errors import ModelError, ModelWarning, similar
 from osc_ros.model import Robot
 
 BODY = ("<inertial><origin xyz='0 0 0.1'/><mass value='2'/>"
@@ -77,8 +77,8 @@ def test_sound_arm_loads_without_a_warning():
     ('robots/arm.urdf', "it begins 'robots/arm.urdf': pass the text of the URDF, not the name"),
     ('<mujoco/>', "the root element is <mujoco>, a URDF's is <robot>"),
     ("<robot xmlns:xacro='http://www.ros.org/wiki/xacro'><xacro:macro name='m'/></robot>",
-     'the URDF holds <xacro:macro>: run xacro first and pass its output'),
-    ('<robot><xacro:arm/></robot>', 'it holds xacro elements: run xacro first'),
+     'the URDF holds <xacro:macro>: this is xacro, not URDF; expand it: xacro FILE'),
+    ('<robot><xacro:arm/></robot>', 'it holds xacro elements: this is xacro, not URDF'),
     ("<robot name='arm'/>", 'the URDF has no <link>'),
     (urdf('<link/>'), '<link> number 1 has no name'),
     (arm(more=link('upper')), "two links have the name 'upper': names must be unique"),
@@ -112,7 +112,8 @@ def test_sound_arm_loads_without_a_warning():
      "link 'lower', <inertial>: <inertia> has no attribute 'izz'"),
     (arm(lower=link('lower', BODY.replace("'2'", "'heavy'"))),
      "link 'lower', <inertial>: <mass value='heavy'> is not a finite number"),
-    (arm(lower=link('lower', BODY.replace("'2'", "'${m}'"))), 'run xacro first'),
+    (arm(lower=link('lower', BODY.replace("'2'", "'${m}'"))),
+     "link 'lower': <mass value='${m}'>: this is xacro, not URDF; expand it: xacro FILE"),
     (arm(lower=link('lower', BODY.replace("'0.01'", "'inf'"))),
      "<inertia izz='inf'> is not a finite number"),
     (arm(lower=link('lower', BODY.replace("ixy='0'", "ixy='0.1'"))),
@@ -262,6 +263,18 @@ def test_byte_order_mark_and_blank_lines_before_the_declaration_are_taken():
 def test_xacro_namespace_without_its_elements_is_taken():
     text = arm().replace('<robot', "<robot xmlns:xacro='http://www.ros.org/wiki/xacro'", 1)
     assert load(text).n == 2
+
+
+def test_locked_position_outside_of_the_limits_is_a_warning_that_says_what_is_accepted():
+    with pytest.warns(ModelWarning, match="locked: 'elbow' at 9 is outside of -1 to 1"):
+        load(arm(), locked={'elbow': 9.0})
+
+
+def test_only_names_about_as_near_as_the_nearest_are_suggested():
+    joints = [f'panda_joint{k}' for k in range(1, 9)]
+    assert similar('panda_jnt1', joints) == ['panda_joint1']
+    assert len(similar('panda_jnt', joints)) == 3  # all are as near
+    assert similar('zebra', joints) == []
 
 
 def test_mimic_joint_on_the_path_may_be_locked():

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-from difflib import get_close_matches
 import json
 from pathlib import Path
 import sys
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from osc_ros.commandline import painted, Parser, ProgressBar
-from osc_ros.errors import InputError, ModelError, OscError
+from osc_ros.errors import InputError, ModelError, OscError, similar
 from osc_ros.info.findings import AXES, Findings, findings
 from osc_ros.model.ends import ends_of_chains, fork_at
 from osc_ros.model.files import ROBOTS
@@ -92,7 +91,7 @@ def _text(name: str) -> str:
         return path.read_text(encoding='utf-8')
     except (OSError, UnicodeDecodeError) as error:
         nearby = [str(one) for one in path.parent.glob('*.urdf')] if path.parent.is_dir() else []
-        near = get_close_matches(name, [*_shipped(), *nearby], 1)
+        near = similar(name, [*_shipped(), *nearby], 1)
         raise InputError(f"'{name}' cannot be read ({error})"
                          + (f"; did you mean '{near[0]}'?" if near else '')
                          + f": accepted is a URDF file or one of {', '.join(_shipped())}"

@@ -141,7 +141,12 @@ def _given_positions(
         if kind not in OF_ONE_FREEDOM:
             raise ModelError(f"locked: joint '{joint}' is {kind} and takes no value "
                              f"(accepted: {', '.join(OF_ONE_FREEDOM)})")
-        values[index[joint]] = _finite(f"locked: the value of joint '{joint}'", value)
+        found = _finite(f"locked: the value of joint '{joint}'", value)
+        values[index[joint]] = found
+        low, high = description.position_limits[index[joint]]
+        if not low <= found <= high:
+            warnings.warn(f"locked: '{joint}' at {found:g} is outside of {low:g} to {high:g}",
+                          ModelWarning, stacklevel=4)
     return values
 
 

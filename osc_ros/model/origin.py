@@ -108,7 +108,6 @@ def numbers(
         found = (math.nan,)
     if len(found) == count and all(map(math.isfinite, found)):
         return found
-    hint = ' (run xacro first)' if '${' in text or '$(' in text else ''
     accepted = 'a finite number' if count == 1 else f'{count} finite numbers'
     raise ModelError(
-        f"{where}: <{element.tag} {attribute}='{text}'> is not {accepted}{hint}")
+        f"{where}: <{element.tag} {attribute}='{text}'> is not {accepted}")

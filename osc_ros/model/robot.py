@@ -288,7 +288,7 @@ class Robot:
         -----
         ModelWarning
             Limits are missing, an inertia violates the triangle inequality, or a locked joint
-            mimics a moving one.
+            mimics a moving one, or is given a position outside of its limits.
 
         """
         tips = assembly.names('tip', [tip] if isinstance(tip, str) else tip)

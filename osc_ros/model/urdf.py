@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from xml.etree import ElementTree
 
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.errors import ModelError
+from osc_ros.errors import ModelError, similar
 from osc_ros.model.joint_types import JOINT_TYPES, OF_ONE_FREEDOM
 from osc_ros.model.origin import numbers, origin, poses
 from osc_ros.model.understood import require_known, unused_parts
@@ -26,6 +25,7 @@ from osc_ros.model.understood import require_known, unused_parts
 Array = NDArray[np.float64]
 
 APART = 0.6  # distance of the two arms of `pair` [m]
+XACRO = 'this is xacro, not URDF; expand it: xacro FILE > arm.urdf'
 
 
 @dataclass(frozen=True)
@@ -176,8 +176,7 @@ def pair(text: str) -> str:
 def near(name: str, known: Iterable[str], limit: int = 20) -> str:
     """Return a hint for an error message: the known names similar to `name`; if none, them all."""
     known = list(known)
-    close = get_close_matches(name, known)
-    if close:
+    if close := similar(name, known):
         return 'did you mean ' + ' or '.join(f"'{match}'" for match in close) + '?'
     more = f' and {len(known) - limit} more' if len(known) > limit else ''
     return f'known: {quoted(known[:limit])}{more}'
@@ -205,7 +204,7 @@ def robot_element(text: str) -> ElementTree.Element:
         raise ModelError('the URDF text is empty')
     if '<!ENTITY' in body:  # a few lines of them can expand to gigabytes
         raise ModelError('the URDF declares XML entities (<!ENTITY …>): accepted is a URDF '
-                         'without them; run xacro first and pass its output')
+                         f'without them; {XACRO}')
     try:
         robot = ElementTree.fromstring(body)
     except ElementTree.ParseError as error:
@@ -218,10 +217,14 @@ def robot_element(text: str) -> ElementTree.Element:
     for element in robot.iter():
         if isinstance(element.tag, str) and element.tag.startswith('{') and 'xacro' in element.tag:
             raise ModelError(
-                f"the URDF holds <xacro:{element.tag.rpartition('}')[2]}>: "
-                'run xacro first and pass its output')
+                f"the URDF holds <xacro:{element.tag.rpartition('}')[2]}>: {XACRO}")
     if robot.tag != 'robot':
         raise ModelError(f"the root element is <{robot.tag}>, a URDF's is <robot>")
+    for part in (part for part in robot if part.tag in ('link', 'joint')):
+        for element in part.iter():
+            for name, value in element.items():
+                if '${' in value or '$(' in value:
+                    raise ModelError(f"{_label(part)}: <{element.tag} {name}='{value}'>: {XACRO}")
     return robot
 
 
@@ -239,7 +242,7 @@ def _parse_hint(body: str) -> str:
             '' if '\n' in body else
             ': pass the text of the URDF, not the name of its file, or a pathlib.Path')
     if '<xacro:' in body:
-        return '; it holds xacro elements: run xacro first and pass its output'
+        return f'; it holds xacro elements: {XACRO}'
     return ''
 
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-import difflib
 from typing import Any
 
 import yaml
@@ -14,7 +13,7 @@ import yaml
 from osc_ros.control.engine import Engine
 from osc_ros.control.setup import Setup
 from osc_ros.control.supervision import Supervision
-from osc_ros.errors import InputError
+from osc_ros.errors import InputError, similar
 from osc_ros.nodes import description
 from osc_ros.nodes.controller_parameters import with_tasks
 from osc_ros.nodes.settings import law_settings, LOAD, LoadedRobot, supervision
@@ -42,7 +41,7 @@ def changes_of(given: Iterable[str], values: Mapping[str, Any]) -> dict[str, Any
                              'translation.natural_frequency=[30.0,30.0,30.0]')
         entry = table.get(name)
         if entry is None:
-            near = difflib.get_close_matches(name, table, 1)
+            near = similar(name, table, 1)
             raise InputError(f"parameter '{name}' is unknown"
                              + (f" (did you mean '{near[0]}'?)" if near else ''))
         if not entry.live:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import closing, ExitStack, suppress
+from contextlib import closing, ExitStack
 import importlib.util
 import os
 from pathlib import Path
@@ -103,7 +103,8 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument('--config', type=Path, help='YAML file of parameters that override those '
                         'of the robot')
     parser.add_argument('--duration', type=float, default=20.0,
-                        help='of the motion, simulated time [s] (20)')
+                        help='of the motion, simulated time [s] (20); before it, at t < 0, the '
+                        f'arm stands still for {START:g} s')
     parser.add_argument('--loop', choices=LOOPS, default=DDS,
                         help='dds: osc_simulator and osc_controller; mujoco: osc_arm at 1 kHz on '
                         'the wall clock, with MuJoCo in its loop; franka-sim: osc_arm with '
@@ -131,13 +132,14 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def _links(file: Path) -> str:
-    """Return the links of a URDF that may be base and tip, in words; empty if it is unusable."""
-    with suppress(OscError):
+    """Return the links of a URDF that may be base and tip, in words, or why it is unusable."""
+    try:
         root, ends = ends_of_chains(description.urdf_text(str(file)))
-        tips = [f'{tip} ({joints} joints)' for tip, joints in ends]
-        return (f': here the base may be {root}, the root, or a link from there to the tip; '
-                f"chains end at {', '.join(tips[:10])}" + (', …' if tips[10:] else ''))
-    return ''
+    except OscError as error:
+        return f' ({error})'
+    tips = [f'{tip} ({joints} joints)' for tip, joints in ends]
+    return (f': here the base may be {root}, the root, or a link from there to the tip; '
+            f"chains end at {', '.join(tips[:10])}" + (', …' if tips[10:] else ''))
 
 
 def _demonstrate(options: argparse.Namespace) -> int:

@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from osc_ros.errors import InputError
+from osc_ros.errors import InputError, similar
 from osc_ros.nodes.controller_parameters import TASKS, with_tasks
 from osc_ros.nodes.parameters import Entry
 from osc_ros.nodes.simulator import PARAMETERS as SIMULATOR
@@ -142,7 +141,7 @@ def _flat(nested: Values, prefix: str = '') -> Iterator[tuple[str, Any]]:
 
 def _nearest(name: str, known: Iterable[str]) -> str:
     known = list(known)
-    near = get_close_matches(name, known, 2)
+    near = similar(name, known, 2)
     if near:
         return ': did you mean ' + ' or '.join(f"'{match}'" for match in near) + '?'
     return f": accepted are {', '.join(sorted(known))}" if len(known) < 8 else ''

@@ -221,9 +221,9 @@ class Run:
             if self._is_time_to_show(0.2, 2.0):
                 distance, angle = report.last_error(recording, schedule, self._robot,
                                                     self._freedoms)
-                show(f't = {min(witness.time, end):6.2f} of {end:.2f} s   '
-                     f'error {1e3 * distance:8.3f} mm {np.degrees(angle):8.3f} deg',
-                     share=witness.time / end)
+                since, lasts = min(witness.time, end) - plan[0].start, end - plan[0].start
+                show(f't = {since:6.2f} of {lasts:.2f} s   error {1e3 * distance:8.3f} mm '
+                     f'{np.degrees(angle):8.3f} deg', share=max(0.0, since / lasts))
         self._wait_for('the last pose of the tip', lambda: recording.pose_times[-1] >= end,
                        STALLED)
         recording.wall_time = perf_counter() - begun

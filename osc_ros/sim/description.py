@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-import difflib
 import math
 from pathlib import Path
 import re
@@ -17,7 +16,7 @@ import mujoco
 import numpy as np
 from numpy.typing import ArrayLike
 
-from osc_ros.errors import InputError, ModelError
+from osc_ros.errors import InputError, ModelError, similar
 from osc_ros.model.joint_types import JOINT_TYPES, OF_ONE_FREEDOM
 from osc_ros.model.origin import replace_quaternions
 from osc_ros.sim.meshes import add_meshes
@@ -251,7 +250,7 @@ def _by_name(elements: list[ElementTree.Element]) -> dict[str, ElementTree.Eleme
 def require(kind: str, name: str, names: Iterable[str]) -> None:
     """Raise InputError if the name is not among the names."""
     if name not in names:
-        near = difflib.get_close_matches(name, names := list(names)) or names
+        near = similar(name, names := list(names)) or names
         raise InputError(f"unknown {kind} '{name}'; accepted: {', '.join(near)}")
 
 
