@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from attacked import robot_of
-from osc_ros import Driver, Friction, Law, Settings, Task
+from osc_ros import Driver, Friction, Law, LookAt, Settings, Task
 from osc_ros.control import motion, requests, task_reference
 from osc_ros.control.checkpoint import dumped, loaded
 from osc_ros.control.compensation import compensate
@@ -19,10 +19,12 @@ from osc_ros.control.engine import Engine
 from osc_ros.control.free import FreeDrive
 from osc_ros.control.guide import Guide, Jog, STOP
 from osc_ros.control.impedance import Impedance
+from osc_ros.control.law_step import SLOW
 from osc_ros.control.limiter import Limiter
 from osc_ros.control.limiting import limit_rate
 from osc_ros.control.load import bodies_of
 from osc_ros.control.observer import ExternalForce
+from osc_ros.control.places import Places
 from osc_ros.control.record import Slot, Table
 from osc_ros.control.settings import Observation
 from osc_ros.control.step import step
@@ -33,7 +35,7 @@ from osc_ros.control.trajectory import Hold, Path
 from osc_ros.control.unmodelled import Unmodelled
 from osc_ros.dynamics.compiled import kernel
 from osc_ros.errors import InputError
-from variants import first_quick
+from variants import first_quick, quick_if
 
 MOTION_TABLES = motion.PLAN, motion.STATE
 TASK_TABLES = task_reference.PLAN, task_reference.STATE
@@ -486,6 +488,60 @@ def test_records_and_paths_of_a_motion_of_another_length_in_a_checkpoint_are_ref
     guide._knots = guide._knots[0], guide._knots[1][:-1].copy(), guide._knots[2]
     with pytest.raises(InputError, match='path of a target.* accepted are '):
         loaded(dumped(guide))
+
+
+LAWS = {
+    'as it comes': {},
+    'friction, observer and compensation': {
+        'friction': Friction(np.ones(7), np.ones(7)), 'observation': Observation(),
+        'disturbance': Disturbance()},
+    'integral action': {'observation': Observation(),
+                        'disturbance': Disturbance(mode='integral')},
+    'a driver that compensates gravity': {'driver': Driver(robot_of('panda'), 'gravity')},
+    'a spring': {'tasks': (Task(gains=Stiffness([5.0] * 3 + [100.0] * 3)),)},
+    'axes of force': {'tasks': (Task(axes=('motion',) * 5 + ('force',)),)},
+    'two tasks': {'tasks': (Task(), Task(name='elbow', link='panda_link4',
+                                         axes=('free',) * 5 + ('motion',)))},
+    'a point to look at': {'tasks': (Task(kind=LookAt([0.0, 0.0, 1.0])),)},
+    'free drive': {'free': FreeDrive()},
+}
+
+
+def stepped(engine, given):
+    """What compiled code alone answers to samples: codes and torques."""
+    table, n, found = engine.table(), engine.law.robot.n, []
+    sample, result = SAMPLE.of(engine.guard.records[2], n), RESULT.of(engine.guard.records[3], n)
+    for time, q, qd, now in given:
+        sample.time[0], sample.now[0], sample.q[:], sample.qd[:] = time, now, q, qd
+        sample.effort[:] = np.nan
+        found.append((step(table, np.zeros(n)), result.torque.tau.tobytes()))
+    return found
+
+
+@pytest.mark.parametrize('kind, reaction', quick_if(
+    lambda kind, reaction: reaction == REACTIONS[list(LAWS).index(kind) % len(REACTIONS)],
+    [(kind, reaction) for kind in LAWS for reaction in REACTIONS]))
+def test_next_torques_depend_on_nothing_but_what_a_controller_keeps(kind, reaction):
+    robot = robot_of('panda')
+    engine = engine_of(robot, reaction, **LAWS[kind])
+    given = list(samples(robot, 1000, 12))
+    time, q, _, now = given[0]
+    for k in range(-20, 0):
+        engine._clock = engine.guard.clock = lambda now=now + PERIOD * k: now
+        engine.update(time + PERIOD * k, q, np.zeros(7), (0, 0), now + PERIOD * k)
+        if k == -10:
+            requests.activate(engine, None)
+        if k == -5 and 'free' not in LAWS[kind]:
+            requests.follow(engine, Jog([0.1, 0, 0, 0, 0.1, 0], time + 10.0), 0.0,
+                            engine.law.settings.tasks[0].name)
+    places = Places(engine.kept())
+    row = np.empty(places.size, dtype=np.int64)
+    places.store(row)
+    first = stepped(engine, given)
+    codes, torques = map(set, zip(*first))
+    assert len(torques) > 20 or SLOW in codes  # then Python must reduce the gains first
+    places.load(row)
+    assert stepped(engine, given) == first
 
 
 def answers(data, time, q):
