@@ -52,8 +52,8 @@ PURPOSES = {
     'sweep': 'the default for one tip: control loops, many states at once',
     'ldl': "the papers' factorization, one block after another; on long chains slightly faster "
            "per link than 'sweep'",
-    'bcr': 'the same, with all blocks of a level in parallel, ⌈log₂ n⌉ levels: for a machine '
-           'with many cores',
+    'bcr': 'the same in ⌈log₂ n⌉ levels, the blocks of a level independent of each other; in '
+           'NumPy, for reading and for checks',
     'recursive': 'several tips, floating bases, massless links: propagates mobilities joint by '
                  'joint; least work if the paths to the tips share many joints',
     'efpa': 'the default for several tips: propagates forces over many joints at once, so that '
@@ -307,21 +307,6 @@ def parallel(rows: Sequence[Team], exchanges: Sequence[Exchange], model: Model) 
         f'{max(8, exchanges[0].workers)} joints (of P joints for more workers): '
         + '; '.join(f'P = {row.workers}: median {row.median:.1f} µs, p99 {row.p99:.1f} µs'
                     for row in exchanges) + '.', '',
-        "The papers' block cyclic reduction by the same teams, `OperationalSpace(robot, 'bcr', "
-        'workers=P)`. Every joint is eliminated between two neighbours, which the sweep does '
-        'only beyond the base segment, and the blocks must be assembled first; it is meant for '
-        'many processors. "Levels": ⌈log₂⌉ of the joints of one member plus ⌈log₂⌉ of the '
-        'members. "Eliminations": joints that one of these few processors eliminates one after '
-        'another; with one processor per joint their number would equal the levels.',
-        '',
-        *_table(['joints', 'P', "'sweep', 1 process µs", "'sweep', P µs", "'bcr', P µs",
-                 "to 'sweep' by 1", "to 'sweep' by P", 'residual', 'levels', '⌈log₂ n⌉',
-                 'eliminations'], (
-            [f'{row.n:,}', str(row.workers), _us(row.alone), _us(row.median), _us(row.reduced),
-             _ratio(row.reduced, row.alone), _ratio(row.reduced, row.median),
-             _residual(row.reduced_residual), str(row.levels),
-             str(math.ceil(math.log2(row.n))),
-             f'{row.joints - 1 + math.ceil(math.log2(row.workers)):,}'] for row in rows)), '',
         f'A model of the time, fitted to the chains up to {FITTED:,} joints: T(n, P) = call '
         '+ link n₀ + (P > 1)(apart n₀ + exchange ⌈log₂ P⌉ + scan P), with n₀ = n r/(r + P - '
         f'1) bodies at the base. Here call = {model.call:.1f} µs, link = {model.link:.3f} '

@@ -43,10 +43,6 @@ class Team:
         Difference of the torque from that of one process.
     bodies : int
         Number of bodies in the base segment, the longest one.
-    reduced, reduced_residual : float
-        Median and residual of a team that uses cyclic reduction, with awake workers.
-    joints : int
-        Largest number of joints that one of its members reduces.
 
     """
 
@@ -58,14 +54,6 @@ class Team:
     woken: float
     residual: float
     bodies: int
-    reduced: float
-    reduced_residual: float
-    joints: int
-
-    @property
-    def levels(self) -> int:
-        """Levels of the cyclic reduction: of a member's own joints, and of the members."""
-        return math.ceil(math.log2(self.joints)) + math.ceil(math.log2(self.workers))
 
     @property
     def speed_up(self) -> float:
@@ -178,18 +166,16 @@ def _row(robot: Robot, alone: OperationalSpace, sample, workers: int, seconds: f
     one, several = np.empty(robot.n), np.empty(robot.n)
     call = partial(chains._law, alone, one)
     with OperationalSpace(robot, workers=Workers(workers, AWAKE)) as team, \
-            OperationalSpace(robot, workers=Workers(workers, 0.0)) as sleeper, \
-            OperationalSpace(robot, 'bcr', workers=Workers(workers, AWAKE)) as reducer:
+            OperationalSpace(robot, workers=Workers(workers, 0.0)) as sleeper:
         calls = {name: partial(chains._law, space, several)
-                 for name, space in (('team', team), ('woken', sleeper), ('reduced', reducer))}
+                 for name, space in (('team', team), ('woken', sleeper))}
         rows = {row.name: row for name, other in calls.items() for row in race(
             [Contender('alone', call), Contender(
                 name, other, lambda s, other=other: difference(other(s), call(s)))],
             sample, seconds)}
-        bodies, joints = int(team.plan.bodies[0]), max(reducer.plan.bodies)
+        bodies = int(team.plan.bodies[0])
     return Team(robot.n, workers, rows['alone'].median, rows['team'].median, rows['team'].p99,
-                rows['woken'].median, rows['team'].residual, bodies, rows['reduced'].median,
-                rows['reduced'].residual, joints)
+                rows['woken'].median, rows['team'].residual, bodies)
 
 
 def fitted(rows: Sequence[Team], costs) -> Model:

@@ -51,8 +51,7 @@ def law():
     robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)
     for method in METHODS:  # compile the kernels of every method, too
         OperationalSpace(robot, method)
-    for reduced in (False, True):
-        roles.compile_kernels(reduced)
+    roles.compile_kernels()
     Momentum(robot)
     MomentumObserver(robot)
     Compensation(robot)

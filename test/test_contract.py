@@ -41,7 +41,7 @@ ROBOTS = {
     'tips': (['floating', *CHAIN[:3]], [(0, ['revolute'] * 4), (2, ['spherical', 'revolute'])],
              3),
 }
-TEAMS = {'sweep by a team': 'sweep', 'bcr by a team': 'bcr'}
+TEAMS = {'sweep by a team': 'sweep'}
 PAPERS = {'spatial operators': SpatialOperators}
 EACH = [(name, robot) for robot in ROBOTS for name in (*METHODS, *TEAMS, *PAPERS)
         if robot == 'chain' or name in METHODS and (robot == 'tree' or name not in ONE_TIP)]

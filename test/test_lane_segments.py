@@ -114,7 +114,7 @@ def test_members_by_turns_give_the_torques_of_one_sweep(members):
     n = 3 * WIDTH * members + 5
     robot = chain(members, n)
     split = lane_split(packed_robot(robot)[0], members)
-    compile_for(split, False)
+    compile_for(split)
     team, sweep = ByTurns(*packed_robot(robot), split), Sweep(robot)
     q, qd, u, tau, qdd = state(n, members)
     found, expected = np.empty((2, n))

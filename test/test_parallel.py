@@ -19,17 +19,14 @@ from conftest import PATIENCE
 from judge import random_urdf
 from osc_ros import OperationalSpace, Robot
 from osc_ros.dynamics.chain.layout import FORCE, packed_robot, TIP_WIDTH, WORK_WIDTH
-from osc_ros.dynamics.chain.ldl import packed_blocks
 from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.method import DONE
-from osc_ros.dynamics.papers.block_tridiagonal import BlockCyclicReduction
-from osc_ros.dynamics.papers.schur import schur_blocks
 from osc_ros.dynamics.plan import Workers
-from osc_ros.dynamics.teams import reduction, roles, signals
+from osc_ros.dynamics.teams import roles, signals
 from osc_ros.dynamics.teams.costs import Costs
 from osc_ros.dynamics.teams.lane_segments import Split
 from osc_ros.dynamics.teams.parallel import Parallel
-from osc_ros.dynamics.teams.slots import SLOT_B, SLOT_K, SLOT_WIDTH
+from osc_ros.dynamics.teams.slots import SLOT_WIDTH
 from osc_ros.errors import InputError, WorkerWarning
 from tolerances import TEAM_AGREEMENT
 from variants import quick_if
@@ -66,12 +63,12 @@ def difference(found, expected):
     return np.abs(found - expected).max() / max(np.abs(expected).max(), 1e-300)
 
 
-def by_turns(robot, members, q, qd, tau, qdd, F, reduced=False):
+def by_turns(robot, members, q, qd, tau, qdd, F):
     """
-    Return the terms at the tip, the torques and the slots, by members that run in turn.
+    Return the terms at the tip and the torques, by members that run in turn.
 
     All members run in this thread, and none spins: a member that would have to wait returns, and
-    the next one is called. `reduced` selects cyclic reduction.
+    the next one is called.
 
     """
     variant = (tau is not None) + 2 * (qdd is not None)
@@ -83,20 +80,13 @@ def by_turns(robot, members, q, qd, tau, qdd, F, reduced=False):
     progress = np.zeros((members, signals.PROGRESS_WIDTH), np.int64)
     progress[1:, signals.STAGE] = signals.REST
     tip, out = np.zeros(TIP_WIDTH), np.zeros(robot.n)
-    matrix, matrices = None, [None] * members
-    if reduced:
-        blocks, rows = packed_blocks(robot), np.full((robot.n, reduction.ROW_WIDTH), np.nan)
-        matrix = blocks[:-1], rows, blocks[-1]
-        matrices = [(blocks[first:last], rows[first:last], links[first - 1],
-                     shared[2, first - 1:first]) for first, last in zip(bounds, bounds[1:])]
 
     def follow(k):
         mine = slice(bounds[k], bounds[k + 1])
         return roles.follow(
             links[mine], ends, shared[0, mine], shared[1, mine],
             None if tau is None else shared[2, mine], None if qdd is None else shared[3, mine],
-            work[mine], slots, flags, force, shared[4, mine], k, progress[k], 0,
-            matrices[k], None)
+            work[mine], slots, flags, force, shared[4, mine], k, progress[k], 0, None)
 
     def finish(leader):
         for _ in range(10 * members):
@@ -107,22 +97,21 @@ def by_turns(robot, members, q, qd, tau, qdd, F, reduced=False):
         pytest.fail('nobody goes on')
 
     finish(lambda: roles.lead(links, ends, q, qd, tau, qdd, bounds[1], shared, work, slots,
-                                 flags, tip, progress[0], 0, matrix, None))
+                              flags, tip, progress[0], 0, None))
     finish(lambda: roles.lead_back(
         links, ends, None if tau is None else shared[2], None if qdd is None else shared[3], F,
         bounds[1], shared, force, work, slots, flags, progress[0], 0, out, None))
-    return tip[:FORCE], out, slots
+    return tip[:FORCE], out
 
 
 @pytest.mark.parametrize('n', quick_if(
     lambda n: n in (2, 5, 13, 64), [2, 3, 4, 5, 6, 7, 8, 9, 13, 31, 64, 200]))
 @pytest.mark.parametrize('members', [
     1, 2, 3, 5, *(pytest.param(n, marks=pytest.mark.slow) for n in (4, 8, 13))])
-@pytest.mark.parametrize('reduced', [False, True], ids=['swept', 'reduced'])
-def test_joined_segments_give_the_results_of_one_process(n, members, reduced):
+def test_joined_segments_give_the_results_of_one_process(n, members):
     if members > n:
         pytest.skip('more members than bodies')
-    roles.compile_kernels(reduced)
+    roles.compile_kernels()
     robot = chain(n, n)
     serial = Sweep(robot)
     q, qd, F, tau0, qdd0 = state(robot)
@@ -130,29 +119,11 @@ def test_joined_segments_give_the_results_of_one_process(n, members, reduced):
     for tau, qdd in variants(tau0, qdd0):
         assert serial.outward(q, qd, tau, qdd) == DONE
         serial.inward(F, expected)
-        tip, out, _ = by_turns(robot, members, q, qd, tau, qdd, F, reduced)
+        tip, out = by_turns(robot, members, q, qd, tau, qdd, F)
         for part, whole in ((tip[:36], serial.Lambda_inv), (tip[36:42], serial.a0),
                             (tip[42:58], serial.pose), (tip[58:64], serial.twist),
                             (out, expected)):
             assert difference(part, whole.ravel()) < TEAM_AGREEMENT
-
-
-@pytest.mark.parametrize('members', [1, 2, 5])
-def test_cyclic_reduction_leaves_the_last_pivot(members):
-    roles.compile_kernels(True)
-    robot = chain(5, 16)
-    q, qd, F, _, _ = state(robot)
-    _, _, slots = by_turns(robot, members, q, qd, None, None, F, True)
-    block, upper = slots[0, SLOT_K:SLOT_B], np.triu_indices(3)
-    left = np.zeros((6, 6))
-    left[:3, :3][upper], left[3:, 3:][upper] = block[:6], block[15:]
-    left[:3, 3:] = block[6:15].reshape(3, 3)
-    left = np.triu(left) + np.triu(left, 1).T
-    left[2, 2] += 1.0  # the rotor's 1, which `elimination.ldl_factors` adds
-    # here the half with the joint axis comes first; schur_blocks has angular first, the axis last
-    order = [3, 4, 5, 0, 1, 2] if robot.prismatic[-1] else [0, 1, 3, 4, 5, 2]
-    papers = schur_blocks(robot, q, BlockCyclicReduction).A_factor.last_inverse_block()
-    assert difference(np.linalg.inv(left)[np.ix_(order, order)], papers) < TEAM_AGREEMENT
 
 
 def test_the_base_has_what_the_ratio_says_and_everybody_has_a_body():
@@ -168,14 +139,11 @@ def test_the_base_has_what_the_ratio_says_and_everybody_has_a_body():
 
 
 @pytest.fixture(scope='module', params=[
-    pytest.param((2, 'sweep'), marks=pytest.mark.slow), (3, 'sweep'),
-    # quick for 'bcr': test_contract.py, with the teams
-    *(pytest.param(one, marks=pytest.mark.slow) for one in ((5, 'sweep'), (3, 'bcr')))],
-                ids=['2', '3', '5', '3-bcr'])
+    pytest.param(2, marks=pytest.mark.slow), 3, pytest.param(5, marks=pytest.mark.slow)])
 def team(request):
     """Yield a team, perhaps of more processes than cores, and one process for the same chain."""
-    robot, (count, method) = chain(1, 40), request.param
-    with OperationalSpace(robot, method, workers=Workers(count, deadline=PATIENCE)) as osc:
+    robot = chain(1, 40)
+    with OperationalSpace(robot, workers=Workers(request.param, deadline=PATIENCE)) as osc:
         yield osc, OperationalSpace(robot)
 
 
@@ -389,7 +357,7 @@ def test_the_plan_says_which_and_why():
     assert str(OperationalSpace(arm).plan) == '1 worker: as requested'
     with OperationalSpace(chain(8, 3), workers=Workers(5, deadline=PATIENCE)) as osc:
         assert osc.plan.workers == 3 and str(osc.plan).startswith('3 workers: one for each body')
-    for method in ('dense', 'ldl'):
+    for method in ('dense', 'ldl', 'bcr'):
         with pytest.raises(InputError, match=f"'{method}' is evaluated by one process"):
             OperationalSpace(arm, method, workers=2)
         osc = OperationalSpace(arm, method, workers='auto')

@@ -15,7 +15,7 @@ from osc_ros.dynamics.papers.block_tridiagonal import BlockCyclicReduction, Bloc
 from osc_ros.dynamics.papers.dense import Dense
 from osc_ros.dynamics.papers.schur import Schur
 from osc_ros.dynamics.plan import Plan, Workers
-from osc_ros.dynamics.teams.planning import cyclic_reduction, parallel_sweep, sweep_alone
+from osc_ros.dynamics.teams.planning import parallel_sweep, sweep_alone
 from osc_ros.dynamics.trees.layout import EXTENDED, FACTORED, PROPAGATED
 from osc_ros.dynamics.trees.tree import Tree
 from osc_ros.errors import InputError
@@ -50,19 +50,11 @@ class Entry(NamedTuple):
     of_team: Callable[[Robot, Workers], tuple[Method, Plan]] | None = None
 
 
-def _reduced_by_team(robot: Robot, workers: Workers) -> tuple[Method, Plan]:
-    if workers.count == 'auto':
-        return Schur(robot, BlockCyclicReduction), Plan(
-            1, "a team for 'bcr' is for comparison: it starts for a number of workers only")
-    return cyclic_reduction(robot, workers)
-
-
 METHODS: dict[str, Entry] = {
     'sweep': Entry(partial(Tree, algorithm=PROPAGATED), sweep_alone, one_tip=True,
                    of_team=parallel_sweep),
     'ldl': Entry(partial(Schur, factorization=BlockLDL), LDL, one_tip=True),
-    'bcr': Entry(partial(Schur, factorization=BlockCyclicReduction), one_tip=True,
-                 of_team=_reduced_by_team),
+    'bcr': Entry(partial(Schur, factorization=BlockCyclicReduction), one_tip=True),
     'recursive': Entry(partial(Tree, algorithm=PROPAGATED)),
     'efpa': Entry(partial(Tree, algorithm=EXTENDED)),
     'sfa': Entry(partial(Tree, algorithm=FACTORED)),

@@ -59,8 +59,6 @@ class OperationalSpace(Batches):
         which number is fastest. `plan` has the number and the reason. With several, use the
         instance as a context manager, or `close` it; in a script, construct it under
         `if __name__ == '__main__':`, because worker processes import the script.
-        'bcr' accepts a number too, for comparison: the processes then reduce the matrix for the
-        law (compiled), and evaluate everything else by 'sweep'.
     by_stages : bool
         Whether compiled code will call the stages of `dynamics` one after the other, as in a law.
 

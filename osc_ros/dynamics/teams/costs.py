@@ -21,7 +21,7 @@ from osc_ros.dynamics.chain.layout import packed_robot, TIP_WIDTH
 from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.teams import roles, signals
 from osc_ros.dynamics.teams.members import VARIANTS
-from osc_ros.dynamics.teams.memory import leader_blocks, shared_arrays, size_in_bytes
+from osc_ros.dynamics.teams.memory import shared_arrays, size_in_bytes
 from osc_ros.dynamics.teams.roles import follow, lead
 from osc_ros.dynamics.teams.signals import ELIMINATE, PROGRESS_WIDTH, START, STOP
 from osc_ros.model.robot import Robot
@@ -90,20 +90,13 @@ def law_call(sweep: Sweep) -> Callable[[], float]:
     return call
 
 
-def measured_costs(robot: Robot, blocks: Array | None = None) -> Costs:
-    """
-    Costs measured now on this machine, by this process alone.
-
-    If `blocks` (from `ldl.packed_blocks`) is given, phase 2 is cyclic reduction, not the sweep.
-
-    """
-    roles.compile_kernels(blocks is not None)
+def measured_costs(robot: Robot) -> Costs:
+    """Costs measured now on this machine, by this process alone."""
+    roles.compile_kernels()
     n = min(robot.n, _SAMPLE)
     links, ends = packed_robot(robot)
     links, x = links[:n], np.zeros(n)
-    _, _, _, state, work, slots, force, flags = shared_arrays(
-        bytearray(size_in_bytes(n, 2, False)), n, 2, False)
-    leader = None if blocks is None else leader_blocks(blocks, n)
+    _, _, state, work, slots, force, flags = shared_arrays(bytearray(size_in_bytes(n, 2)), n, 2)
     progress, tip = np.zeros(PROGRESS_WIDTH, np.int64), np.zeros(TIP_WIDTH)
 
     def prepare(stage: int) -> None:
@@ -116,16 +109,15 @@ def measured_costs(robot: Robot, blocks: Array | None = None) -> Costs:
         prepare(stage)
         started = perf_counter()
         lead(links, ends, x, x, tau, qdd, m, state, work, slots, flags, tip, progress, 0,
-             leader, None)
+             None)
         return perf_counter() - started
 
     def following(variant: int, m: int) -> float:
         tau, qdd = x[:m] if variant & 1 else None, x[:m] if variant & 2 else None
-        follower = None if leader is None else (leader[0][:m], leader[1][:m], links[0], x[:1])
         prepare(ELIMINATE)
         started = perf_counter()
         follow(links[:m], ends, x[:m], x[:m], tau, qdd, work[:m], slots, flags, force, x[:m], 1,
-               progress, 0, follower, None)
+               progress, 0, None)
         return perf_counter() - started
 
     sweep = Sweep(robot)

@@ -373,10 +373,10 @@ class Distributed:
         if self._rank == 0:
             return int(lead(self._links, self._ends, state[Q], state[QD], tau, qdd,
                             len(self._links), state, self._work, self._slots, self._flags,
-                            self._tip, self._progress, 0, None, None))
+                            self._tip, self._progress, 0, None))
         return int(follow(self._links, self._ends, state[Q], state[QD], tau, qdd, self._work,
                           self._slots, self._flags, self._force, out, self._rank, self._progress,
-                          0, None, None))
+                          0, None))
 
     def _go_inward(self) -> Array:
         """The inward pass: torques (m,) of this rank for the task force in `_force`."""

@@ -13,11 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.dynamics.chain.layout import WORK_WIDTH
-from osc_ros.dynamics.chain.ldl import BLOCK_WIDTH
 from osc_ros.dynamics.lanes.memory import WIDTH
 from osc_ros.dynamics.teams.lane_segments import lane_memory, Split
-from osc_ros.dynamics.teams.memory import leader_blocks, Shared
-from osc_ros.dynamics.teams.reduction import ROW_WIDTH
+from osc_ros.dynamics.teams.memory import Shared
 from osc_ros.dynamics.teams.roles import (
     compile_kernels,
     compile_lane_kernels,
@@ -44,10 +42,10 @@ Array = NDArray[np.float64]
 VARIANTS = range(4)
 
 
-def compile_for(split: Split, reduced: bool) -> None:
+def compile_for(split: Split) -> None:
     """Compile or load the kernels of a team once per process."""
     if not split.lengths:
-        compile_kernels(reduced)
+        compile_kernels()
         return
     for with_qdd in (False, True):
         compile_lane_kernels(with_qdd, by_team=True)
@@ -56,21 +54,17 @@ def compile_for(split: Split, reduced: bool) -> None:
 def follower_arguments(shared: Shared, split: Split, k: int, progress: NDArray[np.int64],
                        looks: int) -> list[tuple[Any, ...]]:
     """Arguments of `roles.follow` for member k, for each variant; in lanes, τ⁰ is given in all."""
-    reduced, bounds = len(shared.blocks) > 0, split.bounds
-    rows = np.empty((np.diff(bounds)[:, k].max() * reduced, ROW_WIDTH))
+    bounds = split.bounds
     lanes = (lane_memory(shared.links[bounds[0, k]:bounds[0, k + 1]], split.lengths[k])
              if split.lengths else None)
     arguments = []
     for variant in VARIANTS:
-        first, last = bounds[variant, k:k + 2]
-        mine, inside = slice(first, last), slice(first - 1, first)
+        mine = slice(*bounds[variant, k:k + 2])
         q, qd, tau, qdd, out = shared.state[:, mine]
-        matrix = (shared.blocks[mine], rows[:last - first], shared.links[first - 1],
-                  shared.state[TAU, inside]) if reduced else None
         arguments.append((
             shared.links[mine], shared.ends, q, qd, tau if variant & 1 or lanes else None,
             qdd if variant & 2 else None, shared.work[mine], shared.slots, shared.flags,
-            shared.force, out, k, progress, looks, matrix, lanes))
+            shared.force, out, k, progress, looks, lanes))
     return arguments
 
 
@@ -95,8 +89,6 @@ class Leader(ABC):
         self.shared, self.progress = shared, progress
         self._looks = looks
         self._bodies = split.bounds[:, 1].tolist()
-        self._matrix = (leader_blocks(shared.blocks, max(self._bodies)) if len(shared.blocks)
-                        else None)
         self._lanes = (lane_memory(shared.links[:self._bodies[0]], split.lengths[0])
                        if split.lengths else None)
         self._no_torque = np.zeros(len(shared.links)) if split.lengths else None
@@ -111,7 +103,7 @@ class Leader(ABC):
         shared = self.shared
         return self._run(lead, shared.links, shared.ends, q, qd, tau, qdd,
                          self._bodies[self._variant], shared.state, shared.work, shared.slots,
-                         shared.flags, tip, self.progress, self._looks, self._matrix, self._lanes)
+                         shared.flags, tip, self.progress, self._looks, self._lanes)
 
     def inward(self, F: Array, out: Array) -> int:
         """Make the inward pass with the other members, see `roles.lead_back`; raises Fault."""
@@ -146,9 +138,9 @@ class ByTurns(Leader):
     def __init__(self, links: Array, ends: Array, split: Split) -> None:
         n, members = len(links), split.bounds.shape[1] - 1
         # the bodies in lanes have their results in lanes
-        shared = Shared(links, ends.copy(), np.empty((0, BLOCK_WIDTH)), np.zeros((5, n)),
-                        np.zeros((WIDTH, WORK_WIDTH)), np.zeros((members, SLOT_WIDTH)),
-                        np.zeros(6), np.zeros(words(members), np.int64))
+        shared = Shared(links, ends.copy(), np.zeros((5, n)), np.zeros((WIDTH, WORK_WIDTH)),
+                        np.zeros((members, SLOT_WIDTH)), np.zeros(6),
+                        np.zeros(words(members), np.int64))
         super().__init__(shared, split, np.zeros(PROGRESS_WIDTH, np.int64), 0)
         self._followers = []
         for k in range(members - 1, 0, -1):

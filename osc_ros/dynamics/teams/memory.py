@@ -11,8 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.dynamics.chain.layout import ENDS_WIDTH, LINK_WIDTH, WORK_WIDTH
-from osc_ros.dynamics.chain.ldl import BLOCK_WIDTH
-from osc_ros.dynamics.teams.reduction import ROW_WIDTH
 from osc_ros.dynamics.teams.signals import LINE, words
 from osc_ros.dynamics.teams.slots import SLOT_WIDTH
 
@@ -21,11 +19,10 @@ Words = NDArray[np.int64]
 
 
 class Shared(NamedTuple):
-    """Arrays in the shared memory of a team; without cyclic reduction, `blocks` is empty."""
+    """Arrays in the shared memory of a team."""
 
     links: Array
     ends: Array
-    blocks: Array
     state: Array
     work: Array
     slots: Array
@@ -33,30 +30,25 @@ class Shared(NamedTuple):
     flags: Words
 
 
-def shared_arrays(buffer: Any, n: int, members: int, reduced: bool) -> Shared:
+def shared_arrays(buffer: Any, n: int, members: int) -> Shared:
     """Arrays in a buffer of `size_in_bytes`, each on cache lines of its own."""
     arrays, offset = [], 0
-    for shape, kind in zip(_shapes(n, members, reduced), [np.float64] * 7 + [np.int64]):
+    for shape, kind in zip(_shapes(n, members), [np.float64] * 6 + [np.int64]):
         arrays.append(np.ndarray(shape, kind, buffer, offset))
         offset += _padded(shape)
     return Shared(*arrays)
 
 
-def size_in_bytes(n: int, members: int, reduced: bool) -> int:
+def size_in_bytes(n: int, members: int) -> int:
     """Length of the buffer for n bodies."""
-    return sum(map(_padded, _shapes(n, members, reduced)))
+    return sum(map(_padded, _shapes(n, members)))
 
 
-def _shapes(n: int, members: int, reduced: bool) -> list[tuple[int, ...]]:
-    return [(n, LINK_WIDTH), (ENDS_WIDTH,), ((n + 1) * reduced, BLOCK_WIDTH), (5, n),
-            (n, WORK_WIDTH), (members, SLOT_WIDTH), (6,), (words(members),)]
+def _shapes(n: int, members: int) -> list[tuple[int, ...]]:
+    return [(n, LINK_WIDTH), (ENDS_WIDTH,), (5, n), (n, WORK_WIDTH), (members, SLOT_WIDTH), (6,),
+            (words(members),)]
 
 
 def _padded(shape: tuple[int, ...]) -> int:
     line = 8 * LINE
     return -(-8 * int(np.prod(shape)) // line) * line
-
-
-def leader_blocks(blocks: Array, bodies: int) -> tuple[Array, Array, Array]:
-    """Argument `matrix` of `roles.lead`, for a leader with this number of bodies."""
-    return blocks[:-1], np.empty((bodies, ROW_WIDTH)), blocks[-1]

@@ -18,8 +18,7 @@ owner finishes the call alone, and a new team starts in the background. If the m
 lanes, the owner makes the calculations of all members then, with the same result; it does so too
 while a busy machine makes the team slower than the owner alone (`pace.py`).
 
-A team can also reduce the papers' block tridiagonal matrix cyclically (`reduction.py`), for
-comparison. `distributed.py` runs the same kernels over MPI.
+`distributed.py` runs the same kernels over MPI.
 """
 
 from __future__ import annotations
@@ -125,19 +124,16 @@ class Parallel(Sweep):
         The bodies of each member.
     serial : float
         Duration of a call by one process [s].
-    blocks : (n + 1, BLOCK_WIDTH), optional
-        Result of `ldl.packed_blocks`; if given, the team uses cyclic reduction.
 
     """
 
-    def __init__(self, robot: Robot, workers: Workers, split: Split, serial: float,
-                 blocks: Array | None = None) -> None:
+    def __init__(self, robot: Robot, workers: Workers, split: Split, serial: float) -> None:
         super().__init__(robot)
-        compile_for(split, blocks is not None)
+        compile_for(split)
         deadline = max(workers.deadline, _LATE * serial)
         links, ends = self._links, self._ends
         self._keeper = _Keeper(lambda: Team(links, ends, split, min(workers.spin, deadline),
-                                            deadline, blocks))
+                                            deadline))
         self._by_turns = ByTurns(links, ends, split) if split.lengths else None
         self._pace: Pace | None = None
         self._led: Leader | None = None  # what made the last outward pass; None: this process

@@ -9,10 +9,8 @@ import multiprocessing
 import os
 
 import numpy as np
-from numpy.typing import NDArray
 
 from osc_ros.dynamics.chain.layout import packed_robot
-from osc_ros.dynamics.chain.ldl import packed_blocks
 from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.lanes.memory import WIDTH
 from osc_ros.dynamics.plan import Plan, Workers
@@ -22,24 +20,17 @@ from osc_ros.dynamics.teams.parallel import Parallel
 from osc_ros.dynamics.teams.segmented import Segmented
 from osc_ros.model.robot import Robot
 
-Array = NDArray[np.float64]
-
 _TRIAL = 0.02  # duration for which 'auto' compares two ways [s]
 _LEAST_GAIN = 5e-6  # 'auto' starts processes only if two processes could save more per call [s]
 # Fewest bodies of a member that works in lanes. A cautious choice: only 4096 joints were timed.
 LEAST_IN_LANES = 512
 
 
-def cyclic_reduction(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:
-    """Return 'bcr' of a plain chain, by the requested number of processes, and its plan."""
-    return _by_number(robot, workers, packed_blocks(robot))
-
-
 def parallel_sweep(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:
     """Return 'sweep' of a plain chain, by the requested or best number of processes; its plan."""
     if workers.count == 'auto':
         return _fastest(robot, workers)
-    return _by_number(robot, workers, None)
+    return _by_number(robot, workers)
 
 
 def sweep_alone(robot: Robot) -> Sweep:
@@ -55,29 +46,28 @@ def _split_in_lanes(robot: Robot, members: int) -> Split | None:
     return lane_split(packed_robot(robot)[0], members)
 
 
-def _by_number(robot: Robot, workers: Workers, blocks: Array | None) -> tuple[Sweep, Plan]:
+def _by_number(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:
     members = min(int(workers.count), robot.n)
     if members == 1:
         return sweep_alone(robot), Plan(1, 'one body is one segment')
     why = 'as requested' if members == workers.count else 'one for each body'
-    split = _split_in_lanes(robot, members) if blocks is None else None
+    split = _split_in_lanes(robot, members)
     if split is not None:
         bodies = tuple(np.diff(split.bounds[0]).tolist())
         return _team_in_lanes(robot, workers, split), Plan(
             members, f'{why}, {bodies[0]} of {robot.n} bodies at the base, each member with '
             f'{WIDTH} segments in vector lanes', bodies)
-    costs = measured_costs(robot, blocks)
+    costs = measured_costs(robot)
     bodies = costs.bodies(robot.n, members)
-    return _team(robot, members, workers, costs, blocks), Plan(
+    return _team(robot, members, workers, costs), Plan(
         members, why
         + f', {bodies[0]} of {robot.n} bodies at the base, about {bodies[-1]} elsewhere, where '
         f'one takes {costs.segment[0] / costs.base[0]:.2f} times as long', bodies)
 
 
-def _team(robot: Robot, members: int, workers: Workers, costs: Costs,
-          blocks: Array | None = None) -> Parallel:
+def _team(robot: Robot, members: int, workers: Workers, costs: Costs) -> Parallel:
     return Parallel(robot, workers, Split(costs.bounds(robot.n, members)),
-                    robot.n * costs.serial, blocks)
+                    robot.n * costs.serial)
 
 
 def _team_in_lanes(robot: Robot, workers: Workers, split: Split) -> Parallel:

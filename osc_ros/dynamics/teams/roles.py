@@ -20,13 +20,11 @@ import numpy as np
 
 from osc_ros.dynamics.chain.bodies import inward_sweep, put_tip
 from osc_ros.dynamics.chain.layout import ENDS_WIDTH, FORCE, LINK_WIDTH, TIP_WIDTH, WORK_WIDTH
-from osc_ros.dynamics.chain.ldl import BLOCK_WIDTH
 from osc_ros.dynamics.chain.passes import shapes_fit, task_force, tip_acceleration
 from osc_ros.dynamics.compiled import inlined, kernel, lock, released, unlocked
 from osc_ros.dynamics.lanes.memory import WIDTH
 from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
 from osc_ros.dynamics.spatial import all_finite, matrix_at, mobility_at, spatial_at, vector_at
-from osc_ros.dynamics.teams import reduction
 from osc_ros.dynamics.teams.atomic import load
 from osc_ros.dynamics.teams.lane_segments import (
     AT_REST,
@@ -38,7 +36,6 @@ from osc_ros.dynamics.teams.lane_segments import (
     return_base,
     return_in_lanes,
 )
-from osc_ros.dynamics.teams.reduced_segments import join_blocks, reduce_base, reduce_segment
 from osc_ros.dynamics.teams.segments import (
     eliminate_base,
     eliminate_segment,
@@ -80,7 +77,6 @@ from osc_ros.dynamics.teams.slots import (
     QDD,
     SLOT_B,
     SLOT_END,
-    SLOT_JOINT,
     SLOT_K,
     SLOT_WIDTH,
     TAU,
@@ -88,7 +84,7 @@ from osc_ros.dynamics.teams.slots import (
 
 
 @inlined
-def join_all(slots, flags, k, value, handle, progress, spins, matrix):
+def join_all(slots, flags, k, value, handle, progress, spins):
     """Join segments k + 1, k + 2, k + 4, … to segment k; False if one is not yet available."""
     members = len(slots)
     while True:
@@ -97,16 +93,13 @@ def join_all(slots, flags, k, value, handle, progress, spins, matrix):
             return True
         if not has_reached(flags, word_of(k + step, JOINED), value, spins):
             return False
-        if matrix is None:
-            join_segments(slots[k], slots[k + step], handle)
-        else:
-            join_blocks(slots[k], slots[k + step], handle)
+        join_segments(slots[k], slots[k + step], handle)
         progress[JOINS] = 2 * step
 
 
 @released
 def lead(links, ends, q, qd, tau, qdd, bodies, state, work, slots, flags, tip, progress, spins,
-         matrix, lanes):
+         lanes):
     """
     Do what `passes.outward` does, as the leader of a team that computes the outer bodies.
 
@@ -120,9 +113,6 @@ def lead(links, ends, q, qd, tau, qdd, bodies, state, work, slots, flags, tip, p
     work, slots, flags : shared with the team
     progress : (PROGRESS_WIDTH,)
     spins : int
-    matrix : None, or (blocks, rows, tip_block)
-        For cyclic reduction: blocks of the leader's own joints and of the tip, from
-        `ldl.packed_blocks`, and (bodies, `reduction.ROW_WIDTH`) rows, overwritten.
     lanes : None, or `LaneMemory`
         For segments in lanes; tau is then given.
 
@@ -163,20 +153,13 @@ def lead(links, ends, q, qd, tau, qdd, bodies, state, work, slots, flags, tip, p
         if lanes is not None:
             eliminate_base_in_lanes(links, ends, own_q, own_qd, own_tau, own_qdd, work, lanes,
                                     slots[0])
-        elif matrix is None:
-            eliminate_base(links[:bodies], ends, own_q, own_qd, own_tau, own_qdd, work, slots[0])
         else:
-            blocks, rows, _ = matrix
-            reduce_base(links[:bodies], blocks, ends, own_q, own_qd, own_tau, own_qdd, work,
-                         rows[:bodies], slots[0])
+            eliminate_base(links[:bodies], ends, own_q, own_qd, own_tau, own_qdd, work, slots[0])
         progress[STAGE], progress[JOINS] = JOIN, 1
-    if not join_all(slots, flags, 0, progress[LAST], None, progress, spins, matrix):
+    if not join_all(slots, flags, 0, progress[LAST], None, progress, spins):
         return WAITING
     progress[STAGE] = START
     last, K, b = slots[members - 1], mobility_at(slots[0], SLOT_K), spatial_at(slots[0], SLOT_B)
-    if matrix is not None:
-        _, _, tip_block = matrix
-        K, b = reduction.at_tip(tip_block, K, b, spatial_at(last, SLOT_JOINT))
     a = tip_acceleration(tau, qdd, spatial_at(last, SLOT_END + 18), b)
     put_tip(ends, matrix_at(last, SLOT_END), vector_at(last, SLOT_END + 9),
             spatial_at(last, SLOT_END + 12), a, K, tip)
@@ -229,7 +212,7 @@ def lead_back(links, ends, tau, qdd, F, bodies, state, force, work, slots, flags
 
 @released
 def follow(links, ends, q, qd, tau, qdd, work, slots, flags, force, out, k, progress, spins,
-           matrix, lanes):
+           lanes):
     """
     Execute the leader's commands as member k, as long as they have the variant of this call.
 
@@ -238,9 +221,6 @@ def follow(links, ends, q, qd, tau, qdd, work, slots, flags, force, out, k, prog
     Parameters
     ----------
     links, q, qd, tau, qdd, work, out : of the member's own bodies
-    matrix : None, or (blocks, rows, inside, inside_tau)
-        For cyclic reduction: blocks and rows of the member's own joints, and the row of `links`
-        and tau (1,) of the body before its first body.
     lanes : None, or `LaneMemory`
         For segments in lanes; tau is then given.
 
@@ -269,15 +249,11 @@ def follow(links, ends, q, qd, tau, qdd, work, slots, flags, force, out, k, prog
             if lanes is not None:
                 R, p, v, a, _, _ = motion_inside(ends, qdd, slots, k)
                 eliminate_in_lanes(R, p, v, a, qdd, lanes, slots[k])
-            elif matrix is None:
-                eliminate_segment(links, ends, q, qd, tau, qdd, work, slots, k)
             else:
-                blocks, rows, inside, inside_tau = matrix
-                reduce_segment(links, blocks, ends, q, qd, tau, qdd, work, rows, inside,
-                               inside_tau, slots, k)
+                eliminate_segment(links, ends, q, qd, tau, qdd, work, slots, k)
             progress[STAGE], progress[JOINS] = JOIN, 1
         if progress[STAGE] == JOIN:
-            if not join_all(slots, flags, k, value, True, progress, spins, matrix):
+            if not join_all(slots, flags, k, value, True, progress, spins):
                 return WAITING
             progress[STAGE] = REST
             inside = k & (k - 1)
@@ -311,25 +287,17 @@ def commanded_force(u, tip, F):
 
 
 @cache
-def compile_kernels(reduced: bool = False) -> None:
-    """
-    Compile or load the kernels once per process; other argument types then raise TypeError.
-
-    Parameters
-    ----------
-    reduced : bool
-        Whether to compile them for cyclic reduction.
-
-    """
+def compile_kernels() -> None:
+    """Compile or load the kernels once per process; other argument types then raise TypeError."""
     for with_tau, with_qdd in product((False, True), (False, True)):
-        _compile(_calls(with_tau, with_qdd, reduced, False), (lead, lead_back, follow))
+        _compile(_calls(with_tau, with_qdd, False), (lead, lead_back, follow))
 
 
 @cache
 def compile_lane_kernels(with_qdd: bool, by_team: bool) -> None:
     """Compile or load the kernels for lanes, with or without q̈ₚ, and those of followers."""
     kernels = (lead, lead_back, follow) if by_team else (lead, lead_back)
-    _compile(_calls(True, with_qdd, False, True)[:len(kernels)], kernels)
+    _compile(_calls(True, with_qdd, True)[:len(kernels)], kernels)
 
 
 def _compile(calls: list[Callable[[], int]], kernels: tuple[Any, ...]) -> None:
@@ -344,25 +312,20 @@ def _compile(calls: list[Callable[[], int]], kernels: tuple[Any, ...]) -> None:
             lock(one)
 
 
-def _calls(with_tau: int, with_qdd: int, reduced: bool,
-           in_lanes: bool) -> list[Callable[[], int]]:
+def _calls(with_tau: bool, with_qdd: bool, in_lanes: bool) -> list[Callable[[], int]]:
     """Calls of `lead`, `lead_back` and `follow` with arguments of these types."""
     n = 2 * WIDTH if in_lanes else 4
     links, ends, tip = np.ones((n, LINK_WIDTH)), np.ones(ENDS_WIDTH), np.ones(TIP_WIDTH)
     state, work, slots = np.ones((5, n)), np.ones((n, WORK_WIDTH)), np.ones((2, SLOT_WIDTH))
     x, F, flags = np.ones(n), np.ones(6), np.full(words(2), STOP)
     tau, qdd = x if with_tau else None, x if with_qdd else None
-    blocks, rows = np.ones((n + 1, BLOCK_WIDTH)), np.ones((n, reduction.ROW_WIDTH))
     lanes = lane_memory(links, 1) if in_lanes else None
-    leader = follower = None
-    if reduced:
-        leader, follower = (blocks[:n], rows, blocks[n]), (blocks[:n], rows, links[0], x[:1])
     begins, follows = np.zeros(PROGRESS_WIDTH, np.int64), np.full(PROGRESS_WIDTH, MOVE)
     bodies = n // 2
     return [
         lambda: lead(links, ends, x, x, tau, qdd, bodies, state, work, slots, flags, tip, begins,
-                     0, leader, lanes),
+                     0, lanes),
         lambda: lead_back(links, ends, tau, qdd, F, bodies, state, F, work, slots, np.full(
             words(2), STOP), np.zeros(PROGRESS_WIDTH, np.int64), 0, x, lanes),
         lambda: follow(links, ends, x, x, tau, qdd, work, slots, np.full(words(2), STOP), F, x, 1,
-                       follows, 0, follower, lanes)]
+                       follows, 0, lanes)]

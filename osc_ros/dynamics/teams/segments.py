@@ -18,8 +18,6 @@ of data after each of the first two:
 
 Joining two segments is the elimination of the joint between them. The step from body to body is
 the same with one body as outer segment: K₂ = C₂ = K_a2 = I⁻¹.
-
-For comparison phase 2 can be the papers' block cyclic reduction (`reduced_segments.py`).
 """
 
 from __future__ import annotations

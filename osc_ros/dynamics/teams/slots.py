@@ -9,10 +9,7 @@ from __future__ import annotations
 # velocity, acceleration); pose, velocity and acceleration of the last body in the base; first
 # joint (the beginning of its row of `links`, with its present placement, and its torque); K, b, C,
 # K_a, b_a of the segments joined so far; sum of the Newton-Euler forces of the segment, as one
-# force on its last body. With cyclic reduction these columns differ: in place of K, b and C the
-# block A, r and U of the last joint; in place of K_a and b_a the update of the block of the joint
-# inward of the first one; in place of the first joint the acceleration of the last body under the
-# torque of its own joint only.
+# force on its last body.
 SLOT_MOTION, SLOT_END, SLOT_JOINT, SLOT_K, SLOT_B = 0, 24, 48, 64, 85
 SLOT_C, SLOT_KA, SLOT_BA, SLOT_TOTAL, SLOT_WIDTH = 91, 127, 148, 154, 160
 MOTION, RESPONSE = slice(SLOT_MOTION, SLOT_END), slice(SLOT_END, SLOT_WIDTH)

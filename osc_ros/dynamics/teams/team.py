@@ -68,8 +68,6 @@ class Team(Leader):
     split : Split
     spin, deadline : float
         See `Workers`.
-    blocks : (n + 1, BLOCK_WIDTH), optional
-        Result of `ldl.packed_blocks`, for cyclic reduction.
 
     Raises
     ------
@@ -79,19 +77,16 @@ class Team(Leader):
     """
 
     def __init__(self, links: Array, ends: Array, split: Split, spin: float,
-                 deadline: float, blocks: Array | None = None) -> None:
-        n, members, reduced = len(links), split.bounds.shape[1] - 1, blocks is not None
+                 deadline: float) -> None:
+        n, members = len(links), split.bounds.shape[1] - 1
         context = multiprocessing.get_context('spawn')
-        self._block = SharedMemory(create=True,
-                                   size=size_in_bytes(n, members, reduced))
+        self._block = SharedMemory(create=True, size=size_in_bytes(n, members))
         self._processes: list[BaseProcess] = []
         self._reports: list[Connection] = []
         self._bells: list[Bell] = []
         try:
-            shared = shared_arrays(self._block.buf, n, members, reduced)
+            shared = shared_arrays(self._block.buf, n, members)
             shared.links[:], shared.ends[:] = links, ends
-            if blocks is not None:
-                shared.blocks[:] = blocks
             shared.flags[:] = 0
             progress = np.zeros(PROGRESS_WIDTH, np.int64)
             super().__init__(shared, split, progress, LOOKS)
@@ -101,7 +96,7 @@ class Team(Leader):
                 report, said = context.Pipe(duplex=False)
                 process = context.Process(
                     target=serve, name=f'osc_ros worker {k}', daemon=True,
-                    args=(self._block.name, n, k, split, self._bells, said, spin, reduced))
+                    args=(self._block.name, n, k, split, self._bells, said, spin))
                 process.start()
                 said.close()
                 self._processes.append(process)
@@ -185,7 +180,7 @@ class Team(Leader):
         for report in self._reports:
             report.close()
         self._processes.clear()
-        for name in ('shared', 'member', '_matrix', '_lanes'):
+        for name in ('shared', 'member', '_lanes'):
             self.__dict__.pop(name, None)
         try:
             self._block.close()

@@ -27,13 +27,12 @@ LOOKS = 512  # reads of a signal before the kernel returns and the clock is read
 
 
 def serve(name: str, n: int, k: int, split: Split, bells: Sequence[Bell],
-          report: Connection, spin: float, reduced: bool) -> None:
+          report: Connection, spin: float) -> None:
     """Run member k until the owner commands STOP or ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner handles Ctrl-C
     memory = SharedMemory(name)
     try:
-        _follow(shared_arrays(memory.buf, n, len(bells), reduced), k, split, bells, report,
-                spin)
+        _follow(shared_arrays(memory.buf, n, len(bells)), k, split, bells, report, spin)
     except (Fault, EOFError, BrokenPipeError):
         pass  # the owner has ended
     except Exception:
@@ -48,7 +47,7 @@ def _follow(shared: Shared, k: int, split: Split, bells: Sequence[Bell],
     assert owner is not None
     progress = np.zeros(PROGRESS_WIDTH, np.int64)
     member = Member(shared.flags, k, bells, [owner.sentinel], spin, progress)
-    compile_for(split, len(shared.blocks) > 0)
+    compile_for(split)
     arguments = follower_arguments(shared, split, k, progress, LOOKS)
     progress[STAGE] = REST
     report.send('ready')
