@@ -305,7 +305,7 @@ class Controller(ManagedNode):
         """Compensate an unknown load at the tip [kg] from now on; 0: as the parameters say."""
         before, self._load = self._load, mass
         if mass != before:
-            self._apply(values(self, self._table))
+            self._apply(found := values(self, self._table), found)
 
     def _check_efforts(self) -> None:
         """Warn if external torques are to be computed from efforts that do not come."""
@@ -398,9 +398,9 @@ class Controller(ManagedNode):
 
     # live parameters
 
-    def _apply(self, found: dict[str, Any]) -> None:
+    def _apply(self, found: dict[str, Any], before: dict[str, Any]) -> None:
         delay = self._delay(self._loop.read(requests.timing))
-        require_bandwidth(found, self._period, delay, values(self, self._table))
+        require_bandwidth(found, self._period, delay, before)
         q = self._loop.q
         found = with_load(found, self._load)
         with on_demand():  # without it, a model would compile all kernels of its method

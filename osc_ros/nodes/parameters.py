@@ -228,7 +228,7 @@ def values(node: Node, table: Iterable[Entry],
 
 
 def refuse_bad_sets(node: Node, table: Iterable[Entry], is_configured: Callable[[], bool],
-                    apply: Callable[[dict[str, Any]], None]) -> None:
+                    apply: Callable[[dict[str, Any], dict[str, Any]], None]) -> None:
     """
     Make a node accept a set of parameters only if all of them are valid.
 
@@ -239,8 +239,8 @@ def refuse_bad_sets(node: Node, table: Iterable[Entry], is_configured: Callable[
     is_configured : callable
         While it returns True, only live parameters can be set.
     apply : callable
-        Called with all values by name, while configured: puts them in force, or raises
-        InputError and changes nothing.
+        Called with all values by name, new and present ones, while configured: puts the new ones
+        in force, or raises InputError and changes nothing.
 
     """
     entries = {entry.name: entry for entry in table}
@@ -251,14 +251,14 @@ def refuse_bad_sets(node: Node, table: Iterable[Entry], is_configured: Callable[
         try:
             found = values(node, entries.values(), replaced)
             if replaced and is_configured():
-                before = values(node, entries.values())
+                before = {**found, **values(node, (entries[name] for name in replaced))}
                 fixed = [name for name in replaced
                          if not entries[name].live and found[name] != before[name]]
                 if fixed:
                     raise InputError(f"parameter '{fixed[0]}' can be set only while the node is "
                                      'unconfigured' + _settable(fixed[0], entries.values()))
                 if found != before:
-                    apply(found)
+                    apply(found, before)
         except OscError as error:
             node.get_logger().warning(f'parameters refused, nothing changed: {error}')
             return SetParametersResult(successful=False, reason=str(error))

@@ -164,7 +164,7 @@ class Relay(Node):  # type: ignore[misc]
                 CommandModel, robot, tell=report.tell, by_several=False):
             return Supervisor(robot, CommandModel(robot, driver), settings, self._on_change)
 
-    def _apply(self, found: dict[str, Any]) -> None:
+    def _apply(self, found: dict[str, Any], before: dict[str, Any]) -> None:
         self._guard.settings = _settings(found, self._robot)
         self._states.mode = found['velocity']
 

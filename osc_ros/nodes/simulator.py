@@ -118,7 +118,7 @@ class Simulator(Node):  # type: ignore[misc]
         self._heard = dict.fromkeys(self._shares, -np.inf)  # wall time of the last command [s]
         self._ended: set[str] = set()  # topics whose brakes are closed
         self._braked, self._ends = True, np.inf
-        refuse_bad_sets(self, PARAMETERS, lambda: True, lambda found: None)
+        refuse_bad_sets(self, PARAMETERS, lambda: True, lambda *values: None)
         self._touch = Touch(self, self._plant, found, robot)
         ObjectMarkers(self, self._plant, robot.base)
         self._create_interface(text)
