@@ -4,6 +4,7 @@
 """Recordings: a run is computed again to the last bit; bags, also cut short; the black box."""
 
 from dataclasses import replace
+from io import BytesIO
 import json
 import os
 import pickle
@@ -29,6 +30,8 @@ from osc_ros.recording.tape import runs_of, Segment, segments_of
 from test_contact import Driven
 
 pytest.importorskip('mcap', reason='mcap is not installed')
+from mcap.reader import make_reader
+
 from osc_ros.recording.bag import BagReader, BagWriter
 from osc_ros.recording.load import joint_recording, loaded_bag
 
@@ -354,6 +357,15 @@ def test_strings_of_all_lengths_are_aligned(tmp_path):
                 assert found.pose.orientation.w == 6.0
 
 
+def places_in_a_chunk(data):
+    """Where the records of a chunk begin, neither the first nor the last one, and its middle."""
+    chunks = make_reader(BytesIO(data)).get_summary().chunk_indexes
+    assert len(chunks) > 2
+    chunk = sorted(chunks, key=lambda chunk: chunk.chunk_start_offset)[len(chunks) // 2]
+    start = chunk.chunk_start_offset
+    return start + 49 + len(chunk.compression), start + chunk.chunk_length // 2
+
+
 def test_bag_that_is_cut_short_is_read_and_its_end_is_said(recorded, tmp_path):
     folder = bag_of(recorded, tmp_path / 'run')
     file = folder / 'run_0.mcap'
@@ -372,8 +384,9 @@ def test_bag_that_is_cut_short_is_read_and_its_end_is_said(recorded, tmp_path):
     found = loaded_bag(file)
     assert found.notes
     assert Replay(found.run_of()).compute().is_identical
+    begin, middle = places_in_a_chunk(whole)
     damaged = bytearray(whole)
-    damaged[int(0.6 * len(whole))] ^= 1
+    damaged[middle] ^= 1
     file.write_bytes(damaged)
     reader = BagReader(file)
     count = len(list(reader.messages()))
@@ -382,8 +395,8 @@ def test_bag_that_is_cut_short_is_read_and_its_end_is_said(recorded, tmp_path):
     assert re.search(r'is damaged: 1 of its chunks .* left out: [\d.]+ to [\d.]+ s after', said)
     assert loaded_bag(file).notes
     damaged = bytearray(whole)
-    at = int(0.6 * len(whole))
-    damaged[at:at + 300] = bytes(300)  # lengths of messages, too: the chunk cannot be taken apart
+    # lengths of messages, too: the chunk cannot be taken apart, nor does it name its topics
+    damaged[begin:begin + 300] = 300 * b'\xff'
     file.write_bytes(damaged)
     reader = BagReader(file)
     assert len(list(reader.messages())) == count  # only this chunk is left out

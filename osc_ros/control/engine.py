@@ -21,6 +21,7 @@ from osc_ros.control.check import Rest, STILL
 from osc_ros.control.contact import ContactSense
 from osc_ros.control.journal import Journal, journaled
 from osc_ros.control.law import Law
+from osc_ros.control.places import Places
 from osc_ros.control.safety import HOLDS, REJECTED, STOPPED
 from osc_ros.control.sample import CLOCK_STEPS
 from osc_ros.control.setup import Setup
@@ -108,6 +109,7 @@ class Engine(Counts):
         self.present: dict[str, str] = {}
         self._send, self._post, self._answering = send, post, Answering(law.robot.n)
         self._last_good, self._records = -np.inf, (*self.guard.records, self.touch.record)
+        self.places: Places | None = None  # those that `requests.written` used last
         self._left = np.full(law.robot.n, np.nan), np.zeros(law.robot.n)  # q, compensation
         self.reset_counts()
 
@@ -126,7 +128,7 @@ class Engine(Counts):
         self.__dict__.update(state)
         self.journal, self.rest, self.ages = None, Rest(), Window(1)
         self.updates, self.periods = Window(1), Window(1)
-        self._records = *self.guard.records, self.touch.record
+        self._records, self.places = (*self.guard.records, self.touch.record), None
         self._send, self._post, self._answering = _ignore, _ignore, Answering(self.law.robot.n)
 
     def connect(self, send: Callable[[Array, Stamp | None], None],

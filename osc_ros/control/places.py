@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from ctypes import memmove
 from itertools import accumulate
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,9 @@ class Places:
     """
     Where arrays stand in a row of numbers, one after the other.
 
-    The arrays must live at least as long.
-
     Attributes
     ----------
+    arrays : tuple of arrays
     size : int
         Length of a row.
     spans : (k, 3) int
@@ -40,12 +40,17 @@ class Places:
     """
 
     def __init__(self, arrays: Iterable[NDArray[Any]]) -> None:
-        found = [one for one in arrays if one.size]
+        self.arrays = tuple(arrays)
+        found = [one for one in self.arrays if one.size]
         *at, self.size = accumulate((one.size for one in found), initial=0)
         self.spans = np.array([[address_of(one), k, one.size] for one, k in zip(found, at)],
                               dtype=np.int64)
         self._sorted = sorted(self.spans.tolist())
         self._starts = [start for start, _, _ in self._sorted]
+
+    def are_of(self, arrays: tuple[NDArray[Any], ...]) -> bool:
+        """Whether they are the places of these arrays."""
+        return len(arrays) == len(self.arrays) and all(map(is_, arrays, self.arrays))
 
     def of(self, address: int) -> int:
         """Return the index of a number in the row."""

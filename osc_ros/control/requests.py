@@ -428,7 +428,8 @@ def written(engine: Engine) -> Filled | None:
     """
     if engine.table() is None or not engine.law.is_settled:
         return None
-    places = Places(engine.kept())
+    if (places := engine.places) is None or not places.are_of(engine.kept()):
+        places = engine.places = Places(engine.kept())
     row = np.empty(places.size, dtype=np.int64)
     places.store(row)
     return partial(places.filled, row)

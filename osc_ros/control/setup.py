@@ -134,6 +134,7 @@ class Setup:
     def _connect(self) -> None:
         """Make the views of the numbers."""
         self._parts, n = views_of(*self._block), self.robot.n
+        self._kept = kept_in(*self._block)
         self._own = OWN.of(self._parts.own, n)
         self.J: Array = self._parts.J
         self.friction_torque: Array = self._own.friction
@@ -159,7 +160,7 @@ class Setup:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return all attributes but the views."""
-        hidden = ('_parts', '_own', 'tick', '_gravities', 'gravities', '_turning', 'J',
+        hidden = ('_parts', '_kept', '_own', 'tick', '_gravities', 'gravities', '_turning', 'J',
                   'friction_torque', 'driver_torque', 'within')
         return {name: value for name, value in vars(self).items() if name not in hidden}
 
@@ -393,7 +394,7 @@ class Setup:
         """Return the arrays that a tick leaves to the next one, and its results."""
         of_tips = self.dynamics
         return (of_tips.pose, of_tips.twist, of_tips.Lambda_inv, of_tips.a0, *self._gravities,
-                *kept_in(*self._block),
+                *self._kept,
                 *(record for level in self.levels for record in level.guide.records))
 
     @property

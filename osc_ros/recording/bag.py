@@ -273,6 +273,8 @@ class BagReader:
                     elif isinstance(record, records.Message):
                         count, last = count + 1, record.log_time
                         first = first or last
+                        if record.channel_id not in channels and not nameless:
+                            channels = {**self._channels_of(file), **channels}
                         topic, kind = channels.get(record.channel_id, UNNAMED)
                         nameless += not topic
                         if topic and topics(topic, kind):
@@ -286,13 +288,7 @@ class BagReader:
                 raise InputError(f"'{file}' is not an MCAP file, or has nothing to read "
                                  f'({type(error).__name__}: {error})') from None
             is_whole = False
-        if self._damaged:
-            self.left_out.append(
-                f"'{file.name}' is damaged: {len(self._damaged)} of its chunks have a wrong "
-                f'checksum and are left out: {self._damaged_times(first)} after the first message')
-        if nameless:
-            self.left_out.append(f"'{file.name}' is damaged: {nameless} messages are left out, "
-                                 'because the names of their topics were in a damaged chunk')
+        self._tell_damage(file, first, nameless)
         if not is_whole:
             rest = file.stat().st_size - place
             self.left_out.append(
@@ -300,6 +296,25 @@ class BagReader:
                 f'{1e-9 * (last - first):.3f} s after the first one' + (
                     f'; the {rest} bytes that follow cannot be read and are left out'
                     if rest else ''))
+
+    @staticmethod
+    def _channels_of(file: Path) -> dict[int, tuple[str, str]]:
+        """Topics and types by the numbers of their channels, from the summary of a file."""
+        with suppress(Exception), file.open('rb') as stream:  # of many kinds, see `_messages_of`
+            found = required('mcap.reader').make_reader(stream).get_summary()
+            return {number: (one.topic, found.schemas[one.schema_id].name)
+                    for number, one in found.channels.items()}
+        return {}
+
+    def _tell_damage(self, file: Path, first: int, nameless: int) -> None:
+        """Say what was left out of a file because of damaged chunks, with times since `first`."""
+        if self._damaged:
+            self.left_out.append(
+                f"'{file.name}' is damaged: {len(self._damaged)} of its chunks have a wrong "
+                f'checksum and are left out: {self._damaged_times(first)} after the first message')
+        if nameless:
+            self.left_out.append(f"'{file.name}' is damaged: {nameless} messages are left out, "
+                                 'because the names of their topics were in a damaged chunk')
 
     def _damaged_times(self, first: int) -> str:
         """Return the times of damaged chunks in words, since a time [ns]."""
