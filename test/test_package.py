@@ -82,6 +82,14 @@ def test_library_needs_no_ros():
     subprocess.run([sys.executable, '-c', hide_ros], timeout=120, check=True)
 
 
+def test_nodes_beside_a_real_arm_load_no_simulator():
+    pytest.importorskip('rclpy')
+    run = subprocess.run([sys.executable, '-c', (
+        'import sys, osc_ros.nodes.arm, osc_ros.nodes.controller, osc_ros.nodes.relay; '
+        "sys.exit('mujoco' in sys.modules)")], check=False)
+    assert run.returncode == 0
+
+
 def test_types_and_robots_come_with_the_package():
     assert files('osc_ros').joinpath('py.typed').is_file()  # without it type checkers ignore types
     assert 'robot' in files('osc_ros').joinpath('robots', 'panda.urdf').read_text('utf-8')

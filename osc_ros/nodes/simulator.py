@@ -21,13 +21,13 @@ from std_msgs.msg import Float64MultiArray, String
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 from osc_ros.nodes import commands, description, messages
-from osc_ros.nodes.gripper import ENTRIES as GRIPPER
-from osc_ros.nodes.gripper import Things, ThingTopics
 from osc_ros.nodes.object_markers import ObjectMarkers
 from osc_ros.nodes.parameters import declare, Entry, refuse_bad_sets, values
 from osc_ros.nodes.qos import LATCHED_QOS
 from osc_ros.nodes.run import run_and_exit
 from osc_ros.nodes.simulated_arm import plant_of
+from osc_ros.nodes.things import ENTRIES as GRIPPER
+from osc_ros.nodes.things import Things, ThingTopics
 from osc_ros.nodes.transforms import LinkTransforms, RATE
 from osc_ros.nodes.world import ENTRIES as WORLD
 from osc_ros.nodes.world import Touch

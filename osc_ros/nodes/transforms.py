@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import TransformStamped, Vector3
@@ -15,12 +16,14 @@ from rclpy.qos import QoSProfile
 
 from osc_ros.model import urdf
 from osc_ros.nodes import messages
-from osc_ros.sim.plant import Plant
 
 try:
     from tf2_msgs.msg import TFMessage
 except ImportError:  # is part of ROS installations with tf2; there is no wheel
     TFMessage = None
+
+if TYPE_CHECKING:
+    from osc_ros.sim.plant import Plant
 
 RATE = 30.0  # in simulated time [Hz]
 LOOK_PERIOD = 1.0  # wall time between two checks for another publisher [s]
