@@ -111,6 +111,17 @@ def test_controller_that_waits_for_the_arm_to_stand_still_says_so_and_not_that_n
     assert not rig.controller._active
 
 
+def test_first_state_alone_does_not_pass_for_enough_of_them(spin):
+    """Another thread asks at any moment, also when the state is there but not yet counted."""
+    rig = Rig(spin)
+    rig.controller.trigger_configure()
+    loop, seen = rig.controller._loop, []
+    update = loop.engine.update
+    loop.engine.update = lambda *given: update(*given) and not seen.append(loop.has_enough_states)
+    spin(lambda: (rig.hardware.state(q=READY, effort=np.zeros(7)), seen)[1])
+    assert seen[0] is False
+
+
 # two publishers on the command topic
 
 

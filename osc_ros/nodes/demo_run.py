@@ -21,6 +21,7 @@ from lifecycle_msgs.msg import Transition
 import numpy as np
 from numpy.typing import NDArray
 import rclpy
+from rclpy.context import Context
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
@@ -44,6 +45,9 @@ START, ARM_START, SENT = 5.0, 2.5, 0.4
 LOST = 20.0  # a request without an answer is repeated after this wall time [s]
 IN_FILE = 5.0  # least time between two lines of progress in a file [s]
 SILENT = 2.0  # longer waits than this are shown [s]
+# Longest time in which the nodes of a demo that was killed leave the domain, which is the lease of
+# DDS with the profile of this package and a little more; wall time between two looks [s].
+LISTED, LOOK_AGAIN = 4.0, 0.1
 STALLED = 20.0  # a run without progress is given up after this wall time [s]
 WARNING = ('[WARN]', '[ERROR]', '[FATAL]')  # first words of warnings and errors in a log
 CONFIGURED = 180.0  # as STALLED, while configuring: every compiled kernel counts as progress [s]
@@ -328,20 +332,24 @@ def initialized() -> Iterator[None]:
 
 def require_free_domain() -> None:
     """Raise DemoError if the ROS domain has nodes with the names of those of the demonstration."""
-    with initialized():
-        node = Node('_osc_demo', use_global_arguments=False, enable_rosout=False,
-                    start_parameter_services=False)
-        sleep(FOUND)
+    context, began = Context(), perf_counter()
+    rclpy.init(args=[], context=context, signal_handler_options=SignalHandlerOptions.NO)
+    node = Node('_osc_demo', context=context, use_global_arguments=False, enable_rosout=False,
+                start_parameter_services=False)
+    names, look = NODES, FOUND
+    while names and perf_counter() - began < LISTED:
+        sleep(look)
         names = sorted(set(NODES) & {
             name for name, space in node.get_node_names_and_namespaces() if space == '/'})
-        node.destroy_node()
+        look = LOOK_AGAIN
+    node.destroy_node()
+    rclpy.try_shutdown(context=context)
     if names:
         number = os.environ['ROS_DOMAIN_ID']
         raise DemoError(
             f"ROS domain {number} has {' and '.join(names)} already, of another demo or a robot, "
             'and nodes of the demo have the same names: without ROS_DOMAIN_ID the demo uses a '
-            f'domain of its own (now ROS_DOMAIN_ID={number}; a killed node stays listed for the '
-            'lease of DDS, 3 s with the profile of this package)')
+            f'domain of its own (now ROS_DOMAIN_ID={number})')
 
 
 class Progress:

@@ -458,12 +458,12 @@ class Loop:
         if state is None:
             return
         time, q, qd = state
-        take = engine.accept if self._on_timer else engine.update
+        acted, take = engine.acts, engine.accept if self._on_timer else engine.update
+        if not acted:  # first, because another thread looks whether there are enough states
+            engine.rest.add(q, states.efforts())
         if not take(time, q, qd, states.stamp, arrived, states.efforts()):
             self._reader.reject()
-        elif not engine.acts:
-            engine.rest.add(q, states.efforts())
-        else:
+        elif acted:
             self._is_new = True
             self._add_age(time, perf_counter() - arrived)
 
