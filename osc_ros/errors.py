@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches, SequenceMatcher
 
-CLOSE = 0.05  # a name is suggested beside the most similar one if its similarity is so close
+CLOSE = 0.05  # names are suggested whose similarity is less than this below the largest one
 
 
 class OscError(Exception):
@@ -51,7 +51,7 @@ def require_type(what: str, given: object, kind: type | tuple[type, ...], accept
 
 
 def similar(name: str, known: Iterable[str], most: int = 3, least: float = 0.6) -> list[str]:
-    """Return the names most similar to one, at most so many: those about as near as the first."""
+    """Return the most similar known names, at most `most`; all about as similar as the first."""
     found = get_close_matches(name, known := list(known), most, least)
     if not found:
         return []

@@ -77,7 +77,7 @@ class ReactionLog:
             self._logger.error(text)
 
     def conclude(self) -> None:
-        """Log the end of causes that have been gone for long enough; call it every second."""
+        """Log causes that ended at least QUIET or QUIET_REPORT ago; call it every second."""
         now = perf_counter()
         for cause, episode in list(self._episodes.items()):
             if cause == self._cause or now - episode.ended < episode.quiet:

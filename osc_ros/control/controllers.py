@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Many controllers of arms of one kind: the numbers of each that a law goes on from."""
+"""Many controllers of arms of one kind: a row of numbers each, from which a law continues."""
 
 from __future__ import annotations
 
@@ -33,8 +33,6 @@ class _Worker:
     """A law that computes the torques of one controller after the other, in one thread."""
 
     def __init__(self, law: Law) -> None:
-        if not law.has_tick:
-            law.latch(law.posture)
         self._law = law
         self.given = entry_of(law_torque), law.table(), Places(law.kept()).spans
 
@@ -84,8 +82,7 @@ class Controllers:
             raise InputError(
                 f"the law uses method '{law.space.method}', or its settings are changing: "
                 'accepted is a law with a compiled step, after a change and its blend')
-        copied = dumped(law)
-        self._law: Law = loaded(copied)
+        self._law: Law = loaded(dumped(law))
         self._threads, self.n = threads or cores(), law.robot.n
         self._placed, self._inside = np.full(count, self._law.has_tick), False
         if not self._law.has_tick:
@@ -100,6 +97,7 @@ class Controllers:
         self._seen = {name: places.of(address_of(level.numbers)) + SEEN
                       for name, level in self._law.levels.items()}
         self._python = [self._objects()] * count
+        copied = dumped(self._law)
         self._workers = [_Worker(loaded(copied)) for _ in range(self._threads)]
         self._jumped = np.zeros((count, len(self._setup.levels)), dtype=bool)
         self._unknown, self._found = np.full(self.n, np.nan), np.zeros((2, count), dtype=np.int64)

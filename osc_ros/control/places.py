@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Where the arrays are that a law goes on from, and copies of their numbers."""
+"""Addresses of the arrays of a controller, and copies of their numbers."""
 
 from __future__ import annotations
 

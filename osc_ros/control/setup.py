@@ -391,7 +391,7 @@ class Setup:
         return self._block
 
     def kept(self) -> tuple[NDArray[Any], ...]:
-        """Return the arrays that a tick leaves to the next one, and its results."""
+        """Return the arrays with the results of a tick, and with what the next tick needs."""
         of_tips = self.dynamics
         return (of_tips.pose, of_tips.twist, of_tips.Lambda_inv, of_tips.a0, *self._gravities,
                 *self._kept,

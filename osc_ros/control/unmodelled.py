@@ -105,7 +105,7 @@ class Unmodelled:
 
     @property
     def kept(self) -> tuple[NDArray[Any], ...]:
-        """Those of these arrays that are no constants of the robot, which stand first."""
+        """These arrays without the first two, which are constants of the robot."""
         return self.arrays[2:]
 
     @property

@@ -132,7 +132,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def _links(file: Path) -> str:
-    """Return the links of a URDF that may be base and tip, in words, or why it is unusable."""
+    """Return a text: which links of a URDF can be base and tip, or why it cannot be used."""
     try:
         root, ends = ends_of_chains(description.urdf_text(str(file)))
     except OscError as error:

@@ -458,10 +458,11 @@ class Loop:
         if state is None:
             return
         time, q, qd = state
+        efforts = states.efforts()
         acted, take = engine.acts, engine.accept if self._on_timer else engine.update
         if not acted:  # first, because another thread looks whether there are enough states
-            engine.rest.add(q, states.efforts())
-        if not take(time, q, qd, states.stamp, arrived, states.efforts()):
+            engine.rest.add(q, efforts)
+        if not take(time, q, qd, states.stamp, arrived, efforts):
             self._reader.reject()
         elif acted:
             self._is_new = True

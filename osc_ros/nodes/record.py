@@ -131,7 +131,7 @@ class Recorder(Node):  # type: ignore[misc]
     problems : list of str
         Topics that are not recorded, and why; a gap in the journal; an end of the controller.
     said : list of str
-        Those of them that were printed at once.
+        The problems that were printed when they occurred.
     failure : OSError or None
         Why the file does not grow any more.
     journal : int
@@ -185,7 +185,7 @@ class Recorder(Node):  # type: ignore[misc]
         self._attempt(self._bag.flush_if_due)
 
     def _look(self) -> None:
-        """Subscribe to new topics; notice a disk that is nearly full, and a controller's end."""
+        """Subscribe to new topics; check the disk, and whether the controller runs."""
         self.has_ended = disk_usage(self._bag.folder).free < RESERVE
         if self.has_ended:
             self._tell_once(f'ended: the disk has less than {RESERVE / 1e9:g} GB of free space')

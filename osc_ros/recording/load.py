@@ -32,7 +32,8 @@ class Loaded:
     runs : dict of str to list of list of Segment
         For each controller, the parts of its journal without a gap.
     notes : list of str
-        What is left out, where, and why: the end of a file, damaged messages, what follows a gap.
+        Texts on data that is not used: where it is, and why. It is the end of a file that was cut
+        short, damaged messages, or what follows a gap.
 
     """
 
@@ -94,7 +95,7 @@ def _longest(runs: list[list[Segment]]) -> list[Segment]:
 
 
 def _left_out(name: str, times: list[int], run: list[Segment]) -> list[str]:
-    """Return a text on the messages of a journal that are not in a run; none if all are."""
+    """Return a text on the messages of a journal that a run does not use; [] if it uses all."""
     used = [times[k] for one in run for k in one.pieces]
     if len(used) == len(times):
         return []

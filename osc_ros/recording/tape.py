@@ -65,7 +65,7 @@ class Segment:
     named : list of (str, tuple)
         Calls by name.
     pieces : list of int
-        Which of all pieces it is made of, counted from 0.
+        Indices of the pieces of the journal from which it was made.
 
     """
 

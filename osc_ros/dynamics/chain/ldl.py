@@ -172,8 +172,8 @@ def outward_pass(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
     R_base, p_base = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), ZERO
     v = (ZERO, ZERO)
     a = (ZERO, (-gravity[0], -gravity[1], -gravity[2]))
-    # acceleration of a body by the torque of its own joint, without constraint forces; with a
-    # posture, gravity and the forces of motion are in `a` instead
+    # `free`: acceleration of a body by the torque of its own joint, without constraint forces. If
+    # the q̈ of a posture is given, `free` begins at zero; `a` then has gravity and motion.
     free = (ZERO, ZERO) if qdd is not None else a
     L, y = ZERO + ZERO + ZERO + ZERO + ZERO + ZERO + ZERO, ZERO + ZERO
     for i in range(n):
