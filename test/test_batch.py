@@ -14,7 +14,7 @@ from osc_ros import InputError, OperationalSpace, Payloads, Robot
 from osc_ros.dynamics.batches import TERMS
 from osc_ros.dynamics.lanes.memory import WIDTH
 from osc_ros.dynamics.method import EVALUATED
-from tolerances import AGREEMENT, LANES_AGREEMENT
+from tolerances import AGREEMENT, LANES_AGREEMENT, LANES_ROUNDING
 
 SWAP = [3, 4, 5, 0, 1, 2]  # osc_ros has [angular; linear], Pinocchio has [linear; angular]
 COUNTS = (1, WIDTH - 1, WIDTH, WIDTH + 1, 3 * WIDTH + 2)
@@ -41,6 +41,12 @@ def far(found, expected):
     return np.abs(found - expected).max() / np.abs(expected).max()
 
 
+def rounding(osc, q, qd):
+    """Return how far lanes may be from the same operations on numbers, near singularities, too."""
+    condition = np.linalg.cond(osc.evaluate(q, qd).Lambda)
+    return max(LANES_AGREEMENT, LANES_ROUNDING * condition)
+
+
 @pytest.mark.parametrize('options', [
     (), ('tau_null', 'posture_acceleration'),
     *(pytest.param(one, marks=pytest.mark.slow) for one in (
@@ -54,7 +60,7 @@ def test_torques_of_a_batch_are_those_of_single_states(method, options):
     assert found.valid.all()
     for k in range(len(q)):
         expected = osc.torque(q[k], qd[k], u[k], **{name: x[k] for name, x in given.items()})
-        assert far(found.tau[k], expected) < LANES_AGREEMENT
+        assert far(found.tau[k], expected) < rounding(osc, q[k], qd[k])
 
 
 def test_torques_and_terms_of_a_batch_are_pinocchios():
@@ -114,7 +120,8 @@ def test_chosen_terms_are_those_of_all_terms(method):
     for k in range(len(q)):
         state, tip = osc.evaluate(q[k], qd[k]), osc.outward(q[k], qd[k])
         for name in EVALUATED:
-            assert far(getattr(whole, name)[k], getattr(state, name)) < LANES_AGREEMENT, name
+            assert far(getattr(whole, name)[k], getattr(state, name)) < rounding(
+                osc, q[k], qd[k]), name
         assert far(whole.a0[k], tip.a0) < LANES_AGREEMENT
     for chosen in (('Lambda', 'a0'), ('J',), ('h', 'pose'), ('Jdot_qd',), ()):
         some = osc.evaluate_batch(q, qd, chosen)

@@ -139,28 +139,35 @@ def remote(request):
 
 @pytest.mark.parametrize('remote', [
     pytest.param('over_ros', marks=pytest.mark.slow), 'in_loop'], indirect=True)
-def test_arms_move_alike(remote):
-    """Same goal from the same position: poses, torques and the time of arrival agree.
+def test_arms_move_alike(remote, tmp_path):
+    """Same goal from the same position: poses, torques and the time of the motion agree.
 
-    This is the first test, because a hold in another one would move the posture.
+    This is the first test, because a hold in another one would move the posture. The time is from
+    1 mm after the start to 2 mm before the goal: both are in the states, however late a busy
+    machine passes on commands and news. If it is so busy that states are missing, the arm moves
+    again.
 
     """
     def moved(arm):
-        began = arm.state().time
-        took = arm.move_to(arm.pose(shift=(0.05, 0.1, 0.05)), duration=1.5).time - began
-        return arm.sleep(1.0), took
+        for _ in range(20):
+            arm.move_to(home_pose())
+            arm.sleep(4.0)  # the posture returns, too
+            start, goal = arm.pose(), arm.pose(shift=(0.05, 0.1, 0.05))
+            with arm.record(tmp_path / 'motion.npz'):
+                arm.move_to(goal, duration=1.5)
+            motion = np.load(tmp_path / 'motion.npz')
+            time, end = motion['time'], arm.sleep(1.0)
+            if np.diff(time).max() < 0.02:
+                break
+        left, right = (np.linalg.norm(motion['pose'][:, :3, 3] - T[:3, 3], axis=1)
+                       for T in (start, goal))
+        return end, time[(right < 2e-3).argmax()] - time[(left > 1e-3).argmax()]
 
     one, took = moved(osc_ros.Arm.simulated('panda'))
-    expected = pytest.approx(took, abs=3.0 * LAG)
-    for _ in range(5):  # on a busy machine this process learns late that the arm has arrived
-        remote.move_to(home_pose())
-        remote.sleep(4.0)  # the posture returns, too
-        other, took_there = moved(remote)
-        np.testing.assert_allclose(one.pose, other.pose, atol=2e-3)
-        np.testing.assert_allclose(one.torque, other.torque, atol=0.5)
-        if took_there == expected:
-            break
-    assert took_there == expected
+    other, took_there = moved(remote)
+    np.testing.assert_allclose(one.pose, other.pose, atol=2e-3)
+    np.testing.assert_allclose(one.torque, other.torque, atol=0.5)
+    assert took_there == pytest.approx(took, abs=0.05)
 
 
 def test_arm_moves_to_a_pose_in_each_form_and_returns_the_state_there(arm):

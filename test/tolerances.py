@@ -40,6 +40,7 @@ BODY_ROUNDING = 2e-13  # times the norm of the lightest body's inverse inertia /
 # depending on which products the processor rounds once
 TEAM_AGREEMENT = 3e-12
 LANES_AGREEMENT = 1e-12  # relative to the largest entry: products and sums rounded once or twice
+LANES_ROUNDING = 1e-17  # times the condition number of Λ, which amplifies it: if that is more
 # relative to the largest entry: float32 in place of float64, away from singularities
 SINGLE_PRECISION = 1e-4
 PERTURBED = 0.05  # relative: errors of the perturbed Panda between machines, same noise
