@@ -20,14 +20,13 @@ from typing import Any, TypeVar
 import numba
 from numba import njit
 from numba.core.caching import FunctionCache, IndexDataCacheFile
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler, Flags
 from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import intrinsic, overload
 from numba.np.arrayobj import make_array, populate_array
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.dynamics.compiler import KnownFlags, OperationCompiler
 from osc_ros.dynamics.kernel_source import PACKAGE, stored_digest
 from osc_ros.errors import OscError
 
@@ -69,80 +68,11 @@ _OPTIONS: dict[str, Any] = {'error_model': 'numpy', 'fastmath': {'contract'},
 _OF_JOINTS = tuple(f'{PACKAGE.name}.dynamics.{name}.' for name in ('chain', 'trees', 'teams'))
 
 
-class _OperationLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """
-    The code of an operation, for linking into kernels only.
-
-    It is optimized and translated as a part of each kernel, and so not on its own, which would
-    take as long again.
-
-    """
-
-    @property
-    def codegen(self) -> _OperationLibrary:
-        """What keeps the environments of functions that Python can call."""
-        return self
-
-    def set_env(self, name: str, environment: object) -> None:
-        """Do nothing: nobody calls this code."""
-
-    def get_pointer_to_function(self, name: str) -> int:
-        """Return that there is no translated code."""
-        self._ensure_finalized()
-        return 0
-
-    def finalize(self) -> None:
-        """Link the code with that of the operations that it calls."""
-        for library in dict.fromkeys(self._linking_libraries):
-            self._reload_init.update(library._reload_init)
-            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
-        self._final_module.verify()
-        self._finalized = True
-
-
-class _OperationCompiler(Compiler):  # type: ignore[misc]
-    """Numba's compiler, with an `_OperationLibrary` for the code."""
-
-    def define_pipelines(self) -> Any:
-        """Return Numba's own pipelines."""
-        name = self.state.func_id.func_qualname
-        self.state.library = _OperationLibrary(self.state.targetctx.codegen(), name)
-        self.state.library.enable_object_caching()
-        return super().define_pipelines()
-
-
-class _Flags(Flags):  # type: ignore[misc]
-    """
-    Options of a compilation that keep the table of their values.
-
-    Numba compares these tables whenever it looks up a call that it has seen before, and makes each
-    of them anew: a seventh of the time of a compilation.
-
-    """
-
-    def __setattr__(self, name: str, value: object) -> None:
-        """Set an option; the table is made again."""
-        super().__setattr__(name, value)
-        super().__setattr__('table', None)
-
-    def discard(self, name: str) -> None:
-        """Let an option have its default; the table is made again."""
-        super().discard(name)
-        super().__setattr__('table', None)
-
-    def values(self) -> dict[str, object]:
-        """Return a table of all options, which nobody may change."""
-        if self.table is None:
-            super().__setattr__('table', super().values())
-        table: dict[str, object] = self.table
-        return table
-
-
 def _compiled(function: Function, **options: Any) -> Any:
-    """Compile a function by Numba, with `_Flags`."""
+    """Compile a function by Numba, with `KnownFlags`."""
     found = njit(**options)(function)
     if not config.DISABLE_JIT:  # else it is a plain function
-        found._compiler._customize_flags = _Flags
+        found._compiler._customize_flags = KnownFlags
     return found
 
 
@@ -155,7 +85,7 @@ def inlined(function: Function, **more: bool) -> Function:
 
     """
     options = {'forceinline': True, **_OPTIONS, **more}
-    operation = _compiled(function, no_cpython_wrapper=True, pipeline_class=_OperationCompiler,
+    operation = _compiled(function, no_cpython_wrapper=True, pipeline_class=OperationCompiler,
                           **options)
 
     def refuse(*arguments: Any) -> None:
