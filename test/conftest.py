@@ -77,8 +77,12 @@ def pytest_configure(config):
     hypothesis.settings.load_profile('osc_ros')
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Run the slowest test files first."""
+    """Mark the tests with nodes over DDS; run the slowest test files first."""
+    for item in items:
+        if {'ros', 'start'} & set(getattr(item, 'fixturenames', ())):
+            item.add_marker('ros')
     items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST
                else len(LONGEST))
 

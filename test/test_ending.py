@@ -189,7 +189,6 @@ class System:
         assert 'ends: the last command' in self.processes['relay'].log.read_text()
 
 
-@pytest.mark.ros
 @pytest.mark.parametrize('lockstep', [True, pytest.param(False, marks=pytest.mark.slow)],
                          ids=['lockstep', 'paced'])
 def test_user_presses_ctrl_c_in_a_simulation_with_a_relay(spin, start, lockstep):
@@ -234,7 +233,6 @@ def has_ended(child):
     return bool(select.select([child], [], [], 0.0)[0])
 
 
-@pytest.mark.ros
 @pytest.mark.parametrize('number', [
     pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL])
 def test_user_ends_launch_alone_and_the_nodes_end_by_their_last_command(spin, number):
@@ -267,7 +265,6 @@ def test_node_whose_launch_has_ended_before_it_ends_at_once(module, tmp_path):
     assert started.returncode == 128 + signal.SIGTERM, started.stderr
 
 
-@pytest.mark.ros
 def test_node_that_is_not_to_end_with_launch_goes_on(spin):
     from rclpy.node import Node
 
@@ -279,7 +276,6 @@ def test_node_that_is_not_to_end_with_launch_goes_on(spin):
         assert not has_ended(relay)
 
 
-@pytest.mark.ros
 @pytest.mark.slow
 @pytest.mark.parametrize('lockstep', [True, False], ids=['lockstep', 'paced'])
 @pytest.mark.parametrize('seed', range(10))
@@ -301,7 +297,6 @@ def test_user_presses_ctrl_c_again_and_again_on_a_loaded_machine(spin, start, lo
     system.require_quiet()
 
 
-@pytest.mark.ros
 @pytest.mark.slow
 def test_user_presses_ctrl_c_while_the_kernels_are_compiled(tmp_path, monkeypatch, start):
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))

@@ -90,6 +90,23 @@ def test_watchdog_writes_a_file_that_is_computed_again(spin, tmp_path, monkeypat
         changes_of(['rate=10.0'], values)
 
 
+def test_torques_sent_in_a_silence_are_computed_again(spin, tmp_path, monkeypatch):
+    from test_nodes import Rig
+    monkeypatch.setattr(black_box, 'AFTER', 0.2)
+    rig = Rig(spin, rate=100.0, state_timeout=0.2, black_box__directory=str(tmp_path)).activate()
+    for _ in range(20):
+        rig.ask()
+    before = len(rig.hardware.commands)
+    rig.spin(lambda: len(rig.hardware.commands) > before + 30, why='for commands in the silence')
+    for _ in range(20):  # a reaction answers the first ones
+        rig.ask()
+    rig.spin(lambda: rig.hardware.state() and files_in(tmp_path), why='for the file')
+    run = Replay(loaded_bag(files_in(tmp_path)[0]).run_of()).compute()
+    assert run.is_identical, (run.differing, run.commands, run.largest)
+    assert run.commands > 70
+    assert any('stale_state' in one.text for one in run.events)
+
+
 class Growing:
     """A loop whose journal grows with every read, as that of a loop at 1 kHz does."""
 

@@ -422,7 +422,6 @@ def test_arm_whose_controller_is_killed_at_full_speed_rests_within_a_second(spin
 
 # quick: test_user_presses_ctrl_c_in_a_simulation_with_a_relay of test_ending.py starts the same
 @pytest.mark.slow
-@pytest.mark.ros
 def test_user_without_a_ros_installation_starts_the_relay_as_the_page_says(spin, start):
     checkout = Path(__file__).parents[1]
     words = [one for one in texts.commands('doc/relay.md') if one[0].startswith('osc_')]

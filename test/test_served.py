@@ -24,8 +24,8 @@ from test_nodes import gravity, JOINTS, READY, Rig
 
 COUNT, BEFORE, ATTEMPTS = 30, 400, 20
 # The program of a driver: it sends a state, waits for the command that answers it, and sends the
-# next one: first BEFORE states; then, after a line on its standard input, COUNT states. It writes
-# '.' if all of these were answered, otherwise '!'.
+# next one: first BEFORE states; then, after a line on its standard input, it does what `task`
+# says. It writes '.' if that was well, otherwise '!'.
 DRIVER = f"""
 import json, os, sys, time
 from conftest import PATIENCE
@@ -35,7 +35,7 @@ import rclpy
 os.environ['ROS_DOMAIN_ID'] = sys.argv[2]  # conftest has reserved another one
 rclpy.init()
 hardware, done = Hardware(), False
-hardware.tick, VELOCITY = int(sys.argv[1]), json.loads(sys.argv[3])
+hardware.tick, VELOCITY, task = int(sys.argv[1]), json.loads(sys.argv[3]), sys.argv[4]
 def wait(happened, seconds):
     end = time.perf_counter() + seconds
     while not happened():
@@ -51,16 +51,21 @@ for _ in range({BEFORE}):
     asks(VELOCITY)
 print('ready', flush=True)
 sys.stdin.readline()
-done = all(asks(VELOCITY) for _ in range({COUNT}))
+def held():
+    return sum(command.layout.dim[0].label == 'hold' for command in hardware.commands)
+if task == 'states':
+    done = all(asks(VELOCITY) for _ in range({COUNT}))
+elif task == 'silence':  # no state comes, then some come again
+    done = wait(lambda: held() >= {COUNT}, 10.0) and all(asks(VELOCITY) for _ in range(3))
 os.write(1, b'.' if done else b'!')
 """
 
 
-def answered_while_python_is_blocked(tick, velocity):
-    """Whether states of another process were answered while a C function had the GIL."""
+def done_while_python_is_blocked(tick, velocity, task):
+    """Whether the driver's task went well while a C function had the interpreter's lock."""
     with subprocess.Popen(
             [sys.executable, '-c', DRIVER, str(tick), os.environ['ROS_DOMAIN_ID'],
-             json.dumps(velocity)],
+             json.dumps(velocity), task],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, 'PYTHONSAFEPATH': '',
                                          'PYTHONPATH': str(CHECKOUT / 'test')}) as driver:
         assert driver.stdout.readline() == b'ready\n'
@@ -73,20 +78,34 @@ def answered_while_python_is_blocked(tick, velocity):
     return found.raw == b'.'
 
 
-@pytest.mark.ros
 @pytest.mark.parametrize('velocity', [
     [1e-9] * 7, *(pytest.param(one, marks=pytest.mark.slow) for one in ([0.0] * 7, []))],
                          ids=['measured', 'zero', 'none'])
 def test_states_are_answered_while_the_interpreter_is_blocked(spin, velocity):
     rig = Rig(spin, rate=100.0).activate()
-    # on a busy machine the driver pauses for longer than two periods; then Python must decide
+    # on a busy machine a state comes so late that Python must decide after it
     first = rig.hardware.tick
-    assert any(answered_while_python_is_blocked(first + 2 * k * (COUNT + BEFORE), velocity)
+    assert any(done_while_python_is_blocked(first + 2 * k * (COUNT + BEFORE), velocity, 'states')
                for k in range(ATTEMPTS))
     assert rig.controller._loop.mode == 'active'
 
 
-@pytest.mark.ros
+def test_arm_is_held_without_states_while_the_interpreter_is_blocked(spin):
+    rig = Rig(spin, rate=100.0, state_timeout=0.3).activate()
+    loop, first = rig.controller._loop, rig.hardware.tick
+    assert any(done_while_python_is_blocked(first + 2 * k * (COUNT + BEFORE), [0.0] * 7, 'silence')
+               for k in range(ATTEMPTS))
+    assert loop.request(lambda engine: engine.guard.counts['stale_state']) > 0
+    for command in rig.hardware.commands:
+        np.testing.assert_allclose(command.data, gravity(READY), atol=3.0)
+
+    def law_goes_on():
+        rig.hardware.state()
+        return not loop.request(lambda engine: engine.guard.reaction)
+
+    spin(law_goes_on, why='for the law to go on')
+
+
 def test_torques_and_stamps_are_those_of_the_states_and_the_loop_knows_them(spin):
     rig = Rig(spin, velocity='measured').activate()
     missed = []
@@ -103,7 +122,6 @@ def test_torques_and_stamps_are_those_of_the_states_and_the_loop_knows_them(spin
     assert missed == missed[:1] * 30
 
 
-@pytest.mark.ros
 def test_any_bytes_between_the_states_change_nothing(spin):
     rig = Rig(spin, velocity='measured').activate()
     whole, rng = bytes(serialize_message(JointState(
@@ -119,7 +137,6 @@ def test_any_bytes_between_the_states_change_nothing(spin):
     assert rig.controller._loop.mode == 'active'
 
 
-@pytest.mark.ros
 def test_states_of_a_gripper_on_the_same_topic_change_nothing(spin):
     rig = Rig(spin, velocity='measured').activate()
     for _ in range(30):
@@ -127,7 +144,6 @@ def test_states_of_a_gripper_on_the_same_topic_change_nothing(spin):
         np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
 
 
-@pytest.mark.ros
 def test_command_after_a_request_is_that_of_the_request(spin):
     rig = Rig(spin, velocity='measured').activate()
     for _ in range(30):
@@ -137,7 +153,6 @@ def test_command_after_a_request_is_that_of_the_request(spin):
     assert commands.label(rig.hardware.commands[-1]) != commands.HOLD_LABEL
 
 
-@pytest.mark.ros
 def test_state_that_comes_during_a_request_is_answered_after_it(spin):
     rig = Rig(spin, velocity='measured').activate()
     rig.ask()
@@ -154,7 +169,6 @@ def test_state_that_comes_during_a_request_is_answered_after_it(spin):
     np.testing.assert_allclose(rig.hardware.answer(label), gravity(READY) * 9.79 / 9.81, atol=1e-3)
 
 
-@pytest.mark.ros
 def test_what_is_read_beside_the_loop_is_of_one_state(spin):
     rig = Rig(spin, velocity='measured').activate()
     for k in range(100):

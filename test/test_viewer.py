@@ -338,7 +338,6 @@ def stand_in(tmp_path):
         process.wait()
 
 
-@pytest.mark.ros
 def test_link_reads_a_controller_sets_parameters_and_survives_its_restart(spin, stand_in):
     from rclpy.node import Node
 
@@ -491,7 +490,6 @@ one => one.click())"""
 
 @needs_browser
 @pytest.mark.slow
-@pytest.mark.ros
 def test_arm_follows_a_drag_in_the_browser_and_a_slider_sets_its_parameter(
         spin, start, request, tmp_path):
     """With --write-tables, write the pictures of doc/viewer.md."""

@@ -10,13 +10,13 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.answered import ANSWER, Answers
-from osc_ros.control.safety import gate_views
+from osc_ros.control.answered import ANSWER, Answers, UNASKED, WATCH_PERIOD
+from osc_ros.control.safety import CHANGED, ENDS, gate_views, NEEDED
 from osc_ros.control.step import example_table, sense, step
-from osc_ros.control.tables import GATE_RESULT, SAMPLE, TORQUE
-from osc_ros.control.tick_arrays import guarded_in
+from osc_ros.control.tables import GATE, GATE_RESULT, SAMPLE, TORQUE
+from osc_ros.control.tick_arrays import given_in, guarded_in
 from osc_ros.control.touching import NOT_TOUCHED
-from osc_ros.dynamics.addresses import entry_of, step_at
+from osc_ros.dynamics.addresses import answer_at, entry_of, step_at, watch_at
 from osc_ros.dynamics.compiled import inlined, kernel, lock, unlocked, view
 from osc_ros.dynamics.vectors import assign
 
@@ -27,6 +27,7 @@ ROWS = 16  # states after which Python concludes them
 
 _views, _sample_views = ANSWER.views, SAMPLE.views
 _fault_views, _torque_views = GATE_RESULT.only('count'), TORQUE.views
+_newest_views = GATE.only('time', 'came')
 
 
 @inlined
@@ -63,6 +64,39 @@ def put_answer(entry, table, at, n):
         assign(at.error, found.error)
         assign(at.F, found.F)
     return code
+
+
+@inlined
+def put_watch(watch_entry, answer_entry, table, at, n):
+    """
+    Do what `Engine.watch` does if no state has come: write the torques that are needed, if any.
+
+    Returns what `osc_ros.control.safety.watch` returns.
+
+    Parameters
+    ----------
+    watch_entry, answer_entry : int
+        Addresses of `watch` and `answer` of `osc_ros.control.safety`.
+    table : (TABLE_ROWS, 2) int
+    at : views of ANSWER
+        `now` is given; `done` is left to the caller.
+    n : int
+        Number of joints.
+
+    """
+    given, guarded, now = given_in(table), guarded_in(table), at.now[0]
+    found = watch_at(watch_entry, guarded.plan, guarded.state, now, WATCH_PERIOD)
+    at.code[0], at.changed[0] = UNASKED, found & CHANGED
+    at.touch[0], at.faults[0], at.asks[0] = NOT_TOUCHED, 0.0, found & ENDS
+    gate = _newest_views(guarded.state, n)
+    at.accepted[0], at.arrived[0] = gate.time[0], gate.came[0]
+    for i in range(n):
+        at.tau[i] = np.nan
+    if found & NEEDED:
+        answer_at(answer_entry, given.model, given.model_numbers, given.model_room, guarded.plan,
+                  guarded.state, guarded.result, now, view(at.tau, 0, (0,)))
+        assign(at.tau, _torque_views(guarded.result, n).tau)
+    return found
 
 
 @inlined

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.answered import Answered, Answers
+from osc_ros.control.answered import Answered, Answers, UNASKED
 from osc_ros.control.answering import Answering
 from osc_ros.control.causes import state_text
 from osc_ros.control.check import Rest, STILL
@@ -250,10 +250,9 @@ class Engine(Counts):
     def update(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
                effort: Array | None = None) -> bool:
         """
-        Do as `accept` and `answer`; return whether the state is plausible.
+        Do as `accept` and `answer`, in one compiled call unless something changes.
 
-        In one compiled call, unless something changes: then step by step. Parameters are those of
-        `accept`.
+        Parameters and result are those of `accept`.
 
         """
         if (table := self.table()) is None:
@@ -261,8 +260,7 @@ class Engine(Counts):
             if accepted and self.acts:
                 self.answer(arrived)
             return accepted
-        state = time, q, qd, stamp, arrived
-        tau = self._answering.answer(table, state, effort, self._clock())
+        tau = self._answering.answer(table, (time, q, qd, stamp, arrived), effort, self._clock())
         try:
             if tau is not None:
                 self._command(tau.copy(), stamp)
@@ -277,21 +275,18 @@ class Engine(Counts):
 
         `is_plain` is that of `Answers.parts`. If it is False there is one state. If compiled code
         has left it to Python, torques are computed and sent now; it must not be answering another
-        state then. Returns whether the state is plausible.
+        state then. Returns whether there is a state, and it is plausible.
 
         """
         if is_plain:
             self._conclude_plain(done)
             return True
         one = done[0]
-        if one.code >= 0:
-            self._note_command(one.tau, one.stamp)
+        if one.is_sent:
+            self._note_command(one.tau, None if one.code == UNASKED else one.stamp)
         if self.journal is None:
             return self._concluded(one)
-        return self.journal.record(
-            'update', (one.time, one.q, one.qd, one.stamp, one.arrived, one.effort),
-            partial(self._concluded, one),
-            [one.now] if one.code < 0 else [one.now, one.done], renews=False)
+        return self.journal.record_answer(one, partial(self._concluded, one))
 
     def _conclude_plain(self, done: Answers) -> None:
         last = done[-1]
@@ -313,9 +308,13 @@ class Engine(Counts):
         self._conclude()
 
     def _concluded(self, done: Answered) -> bool:
-        guard = self.guard
+        if done.code == UNASKED:
+            if done.has_changed:
+                self._on_change()
+            self._conclude()
+            return False
         if done.has_faults:
-            guard.explain()
+            self.guard.explain()
         if not self._take(done.code != REJECTED, done.accepted, done.q, done.qd, done.stamp,
                           done.arrived, done.effort):
             return False
@@ -327,8 +326,10 @@ class Engine(Counts):
             self._on_change()
         if done.code != STOPPED:
             self.law.note(done.code)
-            self.law.end_blend()
             self.guard.note_duration(done.done - done.now)
+        if done.asks:  # else compiled code may be answering the next state
+            self.law.end_blend()
+            self._plan()
         self._conclude_tick(done.done - done.arrived, (done.pose, done.error, done.F))
         return True
 
@@ -374,11 +375,12 @@ class Engine(Counts):
         took = self._clock() - began
         if not observes_first:
             self._observe(sent)
+        self._plan()
         self._conclude_tick(took)
 
     def _conclude_tick(self, took: float, found: tuple[Array, Array, Array] | None = None) -> None:
         """
-        Do what follows the command for a state: plan the targets, and report.
+        Do what follows the command for a state: count, and report.
 
         Parameters
         ----------
@@ -390,10 +392,9 @@ class Engine(Counts):
         """
         if self.mode == ACTIVE:
             self._count(self.time, took, self.period)
-        self._plan()
-        if self.mode == ACTIVE and self._is_due(self.time):
-            self._report(self.time, self.stamp,
-                         found or (self.law.pose, self.law.error, self.law.F))
+            if self._is_due(self.time):
+                self._report(self.time, self.stamp,
+                             found or (self.law.pose, self.law.error, self.law.F))
         self._conclude()
 
     def _plan(self) -> None:
@@ -414,9 +415,8 @@ class Engine(Counts):
             return
         for cause, reason in self.present.items():
             self.guard.trip(cause, reason)
-        if self.guard.watch() and (self.guard.blind
-                                   or self._clock() - self._last_good > longest):
-            self._command(self.guard.torque(), None)
+        if (tau := self.guard.torque_without_state(longest)) is not None:
+            self._command(tau, None)
         self._conclude()
 
     @journaled

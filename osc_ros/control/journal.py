@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control import checkpoint
-from osc_ros.control.answered import Answers
+from osc_ros.control.answered import Answered, Answers, UNASKED, WATCH_PERIOD
 from osc_ros.control.setup import Precomputed, Setup
 from osc_ros.errors import InputError
 
@@ -314,6 +314,17 @@ class Journal:
                 self._tape = self._segments[-1].extend()
         except Exception as error:  # of any kind: the engine must go on
             self.end(f'{type(error).__name__}: {error}')
+
+    def record_answer(self, done: Answered, call: Callable[[], R]) -> R:
+        """Record a call of 'update' or 'watch' that compiled code has made; return the result."""
+        arguments: tuple[Any, ...] = (WATCH_PERIOD,)
+        name, readings = 'watch', [done.now]
+        if done.code != UNASKED:
+            name, arguments = 'update', (
+                done.time, done.q, done.qd, done.stamp, done.arrived, done.effort)
+        if done.code >= 0:
+            readings.append(done.done)
+        return self.record(name, arguments, call, readings, renews=False)
 
     def record(self, name: str, arguments: tuple[Any, ...], call: Callable[[], R],
                readings: Sequence[float] = (), renews: bool = True) -> R:

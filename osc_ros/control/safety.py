@@ -79,13 +79,14 @@ STOPPED, REJECTED, TAKEN = 0, -1, -2
 # What the law does when a reaction has ended: REJOINS: its motions go on from where the arm is;
 # HOLDS: it holds the pose, so that the arm does not go back to where it touched something.
 REJOINS, HOLDS = 1, 2
+CHANGED, NEEDED, ENDS = 1, 2, 4  # what `watch` returns, added up
 AT_REST = 0.01  # a lower speed counts as rest [rad/s, m/s]
 PATIENCE = 2.0  # time for the arm to come to rest, after which commands end [s]
 REACTION_GRAVITY, REACTION_ZERO = REACTIONS.index('gravity'), REACTIONS.index('zero')
 
 _robot_views, _gate_plan, _causes_plan, _stopping_plan, _output_plan = (
     table.views for table in (ROBOT, GATE_PLAN, CAUSES_PLAN, STOPPING_PLAN, OUTPUT_PLAN))
-_gate_views = GATE.only('is_open', 'time', 'q', 'qd', 'spacing')
+_gate_views = GATE.only('is_open', 'time', 'came', 'q', 'qd', 'spacing')
 _stopping_views, _output_views = STOPPING.views, OUTPUT.views
 _causes_views = CAUSES.only('watches', 'cause', 'reaction', 'rests', 'stops', 'is_blind',
                             'given_up', 'stopped')
@@ -144,6 +145,43 @@ def meet(plan, state, now):
 def update(plan, state, now):
     """Find the reaction at a time [s]; return whether it, or its cause, has changed."""
     return update_causes(plan, state, now)
+
+
+@kernel
+def watch(plan, state, now, longest):
+    """
+    Find the reaction at a time at which no state has come.
+
+    Parameters
+    ----------
+    plan, state
+        See `osc_ros.control.tables`.
+    now : float
+        On the clock of the loop [s].
+    longest : float
+        Age of the newest state from which a reaction needs a torque without another one [s].
+
+    Returns
+    -------
+    int
+        CHANGED if the reaction or its cause has changed, plus NEEDED if `answer` must be called,
+        plus ENDS if the commands may have to end.
+
+    """
+    n = int(plan[0])
+    causes, gate = _causes_views(state, n), _gate_views(state, n)
+    found = CHANGED if update_causes(plan, state, now) else 0
+    if gate.is_open[0] > 0.0 and replaces_law(causes) and (
+            causes.is_blind[0] > 0.0 or now - gate.came[0] > longest):
+        found += NEEDED
+    return found + ENDS if ends(state, n) else found
+
+
+@inlined
+def ends(state, n):
+    """Whether the commands are to end, so that Python must look whether they have."""
+    reaction = _causes_views(state, n).reaction[0]
+    return reaction == DEACTIVATE or reaction == ABANDONS
 
 
 @inlined
@@ -284,11 +322,13 @@ def answer(integers, numbers, memory, plan, state, result, now, tau):
     tau : (n,) or (0,)
         Finite torque of the law; (0,) if there is none.
 
+    Returns the source of the torque; see `osc_ros.control.stopping`.
+
     """
     n, model = int(plan[0]), (integers, numbers, memory)
     if _stopping_plan(plan, n).leaves[0] > 0.0:
         _put_idle(model, plan, state, result, now)
-        return
+        return int(_stopping_plan(plan, n).idle[0])
     source, causes = int(_output_views(state, n).source[0]), _causes_views(state, n)
     is_of_law = len(tau) == n and not replaces_law(causes)
     if is_of_law:
@@ -304,3 +344,4 @@ def answer(integers, numbers, memory, plan, state, result, now, tau):
                 plan, n).contact[0]
             causes.stopped[0] = max(causes.stopped[0], HOLDS if is_contact else REJOINS)
     _send(model, plan, state, result, now, source, is_of_law)
+    return source

@@ -26,6 +26,7 @@ from osc_ros.control.safety import (
     accept,
     answer,
     cause_views,
+    ends,
     gate_views,
     load_views,
     meet,
@@ -115,11 +116,11 @@ def _admit(table, given, own, guarded, n):
         found.touch[0] = _sense_first(table, given, own, guarded, n)
     if update(guarded.plan, guarded.state, _now_views(guarded.sample, n).now[0]):
         found.has_changed[0] = 1.0
+    if gate.time[0] < before + CLOCK_STEPS[0]:
+        return TAKEN
     if replaces_law(causes):
         return STOPPED
-    if causes.stopped[0] > 0.0 or gate.time[0] < before + CLOCK_STEPS[0]:
-        return TAKEN
-    return 1
+    return TAKEN if causes.stopped[0] > 0.0 else 1
 
 
 @kernel
@@ -156,8 +157,7 @@ def step(table, tau):
            guarded.result, _now_views(guarded.sample, n).now[0],
            view(tau, 0, (n if count > 0 else 0,)))
     has_ended = len(own.other) > 0 and _blend_views(own.blend, n).weight[0] == 0.0
-    asks = has_ended or count == STOPPED or found.has_changed[0] > 0.0
-    found.asks[0] = 1.0 if asks else setup.asks[0]
+    found.asks[0] = 1.0 if has_ended or ends(guarded.state, n) else setup.asks[0]
     assign(view(found.pose, 0, (16,)), view(parts.tasks, SEEN, (16,)))
     assign(found.error, view(parts.tasks, ERROR, (6,)))
     assign(found.F, priority.first_force(given.integers, parts.solver))

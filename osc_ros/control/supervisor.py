@@ -125,6 +125,7 @@ class Supervisor:
         rest, model = np.zeros(self._n), self._model.command_model.arrays
         safety.accept(self._plan, self._state, self._sample, self._result)
         safety.update(self._plan, self._state, 0.0)
+        safety.watch(self._plan, self._state, 0.0, 0.0)
         safety.answer(*model, self._plan, self._state, self._result, 0.0, rest)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -427,6 +428,24 @@ class Supervisor:
 
     # what it answers
 
+    def torque_without_state(self, longest: float) -> Array | None:
+        """
+        Return the torque (n,) to send although no state has come; None if none is needed [N·m].
+
+        Call it regularly, as `watch`.
+
+        Parameters
+        ----------
+        longest : float
+            Age of the newest state from which a reaction needs a torque without another one [s].
+
+        """
+        now = self.clock()
+        found = safety.watch(self._plan, self._state, now, longest)
+        if found & safety.CHANGED:
+            self._on_change()
+        return self._answer(NO_LAW, now) if found & safety.NEEDED else None
+
     def watch(self) -> bool:
         """Whether the law's torque must not be sent now; call this regularly."""
         self._update()
@@ -454,17 +473,17 @@ class Supervisor:
         if not self._at.gate.is_open[0]:
             raise InputError('no joint state was seen: call accept_state(time, q, qd) first')
         tau = NO_LAW if self.watch() or law is None else self._law_torque(law)
-        return self._answer(tau)
+        return self._answer(tau, self.clock())
 
-    def _answer(self, tau: Array) -> Array:
+    def _answer(self, tau: Array, now: float) -> Array:
         safety.answer(*self._model.command_model.arrays, self._plan, self._state, self._result,
-                      self.clock(), tau)
+                      now, tau)
         return self.sent
 
     def idle_torque(self) -> Array:
         """Idle torque (n,) to leave after deactivation, for the last or predicted state [N·m]."""
         self._wanted.stopping.leaves[0] = 1.0
-        tau = self._answer(NO_LAW)
+        tau = self._answer(NO_LAW, self.clock())
         self._wanted.stopping.leaves[0] = 0.0
         return tau
 

@@ -159,6 +159,19 @@ def sense_at(typing: Any, address: Any, table: Any) -> Any:
 
 
 @intrinsic
+def watch_at(typing: Any, address: Any, plan: Any, state: Any, now: Any, longest: Any) -> Any:
+    """Call a kernel (plan, state, now, longest) by its address; return its integer."""
+    return _call_of(VECTOR, VECTOR, types.float64, types.float64)
+
+
+@intrinsic
+def answer_at(typing: Any, address: Any, integers: Any, numbers: Any, memory: Any, plan: Any,
+              state: Any, result: Any, now: Any, tau: Any) -> Any:
+    """Call a kernel (integers, six arrays with a time before the last) by its address."""
+    return _call_of(types.Array(types.int64, 1, 'C'), *[VECTOR] * 5, types.float64, VECTOR)
+
+
+@intrinsic
 def c_at(typing: Any, address: Any, given: Any) -> Any:
     """Call a function of C by its address with a tuple of integers of 64 bits; return its int."""
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

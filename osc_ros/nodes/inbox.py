@@ -24,8 +24,8 @@ class Inbox:
 
     Attributes
     ----------
-    subscription, guard, waiting
-        Objects of rcl: the subscription, a guard condition, and the set that waits for both.
+    context, subscription, guard, waiting
+        Objects of rcl: the last one is the set that waits for the two before it.
 
     Parameters
     ----------
@@ -39,16 +39,16 @@ class Inbox:
     """
 
     def __init__(self, node: Node, kind: type, topic: str, qos: QoSProfile) -> None:
-        self._context, self._kind = node.context.handle, kind
+        self.context, self._kind = node.context.handle, kind
         self.subscription = node.create_subscription(
             kind, topic, lambda data: None, qos, raw=True).handle
-        self.guard: Any = rclpy_implementation.GuardCondition(self._context)
-        self.waiting: Any = rclpy_implementation.WaitSet(1, 1, 0, 0, 0, 0, self._context)
+        self.guard: Any = rclpy_implementation.GuardCondition(self.context)
+        self.waiting: Any = rclpy_implementation.WaitSet(1, 1, 0, 0, 0, 0, self.context)
 
     @contextmanager
     def opened(self) -> Iterator[None]:
         """Within this context, messages can be received, and rclpy keeps the subscription."""
-        with self._context, self.subscription, self.guard, self.waiting:
+        with self.context, self.subscription, self.guard, self.waiting:
             yield
 
     def wait(self, seconds: float) -> None:

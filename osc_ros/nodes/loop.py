@@ -24,7 +24,7 @@ from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
 
 from osc_ros.control import requests
-from osc_ros.control.answered import Answers
+from osc_ros.control.answered import Answers, UNASKED, WATCH_PERIOD
 from osc_ros.control.check import ENOUGH, STILL
 from osc_ros.control.engine import Engine, Stamp
 from osc_ros.control.journal import Journal
@@ -48,7 +48,6 @@ POST_PERIOD, LISTEN_PERIOD = 0.02, 0.005
 MOST_POSTED = 1000  # length of the queue of these events
 ATTEMPTS = 5  # to read between two states
 AGED = 8  # the age of every AGED-th state is measured
-WATCH_PERIOD = 0.01  # longest wall time between checks of the state's age [s]
 NOT_SERVED = -1  # in place of a reason of `Served.run`: Python answers the next state
 
 
@@ -168,7 +167,7 @@ class Loop:
             return None
         try:
             return Served(self._inbox, self._output.publisher, self._output.order,
-                          2.0 * min(WATCH_PERIOD, self.engine.period))
+                          self.engine.period)
         except (OSError, AttributeError) as error:
             self._post('warning', f'states are answered by Python, and not in compiled code: '
                        f'{error}')
@@ -429,15 +428,17 @@ class Loop:
 
     def _conclude_part(self, done: Answers, is_plain: bool) -> None:
         times, arrived = done.time.tolist(), done.arrived.tolist()
-        self._came, self._reader.unrelated = arrived[-1], ''
-        if not self.engine.conclude(done, is_plain):
-            return
-        for time, since in zip(times, arrived):
-            self._add_age(time, perf_counter() - since)
+        is_of_state = done.code[0] != UNASKED
+        if is_of_state:
+            self._came, self._reader.unrelated = arrived[-1], ''
+        if self.engine.conclude(done, is_plain):
+            for time, since in zip(times, arrived):
+                self._add_age(time, perf_counter() - since)
         if self._listener is not None:
             for one in done:
-                if one.code >= 0:
-                    self._sent.append((one.stamp, one.accepted + one.done - one.arrived,
+                if one.is_sent:
+                    self._sent.append((one.stamp if is_of_state else None,
+                                       one.accepted + one.done - one.arrived,
                                        one.tau[self._output.order]))
 
     def _call(self, callback: Callable[..., None], *arguments: Any) -> None:

@@ -14,15 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 from rclpy.publisher import Publisher
 
-from osc_ros.control.answered import ANSWER, Answers
+from osc_ros.control.answered import ANSWER, Answers, WATCH_PERIOD
 from osc_ros.control.answering import Answering
+from osc_ros.control.safety import answer, watch
 from osc_ros.control.step import sense, step
 from osc_ros.dynamics.addresses import address_of, entry_of
 from osc_ros.model.robot import Robot
-from osc_ros.nodes.commands import empty_command
+from osc_ros.nodes.commands import empty_command, HOLD_LABEL
 from osc_ros.nodes.inbox import Inbox
 from osc_ros.nodes.serialized_states import SEC
 from osc_ros.nodes.serving import (
+    ANSWER_WITHOUT,
     BEGUN,
     compile_serve,
     CONCLUDED,
@@ -34,9 +36,9 @@ from osc_ros.nodes.serving import (
     NANO_DIGITS,
     PLAN,
     Reading,
-    SENSE,
     serve,
     STEP,
+    UNASKED_VALUES,
     VALUES,
     WRITTEN,
 )
@@ -44,7 +46,7 @@ from osc_ros.nodes.states import StateInput
 
 Integers = NDArray[np.int64]
 
-ROWS = 512  # of the ring: one second at 500 Hz
+ROWS = 4096  # of the ring: 8 s at 500 Hz
 LARGEST = 2**16  # bytes for which a message has room from the start
 NUMBER = 8  # bytes
 MUTEX_SIZE = 16  # integers: room for a pthread_mutex_t
@@ -99,8 +101,8 @@ class Served:
         Of the commands; it stays as long as this object.
     order : (n,) int
         For each entry of a command, the index of its joint in the robot.
-    longest : float
-        How long a call waits for a state after one [s].
+    period : float
+        Expected time between states [s].
 
     Attributes
     ----------
@@ -115,14 +117,15 @@ class Served:
     """
 
     def __init__(self, inbox: Inbox, publisher: Publisher, order: NDArray[np.intp],
-                 longest: float) -> None:
+                 period: float) -> None:
         compile_serve()
         self._n, self._order = len(order), np.array(order, dtype=np.int64)
         rcl, utilities = _library('librcl'), _library('librcutils')
         default = utilities.rcutils_get_default_allocator
         default.restype = _Allocator
-        self._inbound, self._outbound = _Message(), _Message()
-        self._inbound.allocator = self._outbound.allocator = default()
+        self._inbound, self._outbound, self._unasked = _Message(), _Message(), _Message()
+        for message in (self._inbound, self._outbound, self._unasked):
+            message.allocator = default()
         self._utilities, self._guard, self._publisher = utilities, inbox.guard, publisher.handle
         self._system, self._mutex = _library('libc'), np.zeros(MUTEX_SIZE, dtype=np.int64)
         attributes = ctypes.byref(ctypes.c_int64())
@@ -137,17 +140,20 @@ class Served:
         self._plan[:STEP] = (
             *_addresses(rcl, 'rcl_wait', 'rcl_wait_set_clear', 'rcl_wait_set_add_subscription',
                         'rcl_wait_set_add_guard_condition', 'rcl_take_serialized_message',
-                        'rcl_publish_serialized_message'),
+                        'rcl_publish_serialized_message', 'rcl_context_is_valid'),
             *_addresses(self._system, 'clock_gettime', 'pthread_mutex_lock',
-                        'pthread_mutex_unlock'), inbox.waiting.pointer,
+                        'pthread_mutex_unlock'), inbox.context.pointer, inbox.waiting.pointer,
             inbox.subscription.pointer, inbox.guard.pointer, self._publisher.pointer,
             ctypes.addressof(self._inbound), ctypes.addressof(self._outbound),
-            address_of(self._time), self._at_mutex.value)
-        self._plan[STEP], self._plan[SENSE] = entry_of(step), entry_of(sense)
+            ctypes.addressof(self._unasked), address_of(self._time), self._at_mutex.value)
+        self._plan[STEP:ANSWER_WITHOUT + 1] = [*map(entry_of, (step, sense, watch, answer))]
         self._ring = np.zeros((ROWS, ANSWER.size(self._n)))
         self._shared = np.zeros(len(COUNTERS), dtype=np.int64)
-        self._times = np.array([0.0, longest, np.inf])
+        between = min(WATCH_PERIOD, period)
+        self._times = np.array([0.0, 2.0 * between, between, np.inf])
         self.table: Integers | None = None
+        self._hold, at, self._plan[UNASKED_VALUES] = self._filled(self._unasked, len(HOLD_LABEL))
+        self._hold[at:at + len(HOLD_LABEL)] = list(HOLD_LABEL.encode())
         self._prepare(10)
 
     def close(self) -> None:
@@ -156,15 +162,31 @@ class Served:
 
     def _prepare(self, digits: int) -> None:
         """Make room for commands whose label has a number of digits before the point."""
-        data, label_at, values_at = empty_command(self._n, digits + NANO_DIGITS)
+        length = digits + NANO_DIGITS
+        self._out, label, values = self._filled(self._outbound, length)
+        self._out[label + digits] = ord('.')
+        self._plan[LABEL:VALUES + 1] = address_of(self._out) + label, length, values
+
+    def _filled(self, message: _Message, length: int) -> tuple[NDArray[np.uint8], int, int]:
+        """
+        Let a message be a command of zeros; return its memory, which must be kept.
+
+        Return also where the label begins in this memory, and the address of the numbers.
+
+        Parameters
+        ----------
+        message : _Message
+        length : int
+            Number of characters of the label.
+
+        """
+        data, label_at, values_at = empty_command(self._n, length)
         start = -values_at % NUMBER  # numbers lie at multiples of their size
-        self._out = np.zeros(start + len(data), dtype=np.uint8)
-        self._out[start:] = data
-        self._out[start + label_at + digits] = ord('.')
-        first = address_of(self._out) + start
-        self._outbound.buffer = first
-        self._outbound.length = self._outbound.capacity = len(data)
-        self._plan[LABEL:VALUES + 1] = first + label_at, digits + NANO_DIGITS, first + values_at
+        out = np.zeros(start + len(data), dtype=np.uint8)
+        out[start:] = data
+        message.buffer = address_of(out) + start
+        message.length = message.capacity = len(data)
+        return out, start + label_at, address_of(out) + start + values_at
 
     def begin(self, table: Integers | None) -> None:
         """Set the table for `run`; the records must not change unless they are held."""
@@ -178,7 +200,7 @@ class Served:
         ----------
         reading : Reading
         until : float
-            When the call ends if no state comes, by `perf_counter` [s].
+            When to look for a reaction if no state comes, by `perf_counter` [s].
         longest : float
             Longest time for a torque [s].
 
@@ -186,7 +208,7 @@ class Served:
         digits = len(str(max(reading.record[SEC], 0)))
         if digits != self._plan[LENGTH] - NANO_DIGITS:
             self._prepare(digits)
-        self._times[0], self._times[2] = until, longest
+        self._times[0], self._times[3] = until, longest
         with self._publisher:
             return int(serve(self._plan, reading, self._order, self.table, self._ring,
                              self._shared, self._times))

@@ -5,9 +5,9 @@
 Joint states answered over DDS in one compiled function, without the interpreter and its lock.
 
 It waits for a state, takes and reads the message, computes the torques, publishes them, and goes
-on until Python has work: another thread waits, a state cannot be answered by the compiled tick,
-none has come in time. What was answered stands in a ring, from which Python concludes it. The
-functions of rcl are called by their addresses.
+on until Python has work: another thread waits, or a state cannot be answered by the compiled tick.
+If no state comes in time, it sends the torques of the supervisor. What was answered stands in a
+ring, from which Python concludes it. The functions of rcl are called by their addresses.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.answered import ANSWER
-from osc_ros.control.answering import is_plain, put_answer
-from osc_ros.control.safety import REJECTED
+from osc_ros.control.answering import is_plain, put_answer, put_watch
+from osc_ros.control.safety import ENDS, NEEDED, REJECTED
 from osc_ros.control.tick_arrays import TABLE_ROWS
 from osc_ros.control.velocity import find_velocity, FOUND, undo_velocity, VELOCITY
 from osc_ros.dynamics.addresses import (
@@ -39,16 +39,17 @@ Integers = NDArray[np.int64]
 NANO_DIGITS = 10  # characters of a label after its seconds
 MONOTONIC = np.int64(1)  # the clock of `time.perf_counter`, for clock_gettime
 # Entries of the plan of a call: functions, then objects of rcl, then kernels.
-PLAN = (WAIT, CLEAR, ADD_SUBSCRIPTION, ADD_GUARD, TAKE, PUBLISH, CLOCK, LOCK, UNLOCK, WAIT_SET,
-        SUBSCRIPTION, GUARD, PUBLISHER, INBOUND, OUTBOUND, TIME, MUTEX, STEP, SENSE, LABEL,
-        LENGTH, VALUES) = range(22)
+PLAN = (WAIT, CLEAR, ADD_SUBSCRIPTION, ADD_GUARD, TAKE, PUBLISH, IS_VALID, CLOCK, LOCK, UNLOCK,
+        CONTEXT, WAIT_SET, SUBSCRIPTION, GUARD, PUBLISHER, INBOUND, OUTBOUND, UNASKED_OUTBOUND,
+        TIME, MUTEX, STEP, SENSE, WATCH, ANSWER_WITHOUT, UNASKED_VALUES, LABEL, LENGTH, VALUES,
+        ) = range(28)
 # Entries of the shared counters: 1 if the call must end; answers that were written, and concluded;
 # steps that were begun, and ended: while they differ, the records of the controller change.
 COUNTERS = LEAVE, WRITTEN, CONCLUDED, BEGUN, ENDED = range(5)
-# Why `serve` returns: another thread wants it; no state came in time; Python must read the message
-# that was taken; Python must conclude the last answer before the next one; the ring is
+# Why `serve` returns: another thread wants it, or the context of ROS has ended; Python must read
+# the message that was taken; Python must conclude the last answer before the next one; the ring is
 # full; a function of rcl has failed.
-ASKED, OVERDUE, UNREAD, LEFT, FULL, FAILED, GO_ON = range(7)
+ASKED, UNREAD, LEFT, FULL, FAILED, GO_ON = range(6)
 
 _views = ANSWER.views
 
@@ -156,6 +157,23 @@ def _answer(plan, reading, order, table, at):
     return GO_ON if is_plain(at) else LEFT
 
 
+@inlined
+def _watch(plan, order, table, at):
+    """Look for a reaction although no state has come; return the reason to leave, or GO_ON."""
+    n, status = len(order), 0
+    at.now[0] = _clock(plan)
+    found = put_watch(plan[WATCH], plan[ANSWER_WITHOUT], table, at, n)
+    if found & NEEDED:
+        sent = numbers_at(plan[UNASKED_VALUES], n)
+        for i in range(n):
+            sent[i] = at.tau[order[i]]
+        status = c_at(plan[PUBLISH], (plan[PUBLISHER], plan[UNASKED_OUTBOUND], np.int64(0)))
+    at.done[0] = _clock(plan)
+    if status != 0:
+        return FAILED
+    return LEFT if found & ENDS else GO_ON
+
+
 @released
 def serve(plan, reading, order, table, ring, shared, times):
     """
@@ -163,7 +181,7 @@ def serve(plan, reading, order, table, ring, shared, times):
 
     Parameters
     ----------
-    plan : (22,) int
+    plan : (28,) int
         See PLAN: addresses, the last ones of the label and the values of the command; the length
         of the label.
     reading : Reading
@@ -175,12 +193,12 @@ def serve(plan, reading, order, table, ring, shared, times):
         Records of ANSWER.
     shared : (5,) int
         See COUNTERS.
-    times : (3,)
-        When the call ends if no state comes; how long it waits after a state; the longest time
-        for a torque [s].
+    times : (4,)
+        When to look for a reaction if no state comes; how long to wait for one after a state;
+        the period of further looks; the longest time for a torque [s].
 
     """
-    n, until = len(order), times[0]
+    n, until, nothing = len(order), times[0], np.int64(0)
     while True:
         if shared[LEAVE] > 0:
             return ASKED
@@ -191,29 +209,32 @@ def serve(plan, reading, order, table, ring, shared, times):
             return FAILED
         if shared[LEAVE] > 0:
             return ASKED
-        nothing = np.int64(0)
-        if c_at(plan[TAKE], (plan[SUBSCRIPTION], plan[INBOUND], nothing, nothing)) != 0:
-            if _clock(plan) >= until:
-                return OVERDUE
-            continue
+        has_come = c_at(plan[TAKE], (plan[SUBSCRIPTION], plan[INBOUND], nothing, nothing)) == 0
         arrived = _clock(plan)
-        if not _reads(plan, reading) or not _puts_label(plan, reading.record):
+        if not has_come and arrived < until:
+            continue
+        if not has_come and c_at(plan[IS_VALID], (plan[CONTEXT],)) & 1 == 0:
+            return ASKED
+        if has_come and not (_reads(plan, reading) and _puts_label(plan, reading.record)):
             return UNREAD
         c_at(plan[LOCK], (plan[MUTEX],))  # while Python changes the records
         at = _views(ring[shared[WRITTEN] % len(ring)], n)
-        if shared[LEAVE] > 0 or not _puts_state(reading, at, arrived):
+        if shared[LEAVE] > 0 or has_come and not _puts_state(reading, at, arrived):
             c_at(plan[UNLOCK], (plan[MUTEX],))
-            return UNREAD
+            return UNREAD if has_come else ASKED
         shared[BEGUN] += 1
-        why = _answer(plan, reading, order, table, at)
+        if has_come:
+            why, until = _answer(plan, reading, order, table, at), arrived + times[1]
+        else:
+            why, until = _watch(plan, order, table, at), arrived + times[2]
         shared[ENDED] += 1
-        shared[WRITTEN] += 1
+        if has_come or at.changed[0] != 0.0 or at.tau[0] == at.tau[0]:  # not NaN
+            shared[WRITTEN] += 1
         c_at(plan[UNLOCK], (plan[MUTEX],))
         if why != GO_ON:
             return why
-        if at.done[0] - at.now[0] > times[2]:
+        if at.done[0] - at.now[0] > times[3]:
             return LEFT
-        until = arrived + times[1]
 
 
 @ahead
@@ -225,5 +246,5 @@ def compile_serve() -> None:
     integers = np.zeros((TABLE_ROWS, 2), dtype=np.int64)
     shared = np.array([1, 0, 0, 0, 0])  # interrupted: returns at once
     serve(np.zeros(len(PLAN), dtype=np.int64), reading, integers[:1, 0].copy(), integers,
-          np.zeros((1, ANSWER.size(1))), shared, np.zeros(3))
+          np.zeros((1, ANSWER.size(1))), shared, np.zeros(4))
     lock(serve)
