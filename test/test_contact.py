@@ -18,8 +18,8 @@ from osc_ros.control.contact import Contact, ContactSense
 from osc_ros.control.disturbance import Disturbance
 from osc_ros.control.driver import Driver
 from osc_ros.control.engine import Engine
-from osc_ros.control.retreat import begin_way_back, go_back, record_way
 from osc_ros.control.settings import Observation
+from osc_ros.control.stopping import begin_way_back, go_back, record_way
 from osc_ros.control.supervision import (
     CONTACT,
     NOT_FINITE,

@@ -14,8 +14,13 @@ import pytest
 from arm import Arm, moved, PANDA, PERIOD, READY
 from foreign import ForeignPlant
 from osc_ros import InputError, Law, Robot, Settings
-from osc_ros.control.compensation import compensate
-from osc_ros.control.disturbance import Compensation, Disturbance, random_position, yielding_axes
+from osc_ros.control.disturbance import (
+    compensate,
+    Compensation,
+    Disturbance,
+    random_position,
+    yielding_axes,
+)
 from osc_ros.control.friction import Friction
 from osc_ros.control.observer import ExternalForce
 from osc_ros.control.task import ForceControl, Gains, Stiffness, TargetLimits, Task

@@ -13,15 +13,13 @@ from attacked import robot_of
 from osc_ros import Driver, Friction, Law, LookAt, Settings, Task
 from osc_ros.control import motion, requests, task_reference
 from osc_ros.control.checkpoint import dumped, loaded
-from osc_ros.control.compensation import compensate
-from osc_ros.control.disturbance import Compensation, Disturbance
+from osc_ros.control.disturbance import compensate, Compensation, Disturbance
 from osc_ros.control.engine import Engine
 from osc_ros.control.free import FreeDrive
 from osc_ros.control.guide import Guide, Jog, STOP
 from osc_ros.control.impedance import Impedance
 from osc_ros.control.law_step import SLOW
-from osc_ros.control.limiter import Limiter
-from osc_ros.control.limiting import limit_rate
+from osc_ros.control.limiter import limit_rate, Limiter
 from osc_ros.control.load import bodies_of
 from osc_ros.control.observer import ExternalForce
 from osc_ros.control.places import Places

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.control.contact import NOT_TOUCHED
 from osc_ros.control.record import Slot, Table
 from osc_ros.control.safety import STOPPED
-from osc_ros.control.touching import NOT_TOUCHED
 
 Array = NDArray[np.float64]
 

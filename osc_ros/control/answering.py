@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.answered import ANSWER, Answers, UNASKED, WATCH_PERIOD
+from osc_ros.control.contact import NOT_TOUCHED
 from osc_ros.control.safety import CHANGED, ENDS, gate_views, NEEDED
 from osc_ros.control.step import example_table, sense, step
 from osc_ros.control.tables import GATE, GATE_RESULT, SAMPLE, TORQUE
 from osc_ros.control.tick_arrays import given_in, guarded_in
-from osc_ros.control.touching import NOT_TOUCHED
 from osc_ros.dynamics.addresses import answer_at, entry_of, step_at, watch_at
 from osc_ros.dynamics.compiled import inlined, kernel, lock, unlocked, view
 from osc_ros.dynamics.vectors import assign

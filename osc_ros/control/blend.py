@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from osc_ros.control.block import block_in, OWN
 from osc_ros.control.fade import CHANGE_RATE, LONGEST_TICK, smoothed
-from osc_ros.control.limiting import add
+from osc_ros.control.limiter import add
 from osc_ros.control.record import Recorded, Slot, Table
 from osc_ros.dynamics.compiled import kernel, stage
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control import free, limiting, task_reference
+from osc_ros.control import free, limiter, task_reference
 from osc_ros.control.nearest import room_size
 from osc_ros.control.record import Slot, Table
 from osc_ros.control.reference import reference_size
@@ -68,7 +68,7 @@ class Block(NamedTuple):
     reference : array
         `Reference.numbers`.
     limits, limiter, room : array
-        Records of `osc_ros.control.limiting`: PLAN, STATE and ROOM.
+        Records of `osc_ros.control.limiter`: PLAN, STATE and ROOM.
     buffer : array
         Memory for one call of `osc_ros.control.nearest.limited_torques`.
     drive, guided : array
@@ -117,7 +117,7 @@ def block_in(integers, numbers):
 def block_of(at: Sequence[int], m: int, n: int) -> tuple[Array, Array]:
     """Return integers, and numbers that are all 0, of a setup with tasks at the links `at`."""
     k = len(at)
-    tables = (limiting.PLAN, limiting.STATE, limiting.ROOM), (free.PLAN, free.STATE, OWN)
+    tables = (limiter.PLAN, limiter.STATE, limiter.ROOM), (free.PLAN, free.STATE, OWN)
     limits, others = ([table.size(n) for table in part] for part in tables)
     sizes = (solver_size(k, m, n), k * TASK_WIDTH, k * _PLAN_WIDTH, k * _STATE_WIDTH, 6 * m * n,
              reference_size(k, m, n), *limits, room_size(n), *others)

@@ -17,7 +17,7 @@ from osc_ros.control.friction import (
     is_compensated,
     put_compensation,
 )
-from osc_ros.control.limiting import limit, near_bounds, ROOM, STATE
+from osc_ros.control.limiter import limit, near_bounds, ROOM, STATE
 from osc_ros.control.motion import look
 from osc_ros.control.posture import posture_acceleration
 from osc_ros.control.reference import memory_in, note_tick, put_forces, put_motion

@@ -18,7 +18,7 @@ from osc_ros.control.answered import Answered, Answers, UNASKED
 from osc_ros.control.answering import Answering
 from osc_ros.control.causes import state_text
 from osc_ros.control.check import Rest, STILL
-from osc_ros.control.contact import ContactSense
+from osc_ros.control.contact import ContactSense, NOT_TOUCHED
 from osc_ros.control.journal import Journal, journaled
 from osc_ros.control.law import Law
 from osc_ros.control.places import Places
@@ -28,7 +28,6 @@ from osc_ros.control.setup import Setup
 from osc_ros.control.statistics import Counts, Window
 from osc_ros.control.supervision import CONTACT, HARMLESS, NOT_FINITE, STALE_TARGET, Supervision
 from osc_ros.control.supervisor import Supervisor
-from osc_ros.control.touching import NOT_TOUCHED
 from osc_ros.dynamics.addresses import Integers
 from osc_ros.dynamics.method import DONE
 from osc_ros.errors import InputError, OscError

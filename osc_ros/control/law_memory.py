@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.bandwidth import DELAY, PERIOD_SHARE
-from osc_ros.control.limiting import limit_rate
+from osc_ros.control.limiter import limit_rate
 from osc_ros.control.record import Recorded, Slot, Table
 from osc_ros.dynamics.compiled import inlined, kernel, plain
 from osc_ros.dynamics.vectors import assign
@@ -74,7 +74,7 @@ def leave(law, limiter, time, q, qd, tau):
     Parameters
     ----------
     law, limiter
-        Records of STATE, and of `osc_ros.control.limiting.STATE`.
+        Records of STATE, and of `osc_ros.control.limiter.STATE`.
     time : float [s]
     q, qd, tau : (n,)
 

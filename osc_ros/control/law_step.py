@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from osc_ros.control import blend, compensation
+from osc_ros.control import blend, disturbance
 from osc_ros.control.bandwidth import PERIOD_CHANGE, RECKONED
 from osc_ros.control.block import block_in, OWN
 from osc_ros.control.command_model import put_driver
 from osc_ros.control.compiled_tick import REFUSED
-from osc_ros.control.external import observe
-from osc_ros.control.gravity import advance_gravity, put_gravity
 from osc_ros.control.law_memory import leave, note_period, PAUSE, tick_views
 from osc_ros.control.law_memory import views as law_views
-from osc_ros.control.limiting import keep, ROOM
-from osc_ros.control.limiting import STATE as LIMITER
+from osc_ros.control.limiter import keep, ROOM
+from osc_ros.control.limiter import STATE as LIMITER
 from osc_ros.control.motion import any_waits, put_targets
+from osc_ros.control.observer import observe
 from osc_ros.control.posture import advance_posture
 from osc_ros.control.task_numbers import AXES
 from osc_ros.control.tick_arrays import entry_in, given_in, law_in
@@ -27,6 +26,31 @@ from osc_ros.dynamics.compiled import inlined, kernel, released, stage, view
 from osc_ros.dynamics.kinematics import put_link_axes
 from osc_ros.dynamics.method import DONE
 from osc_ros.dynamics.vectors import assign
+
+# Largest rate of change of gravity in the model [m/s³]: as in a base that rotates at 2 rad/s.
+GRAVITY_RATE = 20.0
+
+
+@inlined
+def advance_gravity(now, wanted, dt):
+    """Advance gravity `now` (3,) to `wanted` (3,) by dt [s]; return whether it has changed."""
+    far = 0.0
+    for i in range(3):
+        far += (wanted[i] - now[i]) * (wanted[i] - now[i])
+    if far == 0.0:
+        return False
+    far, step = np.sqrt(far), GRAVITY_RATE * max(dt, 0.0)
+    for i in range(3):
+        now[i] = wanted[i] if far <= step else now[i] + step / far * (wanted[i] - now[i])
+    return True
+
+
+@inlined
+def put_gravity(gravities, gravity):
+    """Write gravity (3,) to each of its copies, whose addresses are `gravities` (k,)."""
+    for i in range(len(gravities)):
+        assign(numbers_at(gravities[i], 3), gravity)
+
 
 # What the kernels return if they have computed no torques, beside REFUSED: the torques are not
 # finite; gains must be reduced for the period of the states; below ASKS, a target needs Python.
@@ -129,17 +153,17 @@ def _compensate(own, parts, time, tau):
     """Add to the torques of the law the compensation of what its model lacks."""
     n = len(tau)
     setup, room, at = (_own_views(parts.own, n), _room_views(parts.room, n),
-                       compensation.state_views(own.compensation_state, n))
+                       disturbance.state_views(own.compensation_state, n))
     limits, driver = _limiter_views(parts.limiter, n), setup.driver
     if len(own.other) > 0:
         driver = _blend_views(own.blend, n).driver
     integrates = setup.integrates[0] > 0.0
     is_held = (law_views(own.law, n).in_contact[0] > 0.0 and at.free[0] <= 0.0
                or integrates and limits.is_at_work[0] > 0.0 or any_waits(parts.guides))
-    plan = compensation.plan_views(own.compensation_plan, n)
+    plan = disturbance.plan_views(own.compensation_plan, n)
     for i in range(n):
         room.tau[i] = tau[i] + driver[i]
-    compensation.compensate(
+    disturbance.compensate(
         own.compensation_plan, own.compensation_state, own.compensation_result, own.observer,
         own.forces, own.estimate, time, room.tau, view(parts.tasks, AXES, (3, 3)), is_held,
         view(setup.feedback, 0, (n if integrates else 0,)),

@@ -10,17 +10,18 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control import blend, compensation
+from osc_ros.control import blend, disturbance
 from osc_ros.control.block import block_in, block_of, OWN, views_of
 from osc_ros.control.causes import replaces_law
 from osc_ros.control.command_model import CommandModel, put_driver
 from osc_ros.control.compiled_tick import setup_torque
-from osc_ros.control.external import observe
+from osc_ros.control.contact import CONTACT, contact_views, NOT_TOUCHED, touched
 from osc_ros.control.friction import FrictionInForce
 from osc_ros.control.guide import Guide
 from osc_ros.control.law_memory import LawMemory
 from osc_ros.control.law_memory import views as law_views
 from osc_ros.control.law_step import law_torque
+from osc_ros.control.observer import observe
 from osc_ros.control.posture import SET_POINT
 from osc_ros.control.safety import (
     accept,
@@ -49,7 +50,6 @@ from osc_ros.control.tick_arrays import (
     NO_INTEGERS,
     UNOBSERVED,
 )
-from osc_ros.control.touching import CONTACT, contact_views, NOT_TOUCHED, touched
 from osc_ros.dynamics import level_row, priority
 from osc_ros.dynamics.addresses import entry_of, Pointers, tick_at
 from osc_ros.dynamics.compiled import inlined, kernel, plain, stage, view
@@ -70,7 +70,7 @@ def _estimate(table):
     """
     Estimate the external torques at the newest state; look for a contact, and report it.
 
-    Returns a code of `osc_ros.control.touching.touched`.
+    Returns a code of `osc_ros.control.contact.touched`.
 
     """
     given, own, guarded = given_in(table), law_in(table), guarded_in(table)
@@ -94,7 +94,7 @@ def _sense_first(table, given, own, guarded, n):
     for i in range(n):
         output.before[i] = output.tau[i] if output.has_sent[0] > 0.0 else np.nan
     if len(own.compensation_state) > 0:
-        torque = compensation.state_views(own.compensation_state, n).torque
+        torque = disturbance.state_views(own.compensation_state, n).torque
         assign(contact.compensation, torque)
         assign(load_views(guarded.plan, n).load, torque)
     put_driver(given.model, given.model_numbers, given.model_room, gate.q, gate.qd,
@@ -170,7 +170,7 @@ def sense(table):
     Estimate the external torques at the state that was answered last; look for a contact.
 
     Call it after the torques have been sent, with the table of `step`. Returns a code of
-    `osc_ros.control.touching.touched`. For the supervisor, a contact is present from now on. If
+    `osc_ros.control.contact.touched`. For the supervisor, a contact is present from now on. If
     `step` has done this already, nothing is computed.
 
     """

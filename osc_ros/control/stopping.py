@@ -10,12 +10,65 @@ import numpy as np
 from osc_ros.control.command_model import put_command
 from osc_ros.control.complementarity import put_inverse
 from osc_ros.control.prediction import put_inertia
-from osc_ros.control.retreat import begin_way_back, go_back
 from osc_ros.control.sample import short_step
 from osc_ros.control.supervision import REACTIONS
-from osc_ros.control.tables import ROBOT, ROOM, STOPPING, STOPPING_PLAN
+from osc_ros.control.tables import ROBOT, ROOM, STOPPING, STOPPING_PLAN, WAY
 from osc_ros.dynamics.compiled import inlined, stage
-from osc_ros.dynamics.vectors import any_beyond
+from osc_ros.dynamics.vectors import any_beyond, assign
+
+SPACING = 0.005  # of the recorded positions: least motion of the joint that moves most [rad, m]
+PIECES = 400  # of the longest way back, so that WAY positions are enough
+
+
+@inlined
+def _distance(q, other):
+    """Largest motion of a joint between two positions [rad, m]."""
+    farthest = 0.0
+    for i in range(len(q)):
+        farthest = max(farthest, np.abs(q[i] - other[i]))
+    return farthest
+
+
+@inlined
+def record_way(stopping, longest, q):
+    """Record a position (n,) if it is not too near to the last one, for a way [rad, m] back."""
+    count = int(stopping.positions[0])
+    if count == 0 or _distance(q, stopping.came[(count - 1) % WAY]) > max(
+            SPACING, longest / PIECES):
+        assign(stopping.came[count % WAY], q)
+        stopping.positions[0] = count + 1.0
+
+
+@inlined
+def begin_way_back(stopping, distance, q):
+    """
+    Begin the way back at a position (n,).
+
+    Its length is measured at the joint that moves most in each piece [rad, m]; it ends at the
+    oldest recorded position at the latest.
+
+    """
+    assign(stopping.at, q)
+    assign(stopping.anchor, q)
+    stopping.left[0], stopping.next[0] = distance, stopping.positions[0] - 1.0
+
+
+@inlined
+def go_back(stopping, distance):
+    """Move `at` on by a distance [rad, m] on the way back."""
+    distance = min(distance, stopping.left[0])
+    oldest = max(0, int(stopping.positions[0]) - WAY)
+    while distance > 0.0 and stopping.next[0] >= oldest:
+        goal = stopping.came[int(stopping.next[0]) % WAY]
+        step = _distance(goal, stopping.at)
+        share = distance / step if step > distance else 1.0
+        for i in range(len(goal)):
+            stopping.at[i] += share * (goal[i] - stopping.at[i])
+        stopping.left[0] -= min(step, distance)
+        distance -= step
+        if share == 1.0:
+            stopping.next[0] -= 1.0
+
 
 BLIND_RATE = 10.0  # least braking rate of 'brake', to stop within TRUST of the prediction [1/s]
 TOO_FAST = 1.3, 1.6  # shares of the speed limit between which braking gets harder

@@ -62,10 +62,10 @@ class LawArrays(NamedTuple):
     Attributes
     ----------
     robot, robot_numbers, observer, forces, estimate : arrays
-        See `osc_ros.control.external.observe`: integers and numbers of the robot, then records of
+        See `osc_ros.control.observer.observe`: integers and numbers of the robot, then records of
         PLAN, STATE and RESULT; all empty if there is no observer.
     compensation_plan, compensation_state, compensation_result : arrays
-        Records of `osc_ros.control.compensation`; all empty if nothing is compensated for.
+        Records of `osc_ros.control.disturbance`; all empty if nothing is compensated for.
     blend : array
         Record of `osc_ros.control.blend.BLEND`.
     other : (k, 2) int
@@ -97,7 +97,7 @@ class Guarded(NamedTuple):
     plan, state, sample, result
         See `osc_ros.control.tables`.
     contact : array
-        Record of `osc_ros.control.touching.CONTACT`.
+        Record of `osc_ros.control.contact.CONTACT`.
 
     """
 
