@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from time import monotonic
 from typing import Any
 
@@ -31,6 +32,7 @@ MOST_SOLIDS = 200  # objects that are drawn
 
 def tolerant(callback: Callable[..., None], reading: Reading) -> Callable[..., None]:
     """Return a callback whose errors are shown: any participant can send any message."""
+    @wraps(callback)  # rclpy 9 passes its time to a timer's callback that may have an argument
     def called(*arguments: Any) -> None:
         try:
             callback(*arguments)
