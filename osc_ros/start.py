@@ -1,10 +1,16 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The commands that work without ROS, each imported such that Ctrl-C ends the import quietly."""
+"""
+The commands of the package, each imported such that Ctrl-C ends the import quietly.
+
+The command osc_<name> calls the attribute <name> of this module.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 import os
 import signal
@@ -13,27 +19,39 @@ from typing import NoReturn
 
 from osc_ros.interrupts import end_quietly
 
-COMMANDS = {'info': 'osc_ros.info.command', 'replay': 'osc_ros.recording.command',
-            'teach': 'osc_ros.teach.command'}
+STATUS = """Exit status: 0 after Ctrl-C or SIGTERM; 1 if it cannot start, for example for a wrong
+parameter, which it names; 2 for wrong arguments; 130 if Ctrl-C ends it before it has started."""
+# The modules of the commands that work without ROS; the others are in osc_ros.nodes.
+WITHOUT_ROS = {'info': 'osc_ros.info.command', 'replay': 'osc_ros.recording.command',
+               'teach': 'osc_ros.teach.command'}
+WITH_ROS = ('controller', 'arm', 'relay', 'simulator', 'demo', 'viewer', 'identify', 'record',
+            'tune')
+PRINTING = 'info', 'replay'  # these only print and write files
+# Nodes whose only arguments are those of ROS: what they do, and examples.
+NODES = {
+    'controller': ('Controls an arm: joint states in, joint torques out, over ROS.', """examples:
+  osc_controller --ros-args --params-file config/panda.yaml
+  osc_controller --ros-args --params-file my_arm.yaml -p autostart:=false -r __ns:=/left"""),
+    'arm': ('Controls an arm as osc_controller does, with the arm in the process of the control '
+            'loop.', """example:
+  osc_arm --ros-args --params-file config/fr3_arm.yaml"""),
+    'relay': ('Forwards the torques of a controller, and holds the arm if they end.', """example:
+  osc_relay --ros-args --params-file config/panda.yaml"""),
+    'simulator': ('Simulates an arm in MuJoCo: joint torques in, joint states out, over ROS.',
+                  """example:
+  osc_simulator --ros-args --params-file config/panda.yaml -p viewer:=true"""),
+}
 
 
-def info() -> NoReturn:
-    """Run osc_info."""
-    _print('info')
-
-
-def replay() -> NoReturn:
-    """Run osc_replay."""
-    _print('replay')
-
-
-def teach() -> NoReturn:
-    """Run osc_teach."""
-    _run('teach')
+def __getattr__(name: str) -> Callable[[], NoReturn]:
+    """Return the function that runs a command."""
+    if name not in (*WITHOUT_ROS, *WITH_ROS):
+        raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
+    return partial(_print if name in PRINTING else _run, name)
 
 
 def _print(name: str) -> NoReturn:
-    """Run a command that only prints and writes files: it ends when its reader does (`| head`)."""
+    """Run a command that ends when its reader does (`| head`)."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
         try:
@@ -48,10 +66,15 @@ def _print(name: str) -> NoReturn:
 
 
 def _run(name: str) -> NoReturn:
-    end_quietly()  # before the import of NumPy and Numba, which takes seconds
-    import_module(COMMANDS[name]).main()
+    end_quietly()  # before the import of NumPy, rclpy and Numba, which takes seconds
+    if name in NODES:
+        from osc_ros.commandline import node_parser, parsed_node
+        description, example = NODES[name]
+        parsed_node(node_parser(f'osc_{name}', description=description,
+                                epilog=f'{example}\n\n{STATUS}'), None)
+    import_module(WITHOUT_ROS.get(name, f'osc_ros.nodes.{name}')).main()
     sys.exit(0)
 
 
-if __name__ == '__main__':  # python -m osc_ros.start info ...
-    globals()[sys.argv.pop(1)]()
+if __name__ == '__main__':  # python -m osc_ros.start controller ...
+    __getattr__(sys.argv.pop(1))()

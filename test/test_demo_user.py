@@ -271,7 +271,7 @@ class Interrupted:
         self.mark = f'OSC_ROS_TEST={tmp_path}'
         cache = {'XDG_CACHE_HOME': str(tmp_path / 'cache')} if cold else {}
         process = subprocess.Popen(
-            [sys.executable, '-X', 'importtime', '-m', 'osc_ros.nodes.start', command,
+            [sys.executable, '-X', 'importtime', '-m', 'osc_ros.start', command,
              *map(str, arguments)], cwd=tmp_path, text=True, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, start_new_session=True,
             env={**ENVIRONMENT, 'OSC_ROS_TEST': str(tmp_path), **cache})

@@ -204,7 +204,7 @@ LAUNCH = """
 import os, subprocess, sys, time
 os.environ[{variable!r}] = str(os.getpid())
 for module in sys.argv[1].split(','):
-    child = subprocess.Popen([sys.executable, '-m', 'osc_ros.nodes.start', module, *sys.argv[2:]],
+    child = subprocess.Popen([sys.executable, '-m', 'osc_ros.start', module, *sys.argv[2:]],
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     print(child.pid, flush=True)
 time.sleep(3600)
@@ -260,7 +260,7 @@ def test_node_whose_launch_has_ended_before_it_ends_at_once(module, tmp_path):
     with subprocess.Popen(['true']) as launch:
         pass
     started = subprocess.run(
-        [sys.executable, '-m', 'osc_ros.nodes.start', module], timeout=STARTED, text=True,
+        [sys.executable, '-m', 'osc_ros.start', module], timeout=STARTED, text=True,
         env={**os.environ, LAUNCH_PID: str(launch.pid)}, capture_output=True)
     assert started.returncode == 128 + signal.SIGTERM, started.stderr
 

@@ -7,6 +7,6 @@ from importlib.util import find_spec
 
 from osc_ros.errors import installation
 
-if find_spec('rclpy') is None:  # not imported here: that takes long, see osc_ros.nodes.start
+if find_spec('rclpy') is None:  # not imported here: that takes long, see osc_ros.start
     raise ModuleNotFoundError('osc_ros.nodes needs ROS 2: source an installation of it, or '
                               + installation('jazzy'))

@@ -36,7 +36,7 @@ from osc_ros.errors import InputError
 from osc_ros.nodes import commands, messages
 from osc_ros.nodes.inbox import Inbox
 from osc_ros.nodes.served import Served
-from osc_ros.nodes.serving import FAILED, Reading, UNREAD
+from osc_ros.nodes.serving import FAILED, LEFT, Reading, UNREAD
 from osc_ros.nodes.states import StateInput
 
 Array = NDArray[np.float64]
@@ -370,6 +370,8 @@ class Loop:
                         watch_at = min(watched + WATCH_PERIOD,
                                        perf_counter() + 2.0 * watch_period)
                 now = perf_counter()
+                if why == LEFT:  # it has just looked for a reaction
+                    watched, watch_at = now, now + watch_period
                 if now >= update_at:
                     self._call(self._update)
                     update_at = max(update_at + period, now)
