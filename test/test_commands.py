@@ -88,7 +88,7 @@ def test_unknown_option_exits_with_2_and_names_the_nearest(name, answers):
     assert f'did you mean {option}?' in errors
 
 
-@pytest.mark.parametrize('name', start.COMMANDS)
+@pytest.mark.parametrize('name', start.WITHOUT_ROS)
 def test_ctrl_c_ends_a_command_without_a_traceback(name):
     process = subprocess.Popen(
         [sys.executable, '-X', 'importtime', '-m', 'osc_ros.start', name, '--help'], text=True,

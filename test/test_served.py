@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ pytest.importorskip('rclpy', reason='rclpy is not installed')
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
 
-from conftest import CHECKOUT
+from conftest import CHECKOUT, PATIENCE
 from osc_ros.control import requests
 from osc_ros.nodes import commands
 from test_nodes import gravity, JOINTS, READY, Rig
@@ -76,6 +77,18 @@ def done_while_python_is_blocked(tick, velocity, task):
         ctypes.PyDLL(None).read(driver.stdout.fileno(), found, 1)
         driver.stdin.close()
     return found.raw == b'.'
+
+
+def test_time_is_that_of_the_state_that_was_answered_last(spin):
+    rig = Rig(spin, velocity='measured').activate()
+    rig.ask()
+    loop = rig.controller._loop
+    for _ in range(20):
+        steps, deadline = loop._served.steps, time.perf_counter() + PATIENCE
+        rig.hardware.state()
+        while loop._served.steps <= steps:  # not spun: the main thread concludes nothing
+            assert time.perf_counter() < deadline
+        assert loop.time == pytest.approx(0.002 * rig.hardware.tick)
 
 
 @pytest.mark.parametrize('velocity', [

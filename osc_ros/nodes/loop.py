@@ -180,7 +180,9 @@ class Loop:
 
     @property
     def time(self) -> float:
-        """Stamp of the newest valid state [s]."""
+        """Stamp of the newest valid state [s], also of one that is not concluded yet."""
+        if self._served is not None:
+            self._conclude_beside(self._served)
         return self.engine.time
 
     @property
