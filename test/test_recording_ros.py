@@ -93,9 +93,12 @@ def test_watchdog_writes_a_file_that_is_computed_again(spin, tmp_path, monkeypat
 def test_torques_sent_in_a_silence_are_computed_again(spin, tmp_path, monkeypatch):
     from test_nodes import Rig
     monkeypatch.setattr(black_box, 'AFTER', 0.2)
-    rig = Rig(spin, rate=100.0, state_timeout=0.2, black_box__directory=str(tmp_path)).activate()
+    rig = Rig(spin, rate=100.0, black_box__directory=str(tmp_path)).activate()
     for _ in range(20):
         rig.ask()
+    # not before: a machine that stops must not write the file of an earlier, shorter run
+    assert rig.controller.set_parameters_atomically([Parameter('state_timeout', value=0.2)]
+                                                    ).successful
     before = len(rig.hardware.commands)
     rig.spin(lambda: len(rig.hardware.commands) > before + 30, why='for commands in the silence')
     for _ in range(20):  # a reaction answers the first ones

@@ -27,7 +27,7 @@ ANSWER = Table(
     Slot('arrived', (1,), 's', 'when it was taken, on the clock of the loop'),
     Slot('now', (1,), 's', 'when its computation began'),
     Slot('done', (1,), 's', 'when the torques had been published'),
-    Slot('code', (1,), '', 'what the tick returned; UNASKED'),
+    Slot('code', (1,), '', 'what `step` returned, or UNASKED'),
     Slot('touch', (1,), '', 'what `sense` returned'),
     Slot('faults', (1,), '', 'number of faults of the state'),
     Slot('changed', (1,), '', '1 if cause or reaction have changed with it'),
@@ -40,10 +40,10 @@ ANSWER = Table(
     Slot('error', (6,), 'rad, m', 'error of the first task'),
     Slot('F', (6,), 'N·m, N', 'force of the first task'))
 _NUMBERS = 12  # slots of a single number
-# After this time without a state a reaction is answered all the same; also the longest time
-# between two looks for one [s].
+# If no state comes for this time, the supervisor sends the torques of a reaction without one; it
+# looks for a reaction at least once in this time [s].
 WATCH_PERIOD = 0.01
-UNASKED = -2**31  # in place of a code: torques although no state has come, or none and NaN
+UNASKED = -2**31  # code of a record without a state; if no torques were sent, `tau` is NaN
 
 
 class Answered(NamedTuple):
@@ -70,7 +70,7 @@ class Answered(NamedTuple):
 
     @property
     def is_sent(self) -> bool:
-        """Whether there are torques."""
+        """Whether torques were sent."""
         return self.code >= 0 or self.code == UNASKED and bool(np.isfinite(self.tau[0]))
 
 

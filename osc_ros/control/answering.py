@@ -69,7 +69,7 @@ def put_answer(entry, table, at, n):
 @inlined
 def put_watch(watch_entry, answer_entry, table, at, n):
     """
-    Do what `Engine.watch` does if no state has come: write the torques that are needed, if any.
+    Do what `Engine.watch` does when no state has come: find the reaction, and its torques.
 
     Returns what `osc_ros.control.safety.watch` returns.
 

@@ -21,6 +21,8 @@ from osc_ros.dynamics.compiled import ahead, kernel, lock
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
+Array = NDArray[np.float64]
+
 RELIABLE = 0.5  # a wrench of lower quality is not compared with its thresholds
 # what `touched` returns, beside the number of a joint
 NOT_TOUCHED, FORCE, MOMENT = -1, -2, -3
@@ -29,7 +31,7 @@ CONTACT = Table(
     'Contact',
     Slot('watches', (1,), '', '1 if the torques are compared'),
     Slot('comes_first', (1,), '', '1 if torques depend on the external torques at the same state'),
-    Slot('learns', (1,), '', '1 if only the largest ones are noted'),
+    Slot('learns', (1,), '', '1 while thresholds are learned: no contact is reported'),
     Slot('thresholds', ('n',), 'N·m, N', 'larger external torques are a contact'),
     Slot('wrench', (2,), 'N, N·m', 'larger force and moment on the link are one, too'),
     Slot('compensation', ('n',), 'N·m, N', 'compensation in force: thresholds hold for the sum of '
@@ -79,9 +81,6 @@ def touched(contact, forces, estimate, n):
         elif turning > at.wrench[1]:
             found, at.value[0] = MOMENT, turning
     return NOT_TOUCHED if at.learns[0] > 0.0 else found
-
-
-Array = NDArray[np.float64]
 
 MARGIN = 1.5  # learned thresholds, relative to the largest values met
 FLOOR = 0.01  # added to learned thresholds, relative to the effort limits

@@ -49,6 +49,8 @@ from osc_ros.dynamics.vectors import assign
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
+Array = NDArray[np.float64]
+
 SETTLED = 0.95  # share of the observer's estimate that must have settled
 # Largest product of the shares that observer and compensation follow in one tick. With a delay of
 # one more tick, and true inertias of half the model's, the loop through both is then stable at
@@ -74,7 +76,7 @@ STATE = Table(
     Slot('time', (1,), 's', 'time of the last state'),
     Slot('free', (1,), 's', 'what is left of the time in which every torque counts as load'),
     Slot('in_contact', (1,), '', '1 while the arm touches something'),
-    Slot('torque', ('n',), 'N·m, N', 'the compensation in force'),
+    Slot('torque', ('n',), 'N·m, N', 'compensation that is added to the torques of the law'),
     Slot('friction', ('n',), 'N·m, N', 'friction compensation in the last torque'),
     Slot('filtered', ('n',), 'N·m, N', '`friction` behind the filter of the observer'))
 
@@ -220,9 +222,6 @@ def compensate(plan, state, result, watching, seen, fitted, time, tau, axes, is_
         _follow(settings.limits, at, found, _gain(settings, estimate.bandwidth[0], dt), dt,
                 found.external[:0])
     _limit(settings.limits, at, tau)
-
-
-Array = NDArray[np.float64]
 
 MODES = 'observer', 'integral'
 # Sudden torque that counts as contact, relative to the friction: the reversal of a joint is twice

@@ -46,6 +46,8 @@ from osc_ros.dynamics.vectors import assign
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
+Array = NDArray[np.float64]
+
 PLAN = Table(
     'LimiterPlan',
     Slot('table', (ROWS, 'n'), 'see limits', 'the limits after a change: `Limits.table`'),
@@ -125,7 +127,7 @@ def _since_last(at, time):
 @inlined
 def _put_window(at, duration, guided, window):
     """
-    Write the lowest and highest torques: the limits, and what the rates allow after a time [s].
+    Write the lowest and highest torques that the limits, and the rates for a time [s], allow.
 
     The rates count in free drive only (`guided` is 1). `limit_rate` keeps them in all modes, and
     scales the change of all joints alike. In free drive that would delay the light joints, which a
@@ -151,8 +153,8 @@ def near_bounds(plan, state, room, gravity, time, q, qd, tau):
     Parameters
     ----------
     plan, state, room
-        Records of PLAN, STATE and ROOM. Row TOTAL of the accelerations is that of tau, without
-        that of the posture, which is in row POSTURE.
+        Records of PLAN, STATE and ROOM. Of the accelerations, row POSTURE has the part of the
+        posture, and row TOTAL all other parts of the acceleration that tau causes.
     gravity : (3,) [m/s²]
     time : float
         Stamp of the state [s].
@@ -214,7 +216,7 @@ def limit(state, room, buffer, integers, numbers, solves, count, length, time, q
     integers, numbers, solves
         See `osc_ros.dynamics.priority.Priorities`.
     count : int
-        Number of rows of bounded loads.
+        Number of bounds of gravity loads, which are the first rows of the room's `rows`.
     length : float
         Length [m] that weights a rotation of 1 rad of a task like a translation.
     time : float
@@ -260,10 +262,10 @@ def add(state, room, torques):
 @kernel
 def limit_rate(state, time, tau):
     """
-    Scale the step from the last torques to tau (n,) as their rates demand, and keep the result.
+    Shorten the step from the last torques to tau (n,) to the limits of the rates; store tau.
 
-    One factor scales the change of all joints, so its direction is kept. Returns whether all
-    torques are finite.
+    One factor shortens the steps of all joints, so their ratios stay. Returns whether all torques
+    are finite.
 
     """
     at = _rate_views(state, len(tau))
@@ -298,8 +300,6 @@ def keep(state, time, tau):
     """Go on from torques tau (n,) [N·m] that were commanded at a time [s]."""
     _keep(_rate_views(state, len(tau)), time, tau)
 
-
-Array = NDArray[np.float64]
 Sides = NDArray[np.int64]
 
 

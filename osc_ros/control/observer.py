@@ -52,6 +52,8 @@ from osc_ros.dynamics.wrench_fit import put_wrench
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
+Array = NDArray[np.float64]
+
 LONGEST_STEP = 0.1  # longest time between two states over which a torque counts as constant [s]
 
 PLAN = Table(
@@ -73,7 +75,7 @@ STATE = Table(
     Slot('is_known', (1,), '', '1 if momentum and rate are those of the last state'),
     Slot('momentum', ('n',), 'kg·m²/s, kg·m/s', 'momentum at the last state'),
     Slot('rate', ('n',), 'N·m, N', 'rate of this momentum by the model'),
-    Slot('has_driver', (1,), '', '1 if the next slot is valid'),
+    Slot('has_driver', (1,), '', '1 if `driver` is known'),
     Slot('driver', ('n',), 'N·m, N', 'torques of the driver at the last state'),
     Slot('missing', (1,), '', 'share of the estimate that is missing since the start'),
     Slot('torque', ('n',), 'N·m, N', 'estimated torques of external forces'),
@@ -209,9 +211,6 @@ def observe(integers, numbers, plan, state, result, time, q, qd, tau, effort, dr
     at, found = state_views(state, n), result_views(result, n)
     _put_driver(at, found, driver)
     return _estimate(robot, plan_views(plan, n), at, found, time, q, qd, tau, effort)
-
-
-Array = NDArray[np.float64]
 
 BANDWIDTH = 100.0  # default [rad/s]: a time constant of 10 ms
 # Bound of the estimate, relative to the effort limits: a wrong reading of finite size is forgotten

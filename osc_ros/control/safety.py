@@ -215,7 +215,8 @@ def watch(plan, state, now, longest):
     now : float
         On the clock of the loop [s].
     longest : float
-        Age of the newest state from which a reaction needs a torque without another one [s].
+        If the newest state is older than this, a reaction needs torques now, and not only at the
+        next state [s].
 
     Returns
     -------
@@ -235,7 +236,7 @@ def watch(plan, state, now, longest):
 
 @inlined
 def ends(state, n):
-    """Whether the commands are to end, so that Python must look whether they have."""
+    """Whether the arm is being deactivated, or was given up: Python decides when commands end."""
     reaction = _causes_views(state, n).reaction[0]
     return reaction == DEACTIVATE or reaction == ABANDONS
 

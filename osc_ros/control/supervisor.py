@@ -437,7 +437,7 @@ class Supervisor:
         Parameters
         ----------
         longest : float
-            Age of the newest state from which a reaction needs a torque without another one [s].
+            See `osc_ros.control.safety.watch` [s].
 
         """
         now = self.clock()

@@ -160,14 +160,14 @@ def sense_at(typing: Any, address: Any, table: Any) -> Any:
 
 @intrinsic
 def watch_at(typing: Any, address: Any, plan: Any, state: Any, now: Any, longest: Any) -> Any:
-    """Call a kernel (plan, state, now, longest) by its address; return its integer."""
+    """Call `osc_ros.control.safety.watch` by its address; return its integer."""
     return _call_of(VECTOR, VECTOR, types.float64, types.float64)
 
 
 @intrinsic
 def answer_at(typing: Any, address: Any, integers: Any, numbers: Any, memory: Any, plan: Any,
               state: Any, result: Any, now: Any, tau: Any) -> Any:
-    """Call a kernel (integers, six arrays with a time before the last) by its address."""
+    """Call `osc_ros.control.safety.answer` by its address; return its integer."""
     return _call_of(types.Array(types.int64, 1, 'C'), *[VECTOR] * 5, types.float64, VECTOR)
 
 

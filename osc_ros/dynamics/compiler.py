@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Parts of Numba's compiler that take less time: for operations, and for what it looks up."""
+"""Changes to Numba's compiler that save time: in the code of operations, and in look-ups."""
 
 from __future__ import annotations
 

@@ -24,7 +24,6 @@ from osc_ros.nodes.commands import empty_command, HOLD_LABEL
 from osc_ros.nodes.inbox import Inbox
 from osc_ros.nodes.serialized_states import SEC
 from osc_ros.nodes.serving import (
-    ANSWER_WITHOUT,
     BEGUN,
     compile_serve,
     CONCLUDED,
@@ -35,6 +34,7 @@ from osc_ros.nodes.serving import (
     LENGTH,
     NANO_DIGITS,
     PLAN,
+    REACT,
     Reading,
     serve,
     STEP,
@@ -146,7 +146,7 @@ class Served:
             inbox.subscription.pointer, inbox.guard.pointer, self._publisher.pointer,
             ctypes.addressof(self._inbound), ctypes.addressof(self._outbound),
             ctypes.addressof(self._unasked), address_of(self._time), self._at_mutex.value)
-        self._plan[STEP:ANSWER_WITHOUT + 1] = [*map(entry_of, (step, sense, watch, answer))]
+        self._plan[STEP:REACT + 1] = [*map(entry_of, (step, sense, watch, answer))]
         self._ring = np.zeros((ROWS, ANSWER.size(self._n)))
         self._shared = np.zeros(len(COUNTERS), dtype=np.int64)
         between = min(WATCH_PERIOD, period)
@@ -169,9 +169,10 @@ class Served:
 
     def _filled(self, message: _Message, length: int) -> tuple[NDArray[np.uint8], int, int]:
         """
-        Let a message be a command of zeros; return its memory, which must be kept.
+        Let a message point to a new command of zeros.
 
-        Return also where the label begins in this memory, and the address of the numbers.
+        Returns the memory of this command, which the caller keeps; the index of the label in it;
+        the address of the numbers.
 
         Parameters
         ----------

@@ -41,7 +41,7 @@ MONOTONIC = np.int64(1)  # the clock of `time.perf_counter`, for clock_gettime
 # Entries of the plan of a call: functions, then objects of rcl, then kernels.
 PLAN = (WAIT, CLEAR, ADD_SUBSCRIPTION, ADD_GUARD, TAKE, PUBLISH, IS_VALID, CLOCK, LOCK, UNLOCK,
         CONTEXT, WAIT_SET, SUBSCRIPTION, GUARD, PUBLISHER, INBOUND, OUTBOUND, UNASKED_OUTBOUND,
-        TIME, MUTEX, STEP, SENSE, WATCH, ANSWER_WITHOUT, UNASKED_VALUES, LABEL, LENGTH, VALUES,
+        TIME, MUTEX, STEP, SENSE, WATCH, REACT, UNASKED_VALUES, LABEL, LENGTH, VALUES,
         ) = range(28)
 # Entries of the shared counters: 1 if the call must end; answers that were written, and concluded;
 # steps that were begun, and ended: while they differ, the records of the controller change.
@@ -136,6 +136,15 @@ def _puts_label(plan, record):
 
 
 @inlined
+def _publish(plan, message, values, order, tau):
+    """Publish torques tau (n,) in a message whose numbers are at an address; return the status."""
+    sent = numbers_at(values, len(order))
+    for i in range(len(order)):
+        sent[i] = tau[order[i]]
+    return c_at(plan[PUBLISH], (plan[PUBLISHER], message, np.int64(0)))
+
+
+@inlined
 def _answer(plan, reading, order, table, at):
     """Answer a state; return the number of the reason to leave, or GO_ON."""
     n, status = len(order), 0
@@ -144,10 +153,7 @@ def _answer(plan, reading, order, table, at):
     if code == REJECTED:
         undo_velocity(reading.velocity, n)
     if code >= 0:
-        sent = numbers_at(plan[VALUES], n)
-        for i in range(n):
-            sent[i] = at.tau[order[i]]
-        status = c_at(plan[PUBLISH], (plan[PUBLISHER], plan[OUTBOUND], np.int64(0)))
+        status = _publish(plan, plan[OUTBOUND], plan[VALUES], order, at.tau)
     at.done[0] = _clock(plan)
     if code < 0:
         return LEFT
@@ -160,14 +166,11 @@ def _answer(plan, reading, order, table, at):
 @inlined
 def _watch(plan, order, table, at):
     """Look for a reaction although no state has come; return the reason to leave, or GO_ON."""
-    n, status = len(order), 0
+    status = 0
     at.now[0] = _clock(plan)
-    found = put_watch(plan[WATCH], plan[ANSWER_WITHOUT], table, at, n)
+    found = put_watch(plan[WATCH], plan[REACT], table, at, len(order))
     if found & NEEDED:
-        sent = numbers_at(plan[UNASKED_VALUES], n)
-        for i in range(n):
-            sent[i] = at.tau[order[i]]
-        status = c_at(plan[PUBLISH], (plan[PUBLISHER], plan[UNASKED_OUTBOUND], np.int64(0)))
+        status = _publish(plan, plan[UNASKED_OUTBOUND], plan[UNASKED_VALUES], order, at.tau)
     at.done[0] = _clock(plan)
     if status != 0:
         return FAILED
@@ -211,12 +214,13 @@ def serve(plan, reading, order, table, ring, shared, times):
             return ASKED
         has_come = c_at(plan[TAKE], (plan[SUBSCRIPTION], plan[INBOUND], nothing, nothing)) == 0
         arrived = _clock(plan)
-        if not has_come and arrived < until:
+        if has_come:
+            if not (_reads(plan, reading) and _puts_label(plan, reading.record)):
+                return UNREAD
+        elif arrived < until:
             continue
-        if not has_come and c_at(plan[IS_VALID], (plan[CONTEXT],)) & 1 == 0:
+        elif c_at(plan[IS_VALID], (plan[CONTEXT],)) & 1 == 0:
             return ASKED
-        if has_come and not (_reads(plan, reading) and _puts_label(plan, reading.record)):
-            return UNREAD
         c_at(plan[LOCK], (plan[MUTEX],))  # while Python changes the records
         at = _views(ring[shared[WRITTEN] % len(ring)], n)
         if shared[LEAVE] > 0 or has_come and not _puts_state(reading, at, arrived):
@@ -228,7 +232,7 @@ def serve(plan, reading, order, table, ring, shared, times):
         else:
             why, until = _watch(plan, order, table, at), arrived + times[2]
         shared[ENDED] += 1
-        if has_come or at.changed[0] != 0.0 or at.tau[0] == at.tau[0]:  # not NaN
+        if has_come or at.changed[0] != 0.0 or np.isfinite(at.tau[0]):
             shared[WRITTEN] += 1
         c_at(plan[UNLOCK], (plan[MUTEX],))
         if why != GO_ON:
