@@ -3,7 +3,7 @@
 
 """Simulated hardware of the soak test: arms, transport of messages, and checks of every tick."""
 
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
 import time as wall
 
@@ -34,6 +34,7 @@ TOO_FAST = 30.0
 # (the default of limits.effort_rate).
 STEP = 0.1
 LATE = 4  # a torque that is k periods late may step by (k + 1) STEP, at most by LATE · STEP
+WINDOW = 250  # ticks before a speed that is too high in which held torques are told
 SPEED = 1.5  # largest joint speed, relative to its limit; the watchdog brakes above 1.2
 OUTSIDE = 5e-3  # largest distance of a joint beyond its position limit [rad, m]
 
@@ -190,13 +191,14 @@ class Judge:
                 self.object(time, 'step of torque', step)
         self.last = tau
 
-    def tick(self, time):
+    def tick(self, time, held):
         """Check speeds and positions after a period; return False if the arm is lost."""
         plant, now = self._plant, self.now
         speed = float((np.abs(plant.qd) / plant.velocity).max())
         now.speed = max(now.speed, speed)
         if speed > SPEED:
-            self.object(time, 'speed', speed)
+            longest = 1 << (held - 1).bit_length()
+            self.object(time, f'speed, torques held for at most {longest} periods', speed)
         outside = float(np.maximum(plant.lower - plant.q, plant.q - plant.upper).max())
         if outside > OUTSIDE:
             self.object(time, 'joint beyond its limit', outside)
@@ -215,6 +217,7 @@ class Hardware(Node):
         self.ticks, self.counts = 0, Counter()
         self.rng, self.fault, self.mute, self.brakes = rng, None, False, False
         self._late, self._heard, self._answered = [], None, 0
+        self._held = deque(maxlen=WINDOW)  # for how many periods each tick's torque was held
         self.forget()
         listen, tell = self.create_subscription, self.create_publisher
         listen(Float64MultiArray, 'osc_relay/commands', self._on_command, 10)
@@ -320,7 +323,8 @@ class Hardware(Node):
         if not self.brakes:
             self.plant.step(self.tau, PERIOD)
         self.ticks += 1
-        return self.judge.tick(self.time)
+        self._held.append(self.ticks - self._answered)
+        return self.judge.tick(self.time, max(self._held))
 
     def error(self, target):
         """Return distance [m] and angle [rad] of the tip from a pose."""
