@@ -7,6 +7,7 @@ import gc
 import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pinocchio
@@ -44,6 +45,7 @@ PANDA = robot_cases()['panda']
 JOINTS = tuple(f'panda_joint{i}' for i in range(1, 8))
 READY = np.array([0.0, -np.pi / 4, 0.0, -3 * np.pi / 4, 0.0, np.pi / 2, np.pi / 4])
 ROBOT = {'robot_description_file': 'panda', 'base': 'panda_link0', 'tip': 'panda_hand_tcp'}
+LOST = 0.1  # a state without an answer for this time is sent again [s]
 BRAKED = 0.1  # tolerance of the hold torque, because the predicted pose may drift a little [N·m]
 FAILURE, SUCCESS = TransitionCallbackReturn.FAILURE, TransitionCallbackReturn.SUCCESS
 
@@ -131,13 +133,21 @@ class Rig:
         return self
 
     def ask(self, **state):
-        """Send states until the controller answers one of them; return the commanded torques."""
-        labels = [self.hardware.state(**state)]
+        """
+        Send a state until the controller answers it; return the commanded torques.
+
+        It is sent again only if it seems to be lost: many states that are alike would look like
+        those of a driver that repeats its last values.
+
+        """
+        labels, sent = [self.hardware.state(**state)], [time.perf_counter()]
 
         def answered():
             if any(self.hardware.answer(label) is not None for label in labels):
                 return True
-            labels.append(self.hardware.state(**state))
+            if time.perf_counter() - sent[-1] > LOST:
+                labels.append(self.hardware.state(**state))
+                sent.append(time.perf_counter())
             return False
 
         self.spin(answered, why='for a command')

@@ -3,7 +3,9 @@
 
 """The relay between controller and hardware, over real DDS, with MuJoCo as the hardware."""
 
+import ctypes
 import inspect
+import os
 from pathlib import Path
 import signal
 import subprocess
@@ -22,6 +24,7 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus  # noqa: E402
 from geometry_msgs.msg import PoseStamped  # noqa: E402
 from rclpy.node import Node  # noqa: E402
 from rclpy.parameter import Parameter  # noqa: E402
+from rclpy.serialization import serialize_message  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
 from std_msgs.msg import Float64MultiArray, String  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
@@ -90,6 +93,20 @@ class Rig:
         spin(lambda: self.ends.states.get_subscription_count() > 0
              and self.ends.commands.get_subscription_count() > 0
              and self.ends.count_publishers('osc_relay/commands') > 0, self.ends, self.relay)
+
+    @property
+    def guard(self):
+        """The supervisor of the relay."""
+        return self.relay._loop.parts.guard
+
+    def release(self):
+        """Release latched causes, as `~/forward` does."""
+        with self.relay._loop.parked():
+            self.guard.release()
+
+    def publishers(self):
+        """Return the number of publishers of commands that the relay is matched with."""
+        return self.relay._loop.publisher_count()
 
     def until(self, happened, act, why=''):
         """Repeat `act` until `happened()` is true."""
@@ -173,14 +190,14 @@ def test_invalid_command_is_replaced_by_the_torque_that_holds_the_arm(spin, bad,
     steps = np.abs(np.diff(sent, axis=0))
     assert (np.abs(sent) <= LIMITS).all()
     assert (steps <= 1.5 * 0.002 / FADE * 2.0 * LIMITS).all()
-    rig.relay._guard.release()
-    rig.until_sent(GOOD, lambda: (rig.talk(), rig.relay._guard.release()))
+    rig.release()
+    rig.until_sent(GOOD, lambda: (rig.talk(), rig.release()))
 
 
 def test_without_commands_the_relay_holds_the_arm_until_they_come_again(spin):
     rig = Rig(spin, command_timeout=0.2).forwarding()
     rig.until_sent(gravity(READY), rig.ends.state)
-    assert rig.relay._guard.cause == 'silence'
+    assert rig.guard.cause == 'silence'
     rig.until(lambda: any(
         status.level == DiagnosticStatus.ERROR and status.message.startswith('silence: nothing')
         for status in rig.ends.diagnoses), rig.ends.state)
@@ -214,8 +231,8 @@ def test_latched_stop_lasts_until_forwarding_is_asked_for(spin):
     rig.until_sent([0.0] * 7, lambda: (rig.ends.state(), rig.ends.command([np.nan] * 7)))
     client = rig.ends.create_client(Trigger, 'osc_relay/forward')
     spin(client.service_is_ready)
-    rig.until(lambda: not rig.relay._guard.is_present('nonsense'), rig.talk)
-    assert rig.relay._guard.watch()
+    rig.until(lambda: not rig.guard.is_present('nonsense'), rig.talk)
+    assert rig.guard.watch()
     future = client.call_async(Trigger.Request())
     rig.until(future.done, rig.talk)
     assert future.result().success
@@ -224,11 +241,11 @@ def test_latched_stop_lasts_until_forwarding_is_asked_for(spin):
 
 def test_live_parameters_apply_at_once_and_bad_sets_change_nothing(spin):
     rig = Rig(spin).forwarding()
-    before = rig.relay._guard.settings
+    before = rig.guard.settings
     result = rig.relay.set_parameters_atomically([
         Parameter('reaction', value='damp'), Parameter('stop_rate', value=-1.0)])
     assert not result.successful
-    assert rig.relay._guard.settings is before
+    assert rig.guard.settings is before
     result = rig.relay.set_parameters_atomically([
         Parameter('reaction', value='zero'), Parameter('command_timeout', value=0.2)])
     assert result.successful
@@ -273,12 +290,12 @@ class Intruder(Node):
 
 def test_second_controller_on_the_command_topic_moves_nothing_and_is_named(spin):
     rig = Rig(spin).forwarding()
-    rig.until(lambda: rig.relay._forwarded > 200, rig.paced(rig.talk))
+    rig.until(lambda: rig.relay._loop.forwarded > 200, rig.paced(rig.talk))
     intruder = Intruder()
     spin(lambda: rig.ends.count_subscribers('osc_controller/commands') > 0
          and intruder.commands.get_subscription_count() > 0, intruder)
     seen = len(rig.ends.torques)
-    rig.until(lambda: rig.relay._of_others > 200 and len(rig.ends.torques) > seen + 200,
+    rig.until(lambda: rig.relay._loop.of_others > 200 and len(rig.ends.torques) > seen + 200,
               rig.paced(lambda: (rig.talk(), intruder.command(-GOOD))))
     np.testing.assert_array_equal(np.array(rig.ends.torques[seen:]),
                                   np.tile(GOOD, (len(rig.ends.torques) - seen, 1)))
@@ -298,7 +315,7 @@ def test_relay_that_is_late_does_not_take_its_controller_for_another_one(
         spin, monkeypatch, beside):
     rig = Rig(spin, command_timeout=0.1).forwarding()
     others = [Intruder()] if beside else []
-    spin(lambda: rig.relay._input.get_publisher_count() == 1 + len(others), *others)
+    spin(lambda: rig.publishers() == 1 + len(others), *others)
     talk = rig.answered(rig.talk)
     labelled_time, stalls = commands.labelled_time, []
 
@@ -307,20 +324,20 @@ def test_relay_that_is_late_does_not_take_its_controller_for_another_one(
             stalls.append(time.sleep(0.3))
         return labelled_time(label)
 
-    rig.until(lambda: rig.relay._forwarded > 100, talk)
-    before = rig.relay._guard.counts['other_publisher']  # while the nodes found each other
+    rig.until(lambda: rig.relay._loop.forwarded > 100, talk)
+    before = rig.guard.counts['other_publisher']  # while the nodes found each other
     monkeypatch.setattr(commands, 'labelled_time', late)
     rig.until(lambda: stalls, talk)
-    seen = rig.relay._forwarded
-    rig.until(lambda: rig.relay._forwarded > seen + 50, talk)
-    assert rig.relay._guard.counts['other_publisher'] == before
+    seen = rig.relay._loop.forwarded
+    rig.until(lambda: rig.relay._loop.forwarded > seen + 50, talk)
+    assert rig.guard.counts['other_publisher'] == before
 
 
 def test_of_two_controllers_that_start_together_none_moves_the_arm_until_one_ends(spin):
     rig, intruder = Rig(spin, command_timeout=0.3), Intruder()
     spin(lambda: intruder.commands.get_subscription_count() > 0
-         and rig.relay._input.get_publisher_count() == 2, intruder)
-    rig.until(lambda: rig.relay._of_others > 100,
+         and rig.publishers() == 2, intruder)
+    rig.until(lambda: rig.relay._loop.of_others > 100,
               rig.paced(lambda: (rig.talk(), intruder.command(-GOOD))))
     assert not rig.ends.torques
     assert spin.said('not forwarded: several nodes publish commands, and none ')
@@ -371,7 +388,7 @@ def test_arm_without_brakes_whose_controller_is_deactivated_is_held_by_the_relay
     spin(lambda: judge.times and judge.times[-1] > 0.2, judge, simulator, guard, controller,
          why='for an active controller')
     controller.trigger_deactivate()
-    spin(lambda: not controller._ending and guard._guard.cause == 'silence',
+    spin(lambda: not controller._ending and guard._loop.parts.guard.cause == 'silence',
          why='for the end of the commands')
     spin(lambda: judge.times[-1] > 1.0)
     left, held = judge.times[-1], judge.q[-1]
@@ -382,7 +399,8 @@ def test_arm_without_brakes_whose_controller_is_deactivated_is_held_by_the_relay
     q = np.array(judge.q)[np.array(judge.times) > left]
     assert 1e-3 < np.abs(q - held).max() < 0.1
     assert np.abs(q[-250:] - held).max() < 1e-4
-    assert guard._guard.cause == 'silence' and guard._guard.reaction == 'hold'
+    assert guard._loop.parts.guard.cause == 'silence'
+    assert guard._loop.parts.guard.reaction == 'hold'
     assert simulator._unanswered == 0
 
 
@@ -405,7 +423,7 @@ def test_arm_whose_controller_is_killed_at_full_speed_rests_within_a_second(spin
     spin(lambda: judge.speed > 0.8, why='for speed')
     controller.send_signal(signal.SIGKILL)
     controller.wait()
-    spin(lambda: guard._guard.cause == 'silence')
+    spin(lambda: guard._loop.parts.guard.cause == 'silence')
     killed = judge.answered[-1]
     spin(lambda: judge.times[-1] > killed + 1.0)
 
@@ -451,6 +469,82 @@ while True:
 """
 
 
+DRIVER = """
+import sys, time
+import numpy as np
+import rclpy
+from rclpy.serialization import serialize_message
+from test_relay import Ends
+rclpy.init()
+ends = Ends()
+def wait(happened, patience=10.0):
+    end = time.monotonic() + patience
+    while not happened() and time.monotonic() < end:
+        rclpy.spin_once(ends, timeout_sec=0.01)
+    return happened()
+def passes(scale, patience=10.0):
+    ends.state()
+    tau = scale * np.array([8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0])
+    ends.command(tau)
+    label = '%d.%09d' % divmod(2_000_000 * ends.tick, 10**9)
+    return wait(lambda: label in ends.labels and np.allclose(ends.torques[-1], tau, atol=1e-9),
+                patience)
+wait(lambda: ends.states.get_subscription_count() > 0
+     and ends.commands.get_subscription_count() > 0
+     and ends.count_publishers('osc_relay/commands') > 0)
+while not passes(1.0, 0.1):
+    pass
+print('ready', flush=True)
+sys.stdin.readline()
+done = all([passes(1.0 + 1e-3 * k) for k in range(50)])
+sys.stdout.write('.' if done else '!')
+sys.stdout.flush()
+sys.stdin.readline()
+"""
+
+
+def test_commands_are_forwarded_while_the_interpreter_is_blocked(spin):
+    guard = relay.Relay(parameter_overrides=given(
+        **ROBOT, command_timeout=NEVER, state_timeout=NEVER,
+        **{'limits.effort_rate': [1e6] * 7}))
+    spin(lambda: True, guard)
+    with subprocess.Popen(
+            [sys.executable, '-c', DRIVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            env={**os.environ, 'PYTHONSAFEPATH': '',
+                 'PYTHONPATH': str(Path(__file__).parent)}) as driver:
+        assert driver.stdout.readline() == b'ready\n'
+        before = guard._loop.forwarded
+        driver.stdin.write(b'\n')
+        driver.stdin.flush()
+        found = ctypes.create_string_buffer(1)
+        # unlike CDLL, PyDLL keeps the lock of the interpreter
+        ctypes.PyDLL(None).read(driver.stdout.fileno(), found, 1)
+        driver.stdin.close()
+    assert found.raw == b'.'
+    assert guard._loop.forwarded == before + 50
+
+
+def test_bytes_in_place_of_commands_are_refused_in_words_and_change_nothing(spin):
+    rig = Rig(spin).forwarding()
+    whole, rng = bytes(serialize_message(Float64MultiArray(data=GOOD.tolist()))), (
+        np.random.default_rng(5))
+    rig.ends.destroy_publisher(rig.ends.commands)
+    rig.ends.commands = rig.ends.create_publisher(Float64MultiArray, 'osc_controller/commands', 10)
+    rig.until(lambda: spin.said('forwards the commands of', 2), rig.talk)
+    rig.until_sent(GOOD, rig.talk)
+    for k in range(300):
+        data = bytearray(whole)
+        for at in rng.integers(0, len(data), 1 + k % 4):
+            data[at] = int(rng.integers(256))
+        rig.ends.state()
+        rig.ends.commands.publish(bytes(data[:rng.integers(1, len(data) + 1)]))
+        if k % 30 == 0:
+            rig.until_sent(GOOD, rig.talk)
+    rig.until_sent(GOOD, rig.talk)
+    assert all(np.isfinite(tau).all() and (np.abs(tau) <= LIMITS).all()
+               for tau in rig.ends.torques)
+
+
 def test_timers_have_callbacks_without_arguments(spin):
     """From Kilted on, rclpy passes the time to a callback that may have an argument."""
     for timer in Rig(spin).relay.timers:
@@ -474,8 +568,8 @@ def test_torque_does_not_step_when_controllers_are_killed_and_take_over(spin):
         running[name].wait()
 
     def refused(more=100):
-        count = rig.relay._of_others + more
-        rig.until(lambda: rig.relay._of_others > count, state)
+        count = rig.relay._loop.of_others + more
+        rig.until(lambda: rig.relay._loop.of_others > count, state)
 
     try:
         start('one')

@@ -104,8 +104,9 @@ class RelayedStand(Stand):
     def until_moved_by(self, name, beside=()):
         """Send states until the relay forwards the commands of the one active controller."""
         super().until_moved_by(name)
-        seen = self.relay._forwarded
-        self.until(lambda: self.relay._forwarded > seen + 100 and not self.relay._guard.reaction,
+        loop = self.relay._loop
+        seen = loop.forwarded
+        self.until(lambda: loop.forwarded > seen + 100 and not loop.parts.guard.reaction,
                    f'for the relay to forward the commands of {name}')
         assert [one for one, state in self.claims.items()
                 if state == ACTIVE and one not in beside] == [name]
@@ -197,9 +198,9 @@ def test_behind_a_relay_the_arm_is_held_while_it_goes_from_a_killed_controller_t
     # whichever was configured first, and if both were, the one that started first
     first, second = sorted(processes, key=lambda name: stand.claims[name] != ACTIVE)
     stand.until_moved_by(first)
-    refused = stand.relay._of_others  # until it was clear who sends
+    refused = stand.relay._loop.of_others  # until it was clear who sends
     stand.until_moved_by(first)
-    assert stand.relay._of_others == refused  # the other controller sends nothing
+    assert stand.relay._loop.of_others == refused  # the other controller sends nothing
     processes[first].kill()
     processes[first].wait()
     stand.until_moved_by(second, beside=[first])

@@ -103,7 +103,7 @@ def found(ros, spin, tmp_path):
                 return {
                     'controller': watcher.seen('/', 'osc_controller', '_osc_controller_loop'),
                     'arm': watcher.seen('/apart', 'osc_controller'),
-                    'relay': watcher.seen('/', 'osc_relay'),
+                    'relay': watcher.seen('/', 'osc_relay', '_osc_relay_loop'),
                     'simulator': watcher.seen('/', 'osc_simulator'),
                     'viewer': watcher.seen('/', 'osc_viewer', '_osc_viewer_states'),
                     'record': watcher.seen('/', 'osc_record'),

@@ -10,11 +10,51 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.dynamics.compiled import inlined, kernel, lock
+from osc_ros.dynamics.vectors import assign
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
 ROUNDING = 1e-9  # relative: a torque at its limit is within it
+# Faults of a command, in the order of their checks. A result is fault · n + joint; GOOD: none.
+NOT_FINITE, TOO_LARGE, TOO_STEEP = range(3)
+GOOD = -1
+KNOWN, TIME, PERIOD, TORQUES = range(4)  # entries of the memory, which has the last torques
+
+
+@inlined
+def find_fault(bounds, memory, time, tau):
+    """Return the first fault of torques tau (n,) of a time [s], see `CommandCheck`; or GOOD."""
+    n = len(tau)
+    for i in range(n):
+        if not np.isfinite(tau[i]):
+            return NOT_FINITE * n + i
+    for i in range(n):
+        if np.abs(tau[i]) > bounds[0, i]:
+            return TOO_LARGE * n + i
+    if memory[KNOWN] > 0.0:
+        dt = max(time - memory[TIME], memory[PERIOD])
+        for i in range(n):
+            if np.abs(tau[i] - memory[TORQUES + i]) > bounds[1, i] * dt:
+                return TOO_STEEP * n + i
+    return GOOD
+
+
+@inlined
+def remember(memory, time, tau):
+    """Remember torques tau (n,) of a time [s] as the last command."""
+    memory[KNOWN], memory[TIME] = 1.0, time
+    assign(memory[TORQUES:], tau)
+
+
+@kernel
+def check(bounds, memory, time, tau):
+    """Return what `find_fault` does; `remember` the command if it is finite."""
+    found = find_fault(bounds, memory, time, tau)
+    if found == GOOD or found >= len(tau):
+        remember(memory, time, tau)
+    return found
 
 
 class CommandCheck:
@@ -32,14 +72,23 @@ class CommandCheck:
     period : float [s]
         Expected time between two commands; the rate limit takes a shorter time as this period.
 
+    Attributes
+    ----------
+    bounds : (2, n)
+        The largest torques and rates.
+    memory : (TORQUES + n,)
+        The last command, see KNOWN and the following.
+
     """
 
     def __init__(self, names: Sequence[str], effort_limits: Array, effort_rates: Array,
                  period: float) -> None:
         self._names = tuple(names)
-        self._limits, self._rates = (x * (1.0 + ROUNDING) for x in (effort_limits, effort_rates))
-        self._period = period
-        self._last: tuple[float, Array] | None = None
+        self.bounds = np.array([effort_limits, effort_rates]) * (1.0 + ROUNDING)
+        self.memory = np.zeros(TORQUES + len(self._names))
+        check(self.bounds, self.memory, 0.0, self.memory[TORQUES:].copy())
+        lock(check)
+        self.memory[:], self.memory[PERIOD] = 0.0, period
 
     def torque(self, values: Sequence[float], time: float) -> Array:
         """
@@ -60,32 +109,27 @@ class CommandCheck:
             The command is refused; says which joint, why, and what is accepted.
 
         """
-        tau = np.asarray(values, dtype=np.float64)
-        if tau.shape != (len(self._names),):
-            raise InputError(f'command has {tau.size} torques: accepted are {len(self._names)}, '
+        tau, n = np.array(values, dtype=np.float64), len(self._names)
+        if tau.shape != (n,):
+            raise InputError(f'command has {tau.size} torques: accepted are {n}, '
                              f"for {', '.join(self._names)}")
-        before = self._last
-        for i in _places(~np.isfinite(tau)):
-            raise InputError(f"torque for '{self._names[i]}' is {tau[i]}: accepted are finite "
-                             'numbers')
-        self._last = time, tau
-        for i in _places(np.abs(tau) > self._limits):
-            raise InputError(f"torque for '{self._names[i]}' is {tau[i]:.4g} N m: accepted is at "
-                             f'most {self._limits[i]:g} N m')
-        if before is None:
-            return tau
-        dt = max(time - before[0], self._period)
-        step, largest = tau - before[1], self._rates * dt
-        for i in _places(np.abs(step) > largest):
-            raise InputError(f"torque for '{self._names[i]}' steps by {step[i]:.4g} N m in "
-                             f'{dt:.4f} s: accepted is at most {largest[i]:.4g} N m')
+        before = self.memory.copy()
+        if (found := check(self.bounds, self.memory, time, tau)) != GOOD:
+            fault, i = divmod(found, n)
+            raise InputError(self._fault_text(fault, i, float(tau[i]), time, before))
         return tau
+
+    def _fault_text(self, fault: int, i: int, tau: float, time: float, before: Array) -> str:
+        name = self._names[i]
+        if fault == NOT_FINITE:
+            return f"torque for '{name}' is {tau}: accepted are finite numbers"
+        limit, rate = self.bounds[:, i].tolist()
+        if fault == TOO_LARGE:
+            return f"torque for '{name}' is {tau:.4g} N m: accepted is at most {limit:g} N m"
+        dt = max(time - before[TIME], before[PERIOD])
+        return (f"torque for '{name}' steps by {tau - before[TORQUES + i]:.4g} N m in {dt:.4f} s: "
+                f'accepted is at most {rate * dt:g} N m')
 
     def forget(self) -> None:
         """Forget the last command: the rate of the next one is not checked."""
-        self._last = None
-
-
-def _places(wrong: NDArray[np.bool_]) -> list[int]:
-    """Indices of the true entries."""
-    return np.flatnonzero(wrong).tolist() if wrong.any() else []
+        self.memory[KNOWN] = 0.0

@@ -122,7 +122,7 @@ class Supervisor:
 
     def _rehearse(self) -> None:
         """Compile the kernels now, and not in the control loop."""
-        rest, model = np.zeros(self._n), self._model.command_model.arrays
+        rest, model = np.zeros(self._n), self.model.arrays
         safety.accept(self._plan, self._state, self._sample, self._result)
         safety.update(self._plan, self._state, 0.0)
         safety.watch(self._plan, self._state, 0.0, 0.0)
@@ -400,6 +400,11 @@ class Supervisor:
         return bool(accepted)
 
     @property
+    def model(self) -> CommandModel:
+        """The model in force."""
+        return self._model.command_model
+
+    @property
     def records(self) -> tuple[Array, Array, Array, Array]:
         """Plan, state, sample and result, see `osc_ros.control.tables`."""
         return self._plan, self._state, self._sample, self._result
@@ -476,7 +481,7 @@ class Supervisor:
         return self._answer(tau, self.clock())
 
     def _answer(self, tau: Array, now: float) -> Array:
-        safety.answer(*self._model.command_model.arrays, self._plan, self._state, self._result,
+        safety.answer(*self.model.arrays, self._plan, self._state, self._result,
                       now, tau)
         return self.sent
 

@@ -142,7 +142,7 @@ class Claims:
         self._hidden = Node(f'_{node.get_name()}_claims', namespace=node.get_namespace(),
                             context=node.context, use_global_arguments=False,
                             enable_rosout=False, start_parameter_services=False)
-        self._inbox = Inbox(self._hidden, String, topic, LATCHED_QOS)
+        self._inbox = Inbox(self._hidden, (String, topic, LATCHED_QOS))
         self._timer = node.create_timer(PERIOD, self._yield,
                                         clock=Clock(clock_type=ClockType.STEADY_TIME))
         self._is_closed = Event()

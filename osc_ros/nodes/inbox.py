@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, ExitStack
 from typing import Any
 
 from rclpy.impl.implementation_singleton import rclpy_implementation
@@ -17,47 +17,48 @@ from rclpy.qos import QoSProfile
 
 class Inbox:
     """
-    Messages of a topic, taken by one thread.
+    Messages of one or several topics, taken by one thread.
 
     DDS wakes the thread itself. An executor would do more between a message and the callback, and
     would need a further thread for timers; here the caller waits until its next deadline.
 
     Attributes
     ----------
-    context, subscription, guard, waiting
-        Objects of rcl: the last one is the set that waits for the two before it.
+    context, subscriptions, guard, waiting
+        Objects of rcl: the last one is the set that waits for those before it.
 
     Parameters
     ----------
     node : Node
         Must not be added to an executor.
-    kind : type
-        Type of the messages.
-    topic : str
-    qos : QoSProfile
+    *topics : (type, str, QoSProfile)
+        Types of the messages, names, and quality of service.
 
     """
 
-    def __init__(self, node: Node, kind: type, topic: str, qos: QoSProfile) -> None:
-        self.context, self._kind = node.context.handle, kind
-        self.subscription = node.create_subscription(
-            kind, topic, lambda data: None, qos, raw=True).handle
+    def __init__(self, node: Node, *topics: tuple[type, str, QoSProfile]) -> None:
+        self.context, self._kinds = node.context.handle, [kind for kind, *_ in topics]
+        self.subscriptions = [node.create_subscription(
+            kind, topic, lambda data: None, qos, raw=True).handle for kind, topic, qos in topics]
         self.guard: Any = rclpy_implementation.GuardCondition(self.context)
-        self.waiting: Any = rclpy_implementation.WaitSet(1, 1, 0, 0, 0, 0, self.context)
+        self.waiting: Any = rclpy_implementation.WaitSet(len(topics), 1, 0, 0, 0, 0, self.context)
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        """Within this context, messages can be received, and rclpy keeps the subscription."""
-        with self.context, self.subscription, self.guard, self.waiting:
+        """Within this context, messages can be received, and rclpy keeps the subscriptions."""
+        with ExitStack() as stack:
+            for handle in (self.context, *self.subscriptions, self.guard, self.waiting):
+                stack.enter_context(handle)
             yield
 
     def wait(self, seconds: float) -> None:
         """Return when a message has come, or the time is over."""
         self.waiting.clear_entities()
-        self.waiting.add_subscription(self.subscription)
+        for subscription in self.subscriptions:
+            self.waiting.add_subscription(subscription)
         self.waiting.wait(max(0, int(1e9 * seconds)))
 
-    def take(self) -> bytes | None:
-        """Return the oldest message; None if there is none."""
-        taken = self.subscription.take_message(self._kind, True)
+    def take(self, topic: int = 0) -> bytes | None:
+        """Return the oldest message of a topic, by its index; None if there is none."""
+        taken = self.subscriptions[topic].take_message(self._kinds[topic], True)
         return None if taken is None else taken[0]

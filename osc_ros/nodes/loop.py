@@ -35,8 +35,9 @@ from osc_ros.dynamics.addresses import Integers
 from osc_ros.errors import InputError
 from osc_ros.nodes import commands, messages
 from osc_ros.nodes.inbox import Inbox
+from osc_ros.nodes.serialized_states import Reading
 from osc_ros.nodes.served import Served
-from osc_ros.nodes.serving import FAILED, LEFT, Reading, UNREAD
+from osc_ros.nodes.serving import FAILED, LEFT, UNREAD
 from osc_ros.nodes.states import StateInput
 
 Array = NDArray[np.float64]
@@ -140,8 +141,8 @@ class Loop:
         self._node = Node(
             f'_{owner.get_name()}_loop', namespace=owner.get_namespace(), context=owner.context,
             use_global_arguments=False, enable_rosout=False, start_parameter_services=False)
-        self._inbox = Inbox(self._node, JointState, owner.resolve_topic_name('joint_states'),
-                            qos_profile_sensor_data)
+        self._inbox = Inbox(self._node, (
+            JointState, owner.resolve_topic_name('joint_states'), qos_profile_sensor_data))
         self._poster = owner.create_timer(POST_PERIOD, self.do_posted,
                                           clock=Clock(clock_type=ClockType.STEADY_TIME))
         self._served = self._new_served()

@@ -5,45 +5,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import wraps
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
 from rclpy.node import Node
 
-# Largest difference of the numbers of two successive messages of one publisher. The transport is
-# reliable: few messages are lost unless the relay is late.
-CLOSE = 10
-MEMORY = 20.0  # a silent publisher is forgotten after this time [time-outs]
-MOST = 16  # largest number of publishers that are tracked
-PATIENCE = 3.0  # longest time to the next message if none was lost [periods]
+NOBODY, SOMEBODY = bytes(16), b''  # in place of the GID of a publisher, or of several
 NAMELESS = 'a node of unknown name'
 KNOWN, NEW, OTHER, UNCLEAR = 'known', 'new', 'other', 'unclear'
-
-
-def with_info(callback: Callable[[Any, dict[str, Any]], None]) -> Callable[..., None]:
-    """
-    Return a subscription callback for (message, info) that works with every executor.
-
-    rclpy's events executor (Jazzy) passes both as one tuple.
-
-    """
-    @wraps(callback)
-    def unpack(*given: Any) -> None:
-        callback(*(given if len(given) == 2 else given[0]))
-
-    return unpack
 
 
 def publishers(node: Node, topic: str) -> dict[str, str]:
     """
     Return the full node names of all publishers on a topic, by their GID in hexadecimal digits.
 
-    Takes 0.2 ms, too long for every command.
+    A GID has 16 bytes here. Takes 0.2 ms, too long for every command.
 
     """
-    return {bytes(one.endpoint_gid).hex(): _full_name(one.node_namespace, one.node_name)
+    return {bytes(one.endpoint_gid[:16]).hex(): _full_name(one.node_namespace, one.node_name)
             for one in node.get_publishers_info_by_topic(topic)}
 
 
@@ -84,56 +63,43 @@ def _full_name(namespace: str, name: str) -> str:
     return f"{namespace.rstrip('/')}/{name}"
 
 
-@dataclass(eq=False)
-class _Stream:
-    """One publisher: number of its last message, arrival of its last and first message [s]."""
-
-    last: int
-    heard: float
-    since: float
-
-
 class Source:
     """
-    Chooses one publisher of a topic, and distinguishes its messages from those of others.
+    Chooses one publisher of a topic by the GID that the middleware gives with each message.
 
-    rclpy does not say which publisher sent a message, but every publisher numbers its messages
-    1, 2, 3, …, and they arrive in this order. So a message whose number continues that of an
-    earlier message is of the same publisher. A publisher is chosen at once if it is alone,
-    otherwise when no other publisher has sent a message for the time-out; it stays chosen until
-    it has been silent for the time-out, and is chosen again if it is the first to go on. If the
-    message numbers of two publishers are so close that a message may be of either, none is chosen
-    until only one of them publishes. If the middleware does not number messages, none is chosen
-    while there are several publishers.
+    A publisher is chosen at once if it is alone, otherwise when no other publisher has sent a
+    message for the time-out; it stays chosen until it has been silent for the time-out and another
+    one sends. While several send, and none is chosen, all are refused.
 
-    Parameters
+    Attributes
     ----------
-    rate : float [Hz]
-        Expected rate of one publisher.
+    gid : (2,) int
+        Of the chosen publisher, or of the last one; zeros before there was one.
+    heard : (1,)
+        When its last message came [s].
+    has_one : bool
+        Whether a publisher is chosen; it may be silent.
 
     """
 
-    def __init__(self, rate: float) -> None:
-        self._rate = rate
-        self._taken: _Stream | None = None
-        self._silent: _Stream | None = None  # chosen last, while none is chosen after its silence
-        self._doubted: _Stream | None = None
-        self._others: list[_Stream] = []
-        self._crowded = self._unclear = -float('inf')
+    def __init__(self) -> None:
+        self.gid, self.heard = np.zeros(2, dtype=np.int64), np.full(1, -np.inf)
+        self.has_one = self._had_one = False
+        self._others: dict[bytes, tuple[float, float]] = {}  # first and last message of each [s]
 
     @property
-    def has_one(self) -> bool:
-        """Whether a publisher is chosen; it may be silent."""
-        return self._taken is not None
+    def name(self) -> str:
+        """The GID in hexadecimal digits."""
+        return self.gid.tobytes().hex()
 
-    def judge(self, number: int | None, count: int, now: float, timeout: float) -> str:
+    def judge(self, gid: bytes, count: int, now: float, timeout: float) -> str:
         """
         Return whether a message is of the chosen publisher.
 
         Parameters
         ----------
-        number : int, optional
-            `publication_sequence_number` of the message; None if the middleware has none.
+        gid : bytes
+            Of the publisher; empty if that is not known.
         count : int
             Number of publishers that the subscription is matched with.
         now, timeout : float [s]
@@ -145,73 +111,38 @@ class Source:
             a publisher that is not chosen; UNCLEAR: there are several, and none is chosen.
 
         """
-        if count > 1:
-            self._crowded = now
-        if self._taken is not None and now - self._taken.heard > timeout:
-            self._others.append(self._taken)
-            self._taken, self._silent = None, self._taken
-        self._others = [one for one in self._others[-MOST:]
-                        if now - one.heard <= MEMORY * timeout]
-        # messages of a publisher that has just gone may still be queued
-        is_alone = now - self._crowded > timeout
-        if number is None:
-            if not is_alone:
-                return self._lose(now)
-            number = 0 if self._taken is None else self._taken.last + 1
-        return self._judge_only(number, now) if is_alone else self._judge(number, now, timeout)
+        self._others = {other: times for other, times in self._others.items()
+                        if now - times[1] <= timeout}
+        if not gid and count > 1:
+            self._had_one = False
+            return self._note(SOMEBODY, now, UNCLEAR)
+        name = gid or NOBODY
+        is_last = self._had_one and name == self.gid.tobytes()
+        if self.has_one and is_last:
+            return self._take(name, now, KNOWN)
+        if self.has_one and now - self.heard[0] <= timeout:
+            return self._note(name, now, OTHER)
+        first, _ = self._others.get(name, (now, now))
+        if self._others.keys() - {name} or not is_last and count > 1 and now - first < timeout:
+            return self._note(name, now, UNCLEAR)
+        return self._take(name, now, KNOWN if is_last else NEW)
 
-    def _judge_only(self, number: int, now: float) -> str:
-        """Return KNOWN or NEW for a message by its number, on a topic with one publisher."""
-        self._others, self._doubted, self._silent = [], None, None
-        if self._taken is None or number <= self._taken.last:
-            self._taken = _Stream(number, now, now)
-            return NEW
-        self._taken.last, self._taken.heard = number, now
-        return KNOWN
+    def _take(self, name: bytes, now: float, where: str) -> str:
+        """Choose a publisher, or go on with it."""
+        self.has_one = self._had_one = True
+        self.gid[:], self.heard[0] = np.frombuffer(name, dtype=np.int64), now
+        self._others.pop(name, None)
+        return where
 
-    def _judge(self, number: int, now: float, timeout: float) -> str:
-        """Return KNOWN, NEW, OTHER or UNCLEAR for a message number, with several publishers."""
-        taken, doubted = self._taken, self._doubted
-        if doubted is not None and (taken is None or taken.last < number <= doubted.last):
-            # the chosen publisher has lost no message: another publisher sent the doubted one
-            self._others.append(doubted)
-            self._doubted = None
-        known = self._others if taken is None else [taken, *self._others]
-        found = [one for one in known if 0 < number - one.last <= CLOSE]
-        if len(found) > 1:
-            return self._lose(now)
-        if taken is not None and found == [taken]:
-            if number > taken.last + 1 and not self._others:
-                # either messages of the chosen publisher were lost, or another one has begun
-                self._doubted = self._doubted or _Stream(number, now, now)
-                self._doubted.last = number
-                if now - self._doubted.since <= PATIENCE / self._rate:
-                    return OTHER
-            taken.last, taken.heard, self._doubted = number, now, None
-            return KNOWN
-        if found:
-            one = found[0]
-            one.last, one.heard = number, now
-        else:
-            one = _Stream(number, now, now)
-            self._others.append(one)
-        if taken is not None:
-            return OTHER
-        if one is self._silent:
-            self._others.remove(one)
-            self._taken, self._silent = one, None
-            return KNOWN
-        if sum(now - other.heard <= timeout for other in self._others) > 1:
-            self._unclear = now
-        if now - self._unclear <= timeout or now - one.since < timeout:
-            return UNCLEAR
-        self._others.remove(one)
-        self._taken, self._silent = one, None
-        return NEW
+    def _note(self, name: bytes, now: float, where: str) -> str:
+        """Note a message of a publisher that is not chosen."""
+        first, _ = self._others.get(name, (now, now))
+        self._others[name] = first, now
+        if where == UNCLEAR:
+            self.has_one = False
+        return where
 
-    def _lose(self, now: float) -> str:
-        """Refuse all messages until only one publisher publishes; return UNCLEAR."""
-        self._others += [one for one in (self._taken, self._doubted) if one is not None]
-        self._taken = self._doubted = self._silent = None
-        self._unclear = now
-        return UNCLEAR
+
+def gids(publishers: dict[str, str]) -> str:
+    """Names of publishers with their GIDs, for a text."""
+    return ', '.join(sorted(f'{name} (GID {gid})' for gid, name in publishers.items())) or 'none'

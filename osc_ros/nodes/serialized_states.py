@@ -7,14 +7,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import JointState
 
-from osc_ros.dynamics.compiled import inlined, kernel
+from osc_ros.control.velocity import find_velocity, FOUND
+from osc_ros.dynamics.addresses import bytes_at, integers_at
+from osc_ros.dynamics.compiled import inlined, kernel, view
+from osc_ros.dynamics.vectors import assign
 from osc_ros.errors import InputError
 from osc_ros.nodes.serialized import LITTLE_ENDIAN
 
@@ -29,6 +32,16 @@ READ, CUT_SHORT, TOO_LONG, OTHER_NAMES = range(4)
 # entries of the record of a message; from COUNTS and BAD on there is one for each field
 SEC, NANOSEC, NAMES_AT, NAMES, COUNTS, BAD, SIZE = 0, 1, 2, 3, 4, 7, 10
 FINITE = -1  # in place of the index of the first number that is not finite
+
+
+class Reading(NamedTuple):
+    """Arrays of `read`, then of `osc_ros.control.velocity.find_velocity`, for compiled loops."""
+
+    known: NDArray[np.uint8]
+    places: NDArray[np.int64]
+    words: NDArray[np.uint64]
+    record: NDArray[np.int64]
+    velocity: Array
 
 
 class UnrelatedError(InputError):
@@ -291,3 +304,32 @@ def read(data, known, places, words, record):
                     record[BAD + field] = i
         starts = (starts[1], starts[2], starts[0])
     return READ
+
+
+@inlined
+def reads(message, reading):
+    """Read a rcl_serialized_message_t; return if it is a plain state with all positions finite."""
+    inbound = integers_at(message, 2)
+    data = bytes_at(inbound[0], inbound[1])
+    if len(data) < 4 or data[0] != 0 or data[1] != 1:  # not plain little-endian CDR
+        return False
+    if read(data, reading.known, reading.places, reading.words, reading.record) != READ:
+        return False
+    return _has(reading.record, 0)
+
+
+@inlined
+def _has(record, field):
+    """Whether the message has finite numbers of a field for all its names."""
+    return record[COUNTS + field] == record[NAMES] and record[BAD + field] == FINITE
+
+
+@inlined
+def puts_motion(reading, time, q, qd):
+    """Write the state that was read to time (1,), q (n,), qd (n,); return if qd is known."""
+    n, record, values = len(q), reading.record, reading.words.view(np.float64)
+    time[0] = record[SEC] + 1e-9 * record[NANOSEC]
+    assign(q, values[0])
+    return FOUND == find_velocity(
+        reading.velocity, time[0], q,
+        view(values[1], 0, (n if _has(record, 1) else 0,)), False, qd)

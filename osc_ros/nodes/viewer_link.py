@@ -105,7 +105,7 @@ class ControllerLink:
             self._stack.close()
             self._inbox = None
             return
-        self._inbox = Inbox(self._states, JointState, 'joint_states', NEWEST)
+        self._inbox = Inbox(self._states, (JointState, 'joint_states', NEWEST))
         self._stack.enter_context(self._inbox.opened())
         self._subscribe()
 

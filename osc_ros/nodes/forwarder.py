@@ -1,0 +1,448 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""The loop of osc_relay: joint states and commands in, commands out, in its own thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, ExitStack
+from threading import RLock, Thread
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from rclpy.node import Node
+from rclpy.publisher import Publisher
+from rclpy.qos import qos_profile_sensor_data, QoSProfile, ReliabilityPolicy
+from rclpy.serialization import deserialize_message
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
+
+from osc_ros.control.command import CommandCheck
+from osc_ros.control.safety import answer
+from osc_ros.control.supervisor import Supervisor
+from osc_ros.dynamics.addresses import entry_of
+from osc_ros.errors import InputError
+from osc_ros.nodes import commands, messages
+from osc_ros.nodes.forwarding import (
+    ANSWER,
+    CHANGED,
+    COMMAND,
+    COUNTERS,
+    Expected,
+    FAILED,
+    forward,
+    FORWARDED,
+    GIVEN_UP,
+    Guarded,
+    LEAVE,
+    NEWEST_NANOSEC,
+    NEWEST_SEC,
+    REACTS,
+    REJECTED,
+    STATE,
+    WATCH,
+)
+from osc_ros.nodes.inbox import Inbox
+from osc_ros.nodes.publishers import gids, KNOWN, NEW, publishers, Source, UNCLEAR
+from osc_ros.nodes.rcl_calls import LENGTH, RclCalls
+from osc_ros.nodes.serialized_states import Reading
+from osc_ros.nodes.states import StateInput
+
+Array = NDArray[np.float64]
+
+# depth > 1, so that a command of one publisher does not displace that of another one
+INPUT_QOS = QoSProfile(depth=5, reliability=ReliabilityPolicy.RELIABLE)
+SILENCE, NONSENSE, OTHER_PUBLISHER = 'silence', 'nonsense', 'other_publisher'
+SEVERAL = 'several nodes publish commands, and none of them has been the only one'
+WATCH_PERIOD = 0.005  # longest time between two looks for a reaction [s]
+LOGGED = 1.0  # shortest time between two messages in the log about the same [s]
+TIMED = 10_000  # number of commands whose times are kept
+STATES, COMMANDS = range(2)  # the topics of the inbox
+WAITED = -1  # in place of a reason of `forward`: Python waited
+
+
+class Parts(NamedTuple):
+    """
+    What depends on the robot.
+
+    Attributes
+    ----------
+    guard : Supervisor
+    states : StateInput
+    check : CommandCheck
+    order : (n,) int
+        For each entry of a command, the index of its joint in the robot.
+
+    """
+
+    guard: Supervisor
+    states: StateInput
+    check: CommandCheck
+    order: NDArray[np.intp]
+
+
+class Forwarder:
+    """
+    Forwards the commands of one publisher; if they fail, stops the arm by a model of its own.
+
+    Nothing is sent before the first good command after a good joint state. From then on it always
+    sends commands, because the hardware would apply the last torque for ever. As long as nothing
+    is wrong, `osc_ros.nodes.forwarding.forward` does all that, without the interpreter. Other
+    threads use the attributes within `parked`.
+
+    Attributes
+    ----------
+    parts : Parts, optional
+        None before there is a robot.
+    source : Source
+        Which publisher is forwarded.
+    taken : dict of str to str
+        Publishers that may have sent the commands: names by GID.
+    acts : bool
+        Whether a good command has come.
+    refused, own, of_others : int
+        Number of commands that were refused, sent without one, or of other publishers.
+    refusal : str
+        Why the last one was refused.
+    refused_other : float
+        When the last command of another publisher came [s].
+    on_change : callable
+        See the parameter.
+
+    Parameters
+    ----------
+    owner : Node
+    publisher : Publisher
+        Of the commands.
+    rate : float
+        At which commands are expected [Hz].
+    on_change : callable
+        Called in the thread of the loop when the reaction, or its cause, has changed.
+
+    """
+
+    def __init__(self, owner: Node, publisher: Publisher, rate: float,
+                 on_change: Callable[[], None]) -> None:
+        self._owner, self._publisher, self.on_change = owner, publisher, on_change
+        self.topic = owner.resolve_topic_name('osc_controller/commands')
+        self.parts: Parts | None = None
+        self.source, self.taken = Source(), dict[str, str]()
+        self.acts = self._gave_up = False
+        self.refused = self.own = self.of_others = 0
+        self.refusal = ''
+        self.refused_other = self._logged = -np.inf
+        self._label, self._lock = '', RLock()  # label of the newest state
+        self._depth = 0  # number of `parked` contexts that this thread is in
+        self._period = min(WATCH_PERIOD, 1.0 / rate)
+        self._watch_at = 0.0
+        self._took = np.full(TIMED, np.nan)
+        self._shared = np.zeros(len(COUNTERS), dtype=np.int64)
+        self._arrays: tuple[Guarded, Expected] | None = None
+        self._calls: RclCalls | None = None
+        self._node = Node(
+            f'_{owner.get_name()}_loop', namespace=owner.get_namespace(), context=owner.context,
+            use_global_arguments=False, enable_rosout=False, start_parameter_services=False)
+        self._inbox = Inbox(self._node, (
+            JointState, owner.resolve_topic_name('joint_states'), qos_profile_sensor_data),
+            (Float64MultiArray, self.topic, INPUT_QOS))
+        self._is_open = True
+        self._thread = Thread(target=self._spin, name='relay loop', daemon=True)
+        self._thread.start()
+
+    def use(self, parts: Parts) -> None:
+        """Use the parts of a robot, from now on."""
+        n = len(parts.order)
+        calls = self._new_calls(n)
+        model, records = parts.guard.model.arrays, parts.guard.records
+        silence = list(parts.guard.settings.watchdogs).index(SILENCE)
+        with self.parked():
+            self._wanted, self._command = np.zeros(n), commands.Command(n)
+            self.parts, self._calls = parts, calls
+            self._arrays = Guarded(*model, *records), Expected(
+                self.source.gid, self.source.heard, parts.check.bounds, parts.check.memory,
+                np.array(parts.order, dtype=np.int64), np.array([silence]))
+
+    def _new_calls(self, n: int) -> RclCalls | None:
+        try:
+            calls = RclCalls(self._inbox, self._publisher, n, 1)
+        except (OSError, AttributeError) as error:
+            self._owner.get_logger().warning(
+                'commands are forwarded by Python, and not in compiled code, and only while there '
+                f'is one publisher of them: {error}')
+            return None
+        calls.plan[ANSWER] = entry_of(answer)
+        return calls
+
+    def close(self) -> None:
+        """End the thread of the loop, even if the arm moves."""
+        with self.parked():
+            self._is_open = False
+        self._thread.join()
+        if self._calls is not None:
+            self._calls.close()
+        self._node.destroy_node()
+
+    @contextmanager
+    def parked(self) -> Iterator[None]:
+        """Within this context, the loop handles no message, and its records are this thread's."""
+        with self._lock, ExitStack() as stack:
+            if self._calls is not None and self._depth == 0:
+                self._shared[LEAVE] = 1
+                self._calls.wake()
+                stack.enter_context(self._calls.held())
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
+
+    @property
+    def forwarded(self) -> int:
+        """Number of commands that were forwarded."""
+        return int(self._shared[FORWARDED])
+
+    def publisher_count(self) -> int:
+        """Return the number of publishers of commands with which the loop is matched."""
+        handle = self._inbox.subscriptions[COMMANDS]
+        with handle:
+            return int(handle.get_publisher_count())
+
+    def took(self, *shares: float) -> list[float]:
+        """Return percentiles of the times from taking a command to its publication [s]."""
+        known = self._took[:self.forwarded]
+        return [float(x) for x in np.percentile(known, shares)] if len(known) else [np.nan] * len(
+            shares)
+
+    def send_last(self) -> None:
+        """Publish the torques that carry the weight, if the relay has sent any."""
+        if self.acts:
+            self._publish(self._guard.idle_torque(), commands.HOLD_LABEL)
+
+    @property
+    def _guard(self) -> Supervisor:
+        assert self.parts is not None
+        return self.parts.guard
+
+    # the thread
+
+    def _spin(self) -> None:
+        with self._inbox.opened():
+            while self._is_open and self._owner.context.ok():
+                why = self._pass()
+                with self._lock:
+                    try:
+                        self._handle(why)
+                    except Exception as error:  # of any kind: the commands must not stop
+                        self._fail(f'{type(error).__name__}: {error}')
+
+    def _pass(self) -> int:
+        """Wait for messages; forward in compiled code where possible; return why it ended."""
+        with self._lock:
+            calls, arrays, is_plain = self._calls, self._arrays, self._is_plain()
+            self._shared[LEAVE], self._shared[NEWEST_SEC] = not self._is_open, -1
+        if calls is None or arrays is None or not is_plain:
+            self._inbox.wait(self._watch_at - perf_counter())
+            return WAITED
+        assert self.parts is not None
+        states = self.parts.states
+        with calls.kept():
+            return int(forward(calls.plan, Reading(*states.reader.arrays, states.record),
+                               *arrays, self._shared, self._took, self._period))
+
+    def _is_plain(self) -> bool:
+        """Whether nothing is wrong: compiled code forwards the next command."""
+        return (self.acts and self.parts is not None and self.source.has_one
+                and self.parts.states.reader.knows_names
+                and not (self._gave_up or self._guard.reaction or self._guard.blind))
+
+    def _handle(self, why: int) -> None:
+        """Do what compiled code has left."""
+        seconds, nanoseconds = self._shared[[NEWEST_SEC, NEWEST_NANOSEC]].tolist()
+        if seconds >= 0:
+            self._label = messages.stamp_label((seconds, nanoseconds))
+        if self._shared[CHANGED]:
+            self._shared[CHANGED] = 0
+            self._guard.explain()
+            self.on_change()
+        if why == WAITED:
+            self._take()
+        elif why == STATE:
+            self._on_state(self._message(STATES))
+        elif why == COMMAND:
+            self._on_command(self._message(COMMANDS), self._gid)
+        elif why in (REJECTED, REACTS):
+            self._guard.explain()
+            self._react()
+        elif why == WATCH:
+            self._watch()
+        elif why == GIVEN_UP:
+            self._send(self._label)
+        elif why == FAILED and self._owner.context.ok():
+            self._calls = None
+            self._fail('a function of rcl has failed; from now on Python forwards the commands')
+
+    def _take(self) -> None:
+        """Handle a state and a command, if they have come, and look for a reaction in time."""
+        if (data := self._taken(STATES)) is not None:
+            self._on_state(data)
+        if (data := self._taken(COMMANDS)) is not None:
+            self._on_command(data, self._gid)
+        if (now := perf_counter()) >= self._watch_at:
+            self._watch_at = now + self._period
+            self._watch()
+
+    def _taken(self, topic: int) -> bytes | None:
+        """Take the oldest message of a topic; None if there is none."""
+        return self._inbox.take(topic) if self._calls is None else self._calls.take(topic)
+
+    def _message(self, topic: int) -> bytes:
+        """The message that compiled code has taken."""
+        assert self._calls is not None
+        return self._calls.message(topic)
+
+    @property
+    def _gid(self) -> bytes:
+        """Of the publisher of the message that was taken last; empty if it is not known."""
+        return b'' if self._calls is None else self._calls.gid
+
+    def _fail(self, text: str) -> None:
+        self._owner.get_logger().error(text, throttle_duration_sec=LOGGED)
+        if self.parts is not None:
+            self._guard.trip(NONSENSE, text)
+
+    # states and commands, in Python
+
+    def _on_state(self, data: bytes) -> None:
+        if self.parts is None:
+            return
+        states = self.parts.states
+        try:
+            state = states.read(data)
+        except InputError as error:
+            self._owner.get_logger().error(f'joint state refused: {error}',
+                                           throttle_duration_sec=LOGGED)
+            return
+        if state is None:
+            return
+        if not self._guard.accept_state(*state):
+            states.reject()
+        self._label = messages.stamp_label(states.reader.stamp)
+        self._react()
+
+    def _react(self) -> None:
+        """Send the torques of a reaction, if there is one, after a state."""
+        if self.acts and self._guard.watch():
+            self._send(self._label)
+
+    def _on_command(self, data: bytes, gid: bytes) -> None:
+        started = perf_counter()
+        if self.parts is None or not self._label:
+            self._owner.get_logger().warning(
+                'commands are not forwarded before there is '
+                + ('a robot' if self.parts is None else 'a good joint state'),
+                throttle_duration_sec=5.0)
+            return
+        was_stopping = self.acts and self._guard.watch()
+        label = self._accepted(data, started) if self._is_of_the_source(gid, started) else None
+        if label is None and not (self.acts and self._guard.watch()):
+            return
+        if not (was_stopping and self._guard.watch()):
+            self._took[self.forwarded % TIMED] = perf_counter() - started
+            self._send(self._label if label is None else label)
+
+    def _is_of_the_source(self, gid: bytes, now: float) -> bool:
+        """Whether a command is of the chosen publisher; stop the arm if that is not clear."""
+        timeout = self._guard.settings.watchdogs[SILENCE].timeout
+        where = self.source.judge(gid, self.publisher_count(), now, timeout)
+        if where == KNOWN:
+            return True
+        if where == NEW:
+            self._take_publisher()
+            return True
+        self.of_others += 1
+        self.refused_other = now
+        reason = f'commands of another publisher than {gids(self.taken)}'
+        if where == UNCLEAR:
+            reason = SEVERAL
+            if self.acts:
+                self._guard.trip(OTHER_PUBLISHER, reason)
+        if now - self._logged > LOGGED:
+            self._logged = now
+            everybody = publishers(self._owner, self.topic)
+            others = {one: name for one, name in everybody.items() if one not in self.taken}
+            self._owner.get_logger().error(f'not forwarded: {reason}: '
+                                           f'{gids(everybody if where == UNCLEAR else others)}')
+        return False
+
+    def _take_publisher(self) -> None:
+        """Choose another publisher, and hold the arm until its commands are forwarded."""
+        assert self.parts is not None
+        everybody = publishers(self._owner, self.topic)
+        gid = self.source.name
+        self.taken = {gid: everybody[gid]} if gid in everybody else everybody
+        self.parts.check.forget()
+        self._owner.get_logger().info(f'forwards the commands of {gids(self.taken)}')
+        if self.acts and not self._guard.watch():
+            self._guard.trip(OTHER_PUBLISHER, f'commands come from {gids(self.taken)} now')
+
+    def _accepted(self, data: bytes, now: float) -> str | None:
+        """Store a valid command as the torque to forward; return its label; None if it is bad."""
+        assert self.parts is not None
+        try:
+            try:
+                message = deserialize_message(data, Float64MultiArray)
+            except Exception as error:  # rclpy does not say which
+                raise InputError(f'command of {len(data)} bytes cannot be read: {error}') from None
+            label = commands.label(message)
+            time = commands.labelled_time(label)
+            # Only differences between the times of two commands are used, so the clock of the
+            # sender need not agree with ours. When the source of the time changes, the command
+            # counts as late.
+            tau = self.parts.check.torque(message.data, now if time is None else time)
+        except InputError as error:
+            self.refused += 1
+            self.refusal = str(error)
+            self._guard.trip(NONSENSE, self.refusal)
+            self._owner.get_logger().error(f'not forwarded: {error}',
+                                           throttle_duration_sec=LOGGED)
+            return None
+        self._guard.feed(SILENCE)
+        self._wanted[self.parts.order] = tau
+        self.acts = True
+        if (calls := self._calls) is not None and time is not None and (
+                len(label) != calls.plan[LENGTH]):
+            calls.prepare(len(label))
+        return label
+
+    def _send(self, label: str) -> None:
+        tau, gave_up = self._guard.torque(lambda: self._wanted), self._gave_up
+        self._gave_up = bool(self._guard.runaway)
+        if self._gave_up and gave_up:
+            return
+        if self._gave_up:  # the last command until `~/forward`
+            tau = self._guard.idle_torque()
+        self._publish(tau, label)
+        if self._guard.reaction:
+            self.own += 1
+        else:
+            self._shared[FORWARDED] += 1
+
+    def _publish(self, tau: Array, label: str) -> None:
+        assert self.parts is not None
+        self._publisher.publish(self._command.fill(tau[self.parts.order], label))
+
+    def _watch(self) -> None:
+        """Look for a reaction; send its torques if no state has come, or it has just begun."""
+        if not self.acts:
+            return
+        was_stopping = bool(self._guard.reaction)
+        if not self.source.has_one:
+            self._guard.trip(OTHER_PUBLISHER, SEVERAL)
+        if self._guard.watch():
+            if self._guard.blind:
+                self._send(commands.HOLD_LABEL)
+            elif not was_stopping:
+                self._send(self._label)

@@ -1,0 +1,264 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""
+Commands forwarded over DDS in one compiled function, without the interpreter and its lock.
+
+It takes joint states and commands, checks both, and publishes the commands, as long as nothing is
+wrong: the chosen publisher sends good commands, and no reaction is in force. All else, it leaves
+to Python, with the message that it has taken.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.causes import replaces_law
+from osc_ros.control.command import find_fault, GOOD, remember
+from osc_ros.control.safety import accept, cause_views, update
+from osc_ros.control.tables import CAUSES, FED, SAMPLE, TORQUE
+from osc_ros.control.velocity import undo_velocity
+from osc_ros.dynamics.addresses import answer_at, bytes_at, c_at, integers_at, numbers_at
+from osc_ros.dynamics.compiled import ahead, inlined, lock, released
+from osc_ros.nodes.rcl_calls import (
+    clock,
+    CONTEXT,
+    GID,
+    INBOUND,
+    INFO,
+    INFO_SIZE,
+    IS_VALID,
+    LABEL,
+    LENGTH,
+    LOCK,
+    MORE,
+    MUTEX,
+    NANO_DIGITS,
+    OUTBOUND,
+    publish,
+    SECOND_INBOUND,
+    take,
+    UNLOCK,
+    VALUES,
+    wait,
+)
+from osc_ros.nodes.serialized_states import NANOSEC, puts_motion, Reading, reads, SEC
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+ANSWER = MORE  # entry of the plan: address of `osc_ros.control.safety.answer`
+LABEL_AT = 12  # byte of a serialized command
+# Entries of the shared counters: 1 if the call must end; 1 if the reaction, or its cause, has
+# changed; commands that were forwarded; stamp of the newest state.
+COUNTERS = LEAVE, CHANGED, FORWARDED, NEWEST_SEC, NEWEST_NANOSEC = range(5)
+# Why `forward` returns: another thread wants it, or the context of ROS has ended; a state, or a
+# command, was taken, with which Python must do all; a state was not plausible; a reaction is in
+# force after a state; the same without one; the arm was given up; a function of rcl has failed.
+ASKED, STATE, COMMAND, REJECTED, REACTS, WATCH, GIVEN_UP, FAILED, GO_ON = range(9)
+
+_sample_views, _torque_views = SAMPLE.only('time', 'now', 'q', 'qd'), TORQUE.only('tau')
+_causes_views = CAUSES.only('watches', 'given_up')
+
+
+class Guarded(NamedTuple):
+    """Arrays of `CommandModel.arrays`, then of `Supervisor.records`."""
+
+    integers: Integers
+    numbers: Array
+    memory: Array
+    plan: Array
+    state: Array
+    sample: Array
+    result: Array
+
+
+class Expected(NamedTuple):
+    """
+    What commands are accepted.
+
+    Attributes
+    ----------
+    gid : (2,) int
+        Of the chosen publisher.
+    heard : (1,)
+        When its last message arrived [s].
+    bounds, memory
+        See `osc_ros.control.command.CommandCheck`.
+    order : (n,) int
+        For each entry of a command, the index of its joint in the robot.
+    silence : (1,) int
+        Number of the watchdog of silence.
+
+    """
+
+    gid: Integers
+    heard: Array
+    bounds: Array
+    memory: Array
+    order: Integers
+    silence: Integers
+
+
+@inlined
+def _looks(guarded, shared, now):
+    """Find the reaction; return whether one is in force."""
+    n = int(guarded.plan[0])
+    if update(guarded.plan, guarded.state, now):
+        shared[CHANGED] = 1
+    return replaces_law(cause_views(guarded.state, n))
+
+
+@inlined
+def _pass_state(plan, reading, guarded, shared, now):
+    """Check a state; return the reason to leave, or GO_ON."""
+    n, record = int(guarded.plan[0]), reading.record
+    given = _sample_views(guarded.sample, n)
+    if not (reads(plan[INBOUND], reading)
+            and puts_motion(reading, given.time, given.q, given.qd)):
+        return STATE
+    given.now[0] = now
+    shared[NEWEST_SEC], shared[NEWEST_NANOSEC] = record[SEC], record[NANOSEC]
+    if not accept(guarded.plan, guarded.state, guarded.sample, guarded.result):
+        undo_velocity(reading.velocity, n)
+        return REJECTED
+    return REACTS if _looks(guarded, shared, now) else GO_ON
+
+
+@inlined
+def _copies(plan, n):
+    """Copy a command to the one to be sent; return whether it has the same layout."""
+    inbound, outbound = integers_at(plan[SECOND_INBOUND], 2), integers_at(plan[OUTBOUND], 2)
+    data, out = bytes_at(inbound[0], inbound[1]), bytes_at(outbound[0], outbound[1])
+    values, end = plan[VALUES] - outbound[0], LABEL_AT + plan[LENGTH]
+    count = (end + 4) // 4 * 4 + 12  # after the zero of the label, size, stride and offset
+    if len(data) < len(out) or data[end] != 0:
+        return False
+    for k in range(LABEL_AT):
+        if data[k] != out[k]:
+            return False
+    for k in range(count, count + 4):
+        if data[k] != out[k]:
+            return False
+    for k in range(LABEL_AT, end):
+        out[k] = data[k]
+    for k in range(values, values + 8 * n):
+        out[k] = data[k]
+    return True
+
+
+@inlined
+def _labelled_time(plan):
+    """Time of the state that the label names [s]; NaN if it names none."""
+    text = bytes_at(plan[LABEL], plan[LENGTH])
+    seconds, nano, digits = np.int64(0), np.int64(0), len(text) - NANO_DIGITS
+    if digits < 1 or text[digits] != 46:  # a point
+        return np.nan
+    for k in range(len(text)):
+        if k != digits and not 48 <= text[k] <= 57:
+            return np.nan
+        if k < digits:
+            seconds = 10 * seconds + text[k] - 48
+        elif k > digits:
+            nano = 10 * nano + text[k] - 48
+    return seconds + 1e-9 * nano
+
+
+@inlined
+def _pass_command(plan, guarded, expected, shared, took, now):
+    """Forward a command; return the reason to leave, or GO_ON."""
+    n, info = len(expected.order), integers_at(plan[INFO], INFO_SIZE)
+    for k in range(2):
+        if info[GID + k] != expected.gid[k]:
+            return COMMAND
+    if not _copies(plan, n):
+        return COMMAND
+    time, wanted = _labelled_time(plan), numbers_at(plan[VALUES], n)
+    if not np.isfinite(time) or find_fault(
+            expected.bounds, expected.memory, time, wanted) != GOOD:
+        return COMMAND
+    if _looks(guarded, shared, now):
+        return COMMAND
+    remember(expected.memory, time, wanted)
+    causes = _causes_views(guarded.state, n)
+    causes.watches[expected.silence[0], FED] = expected.heard[0] = now
+    tau = _torque_views(guarded.result, n).tau
+    for i in range(n):
+        tau[expected.order[i]] = wanted[i]
+    answer_at(plan[ANSWER], guarded.integers, guarded.numbers, guarded.memory, guarded.plan,
+              guarded.state, guarded.result, now, tau)
+    if causes.given_up[0] != 0.0:
+        return GIVEN_UP
+    if publish(plan, plan[OUTBOUND], plan[VALUES], expected.order, tau):
+        return FAILED
+    took[shared[FORWARDED] % len(took)] = clock(plan) - now
+    shared[FORWARDED] += 1
+    return GO_ON
+
+
+@inlined
+def _look(plan, reading, guarded, expected, shared, took, now, is_time):
+    """Take and handle what has come; return the reason to leave, or GO_ON."""
+    has_come, why = take(plan, 0), GO_ON
+    if has_come:
+        why = _pass_state(plan, reading, guarded, shared, now)
+    if why != GO_ON:
+        return why
+    if take(plan, 1):
+        return _pass_command(plan, guarded, expected, shared, took, clock(plan))
+    if not has_come and is_time:
+        if c_at(plan[IS_VALID], (plan[CONTEXT],)) & 1 == 0:
+            return ASKED
+        return WATCH if _looks(guarded, shared, now) else GO_ON
+    return GO_ON
+
+
+@released
+def forward(plan, reading, guarded, expected, shared, took, period):
+    """
+    Forward commands until Python has work; return why.
+
+    Parameters
+    ----------
+    plan : (MORE + 1,) int
+        See ANSWER and `osc_ros.nodes.rcl_calls`; the topics are joint states and commands.
+    reading : Reading
+    guarded : Guarded
+    expected : Expected
+    shared : (5,) int
+        See COUNTERS.
+    took : (k,)
+        Times from taking a command to its publication [s], the newest ones.
+    period : float
+        Longest time between two looks for a reaction [s].
+
+    """
+    if shared[LEAVE] > 0:
+        return ASKED
+    until = clock(plan) + period
+    while True:
+        if not wait(plan, until - clock(plan)):
+            return FAILED
+        c_at(plan[LOCK], (plan[MUTEX],))  # while Python changes the records
+        now = clock(plan)
+        why = ASKED if shared[LEAVE] > 0 else _look(
+            plan, reading, guarded, expected, shared, took, now, now >= until)
+        c_at(plan[UNLOCK], (plan[MUTEX],))
+        if why != GO_ON:
+            return why
+        if now >= until:
+            until = now + period
+
+
+@ahead
+def compile_forward() -> None:
+    """Compile or load the kernel once per process; other argument types then raise TypeError."""
+    x, k = np.zeros(0), np.zeros(0, dtype=np.int64)
+    reading = Reading(np.zeros(0, dtype=np.uint8), k, np.zeros((3, 1), dtype=np.uint64), k, x)
+    shared = np.array([1, 0, 0, 0, 0])  # interrupted: returns at once
+    forward(k, reading, Guarded(k, *[x] * 6), Expected(k, x, np.zeros((2, 1)), x, k, k), shared, x,
+            0.0)
+    lock(forward)

@@ -1,0 +1,257 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Compiled code waits for messages, takes them and publishes torques by functions of rcl."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+import ctypes
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from rclpy.publisher import Publisher
+
+from osc_ros.dynamics.addresses import address_of, bytes_at, c_at, integers_at, numbers_at
+from osc_ros.dynamics.compiled import inlined
+from osc_ros.nodes.commands import empty_command
+from osc_ros.nodes.inbox import Inbox
+
+Integers = NDArray[np.int64]
+
+# Entries of a plan: functions; objects of rcl and of the system; the two topics, each with the
+# message that was taken; length and address of the label, address of the torques; more of others.
+(WAIT, CLEAR, ADD_SUBSCRIPTION, ADD_GUARD, TAKE, PUBLISH, IS_VALID, CLOCK, LOCK, UNLOCK, CONTEXT,
+ WAIT_SET, GUARD, PUBLISHER, TIME, MUTEX, INFO, TOPICS, FIRST, INBOUND, SECOND, SECOND_INBOUND,
+ OUTBOUND, LENGTH, LABEL, VALUES, MORE) = range(27)
+MOST_TOPICS = 2
+NANO_DIGITS = 10  # characters of a label after its seconds
+MONOTONIC = np.int64(1)  # the clock of `time.perf_counter`, for clock_gettime
+TIMED_OUT = 2  # RCL_RET_TIMEOUT
+LARGEST = 2**16  # bytes for which a message has room from the start
+NUMBER = 8  # bytes
+MUTEX_SIZE = 16  # integers: room for a pthread_mutex_t
+INHERITS = 1  # PTHREAD_PRIO_INHERIT: who holds the mutex has the priority of who waits for it
+INFO_SIZE = 16  # integers: room for an rmw_message_info_t
+GID = 5  # the publisher's GID begins at this integer of it
+
+
+@inlined
+def clock(plan):
+    """Time on the clock of `time.perf_counter` [s]."""
+    c_at(plan[CLOCK], (MONOTONIC, plan[TIME]))
+    found = integers_at(plan[TIME], 2)
+    return found[0] + 1e-9 * found[1]
+
+
+@inlined
+def wait(plan, seconds):
+    """Wait for a message or the guard condition; return whether that was possible."""
+    waiting, nothing = plan[WAIT_SET], np.int64(0)
+    status = c_at(plan[CLEAR], (waiting,))
+    for k in range(plan[TOPICS]):
+        status |= c_at(plan[ADD_SUBSCRIPTION], (waiting, plan[FIRST + 2 * k], nothing))
+    status |= c_at(plan[ADD_GUARD], (waiting, plan[GUARD], nothing))
+    if status != 0:
+        return False
+    status = c_at(plan[WAIT], (waiting, np.int64(1e9 * max(seconds, 0.0))))
+    return status == 0 or status == TIMED_OUT
+
+
+@inlined
+def take(plan, k):
+    """Take the oldest message of topic k; return whether there was one."""
+    return 0 == c_at(plan[TAKE], (plan[FIRST + 2 * k], plan[INBOUND + 2 * k], plan[INFO],
+                                  np.int64(0)))
+
+
+@inlined
+def puts_label(plan, seconds, nano):
+    """Write the label of a command; return False if it has another length than before."""
+    out = bytes_at(plan[LABEL], plan[LENGTH])
+    digits = plan[LENGTH] - NANO_DIGITS
+    if seconds < 0:
+        return False
+    for k in range(digits):
+        out[digits - 1 - k] = 48 + seconds % 10
+        seconds //= 10
+    if seconds > 0 or digits > 1 and out[0] == 48:
+        return False
+    for k in range(9):
+        out[digits + 9 - k] = 48 + nano % 10
+        nano //= 10
+    return True
+
+
+@inlined
+def publish(plan, message, values, order, tau):
+    """Publish torques tau (n,) in a message with numbers at an address; return if it failed."""
+    sent = numbers_at(values, len(order))
+    for i in range(len(order)):
+        sent[i] = tau[order[i]]
+    return 0 != c_at(plan[PUBLISH], (plan[PUBLISHER], message, np.int64(0)))
+
+
+class _Allocator(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_void_p) for name in (
+        'allocate', 'deallocate', 'reallocate', 'zero_allocate', 'state')]
+
+
+class Message(ctypes.Structure):
+    """rcutils_uint8_array_t, which is rcl_serialized_message_t."""
+
+    _fields_ = [('buffer', ctypes.c_void_p), ('length', ctypes.c_size_t),
+                ('capacity', ctypes.c_size_t), ('allocator', _Allocator)]
+
+
+def _library(name: str) -> ctypes.CDLL:
+    """A library that this process has loaded; OSError if it has none of that name."""
+    for line in Path('/proc/self/maps').read_text(encoding='utf-8').splitlines():
+        if f'/{name}.so' in line:
+            return ctypes.CDLL(line.split(maxsplit=5)[-1])
+    raise OSError(f'{name} is not loaded')
+
+
+def _addresses(library: ctypes.CDLL, *names: str) -> list[int]:
+    """Addresses of functions; AttributeError if the library lacks one."""
+    return [ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in names]
+
+
+class RclCalls:
+    """
+    The plan by which compiled code takes the messages of an inbox, and publishes commands.
+
+    Attributes
+    ----------
+    plan : (MORE + k,) int
+        See WAIT and the following; the caller writes the k last entries.
+
+    Parameters
+    ----------
+    inbox : Inbox
+        Of one or two topics.
+    publisher : rclpy.publisher.Publisher
+        Of the commands; it stays as long as this object.
+    n : int
+        Number of torques of a command.
+    more : int
+        Number k.
+
+    Raises
+    ------
+    OSError, AttributeError
+        This process has not loaded librcl, or a function is missing in it.
+
+    """
+
+    def __init__(self, inbox: Inbox, publisher: Publisher, n: int, more: int) -> None:
+        self._n, self._inbox, self._publisher = n, inbox, publisher.handle
+        rcl, self._utilities = _library('librcl'), _library('librcutils')
+        self._system, self._mutex = _library('libc'), np.zeros(MUTEX_SIZE, dtype=np.int64)
+        attributes = ctypes.byref(ctypes.c_int64())
+        self._system.pthread_mutexattr_init(attributes)
+        self._system.pthread_mutexattr_setprotocol(attributes, INHERITS)
+        self._at_mutex = ctypes.c_void_p(address_of(self._mutex))
+        self._system.pthread_mutex_init(self._at_mutex, attributes)
+        default = self._utilities.rcutils_get_default_allocator
+        default.restype = _Allocator
+        self._default, self._take = default, rcl.rcl_take_serialized_message
+        self._inbound = [self.new_message() for _ in range(MOST_TOPICS)]
+        for message in self._inbound:
+            if self._utilities.rcutils_uint8_array_resize(ctypes.byref(message),
+                                                          ctypes.c_size_t(LARGEST)):
+                raise OSError('no memory for a message')
+        self._outbound, self._time = self.new_message(), np.zeros(2, dtype=np.int64)
+        self._info = np.zeros(INFO_SIZE, dtype=np.int64)
+        self.plan = np.zeros(MORE + more, dtype=np.int64)
+        topics = [0] * (2 * MOST_TOPICS)
+        topics[:2 * len(inbox.subscriptions):2] = [one.pointer for one in inbox.subscriptions]
+        topics[1::2] = map(ctypes.addressof, self._inbound)
+        self.plan[:LENGTH] = (
+            *_addresses(rcl, 'rcl_wait', 'rcl_wait_set_clear', 'rcl_wait_set_add_subscription',
+                        'rcl_wait_set_add_guard_condition', 'rcl_take_serialized_message',
+                        'rcl_publish_serialized_message', 'rcl_context_is_valid'),
+            *_addresses(self._system, 'clock_gettime', 'pthread_mutex_lock',
+                        'pthread_mutex_unlock'), inbox.context.pointer, inbox.waiting.pointer,
+            inbox.guard.pointer, self._publisher.pointer, address_of(self._time),
+            self._at_mutex.value, address_of(self._info), len(inbox.subscriptions), *topics,
+            ctypes.addressof(self._outbound))
+        self.prepare(10 + NANO_DIGITS)
+
+    def close(self) -> None:
+        """Release the memory; no call may be in progress."""
+        for message in self._inbound:
+            self._utilities.rcutils_uint8_array_fini(ctypes.byref(message))
+
+    def new_message(self) -> Message:
+        """Return an empty message."""
+        message = Message()
+        message.allocator = self._default()
+        return message
+
+    def prepare(self, length: int) -> None:
+        """Make room for commands whose label has a number of characters."""
+        self._out, label, values = self.filled(self._outbound, length)
+        digits = length - NANO_DIGITS
+        if digits > 0:
+            self._out[label + digits] = ord('.')
+        self.plan[LENGTH:VALUES + 1] = length, address_of(self._out) + label, values
+
+    def filled(self, message: Message, length: int) -> tuple[NDArray[np.uint8], int, int]:
+        """
+        Let a message point to a new command of zeros.
+
+        Returns the memory of this command, which the caller keeps; the index of the label in it;
+        the address of the numbers.
+
+        Parameters
+        ----------
+        message : Message
+        length : int
+            Number of characters of the label.
+
+        """
+        data, label_at, values_at = empty_command(self._n, length)
+        start = -values_at % NUMBER  # numbers lie at multiples of their size
+        out = np.zeros(start + len(data), dtype=np.uint8)
+        out[start:] = data
+        message.buffer = address_of(out) + start
+        message.length = message.capacity = len(data)
+        return out, start + label_at, address_of(out) + start + values_at
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Within this context rclpy keeps the publisher."""
+        with self._publisher:
+            yield
+
+    def message(self, topic: int = 0) -> bytes:
+        """The message of a topic that was taken last."""
+        found = self._inbound[topic]
+        return ctypes.string_at(found.buffer, found.length)
+
+    def take(self, topic: int = 0) -> bytes | None:
+        """Take the oldest message of a topic; None if there is none. See `Inbox.opened`."""
+        status = self._take(*map(ctypes.c_void_p, (
+            *self.plan[[FIRST + 2 * topic, INBOUND + 2 * topic, INFO]].tolist(), None)))
+        return None if status else self.message(topic)
+
+    @property
+    def gid(self) -> bytes:
+        """GID of the publisher of the message that was taken last, by either way; 16 bytes."""
+        return self._info[GID:GID + 2].tobytes()
+
+    def wake(self) -> None:
+        """Let a call that waits look whether it must return."""
+        self._inbox.guard.trigger_guard_condition()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Within this context compiled code handles no message: one that comes waits."""
+        self._system.pthread_mutex_lock(self._at_mutex)
+        try:
+            yield
+        finally:
+            self._system.pthread_mutex_unlock(self._at_mutex)
