@@ -646,6 +646,14 @@ def test_loop_refuses_what_does_not_fit(arguments, options, text):
         osc_ros.Arm.real_time(*arguments, **options)
 
 
+def test_arm_that_cannot_hold_itself_is_not_activated():
+    robot = osc_ros.Robot.from_urdf(shipped_urdf('panda'), *SHIPPED['panda'][:2])
+    weak = osc_ros.Settings.of(robot, limits=osc_ros.Limits.of(
+        robot, effort=0.15 * robot.effort_limits))
+    with pytest.raises(InputError, match='would take .* to hold the arm where it is'):
+        osc_ros.Arm.real_time('panda', 'mujoco', {'pace': 'fast'}, settings=weak)
+
+
 def test_usual_settings_fit_an_arm_that_compensates_gravity_and_limits_its_torques():
     robot = osc_ros.Robot.from_urdf(shipped_urdf('fr3'), *SHIPPED['fr3'][:2])
     real = Description('an arm', robot.joint_names, 1e-3, 'gravity', np.full(7, 10.0),

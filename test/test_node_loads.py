@@ -234,7 +234,7 @@ def test_check_warns_or_is_off_if_that_is_wanted(spin):
     assert rig.controller.trigger_activate() == FAILURE
     rig.controller.set_parameters(given(startup_check='off'))
     assert rig.controller.trigger_activate() == SUCCESS
-    assert rig.controller._finding == ''
+    assert rig.controller._session.finding == ''
 
 
 def test_arm_is_activated_again_whatever_the_check_found_before(spin):
@@ -248,7 +248,7 @@ def test_arm_is_activated_again_whatever_the_check_found_before(spin):
                  and text in str(rig.controller._loop.request(requests.finding)),
                  why=f'for the check to find: {found}')
         assert rig.controller.trigger_activate() == SUCCESS
-        assert found in rig.controller._finding
+        assert found in rig.controller._session.finding
         assert rig.controller.trigger_deactivate() == SUCCESS
 
 

@@ -32,8 +32,9 @@ from osc_ros.control.engine import ACTIVE, IDLE
 from osc_ros.control.gripper_state import GripperState
 from osc_ros.control.guide import Jog, Motion
 from osc_ros.control.law import Law
+from osc_ros.control.session import Session
 from osc_ros.control.settings import Settings
-from osc_ros.control.startup import answer, CHECKS, load_of, NOTE, REFUSE
+from osc_ros.control.startup import CHECKS, NOTE
 from osc_ros.control.supervision import HARMLESS
 from osc_ros.control.task import Stiffness, Target
 from osc_ros.control.trajectory import Hold
@@ -103,7 +104,10 @@ class RealTimeBackend:
             settings, self._guard = start.fitted(self.description)
             with on_demand():
                 self._law = Law(self._robot, settings)
-            self._set = settings.tasks[0].gains
+            self._set, self._disturbance = settings.tasks[0].gains, settings.disturbance
+            self._session = Session(
+                self._law, self._loop, self._use_load, lambda level, text: LOGGER.log(
+                    logging.INFO if level == NOTE else logging.WARNING, text), 'startup_check={}')
             self._begin(startup_check)
         except BaseException:
             self._loop.close()
@@ -129,21 +133,16 @@ class RealTimeBackend:
         while not (self._loop.time and self._loop.has_enough_states):
             if monotonic() > deadline:
                 raise ArmTimeoutError(f'{self.description.name} sent no state in {SILENCE:g} s')
-        self._loop.activate(None if self._startup_check == 'off' else self._check_start())
+        self._session.check(self._startup_check)
+        self._session.activate()
 
-    def _check_start(self) -> Array | None:
-        """Compare the measured torques with the model; return those that the model lacks."""
-        finding = self._loop.request(requests.finding)
-        settings = self._law.settings
-        level, text = answer(finding, self._startup_check, settings, 'startup_check={}')
-        if level == REFUSE:
-            raise InputError(text)
-        LOGGER.log(logging.INFO if level == NOTE else logging.WARNING, text)
-        if load_of(finding):
-            given = settings.disturbance or Disturbance()
-            self._use(replace(settings, disturbance=replace(
-                given, payload=max(given.payload, load_of(finding)))))
-        return finding.missing
+    def _use_load(self, mass: float) -> None:
+        """Compensate an unknown load at the tip [kg]; 0: as the settings say."""
+        given = self._disturbance
+        if mass > 0.0:
+            given = given or Disturbance()
+            given = replace(given, payload=max(given.payload, mass))
+        self._plan(replace(self._law.settings, disturbance=given))
 
     # the thread
 
@@ -311,6 +310,9 @@ class RealTimeBackend:
     def _use(self, settings: Settings | None = None, robot: Robot | None = None) -> None:
         """Use other settings, or another robot."""
         self._request(requests.progress)  # is there a loop?
+        self._plan(settings, robot)
+
+    def _plan(self, settings: Settings | None = None, robot: Robot | None = None) -> None:
         with on_demand():
             setup = self._law.new_setup(settings, robot, self._loop.q)
         self._loop.use(setup, self._guard)

@@ -164,7 +164,9 @@ class TopicBackend:
                     self._news.wait(0.05)
 
         until(self.services.are_there,
-              lambda: f"no controller '{self._name}' answers; {START}; none was there")
+              lambda: f"no controller '{self._name}' answers; {START}; in ROS domain "
+              f"{os.environ.get('ROS_DOMAIN_ID', '0')}, this program sees {self._others()}, and "
+              'no controller came')
         until(lambda: self.services.lifecycle() == 'active',
               lambda: f'{self.services.advice()}; it was not active')
         until(lambda: all(
@@ -172,6 +174,13 @@ class TopicBackend:
             and self._node.count_publishers(self._answer_topic.topic_name) > 0,
             lambda: f"the topics of '{self._name}' were not all there")
         until(lambda: not self._missing(), lambda: f"{', '.join(self._missing())} did not come")
+
+    def _others(self) -> str:
+        """Names of the nodes that this program sees."""
+        return ', '.join(sorted(
+            f"{namespace.rstrip('/')}/{name}"
+            for name, namespace in self._node.get_node_names_and_namespaces()
+            if name != self._node.get_name() and not name.startswith('_'))) or 'no other node'
 
     def _missing(self) -> list[str]:
         """Return the topics of the state from which nothing has come."""

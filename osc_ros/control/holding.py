@@ -94,6 +94,30 @@ def require_holding(robot: Robot, gravity: Array, q: Array, effort: Array,
                      f'{where}: accepted there is at most {_down(share * size)} m/s²')
 
 
+def require_strength(robot: Robot, gravity: Array, q: Array, effort: Array) -> None:
+    """
+    Raise if a joint may not take the torque that holds the arm at q (n,): it would fall.
+
+    Parameters
+    ----------
+    robot : Robot
+    gravity : (3,) [m/s²]
+    q, effort : (n,)
+        Positions; limits [N·m, N].
+
+    Raises
+    ------
+    InputError
+        Names the joint, its torque and its limit.
+
+    """
+    tau = np.abs(_load(Weight(robot), q, gravity))
+    for i in np.flatnonzero(tau > effort).tolist():
+        raise InputError(f"joint '{robot.joint_names[i]}' would take {tau[i]:.4g} to hold the arm "
+                         f'where it is, and may take {effort[i]:g}: the arm would fall. Raise '
+                         "'limits.effort', or move the arm to where it needs less")
+
+
 def require_effort(robot: Robot, q: Array, effort: Array, before: Array) -> None:
     """
     Refuse effort limits (n,) that are lowered until the robot cannot hold itself at q (n,).

@@ -17,7 +17,7 @@ from osc_ros.control.driver import Driver
 from osc_ros.control.feedback import pose_error
 from osc_ros.control.goals import CommandedCycle
 from osc_ros.control.guide import rehearse
-from osc_ros.control.holding import require_gradual, require_holding
+from osc_ros.control.holding import require_gradual, require_holding, require_strength
 from osc_ros.control.law_memory import PAUSE
 from osc_ros.control.load import Weight
 from osc_ros.control.settings import Settings
@@ -175,15 +175,18 @@ class Law(CommandedCycle):
 
     def require_holding(self, q: ArrayLike) -> None:
         """
-        Raise if the arm cannot hold its payload, or a gravity above 9.81 m/s², at q (n,).
+        Raise if the arm cannot hold itself, its payload, or a gravity above 9.81 m/s², at q (n,).
 
         Raises
         ------
         InputError
-            See `osc_ros.control.holding.require_holding`.
+            See `require_holding` and `require_strength` of `osc_ros.control.holding`.
 
         """
         robot, gravity = self.robot, self._memory.gravity_wanted
+        if self.settings.driver is None:
+            require_strength(robot, gravity, np.asarray(q, dtype=np.float64),
+                             self.settings.limits.effort)
         usual = gravity * min(1.0, STANDARD_GRAVITY / max(float(np.linalg.norm(gravity)), 1e-9))
         require_holding(robot, gravity, np.asarray(q, dtype=np.float64),
                         self.settings.limits.effort, (robot.without_payload(), usual))

@@ -13,7 +13,8 @@ from osc_ros.control.settings import Settings
 
 # Reactions to the result of the check: none; a warning; refusal of what is certain, and a warning
 # of the rest; refusal of everything except a right model and efforts that tell nothing.
-CHECKS = 'off', 'warn', 'certain', 'refuse'
+OFF = 'off'
+CHECKS = OFF, 'warn', 'certain', 'refuse'
 NOTE, WARN, REFUSE = 'note', 'warn', 'refuse'
 # Findings with which external torques cannot be computed from the efforts.
 UNUSABLE = Verdict.SIGN_OR_ORDER, Verdict.UNEXPLAINED, Verdict.GRAVITY

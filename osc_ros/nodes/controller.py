@@ -21,7 +21,8 @@ from osc_ros.control import requests
 from osc_ros.control.engine import ACTIVE, ENDING, Engine, IDLE
 from osc_ros.control.holding import require_effort, require_gradual
 from osc_ros.control.law import Law
-from osc_ros.control.startup import answer, load_of, NOTE, REFUSE
+from osc_ros.control.session import Session
+from osc_ros.control.startup import NOTE
 from osc_ros.dynamics.compilation import compile_in_parallel
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.errors import InputError
@@ -94,7 +95,6 @@ class Controller(ManagedNode):
         self._made = ExitStack()
         self._cleans_up_at_rest = False
         self._urdf = ''
-        self._load, self._missing = 0.0, None  # that the start-up check has found
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._frames = Frames(self)
         self._reactions = ReactionLog(self.get_logger(), 'active')
@@ -173,7 +173,7 @@ class Controller(ManagedNode):
     def _configure(self) -> None:
         if self._ending:
             raise InputError('the arm is still being stopped')
-        found, self._load = values(self, self._table), 0.0
+        found = values(self, self._table)
         require_bandwidth(found, 1.0 / found['rate'])
         urdf, started = description.description(found, self._urdf), perf_counter()
         with ExitStack() as made:
@@ -216,6 +216,7 @@ class Controller(ManagedNode):
             'commanded by': self._targets.topics,
             'joint states of': [self.resolve_topic_name('joint_states')]})
         diagnosis.inputs = lambda: (*policy.values(), *records.values(), *senders.values())
+        self._session = Session(law, loop, self._use_load, self._tell_finding)
         self._contacts = Contacts(self, loop)
         made.callback(self._contacts.close)
         self._apply_times(found, loop)
@@ -268,8 +269,7 @@ class Controller(ManagedNode):
         self._claims.require()
         self._check()
         self._check_efforts()
-        self._law.require_holding(self._loop.q)
-        self._loop.activate(self._missing)
+        self._session.activate()
         self.get_logger().info('active: holding the present pose')
 
     def _require_states(self) -> None:
@@ -283,29 +283,21 @@ class Controller(ManagedNode):
 
     def _check(self) -> None:
         """Compare the driver's efforts with the model; startup_check sets the reaction."""
-        check = self.get_parameter('startup_check').value
-        self._missing = None
-        if check == 'off':
-            self._finding = ''
-            self._use_load(0.0)
-            return
-        finding = self._loop.read(requests.finding)
-        self._finding = str(finding)
-        level, text = answer(finding, check, self._law.settings)
-        if level == REFUSE:
-            raise InputError(text)
+        try:
+            self._session.check(self.get_parameter('startup_check').value)
+        finally:
+            self._diagnosis.finding = self._session.finding
+
+    def _tell_finding(self, level: str, text: str) -> None:
         if level == NOTE:  # rclpy accepts only one severity per call in the source
             self.get_logger().info(text)
         else:
             self.get_logger().warning(text)
-        self._missing = finding.missing
-        self._use_load(load_of(finding))
 
     def _use_load(self, mass: float) -> None:
-        """Compensate an unknown load at the tip [kg] from now on; 0: as the parameters say."""
-        before, self._load = self._load, mass
-        if mass != before:
-            self._apply(found := values(self, self._table), found)
+        """Compensate an unknown load at the tip; the session says how much."""
+        found = values(self, self._table)
+        self._apply(found, found)
 
     def _check_efforts(self) -> None:
         """Warn if external torques are to be computed from efforts that do not come."""
@@ -314,15 +306,6 @@ class Controller(ManagedNode):
             self.get_logger().warning(
                 f"external_force.efforts is '{efforts}', but joint_states have no effort of every "
                 'joint: the commanded torques are used for the others')
-
-    @property
-    def _finding(self) -> str:
-        """Result of the start-up check; empty before it."""
-        return '' if self._diagnosis is None else self._diagnosis.finding
-
-    @_finding.setter
-    def _finding(self, text: str) -> None:
-        self._diagnosis.finding = text
 
     def _deactivate(self) -> None:
         if self._active:
@@ -402,7 +385,7 @@ class Controller(ManagedNode):
         delay = self._delay(self._loop.read(requests.timing))
         require_bandwidth(found, self._period, delay, before)
         q = self._loop.q
-        found = with_load(found, self._load)
+        found = with_load(found, self._session.load)
         with on_demand():  # without it, a model would compile all kernels of its method
             robot, driver = self._loaded.of(found)
             if self._active:
