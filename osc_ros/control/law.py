@@ -184,12 +184,11 @@ class Law(CommandedCycle):
 
         """
         robot, gravity = self.robot, self._memory.gravity_wanted
-        if self.settings.driver is None:
-            require_strength(robot, gravity, np.asarray(q, dtype=np.float64),
-                             self.settings.limits.effort)
         usual = gravity * min(1.0, STANDARD_GRAVITY / max(float(np.linalg.norm(gravity)), 1e-9))
-        require_holding(robot, gravity, np.asarray(q, dtype=np.float64),
-                        self.settings.limits.effort, (robot.without_payload(), usual))
+        q, effort = np.asarray(q, dtype=np.float64), self.settings.limits.effort
+        require_holding(robot, gravity, q, effort, (robot.without_payload(), usual))
+        if self.settings.driver is None:
+            require_strength(robot, gravity, q, effort)
 
     def change(self, settings: Settings | None = None, robot: Robot | None = None,
                q: Array | None = None) -> None:

@@ -47,7 +47,8 @@ from osc_ros.nodes.forwarding import (
 )
 from osc_ros.nodes.inbox import Inbox
 from osc_ros.nodes.publishers import gids, KNOWN, NEW, publishers, Source, UNCLEAR
-from osc_ros.nodes.rcl_calls import LENGTH, RclCalls
+from osc_ros.nodes.rcl_calls import RclCalls
+from osc_ros.nodes.rcl_plan import LENGTH
 from osc_ros.nodes.serialized_states import Reading
 from osc_ros.nodes.states import StateInput
 
@@ -231,11 +232,12 @@ class Forwarder:
     def _spin(self) -> None:
         with self._inbox.opened():
             while self._is_open and self._owner.context.ok():
-                why = self._pass()
-                with self._lock:
-                    try:
+                try:
+                    why = self._pass()
+                    with self._lock:
                         self._handle(why)
-                    except Exception as error:  # of any kind: the commands must not stop
+                except Exception as error:  # of any kind: the commands must not stop
+                    with self._lock:
                         self._fail(f'{type(error).__name__}: {error}')
 
     def _pass(self) -> int:
@@ -248,14 +250,18 @@ class Forwarder:
             return WAITED
         assert self.parts is not None
         states = self.parts.states
-        with calls.kept():
-            return int(forward(calls.plan, Reading(*states.reader.arrays, states.record),
-                               *arrays, self._shared, self._took, self._period))
+        try:
+            with calls.kept():
+                return int(forward(calls.plan, Reading(*states.reader.arrays, states.record),
+                                   *arrays, self._shared, self._took, self._period))
+        except Exception as error:  # of any kind
+            self._owner.get_logger().error(f'{type(error).__name__}: {error}')
+            return FAILED
 
     def _is_plain(self) -> bool:
         """Whether nothing is wrong: compiled code forwards the next command."""
         return (self.acts and self.parts is not None and self.source.has_one
-                and self.parts.states.reader.knows_names
+                and bool(self.source.gid.any()) and self.parts.states.reader.knows_names
                 and not (self._gave_up or self._guard.reaction or self._guard.blind))
 
     def _handle(self, why: int) -> None:
@@ -306,7 +312,8 @@ class Forwarder:
     @property
     def _gid(self) -> bytes:
         """Of the publisher of the message that was taken last; empty if it is not known."""
-        return b'' if self._calls is None else self._calls.gid
+        found = b'' if self._calls is None else self._calls.gid
+        return found if any(found) else b''
 
     def _fail(self, text: str) -> None:
         self._owner.get_logger().error(text, throttle_duration_sec=LOGGED)

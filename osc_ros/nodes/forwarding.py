@@ -23,7 +23,7 @@ from osc_ros.control.tables import CAUSES, FED, SAMPLE, TORQUE
 from osc_ros.control.velocity import undo_velocity
 from osc_ros.dynamics.addresses import answer_at, bytes_at, c_at, integers_at, numbers_at
 from osc_ros.dynamics.compiled import ahead, inlined, lock, released
-from osc_ros.nodes.rcl_calls import (
+from osc_ros.nodes.rcl_plan import (
     clock,
     CONTEXT,
     GID,
@@ -224,7 +224,7 @@ def forward(plan, reading, guarded, expected, shared, took, period):
     Parameters
     ----------
     plan : (MORE + 1,) int
-        See ANSWER and `osc_ros.nodes.rcl_calls`; the topics are joint states and commands.
+        See ANSWER and `osc_ros.nodes.rcl_plan`; the topics are joint states and commands.
     reading : Reading
     guarded : Guarded
     expected : Expected

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Compiled code waits for messages, takes them and publishes torques by functions of rcl."""
+"""The functions, objects and messages of rcl that compiled loops use, by their addresses."""
 
 from __future__ import annotations
 
@@ -14,84 +14,28 @@ import numpy as np
 from numpy.typing import NDArray
 from rclpy.publisher import Publisher
 
-from osc_ros.dynamics.addresses import address_of, bytes_at, c_at, integers_at, numbers_at
-from osc_ros.dynamics.compiled import inlined
+from osc_ros.dynamics.addresses import address_of
 from osc_ros.nodes.commands import empty_command
 from osc_ros.nodes.inbox import Inbox
+from osc_ros.nodes.rcl_plan import (
+    FIRST,
+    GID,
+    INBOUND,
+    INFO,
+    INFO_SIZE,
+    LENGTH,
+    MORE,
+    NANO_DIGITS,
+    VALUES,
+)
 
 Integers = NDArray[np.int64]
 
-# Entries of a plan: functions; objects of rcl and of the system; the two topics, each with the
-# message that was taken; length and address of the label, address of the torques; more of others.
-(WAIT, CLEAR, ADD_SUBSCRIPTION, ADD_GUARD, TAKE, PUBLISH, IS_VALID, CLOCK, LOCK, UNLOCK, CONTEXT,
- WAIT_SET, GUARD, PUBLISHER, TIME, MUTEX, INFO, TOPICS, FIRST, INBOUND, SECOND, SECOND_INBOUND,
- OUTBOUND, LENGTH, LABEL, VALUES, MORE) = range(27)
 MOST_TOPICS = 2
-NANO_DIGITS = 10  # characters of a label after its seconds
-MONOTONIC = np.int64(1)  # the clock of `time.perf_counter`, for clock_gettime
-TIMED_OUT = 2  # RCL_RET_TIMEOUT
 LARGEST = 2**16  # bytes for which a message has room from the start
 NUMBER = 8  # bytes
 MUTEX_SIZE = 16  # integers: room for a pthread_mutex_t
 INHERITS = 1  # PTHREAD_PRIO_INHERIT: who holds the mutex has the priority of who waits for it
-INFO_SIZE = 16  # integers: room for an rmw_message_info_t
-GID = 5  # the publisher's GID begins at this integer of it
-
-
-@inlined
-def clock(plan):
-    """Time on the clock of `time.perf_counter` [s]."""
-    c_at(plan[CLOCK], (MONOTONIC, plan[TIME]))
-    found = integers_at(plan[TIME], 2)
-    return found[0] + 1e-9 * found[1]
-
-
-@inlined
-def wait(plan, seconds):
-    """Wait for a message or the guard condition; return whether that was possible."""
-    waiting, nothing = plan[WAIT_SET], np.int64(0)
-    status = c_at(plan[CLEAR], (waiting,))
-    for k in range(plan[TOPICS]):
-        status |= c_at(plan[ADD_SUBSCRIPTION], (waiting, plan[FIRST + 2 * k], nothing))
-    status |= c_at(plan[ADD_GUARD], (waiting, plan[GUARD], nothing))
-    if status != 0:
-        return False
-    status = c_at(plan[WAIT], (waiting, np.int64(1e9 * max(seconds, 0.0))))
-    return status == 0 or status == TIMED_OUT
-
-
-@inlined
-def take(plan, k):
-    """Take the oldest message of topic k; return whether there was one."""
-    return 0 == c_at(plan[TAKE], (plan[FIRST + 2 * k], plan[INBOUND + 2 * k], plan[INFO],
-                                  np.int64(0)))
-
-
-@inlined
-def puts_label(plan, seconds, nano):
-    """Write the label of a command; return False if it has another length than before."""
-    out = bytes_at(plan[LABEL], plan[LENGTH])
-    digits = plan[LENGTH] - NANO_DIGITS
-    if seconds < 0:
-        return False
-    for k in range(digits):
-        out[digits - 1 - k] = 48 + seconds % 10
-        seconds //= 10
-    if seconds > 0 or digits > 1 and out[0] == 48:
-        return False
-    for k in range(9):
-        out[digits + 9 - k] = 48 + nano % 10
-        nano //= 10
-    return True
-
-
-@inlined
-def publish(plan, message, values, order, tau):
-    """Publish torques tau (n,) in a message with numbers at an address; return if it failed."""
-    sent = numbers_at(values, len(order))
-    for i in range(len(order)):
-        sent[i] = tau[order[i]]
-    return 0 != c_at(plan[PUBLISH], (plan[PUBLISHER], message, np.int64(0)))
 
 
 class _Allocator(ctypes.Structure):
@@ -126,7 +70,7 @@ class RclCalls:
     Attributes
     ----------
     plan : (MORE + k,) int
-        See WAIT and the following; the caller writes the k last entries.
+        See `osc_ros.nodes.rcl_plan`; the caller writes the k last entries.
 
     Parameters
     ----------

@@ -20,7 +20,8 @@ from osc_ros.dynamics.addresses import entry_of
 from osc_ros.model.robot import Robot
 from osc_ros.nodes.commands import HOLD_LABEL
 from osc_ros.nodes.inbox import Inbox
-from osc_ros.nodes.rcl_calls import LENGTH, NANO_DIGITS, RclCalls
+from osc_ros.nodes.rcl_calls import RclCalls
+from osc_ros.nodes.rcl_plan import LENGTH, NANO_DIGITS
 from osc_ros.nodes.serialized_states import Reading, SEC
 from osc_ros.nodes.serving import (
     BEGUN,

@@ -22,7 +22,7 @@ from osc_ros.control.tick_arrays import TABLE_ROWS
 from osc_ros.control.velocity import undo_velocity, VELOCITY
 from osc_ros.dynamics.addresses import c_at, sense_at
 from osc_ros.dynamics.compiled import ahead, inlined, lock, released
-from osc_ros.nodes.rcl_calls import (
+from osc_ros.nodes.rcl_plan import (
     clock,
     CONTEXT,
     INBOUND,
@@ -116,7 +116,7 @@ def serve(plan, reading, order, table, ring, shared, times):
     Parameters
     ----------
     plan : (MORE + 6,) int
-        See STEP and `osc_ros.nodes.rcl_calls`.
+        See STEP and `osc_ros.nodes.rcl_plan`.
     reading : Reading
     order : (n,) int
         For each entry of a command, the index of its joint.
