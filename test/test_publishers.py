@@ -93,9 +93,19 @@ def test_publisher_that_begins_beside_a_silent_one_is_taken_after_the_time_out()
     traffic.time += 2.0 * TIMEOUT
     since = traffic.time
     answers = traffic.run(0.2, 'b', count=2)
-    assert answers[0][2] == UNCLEAR
+    assert answers[0][2] == OTHER
     first = next(time for time, _, answer in answers if answer == NEW)
     assert TIMEOUT - PERIOD < first - since < TIMEOUT + 2.0 * PERIOD
+
+
+def test_stall_beside_a_refused_publisher_changes_nothing():
+    traffic = Traffic()
+    traffic.run(0.2, 'a')
+    traffic.run(0.2, 'a', 'b')
+    traffic.time += 7.0 * TIMEOUT
+    assert traffic.send('b', 2) == OTHER
+    assert taken(traffic.run(1.0, 'a', 'b')) == {'a'}
+    assert UNCLEAR not in {answer for *_, answer in traffic.answers}
 
 
 def test_publisher_that_replaces_the_only_one_is_taken_when_that_has_been_silent():

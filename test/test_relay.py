@@ -160,7 +160,8 @@ def test_commands_arrive_as_they_were_sent(spin):
 
 def test_nothing_is_sent_before_a_state_and_a_good_command(spin):
     rig = Rig(spin)
-    rig.until(lambda: spin.said('before there is a good joint state'), rig.ends.command)
+    rig.until(lambda: spin.said('before there is a good joint state'),
+              lambda: rig.ends.command([0.0] * 6))
     rig.until(lambda: spin.said('not forwarded: command has 6 torques'),
               lambda: (rig.ends.state(), rig.ends.command([0.0] * 6)))
     assert not rig.ends.torques
@@ -204,6 +205,28 @@ def test_without_commands_the_relay_holds_the_arm_until_they_come_again(spin):
     rig.forwarding()
     rig.until(lambda: rig.ends.diagnoses[-1].level == DiagnosticStatus.OK, rig.talk)
     assert rig.ends.diagnoses[-1].message == 'forwards'
+
+
+def test_silence_without_states_is_answered_at_once(spin):
+    rig = Rig(spin, command_timeout=0.2).forwarding()
+    own = rig.relay._loop.own
+    rig.until(lambda: rig.relay._loop.own > own, lambda: None, 'for a torque without a state')
+    assert rig.guard.cause == 'silence'
+
+
+@pytest.mark.parametrize('bad', first_quick(['nan', 'unrelated', 'short']))
+def test_states_that_are_refused_hide_no_silence(spin, bad):
+    rig = Rig(spin, command_timeout=0.3, state_timeout=0.3).forwarding()
+    message = messages.joint_state(JOINTS, 0.0, READY, np.zeros(7), np.zeros(7))
+    if bad == 'nan':
+        message.position[2] = np.nan
+    elif bad == 'unrelated':
+        message.name = [f'finger_{k}' for k in range(7)]
+    else:
+        message.position = message.position[:3]
+    rig.until(lambda: rig.guard.cause, rig.paced(lambda: rig.ends.states.publish(message)),
+              'for a reaction')
+    assert rig.guard.counts['silence'] and rig.guard.reaction == 'hold'
 
 
 def test_what_the_driver_adds_by_itself_is_left_to_it(spin):
@@ -525,7 +548,7 @@ def test_commands_are_forwarded_while_the_interpreter_is_blocked(spin):
 
 
 def test_bytes_in_place_of_commands_are_refused_in_words_and_change_nothing(spin):
-    rig = Rig(spin).forwarding()
+    rig = Rig(spin, command_timeout=0.3).forwarding()
     whole, rng = bytes(serialize_message(Float64MultiArray(data=GOOD.tolist()))), (
         np.random.default_rng(5))
     rig.ends.destroy_publisher(rig.ends.commands)

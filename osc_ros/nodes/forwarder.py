@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, ExitStack
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, ExitStack, suppress
 from threading import RLock, Thread
-from time import perf_counter
-from typing import NamedTuple
+from time import perf_counter, sleep
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +60,8 @@ INPUT_QOS = QoSProfile(depth=5, reliability=ReliabilityPolicy.RELIABLE)
 SILENCE, NONSENSE, OTHER_PUBLISHER = 'silence', 'nonsense', 'other_publisher'
 SEVERAL = 'several nodes publish commands, and none of them has been the only one'
 WATCH_PERIOD = 0.005  # longest time between two looks for a reaction [s]
-LOGGED = 1.0  # shortest time between two messages in the log about the same [s]
+LOGGED = 1.0  # shortest time between two messages that name other publishers [s]
+MOST_POSTED = 1000  # length of the queue of messages for the log
 TIMED = 10_000  # number of commands whose times are kept
 STATES, COMMANDS = range(2)  # the topics of the inbox
 WAITED = -1  # in place of a reason of `forward`: Python waited
@@ -110,8 +112,11 @@ class Forwarder:
         Why the last one was refused.
     refused_other : float
         When the last command of another publisher came [s].
-    on_change : callable
-        See the parameter.
+    is_open : bool
+        Whether the loop runs.
+    posted : deque of (str, tuple)
+        What the owner's thread is to log: 'change' (cause, reaction), and 'error', 'warning' or
+        'info' (text). Nothing in the log delays a torque.
 
     Parameters
     ----------
@@ -120,21 +125,19 @@ class Forwarder:
         Of the commands.
     rate : float
         At which commands are expected [Hz].
-    on_change : callable
-        Called in the thread of the loop when the reaction, or its cause, has changed.
 
     """
 
-    def __init__(self, owner: Node, publisher: Publisher, rate: float,
-                 on_change: Callable[[], None]) -> None:
-        self._owner, self._publisher, self.on_change = owner, publisher, on_change
+    def __init__(self, owner: Node, publisher: Publisher, rate: float) -> None:
+        self._owner, self._publisher = owner, publisher
+        self.posted: deque[tuple[str, Any]] = deque(maxlen=MOST_POSTED)
         self.topic = owner.resolve_topic_name('osc_controller/commands')
         self.parts: Parts | None = None
         self.source, self.taken = Source(), dict[str, str]()
         self.acts = self._gave_up = False
         self.refused = self.own = self.of_others = 0
         self.refusal = ''
-        self.refused_other = self._logged = -np.inf
+        self.refused_other = self._named = -np.inf
         self._label, self._lock = '', RLock()  # label of the newest state
         self._depth = 0  # number of `parked` contexts that this thread is in
         self._period = min(WATCH_PERIOD, 1.0 / rate)
@@ -149,7 +152,7 @@ class Forwarder:
         self._inbox = Inbox(self._node, (
             JointState, owner.resolve_topic_name('joint_states'), qos_profile_sensor_data),
             (Float64MultiArray, self.topic, INPUT_QOS))
-        self._is_open = True
+        self.is_open = True
         self._thread = Thread(target=self._spin, name='relay loop', daemon=True)
         self._thread.start()
 
@@ -170,9 +173,8 @@ class Forwarder:
         try:
             calls = RclCalls(self._inbox, self._publisher, n, 1)
         except (OSError, AttributeError) as error:
-            self._owner.get_logger().warning(
-                'commands are forwarded by Python, and not in compiled code, and only while there '
-                f'is one publisher of them: {error}')
+            self.post('warning', 'commands are forwarded by Python, and not in compiled code, '
+                       f'and only while there is one publisher of them: {error}')
             return None
         calls.plan[ANSWER] = entry_of(answer)
         return calls
@@ -180,7 +182,7 @@ class Forwarder:
     def close(self) -> None:
         """End the thread of the loop, even if the arm moves."""
         with self.parked():
-            self._is_open = False
+            self.is_open = False
         self._thread.join()
         if self._calls is not None:
             self._calls.close()
@@ -205,17 +207,20 @@ class Forwarder:
         """Number of commands that were forwarded."""
         return int(self._shared[FORWARDED])
 
+    @property
+    def heard(self) -> float:
+        """When the last good command came [s]."""
+        return self._guard.last_feed(SILENCE) if self.acts else -np.inf
+
     def publisher_count(self) -> int:
         """Return the number of publishers of commands with which the loop is matched."""
         handle = self._inbox.subscriptions[COMMANDS]
         with handle:
             return int(handle.get_publisher_count())
 
-    def took(self, *shares: float) -> list[float]:
-        """Return percentiles of the times from taking a command to its publication [s]."""
-        known = self._took[:self.forwarded]
-        return [float(x) for x in np.percentile(known, shares)] if len(known) else [np.nan] * len(
-            shares)
+    def took(self) -> Array:
+        """Return the newest times from taking a command to its publication [s]."""
+        return self._took[:self.forwarded].copy()
 
     def send_last(self) -> None:
         """Publish the torques that carry the weight, if the relay has sent any."""
@@ -227,24 +232,34 @@ class Forwarder:
         assert self.parts is not None
         return self.parts.guard
 
+    def on_change(self) -> None:
+        """Post a change of the reaction, or its cause; a `Supervisor` calls this."""
+        self.posted.append(('change', (self._guard.cause, self._guard.reaction)))
+
+    def post(self, level: str, text: str) -> None:
+        """Post a text for the log: 'error', 'warning' or 'info'."""
+        self.posted.append((level, (text,)))
+
     # the thread
 
     def _spin(self) -> None:
         with self._inbox.opened():
-            while self._is_open and self._owner.context.ok():
+            while self.is_open and self._owner.context.ok():
                 try:
                     why = self._pass()
                     with self._lock:
                         self._handle(why)
                 except Exception as error:  # of any kind: the commands must not stop
-                    with self._lock:
+                    with self._lock, suppress(Exception):
                         self._fail(f'{type(error).__name__}: {error}')
+                        self._watch()
+                    sleep(self._period)
 
     def _pass(self) -> int:
         """Wait for messages; forward in compiled code where possible; return why it ended."""
         with self._lock:
             calls, arrays, is_plain = self._calls, self._arrays, self._is_plain()
-            self._shared[LEAVE], self._shared[NEWEST_SEC] = not self._is_open, -1
+            self._shared[LEAVE], self._shared[NEWEST_SEC] = not self.is_open, -1
         if calls is None or arrays is None or not is_plain:
             self._inbox.wait(self._watch_at - perf_counter())
             return WAITED
@@ -255,7 +270,7 @@ class Forwarder:
                 return int(forward(calls.plan, Reading(*states.reader.arrays, states.record),
                                    *arrays, self._shared, self._took, self._period))
         except Exception as error:  # of any kind
-            self._owner.get_logger().error(f'{type(error).__name__}: {error}')
+            self.post('error', f'{type(error).__name__}: {error}')
             return FAILED
 
     def _is_plain(self) -> bool:
@@ -282,23 +297,21 @@ class Forwarder:
         elif why in (REJECTED, REACTS):
             self._guard.explain()
             self._react()
-        elif why == WATCH:
-            self._watch()
         elif why == GIVEN_UP:
             self._send(self._label)
         elif why == FAILED and self._owner.context.ok():
-            self._calls = None
+            self._arrays = None
             self._fail('a function of rcl has failed; from now on Python forwards the commands')
+        if why == WATCH or perf_counter() >= self._watch_at:
+            self._watch_at = perf_counter() + self._period
+            self._watch(has_begun=why == WATCH)
 
     def _take(self) -> None:
-        """Handle a state and a command, if they have come, and look for a reaction in time."""
+        """Handle a state and a command, if they have come."""
         if (data := self._taken(STATES)) is not None:
             self._on_state(data)
         if (data := self._taken(COMMANDS)) is not None:
             self._on_command(data, self._gid)
-        if (now := perf_counter()) >= self._watch_at:
-            self._watch_at = now + self._period
-            self._watch()
 
     def _taken(self, topic: int) -> bytes | None:
         """Take the oldest message of a topic; None if there is none."""
@@ -316,7 +329,7 @@ class Forwarder:
         return found if any(found) else b''
 
     def _fail(self, text: str) -> None:
-        self._owner.get_logger().error(text, throttle_duration_sec=LOGGED)
+        self.post('error', text)
         if self.parts is not None:
             self._guard.trip(NONSENSE, text)
 
@@ -329,8 +342,7 @@ class Forwarder:
         try:
             state = states.read(data)
         except InputError as error:
-            self._owner.get_logger().error(f'joint state refused: {error}',
-                                           throttle_duration_sec=LOGGED)
+            self.post('error', f'joint state refused: {error}')
             return
         if state is None:
             return
@@ -347,18 +359,17 @@ class Forwarder:
     def _on_command(self, data: bytes, gid: bytes) -> None:
         started = perf_counter()
         if self.parts is None or not self._label:
-            self._owner.get_logger().warning(
-                'commands are not forwarded before there is '
-                + ('a robot' if self.parts is None else 'a good joint state'),
-                throttle_duration_sec=5.0)
+            self.post('warning', 'commands are not forwarded before there is '
+                       + ('a robot' if self.parts is None else 'a good joint state'))
             return
         was_stopping = self.acts and self._guard.watch()
         label = self._accepted(data, started) if self._is_of_the_source(gid, started) else None
         if label is None and not (self.acts and self._guard.watch()):
             return
         if not (was_stopping and self._guard.watch()):
-            self._took[self.forwarded % TIMED] = perf_counter() - started
+            place = self.forwarded % TIMED
             self._send(self._label if label is None else label)
+            self._took[place] = perf_counter() - started
 
     def _is_of_the_source(self, gid: bytes, now: float) -> bool:
         """Whether a command is of the chosen publisher; stop the arm if that is not clear."""
@@ -376,12 +387,12 @@ class Forwarder:
             reason = SEVERAL
             if self.acts:
                 self._guard.trip(OTHER_PUBLISHER, reason)
-        if now - self._logged > LOGGED:
-            self._logged = now
+        if now - self._named > LOGGED:
+            self._named = now
             everybody = publishers(self._owner, self.topic)
             others = {one: name for one, name in everybody.items() if one not in self.taken}
-            self._owner.get_logger().error(f'not forwarded: {reason}: '
-                                           f'{gids(everybody if where == UNCLEAR else others)}')
+            self.post('error', f'not forwarded: {reason}: '
+                       f'{gids(everybody if where == UNCLEAR else others)}')
         return False
 
     def _take_publisher(self) -> None:
@@ -391,7 +402,7 @@ class Forwarder:
         gid = self.source.name
         self.taken = {gid: everybody[gid]} if gid in everybody else everybody
         self.parts.check.forget()
-        self._owner.get_logger().info(f'forwards the commands of {gids(self.taken)}')
+        self.post('info', f'forwards the commands of {gids(self.taken)}')
         if self.acts and not self._guard.watch():
             self._guard.trip(OTHER_PUBLISHER, f'commands come from {gids(self.taken)} now')
 
@@ -413,8 +424,7 @@ class Forwarder:
             self.refused += 1
             self.refusal = str(error)
             self._guard.trip(NONSENSE, self.refusal)
-            self._owner.get_logger().error(f'not forwarded: {error}',
-                                           throttle_duration_sec=LOGGED)
+            self.post('error', f'not forwarded: {error}')
             return None
         self._guard.feed(SILENCE)
         self._wanted[self.parts.order] = tau
@@ -441,11 +451,11 @@ class Forwarder:
         assert self.parts is not None
         self._publisher.publish(self._command.fill(tau[self.parts.order], label))
 
-    def _watch(self) -> None:
+    def _watch(self, has_begun: bool = False) -> None:
         """Look for a reaction; send its torques if no state has come, or it has just begun."""
         if not self.acts:
             return
-        was_stopping = bool(self._guard.reaction)
+        was_stopping = bool(self._guard.reaction) and not has_begun
         if not self.source.has_one:
             self._guard.trip(OTHER_PUBLISHER, SEVERAL)
         if self._guard.watch():

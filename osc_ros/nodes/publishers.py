@@ -124,7 +124,7 @@ class Source:
             return self._note(name, now, OTHER)
         first, _ = self._others.get(name, (now, now))
         if self._others.keys() - {name} or not is_last and count > 1 and now - first < timeout:
-            return self._note(name, now, UNCLEAR)
+            return self._note(name, now, OTHER if self.has_one else UNCLEAR)
         return self._take(name, now, KNOWN if is_last else NEW)
 
     def _take(self, name: bytes, now: float, where: str) -> str:

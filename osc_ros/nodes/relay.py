@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+import numpy as np
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from std_msgs.msg import Float64MultiArray, String
@@ -37,6 +39,7 @@ from osc_ros.nodes.qos import COMMAND_QOS, LATCHED_QOS
 from osc_ros.nodes.run import run_and_exit
 from osc_ros.nodes.states import StateInput, VELOCITY
 
+POST_PERIOD = 0.02  # of the log of what the loop does [s]
 STEEPEST = 200.0  # default limit of the rate of a torque, relative to the torque limit [1/s]
 
 PARAMETERS = (
@@ -88,7 +91,7 @@ class Relay(Node):  # type: ignore[misc]
         self._commands = self.create_publisher(Float64MultiArray, '~/commands', COMMAND_QOS)
         self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
         found = values(self, PARAMETERS)
-        self._loop = Forwarder(self, self._commands, found['rate'], self._on_change)
+        self._loop = Forwarder(self, self._commands, found['rate'])
         try:
             if found['robot_description'] or found['robot_description_file']:
                 self._take_robot(found, description.description(found))
@@ -97,7 +100,9 @@ class Relay(Node):  # type: ignore[misc]
             raise
         self.create_subscription(String, 'robot_description', self._on_description, LATCHED_QOS)
         self.create_service(Trigger, '~/forward', self._on_forward)
-        self.create_timer(1.0, self._every_second, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self.create_timer(POST_PERIOD, self._tell_posted, clock=steady)
+        self.create_timer(1.0, self._every_second, clock=steady)
 
     # the robot
 
@@ -118,7 +123,8 @@ class Relay(Node):  # type: ignore[misc]
         rates = description.per_joint(found, 'limits.effort_rate',
                                       STEEPEST * settings.effort_limits, robot)
         check = CommandCheck(names, settings.effort_limits[order], rates[order], settings.period)
-        states = StateInput(robot, found['velocity'], self._on_velocity, self.get_logger().info)
+        states = StateInput(robot, found['velocity'], partial(self._loop.post, 'warning'),
+                            partial(self._loop.post, 'info'))
         self._loop.use(Parts(guard, states, check, order))
         self._robot = robot
         self.get_logger().info(
@@ -135,9 +141,6 @@ class Relay(Node):  # type: ignore[misc]
         with self._loop.parked():
             self._loop.parts.guard.settings = _settings(found, self._robot)
             self._loop.parts.states.mode = found['velocity']
-
-    def _on_velocity(self, text: str) -> None:
-        self.get_logger().warning(text, throttle_duration_sec=1.0)
 
     def _on_forward(self, request: Trigger.Request, response: Trigger.Response
                     ) -> Trigger.Response:
@@ -161,6 +164,7 @@ class Relay(Node):  # type: ignore[misc]
     def stop(self) -> None:
         """Send the gravity torques as the last command; without brakes the arm drifts."""
         self._loop.close()
+        self._tell_posted()
         if self._loop.acts:
             self._loop.send_last()
             self.get_logger().info('ends: the last command carries the weight here; without '
@@ -175,21 +179,39 @@ class Relay(Node):  # type: ignore[misc]
             return 'waits for a joint state and a command'
         return state_text(self._loop.parts.guard, 'forwards')
 
-    def _on_change(self) -> None:
-        """Log a change of the reaction, and publish it; in the thread of the loop."""
-        guard = self._loop.parts.guard
-        self._reactions.change(guard.cause, guard.reaction, self._state())
-        self._diagnose()
+    def _tell_posted(self) -> None:
+        """Log what the loop has posted, and publish a change of the reaction."""
+        has_changed, log = False, self.get_logger()
+        while self._loop.posted:
+            event, arguments = self._loop.posted.popleft()
+            if event == 'change':
+                self._reactions.change(*arguments, self._state())
+                has_changed = True
+            elif event == 'error':  # rclpy accepts only one severity per call in the source
+                log.error(*arguments, throttle_duration_sec=1.0)
+            elif event == 'warning':
+                log.warning(*arguments, throttle_duration_sec=1.0)
+            else:
+                log.info(*arguments)
+        if has_changed:
+            self._diagnose()
 
     def _every_second(self) -> None:
-        with self._loop.parked():
-            self._reactions.conclude()
+        self._reactions.conclude()
         self._diagnose()
 
     def _diagnose(self) -> None:
         everybody = publishers(self, self._loop.topic)
+        if self._loop.is_open and everybody and not self._loop.publisher_count():
+            self.get_logger().warning(
+                f"'{self._loop.topic}' has publishers, and none of them is reliable: commands of "
+                f'{gids(everybody)} do not arrive', throttle_duration_sec=10.0)
         with self._loop.parked():
             level, text, pairs = self._figures(everybody)
+            took = self._loop.took()
+        times = np.percentile(took, (50, 99, 100)) if len(took) else [np.nan] * 3
+        pairs.extend(zip(('relay p50 [us]', 'relay p99 [us]', 'relay max [us]'), (
+            f'{1e6 * x:.1f}' for x in times)))
         self._diagnostics.publish(messages.diagnostic_message(
             level, f'{self.get_fully_qualified_name()[1:]}: relay', text,
             self._robot.name if self._robot else '', pairs, self.get_clock().now().to_msg()))
@@ -210,12 +232,10 @@ class Relay(Node):  # type: ignore[misc]
                  ('commands of', gids(loop.taken)), ('other publishers', gids(others)),
                  ('refused of other publishers', loop.of_others),
                  ('velocity', '' if parts is None else parts.states.used),
-                 ('command age [s]', f'{perf_counter() - loop.source.heard[0]:.3f}')]
+                 ('command age [s]', f'{perf_counter() - loop.heard:.3f}')]
         if parts is not None:
             level = DiagnosticStatus.ERROR if parts.guard.reaction else level
             pairs.extend(parts.guard.counts.items())
-        pairs.extend(zip(('relay p50 [us]', 'relay p99 [us]', 'relay max [us]'), (
-            f'{1e6 * x:.1f}' for x in loop.took(50, 99, 100))))
         return level, text, pairs
 
 
