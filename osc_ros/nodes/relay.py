@@ -14,6 +14,7 @@ from typing import Any
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 import numpy as np
 from rclpy.clock import Clock, ClockType
+from rclpy.duration import Duration
 from rclpy.node import Node
 from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import Trigger
@@ -39,6 +40,7 @@ from osc_ros.nodes.qos import COMMAND_QOS, LATCHED_QOS
 from osc_ros.nodes.run import run_and_exit
 from osc_ros.nodes.states import StateInput, VELOCITY
 
+ACKNOWLEDGED = Duration(seconds=0.5)  # longest wait for the receipt of the last command
 POST_PERIOD = 0.02  # of the log of what the loop does [s]
 STEEPEST = 200.0  # default limit of the rate of a torque, relative to the torque limit [1/s]
 
@@ -167,6 +169,7 @@ class Relay(Node):  # type: ignore[misc]
         self._tell_posted()
         if self._loop.acts:
             self._loop.send_last()
+            self._commands.wait_for_all_acked(ACKNOWLEDGED)  # else its end can overtake it
             self.get_logger().info('ends: the last command carries the weight here; without '
                                    'brakes or friction the arm drifts from here')
 
