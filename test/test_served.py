@@ -3,7 +3,6 @@
 
 """Joint states are answered in compiled code, whatever Python does in the process."""
 
-import ctypes
 import json
 import os
 import subprocess
@@ -18,6 +17,7 @@ pytest.importorskip('rclpy', reason='rclpy is not installed')
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
 
+from blocked import done_while_python_is_blocked
 from conftest import CHECKOUT, PATIENCE
 from osc_ros.control import requests
 from osc_ros.nodes import commands
@@ -62,7 +62,7 @@ os.write(1, b'.' if done else b'!')
 """
 
 
-def done_while_python_is_blocked(tick, velocity, task):
+def task_is_done(tick, velocity, task):
     """Whether the driver's task went well while a C function had the interpreter's lock."""
     with subprocess.Popen(
             [sys.executable, '-c', DRIVER, str(tick), os.environ['ROS_DOMAIN_ID'],
@@ -70,13 +70,7 @@ def done_while_python_is_blocked(tick, velocity, task):
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, 'PYTHONSAFEPATH': '',
                                          'PYTHONPATH': str(CHECKOUT / 'test')}) as driver:
         assert driver.stdout.readline() == b'ready\n'
-        driver.stdin.write(b'\n')
-        driver.stdin.flush()
-        found = ctypes.create_string_buffer(1)
-        # unlike CDLL, PyDLL keeps the lock of the interpreter
-        ctypes.PyDLL(None).read(driver.stdout.fileno(), found, 1)
-        driver.stdin.close()
-    return found.raw == b'.'
+        return done_while_python_is_blocked(driver)
 
 
 def test_time_is_that_of_the_state_that_was_answered_last(spin):
@@ -97,7 +91,7 @@ def test_states_are_answered_while_the_interpreter_is_blocked(spin, velocity):
     rig = Rig(spin, rate=100.0).activate()
     # on a busy machine a state comes so late that Python must decide after it
     first = rig.hardware.tick
-    assert any(done_while_python_is_blocked(first + 2 * k * (COUNT + BEFORE), velocity, 'states')
+    assert any(task_is_done(first + 2 * k * (COUNT + BEFORE), velocity, 'states')
                for k in range(ATTEMPTS))
     assert rig.controller._loop.mode == 'active'
 
@@ -105,7 +99,7 @@ def test_states_are_answered_while_the_interpreter_is_blocked(spin, velocity):
 def test_arm_is_held_without_states_while_the_interpreter_is_blocked(spin):
     rig = Rig(spin, rate=100.0, state_timeout=0.3).activate()
     loop, first = rig.controller._loop, rig.hardware.tick
-    assert any(done_while_python_is_blocked(first + 2 * k * (COUNT + BEFORE), [0.0] * 7, 'silence')
+    assert any(task_is_done(first + 2 * k * (COUNT + BEFORE), [0.0] * 7, 'silence')
                for k in range(ATTEMPTS))
     assert loop.request(lambda engine: engine.guard.counts['stale_state']) > 0
     for command in rig.hardware.commands:

@@ -175,7 +175,7 @@ class Law(CommandedCycle):
 
     def require_holding(self, q: ArrayLike) -> None:
         """
-        Raise if the arm cannot hold itself, its payload, or a gravity above 9.81 m/s², at q (n,).
+        Raise if the arm is too weak at q (n,): for its weight, its payload, or a larger gravity.
 
         Raises
         ------

@@ -236,7 +236,7 @@ def watch(plan, state, now, longest):
 
 @inlined
 def ends(state, n):
-    """Whether the arm is being deactivated, or was given up: Python decides when commands end."""
+    """Whether the arm is being deactivated or was given up; then Python ends the commands."""
     reaction = _causes_views(state, n).reaction[0]
     return reaction == DEACTIVATE or reaction == ABANDONS
 

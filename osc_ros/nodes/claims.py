@@ -19,7 +19,7 @@ from std_msgs.msg import String
 
 from osc_ros.errors import InputError
 from osc_ros.nodes.controller_parameters import ON_ACTIVATION
-from osc_ros.nodes.inbox import Inbox
+from osc_ros.nodes.inbox import hidden_node, Inbox
 from osc_ros.nodes.publishers import NAMELESS, publishers
 from osc_ros.nodes.qos import LATCHED_QOS
 
@@ -139,9 +139,7 @@ class Claims:
         # hidden, so that no bag of all topics contains it: played, it would be a controller
         topic = f'{self._topic}/_claims'
         self._publisher = node.create_publisher(String, topic, LATCHED_QOS)
-        self._hidden = Node(f'_{node.get_name()}_claims', namespace=node.get_namespace(),
-                            context=node.context, use_global_arguments=False,
-                            enable_rosout=False, start_parameter_services=False)
+        self._hidden = hidden_node(node, 'claims')
         self._inbox = Inbox(self._hidden, (String, topic, LATCHED_QOS))
         self._timer = node.create_timer(PERIOD, self._yield,
                                         clock=Clock(clock_type=ClockType.STEADY_TIME))

@@ -46,7 +46,7 @@ from osc_ros.nodes.forwarding import (
     STATE,
     WATCH,
 )
-from osc_ros.nodes.inbox import Inbox
+from osc_ros.nodes.inbox import hidden_node, Inbox
 from osc_ros.nodes.publishers import gids, KNOWN, NEW, publishers, Source, UNCLEAR
 from osc_ros.nodes.rcl_calls import RclCalls
 from osc_ros.nodes.rcl_plan import LENGTH
@@ -89,12 +89,13 @@ class Parts(NamedTuple):
 
 class Forwarder:
     """
-    Forwards the commands of one publisher; if they fail, stops the arm by a model of its own.
+    Forwards the torque commands of one publisher, and stops the arm if they are missing or wrong.
 
-    Nothing is sent before the first good command after a good joint state. From then on it always
-    sends commands, because the hardware would apply the last torque for ever. As long as nothing
-    is wrong, `osc_ros.nodes.forwarding.forward` does all that, without the interpreter. Other
-    threads use the attributes within `parked`.
+    It stops the arm by its own model of the robot. Nothing is sent before the first good command
+    after a good joint state. From then on it always sends commands, because the hardware would
+    apply the last torque for ever. As long as nothing is wrong, the compiled function
+    `osc_ros.nodes.forwarding.forward` does the work. Other threads may use the attributes only
+    within `parked`.
 
     Attributes
     ----------
@@ -122,7 +123,7 @@ class Forwarder:
     ----------
     owner : Node
     publisher : Publisher
-        Of the commands.
+        Publisher of the commands.
     rate : float
         At which commands are expected [Hz].
 
@@ -146,9 +147,7 @@ class Forwarder:
         self._shared = np.zeros(len(COUNTERS), dtype=np.int64)
         self._arrays: tuple[Guarded, Expected] | None = None
         self._calls: RclCalls | None = None
-        self._node = Node(
-            f'_{owner.get_name()}_loop', namespace=owner.get_namespace(), context=owner.context,
-            use_global_arguments=False, enable_rosout=False, start_parameter_services=False)
+        self._node = hidden_node(owner, 'loop')
         self._inbox = Inbox(self._node, (
             JointState, owner.resolve_topic_name('joint_states'), qos_profile_sensor_data),
             (Float64MultiArray, self.topic, INPUT_QOS))
@@ -223,9 +222,8 @@ class Forwarder:
         return self._took[:self.forwarded].copy()
 
     def send_last(self) -> None:
-        """Publish the torques that carry the weight, if the relay has sent any."""
-        if self.acts:
-            self._publish(self._guard.idle_torque(), commands.HOLD_LABEL)
+        """Publish the torques that carry the weight; call this only if `acts`."""
+        self._publish(self._guard.idle_torque(), commands.HOLD_LABEL)
 
     @property
     def _guard(self) -> Supervisor:
@@ -274,13 +272,13 @@ class Forwarder:
             return FAILED
 
     def _is_plain(self) -> bool:
-        """Whether nothing is wrong: compiled code forwards the next command."""
+        """Whether compiled code may forward the next command, because nothing is wrong."""
         return (self.acts and self.parts is not None and self.source.has_one
                 and bool(self.source.gid.any()) and self.parts.states.reader.knows_names
                 and not (self._gave_up or self._guard.reaction or self._guard.blind))
 
     def _handle(self, why: int) -> None:
-        """Do what compiled code has left."""
+        """Do the work that `_pass` returned to Python, by its reason."""
         seconds, nanoseconds = self._shared[[NEWEST_SEC, NEWEST_NANOSEC]].tolist()
         if seconds >= 0:
             self._label = messages.stamp_label((seconds, nanoseconds))
@@ -324,7 +322,7 @@ class Forwarder:
 
     @property
     def _gid(self) -> bytes:
-        """Of the publisher of the message that was taken last; empty if it is not known."""
+        """GID of the publisher of the message that was taken last; empty if it is unknown."""
         found = b'' if self._calls is None else self._calls.gid
         return found if any(found) else b''
 
@@ -352,7 +350,7 @@ class Forwarder:
         self._react()
 
     def _react(self) -> None:
-        """Send the torques of a reaction, if there is one, after a state."""
+        """After a state: if a reaction is in force, send its torques."""
         if self.acts and self._guard.watch():
             self._send(self._label)
 
@@ -407,7 +405,7 @@ class Forwarder:
             self._guard.trip(OTHER_PUBLISHER, f'commands come from {gids(self.taken)} now')
 
     def _accepted(self, data: bytes, now: float) -> str | None:
-        """Store a valid command as the torque to forward; return its label; None if it is bad."""
+        """Check a command; return its label and store its torques if it is good, else None."""
         assert self.parts is not None
         try:
             try:

@@ -231,7 +231,7 @@ def forward(plan, reading, guarded, expected, shared, took, period):
     shared : (5,) int
         See COUNTERS.
     took : (k,)
-        Times from taking a command to its publication [s], the newest ones.
+        For each of the newest commands, the time from its arrival to its publication [s].
     period : float
         Longest time between two looks for a reaction [s].
 

@@ -15,6 +15,18 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile
 
 
+def hidden_node(owner: Node, name: str) -> Node:
+    """
+    Return a node '_owner_name' for a thread of the owner: without log, parameters and services.
+
+    Do not add it to an executor.
+
+    """
+    return Node(f'_{owner.get_name()}_{name}', namespace=owner.get_namespace(),
+                context=owner.context, use_global_arguments=False, enable_rosout=False,
+                start_parameter_services=False)
+
+
 class Inbox:
     """
     Messages of one or several topics, taken by one thread.
@@ -30,7 +42,7 @@ class Inbox:
     Parameters
     ----------
     node : Node
-        Must not be added to an executor.
+        A `hidden_node`, or another one that is in no executor.
     *topics : (type, str, QoSProfile)
         Types of the messages, names, and quality of service.
 

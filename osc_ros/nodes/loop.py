@@ -34,7 +34,7 @@ from osc_ros.control.supervision import Supervision
 from osc_ros.dynamics.addresses import Integers
 from osc_ros.errors import InputError
 from osc_ros.nodes import commands, messages
-from osc_ros.nodes.inbox import Inbox
+from osc_ros.nodes.inbox import hidden_node, Inbox
 from osc_ros.nodes.serialized_states import Reading
 from osc_ros.nodes.served import Served
 from osc_ros.nodes.serving import FAILED, LEFT, UNREAD
@@ -138,9 +138,7 @@ class Loop:
         # a queue, because the owner's executor must not be called from another thread; of bounded
         # length, in case the owner's thread is blocked
         self._posted: deque[tuple[str, Any]] = deque(maxlen=MOST_POSTED)
-        self._node = Node(
-            f'_{owner.get_name()}_loop', namespace=owner.get_namespace(), context=owner.context,
-            use_global_arguments=False, enable_rosout=False, start_parameter_services=False)
+        self._node = hidden_node(owner, 'loop')
         self._inbox = Inbox(self._node, (
             JointState, owner.resolve_topic_name('joint_states'), qos_profile_sensor_data))
         self._poster = owner.create_timer(POST_PERIOD, self.do_posted,

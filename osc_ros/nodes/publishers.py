@@ -67,14 +67,14 @@ class Source:
     """
     Chooses one publisher of a topic by the GID that the middleware gives with each message.
 
-    A publisher is chosen at once if it is alone, otherwise when no other publisher has sent a
-    message for the time-out; it stays chosen until it has been silent for the time-out and another
-    one sends. While several send, and none is chosen, all are refused.
+    The only publisher of the topic is chosen at its first message. If there are several, one is
+    chosen when it alone has sent messages for the time-out; until then all are refused. Another
+    publisher replaces the chosen one only if that has sent nothing for the time-out.
 
     Attributes
     ----------
     gid : (2,) int
-        Of the chosen publisher, or of the last one; zeros before there was one.
+        GID of the chosen publisher, or of the one chosen last; zeros before the first one.
     heard : (1,)
         When its last message came [s].
     has_one : bool
@@ -99,7 +99,7 @@ class Source:
         Parameters
         ----------
         gid : bytes
-            Of the publisher; empty if that is not known.
+            GID of the publisher; empty if it is unknown.
         count : int
             Number of publishers that the subscription is matched with.
         now, timeout : float [s]
@@ -144,5 +144,5 @@ class Source:
 
 
 def gids(publishers: dict[str, str]) -> str:
-    """Names of publishers with their GIDs, for a text."""
+    """Return a text that lists publishers: the name of each node, with its GID."""
     return ', '.join(sorted(f'{name} (GID {gid})' for gid, name in publishers.items())) or 'none'

@@ -29,8 +29,6 @@ from osc_ros.nodes.rcl_plan import (
     VALUES,
 )
 
-Integers = NDArray[np.int64]
-
 MOST_TOPICS = 2
 LARGEST = 2**16  # bytes for which a message has room from the start
 NUMBER = 8  # bytes
@@ -77,7 +75,7 @@ class RclCalls:
     inbox : Inbox
         Of one or two topics.
     publisher : rclpy.publisher.Publisher
-        Of the commands; it stays as long as this object.
+        Publisher of the commands; it must exist as long as this object.
     n : int
         Number of torques of a command.
     more : int
@@ -136,7 +134,7 @@ class RclCalls:
         return message
 
     def prepare(self, length: int) -> None:
-        """Make room for commands whose label has a number of characters."""
+        """Allocate the outgoing command for labels with this number of characters."""
         self._out, label, values = self.filled(self._outbound, length)
         digits = length - NANO_DIGITS
         if digits > 0:
@@ -184,7 +182,7 @@ class RclCalls:
 
     @property
     def gid(self) -> bytes:
-        """GID of the publisher of the message that was taken last, by either way; 16 bytes."""
+        """GID (16 bytes) of the publisher of the message that was taken last."""
         return self._info[GID:GID + 2].tobytes()
 
     def wake(self) -> None:
