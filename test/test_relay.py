@@ -207,6 +207,19 @@ def test_without_commands_the_relay_holds_the_arm_until_they_come_again(spin):
     assert rig.ends.diagnoses[-1].message == 'forwards'
 
 
+def test_controller_that_says_that_it_ends_is_replaced_at_once_and_is_no_fault(spin):
+    rig = Rig(spin).forwarding()  # a mere silence would be noticed much later
+    rig.until_sent(gravity(READY), rig.answered(
+        lambda: (rig.ends.state(), rig.ends.command(label=commands.LAST_LABEL))))
+    assert rig.guard.reaction == 'hold'
+    rig.until(lambda: rig.ends.diagnoses and 'has come: hold' in rig.ends.diagnoses[-1].message,
+              rig.ends.state)
+    assert spin.said('the last command of')
+    assert not spin.said('silence')
+    rig.forwarding()
+    rig.until(lambda: rig.ends.diagnoses[-1].level == DiagnosticStatus.OK, rig.talk)
+
+
 def test_silence_without_states_is_answered_at_once(spin):
     rig = Rig(spin, command_timeout=0.2).forwarding()
     loop, seen = rig.relay._loop, []

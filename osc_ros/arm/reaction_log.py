@@ -47,7 +47,7 @@ class ReactionLog:
         self._episodes: dict[str, _Episode] = {}
         self._cause = ''
 
-    def change(self, cause: str, reaction: str, text: str) -> None:
+    def change(self, cause: str, reaction: str, text: str, is_fault: bool = True) -> None:
         """
         Record a change of the supervisor's cause or reaction, and log a new cause.
 
@@ -57,6 +57,8 @@ class ReactionLog:
             Empty if there is none.
         text : str
             Describes both, for the log.
+        is_fault : bool
+            False: the line is a warning, as for a cause that is only reported.
 
         """
         now = perf_counter()
@@ -71,7 +73,7 @@ class ReactionLog:
             return
         self._episodes[cause] = _Episode(reaction, now, now)
         # rclpy accepts only one severity per source line
-        if reaction == REPORT:
+        if reaction == REPORT or not is_fault:
             self._logger.warning(text)
         else:
             self._logger.error(text)

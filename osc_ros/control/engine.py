@@ -59,6 +59,8 @@ class Engine(Counts):
         Checks states and torques, and replaces the law's torque if a cause is active.
     mode : str
         IDLE, ACTIVE or ENDING.
+    leaves : bool
+        Whether the command that is sent is the last one.
     time : float [s]
         Time of the newest valid state: its stamp, or that of its arrival, see `StateGate`.
     stamp : Stamp
@@ -100,7 +102,7 @@ class Engine(Counts):
         self.journal: Journal | None = None
         self._clock: Callable[[], float] = perf_counter
         self.guard = Supervisor(law.robot, law, supervision, self._on_change)
-        self.mode, self.rest = IDLE, Rest()
+        self.mode, self.leaves, self.rest = IDLE, False, Rest()
         self.touch = ContactSense(law.robot.joint_names)
         self.effort: Array | None = None
         self.q = self.qd = np.zeros(0)
@@ -125,8 +127,8 @@ class Engine(Counts):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Set the state."""
         self.__dict__.update(state)
-        self.journal, self.rest, self.ages = None, Rest(), Window(1)
-        self.updates, self.periods = Window(1), Window(1)
+        self.journal, self.leaves, self.rest = None, False, Rest()
+        self.ages, self.updates, self.periods = Window(1), Window(1), Window(1)
         self._records, self.places = (*self.guard.records, self.touch.record), None
         self._send, self._post, self._answering = _ignore, _ignore, Answering(self.law.robot.n)
 
@@ -174,7 +176,7 @@ class Engine(Counts):
         self.law.begin_with(missing)
         self.guard.begin(self.guard.last_torque if self.mode == ENDING else None)
         self.guard.accept_state(self.time, self.q, self.qd)
-        self.mode = ACTIVE
+        self.mode, self.leaves = ACTIVE, False
         self._expect_targets()
 
     @journaled
@@ -186,8 +188,7 @@ class Engine(Counts):
 
     def _expect_targets(self) -> None:
         """In free drive, miss no target until one comes after it."""
-        is_watched = STALE_TARGET in self.guard.settings.watchdogs
-        if is_watched and self.law.settings.free is not None:
+        if STALE_TARGET in self.guard.settings.watchdogs and self.law.settings.free is not None:
             self.guard.feed(STALE_TARGET, math.inf)
 
     @journaled
@@ -200,6 +201,7 @@ class Engine(Counts):
     @journaled
     def leave(self) -> None:
         """Send the idle command as the last one, and stop sending commands."""
+        self.leaves = True
         self._command(self.guard.idle_torque(), None)
         self.mode, self._left = IDLE, (self.q, self.law.compensation.copy())
 
@@ -455,13 +457,12 @@ class Engine(Counts):
             Torque commanded before this state.
 
         """
-        law, guard = self.law, self.guard
-        law.observe(self.time, self.q, self.qd, sent, self.effort)
-        guard.load = law.compensation
+        self.law.observe(self.time, self.q, self.qd, sent, self.effort)
+        self.guard.load, external = self.law.compensation, self.law.external
         self._use_contact()
-        code = NOT_TOUCHED if law.external is None else self.touch.compare(law.external)
+        code = NOT_TOUCHED if external is None else self.touch.compare(external)
         if code != NOT_TOUCHED:
-            guard.trip(CONTACT, '')
+            self.guard.trip(CONTACT, '')
         self._note_touch(code)
 
     def _note_touch(self, code: int) -> None:

@@ -21,7 +21,8 @@ from osc_ros.nodes.serialized import LITTLE_ENDIAN
 
 Array = NDArray[np.float64]
 
-HOLD_LABEL = 'hold'  # label of a command that was not computed from a joint state
+# Labels of a command that was not computed from a joint state, and of the last one.
+HOLD_LABEL, LAST_LABEL = 'hold', 'last'
 _LABEL_AT = 12  # byte of a serialized command
 _STAMP_AT = 4  # byte of a serialized message with a header
 

@@ -45,7 +45,7 @@ from osc_ros.nodes.loop_log import LoopLog
 from osc_ros.nodes.managed import ManagedNode, SUCCESS, TooEarlyError
 from osc_ros.nodes.parameters import declare, Entry, initial_value, refuse_bad_sets, values
 from osc_ros.nodes.publishers import Senders
-from osc_ros.nodes.qos import COMMAND_QOS, LATCHED_QOS
+from osc_ros.nodes.qos import COMMAND_QOS, LATCHED_QOS, RECEIPT
 from osc_ros.nodes.records import Records
 from osc_ros.nodes.run import run_and_exit
 from osc_ros.nodes.served import compile_kernels
@@ -156,6 +156,7 @@ class Controller(ManagedNode):
             self._records.close()
             self._claims.close()
             self._loop.close()
+            self._commands.wait_for_all_acked(RECEIPT)  # else its end can overtake the last one
         if self._law is not None:
             self._law.close()
         realtime.collect_garbage_as_usual(self)
@@ -195,6 +196,7 @@ class Controller(ManagedNode):
         """Make the publisher of commands, and tell others that it will be used."""
         self._commands = self.create_publisher(Float64MultiArray, '~/commands', COMMAND_QOS)
         made.callback(self.destroy_publisher, self._commands)
+        made.callback(self._commands.wait_for_all_acked, RECEIPT)
         self._claims = self._make_claims(is_coming)
         made.callback(self._claims.close)
 

@@ -113,6 +113,8 @@ class Forwarder:
         Why the last one was refused.
     refused_other : float
         When the last command of another publisher came [s].
+    has_ended : bool
+        Whether the last good command said that it is the last one of its publisher.
     is_open : bool
         Whether the loop runs.
     posted : deque of (str, tuple)
@@ -139,6 +141,7 @@ class Forwarder:
         self.refused = self.own = self.of_others = 0
         self.refusal = ''
         self.refused_other = self._named = -np.inf
+        self._ended_after = -1  # number of commands forwarded up to the last one of a publisher
         self._label, self._lock = '', RLock()  # label of the newest state
         self._depth = 0  # number of `parked` contexts that this thread is in
         self._period = min(WATCH_PERIOD, 1.0 / rate)
@@ -205,6 +208,11 @@ class Forwarder:
     def forwarded(self) -> int:
         """Number of commands that were forwarded."""
         return int(self._shared[FORWARDED])
+
+    @property
+    def has_ended(self) -> bool:
+        """See the attributes."""
+        return self._ended_after == self.forwarded
 
     @property
     def heard(self) -> float:
@@ -364,10 +372,15 @@ class Forwarder:
         label = self._accepted(data, started) if self._is_of_the_source(gid, started) else None
         if label is None and not (self.acts and self._guard.watch()):
             return
+        is_last = label == commands.LAST_LABEL
         if not (was_stopping and self._guard.watch()):
             place = self.forwarded % TIMED
-            self._send(self._label if label is None else label)
+            self._send(self._label if label is None or is_last else label)
             self._took[place] = perf_counter() - started
+        if label is not None:
+            self._ended_after = self.forwarded if is_last else -1
+        if is_last:  # the silence begins now
+            self._guard.feed(SILENCE, -self._guard.settings.watchdogs[SILENCE].timeout)
 
     def _is_of_the_source(self, gid: bytes, now: float) -> bool:
         """Whether a command is of the chosen publisher; stop the arm if that is not clear."""

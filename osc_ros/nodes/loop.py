@@ -491,7 +491,8 @@ class Loop:
     def _publish(self, tau: Array, stamp: Stamp | None) -> None:
         """Publish torques (n,), base first, computed from the state with this stamp, if any."""
         ordered = tau[self._output.order]
-        self._output.publisher.publish(self._command.fill(
-            ordered, commands.HOLD_LABEL if stamp is None else messages.stamp_label(stamp)))
+        label = (messages.stamp_label(stamp) if stamp is not None else
+                 commands.LAST_LABEL if self.engine.leaves else commands.HOLD_LABEL)
+        self._output.publisher.publish(self._command.fill(ordered, label))
         if self._listener is not None:
             self._sent.append((stamp, self.engine.time + self.engine.state_age, ordered))

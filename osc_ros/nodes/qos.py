@@ -3,7 +3,9 @@
 
 """Quality of service of the topics that several nodes share."""
 
+from rclpy.duration import Duration
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
 COMMAND_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
 LATCHED_QOS = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+RECEIPT = Duration(seconds=0.5)  # longest wait until a node's last command is received

@@ -14,7 +14,6 @@ from typing import Any
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 import numpy as np
 from rclpy.clock import Clock, ClockType
-from rclpy.duration import Duration
 from rclpy.node import Node
 from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import Trigger
@@ -36,11 +35,10 @@ from osc_ros.nodes.forwarder import Forwarder, NONSENSE, OTHER_PUBLISHER, Parts,
 from osc_ros.nodes.forwarding import compile_forward
 from osc_ros.nodes.parameters import declare, Entry, refuse_bad_sets, values
 from osc_ros.nodes.publishers import gids, publishers
-from osc_ros.nodes.qos import COMMAND_QOS, LATCHED_QOS
+from osc_ros.nodes.qos import COMMAND_QOS, LATCHED_QOS, RECEIPT
 from osc_ros.nodes.run import run_and_exit
 from osc_ros.nodes.states import StateInput, VELOCITY
 
-ACKNOWLEDGED = Duration(seconds=0.5)  # longest wait for the receipt of the last command
 POST_PERIOD = 0.02  # of the log of what the loop does [s]
 STEEPEST = 200.0  # default limit of the rate of a torque, relative to the torque limit [1/s]
 
@@ -169,7 +167,7 @@ class Relay(Node):  # type: ignore[misc]
         self._tell_posted()
         if self._loop.acts:
             self._loop.send_last()
-            self._commands.wait_for_all_acked(ACKNOWLEDGED)  # else its end can overtake it
+            self._commands.wait_for_all_acked(RECEIPT)  # else its end can overtake it
             self.get_logger().info('ends: the last command carries the weight here; without '
                                    'brakes or friction the arm drifts from here')
 
@@ -180,7 +178,15 @@ class Relay(Node):  # type: ignore[misc]
             return 'waits for a robot description'
         if not self._loop.acts:
             return 'waits for a joint state and a command'
+        if self._has_ended:
+            return (f'the last command of {gids(self._loop.taken)} has come: '
+                    f'{self._loop.parts.guard.reaction}')
         return state_text(self._loop.parts.guard, 'forwards')
+
+    @property
+    def _has_ended(self) -> bool:
+        """Whether the relay acts because the controller has ended its commands."""
+        return bool(self._loop.has_ended and self._loop.parts.guard.cause == SILENCE)
 
     def _tell_posted(self) -> None:
         """Log what the loop has posted, and publish a change of the reaction."""
@@ -188,7 +194,7 @@ class Relay(Node):  # type: ignore[misc]
         while self._loop.posted:
             event, arguments = self._loop.posted.popleft()
             if event == 'change':
-                self._reactions.change(*arguments, self._state())
+                self._reactions.change(*arguments, self._state(), not self._has_ended)
                 has_changed = True
             elif event == 'error':  # rclpy accepts only one severity per call in the source
                 log.error(*arguments, throttle_duration_sec=1.0)
