@@ -326,7 +326,7 @@ def test_user_ends_launch_alone_and_the_nodes_stop_the_arm_and_end(ear, file, la
         ear.wait_for(100, received, launched)
         launched.end_alone(number)
         end = time.monotonic() + ENDED
-        while launched.leaves_nodes or commands.label(received[-1]) != commands.HOLD_LABEL:
+        while launched.leaves_nodes or commands.label(received[-1]) != commands.LAST_LABEL:
             assert time.monotonic() < end, (launched.leaves_nodes, received[-1])
             ear.spin()
 

@@ -155,8 +155,9 @@ class Rig:
                     if (found := self.hardware.answer(label)) is not None)
 
     def until_held(self, tau, atol=1e-8):
-        """Wait for a hold command, which answers no state, with these torques."""
-        self.spin(lambda: commands.label(self.hardware.commands[-1]) == commands.HOLD_LABEL
+        """Wait for a command that answers no state, with these torques."""
+        labels = commands.HOLD_LABEL, commands.LAST_LABEL
+        self.spin(lambda: commands.label(self.hardware.commands[-1]) in labels
                   and np.allclose(self.hardware.commands[-1].data, tau, atol=atol),
                   why='for a command in the silence')
 
@@ -825,7 +826,7 @@ def test_interrupted_controller_leaves_a_command_that_holds_the_arm(spin, start,
     spin(commanded, why='for the controller process')
     process.send_signal(how)
     spin(lambda: process.poll() is not None)
-    spin(lambda: commands.label(hardware.commands[-1]) == commands.HOLD_LABEL,
+    spin(lambda: commands.label(hardware.commands[-1]) == commands.LAST_LABEL,
          why=process.log.read_text())
     np.testing.assert_allclose(hardware.commands[-1].data, gravity(READY), atol=1e-8)
     assert process.returncode == 0
@@ -855,7 +856,7 @@ def test_crash_in_a_callback_ends_in_a_command_that_holds_the_arm(spin, tmp_path
             spin(lambda: process.poll() is not None or not hardware.state(), why='for the end')
         finally:
             process.kill()
-    spin(lambda: commands.label(hardware.commands[-1]) == commands.HOLD_LABEL, why=log.read_text())
+    spin(lambda: commands.label(hardware.commands[-1]) == commands.LAST_LABEL, why=log.read_text())
     np.testing.assert_allclose(hardware.commands[-1].data, gravity(READY), atol=1e-8)
     assert process.returncode == 1
     assert 'a wire is loose' in log.read_text()

@@ -163,6 +163,18 @@ def test_reaction_replaces_the_law_until_the_cause_is_gone(reaction, torque):
         assert bench.news == [reaction, '']
 
 
+def test_torque_does_not_step_after_a_reaction_that_was_over_before_a_torque_was_sent():
+    bench = Bench(settle_time=0.5 * PERIOD)
+    before = bench.settled(law(0.4 * LIMITS))
+    bench.supervisor.trip('told', 'a test')
+    assert bench.supervisor.watch()
+    bench.see()
+    assert not bench.supervisor.watch()
+    sent = [before, *(bench.supervisor.torque(law(-0.4 * LIMITS)) for _ in range(5)
+                      if bench.see() is None)]
+    assert (np.abs(np.diff(sent, axis=0)) <= STEEPEST * 0.8 * PERIOD / FADE * LIMITS).all()
+
+
 def test_law_goes_on_only_when_the_cause_has_been_gone_for_the_settle_time():
     bench = Bench(settle_time=0.1)
     bench.supervisor.trip('told', '')

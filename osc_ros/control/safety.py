@@ -197,10 +197,22 @@ def meet(plan, state, now):
     trip(_causes_views(state, n), int(_causes_plan(plan, n).contact[0]), now)
 
 
+@inlined
+def _update(plan, state, now):
+    """Find the reaction at a time [s]; return whether it, or its cause, has changed."""
+    n = int(plan[0])
+    has_changed = update_causes(plan, state, now)
+    output = _output_views(state, n)
+    if replaces_law(_causes_views(state, n)) and (
+            output.source[0] == LAW or output.source[0] == RESUMED):
+        output.source[0] = NONE  # even if the reaction ends before a torque is sent
+    return has_changed
+
+
 @kernel
 def update(plan, state, now):
     """Find the reaction at a time [s]; return whether it, or its cause, has changed."""
-    return update_causes(plan, state, now)
+    return _update(plan, state, now)
 
 
 @kernel
@@ -227,7 +239,7 @@ def watch(plan, state, now, longest):
     """
     n = int(plan[0])
     causes, gate = _causes_views(state, n), _gate_views(state, n)
-    found = CHANGED if update_causes(plan, state, now) else 0
+    found = CHANGED if _update(plan, state, now) else 0
     if gate.is_open[0] > 0.0 and replaces_law(causes) and (
             causes.is_blind[0] > 0.0 or now - gate.came[0] > longest):
         found += NEEDED

@@ -231,7 +231,7 @@ class Forwarder:
 
     def send_last(self) -> None:
         """Publish the torques that carry the weight; call this only if `acts`."""
-        self._publish(self._guard.idle_torque(), commands.HOLD_LABEL)
+        self._publish(self._guard.idle_torque(), commands.LAST_LABEL)
 
     @property
     def _guard(self) -> Supervisor:
