@@ -162,6 +162,27 @@ def test_edit_of_a_module_without_kernels_compiles_nothing():
         'control.supervisor', 'control.law', 'nodes.controller', 'nodes.messages', 'sim.plant')}
 
 
+FIRST_START = """
+import numpy as np
+from osc_ros import Friction, Law, Limits, Robot, Settings, shipped_urdf
+from osc_ros.control.driver import Driver
+from osc_ros.dynamics.compiled import KERNELS, on_demand
+
+robot = Robot.from_urdf(shipped_urdf('panda'), 'panda_link0', 'panda_hand_tcp')
+with on_demand():
+    Law(robot, Settings.of(robot, friction=Friction(*np.full((2, 7), 0.1)), limits=Limits.of(robot),
+                           driver=Driver(robot, 'gravity+coriolis')))
+print(sorted({one.py_func.__module__ for one in KERNELS if one.overloads}))
+"""
+
+
+def test_first_start_of_a_controller_compiles_one_engine_of_the_dynamics():
+    used = subprocess.run([sys.executable, '-c', FIRST_START], capture_output=True, text=True,
+                          check=True).stdout
+    assert 'osc_ros.dynamics.trees.tree' in used
+    assert 'osc_ros.dynamics.chain' not in used
+
+
 # Two processes run this script at the same time, with an empty cache.
 ONE_KERNEL = """
 import sys

@@ -64,8 +64,8 @@ ONE_TIP = tuple(name for name, entry in METHODS.items() if entry.one_tip)
 
 
 def default_method(robot: Robot) -> Method:
-    """The default method of a robot, evaluated by this process."""
-    return method_of(robot, None, Workers(1))[1]
+    """The default method of a robot, by the kernels of a controller."""
+    return method_of(robot, None, Workers(1), by_stages=True)[1]
 
 
 def method_of(robot: Robot, name: str | None, workers: Workers, by_stages: bool = False
