@@ -170,8 +170,8 @@ from osc_ros.dynamics.compiled import KERNELS, on_demand
 
 robot = Robot.from_urdf(shipped_urdf('panda'), 'panda_link0', 'panda_hand_tcp')
 with on_demand():
-    Law(robot, Settings.of(robot, friction=Friction(*np.full((2, 7), 0.1)), limits=Limits.of(robot),
-                           driver=Driver(robot, 'gravity+coriolis')))
+    Law(robot, Settings.of(robot, friction=Friction(*np.full((2, 7), 0.1)),
+                           limits=Limits.of(robot), driver=Driver(robot, 'gravity+coriolis')))
 print(sorted({one.py_func.__module__ for one in KERNELS if one.overloads}))
 """
 
