@@ -226,9 +226,23 @@ def test_torques_of_a_reaction_are_sent_by_one_compiled_call(reaction):
         pair.each(lambda engine: engine.guard.trip(CONTACT, 'of this test')).step()
         assert {engine.guard.reaction for engine in pair.engines} == {reaction}
     assert pair.at_once == before + 50
-    assert pair.run(12) >= 11  # until the reaction has ended, and the law goes on
+    assert pair.run(12) == 12  # until the reaction has ended, and the law goes on
     assert {engine.guard.reaction for engine in pair.engines} == {''}
     assert pair.run(20) == 20
+
+
+def test_state_that_is_not_plausible_is_answered_by_one_compiled_call_if_a_reaction_is_in_force():
+    pair = Pair()
+    pair.run(50)
+    quick = pair.engines[0]
+    quick.guard.torque = lambda *given, **options: pytest.fail('several calls')
+    count = []
+    for _ in range(4):  # later, torques without a state come, too
+        pair.step(np.full(7, np.nan), np.zeros(7))
+        count.append(len(pair.sent[0]))
+    assert {engine.guard.reaction for engine in pair.engines} == {'hold'}
+    assert quick.guard.cause == NOT_FINITE and 'nan' in quick.guard.reason
+    assert count == [1] * 4
 
 
 def test_torques_are_sent_by_one_compiled_call_beside_friction_driver_and_limits():

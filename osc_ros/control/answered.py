@@ -35,7 +35,7 @@ ANSWER = Table(
     Slot('q', ('n',), 'rad, m', 'positions'),
     Slot('qd', ('n',), 'rad/s, m/s', 'velocities'),
     Slot('effort', ('n',), 'N·m, N', 'measured torques'),
-    Slot('tau', ('n',), 'N·m, N', 'torques that were sent'),
+    Slot('tau', ('n',), 'N·m, N', 'torques that were sent; NaN: none'),
     Slot('pose', (4, 4), '–, m', 'pose of the first task'),
     Slot('error', (6,), 'rad, m', 'error of the first task'),
     Slot('F', (6,), 'N·m, N', 'force of the first task'))
@@ -43,7 +43,7 @@ _NUMBERS = 12  # slots of a single number
 # If no state comes for this time, the supervisor sends the torques of a reaction without one; it
 # looks for a reaction at least once in this time [s].
 WATCH_PERIOD = 0.01
-UNASKED = -2**31  # code of a record without a state; if no torques were sent, `tau` is NaN
+UNASKED = -2**31  # code of a record without a state
 
 
 class Answered(NamedTuple):
@@ -71,7 +71,7 @@ class Answered(NamedTuple):
     @property
     def is_sent(self) -> bool:
         """Whether torques were sent."""
-        return self.code >= 0 or self.code == UNASKED and bool(np.isfinite(self.tau[0]))
+        return bool(np.isfinite(self.tau[0]))
 
 
 class Answers:

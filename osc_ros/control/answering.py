@@ -11,8 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.answered import ANSWER, Answers, UNASKED, WATCH_PERIOD
+from osc_ros.control.causes import replaces_law
 from osc_ros.control.contact import NOT_TOUCHED
-from osc_ros.control.safety import CHANGED, ENDS, gate_views, NEEDED
+from osc_ros.control.safety import (
+    cause_views,
+    CHANGED,
+    ENDS,
+    gate_views,
+    NEEDED,
+    REJECTED,
+)
 from osc_ros.control.step import example_table, sense, step
 from osc_ros.control.tables import GATE, GATE_RESULT, SAMPLE, TORQUE
 from osc_ros.control.tick_arrays import given_in, guarded_in
@@ -42,7 +50,7 @@ def put_answer(entry, table, at, n):
     table : (TABLE_ROWS, 2) int
     at : views of ANSWER
         `time`, q, qd, effort and `now` are given; `done`, and `touch` unless the code is negative,
-        are left to the caller.
+        are left to the caller. If there are no torques to send, `tau` is NaN.
     n : int
         Number of joints.
 
@@ -57,9 +65,13 @@ def put_answer(entry, table, at, n):
     at.accepted[0] = gate_views(guarded.state, n).time[0]
     at.code[0], at.faults[0] = code, _fault_views(guarded.result, n).count[0]
     at.touch[0], at.changed[0], at.asks[0] = found.touch[0], found.has_changed[0], 1.0
+    if code >= 0 or code == REJECTED and replaces_law(cause_views(guarded.state, n)):
+        assign(at.tau, found.tau)
+    else:
+        for i in range(n):
+            at.tau[i] = np.nan
     if code >= 0:
         at.asks[0] = found.asks[0]
-        assign(at.tau, found.tau)
         assign(view(at.pose, 0, (16,)), view(found.pose, 0, (16,)))
         assign(at.error, found.error)
         assign(at.F, found.F)
@@ -107,14 +119,18 @@ def is_plain(at):
 
 @kernel
 def answer(entry, table, row, n):
-    """Do `put_answer` for a row, a record of ANSWER; return its code."""
-    return put_answer(entry, table, _views(row, n), n)
+    """Do `put_answer` for a row, a record of ANSWER; return whether there are torques to send."""
+    at = _views(row, n)
+    put_answer(entry, table, at, n)
+    return np.isfinite(at.tau[0])
 
 
 @kernel
 def is_done(table, row, n):
     """Look for a contact, after the torques of `answer` were sent; return `is_plain`."""
     at = _views(row, n)
+    if at.code[0] < 0.0:
+        return False
     at.touch[0] = sense(table)
     return is_plain(at)
 
@@ -149,7 +165,7 @@ class Answering:
     def answer(self, table: Integers, state: tuple[float, Array, Array, tuple[int, int], float],
                effort: Array | None, now: float) -> Array | None:
         """
-        Return the torques (n,) for a state [N·m, N]; None if Python must find them.
+        Return the torques (n,) for a state [N·m, N]; None if there are none, or Python finds them.
 
         Call `is_plain` when they have been sent.
 
@@ -167,9 +183,9 @@ class Answering:
         at.time[0], at.q[:], at.qd[:], (at.sec[0], at.nanosec[0]), at.arrived[0] = state
         at.effort[:] = np.nan if effort is None else effort
         at.now[0] = at.done[0] = now
-        code = answer(self._entry, table, self._rows[self._count], self._n)
+        has_torques = answer(self._entry, table, self._rows[self._count], self._n)
         self._count += 1
-        return at.tau if code >= 0 else None
+        return at.tau if has_torques else None
 
     def is_plain(self, table: Integers, done: float) -> bool:
         """Note when torques were sent [s]; return whether Python has nothing to decide."""

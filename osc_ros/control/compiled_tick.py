@@ -21,7 +21,7 @@ from osc_ros.control.limiter import limit, near_bounds, ROOM, STATE
 from osc_ros.control.motion import look
 from osc_ros.control.posture import posture_acceleration
 from osc_ros.control.reference import memory_in, note_tick, put_forces, put_motion
-from osc_ros.control.safety import TAKEN
+from osc_ros.control.safety import REJECTED
 from osc_ros.control.stages import (
     INVERSE_MASS,
     INWARD,
@@ -39,7 +39,7 @@ from osc_ros.dynamics.compiled import inlined, kernel, stage, view
 from osc_ros.dynamics.method import DONE
 from osc_ros.dynamics.vectors import assign
 
-REFUSED = TAKEN - 1  # what a tick returns if the state or the motion of the tips is not finite
+REFUSED = REJECTED - 1  # what a tick returns if the state or the motion of the tips is not finite
 
 _limiter_views = STATE.only('table', 'accelerations', 'is_at_work', 'offset')
 _room_views, _own_views = ROOM.only('M_inv', 'unit', 'tau'), OWN.views

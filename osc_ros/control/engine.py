@@ -223,29 +223,22 @@ class Engine(Counts):
             Measured torques.
 
         """
-        is_plausible = not self.acts or self.guard.accept_state(time, q, qd)
-        accepted = self.guard.time if self.acts else time
-        return self._take(is_plausible, accepted, q, qd, stamp, arrived, effort)
-
-    def _take(self, is_plausible: bool, time: float, q: Array, qd: Array, stamp: Stamp,
-              arrived: float, effort: Array | None) -> bool:
-        """
-        Store a state that the supervisor has checked, or send its torque; see `accept`.
-
-        The time is that of the supervisor, `Supervisor.time`, if the engine acts.
-
-        """
-        if not is_plausible:
+        if self.acts and not self.guard.accept_state(time, q, qd):
             if self.guard.watch():
                 self._command(self.guard.torque(), stamp)
             return False
+        self._take(self.guard.time if self.acts else time, q, qd, stamp, arrived, effort)
+        return True
+
+    def _take(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
+              effort: Array | None) -> None:
+        """Store a plausible state; its time is `Supervisor.time`, if the engine acts."""
         before, self.time, self.stamp, self.q, self.qd = self.time, time, stamp, q, qd
         self._last_good, self.effort = arrived, effort
         if self.mode == ACTIVE and time < before + CLOCK_STEPS[0]:
             self._post('warning', f'time went back from {before:.3f} s to {time:.3f} s: holding '
                        'the present pose')
             self.law.latch(q)
-        return True
 
     @journaled
     def update(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
@@ -291,7 +284,7 @@ class Engine(Counts):
 
     def _conclude_plain(self, done: Answers) -> None:
         last = done[-1]
-        self._take(True, last.accepted, last.q, last.qd, last.stamp, last.arrived, last.effort)
+        self._take(last.accepted, last.q, last.qd, last.stamp, last.arrived, last.effort)
         if self.journal is not None:
             self.journal.record_answers(done)
         self._note_use(np.abs(done.tau).max(axis=0), self.law.settings.limits.effort)
@@ -316,9 +309,11 @@ class Engine(Counts):
             return False
         if done.has_faults:
             self.guard.explain()
-        if not self._take(done.code != REJECTED, done.accepted, done.q, done.qd, done.stamp,
-                          done.arrived, done.effort):
+        if done.code == REJECTED:
+            if done.has_changed:
+                self._on_change()
             return False
+        self._take(done.accepted, done.q, done.qd, done.stamp, done.arrived, done.effort)
         if done.code < 0:
             self._answer_left(done.code, done.has_changed, done.touch, done.arrived)
             return True
@@ -329,6 +324,7 @@ class Engine(Counts):
             self.law.note(done.code)
             self.guard.note_duration(done.done - done.now)
         if done.asks:  # else compiled code may be answering the next state
+            self._resume()
             self.law.end_blend()
             self._plan()
         self._conclude_tick(done.done - done.arrived, (done.pose, done.error, done.F))
@@ -372,10 +368,11 @@ class Engine(Counts):
         sent, observes_first = self.guard.last_torque, self._observes_first
         if observes_first:
             self._observe(sent)
-        self._command(self.guard.torque(partial(self._law_torque, code)), self.stamp)
+        self._command(self.guard.torque(partial(self._law_torque, code), waits=True), self.stamp)
         took = self._clock() - began
         if not observes_first:
             self._observe(sent)
+        self._resume()
         self._plan()
         self._conclude_tick(took)
 
@@ -481,11 +478,14 @@ class Engine(Counts):
         elif (found := self.touch.learned(self.time, self.law.settings.limits.effort)) is not None:
             self._post('learned', found, '')
 
-    def _law_torque(self, code: int) -> Array:
+    def _resume(self) -> None:
+        """Tell the law once that a reaction has replaced it, and now has ended."""
         if (stopped := self.guard.take_stopped()) == HOLDS:  # not back to where it touched
             self.law.hold_at(self.q)
         elif stopped:  # not with the speed that an error from before it asks for
             self.law.rejoin(self.q)
+
+    def _law_torque(self, code: int) -> Array:
         self.law.prepare(code)
         return self.law.torque(self.time, self.q, self.qd, is_observed=True)
 

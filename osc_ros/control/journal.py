@@ -322,8 +322,8 @@ class Journal:
         if done.code != UNASKED:
             name, arguments = 'update', (
                 done.time, done.q, done.qd, done.stamp, done.arrived, done.effort)
-        if done.code >= 0:
-            readings.append(done.done)
+            if done.is_sent:
+                readings.append(done.done)
         return self.record(name, arguments, call, readings, renews=False)
 
     def record(self, name: str, arguments: tuple[Any, ...], call: Callable[[], R],

@@ -24,7 +24,7 @@ from osc_ros.control.prediction import (
     record_torque,
 )
 from osc_ros.control.response import add_resistance, BRISK, examine, watch_response
-from osc_ros.control.sample import check_sample, LATE_PERIODS
+from osc_ros.control.sample import check_sample, CLOCK_STEPS, LATE_PERIODS
 from osc_ros.control.stopping import (
     begin_source,
     BRAKE,
@@ -128,10 +128,9 @@ def bound(settings, at, dt, tau):
     at.has_sent[0] = 1.0
 
 
-# What a compiled step returns beside a number of solves: the torques of a reaction were sent; none
-# were, because the state is not plausible; or because Python must do something before the law goes
-# on: after a reaction, or when the clock of the states went back.
-STOPPED, REJECTED, TAKEN = 0, -1, -2
+# What a compiled step returns beside a number of solves: the torques are those of a reaction, also
+# just after it; the state is not plausible, and is answered only if a reaction is in force.
+STOPPED, REJECTED = 0, -1
 # What the law does when a reaction has ended: REJOINS: its motions go on from where the arm is;
 # HOLDS: it holds the pose, so that the arm does not go back to where it touched something.
 REJOINS, HOLDS = 1, 2
@@ -169,6 +168,7 @@ def accept(plan, state, sample, result):
 
     """
     n = int(plan[0])
+    before = _gate_views(state, n).time[0]
     accepted = check_sample(plan, state, sample, result)
     found, causes, settings = _found_views(result, n), _causes_views(state, n), (
         _causes_plan(plan, n))
@@ -185,6 +185,8 @@ def accept(plan, state, sample, result):
     if output.source[0] != RETRACT:
         record_way(stopping, _stopping_plan(plan, n).retreat[0], gate.q)
     causes.is_blind[0] = _prediction_views(state, n).is_used[0] = 0.0
+    if gate.time[0] < before + CLOCK_STEPS[0]:
+        causes.stopped[0] = HOLDS
     if settings.stale[0] >= 0.0:
         causes.watches[int(settings.stale[0]), FED] = now
     return True
@@ -407,7 +409,9 @@ def answer(integers, numbers, memory, plan, state, result, now, tau):
         assign(_room_views(result, n).wanted, tau)
     else:
         _predict(model, plan, state, result, now)
-        source = _source_of_stop(plan, state)
+        if replaces_law(causes) or source in (NONE, LAW, RESUMED):
+            source = _source_of_stop(plan, state)
+        # else the reaction has ended, and its torques go on until the law has been told
         if causes.reaction[0] > REPORT and causes.is_blind[0] == 0.0:
             is_contact = causes.cause[0] >= 0.0 and causes.cause[0] == _causes_plan(
                 plan, n).contact[0]

@@ -28,17 +28,14 @@ from osc_ros.control.safety import (
     answer,
     cause_views,
     ends,
-    gate_views,
     load_views,
     meet,
     output_views,
     REJECTED,
     state_views,
     STOPPED,
-    TAKEN,
     update,
 )
-from osc_ros.control.sample import CLOCK_STEPS
 from osc_ros.control.stages import stages_of
 from osc_ros.control.tables import PLAN, RESULT, SAMPLE, STATE, TORQUE
 from osc_ros.control.task_numbers import ERROR, SEEN
@@ -106,21 +103,16 @@ def _sense_first(table, given, own, guarded, n):
 
 @inlined
 def _admit(table, given, own, guarded, n):
-    """Check a sample; return the code REJECTED, STOPPED, TAKEN, or 1: the law answers it now."""
-    gate, found = gate_views(guarded.state, n), _torque_views(guarded.result, n)
-    before, causes = gate.time[0], cause_views(guarded.state, n)
-    found.touch[0], found.has_changed[0] = NOT_TOUCHED, 0.0
+    """Check a sample; return the code REJECTED, STOPPED, or 1: the law answers it now."""
+    found, causes = _torque_views(guarded.result, n), cause_views(guarded.state, n)
+    found.touch[0], now = NOT_TOUCHED, _now_views(guarded.sample, n).now[0]
     if not accept(guarded.plan, guarded.state, guarded.sample, guarded.result):
+        found.has_changed[0] = 1.0 if update(guarded.plan, guarded.state, now) else 0.0
         return REJECTED
     if contact_views(guarded.contact, n).comes_first[0] > 0.0 and len(own.forces) > 0:
         found.touch[0] = _sense_first(table, given, own, guarded, n)
-    if update(guarded.plan, guarded.state, _now_views(guarded.sample, n).now[0]):
-        found.has_changed[0] = 1.0
-    if gate.time[0] < before + CLOCK_STEPS[0]:
-        return TAKEN
-    if replaces_law(causes):
-        return STOPPED
-    return TAKEN if causes.stopped[0] > 0.0 else 1
+    found.has_changed[0] = 1.0 if update(guarded.plan, guarded.state, now) else 0.0
+    return STOPPED if replaces_law(causes) or causes.stopped[0] > 0.0 else 1
 
 
 @kernel
@@ -140,9 +132,10 @@ def step(table, tau):
     Returns
     -------
     int
-        Number of solves, which is positive; STOPPED if the torques are those of a reaction; or
-        another code of `safety` or `law_torque`, which is negative: then there are no torques. The
-        supervisor has taken the state over, unless the code is REJECTED.
+        Number of solves, which is positive; STOPPED if the torques are not those of the law; or
+        another code of `safety` or `law_torque`, which is negative. Then there are no torques,
+        unless the code is REJECTED and a reaction is in force. The supervisor has taken the state
+        over, unless the code is REJECTED.
 
     """
     given, own, guarded, n = given_in(table), law_in(table), guarded_in(table), len(tau)
@@ -151,13 +144,15 @@ def step(table, tau):
     count = _admit(table, given, own, guarded, n)
     if count > 0:
         count = tick_at(law_entry_in(table), table, now.time[0], now.q, now.qd, tau)
-    if count < 0:
+    is_replaced = replaces_law(cause_views(guarded.state, n))
+    if count < 0 and not (count == REJECTED and is_replaced):
         return count
     answer(given.model, given.model_numbers, given.model_room, guarded.plan, guarded.state,
            guarded.result, _now_views(guarded.sample, n).now[0],
            view(tau, 0, (n if count > 0 else 0,)))
     has_ended = len(own.other) > 0 and _blend_views(own.blend, n).weight[0] == 0.0
-    found.asks[0] = 1.0 if has_ended or ends(guarded.state, n) else setup.asks[0]
+    resumes = count == STOPPED and not is_replaced
+    found.asks[0] = 1.0 if has_ended or resumes or ends(guarded.state, n) else setup.asks[0]
     assign(view(found.pose, 0, (16,)), view(parts.tasks, SEEN, (16,)))
     assign(found.error, view(parts.tasks, ERROR, (6,)))
     assign(found.F, priority.first_force(given.integers, parts.solver))

@@ -331,6 +331,8 @@ class Supervisor:
 
     def take_stopped(self) -> int:
         """Return once what the law does first after a reaction: 0 nothing, REJOINS or HOLDS."""
+        if self.reaction not in HARMLESS or self.blind:
+            return 0
         stopped, self._at.causes.stopped[0] = int(self._at.causes.stopped[0]), 0.0
         return stopped
 
@@ -460,7 +462,7 @@ class Supervisor:
         if safety.update(self._plan, self._state, self.clock()):
             self._on_change()
 
-    def torque(self, law: Callable[[], Array] | None = None) -> Array:
+    def torque(self, law: Callable[[], Array] | None = None, waits: bool = False) -> Array:
         """
         Return the torque to send now (n,) [N·m].
 
@@ -468,6 +470,8 @@ class Supervisor:
         ----------
         law : callable, optional
             Returns its torque (n,) for the last state; not called while the arm is stopped.
+        waits : bool
+            Whether a reaction's torque goes on after it until `take_stopped` is called.
 
         Raises
         ------
@@ -477,7 +481,8 @@ class Supervisor:
         """
         if not self._at.gate.is_open[0]:
             raise InputError('no joint state was seen: call accept_state(time, q, qd) first')
-        tau = NO_LAW if self.watch() or law is None else self._law_torque(law)
+        is_held = self.watch() or waits and self._at.causes.stopped[0] > 0.0
+        tau = NO_LAW if is_held or law is None else self._law_torque(law)
         return self._answer(tau, self.clock())
 
     def _answer(self, tau: Array, now: float) -> Array:

@@ -198,8 +198,8 @@ TORQUE = Table(
     'torque',
     Slot('tau', ('n',), 'N·m, N', 'torque to send'),
     Slot('has_changed', (1,), '', '1 if cause or reaction have changed with the state'),
-    Slot('asks', (1,), '', '1 if Python must plan a target, end a blend, or look at a reaction '
-         'before the next state'),
+    Slot('asks', (1,), '', '1 if Python must plan a target, end a blend, let the law go on after '
+         'a reaction, or end the commands, before the next state'),
     Slot('touch', (1,), '', 'what touches something, see `touching`, if this was found before the '
          'torques'),
     Slot('pose', (4, 4), '–, m', "pose of the first task's link, base axes"),

@@ -83,14 +83,14 @@ def _answer(plan, reading, order, table, at):
     code = put_answer(plan[STEP], table, at, n)
     if code == REJECTED:
         undo_velocity(reading.velocity, n)
-    if code >= 0:
+    if np.isfinite(at.tau[0]):
         has_failed = publish(plan, plan[OUTBOUND], plan[VALUES], order, at.tau)
     at.done[0] = clock(plan)
+    if has_failed:
+        return FAILED
     if code < 0:
         return LEFT
     at.touch[0] = sense_at(plan[SENSE], table)
-    if has_failed:
-        return FAILED
     return GO_ON if is_plain(at) else LEFT
 
 
