@@ -20,6 +20,7 @@ from osc_ros.control.guide import rehearse
 from osc_ros.control.holding import require_gradual, require_holding, require_strength
 from osc_ros.control.law_memory import PAUSE
 from osc_ros.control.load import Weight
+from osc_ros.control.places import Places
 from osc_ros.control.settings import Settings
 from osc_ros.control.setup import NOTHING_KNOWN, Precomputed, Setup
 from osc_ros.dynamics.arrays import finite_array
@@ -170,6 +171,9 @@ class Law(CommandedCycle):
         setup.settings.damping.conditioning(setup.J[:6])
         setup.command_model.driver_torque(self.posture, rest)
         Driver(self.robot, 'gravity').torque(self.posture, rest)
+        if self.is_settled:  # for checkpoints
+            places = Places(self.kept())
+            places.store(np.empty(places.size, dtype=np.int64))
         self.latch(self.posture)
         self._memory.time = self._observed = -math.inf
 

@@ -18,6 +18,7 @@ from osc_ros.control.limiter import keep, ROOM
 from osc_ros.control.limiter import STATE as LIMITER
 from osc_ros.control.motion import any_waits, put_targets
 from osc_ros.control.observer import observe
+from osc_ros.control.places import copy_row
 from osc_ros.control.posture import advance_posture
 from osc_ros.control.task_numbers import AXES
 from osc_ros.control.tick_arrays import entry_in, given_in, law_in
@@ -229,18 +230,6 @@ def law_torque(table, time, q, qd, tau):
 
 
 @inlined
-def _copy(spans, row, is_stored):
-    """Copy the numbers of a controller from its row to the arrays of a law, or back."""
-    for k in range(len(spans)):
-        at, size = spans[k, 1], spans[k, 2]
-        numbers, kept = integers_at(spans[k, 0], size), view(row, at, (size,))
-        if is_stored:
-            assign(kept, numbers)
-        else:
-            assign(numbers, kept)
-
-
-@inlined
 def _observe_last(own, given, setup, time, q, qd, effort, tau):
     """Estimate the external torques at a state, with the last torques of the law."""
     n = len(q)
@@ -277,9 +266,9 @@ def put_torques(of_law, memory, states, tau, found, first, last):
     given, own = given_in(table), law_in(table)
     setup = _own_views(block_in(given.integers, given.numbers).own, q.shape[1])
     for i in range(first, last):
-        _copy(spans, memory[i], False)
+        copy_row(spans, memory[i], False)
         if len(own.forces) > 0:
             _observe_last(own, given, setup, time[i], q[i], qd[i], unknown, tau[i])
         found[0, i] = tick_at(entry, table, time[i], q[i], qd[i], tau[i])
         found[1, i] = np.int64(setup.asks[0])
-        _copy(spans, memory[i], True)
+        copy_row(spans, memory[i], True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from ctypes import memmove
 from itertools import accumulate
 from operator import is_
 from typing import Any
@@ -15,9 +14,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.addresses import address_of, Integers
+from osc_ros.dynamics.addresses import address_of, Integers, integers_at
+from osc_ros.dynamics.compiled import inlined, kernel, view
+from osc_ros.dynamics.vectors import assign
 
 NUMBER = 8  # bytes
+
+
+@inlined
+def copy_row(spans, row, is_stored):
+    """Copy the numbers of a controller from its row to its arrays, or back; see `Places.spans`."""
+    for k in range(len(spans)):
+        at, size = spans[k, 1], spans[k, 2]
+        numbers, kept = integers_at(spans[k, 0], size), view(row, at, (size,))
+        if is_stored:
+            assign(kept, numbers)
+        else:
+            assign(numbers, kept)
+
+
+@kernel
+def _copied(spans, row, is_stored):
+    """Do `copy_row`."""
+    copy_row(spans, row, is_stored)
 
 
 class Places:
@@ -59,15 +78,11 @@ class Places:
 
     def load(self, row: Integers) -> None:
         """Copy a contiguous row to the arrays."""
-        first = address_of(row)
-        for start, at, size in self._sorted:
-            memmove(start, first + NUMBER * at, NUMBER * size)
+        _copied(self.spans, row, False)
 
     def store(self, row: Integers) -> None:
         """Copy the arrays to a contiguous row."""
-        first = address_of(row)
-        for start, at, size in self._sorted:
-            memmove(first + NUMBER * at, start, NUMBER * size)
+        _copied(self.spans, row, True)
 
     def filled(self, row: Integers, array: NDArray[Any]) -> NDArray[Any]:
         """Return an array, or a copy of it with the numbers of a row where the row has them."""
