@@ -412,12 +412,14 @@ def test_every_kind_of_command_is_answered(remote):
     poses[:, 2, 3] += 0.002 * np.arange(1.0, 5.0)
     assert 'after the observation' in arm.follow(poses, 0.1, observed_at=arm.state().time)
     assert distance(arm.wait().pose, poses[-1]) < 2e-3
-    arm.move_to(arm.pose(shift=(0.0, 0.3, 0.0)), duration=5.0, wait=False)
+    # times are those of the arm, which may go on for seconds before the next command
+    slow = {'pose': arm.pose(shift=(0.0, 0.3, 0.0)), 'duration': 600.0}
+    arm.move_to(**slow, wait=False)
     arm.hold()
     with pytest.raises(InputError, match='is one of motion, accepted there'):
         arm.push([0.0, 0.0, 0.0, 0.0, 0.0, -5.0])
     with pytest.raises(ArmTimeoutError, match='not reached in 0.1 s.* mm'):
-        arm.move_to([0.5, 0.7, 1.5], timeout=0.1)
+        arm.move_to(**slow, timeout=0.1)
     arm.hold()
     with pytest.raises(InputError, match='there is no goal to wait for'):
         arm.wait()
