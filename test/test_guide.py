@@ -296,6 +296,21 @@ def test_target_does_not_run_away_from_a_blocked_arm_however_often_it_is_asked(m
     np.testing.assert_allclose(led.guide.target.pose, START, atol=PATH_KNOT)
 
 
+@pytest.mark.parametrize('back', [
+    lambda time: Hold(START),
+    lambda time: Path(time + np.array([0.5, 2.0]), [at((0.25, 0.0, 0.5)), START]),
+    lambda time: Jog([0.0, 0.0, 0.0, -0.2, 0.0, 0.0], time + 1.0)], ids=['pose', 'path', 'twist'])
+@pytest.mark.parametrize('after', [0.3, 0.4, 0.5, 0.6, 0.8, 1.0])
+def test_target_that_is_called_back_while_it_leaves_an_arm_behind_comes_back(after, back):
+    arm_stays = blocked_at(START)  # as at the end of its reach
+    led = Led().follow(Hold(at((1.5, 0.0, 0.5)))).run(after, arm_stays)
+    led.follow(back(led.time)).run(3.0, arm_stays).assert_smooth()
+    assert not led.guide.waits
+    assert led.positions[:, 0].max() - led.positions[-1, 0] > 0.05
+    if not isinstance(back(0.0), Jog):
+        np.testing.assert_allclose(led.guide.target.pose, START, atol=PATH_KNOT)
+
+
 def test_path_goes_on_where_it_was_left_when_the_arm_is_free_again():
     path = figure_of_eight(START, 0.8, 0.15, 4.0, 1.0, 0.0)
     led = Led().follow(path).run(2.0, blocked_at(START))

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.checkpoint import dumped, loaded
-from osc_ros.control.guide import put_holds
 from osc_ros.control.law import Law
 from osc_ros.control.law_step import law_torque, put_torques
+from osc_ros.control.motion import HOLD, PLAN, STATE
 from osc_ros.control.places import Places
 from osc_ros.control.task_numbers import SEEN
 from osc_ros.control.trajectory import require_rigid
@@ -225,7 +225,7 @@ class Controllers:
                     law.follow(goal, task=task)
             return
         memory = self._memory.view(np.float64)
-        put_holds(memory, self._targets[2 * k], self._targets[2 * k + 1], chosen, goals)
+        _put_holds(memory, self._targets[2 * k], self._targets[2 * k + 1], chosen, goals)
         self._jumped[chosen, k] = True
 
     def torque(self, time: ArrayLike, q: ArrayLike, qd: ArrayLike, out: Array | None = None
@@ -309,3 +309,29 @@ class Controllers:
             return np.atleast_1d(np.arange(len(self))[... if which is None else np.asarray(which)])
         except IndexError as error:
             raise InputError(f'which: {error}; accepted are indices below {len(self)}') from None
+
+
+def _put_holds(memory: Array, plan: slice, state: slice, rows: NDArray[np.intp], poses: Array
+               ) -> None:
+    """
+    Make poses the targets of many guides, from the next tick on.
+
+    Parameters
+    ----------
+    memory : (m, …), written
+        A row for each guide.
+    plan, state : slice
+        Where the records of the guide stand in a row.
+    rows : (k,) int
+        Which guides.
+    poses : (k, 4, 4)
+
+    """
+    at, now = (table.of(np.arange(float(table.size(0))), 0) for table in (PLAN, STATE))
+    rows = rows[:, None]
+    for begin, slot, value in (
+            (plan, at.kind, HOLD), (plan, at.pose, poses.reshape(-1, 16)),
+            (plan, at.begin, np.inf), (plan, at.event, np.inf), (plan, at.until, np.inf),
+            (plan, at.wakes, np.inf), (state, now.late, 0.0), (state, now.waits, 0.0),
+            (state, now.is_open, 0.0)):
+        memory[rows, begin.start + slot.ravel().astype(int)] = value

@@ -237,7 +237,7 @@ class Guide(Recorded):
         self._ask()
 
     def note_hold(self) -> None:
-        """Take over a pose that `put_holds` has written to the plan."""
+        """Take over a pose that was written to the plan as that of a `Hold`."""
         self._motion = Hold(self.views[0].pose.copy())
         self._settle(self._motion)
         self._pending, self.clamped, self._rejoins = [], False, False
@@ -414,7 +414,12 @@ class Guide(Recorded):
             plan.kind[0], plan.twist[:], plan.since[0] = DRIFT, base.twist, base.since
 
     def _watch(self, error: Array, limits: TargetLimits) -> None:
-        """Stop the target if the arm lags by more than `leash`; go on at half of `leash`."""
+        """
+        Stop the target if the arm lags by more than `leash`; go on at half of `leash`.
+
+        It also goes on if its motion leads back to the arm, which may not be able to follow.
+
+        """
         turning, moving = limits.reach
         plan, state = self.views
         if not self.waits and not plain(leaves)(error, state.twist, limits.reach):
@@ -424,10 +429,23 @@ class Guide(Recorded):
             self._begin(STOP, limits)
             self._motion, plan.until[0] = motion, until
             state.stopped[0], state.waits[0] = now, 1.0
-        elif _is_near(error, 0.5 * turning, 0.5 * moving):
+        elif _is_near(error, 0.5 * turning, 0.5 * moving) or self._turns_back(error, limits):
             # a path resumes where it paused
             self._begin(motion, limits,
                         state.now[0] - state.stopped[0] if isinstance(motion, Path) else 0.0)
+
+    def _turns_back(self, error: Array, limits: TargetLimits) -> bool:
+        """Whether the target, at rest, would not move farther away from the arm by its motion."""
+        state, motion = self.views[1], self._motion
+        if state.twist.any():
+            return False
+        if isinstance(motion, Jog):
+            return not plain(leaves)(error, motion.twist, limits.reach)
+        now = state.stopped[0]
+        goal = (motion if isinstance(motion, Path) else Hold(limits.inside(motion.pose))).at(now)
+        way = goal.twist - difference(goal, self.target)[0]
+        way[:3] = goal.pose[:3, :3] @ way[:3]
+        return not plain(leaves)(error, way, limits.reach)
 
     def _sample(self, now: float) -> Target:
         """The target at a time on the motion's clock [s]."""
@@ -481,32 +499,6 @@ class Guide(Recorded):
         plan.begin[0], plan.end[0], plan.pieces[:] = offset.start, offset.end, offset.pieces
         plan.event[0] = min(offset.end, base.times[-1] if isinstance(base, Path) else np.inf)
         return share
-
-
-def put_holds(memory: Array, plan: slice, state: slice, rows: NDArray[np.intp], poses: Array
-              ) -> None:
-    """
-    Make poses the targets of many guides, from the next tick on.
-
-    Parameters
-    ----------
-    memory : (m, …), written
-        A row for each guide.
-    plan, state : slice
-        Where the records of the guide stand in a row.
-    rows : (k,) int
-        Which guides.
-    poses : (k, 4, 4)
-
-    """
-    at, now = (table.of(np.arange(float(table.size(0))), 0) for table in (PLAN, STATE))
-    rows = rows[:, None]
-    for begin, slot, value in (
-            (plan, at.kind, HOLD), (plan, at.pose, poses.reshape(-1, 16)),
-            (plan, at.begin, np.inf), (plan, at.event, np.inf), (plan, at.until, np.inf),
-            (plan, at.wakes, np.inf), (state, now.late, 0.0), (state, now.waits, 0.0),
-            (state, now.is_open, 0.0)):
-        memory[rows, begin.start + slot.ravel().astype(int)] = value
 
 
 def _is_near(error: Array, turning: float, moving: float) -> bool:
