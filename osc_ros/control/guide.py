@@ -436,16 +436,16 @@ class Guide(Recorded):
 
     def _turns_back(self, error: Array, limits: TargetLimits) -> bool:
         """Whether the target, at rest, would not move farther away from the arm by its motion."""
-        state, motion = self.views[1], self._motion
+        state, motion, near = self.views[1], self._motion, 0.5 * np.array(limits.reach)
         if state.twist.any():
             return False
         if isinstance(motion, Jog):
-            return not plain(leaves)(error, motion.twist, limits.reach)
+            return not plain(leaves)(error, motion.twist, near)
         now = state.stopped[0]
         goal = (motion if isinstance(motion, Path) else Hold(limits.inside(motion.pose))).at(now)
         way = goal.twist - difference(goal, self.target)[0]
         way[:3] = goal.pose[:3, :3] @ way[:3]
-        return not plain(leaves)(error, way, limits.reach)
+        return not plain(leaves)(error, way, near)
 
     def _sample(self, now: float) -> Target:
         """The target at a time on the motion's clock [s]."""
