@@ -29,7 +29,7 @@ BRIEF = {'NOTICE_TIME': 0.3, 'STOP_TIME': 0.5, 'TEAR_DOWN_TIME': 1.0, 'MARGIN': 
 
 # A node in which one method can be made to hang.
 NODE = """
-import ctypes, time
+import ctypes, signal, time
 from rclpy.node import Node
 from osc_ros.interrupts import LAUNCH_PID
 from osc_ros.nodes import commands, ending
@@ -60,7 +60,10 @@ class Hanging(Node):
 run(Hanging, [])
 print('ended')
 """
-HOUR, HOUR_IN_C = 'time.sleep(3600)', 'ctypes.PyDLL(None).sleep(3600)'  # keeps the lock (GIL)
+HOUR = 'time.sleep(3600)'
+# Keeps the lock (GIL); a signal would end the sleep.
+HOUR_IN_C = ('signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}); '
+             'ctypes.PyDLL(None).sleep(3600)')
 
 
 class Ended:

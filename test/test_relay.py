@@ -220,6 +220,20 @@ def test_controller_that_says_that_it_ends_is_replaced_at_once_and_is_no_fault(s
     rig.until(lambda: rig.ends.diagnoses[-1].level == DiagnosticStatus.OK, rig.talk)
 
 
+@pytest.mark.parametrize('why', ['time-out', 'nonsense'])
+def test_arm_is_held_until_a_good_command_comes_and_not_only_for_a_time(spin, why):
+    rig = Rig(spin, command_timeout=0.2 if why == 'time-out' else NEVER).forwarding()
+    if why == 'nonsense':
+        rig.until(lambda: rig.guard.reaction, lambda: (
+            rig.ends.state(), rig.ends.command([np.nan] * 7)))
+    rig.until_sent(gravity(READY), rig.ends.state)
+    rig.relay.set_parameters(given(command_timeout=NEVER))
+    count = len(rig.ends.torques) + 200
+    rig.until(lambda: len(rig.ends.torques) > count, rig.paced(rig.ends.state), 'for torques')
+    assert rig.guard.reaction == 'hold'
+    rig.forwarding()
+
+
 def test_silence_without_states_is_answered_at_once(spin):
     rig = Rig(spin, command_timeout=0.2).forwarding()
     loop, seen = rig.relay._loop, []

@@ -258,10 +258,14 @@ class Supervisor:
         return ABANDON if number == ABANDONS else REACTIONS[number]
 
     @property
+    def began(self) -> float:
+        """When the reaction began, on `clock` [s]."""
+        return float(self._at.causes.began[0])
+
+    @property
     def reason(self) -> str:
         """Explanation of `cause`."""
-        causes = self._at.causes
-        number = int(causes.cause[0])
+        causes, number = self._at.causes, int(self._at.causes.cause[0])
         if number >= 0:
             silent = causes.watches[number, SILENT]
             return (f'nothing for {silent:.3f} s' if silent > 0.0

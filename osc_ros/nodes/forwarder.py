@@ -357,9 +357,17 @@ class Forwarder:
         self._label = messages.stamp_label(states.reader.stamp)
         self._react()
 
+    def _stops(self) -> bool:
+        """Whether a reaction is in force; one to commands goes on until a good one has come."""
+        guard = self._guard
+        if (guard.reaction and guard.cause in (SILENCE, NONSENSE, OTHER_PUBLISHER)
+                and guard.last_feed(SILENCE) < guard.began):
+            guard.trip(guard.cause, guard.reason)
+        return guard.watch()
+
     def _react(self) -> None:
         """After a state: if a reaction is in force, send its torques."""
-        if self.acts and self._guard.watch():
+        if self.acts and self._stops():
             self._send(self._label)
 
     def _on_command(self, data: bytes, gid: bytes) -> None:
@@ -368,12 +376,12 @@ class Forwarder:
             self.post('warning', 'commands are not forwarded before there is '
                        + ('a robot' if self.parts is None else 'a good joint state'))
             return
-        was_stopping = self.acts and self._guard.watch()
+        was_stopping = self.acts and self._stops()
         label = self._accepted(data, started) if self._is_of_the_source(gid, started) else None
-        if label is None and not (self.acts and self._guard.watch()):
+        if label is None and not (self.acts and self._stops()):
             return
         is_last = label == commands.LAST_LABEL
-        if not (was_stopping and self._guard.watch()):
+        if not (was_stopping and self._stops()):
             place = self.forwarded % TIMED
             self._send(self._label if label is None or is_last else label)
             self._took[place] = perf_counter() - started
@@ -414,7 +422,7 @@ class Forwarder:
         self.taken = {gid: everybody[gid]} if gid in everybody else everybody
         self.parts.check.forget()
         self.post('info', f'forwards the commands of {gids(self.taken)}')
-        if self.acts and not self._guard.watch():
+        if self.acts and not self._stops():
             self._guard.trip(OTHER_PUBLISHER, f'commands come from {gids(self.taken)} now')
 
     def _accepted(self, data: bytes, now: float) -> str | None:
@@ -469,7 +477,7 @@ class Forwarder:
         was_stopping = bool(self._guard.reaction) and not has_begun
         if not self.source.has_one:
             self._guard.trip(OTHER_PUBLISHER, SEVERAL)
-        if self._guard.watch():
+        if self._stops():
             if self._guard.blind:
                 self._send(commands.HOLD_LABEL)
             elif not was_stopping:
