@@ -7,11 +7,11 @@ import ctypes
 
 
 def done_while_python_is_blocked(driver):
-    """Let a driver (Popen) begin its task; return whether it wrote '.' (done) at the end of it."""
+    """Start the task of a driver process (Popen); return whether it reports '.' at its end."""
     driver.stdin.write(b'\n')
     driver.stdin.flush()
     found = ctypes.create_string_buffer(1)
-    # a function that is called by PyDLL, not by CDLL, has the interpreter's lock until it returns
+    # unlike CDLL, PyDLL does not release the interpreter's lock during a call
     ctypes.PyDLL(None).read(driver.stdout.fileno(), found, 1)
     driver.stdin.close()
     return found.raw == b'.'

@@ -412,7 +412,7 @@ def test_every_kind_of_command_is_answered(remote):
     poses[:, 2, 3] += 0.002 * np.arange(1.0, 5.0)
     assert 'after the observation' in arm.follow(poses, 0.1, observed_at=arm.state().time)
     assert distance(arm.wait().pose, poses[-1]) < 2e-3
-    # times are those of the arm, which may go on for seconds before the next command
+    # a fast simulation may advance by seconds before the next command: this goal stays far away
     slow = {'pose': arm.pose(shift=(0.0, 0.3, 0.0)), 'duration': 600.0}
     arm.move_to(**slow, wait=False)
     arm.hold()

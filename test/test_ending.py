@@ -69,9 +69,9 @@ HOUR_IN_C = ('signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}); '
 class Ended:
     """Exit status and log of a node that was interrupted."""
 
-    def __init__(self, tmp_path, *signals, apart=0.0, margin=BRIEF['MARGIN'], **hangs):
+    def __init__(self, tmp_path, *signals, apart=0.0, times=(), **hangs):
         """Run the node, send the signals when its timer runs, and wait for its end."""
-        source = NODE.format(brief=BRIEF | {'MARGIN': margin}, **{
+        source = NODE.format(brief=BRIEF | dict(times), **{
             'on_timer': 'pass', 'ready': 'True', 'stop': 'pass', 'destroy': 'pass'} | hangs)
         log = tmp_path / 'log'
         with log.open('w') as output, subprocess.Popen(
@@ -108,7 +108,9 @@ def test_user_presses_ctrl_c_and_the_tear_down_hangs(tmp_path):
 
 
 def test_user_presses_ctrl_c_and_the_tear_down_hangs_with_the_lock_of_python(tmp_path):
-    ended = Ended(tmp_path, signal.SIGINT, signal.SIGINT, destroy=HOUR_IN_C)
+    # longer than a busy machine may stop before the hang: else the thread of `Ending` is first
+    ended = Ended(tmp_path, signal.SIGINT, signal.SIGINT, destroy=HOUR_IN_C,
+                  times={'TEAR_DOWN_TIME': 5.0})
     assert ended.status == 1
     assert 'stops' in ended.said
     assert 'Timeout' in ended.said and 'destroy_node' in ended.said  # stack of the hang
@@ -124,7 +126,7 @@ def test_user_presses_ctrl_c_while_a_callback_takes_long(tmp_path):
 
 def test_user_presses_ctrl_c_and_the_arm_does_not_stop(tmp_path):
     # the margin: a busy machine may not run the process for longer than that of the other tests
-    ended = Ended(tmp_path, signal.SIGINT, ready='False', margin=LOADED)
+    ended = Ended(tmp_path, signal.SIGINT, ready='False', times={'MARGIN': LOADED})
     assert ended.status == 0
     assert 'stops' in ended.said and 'ended' in ended.said
 

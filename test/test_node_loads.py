@@ -15,6 +15,7 @@ from geometry_msgs.msg import InertiaStamped, Vector3Stamped  # noqa: E402
 from rclpy.parameter import Parameter  # noqa: E402
 
 from osc_ros.control import requests  # noqa: E402
+from osc_ros.nodes.commands import LAST_LABEL  # noqa: E402
 from osc_ros.nodes.simulator import Simulator  # noqa: E402
 from test_nodes import FAILURE, given, JOINTS, PANDA, READY, Rig, ROBOT, SUCCESS  # noqa: E402
 
@@ -169,7 +170,7 @@ def test_driver_that_compensates_is_commanded_without_the_weight(spin):
     rig.controller.set_parameters(given(payload__known_to_driver=False))
     settle(rig, weight(mass=MASS) - weight())
     rig.deactivate()
-    rig.until_held(weight(mass=MASS) - weight())
+    rig.until_held(weight(mass=MASS) - weight(), label=LAST_LABEL)
 
 
 def test_friction_and_rotors_are_taken_from_parameters(spin):

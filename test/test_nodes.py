@@ -154,10 +154,9 @@ class Rig:
         return next(found for label in labels
                     if (found := self.hardware.answer(label)) is not None)
 
-    def until_held(self, tau, atol=1e-8):
-        """Wait for a command that answers no state, with these torques."""
-        labels = commands.HOLD_LABEL, commands.LAST_LABEL
-        self.spin(lambda: commands.label(self.hardware.commands[-1]) in labels
+    def until_held(self, tau, atol=1e-8, label=commands.HOLD_LABEL):
+        """Wait for a command with these torques and a label that names no state."""
+        self.spin(lambda: commands.label(self.hardware.commands[-1]) == label
                   and np.allclose(self.hardware.commands[-1].data, tau, atol=atol),
                   why='for a command in the silence')
 
@@ -788,7 +787,7 @@ def test_deactivation_leaves_a_command_that_holds_the_arm(spin):
     rig = Rig(spin).activate()
     rig.ask()
     rig.deactivate()
-    rig.until_held(gravity(READY), atol=BRAKED)
+    rig.until_held(gravity(READY), atol=BRAKED, label=commands.LAST_LABEL)
 
 
 def test_node_can_be_configured_again_after_cleanup(spin):

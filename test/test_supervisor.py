@@ -170,8 +170,10 @@ def test_torque_does_not_step_after_a_reaction_that_was_over_before_a_torque_was
     assert bench.supervisor.watch()
     bench.see()
     assert not bench.supervisor.watch()
-    sent = [before, *(bench.supervisor.torque(law(-0.4 * LIMITS)) for _ in range(5)
-                      if bench.see() is None)]
+    sent = [before]
+    for _ in range(5):
+        bench.see()
+        sent.append(bench.supervisor.torque(law(-0.4 * LIMITS)))
     assert (np.abs(np.diff(sent, axis=0)) <= STEEPEST * 0.8 * PERIOD / FADE * LIMITS).all()
 
 

@@ -119,7 +119,7 @@ def is_plain(at):
 
 @kernel
 def answer(entry, table, row, n):
-    """Do `put_answer` for a row, a record of ANSWER; return whether there are torques to send."""
+    """Call `put_answer` with a row of ANSWER; return whether torques must be sent."""
     at = _views(row, n)
     put_answer(entry, table, at, n)
     return np.isfinite(at.tau[0])

@@ -321,7 +321,7 @@ def _put_holds(memory: Array, plan: slice, state: slice, rows: NDArray[np.intp],
     memory : (m, …), written
         A row for each guide.
     plan, state : slice
-        Where the records of the guide stand in a row.
+        Columns of a row in which the guide's records PLAN and STATE are.
     rows : (k,) int
         Which guides.
     poses : (k, 4, 4)

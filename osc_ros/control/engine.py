@@ -59,8 +59,8 @@ class Engine(Counts):
         Checks states and torques, and replaces the law's torque if a cause is active.
     mode : str
         IDLE, ACTIVE or ENDING.
-    leaves : bool
-        Whether the command that is sent is the last one.
+    is_last : bool
+        Whether the command that is being sent is the last one until an activation.
     time : float [s]
         Time of the newest valid state: its stamp, or that of its arrival, see `StateGate`.
     stamp : Stamp
@@ -102,7 +102,7 @@ class Engine(Counts):
         self.journal: Journal | None = None
         self._clock: Callable[[], float] = perf_counter
         self.guard = Supervisor(law.robot, law, supervision, self._on_change)
-        self.mode, self.leaves, self.rest = IDLE, False, Rest()
+        self.mode, self.is_last, self.rest = IDLE, False, Rest()
         self.touch = ContactSense(law.robot.joint_names)
         self.effort: Array | None = None
         self.q = self.qd = np.zeros(0)
@@ -127,7 +127,7 @@ class Engine(Counts):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Set the state."""
         self.__dict__.update(state)
-        self.journal, self.leaves, self.rest = None, False, Rest()
+        self.journal, self.is_last, self.rest = None, False, Rest()
         self.ages, self.updates, self.periods = Window(1), Window(1), Window(1)
         self._records, self.places = (*self.guard.records, self.touch.record), None
         self._send, self._post, self._answering = _ignore, _ignore, Answering(self.law.robot.n)
@@ -176,7 +176,7 @@ class Engine(Counts):
         self.law.begin_with(missing)
         self.guard.begin(self.guard.last_torque if self.mode == ENDING else None)
         self.guard.accept_state(self.time, self.q, self.qd)
-        self.mode, self.leaves = ACTIVE, False
+        self.mode, self.is_last = ACTIVE, False
         self._expect_targets()
 
     @journaled
@@ -201,7 +201,7 @@ class Engine(Counts):
     @journaled
     def leave(self) -> None:
         """Send the idle command as the last one, and stop sending commands."""
-        self.leaves = True
+        self.is_last = True
         self._command(self.guard.idle_torque(), None)
         self.mode, self._left = IDLE, (self.q, self.law.compensation.copy())
 

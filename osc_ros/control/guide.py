@@ -415,13 +415,13 @@ class Guide(Recorded):
 
     def _watch(self, error: Array, limits: TargetLimits) -> None:
         """
-        Stop the target if the arm lags by more than `leash`; go on at half of `leash`.
+        Stop the target if the arm lags by more than `leash`.
 
-        It also goes on if its motion leads back to the arm, which may not be able to follow.
+        The target goes on when the arm lags by less than half of `leash`. It also goes on if its
+        motion leads back to the arm, because the arm may be unable to follow any farther.
 
         """
-        turning, moving = limits.reach
-        plan, state = self.views
+        near, (plan, state) = 0.5 * np.array(limits.reach), self.views
         if not self.waits and not plain(leaves)(error, state.twist, limits.reach):
             return
         motion, until, now = self._motion, plan.until[0], state.now[0] - state.late[0]
@@ -429,14 +429,19 @@ class Guide(Recorded):
             self._begin(STOP, limits)
             self._motion, plan.until[0] = motion, until
             state.stopped[0], state.waits[0] = now, 1.0
-        elif _is_near(error, 0.5 * turning, 0.5 * moving) or self._turns_back(error, limits):
+        elif _is_near(error, *near) or self._turns_back(error, near, limits):
             # a path resumes where it paused
             self._begin(motion, limits,
                         state.now[0] - state.stopped[0] if isinstance(motion, Path) else 0.0)
 
-    def _turns_back(self, error: Array, limits: TargetLimits) -> bool:
-        """Whether the target, at rest, would not move farther away from the arm by its motion."""
-        state, motion, near = self.views[1], self._motion, 0.5 * np.array(limits.reach)
+    def _turns_back(self, error: Array, near: Array, limits: TargetLimits) -> bool:
+        """
+        Whether the target is at rest, and its motion would not take it farther from the arm.
+
+        Angles and distances below `near` (2,) [rad, m] do not count.
+
+        """
+        state, motion = self.views[1], self._motion
         if state.twist.any():
             return False
         if isinstance(motion, Jog):

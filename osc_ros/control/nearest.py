@@ -190,7 +190,7 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
     guided : float
         Share of the rules of free drive, 0 to 1.
     count : int
-        Number of bounds that are due to gravity loads.
+        Number of bounds that come from gravity loads.
     dt : float
         Time since the last tick [s], 0 at the first.
     calm : (1,), overwritten

@@ -27,7 +27,7 @@ class ControlLoop(Protocol):
         """Positions (n,) of the newest state."""
 
     def read(self, what: Callable[..., Any], *arguments: Any) -> Any:
-        """Return the result of `what(engine, *arguments)`; `what` must change nothing."""
+        """Call `what(engine, *arguments)`, which must not change it; return the result."""
 
     def activate(self, missing: Array | None = None) -> None:
         """Begin to control the arm, see `osc_ros.control.engine.Engine.activate`."""

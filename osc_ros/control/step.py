@@ -132,10 +132,10 @@ def step(table, tau):
     Returns
     -------
     int
-        Number of solves, which is positive; STOPPED if the torques are not those of the law; or
-        another code of `safety` or `law_torque`, which is negative. Then there are no torques,
-        unless the code is REJECTED and a reaction is in force. The supervisor has taken the state
-        over, unless the code is REJECTED.
+        Positive: the number of solves; the torques are those of the law. STOPPED: they are those
+        of a reaction, also just after it. REJECTED: the state is not plausible, and the supervisor
+        has not stored it; there are torques only if a reaction is in force. Another negative code,
+        of `law_torque`: there are no torques.
 
     """
     given, own, guarded, n = given_in(table), law_in(table), guarded_in(table), len(tau)

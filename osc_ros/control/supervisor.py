@@ -259,7 +259,7 @@ class Supervisor:
 
     @property
     def began(self) -> float:
-        """When the reaction began, on `clock` [s]."""
+        """Time on `clock` at which the present reaction began [s]."""
         return float(self._at.causes.began[0])
 
     @property
@@ -475,7 +475,7 @@ class Supervisor:
         law : callable, optional
             Returns its torque (n,) for the last state; not called while the arm is stopped.
         waits : bool
-            Whether a reaction's torque goes on after it until `take_stopped` is called.
+            Whether, after a reaction, its torque is returned until `take_stopped` is called.
 
         Raises
         ------

@@ -91,9 +91,9 @@ class Forwarder:
     """
     Forwards the torque commands of one publisher, and stops the arm if they are missing or wrong.
 
-    It stops the arm by its own model of the robot. Nothing is sent before the first good command
-    after a good joint state. From then on it always sends commands, because the hardware would
-    apply the last torque for ever. As long as nothing is wrong, the compiled function
+    To stop the arm, it uses its own model of the robot. Nothing is sent before the first good
+    command after a good joint state. From then on it always sends commands, because the hardware
+    would apply the last torque for ever. As long as nothing is wrong, the compiled function
     `osc_ros.nodes.forwarding.forward` does the work. Other threads may use the attributes only
     within `parked`.
 
@@ -141,7 +141,7 @@ class Forwarder:
         self.refused = self.own = self.of_others = 0
         self.refusal = ''
         self.refused_other = self._named = -np.inf
-        self._ended_after = -1  # number of commands forwarded up to the last one of a publisher
+        self._ended_after = -1  # value of `forwarded` when the last command came; -1: it has not
         self._label, self._lock = '', RLock()  # label of the newest state
         self._depth = 0  # number of `parked` contexts that this thread is in
         self._period = min(WATCH_PERIOD, 1.0 / rate)
@@ -280,7 +280,7 @@ class Forwarder:
             return FAILED
 
     def _is_plain(self) -> bool:
-        """Whether compiled code may forward the next command, because nothing is wrong."""
+        """Whether nothing is wrong, so that compiled code may forward the next command."""
         return (self.acts and self.parts is not None and self.source.has_one
                 and bool(self.source.gid.any()) and self.parts.states.reader.knows_names
                 and not (self._gave_up or self._guard.reaction or self._guard.blind))
@@ -358,7 +358,7 @@ class Forwarder:
         self._react()
 
     def _stops(self) -> bool:
-        """Whether a reaction is in force; one to commands goes on until a good one has come."""
+        """Whether a reaction is in force; a reaction to commands lasts until a good one comes."""
         guard = self._guard
         if (guard.reaction and guard.cause in (SILENCE, NONSENSE, OTHER_PUBLISHER)
                 and guard.last_feed(SILENCE) < guard.began):

@@ -492,7 +492,7 @@ class Loop:
         """Publish torques (n,), base first, computed from the state with this stamp, if any."""
         ordered = tau[self._output.order]
         label = (messages.stamp_label(stamp) if stamp is not None else
-                 commands.LAST_LABEL if self.engine.leaves else commands.HOLD_LABEL)
+                 commands.LAST_LABEL if self.engine.is_last else commands.HOLD_LABEL)
         self._output.publisher.publish(self._command.fill(ordered, label))
         if self._listener is not None:
             self._sent.append((stamp, self.engine.time + self.engine.state_age, ordered))

@@ -134,7 +134,7 @@ class RclCalls:
         return message
 
     def prepare(self, length: int) -> None:
-        """Allocate the outgoing command for labels with this number of characters."""
+        """Allocate the message of a command whose label has this number of characters."""
         self._out, label, values = self.filled(self._outbound, length)
         digits = length - NANO_DIGITS
         if digits > 0:

@@ -185,7 +185,7 @@ class Relay(Node):  # type: ignore[misc]
 
     @property
     def _has_ended(self) -> bool:
-        """Whether the relay acts because the controller has ended its commands."""
+        """Whether the relay holds the arm because the controller has sent its last command."""
         return bool(self._loop.has_ended and self._loop.parts.guard.cause == SILENCE)
 
     def _tell_posted(self) -> None:
