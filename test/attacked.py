@@ -106,7 +106,6 @@ class Attacked:
             J = pin.computeFrameJacobian(
                 plant.model, plant.data, configuration(plant.model, plant.q), plant.tip,
                 pin.ReferenceFrame.LOCAL_WORLD_ALIGNED)
-            tau = self.signs * np.clip(self.sent, -plant.effort, plant.effort)
-            plant.step(tau + J[:3].T @ self.force, PERIOD)
+            plant.step(self.signs * self.sent, PERIOD, J[:3].T @ self.force)
             self.speeds.append(float(np.abs(plant.qd / plant.velocity).max()))
         return self

@@ -63,9 +63,9 @@ class ForeignPlant:
         self.q = np.array(q, dtype=float)
         self.qd = np.zeros(self.n) if qd is None else np.array(qd, dtype=float)
 
-    def step(self, tau, duration):
-        """Apply torques (n,), clipped to the effort limits, for a duration [s]."""
-        tau = np.clip(tau, -self.effort, self.effort)
+    def step(self, tau, duration, external=0.0):
+        """Apply torques (n,) within the effort limits, and external ones (n,), for a time [s]."""
+        tau = np.clip(tau, -self.effort, self.effort) + external
         count = max(1, round(duration / SUBSTEP))
         dt = duration / count
         for _ in range(count):

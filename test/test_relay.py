@@ -297,6 +297,83 @@ def test_latched_stop_lasts_until_forwarding_is_asked_for(spin):
     rig.forwarding()
 
 
+def test_label_of_a_far_future_state_allows_no_larger_step(spin):
+    rig = Rig(spin, latched=True, **{'limits.effort_rate': [20.0 / 0.002] * 7}).forwarding()
+    ahead = messages.label_of(messages.stamp(0.002 * rig.ends.tick + 5.0))
+    now = messages.label_of(messages.stamp(0.002 * rig.ends.tick))
+    rig.until(lambda: rig.ends.labels[-1] == now, rig.ends.command)
+    rig.until(lambda: spin.said("torque for 'panda_joint1' steps by -87 N m"),
+              lambda: (rig.ends.state(), rig.ends.command(GOOD), rig.ends.command(-GOOD, ahead)))
+
+
+def run_away(rig):
+    """Let the arm speed up during a reaction until the relay gives it up; return the rig."""
+    speed = [0.0]
+
+    def speed_up():
+        speed[0] = min(1.02 * speed[0] + 0.01, 30.0)
+        qd = np.zeros(7)
+        qd[0] = speed[0]
+        q = READY + 0.002 * qd
+        rig.ends.state(q, qd)
+
+    rig.until(lambda: rig.guard.reaction, lambda: (
+        rig.ends.state(), rig.ends.command([np.nan] * 7)))
+    rig.until(lambda: rig.guard.runaway, rig.answered(speed_up), 'for a runaway')
+    rig.until(lambda: rig.ends.labels[-1] == commands.LAST_LABEL, lambda: None, 'for the last')
+    return rig
+
+
+def test_arm_that_was_given_up_is_commanded_again_when_it_is_asked_for(spin):
+    rate = 50.0 * LIMITS
+    rig = run_away(Rig(spin, fade_time=0.05, **{
+        'limits.effort_rate': [float(x) for x in rate]}).forwarding())
+    rig.until(lambda: spin.said('no more commands; ~/forward forwards again'), rig.ends.state)
+    last, seen = rig.ends.torques[-1], len(rig.ends.torques)
+    client = rig.ends.create_client(Trigger, 'osc_relay/forward')
+    spin(client.service_is_ready)
+    future = client.call_async(Trigger.Request())
+    rig.until(future.done, rig.ends.state)
+    assert future.result().success and 'waits for a joint state and a' in future.result().message
+    tick = rig.ends.tick
+    rig.until(lambda: rig.ends.tick > tick + 100, rig.paced(rig.ends.state))
+    assert len(rig.ends.torques) == seen  # nothing before the next command
+    rig.until_sent(GOOD, rig.talk)
+    assert (np.abs(np.diff([last, *rig.ends.torques[seen:]], axis=0)) <= 1.001 * 0.004 * rate).all()
+
+
+def test_hold_goes_on_without_a_state_before_states_count_as_stale(spin):
+    rig = Rig(spin, state_timeout=NEVER / 3.0).forwarding()
+    rig.until(lambda: rig.guard.reaction, lambda: (
+        rig.ends.state(), rig.ends.command([np.nan] * 7)))
+    rig.until(lambda: rig.ends.labels[-1] == commands.HOLD_LABEL, lambda: None, 'for torques')
+    assert rig.guard.counts['stale_state'] == 0
+
+
+def test_long_time_out_of_commands_is_warned_of(spin):
+    rig = Rig(spin)
+    assert spin.said(f"'command_timeout' is {NEVER:g} s")
+    rig.relay.set_parameters(given(command_timeout=1.5))
+    assert spin.said("'command_timeout' is 1.5 s: if the controller fails")
+
+
+def test_another_controller_may_follow_at_once_after_a_last_command(spin):
+    rig = Rig(spin).forwarding()
+    rig.until_sent(gravity(READY), rig.answered(
+        lambda: (rig.ends.state(), rig.ends.command(label=commands.LAST_LABEL))))
+    other = Intruder()
+    spin(lambda: other.commands.get_subscription_count() > 0, other)
+    rig.until_sent(0.5 * GOOD, lambda: (rig.ends.state(), other.command(0.5 * GOOD)))
+    assert not spin.said('not forwarded')
+
+
+def test_last_command_after_a_silence_is_told(spin):
+    rig = Rig(spin, command_timeout=0.2).forwarding()
+    rig.until(lambda: spin.said('silence: nothing'), rig.paced(rig.ends.state))
+    rig.until(lambda: spin.said('the last command of'), rig.paced(
+        lambda: (rig.ends.state(), rig.ends.command(label=commands.LAST_LABEL))))
+
+
 def test_live_parameters_apply_at_once_and_bad_sets_change_nothing(spin):
     rig = Rig(spin).forwarding()
     before = rig.guard.settings
@@ -353,7 +430,7 @@ def test_second_controller_on_the_command_topic_moves_nothing_and_is_named(spin)
     spin(lambda: rig.ends.count_subscribers('osc_controller/commands') > 0
          and intruder.commands.get_subscription_count() > 0, intruder)
     seen = len(rig.ends.torques)
-    rig.until(lambda: rig.relay._loop.of_others > 200 and len(rig.ends.torques) > seen + 200,
+    rig.until(lambda: rig.relay._loop.source.refused > 200 and len(rig.ends.torques) > seen + 200,
               rig.paced(lambda: (rig.talk(), intruder.command(-GOOD))))
     np.testing.assert_array_equal(np.array(rig.ends.torques[seen:]),
                                   np.tile(GOOD, (len(rig.ends.torques) - seen, 1)))
@@ -395,7 +472,7 @@ def test_of_two_controllers_that_start_together_none_moves_the_arm_until_one_end
     rig, intruder = Rig(spin, command_timeout=0.3), Intruder()
     spin(lambda: intruder.commands.get_subscription_count() > 0
          and rig.publishers() == 2, intruder)
-    rig.until(lambda: rig.relay._loop.of_others > 100,
+    rig.until(lambda: rig.relay._loop.source.refused > 100,
               rig.paced(lambda: (rig.talk(), intruder.command(-GOOD))))
     assert not rig.ends.torques
     assert spin.said('not forwarded: several nodes publish commands, and none ')
@@ -584,7 +661,7 @@ def test_bytes_in_place_of_commands_are_refused_in_words_and_change_nothing(spin
         np.random.default_rng(5))
     rig.ends.destroy_publisher(rig.ends.commands)
     rig.ends.commands = rig.ends.create_publisher(Float64MultiArray, 'osc_controller/commands', 10)
-    rig.until(lambda: spin.said('forwards the commands of', 2), rig.talk)
+    rig.until(lambda: spin.said('accepts the commands of', 2), rig.talk)
     rig.until_sent(GOOD, rig.talk)
     for k in range(300):
         data = bytearray(whole)
@@ -622,8 +699,8 @@ def test_torque_does_not_step_when_controllers_are_killed_and_take_over(spin):
         running[name].wait()
 
     def refused(more=100):
-        count = rig.relay._loop.of_others + more
-        rig.until(lambda: rig.relay._loop.of_others > count, state)
+        count = rig.relay._loop.source.refused + more
+        rig.until(lambda: rig.relay._loop.source.refused > count, state)
 
     try:
         start('one')

@@ -198,9 +198,9 @@ def test_behind_a_relay_the_arm_is_held_while_it_goes_from_a_killed_controller_t
     # whichever was configured first, and if both were, the one that started first
     first, second = sorted(processes, key=lambda name: stand.claims[name] != ACTIVE)
     stand.until_moved_by(first)
-    refused = stand.relay._loop.of_others  # until it was clear who sends
+    refused = stand.relay._loop.source.refused  # until it was clear who sends
     stand.until_moved_by(first)
-    assert stand.relay._loop.of_others == refused  # the other controller sends nothing
+    assert stand.relay._loop.source.refused == refused  # the other controller sends nothing
     processes[first].kill()
     processes[first].wait()
     stand.until_moved_by(second, beside=[first])

@@ -98,8 +98,8 @@ def _is_blind(plan, period, causes, gate, now):
     late = LATE_PERIODS * max(gate.interval[0], period)
     if timeout < np.inf:
         late = max(late, LATE_SHARE * timeout)
-    return is_stale or (plan.bridges[0] > 0.0 and gate.is_open[0] > 0.0
-                        and now - gate.came[0] > late)
+    return is_stale or ((plan.bridges[0] > 0.0 or causes.reaction[0] > REPORT)
+                        and gate.is_open[0] > 0.0 and now - gate.came[0] > late)
 
 
 @inlined
@@ -137,11 +137,15 @@ class Acting(Protocol):
         """Explanation of it."""
 
 
-def state_text(guard: Acting, normal: str) -> str:
-    """Return what the supervisor does and why, or the normal state if it does nothing."""
+def state_text(guard: Acting, normal: str, remedy: str = '~/release accepts activation') -> str:
+    """
+    Return what the supervisor does and why.
+
+    `normal` is the text if it does nothing, `remedy` says what ends that the arm is given up.
+
+    """
     if guard.reaction == ABANDON:
-        return (f'{guard.cause}: {guard.reason}: no more commands; ~/release accepts activation '
-                'again')
+        return f'{guard.cause}: {guard.reason}: no more commands; {remedy} again'
     if guard.reaction == 'report':
         return f'{guard.cause}: {guard.reason}; this is only reported, and changes nothing'
     return f'{guard.cause}: {guard.reason}: {guard.reaction}' if guard.reaction else normal

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.compiled import inlined, kernel, lock
+from osc_ros.dynamics.compiled import inlined, kernel, lock, plain
 from osc_ros.dynamics.vectors import assign
 from osc_ros.errors import InputError
 
@@ -24,8 +24,14 @@ KNOWN, TIME, PERIOD, TORQUES = range(4)  # entries of the memory, which has the 
 
 
 @inlined
-def find_fault(bounds, memory, time, tau):
-    """Return the first fault of torques tau (n,) of a time [s], see `CommandCheck`; or GOOD."""
+def time_between(memory, time, longest):
+    """Time [s] during which torques may change before a command of a time [s]."""
+    return min(max(time - memory[TIME], memory[PERIOD]), max(longest, memory[PERIOD]))
+
+
+@inlined
+def find_fault(bounds, memory, time, longest, tau):
+    """Return the first fault of torques tau (n,), see `CommandCheck.torque`; or GOOD."""
     n = len(tau)
     for i in range(n):
         if not np.isfinite(tau[i]):
@@ -34,7 +40,7 @@ def find_fault(bounds, memory, time, tau):
         if np.abs(tau[i]) > bounds[0, i]:
             return TOO_LARGE * n + i
     if memory[KNOWN] > 0.0:
-        dt = max(time - memory[TIME], memory[PERIOD])
+        dt = time_between(memory, time, longest)
         for i in range(n):
             if np.abs(tau[i] - memory[TORQUES + i]) > bounds[1, i] * dt:
                 return TOO_STEEP * n + i
@@ -49,9 +55,9 @@ def remember(memory, time, tau):
 
 
 @kernel
-def check(bounds, memory, time, tau):
+def check(bounds, memory, time, longest, tau):
     """Return what `find_fault` does; `remember` the command if it is finite."""
-    found = find_fault(bounds, memory, time, tau)
+    found = find_fault(bounds, memory, time, longest, tau)
     if found == GOOD or found >= len(tau):
         remember(memory, time, tau)
     return found
@@ -86,11 +92,11 @@ class CommandCheck:
         self._names = tuple(names)
         self.bounds = np.array([effort_limits, effort_rates]) * (1.0 + ROUNDING)
         self.memory = np.zeros(TORQUES + len(self._names))
-        check(self.bounds, self.memory, 0.0, self.memory[TORQUES:].copy())
+        check(self.bounds, self.memory, 0.0, 0.0, self.memory[TORQUES:].copy())
         lock(check)
         self.memory[:], self.memory[PERIOD] = 0.0, period
 
-    def torque(self, values: Sequence[float], time: float) -> Array:
+    def torque(self, values: Sequence[float], time: float, longest: float) -> Array:
         """
         Return the torques (n,) of a command [N·m], if it is accepted.
 
@@ -102,6 +108,8 @@ class CommandCheck:
         values : sequence of float
         time : float
             Time at which the command was computed, or at which it arrived [s].
+        longest : float
+            Longest time between two commands for which the rate limit allows a change [s].
 
         Raises
         ------
@@ -114,19 +122,19 @@ class CommandCheck:
             raise InputError(f'command has {tau.size} torques: accepted are {n}, '
                              f"for {', '.join(self._names)}")
         before = self.memory.copy()
-        if (found := check(self.bounds, self.memory, time, tau)) != GOOD:
+        if (found := check(self.bounds, self.memory, time, longest, tau)) != GOOD:
             fault, i = divmod(found, n)
-            raise InputError(self._fault_text(fault, i, float(tau[i]), time, before))
+            dt = float(plain(time_between)(before, time, longest))
+            raise InputError(self._fault_text(fault, i, float(tau[i]), dt, before))
         return tau
 
-    def _fault_text(self, fault: int, i: int, tau: float, time: float, before: Array) -> str:
+    def _fault_text(self, fault: int, i: int, tau: float, dt: float, before: Array) -> str:
         name = self._names[i]
         if fault == NOT_FINITE:
             return f"torque for '{name}' is {tau}: accepted are finite numbers"
         limit, rate = self.bounds[:, i].tolist()
         if fault == TOO_LARGE:
             return f"torque for '{name}' is {tau:.4g} N m: accepted is at most {limit:g} N m"
-        dt = max(time - before[TIME], before[PERIOD])
         return (f"torque for '{name}' steps by {tau - before[TORQUES + i]:.4g} N m in {dt:.4f} s: "
                 f'accepted is at most {rate * dt:g} N m')
 

@@ -1,13 +1,28 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Words for the faults of a joint state."""
+"""Words for the faults of joint states, and of an arm that does not obey."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from osc_ros.control import sample
+from osc_ros.control.causes import DISOBEYS
+from osc_ros.control.response import ESCALATION
+
+
+def runaway_text(code: float, joint: str, speed: float) -> str:
+    """Return why an arm is given up: a code of `osc_ros.control.causes`, a joint and its speed."""
+    if code == DISOBEYS:
+        return f"'{joint}' moves against its torques"
+    return (f'the arm speeds up for {ESCALATION} s or longer although a reaction brakes it: '
+            f"'{joint}' moves at {speed:.3g}")
+
+
+def silence_text(silent: float, why: str) -> str:
+    """Return that nothing has come for a time [s], or why what has come was rejected."""
+    return f'nothing valid for {silent:.3f} s: {why}' if why else f'nothing for {silent:.3f} s'
 
 
 def fault_text(code: int, joint: str, given: Any, one: float, two: float, three: float) -> str:

@@ -8,7 +8,8 @@ Two torques of each joint are compared: the torque that was sent, and the acting
 measured motion needs by the inverse dynamics. They are equal if the model is right and there is
 neither friction nor an external force. If the sent torque changes, and the acting torque is its
 opposite, the joint does not obey: its motor turns the other way, or it gets the torques of another
-joint.
+joint. If the acting torque changes as the sent one does, the joint obeys, whatever drives it
+besides: a hand that pushes an arm beyond its speed limits is no reason to give the arm up.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from osc_ros.control.tables import (
     CAUSES,
     ENERGIES,
     GATE,
+    LAGS,
     OUTPUT,
     PAIRS,
     PREDICTION,
@@ -39,16 +41,20 @@ from osc_ros.dynamics.spatial import all_finite
 from osc_ros.dynamics.vectors import any_beyond, assign
 
 BRISK = 0.5  # of the speed limit: no joint is examined while all are slower
-MIRRORED, TOLERANCE = 5, 0.25  # last torques that are opposite, and how nearly
-LAGS = PAIRS - MIRRORED  # largest delay of the torques that is considered [periods]
+MIRRORED, TOLERANCE = PAIRS - LAGS, 0.25  # last torques that are opposite, and how nearly
+# A joint obeys if its acting torque changes by these shares of the changes of the sent torque, and
+# both are correlated; it contradicts if the share is lower. The changes must be large enough,
+# relative to the effort limit; in each period, older ones count less by a factor.
+OBEYS, CORRELATED, VARIED, KEPT = (0.5, 2.0), 0.6, 0.02, 0.96
 LONGEST_PAIR = 0.02  # longest time between two states that are compared [s]
 LARGE = 0.005  # of the effort limit: least of the largest of them
 HIT, HITTING = 0.1, 5  # change of an external torque, of the limit; states that it is not resisted
 EXAMINED = 4.0  # no external torque is resisted while a joint is faster, relative to its limit
 EXTERNAL = 2  # last states of which external torques are averaged
-ESCALATION = 0.02  # time after which a reaction must have slowed an arm that is too fast [s]
-# The arm still speeds up if its kinetic energy has grown by this factor within ESCALATION.
-GROWTH = 1.1
+# Time after which a reaction must have slowed an arm that is too fast: one that is not seen to
+# obey, and one that does, and that somebody pushes [s].
+ESCALATION, PUSHED = 0.02, 0.25
+GROWTH = 1.1  # the arm still speeds up if its kinetic energy has grown by this factor since
 GRAVITY = REACTIONS.index('gravity'), REACTIONS.index('zero')  # they brake nothing
 
 _views, _room_views = RESPONSE.views, ROOM.views
@@ -74,6 +80,56 @@ def _add_pair(response, limits, sent, acting):
     assign(response.acting[k], acting)
     response.pairs[0] = count + 1.0
     response.hit[0] = HITTING if is_hit else max(0.0, response.hit[0] - 1.0)
+    _compare_changes(response, limits)
+
+
+@inlined
+def _compare_changes(response, limits):
+    """Add the last changes of the torques, but for a joint that has just been hit."""
+    count = int(response.pairs[0])
+    for i in range(len(limits)):
+        response.moved[i] *= KEPT
+        for lag in range(LAGS + 1):
+            response.varied[lag, i] *= KEPT
+            response.followed[lag, i] *= KEPT
+        if count < 2:
+            continue
+        k, before = (count - 1) % PAIRS, (count - 2) % PAIRS
+        change = response.acting[k, i] - response.acting[before, i]
+        if np.abs(change - response.sent[k, i] + response.sent[before, i]) > HIT * limits[i]:
+            continue
+        response.moved[i] += change * change
+        for lag in range(min(LAGS, count - 2) + 1):
+            part = (response.sent[(k - lag) % PAIRS, i]
+                    - response.sent[(k - lag - 1) % PAIRS, i])
+            response.varied[lag, i] += part * part
+            response.followed[lag, i] += part * change
+
+
+@inlined
+def _obeys(response, limits, i):
+    """Whether the acting torque of a joint has changed as the sent one, with some delay."""
+    for lag in range(LAGS + 1):
+        varied, followed = response.varied[lag, i], response.followed[lag, i]
+        if (varied > (VARIED * limits[i]) ** 2
+                and OBEYS[0] * varied < followed < OBEYS[1] * varied
+                and followed > CORRELATED * np.sqrt(varied * response.moved[i])):
+            return True
+    return False
+
+
+@inlined
+def _is_pushed(response, limits, joint):
+    """Whether the fastest joint obeys, and no joint contradicts: something drives the arm."""
+    for i in range(len(limits)):
+        is_varied, follows = False, False
+        for lag in range(LAGS + 1):
+            varied = response.varied[lag, i]
+            is_varied = is_varied or varied > (VARIED * limits[i]) ** 2
+            follows = follows or response.followed[lag, i] > OBEYS[0] * varied
+        if is_varied and not follows:
+            return False
+    return _obeys(response, limits, joint)
 
 
 @inlined
@@ -105,7 +161,7 @@ def _mirrored_joint(response, limits):
         for lag in range(min(LAGS, min(count, PAIRS) - MIRRORED) + 1):
             is_like = is_like or _is_like(response, i, lag, 1.0)
             is_unlike = is_unlike or _is_like(response, i, lag, -1.0)
-        if not is_unlike or is_like:
+        if not is_unlike or is_like or _obeys(response, limits, i):
             continue
         least, most, largest = np.inf, -np.inf, 0.0
         for k in range(count - MIRRORED, count):
@@ -161,18 +217,17 @@ def _kinetic_energy(model, q, qd, rows):
 
 
 @inlined
-def _speeds_up(model, at, time, q, qd, rows):
-    """Whether the kinetic energy has grown since ESCALATION, and does so now; record it."""
+def _speeds_up(model, at, time, q, qd, rows, within):
+    """Record the kinetic energy; return whether it has grown within a time [s]."""
     count = int(at.energies[0])
     at.energy[count % ENERGIES, 0] = time
     at.energy[count % ENERGIES, 1] = _kinetic_energy(model, q, qd, rows)
     at.energies[0], at.kept[0] = count + 1.0, min(at.kept[0] + 1.0, ENERGIES)
-    while at.kept[0] > 1.0 and at.energy[
-            (count + 2 - int(at.kept[0])) % ENERGIES, 0] <= time - ESCALATION:
-        at.kept[0] -= 1.0
-    first = (count + 1 - int(at.kept[0])) % ENERGIES
-    return (at.energy[first, 0] <= time - ESCALATION
-            and at.energy[count % ENERGIES, 1] > GROWTH * at.energy[first, 1])
+    for k in range(1, int(at.kept[0])):
+        before = (count - k) % ENERGIES
+        if at.energy[before, 0] <= time - within or k == ENERGIES - 1:
+            return at.energy[count % ENERGIES, 1] > GROWTH * at.energy[before, 1]
+    return False
 
 
 @stage
@@ -193,7 +248,8 @@ def watch_response(model, plan, state, room):
             or at.kept[0] > 0.0 and at.energy[newest, 0] >= gate.time[0]):
         at.kept[0] = 0.0
         return
-    if _speeds_up(model, at, gate.time[0], gate.q, gate.qd, _room_views(room, n).rows):
+    within = PUSHED if _is_pushed(at, _output_views(state, n).limits, joint) else ESCALATION
+    if _speeds_up(model, at, gate.time[0], gate.q, gate.qd, _room_views(room, n).rows, within):
         abandon(causes, SPEEDS_UP, joint, np.abs(gate.qd[joint]))
 
 

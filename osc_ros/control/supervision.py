@@ -109,8 +109,8 @@ class Supervision:
         Torque after the final stop: 'gravity' or 'zero'.
     bridges : bool
         Whether the arm is braked by prediction as soon as a state is missing, before STALE_STATE
-        is a cause. A state is missing after LATE_PERIODS mean intervals, or after LATE_SHARE of
-        the time-out of STALE_STATE if that is longer.
+        is a cause; during a reaction it always is. A state is missing after LATE_PERIODS mean
+        intervals, or after LATE_SHARE of the time-out of STALE_STATE if that is longer.
     velocity_limits : (n,), optional
         Limits of the measured speeds for 'overspeed' [rad/s, m/s]; the robot's if not given.
         Lower limits come into force with the time constant `blend_time`.
@@ -159,6 +159,7 @@ class Supervision:
         """Default settings for a robot with these joint limits, at a rate of the states [Hz]."""
         return cls(DEFAULT_WATCHDOGS, limits.effort, period=1.0 / rate, deadline=1.0 / rate,
                    bridges=True, velocity_limits=limits.velocity,
+                   effort_rates=limits.effort_rate,
                    contact=Contact.of(robot, Disturbance(), False))
 
     @cached_property

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from math import isfinite
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -15,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control import safety, sample
-from osc_ros.control.causes import ABANDON, ABANDONS, DISOBEYS, IS_RUNAWAY, IS_STOP, RUNAWAY, STOP
+from osc_ros.control.causes import ABANDON, ABANDONS, IS_RUNAWAY, IS_STOP, RUNAWAY, STOP
 from osc_ros.control.command_model import CommandModel
-from osc_ros.control.fault_texts import fault_text
+from osc_ros.control.fault_texts import fault_text, runaway_text, silence_text
 from osc_ros.control.prediction import forget_directions
-from osc_ros.control.response import ESCALATION
 from osc_ros.control.safety import PATIENCE
 from osc_ros.control.stopping import SOURCES
 from osc_ros.control.supervision import (
@@ -52,6 +50,7 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 
 NO_LAW: Array = np.zeros(0)
+NEVER = -np.inf, ''
 # Causes of the faults of a sample, by their code.
 FAULTS = (JUMP, JUMP, NOT_FINITE, JUMP, JUMP, JUMP, JUMP, OVERSPEED)
 
@@ -68,7 +67,7 @@ class Supervisor:
     """
     Checks states and torques, and replaces the law's torque while a cause is active.
 
-    The caller passes every state to `accept_state`, signs of life to `feed` and faults to `trip`.
+    Every state is passed to `accept_state`, signs of life to `feed`, and faults to `trip`.
     `torque` returns the torque to send: finite, within the limits, and continuous when its source
     changes. Errors of the law or the sensors never raise.
 
@@ -100,7 +99,7 @@ class Supervisor:
         self._robot, self._model = robot, model
         self._on_change, self.clock = on_change, clock
         self._plan, self._state = PLAN.zeros(robot.n), STATE.zeros(robot.n)
-        self._texts: dict[str, str] = {}
+        self._texts, self._rejected = dict[str, str](), NEVER  # when and why a state was rejected
         self._names: tuple[str, ...] = ()
         self._connect()
         self.settings = settings
@@ -132,7 +131,7 @@ class Supervisor:
         """Return all but the views, and what is written before it is read."""
         return {name: self.__dict__[name] for name in (
             '_robot', '_model', '_names', '_on_change', 'clock', '_plan', '_state', '_texts',
-            '_settings')}
+            '_settings', '_rejected')}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Set the state; InputError if a record has another size than its tables say."""
@@ -234,7 +233,7 @@ class Supervisor:
         gate.slack[:] = sample.OVERSPEED_TWICE * gate.limits + sample.OVERSPEED_FLOOR
         at.prediction.is_over[:] = 1.0
         plain(forget_directions)(at.prediction)
-        self._texts.clear()
+        self._texts, self._rejected = {}, NEVER
         if tau is not None:
             output.has_sent[0], output.tau[:] = 1.0, tau
             sent.sent[0], sent.sent_times[0], sent.sent_tau[0] = 1.0, now, tau
@@ -267,8 +266,9 @@ class Supervisor:
         """Explanation of `cause`."""
         causes, number = self._at.causes, int(self._at.causes.cause[0])
         if number >= 0:
-            silent = causes.watches[number, SILENT]
-            return (f'nothing for {silent:.3f} s' if silent > 0.0
+            silent, (when, why) = causes.watches[number, SILENT], self._rejected
+            is_rejected = self._names[number] == STALE_STATE and self.clock() - when < silent
+            return (silence_text(silent, why if is_rejected else '') if silent > 0.0
                     else self._texts.get(self._names[number], ''))
         return {IS_STOP: 'stop requested', IS_RUNAWAY: self.runaway}.get(number, '')
 
@@ -283,13 +283,7 @@ class Supervisor:
     def runaway(self) -> str:
         """Why the arm was given up, until `release`; empty if it was not."""
         code, joint, speed = self._at.causes.given_up.tolist()
-        if not code:
-            return ''
-        name = f"'{self._robot.joint_names[int(joint)]}'"
-        if code == DISOBEYS:
-            return f'{name} moves against its torques'
-        return (f'the arm still speeds up {ESCALATION} s after a reaction began to brake it: '
-                f'{name} moves at {speed:.3g}')
+        return runaway_text(code, self._robot.joint_names[int(joint)], speed) if code else ''
 
     @property
     def blind(self) -> bool:
@@ -305,6 +299,11 @@ class Supervisor:
     def time(self) -> float:
         """Time of the last accepted state [s]; not its stamp while stamps do not advance."""
         return float(self._at.gate.time[0])
+
+    @property
+    def longest_step(self) -> float:
+        """Longest time for which the rate of the torques allows a change at once [s]."""
+        return safety.LONGEST_GAP * float(self._at.gate.spacing[0])
 
     @property
     def q(self) -> Array:
@@ -424,9 +423,11 @@ class Supervisor:
         found = self._found.gate
         if (count := found.count.item()) > 0.0:
             for fault, joint, *numbers in found.faults[:int(count)].tolist():
-                if (cause := FAULTS[int(fault)]) in self._names:
-                    self._texts[cause] = fault_text(
-                        int(fault), self._robot.joint_names[int(joint)], self._given, *numbers)
+                cause, text = FAULTS[int(fault)], fault_text(
+                    int(fault), self._robot.joint_names[int(joint)], self._given, *numbers)
+                self._texts[cause] = text
+                if cause != OVERSPEED:
+                    self._rejected = self.clock(), text
 
     def meet(self, reason: str) -> None:
         """Give the reason of a contact that the records have."""
@@ -510,7 +511,7 @@ class Supervisor:
             return self._without_law(NOT_FINITE, f'{type(error).__name__}: {error}')
         if self.note_duration(self.clock() - began):
             self._update()
-        if tau.shape != (self._n,) or not isfinite(tau.dot(self._rest)):
+        if tau.shape != (self._n,) or not np.isfinite(tau.dot(self._rest)):
             return self._without_law(NOT_FINITE, f'torque {tau.tolist()}')
         return np.ascontiguousarray(tau, dtype=np.float64)
 

@@ -15,6 +15,7 @@ WAY = 512  # positions of the way that the arm came
 SENT = 512  # last torques, with the times at which they were sent
 ANSWERED = 24  # last states, with the torques that were sent in response
 PAIRS = 9  # last torques that were sent, and those that acted
+LAGS = 4  # largest delay of the torques that is considered [periods]
 ENERGIES = 128  # last kinetic energies of an arm that is too fast
 # columns of the rows `watchdogs` of the plan, and `watches` of the state
 TIMEOUT, REACTION, LATCHED = range(3)
@@ -178,6 +179,10 @@ RESPONSE = Table(
     Slot('pairs', (1,), '', 'number of pairs of torques that were compared in a row'),
     Slot('sent', (PAIRS, 'n'), 'N·m, N', 'torques that were sent, in a ring'),
     Slot('acting', (PAIRS, 'n'), 'N·m, N', 'torques that moved the arm then'),
+    Slot('varied', (LAGS + 1, 'n'), 'N²·m², N²', 'sums of squared changes of torques that were '
+         'sent, for each delay; older ones count less'),
+    Slot('followed', (LAGS + 1, 'n'), 'N²·m², N²', 'sums of their products with those that acted'),
+    Slot('moved', ('n',), 'N²·m², N²', 'sums of squared changes of those that acted'),
     Slot('disobeys', (1,), '', 'number of the joint that does not obey, from 1 on; 0: none'),
     Slot('hit', (1,), '', 'states for which external torques are not resisted'),
     Slot('energies', (1,), '', 'number of energies so far'),

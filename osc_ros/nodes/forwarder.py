@@ -21,6 +21,7 @@ from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
+from osc_ros.control.causes import state_text
 from osc_ros.control.command import CommandCheck
 from osc_ros.control.safety import answer
 from osc_ros.control.supervisor import Supervisor
@@ -103,23 +104,17 @@ class Forwarder:
         None before there is a robot.
     source : Source
         Which publisher is forwarded.
-    taken : dict of str to str
-        Publishers that may have sent the commands: names by GID.
     acts : bool
         Whether a good command has come.
-    refused, own, of_others : int
-        Number of commands that were refused, sent without one, or of other publishers.
+    refused, own : int
+        Number of commands that were refused, or sent without one.
     refusal : str
         Why the last one was refused.
-    refused_other : float
-        When the last command of another publisher came [s].
-    has_ended : bool
-        Whether the last good command said that it is the last one of its publisher.
     is_open : bool
         Whether the loop runs.
     posted : deque of (str, tuple)
-        What the owner's thread is to log: 'change' (cause, reaction), and 'error', 'warning' or
-        'info' (text). Nothing in the log delays a torque.
+        What the owner's thread is to log: 'change', with the arguments of `ReactionLog.change`,
+        and 'error', 'warning' or 'info' (text). Nothing in the log delays a torque.
 
     Parameters
     ----------
@@ -136,16 +131,14 @@ class Forwarder:
         self.posted: deque[tuple[str, Any]] = deque(maxlen=MOST_POSTED)
         self.topic = owner.resolve_topic_name('osc_controller/commands')
         self.parts: Parts | None = None
-        self.source, self.taken = Source(), dict[str, str]()
+        self.source = Source()
         self.acts = self._gave_up = False
-        self.refused = self.own = self.of_others = 0
-        self.refusal = ''
-        self.refused_other = self._named = -np.inf
+        self.refused = self.own = 0
+        self.refusal, self._named = '', -np.inf
         self._ended_after = -1  # value of `forwarded` when the last command came; -1: it has not
         self._label, self._lock = '', RLock()  # label of the newest state
         self._depth = 0  # number of `parked` contexts that this thread is in
-        self._period = min(WATCH_PERIOD, 1.0 / rate)
-        self._watch_at = 0.0
+        self._period, self._watch_at = min(WATCH_PERIOD, 1.0 / rate), 0.0
         self._took = np.full(TIMED, np.nan)
         self._shared = np.zeros(len(COUNTERS), dtype=np.int64)
         self._arrays: tuple[Guarded, Expected] | None = None
@@ -211,8 +204,38 @@ class Forwarder:
 
     @property
     def has_ended(self) -> bool:
-        """See the attributes."""
-        return self._ended_after == self.forwarded
+        """Whether the arm is held because the controller has sent its last command."""
+        return bool(self._ended_after == self.forwarded and self._guard.cause == SILENCE)
+
+    def state(self) -> str:
+        """Return a text that says what the loop does, and why; within `parked`."""
+        if self.parts is None:
+            return 'waits for a robot description'
+        if not self.acts:
+            return 'waits for a joint state and a command'
+        return self._ended_text if self.has_ended else state_text(
+            self._guard, 'forwards', '~/forward forwards')
+
+    @property
+    def _ended_text(self) -> str:
+        return f'the last command of {gids(self.source.names)} has come: {self._guard.reaction}'
+
+    def release(self) -> bool:
+        """
+        Release latched causes; return whether nothing is wrong any more, within `parked`.
+
+        An arm that was given up is not commanded before another joint state and command.
+
+        """
+        if self.parts is None or not self.acts:
+            return False
+        guard, self.acts = self._guard, not self._guard.runaway
+        guard.release()
+        if not self.acts:
+            guard.begin(guard.sent)
+            self.parts.check.forget()
+            self._label = ''
+        return not guard.reaction
 
     @property
     def heard(self) -> float:
@@ -240,7 +263,8 @@ class Forwarder:
 
     def on_change(self) -> None:
         """Post a change of the reaction, or its cause; a `Supervisor` calls this."""
-        self.posted.append(('change', (self._guard.cause, self._guard.reaction)))
+        self.posted.append(('change', (self._guard.cause, self._guard.reaction, self.state(),
+                                       not self.has_ended)))
 
     def post(self, level: str, text: str) -> None:
         """Post a text for the log: 'error', 'warning' or 'info'."""
@@ -377,6 +401,8 @@ class Forwarder:
                        + ('a robot' if self.parts is None else 'a good joint state'))
             return
         was_stopping = self.acts and self._stops()
+        if was_stopping and self._guard.last_feed(SILENCE) < self._guard.began:
+            self.parts.check.forget()  # the torques of the reaction are in force
         label = self._accepted(data, started) if self._is_of_the_source(gid, started) else None
         if label is None and not (self.acts and self._stops()):
             return
@@ -387,43 +413,46 @@ class Forwarder:
             self._took[place] = perf_counter() - started
         if label is not None:
             self._ended_after = self.forwarded if is_last else -1
-        if is_last:  # the silence begins now
-            self._guard.feed(SILENCE, -self._guard.settings.watchdogs[SILENCE].timeout)
+        if is_last:
+            self._begin_silence(was_stopping)
+
+    def _begin_silence(self, was_stopping: bool) -> None:
+        """Take over after the last command of the publisher; another one may be chosen now."""
+        self._guard.feed(SILENCE, -self._guard.settings.watchdogs[SILENCE].timeout)
+        self.source.end()
+        if was_stopping:  # its reaction goes on, so there is no change
+            self.post('warning', self._ended_text)
 
     def _is_of_the_source(self, gid: bytes, now: float) -> bool:
         """Whether a command is of the chosen publisher; stop the arm if that is not clear."""
-        timeout = self._guard.settings.watchdogs[SILENCE].timeout
-        where = self.source.judge(gid, self.publisher_count(), now, timeout)
+        where = self.source.judge(gid, self.publisher_count(), now,
+                                  self._guard.settings.watchdogs[SILENCE].timeout)
         if where == KNOWN:
             return True
         if where == NEW:
             self._take_publisher()
             return True
-        self.of_others += 1
-        self.refused_other = now
-        reason = f'commands of another publisher than {gids(self.taken)}'
-        if where == UNCLEAR:
-            reason = SEVERAL
-            if self.acts:
-                self._guard.trip(OTHER_PUBLISHER, reason)
+        if where == UNCLEAR and self.acts:
+            self._guard.trip(OTHER_PUBLISHER, SEVERAL)
         if now - self._named > LOGGED:
             self._named = now
             everybody = publishers(self._owner, self.topic)
-            others = {one: name for one, name in everybody.items() if one not in self.taken}
-            self.post('error', f'not forwarded: {reason}: '
-                       f'{gids(everybody if where == UNCLEAR else others)}')
+            text = (f'{SEVERAL}: {gids(everybody)}' if where == UNCLEAR else
+                    f'commands of another publisher than {gids(self.source.names)}: '
+                    f'{gids(self.source.others(everybody))}')
+            self.post('error', f'not forwarded: {text}')
         return False
 
     def _take_publisher(self) -> None:
         """Choose another publisher, and hold the arm until its commands are forwarded."""
         assert self.parts is not None
-        everybody = publishers(self._owner, self.topic)
-        gid = self.source.name
-        self.taken = {gid: everybody[gid]} if gid in everybody else everybody
+        self.source.take_names(publishers(self._owner, self.topic))
         self.parts.check.forget()
-        self.post('info', f'forwards the commands of {gids(self.taken)}')
+        latches = self.acts and self._guard.settings.watchdogs[OTHER_PUBLISHER].latched
+        self.post('info', f'accepts the commands of {gids(self.source.names)}'
+                  + (': forwards them after a call of ~/forward' if latches else ''))
         if self.acts and not self._stops():
-            self._guard.trip(OTHER_PUBLISHER, f'commands come from {gids(self.taken)} now')
+            self._guard.trip(OTHER_PUBLISHER, f'commands come from {gids(self.source.names)} now')
 
     def _accepted(self, data: bytes, now: float) -> str | None:
         """Check a command; return its label and store its torques if it is good, else None."""
@@ -434,11 +463,15 @@ class Forwarder:
             except Exception as error:  # rclpy does not say which
                 raise InputError(f'command of {len(data)} bytes cannot be read: {error}') from None
             label = commands.label(message)
+            if label == commands.LAST_LABEL and self.acts:  # its torques are not used
+                self.parts.check.forget()
+                return label
             time = commands.labelled_time(label)
             # Only differences between the times of two commands are used, so the clock of the
             # sender need not agree with ours. When the source of the time changes, the command
             # counts as late.
-            tau = self.parts.check.torque(message.data, now if time is None else time)
+            tau = self.parts.check.torque(message.data, now if time is None else time,
+                                          self._guard.longest_step)
         except InputError as error:
             self.refused += 1
             self.refusal = str(error)
@@ -459,7 +492,7 @@ class Forwarder:
         if self._gave_up and gave_up:
             return
         if self._gave_up:  # the last command until `~/forward`
-            tau = self._guard.idle_torque()
+            tau, label = self._guard.idle_torque(), commands.LAST_LABEL
         self._publish(tau, label)
         if self._guard.reaction:
             self.own += 1

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from osc_ros.control.causes import replaces_law
 from osc_ros.control.command import find_fault, GOOD, remember
-from osc_ros.control.safety import accept, cause_views, update
-from osc_ros.control.tables import CAUSES, FED, SAMPLE, TORQUE
+from osc_ros.control.safety import accept, cause_views, LONGEST_GAP, update
+from osc_ros.control.tables import CAUSES, FED, GATE, SAMPLE, TORQUE
 from osc_ros.control.velocity import undo_velocity
 from osc_ros.dynamics.addresses import answer_at, bytes_at, c_at, integers_at, numbers_at
 from osc_ros.dynamics.compiled import ahead, inlined, lock, released
@@ -61,7 +61,7 @@ COUNTERS = LEAVE, CHANGED, FORWARDED, NEWEST_SEC, NEWEST_NANOSEC = range(5)
 ASKED, STATE, COMMAND, REJECTED, REACTS, WATCH, GIVEN_UP, FAILED, GO_ON = range(9)
 
 _sample_views, _torque_views = SAMPLE.only('time', 'now', 'q', 'qd'), TORQUE.only('tau')
-_causes_views = CAUSES.only('watches', 'given_up')
+_causes_views, _gate_views = CAUSES.only('watches', 'given_up'), GATE.only('spacing')
 
 
 class Guarded(NamedTuple):
@@ -177,8 +177,9 @@ def _pass_command(plan, guarded, expected, shared, took, now):
     if not _copies(plan, n):
         return COMMAND
     time, wanted = _labelled_time(plan), numbers_at(plan[VALUES], n)
+    longest = LONGEST_GAP * _gate_views(guarded.state, n).spacing[0]
     if not np.isfinite(time) or find_fault(
-            expected.bounds, expected.memory, time, wanted) != GOOD:
+            expected.bounds, expected.memory, time, longest, wanted) != GOOD:
         return COMMAND
     if _looks(guarded, shared, now):
         return COMMAND

@@ -69,7 +69,7 @@ class Source:
 
     The only publisher of the topic is chosen at its first message. If there are several, one is
     chosen when it alone has sent messages for the time-out; until then all are refused. Another
-    publisher replaces the chosen one only if that has sent nothing for the time-out.
+    publisher replaces the chosen one only if that has sent nothing for the time-out, or has ended.
 
     Attributes
     ----------
@@ -79,18 +79,29 @@ class Source:
         When its last message came [s].
     has_one : bool
         Whether a publisher is chosen; it may be silent.
+    names : dict of str to str
+        Names of the nodes that may have sent its messages, by GID.
+    refused : int
+        Number of messages of other publishers.
+    refused_at : float
+        When the last one came [s].
 
     """
 
     def __init__(self) -> None:
+        self.names, self.refused, self.refused_at = dict[str, str](), 0, -np.inf
         self.gid, self.heard = np.zeros(2, dtype=np.int64), np.full(1, -np.inf)
         self.has_one = self._had_one = False
         self._others: dict[bytes, tuple[float, float]] = {}  # first and last message of each [s]
 
-    @property
-    def name(self) -> str:
-        """The GID in hexadecimal digits."""
-        return self.gid.tobytes().hex()
+    def take_names(self, everybody: dict[str, str]) -> None:
+        """Find the names of the chosen publisher among those of all publishers, by GID."""
+        gid = self.gid.tobytes().hex()
+        self.names = {gid: everybody[gid]} if gid in everybody else everybody
+
+    def others(self, everybody: dict[str, str]) -> dict[str, str]:
+        """Return the names of all publishers, by GID, without the chosen one."""
+        return {gid: name for gid, name in everybody.items() if gid not in self.names}
 
     def judge(self, gid: bytes, count: int, now: float, timeout: float) -> str:
         """
@@ -123,9 +134,14 @@ class Source:
         if self.has_one and now - self.heard[0] <= timeout:
             return self._note(name, now, OTHER)
         first, _ = self._others.get(name, (now, now))
-        if self._others.keys() - {name} or not is_last and count > 1 and now - first < timeout:
+        may_follow = is_last or self.has_one and self.heard[0] == -np.inf
+        if self._others.keys() - {name} or not may_follow and count > 1 and now - first < timeout:
             return self._note(name, now, OTHER if self.has_one else UNCLEAR)
         return self._take(name, now, KNOWN if is_last else NEW)
+
+    def end(self) -> None:
+        """The chosen publisher has sent its last message: another one may be chosen at once."""
+        self.heard[0] = -np.inf
 
     def _take(self, name: bytes, now: float, where: str) -> str:
         """Choose a publisher, or go on with it."""
@@ -138,6 +154,7 @@ class Source:
         """Note a message of a publisher that is not chosen."""
         first, _ = self._others.get(name, (now, now))
         self._others[name] = first, now
+        self.refused, self.refused_at = self.refused + 1, now
         if where == UNCLEAR:
             self.has_one = False
         return where

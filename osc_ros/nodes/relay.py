@@ -19,7 +19,6 @@ from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import Trigger
 
 from osc_ros.arm.reaction_log import ReactionLog
-from osc_ros.control.causes import state_text
 from osc_ros.control.command import CommandCheck
 from osc_ros.control.command_model import CommandModel
 from osc_ros.control.driver import Driver
@@ -40,6 +39,7 @@ from osc_ros.nodes.run import run_and_exit
 from osc_ros.nodes.states import StateInput, VELOCITY
 
 POST_PERIOD = 0.02  # of the log of what the loop does [s]
+LONG = 0.25  # a longer time-out of the commands is warned of [s]
 STEEPEST = 200.0  # default limit of the rate of a torque, relative to the torque limit [1/s]
 
 PARAMETERS = (
@@ -120,13 +120,13 @@ class Relay(Node):  # type: ignore[misc]
         guard = self._supervisor(robot, Driver(known, found['driver_compensates']), settings)
         order = description.command_order(found, robot)
         names = [robot.joint_names[i] for i in order]
-        rates = description.per_joint(found, 'limits.effort_rate',
-                                      STEEPEST * settings.effort_limits, robot)
-        check = CommandCheck(names, settings.effort_limits[order], rates[order], settings.period)
+        check = CommandCheck(names, settings.effort_limits[order], settings.effort_rates[order],
+                             settings.period)
         states = StateInput(robot, found['velocity'], partial(self._loop.post, 'warning'),
                             partial(self._loop.post, 'info'))
         self._loop.use(Parts(guard, states, check, order))
         self._robot = robot
+        self._warn(found)
         self.get_logger().info(
             f"guards '{robot.name}' from '{robot.base}' to "
             f"{' and '.join(map(repr, robot.tips))}, {robot.n} joints")
@@ -141,14 +141,19 @@ class Relay(Node):  # type: ignore[misc]
         with self._loop.parked():
             self._loop.parts.guard.settings = _settings(found, self._robot)
             self._loop.parts.states.mode = found['velocity']
+        self._warn(found)
+
+    def _warn(self, found: dict[str, Any]) -> None:
+        if (timeout := found['command_timeout']) > LONG:
+            self.get_logger().warning(
+                f"parameter 'command_timeout' is {timeout:g} s: if the controller fails, the arm "
+                f'has its last torque for so long; advised is at most {LONG:g} s')
 
     def _on_forward(self, request: Trigger.Request, response: Trigger.Response
                     ) -> Trigger.Response:
         with self._loop.parked():
-            if self._loop.acts:
-                self._loop.parts.guard.release()
-            response.success = self._loop.acts and not self._loop.parts.guard.reaction
-            response.message = self._state()
+            response.success = self._loop.release()
+            response.message = self._loop.state()
         return response
 
     # stop at the end of the process
@@ -173,28 +178,13 @@ class Relay(Node):  # type: ignore[misc]
 
     # log and diagnostics
 
-    def _state(self) -> str:
-        if self._loop.parts is None:
-            return 'waits for a robot description'
-        if not self._loop.acts:
-            return 'waits for a joint state and a command'
-        if self._has_ended:
-            return (f'the last command of {gids(self._loop.taken)} has come: '
-                    f'{self._loop.parts.guard.reaction}')
-        return state_text(self._loop.parts.guard, 'forwards')
-
-    @property
-    def _has_ended(self) -> bool:
-        """Whether the relay holds the arm because the controller has sent its last command."""
-        return bool(self._loop.has_ended and self._loop.parts.guard.cause == SILENCE)
-
     def _tell_posted(self) -> None:
         """Log what the loop has posted, and publish a change of the reaction."""
         has_changed, log = False, self.get_logger()
         while self._loop.posted:
             event, arguments = self._loop.posted.popleft()
             if event == 'change':
-                self._reactions.change(*arguments, self._state(), not self._has_ended)
+                self._reactions.change(*arguments)
                 has_changed = True
             elif event == 'error':  # rclpy accepts only one severity per call in the source
                 log.error(*arguments, throttle_duration_sec=1.0)
@@ -228,18 +218,19 @@ class Relay(Node):  # type: ignore[misc]
     def _figures(self, everybody: dict[str, str]) -> tuple[bytes, str, list[tuple[str, Any]]]:
         """Level, text and pairs of the diagnostics; within `Forwarder.parked`."""
         loop, parts = self._loop, self._loop.parts
-        level, text = DiagnosticStatus.OK if loop.acts else DiagnosticStatus.WARN, self._state()
+        level, text = DiagnosticStatus.OK if loop.acts else DiagnosticStatus.WARN, loop.state()
         # a publisher that has left the topic does not send the present commands
-        loop.taken = {gid: name for gid, name in everybody.items()
-                      if gid in loop.taken} or loop.taken
-        others = {gid: name for gid, name in everybody.items() if gid not in loop.taken}
-        if loop.acts and perf_counter() - loop.refused_other < 2.0:
+        source = loop.source
+        source.names = {gid: name for gid, name in everybody.items()
+                        if gid in source.names} or source.names
+        if loop.acts and perf_counter() - source.refused_at < 2.0:
             level = DiagnosticStatus.WARN
             text += ', and refuses the commands of another publisher'
         pairs = [('forwarded', loop.forwarded), ('refused', loop.refused),
                  ('last refusal', loop.refusal), ('sent of its own', loop.own),
-                 ('commands of', gids(loop.taken)), ('other publishers', gids(others)),
-                 ('refused of other publishers', loop.of_others),
+                 ('commands of', gids(source.names)),
+                 ('other publishers', gids(source.others(everybody))),
+                 ('refused of other publishers', source.refused),
                  ('velocity', '' if parts is None else parts.states.used),
                  ('command age [s]', f'{perf_counter() - loop.heard:.3f}')]
         if parts is not None:
@@ -259,12 +250,14 @@ def guard_of(robot: Robot, driver: Driver, settings: Supervision,
 
 def _settings(found: dict[str, Any], robot: Robot) -> Supervision:
     reaction, latched = found['reaction'], found['latched']
+    effort = description.per_joint(found, 'limits.effort', robot.effort_limits, robot)
     return Supervision(
         {SILENCE: Watchdog(reaction, latched, found['command_timeout']),
          NONSENSE: Watchdog(reaction, latched),
          OTHER_PUBLISHER: Watchdog(reaction, latched),
          STALE_STATE: Watchdog(reaction, latched, found['state_timeout'])},
-        effort_limits=description.per_joint(found, 'limits.effort', robot.effort_limits, robot),
+        effort_limits=effort, effort_rates=description.per_joint(
+            found, 'limits.effort_rate', STEEPEST * effort, robot),
         stop_rate=found['stop_rate'], fade_time=found['fade_time'],
         settle_time=found['settle_time'], period=1.0 / found['rate'])
 

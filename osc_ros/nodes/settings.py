@@ -177,7 +177,8 @@ def supervision(values: Values, robot: Robot, limits: Limits) -> Supervision:
     return Supervision(watchdogs, limits.effort, values['stop_rate'], values['fade_time'],
                        values['blend_time'], values['settle_time'], deadline=period,
                        period=period, idle=values['idle'], bridges=True,
-                       velocity_limits=limits.velocity, contact=_contact(values, robot),
+                       velocity_limits=limits.velocity, effort_rates=limits.effort_rate,
+                       contact=_contact(values, robot),
                        comply_frequency=values['contact.comply_frequency'],
                        retreat=values['contact.retreat'],
                        retreat_speed=values['contact.retreat_speed'])
