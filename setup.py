@@ -30,7 +30,7 @@ KILTED = [
 SIM = ['mujoco>=3.1']
 VIEWER = ['viser>=1.1.1,<2']
 RECORD = ['mcap>=1.6', 'mcap-ros2-support>=0.5.5', 'matplotlib>=3.6']
-DEMO = [*SIM, *VIEWER, 'matplotlib>=3.6']
+DEMO = [*SIM, *VIEWER, *RECORD]
 MPI = ['mpi4py>=4.1']
 # What they need themselves has no versions for Python 3.10.
 DASK = ['dask[array]>=2026.7; python_version >= "3.11"',

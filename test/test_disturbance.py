@@ -123,6 +123,26 @@ class TestReach:
         assert angle.max() < 0.1
         assert np.ptp(distance[-PERIODS:]) < 0.1  # no hunting
 
+    @pytest.mark.parametrize('mass', (1.0, 3.0))
+    def test_payload_that_is_told_while_it_is_compensated_lets_the_arm_stand_and_arrive(
+            self, mass):
+        run = Run(Wrong(payload=mass))
+        run.law.begin_with(-run.law.bias_torque(READY, np.zeros(7)) + run.plant.weight())
+        run.run(2.0)
+        before = run.tau
+        run.law.change(robot=panda().with_payload(mass))
+        torques = [before]
+        for _ in range(PERIODS):
+            torques.append(run.run(PERIOD).tau)
+        steps = np.abs(np.diff(torques, axis=0)) / panda().effort_limits
+        assert steps.max() < 0.02
+        assert np.abs(run.law.compensation).max() < 0.5
+        distance, angle = run.run(1.0).last(0.5)
+        assert distance.max() < 0.5 and angle.max() < 0.1
+        run.law.follow(moved(run.plant.pose(), (0.0, 0.0, 0.05)))
+        distance, angle = run.run(3.0).last(0.5)
+        assert distance.max() < 0.5 and angle.max() < 0.1
+
     @pytest.mark.slow  # quick: the other tests of this class
     @pytest.mark.parametrize('beside', (0.1, 0.0, -0.1))
     def test_wrist_arrives_with_an_unknown_load_beside_the_tip_and_friction(self, beside):

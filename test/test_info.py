@@ -5,6 +5,7 @@
 
 import json
 from pathlib import Path
+import re
 
 import numpy as np
 import pinocchio
@@ -125,6 +126,16 @@ def test_check_ends_with_0_on_an_arm_without_meshes_and_notes_missing_limits(cap
     assert code == 0
     assert "no effort limit for 'shoulder': taken as unlimited" in text
     assert 'can be controlled' in text
+
+
+def test_link_without_a_mass_that_moves_is_noted(capsys, arm):
+    path = arm()
+    text = open(path).read()
+    with open(path, 'w') as file:
+        file.write(re.sub('(?s)<link name="upper">.*?</link>', '<link name="upper"/>', text))
+    code, said = output(capsys, path, '--check', '--home', '0,1')
+    assert "note: 'upper', moved by 'shoulder', has no mass" in said
+    assert "'lower'" not in said
 
 
 @pytest.mark.parametrize('arguments, code, said', [

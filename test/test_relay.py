@@ -339,7 +339,8 @@ def test_arm_that_was_given_up_is_commanded_again_when_it_is_asked_for(spin):
     rig.until(lambda: rig.ends.tick > tick + 100, rig.paced(rig.ends.state))
     assert len(rig.ends.torques) == seen  # nothing before the next command
     rig.until_sent(GOOD, rig.talk)
-    assert (np.abs(np.diff([last, *rig.ends.torques[seen:]], axis=0)) <= 1.001 * 0.004 * rate).all()
+    steps = np.abs(np.diff([last, *rig.ends.torques[seen:]], axis=0))
+    assert (steps <= 1.001 * 0.004 * rate).all()
 
 
 def test_hold_goes_on_without_a_state_before_states_count_as_stale(spin):

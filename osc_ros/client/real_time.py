@@ -94,10 +94,10 @@ class RealTimeBackend:
                              + ', '.join(CHECKS))
         urdf, self._robot = model_of(robot, *links)
         self.joint_names: tuple[str, ...] = self._robot.joint_names
-        start = Start(hardware, _checked(hardware, robot, self._robot, values), urdf_text(urdf),
-                      self._robot, settings, 'sweep', None, system)
         with on_demand():
-            Law(self._robot, settings)  # compiles kernels, before the time of the process runs
+            law = Law(self._robot, settings)  # compiles, before the time of the process runs
+        start = Start(hardware, _checked(hardware, robot, law, values), urdf_text(urdf),
+                      self._robot, settings, 'sweep', None, system)
         self._loop = LoopProcess(start)
         try:
             self.description = self._loop.description
@@ -404,12 +404,13 @@ class RealTimeBackend:
         self._loop.close()
 
 
-def _checked(hardware: str, robot: str | os.PathLike[str], model: Robot,
-             values: Mapping[str, Any]) -> dict[str, Any]:
+def _checked(hardware: str, robot: str | os.PathLike[str], law: Law, values: Mapping[str, Any]
+             ) -> dict[str, Any]:
     """
     Return a value of every setting of a kind of arm.
 
-    A robot of the package is simulated at its home, and with its hand.
+    A robot of the package is simulated at its home, and with its hand; another one where its
+    joints are far from limits, and the tip can move in all directions.
 
     Raises
     ------
@@ -426,8 +427,11 @@ def _checked(hardware: str, robot: str | os.PathLike[str], model: Robot,
               for name, value in values.items()}
     own: dict[str, Any] = {}
     if hardware == 'mujoco':
-        own['base'] = model.base
-        if isinstance(robot, str) and robot in SHIPPED:
+        from osc_ros.sim.simulation import well_conditioned_positions
+        own['base'] = law.robot.base
+        if not (isinstance(robot, str) and robot in SHIPPED):
+            own['initial_positions'] = well_conditioned_positions(law).tolist()
+        else:
             own['initial_positions'] = SHIPPED[robot].home
             from osc_ros.sim.hand import FINGERS
             own['gripper.joints'] = FINGERS.get(robot, ())

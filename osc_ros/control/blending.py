@@ -82,12 +82,14 @@ class SetupBlending:
             The setup in force until now, and the following one.
         time : float
             Stamp of the state [s].
-        q, qd, tau : (n,)
+        q, qd : (n,)
+        tau : (n,)
+            Without the compensation of what the model of the following setup lacks [N·m].
 
         """
         (old, posture), (new, following) = before, after
         added, difference = np.zeros(len(tau)), np.empty(len(tau))
-        if self.replaced is not None:
+        if self.replaced is not None or old.robot is not new.robot:  # else it is the old torque
             if old.torque(time, q, qd, posture, self.friction, added) < 0:
                 old.refuse(q, qd)
             added = tau - added

@@ -478,12 +478,17 @@ class ControlCycle:
         following.reference.go_on_as(before.reference)
         if following.unmodelled is not None and before.unmodelled is not None:
             following.unmodelled.go_on_from(before.unmodelled)
+        following.limiter.added[:] = before.limiter.added
+        following.set_gravity(self._memory.gravity)
+        if following.unmodelled is not None and following.robot is not before.robot:
+            rest = self._rest
+            following.limiter.added -= following.unmodelled.leave_to_model(
+                following.inverse_dynamics(q, rest, rest) - before.inverse_dynamics(q, rest, rest))
         if (following.settings.free is None) != (before.settings.free is None):
             posture = posture.copied()
             self._posture.latch(q.copy())
-        following.set_gravity(self._memory.gravity)
         if self._memory.period_for_gains > following.longest_period:
             following.soften(self._memory.period_for_gains)
         self._blending.begin((before, posture), (following, self._posture), time, q, qd,
-                             tau - before.limiter.added)
+                             tau - following.limiter.added)
         self._setup, self._next = following, None

@@ -409,6 +409,13 @@ class Compensation(Recorded):
         self.forget()
         self.torque[:] = np.clip(torque, -self.limits[BOUND], self.limits[BOUND])
 
+    def leave_to_model(self, weight: Array) -> Array:
+        """Leave torques (n,) to the model, which has them from now on; return what was left."""
+        taken = np.where(self.torque * weight > 0.0, np.sign(weight) * np.minimum(
+            np.abs(self.torque), np.abs(weight)), 0.0)
+        self.torque[:] -= taken
+        return taken
+
     def go_on_from(self, other: Compensation) -> None:
         """Take over the state of another compensation of the same joints."""
         self.records[1][:] = other.records[1]

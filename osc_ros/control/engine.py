@@ -149,9 +149,7 @@ class Engine(Counts):
 
     def state(self) -> str:
         """Return a text with the state of the controller, and the reason if a watchdog acts."""
-        if self.acts or self.guard.runaway:
-            return state_text(self.guard, 'active')
-        return 'inactive'
+        return state_text(self.guard, 'active') if self.acts or self.guard.runaway else 'inactive'
 
     @journaled
     def activate(self, missing: Array | None = None) -> None:
@@ -509,7 +507,9 @@ class Engine(Counts):
             self._post('stopped')
 
     def _on_change(self) -> None:
-        self._post('change', self.guard.cause, self.guard.reaction, self.state())
+        counts = self.acts or self.guard.runaway  # else no torques are sent
+        self._post('change', *((self.guard.cause, self.guard.reaction) if counts else ('', '')),
+                   self.state())
 
 
 def _bare_engine() -> Engine:

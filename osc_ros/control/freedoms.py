@@ -139,4 +139,4 @@ def _score(robot: Robot, freedoms: Freedoms, states: Array, scaled: Array) -> fl
     selection = Selection(robot, freedoms)
     values = np.linalg.svd([selection.part(q, J) for q, J in zip(states, scaled)],
                            compute_uv=False)
-    return float(np.quantile(values[:, -1] / values[:, 0], 0.1))
+    return float(np.quantile(values[:, -1] / np.maximum(values[:, 0], np.finfo(float).tiny), 0.1))

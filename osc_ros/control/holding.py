@@ -113,9 +113,11 @@ def require_strength(robot: Robot, gravity: Array, q: Array, effort: Array) -> N
     """
     tau = np.abs(_load(Weight(robot), q, gravity))
     for i in np.flatnonzero(tau > effort).tolist():
-        raise InputError(f"joint '{robot.joint_names[i]}' would take {tau[i]:.4g} to hold the arm "
-                         f'where it is, and may take {effort[i]:g}: the arm would fall. Raise '
-                         "'limits.effort', or move the arm to where it needs less")
+        unit = 'N' if robot.prismatic[i] else 'N m'
+        raise InputError(f"joint '{robot.joint_names[i]}' would take {tau[i]:.4g} {unit} to hold "
+                         f'the arm where it is, and may take {effort[i]:g} {unit}: the arm would '
+                         'fall. Raise its effort limit (of the robot description, or '
+                         "'limits.effort'), or move the arm to where it needs less")
 
 
 def require_effort(robot: Robot, q: Array, effort: Array, before: Array) -> None:

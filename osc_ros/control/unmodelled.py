@@ -133,6 +133,29 @@ class Unmodelled:
         if self.compensation is not None and before.compensation is not None:
             self.compensation.go_on_from(before.compensation)
 
+    def leave_to_model(self, weight: Array) -> Array:
+        """
+        Take torques that the model has from now on out of estimate and compensation.
+
+        So a payload that the compensation carries is no contact when the model is told of it.
+
+        Parameters
+        ----------
+        weight : (n,)
+            What the model has in addition [N·m, N].
+
+        Returns
+        -------
+        (n,)
+            What was taken out of the compensation.
+
+        """
+        if self.compensation is None:
+            return self._none
+        taken = self.compensation.leave_to_model(weight)
+        self.observer.external.views[1].torque[:] += taken
+        return taken
+
     def observe(self, time: float, q: Array, qd: Array, tau: Array | None, effort: Array | None
                 ) -> None:
         """

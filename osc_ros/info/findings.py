@@ -234,6 +234,10 @@ def _notes(robot: Robot, home: Array, freedoms: int) -> list[str]:
     if freedoms < 6:
         notes.append(f'the tip can move along {freedoms} of 6 axes at once: control those '
                      "(parameters 'translation.axes', 'rotation.axes'; `osc_demo` chooses them)")
+    notes += [f"{', '.join(map(repr, links))}, moved by '{joint}', has no mass: its weight is not "
+              'carried; add <inertial> if it has some'
+              for body, (joint, links) in enumerate(zip(robot.joints, list(
+                  _lumped(robot).values())[1:])) if robot.inertia[body, 5, 5] == 0.0]
     if not robot.rotor_inertia.any():
         notes.append('no rotor inertia is known, a URDF has none: with geared motors set '
                      "parameter 'rotor_inertia'")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 from builtin_interfaces.msg import Time
@@ -46,6 +47,7 @@ from osc_ros.nodes.policy import PolicyInput
 
 Array = NDArray[np.float64]
 
+LOGGED = 1.0  # shortest time between two equal lines in the log [s]
 ROUNDING = 1e-9  # smaller components of a rotated wrench are 0; relative to the largest one
 
 
@@ -77,7 +79,7 @@ class Targets:
 
     def __init__(self, node: Node, loop: Loop, law: Law, frames: Frames, goals: Goals) -> None:
         self._node, self._loop, self._law = node, loop, law
-        self._frames, self._goals = frames, goals
+        self._frames, self._goals, self._told = frames, goals, dict[str, float]()
         self.policy = PolicyInput(loop, law, self._frame_pose)
         self._answers = node.create_publisher(DiagnosticStatus, '~/answers', 100)
         # compiled here, and not when the first path comes
@@ -236,8 +238,15 @@ class Targets:
 
     def _ignore(self, topic: str, sent: Time) -> None:
         """Log and answer that the controller is not active."""
-        self._node.get_logger().warning(f'{topic} ignored: the controller is not active')
+        if self._is_new(text := f'{topic} ignored: the controller is not active'):
+            self._node.get_logger().warning(text)
         self._answer(topic, sent, DiagnosticStatus.ERROR, 'the controller is not active')
+
+    def _is_new(self, text: str) -> bool:
+        """Whether the log has not had a text within LOGGED: streams would fill it."""
+        now = perf_counter()
+        self._told = {one: at for one, at in self._told.items() if now - at <= LOGGED}
+        return self._told.setdefault(text, now) == now
 
     def _answer(self, topic: str, sent: Time, level: bytes, text: str,
                 time: float | None = None) -> None:
@@ -336,7 +345,8 @@ class Targets:
                                           throttle_duration_sec=1.0)
 
     def _refuse(self, topic: str, what: str, reason: object, sent: Time | None = None) -> None:
-        self._node.get_logger().error(f'{topic} refused, the old {what} stays: {reason}')
+        if self._is_new(text := f'{topic} refused, the old {what} stays: {reason}'):
+            self._node.get_logger().error(text)
         if sent is not None:
             self._answer(topic, sent, DiagnosticStatus.ERROR, str(reason))
 
