@@ -51,6 +51,8 @@ class Attacked:
         Force on the tip, base axes [N].
     signs : (n,)
         -1 for a motor that turns the other way.
+    late : float
+        Share of a period after which a torque acts.
     stamp_of : callable
         Stamp of a state, for its true time [s].
     seen : callable
@@ -67,7 +69,7 @@ class Attacked:
         self.plant = ForeignPlant(name, self.robot.joint_names, **plant)
         self.plant.reset(home(self.robot) if q is None else q)
         self.law = Law(self.robot, settings or Settings.of(self.robot))
-        self.force, self.signs = np.zeros(3), np.ones(self.robot.n)
+        self.force, self.signs, self.late = np.zeros(3), np.ones(self.robot.n), 0.0
         self.stamp_of, self.seen = lambda time: time, lambda q, qd: (q, qd)
         self.now, self.sent, self.speeds, self.changes = 1.0, None, [], []
         self.engine = Engine(
@@ -95,6 +97,7 @@ class Attacked:
         plant = self.plant
         for _ in range(round(seconds / PERIOD)):
             self.now += PERIOD
+            before = self.sent
             if self.engine.acts:
                 time = self.stamp_of(self.now)
                 self.engine.update(time, *self.seen(plant.q.copy(), plant.qd.copy()),
@@ -106,6 +109,9 @@ class Attacked:
             J = pin.computeFrameJacobian(
                 plant.model, plant.data, configuration(plant.model, plant.q), plant.tip,
                 pin.ReferenceFrame.LOCAL_WORLD_ALIGNED)
-            plant.step(self.signs * self.sent, PERIOD, J[:3].T @ self.force)
+            external = J[:3].T @ self.force
+            if self.late > 0.0:
+                plant.step(self.signs * before, self.late * PERIOD, external)
+            plant.step(self.signs * self.sent, (1.0 - self.late) * PERIOD, external)
             self.speeds.append(float(np.abs(plant.qd / plant.velocity).max()))
         return self

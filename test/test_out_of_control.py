@@ -84,14 +84,17 @@ def test_arm_that_a_hand_pushes_at_once_stays_under_control_and_comes_to_rest(na
         assert arm.engine.mode == ACTIVE
 
 
-@pytest.mark.parametrize('name, force, seeds', [
-    ('panda', 60.0, range(5, 8)), ('panda', 80.0, range(1, 4)),
-    pytest.param('panda', 60.0, range(8, 16), marks=pytest.mark.slow),
-    pytest.param('xarm7', 80.0, range(8), marks=pytest.mark.slow)])
-def test_arm_that_a_hand_pushes_to_twice_its_speeds_is_not_given_up(name, force, seeds):
+@pytest.mark.parametrize('name, force, seeds, late', [
+    ('panda', 60.0, range(5, 8), 0.0), ('panda', 80.0, range(1, 4), 0.5),
+    pytest.param('panda', 80.0, range(8), 0.0, marks=pytest.mark.slow),
+    pytest.param('panda', 60.0, range(8, 16), 0.75, marks=pytest.mark.slow),
+    pytest.param('xarm7', 80.0, range(8), 0.5, marks=pytest.mark.slow)])
+def test_arm_that_a_hand_pushes_to_twice_its_speeds_is_not_given_up(name, force, seeds, late):
     fastest = []
     for seed in seeds:
-        arm = Attacked(name).run(0.04).jog(seed + 3, 0.8, 0.25, 1.0).run(1.0)
+        arm = Attacked(name).run(0.04).jog(seed + 3, 0.8, 0.25, 1.0)
+        arm.late = late
+        arm.run(1.0)
         arm.force = force * direction(seed)
         arm.run(0.12)
         arm.force = np.zeros(3)

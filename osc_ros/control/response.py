@@ -43,11 +43,12 @@ from osc_ros.dynamics.vectors import any_beyond, assign
 BRISK = 0.5  # of the speed limit: no joint is examined while all are slower
 MIRRORED, TOLERANCE = PAIRS - LAGS, 0.25  # last torques that are opposite, and how nearly
 # A joint obeys if its acting torque changes by these shares of the changes of the sent torque, and
-# both are correlated; it contradicts if the share is lower. The changes must be large enough,
-# relative to the effort limit; in each period, older ones count less by a factor.
-OBEYS, CORRELATED, VARIED, KEPT = (0.5, 2.0), 0.6, 0.02, 0.96
+# both are correlated; it contradicts if the share is lower by DOUBT standard errors. The changes
+# must be large enough, relative to the effort limit; in each period, older ones count less by KEPT.
+OBEYS, CORRELATED, VARIED, KEPT, DOUBT = (0.5, 2.0), 0.6, 0.02, 0.96, 2.0
 LONGEST_PAIR = 0.02  # longest time between two states that are compared [s]
 LARGE = 0.005  # of the effort limit: least of the largest of them
+MOVING = 0.05  # of the speed limit: a slower joint is not seen to move against its torques
 HIT, HITTING = 0.1, 5  # change of an external torque, of the limit; states that it is not resisted
 EXAMINED = 4.0  # no external torque is resisted while a joint is faster, relative to its limit
 EXTERNAL = 2  # last states of which external torques are averaged
@@ -124,9 +125,13 @@ def _is_pushed(response, limits, joint):
     for i in range(len(limits)):
         is_varied, follows = False, False
         for lag in range(LAGS + 1):
-            varied = response.varied[lag, i]
+            varied, followed = response.varied[lag, i], response.followed[lag, i]
+            if varied == 0.0:
+                continue
             is_varied = is_varied or varied > (VARIED * limits[i]) ** 2
-            follows = follows or response.followed[lag, i] > OBEYS[0] * varied
+            rest = max(response.moved[i] - followed * followed / varied, 0.0)
+            doubt = DOUBT * np.sqrt((1.0 - KEPT) * rest * varied)
+            follows = follows or followed + doubt > OBEYS[0] * varied
         if is_varied and not follows:
             return False
     return _obeys(response, limits, joint)
@@ -153,10 +158,12 @@ def _is_like(response, i, lag, sign):
 
 
 @inlined
-def _mirrored_joint(response, limits):
+def _mirrored_joint(response, limits, qd, fastest):
     """The first joint whose last acting torques are the opposite of those sent, or -1."""
     count = int(response.pairs[0])
     for i in range(len(limits) if count >= MIRRORED else 0):
+        if np.abs(qd[i]) < MOVING * fastest[i]:
+            continue
         is_like, is_unlike = False, False
         for lag in range(min(LAGS, min(count, PAIRS) - MIRRORED) + 1):
             is_like = is_like or _is_like(response, i, lag, 1.0)
@@ -201,7 +208,7 @@ def examine(model, plan, state, room):
             continue
         _add_pair(at, limits, sent.tau[k], rows[3])
         if any_beyond(sent.qd[after], robot.fastest, 1.0):
-            at.disobeys[0] = _mirrored_joint(at, limits) + 1.0
+            at.disobeys[0] = _mirrored_joint(at, limits, sent.qd[after], robot.fastest) + 1.0
 
 
 @inlined
