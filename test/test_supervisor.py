@@ -13,7 +13,7 @@ import pinocchio
 import pytest
 
 from arm import Arm, moved, PANDA, PERIOD, READY
-from judge import configuration, pinocchio_model
+from judge import configuration, pinocchio_model, robot_cases
 from osc_ros import OperationalSpace, Robot
 from osc_ros.control.command_model import CommandModel
 from osc_ros.control.sample import CLOCK_STATES
@@ -32,6 +32,7 @@ from osc_ros.control.trajectory import Hold
 from osc_ros.errors import InputError
 from osc_ros.sim import Plant
 from tolerances import GRAVITY_HELD
+from variants import first_quick
 
 ROBOT = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip)
 LIMITS = np.array(ROBOT.effort_limits)
@@ -533,3 +534,22 @@ def test_arm_that_is_far_too_fast_is_seen_and_braked_and_not_taken_for_one_that_
         bench.supervisor.torque(law())
     np.testing.assert_array_equal(bench.supervisor.q, q)
     assert bench.supervisor.reaction == 'hold' and not bench.supervisor.blind
+
+
+@pytest.mark.parametrize('name', first_quick(['ur5', 'panda', 'xarm7']))
+def test_torques_that_brake_are_continuous_in_the_speed_of_the_arm(name):
+    """Where Coriolis torques reached a limit, they jumped by 1.1 of a limit."""
+    case = robot_cases()[name]
+    robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=dict(case.locked))
+    guard = Supervisor(robot, CommandModel(robot), Supervision(
+        {'x': Watchdog('damp', latched=True)}, robot.effort_limits), clock=lambda: 5.0)
+    for seed in range(4):
+        rng, torques = np.random.default_rng(seed), []
+        q = rng.uniform(*np.clip(robot.position_limits.T, -2.0, 2.0))
+        direction = rng.choice([-1.0, 1.0], robot.n) * rng.uniform(0.3, 1.0, robot.n)
+        for speed in np.arange(0.5, 6.0, 0.005):
+            guard.begin()
+            guard.accept_state(1.0, q, speed * direction * robot.velocity_limits)
+            guard.trip('x', '')
+            torques.append(guard.torque() / robot.effort_limits)
+        assert np.abs(np.diff(torques, axis=0)).max() < 0.3

@@ -44,7 +44,7 @@ BRISK = 0.5  # of the speed limit: no joint is examined while all are slower
 MIRRORED, TOLERANCE = PAIRS - LAGS, 0.25  # last torques that are opposite, and how nearly
 # A joint obeys if its acting torque changes by these shares of the changes of the sent torque, and
 # both are correlated; it contradicts if the share is lower by DOUBT standard errors. The changes
-# must be large enough, relative to the effort limit; in each period, older ones count less by KEPT.
+# must be large enough, relative to the effort limit; older ones count less by KEPT in each period.
 OBEYS, CORRELATED, VARIED, KEPT, DOUBT = (0.5, 2.0), 0.6, 0.02, 0.96, 2.0
 LONGEST_PAIR = 0.02  # longest time between two states that are compared [s]
 LARGE = 0.005  # of the effort limit: least of the largest of them

@@ -73,6 +73,7 @@ def go_back(stopping, distance):
 BLIND_RATE = 10.0  # least braking rate of 'brake', to stop within TRUST of the prediction [1/s]
 TOO_FAST = 1.3, 1.6  # shares of the speed limit between which braking gets harder
 EXACT = 0.3  # least share of the wanted braking at which the motion keeps its direction
+NEAR = 0.1  # range below a limit in which the torque that motion and weight take counts as near it
 
 # Sources of torques: 'resumed' is the law after an interruption. 'zero': none. 'gravity',
 # 'weight': compensate gravity; 'gravity' also damps joints that are faster than their limits.
@@ -183,7 +184,10 @@ def _put_within(model, settings, robot, own, q, qd, limits, unmodelled, tau):
         tau[i] = h[i] + share * (tau[i] - h[i])
     if not any_beyond(qd, robot.fastest, 1.0):
         return 1.0
-    share = 0.0 if any_beyond(h, limits, 1.0) else share
+    for i in range(len(q)):
+        room = (1.0 - np.abs(h[i]) / limits[i]) / NEAR
+        if room < 1.0:
+            share = min(share, EXACT * max(0.0, room))
     if share < EXACT:
         put_inertia(model, q, rows, weight, own.matrix)
         put_inverse(own.matrix, own.chosen.view(np.int64), own.factor, own.inverse)
