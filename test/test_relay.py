@@ -340,7 +340,7 @@ def test_arm_that_was_given_up_is_commanded_again_when_it_is_asked_for(spin):
     assert len(rig.ends.torques) == seen  # nothing before the next command
     rig.until_sent(GOOD, rig.talk)
     steps = np.abs(np.diff([last, *rig.ends.torques[seen:]], axis=0))
-    assert (steps <= 1.001 * 0.004 * rate).all()
+    assert (steps <= 0.006 * rate).all()  # two periods, and a state may be lost
 
 
 def test_hold_goes_on_without_a_state_before_states_count_as_stale(spin):
