@@ -487,11 +487,11 @@ class Forwarder:
         return label
 
     def _send(self, label: str) -> None:
-        tau, gave_up = self._guard.torque(lambda: self._wanted), self._gave_up
-        self._gave_up = bool(self._guard.runaway)
-        if self._gave_up and gave_up:
+        if self._gave_up and self._guard.runaway:
             return
-        if self._gave_up:  # the last command until `~/forward`
+        tau = self._guard.torque(lambda: self._wanted)
+        self._gave_up = bool(self._guard.runaway)
+        if self._gave_up:  # the last command until `release`
             tau, label = self._guard.idle_torque(), commands.LAST_LABEL
         self._publish(tau, label)
         if self._guard.reaction:
