@@ -46,6 +46,7 @@ def test_arm_that_was_given_up_is_activated_again_only_after_a_release():
     assert 'runaway' in arm.engine.state()
     released, _ = requests.release(arm.engine)
     assert released
+    assert arm.changes[-1] == ('', '', 'inactive')
     arm.signs[:] = 1.0
     arm.engine.activate()
     speeds = arm.speeds

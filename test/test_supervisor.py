@@ -5,6 +5,7 @@
 
 from dataclasses import replace
 from functools import cache
+import re
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -115,6 +116,27 @@ def test_torque_of_the_law_is_unchanged_while_no_cause_is_present():
     for share in (0.5, -1.0, 0.3):
         bench.see()
         np.testing.assert_array_equal(bench.supervisor.torque(law(share * LIMITS)), share * LIMITS)
+
+
+def test_states_that_are_rejected_are_not_said_to_be_missing():
+    bench, q, qd = Bench(), np.array(READY), np.full(7, 0.5)
+    bench.supervisor.settings = replace(bench.supervisor.settings, watchdogs={
+        STALE_STATE: Watchdog('hold', timeout=0.1)})
+    for _ in range(100):
+        q = q + PERIOD * qd
+        bench.see(q, qd)
+    for _ in range(150):  # the same positions again and again
+        bench.see(q, qd)
+        bench.supervisor.watch()
+    assert bench.supervisor.cause == STALE_STATE
+    assert re.match(r'nothing valid for 0\.2\d+ s: the positions are frozen', (
+        bench.supervisor.reason))
+    for _ in range(100):
+        q = q + PERIOD * qd
+        bench.see(q, qd)
+    bench.wait(0.2)
+    bench.supervisor.watch()
+    assert bench.supervisor.reason == 'nothing for 0.200 s'
 
 
 def test_limits_that_are_changed_come_into_force_without_a_step():
