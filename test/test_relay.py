@@ -628,32 +628,43 @@ def passes(scale, patience=10.0):
 wait(lambda: ends.states.get_subscription_count() > 0
      and ends.commands.get_subscription_count() > 0
      and ends.count_publishers('osc_relay/commands') > 0)
+def is_held(patience=10.0):
+    ends.state()
+    label = '%d.%09d' % divmod(2_000_000 * ends.tick, 10**9)
+    return wait(lambda: label in ends.labels, patience)
 while not passes(1.0, 0.1):
     pass
+if (held := sys.argv[1] == 'held'):
+    ends.command([float('nan')] * 7)
+    while sum(is_held(0.1) for k in range(10)) < 10:
+        pass
 print('ready', flush=True)
 sys.stdin.readline()
-done = all([passes(1.0 + 1e-3 * k) for k in range(50)])
+done = all([is_held() if held else passes(1.0 + 1e-3 * k) for k in range(50)])
 sys.stdout.write('.' if done else '!')
 sys.stdout.flush()
 sys.stdin.readline()
 """
 
 
-def test_commands_are_forwarded_while_the_interpreter_is_blocked(spin):
+@pytest.mark.parametrize('what', ['forwarded', 'held'])
+def test_commands_are_forwarded_and_the_arm_is_held_while_the_interpreter_is_blocked(spin, what):
     guard = relay.Relay(parameter_overrides=given(
-        **ROBOT, command_timeout=NEVER, state_timeout=NEVER,
+        **ROBOT, command_timeout=NEVER, state_timeout=NEVER, latched=True,
         **{'limits.effort_rate': [1e6] * 7}))
     spin(lambda: True, guard)
     with subprocess.Popen(
-            [sys.executable, '-c', DRIVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [sys.executable, '-c', DRIVER, what], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             env={**os.environ, 'PYTHONSAFEPATH': '',
                  'PYTHONPATH': str(Path(__file__).parent)}) as driver:
         assert driver.stdout.readline() == b'ready\n'
-        before = guard._loop.forwarded
+        before = guard._loop.forwarded, guard._loop.own
         assert done_while_python_is_blocked(driver)
+    more = (50, 0) if what == 'forwarded' else (0, 50)
+    expected = tuple(map(sum, zip(before, more)))
     # the last one is counted after it has been sent
-    spin(lambda: guard._loop.forwarded >= before + 50, why='for the count')
-    assert guard._loop.forwarded == before + 50
+    spin(lambda: (guard._loop.forwarded, guard._loop.own) >= expected, why='for the count')
+    assert (guard._loop.forwarded, guard._loop.own) == expected
 
 
 def test_bytes_in_place_of_commands_are_refused_in_words_and_change_nothing(spin):

@@ -42,10 +42,11 @@ from osc_ros.nodes.forwarding import (
     LEAVE,
     NEWEST_NANOSEC,
     NEWEST_SEC,
+    OWN,
     REACTS,
     REJECTED,
     STATE,
-    WATCH,
+    UNASKED_OUTBOUND,
 )
 from osc_ros.nodes.inbox import hidden_node, Inbox
 from osc_ros.nodes.publishers import gids, KNOWN, NEW, publishers, Source, UNCLEAR
@@ -58,7 +59,7 @@ Array = NDArray[np.float64]
 
 # depth > 1, so that a command of one publisher does not displace that of another one
 INPUT_QOS = QoSProfile(depth=5, reliability=ReliabilityPolicy.RELIABLE)
-SILENCE, NONSENSE, OTHER_PUBLISHER = 'silence', 'nonsense', 'other_publisher'
+OF_COMMANDS = SILENCE, NONSENSE, OTHER_PUBLISHER = 'silence', 'nonsense', 'other_publisher'
 SEVERAL = 'several nodes publish commands, and none of them has been the only one'
 WATCH_PERIOD = 0.005  # longest time between two looks for a reaction [s]
 LOGGED = 1.0  # shortest time between two messages that name other publishers [s]
@@ -94,9 +95,8 @@ class Forwarder:
 
     To stop the arm, it uses its own model of the robot. Nothing is sent before the first good
     command after a good joint state. From then on it always sends commands, because the hardware
-    would apply the last torque for ever. As long as nothing is wrong, the compiled function
-    `osc_ros.nodes.forwarding.forward` does the work. Other threads may use the attributes only
-    within `parked`.
+    would apply the last torque for ever. The compiled function `forward` does the work, but for
+    messages that are not in order. Other threads may use the attributes only within `parked`.
 
     Attributes
     ----------
@@ -106,8 +106,8 @@ class Forwarder:
         Which publisher is forwarded.
     acts : bool
         Whether a good command has come.
-    refused, own : int
-        Number of commands that were refused, or sent without one.
+    refused : int
+        Number of commands that were refused.
     refusal : str
         Why the last one was refused.
     is_open : bool
@@ -133,12 +133,11 @@ class Forwarder:
         self.parts: Parts | None = None
         self.source = Source()
         self.acts = self._gave_up = False
-        self.refused = self.own = 0
-        self.refusal, self._named = '', -np.inf
+        self.refused, self.refusal, self._named = 0, '', -np.inf
         self._ended_after = -1  # value of `forwarded` when the last command came; -1: it has not
         self._label, self._lock = '', RLock()  # label of the newest state
         self._depth = 0  # number of `parked` contexts that this thread is in
-        self._period, self._watch_at = min(WATCH_PERIOD, 1.0 / rate), 0.0
+        self._times = np.array([0.0, min(WATCH_PERIOD, 1.0 / rate)])
         self._took = np.full(TIMED, np.nan)
         self._shared = np.zeros(len(COUNTERS), dtype=np.int64)
         self._arrays: tuple[Guarded, Expected] | None = None
@@ -156,22 +155,23 @@ class Forwarder:
         n = len(parts.order)
         calls = self._new_calls(n)
         model, records = parts.guard.model.arrays, parts.guard.records
-        silence = list(parts.guard.settings.watchdogs).index(SILENCE)
+        names = list(parts.guard.settings.watchdogs)
         with self.parked():
             self._wanted, self._command = np.zeros(n), commands.Command(n)
             self.parts, self._calls = parts, calls
             self._arrays = Guarded(*model, *records), Expected(
                 self.source.gid, self.source.heard, parts.check.bounds, parts.check.memory,
-                np.array(parts.order, dtype=np.int64), np.array([silence]))
+                np.array(parts.order, dtype=np.int64), np.array([*map(names.index, OF_COMMANDS)]))
 
     def _new_calls(self, n: int) -> RclCalls | None:
         try:
-            calls = RclCalls(self._inbox, self._publisher, n, 1)
+            calls = RclCalls(self._inbox, self._publisher, n, 3)
         except (OSError, AttributeError) as error:
             self.post('warning', 'commands are forwarded by Python, and not in compiled code, '
                        f'and only while there is one publisher of them: {error}')
             return None
         calls.plan[ANSWER] = entry_of(answer)
+        calls.plan[UNASKED_OUTBOUND:] = calls.labelled(commands.HOLD_LABEL)
         return calls
 
     def close(self) -> None:
@@ -201,6 +201,11 @@ class Forwarder:
     def forwarded(self) -> int:
         """Number of commands that were forwarded."""
         return int(self._shared[FORWARDED])
+
+    @property
+    def own(self) -> int:
+        """Number of torques of reactions that were sent."""
+        return int(self._shared[OWN])
 
     @property
     def has_ended(self) -> bool:
@@ -283,7 +288,7 @@ class Forwarder:
                     with self._lock, suppress(Exception):
                         self._fail(f'{type(error).__name__}: {error}')
                         self._watch()
-                    sleep(self._period)
+                    sleep(self._times[1])
 
     def _pass(self) -> int:
         """Wait for messages; forward in compiled code where possible; return why it ended."""
@@ -291,23 +296,23 @@ class Forwarder:
             calls, arrays, is_plain = self._calls, self._arrays, self._is_plain()
             self._shared[LEAVE], self._shared[NEWEST_SEC] = not self.is_open, -1
         if calls is None or arrays is None or not is_plain:
-            self._inbox.wait(self._watch_at - perf_counter())
+            self._inbox.wait(self._times[0] - perf_counter())
             return WAITED
         assert self.parts is not None
         states = self.parts.states
         try:
             with calls.kept():
                 return int(forward(calls.plan, Reading(*states.reader.arrays, states.record),
-                                   *arrays, self._shared, self._took, self._period))
+                                   *arrays, self._shared, self._took, self._times))
         except Exception as error:  # of any kind
             self.post('error', f'{type(error).__name__}: {error}')
             return FAILED
 
     def _is_plain(self) -> bool:
-        """Whether nothing is wrong, so that compiled code may forward the next command."""
+        """Whether compiled code may take the next messages."""
         return (self.acts and self.parts is not None and self.source.has_one
                 and bool(self.source.gid.any()) and self.parts.states.reader.knows_names
-                and not (self._gave_up or self._guard.reaction or self._guard.blind))
+                and not self._gave_up)
 
     def _handle(self, why: int) -> None:
         """Do the work that `_pass` returned to Python, by its reason."""
@@ -317,6 +322,8 @@ class Forwarder:
         if self._shared[CHANGED]:
             self._shared[CHANGED] = 0
             self._guard.explain()
+            if self._guard.cause == SILENCE:  # its text, also if the time-out is raised
+                self._guard.trip(SILENCE, self._guard.reason)
             self.on_change()
         if why == WAITED:
             self._take()
@@ -332,9 +339,9 @@ class Forwarder:
         elif why == FAILED and self._owner.context.ok():
             self._arrays = None
             self._fail('a function of rcl has failed; from now on Python forwards the commands')
-        if why == WATCH or perf_counter() >= self._watch_at:
-            self._watch_at = perf_counter() + self._period
-            self._watch(has_begun=why == WATCH)
+        if perf_counter() >= self._times[0]:
+            self._times[0] = perf_counter() + self._times[1]
+            self._watch()
 
     def _take(self) -> None:
         """Handle a state and a command, if they have come."""
@@ -384,8 +391,7 @@ class Forwarder:
     def _stops(self) -> bool:
         """Whether a reaction is in force; a reaction to commands lasts until a good one comes."""
         guard = self._guard
-        if (guard.reaction and guard.cause in (SILENCE, NONSENSE, OTHER_PUBLISHER)
-                and guard.last_feed(SILENCE) < guard.began):
+        if guard.cause in OF_COMMANDS and guard.last_feed(SILENCE) < guard.began:
             guard.trip(guard.cause, guard.reason)
         return guard.watch()
 
@@ -494,20 +500,17 @@ class Forwarder:
         if self._gave_up:  # the last command until `release`
             tau, label = self._guard.idle_torque(), commands.LAST_LABEL
         self._publish(tau, label)
-        if self._guard.reaction:
-            self.own += 1
-        else:
-            self._shared[FORWARDED] += 1
+        self._shared[OWN if self._guard.reaction else FORWARDED] += 1
 
     def _publish(self, tau: Array, label: str) -> None:
         assert self.parts is not None
         self._publisher.publish(self._command.fill(tau[self.parts.order], label))
 
-    def _watch(self, has_begun: bool = False) -> None:
+    def _watch(self) -> None:
         """Look for a reaction; send its torques if no state has come, or it has just begun."""
         if not self.acts:
             return
-        was_stopping = bool(self._guard.reaction) and not has_begun
+        was_stopping = bool(self._guard.reaction)
         if not self.source.has_one:
             self._guard.trip(OTHER_PUBLISHER, SEVERAL)
         if self._stops():

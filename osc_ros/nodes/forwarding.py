@@ -4,9 +4,9 @@
 """
 Commands forwarded over DDS in one compiled function, without the interpreter and its lock.
 
-It takes joint states and commands, checks both, and publishes the commands, as long as nothing is
-wrong: the chosen publisher sends good commands, and no reaction is in force. All else, it leaves
-to Python, with the message that it has taken.
+It takes joint states and commands, checks both, and publishes the commands of the chosen
+publisher, or the torques of the reaction that is in force. What is not in order it leaves to
+Python, with the message that it has taken; and it tells Python that the reaction has changed.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.causes import replaces_law
+from osc_ros.control.causes import replaces_law, trip
 from osc_ros.control.command import find_fault, GOOD, remember
-from osc_ros.control.safety import accept, cause_views, LONGEST_GAP, update
+from osc_ros.control.safety import accept, LONGEST_GAP, update
 from osc_ros.control.tables import CAUSES, FED, GATE, SAMPLE, TORQUE
 from osc_ros.control.velocity import undo_velocity
 from osc_ros.dynamics.addresses import answer_at, bytes_at, c_at, integers_at, numbers_at
-from osc_ros.dynamics.compiled import ahead, inlined, lock, released
+from osc_ros.dynamics.compiled import ahead, inlined, lock, released, view
 from osc_ros.nodes.rcl_plan import (
     clock,
     CONTEXT,
@@ -39,6 +39,7 @@ from osc_ros.nodes.rcl_plan import (
     NANO_DIGITS,
     OUTBOUND,
     publish,
+    puts_label,
     SECOND_INBOUND,
     take,
     UNLOCK,
@@ -50,18 +51,22 @@ from osc_ros.nodes.serialized_states import NANOSEC, puts_motion, Reading, reads
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-ANSWER = MORE  # entry of the plan: address of `osc_ros.control.safety.answer`
+# Entries of the plan: address of `osc_ros.control.safety.answer`; message and numbers of a command
+# that answers no state.
+ANSWER, UNASKED_OUTBOUND, UNASKED_VALUES = range(MORE, MORE + 3)
 LABEL_AT = 12  # byte of a serialized command
 # Entries of the shared counters: 1 if the call must end; 1 if the reaction, or its cause, has
-# changed; commands that were forwarded; stamp of the newest state.
-COUNTERS = LEAVE, CHANGED, FORWARDED, NEWEST_SEC, NEWEST_NANOSEC = range(5)
+# changed; commands that were forwarded; stamp of the newest state; torques of reactions.
+COUNTERS = LEAVE, CHANGED, FORWARDED, NEWEST_SEC, NEWEST_NANOSEC, OWN = range(6)
 # Why `forward` returns: another thread wants it, or the context of ROS has ended; a state, or a
-# command, was taken, with which Python must do all; a state was not plausible; a reaction is in
-# force after a state; the same without one; the arm was given up; a function of rcl has failed.
-ASKED, STATE, COMMAND, REJECTED, REACTS, WATCH, GIVEN_UP, FAILED, GO_ON = range(9)
+# command, was taken, with which Python must do all; a state was not plausible; Python must send
+# the torques of a reaction; the reaction, or its cause, has changed; the arm was given up; a
+# function of rcl has failed.
+ASKED, STATE, COMMAND, REJECTED, REACTS, NEWS, GIVEN_UP, FAILED, GO_ON = range(9)
 
 _sample_views, _torque_views = SAMPLE.only('time', 'now', 'q', 'qd'), TORQUE.only('tau')
-_causes_views, _gate_views = CAUSES.only('watches', 'given_up'), GATE.only('spacing')
+_causes_views, _gate_views = CAUSES.only(
+    'watches', 'given_up', 'cause', 'reaction', 'began', 'is_blind'), GATE.only('spacing')
 
 
 class Guarded(NamedTuple):
@@ -90,8 +95,8 @@ class Expected(NamedTuple):
         See `osc_ros.control.command.CommandCheck`.
     order : (n,) int
         For each entry of a command, the index of its joint in the robot.
-    silence : (1,) int
-        Number of the watchdog of silence.
+    watchdogs : (3,) int
+        Numbers of the watchdogs of commands; the first is that of silence.
 
     """
 
@@ -100,22 +105,39 @@ class Expected(NamedTuple):
     bounds: Array
     memory: Array
     order: Integers
-    silence: Integers
+    watchdogs: Integers
 
 
 @inlined
-def _looks(guarded, shared, now):
-    """Find the reaction; return whether one is in force."""
-    n = int(guarded.plan[0])
+def _looks(guarded, expected, shared, now):
+    """Find the reaction; to commands, until a good one comes. Return whether one is in force."""
+    causes = _causes_views(guarded.state, len(expected.order))
+    if causes.watches[expected.watchdogs[0], FED] < causes.began[0]:
+        for number in expected.watchdogs:
+            if causes.cause[0] == number:
+                trip(causes, number, now)
     if update(guarded.plan, guarded.state, now):
         shared[CHANGED] = 1
-    return replaces_law(cause_views(guarded.state, n))
+    return replaces_law(causes)
 
 
 @inlined
-def _pass_state(plan, reading, guarded, shared, now):
-    """Check a state; return the reason to leave, or GO_ON."""
-    n, record = int(guarded.plan[0]), reading.record
+def _brake(plan, guarded, expected, shared, now, message, values):
+    """Publish the torques of a reaction in a message; return the reason to leave, or GO_ON."""
+    n = len(expected.order)
+    tau = _torque_views(guarded.result, n).tau
+    answer_at(plan[ANSWER], guarded.integers, guarded.numbers, guarded.memory, guarded.plan,
+              guarded.state, guarded.result, now, view(tau, 0, (0,)))
+    if _causes_views(guarded.state, n).given_up[0] != 0.0:
+        return GIVEN_UP
+    shared[OWN] += 1
+    return FAILED if publish(plan, message, values, expected.order, tau) else GO_ON
+
+
+@inlined
+def _pass_state(plan, reading, guarded, expected, shared, now):
+    """Check a state, and answer it in a reaction; return the reason to leave, or GO_ON."""
+    n, record = len(expected.order), reading.record
     given = _sample_views(guarded.sample, n)
     if not (reads(plan[INBOUND], reading)
             and puts_motion(reading, given.time, given.q, given.qd)):
@@ -125,7 +147,11 @@ def _pass_state(plan, reading, guarded, shared, now):
     if not accept(guarded.plan, guarded.state, guarded.sample, guarded.result):
         undo_velocity(reading.velocity, n)
         return REJECTED
-    return REACTS if _looks(guarded, shared, now) else GO_ON
+    if not _looks(guarded, expected, shared, now):
+        return GO_ON
+    if not puts_label(plan, record[SEC], record[NANOSEC]):
+        return REACTS
+    return _brake(plan, guarded, expected, shared, now, plan[OUTBOUND], plan[VALUES])
 
 
 @inlined
@@ -181,11 +207,11 @@ def _pass_command(plan, guarded, expected, shared, took, now):
     if not np.isfinite(time) or find_fault(
             expected.bounds, expected.memory, time, longest, wanted) != GOOD:
         return COMMAND
-    if _looks(guarded, shared, now):
-        return COMMAND
+    is_held, causes = _looks(guarded, expected, shared, now), _causes_views(guarded.state, n)
     remember(expected.memory, time, wanted)
-    causes = _causes_views(guarded.state, n)
-    causes.watches[expected.silence[0], FED] = expected.heard[0] = now
+    causes.watches[expected.watchdogs[0], FED] = expected.heard[0] = now
+    if is_held and _looks(guarded, expected, shared, now):
+        return GO_ON  # the states are answered
     tau = _torque_views(guarded.result, n).tau
     for i in range(n):
         tau[expected.order[i]] = wanted[i]
@@ -201,11 +227,22 @@ def _pass_command(plan, guarded, expected, shared, took, now):
 
 
 @inlined
+def _watch(plan, guarded, expected, shared, now):
+    """Look for a reaction although no state has come; return the reason to leave, or GO_ON."""
+    if not _looks(guarded, expected, shared, now):
+        return GO_ON
+    if _causes_views(guarded.state, len(expected.order)).is_blind[0] > 0.0:
+        return _brake(plan, guarded, expected, shared, now, plan[UNASKED_OUTBOUND],
+                      plan[UNASKED_VALUES])
+    return REACTS if shared[CHANGED] > 0 else GO_ON
+
+
+@inlined
 def _look(plan, reading, guarded, expected, shared, took, now, is_time):
     """Take and handle what has come; return the reason to leave, or GO_ON."""
     has_come, why = take(plan, 0), GO_ON
     if has_come:
-        why = _pass_state(plan, reading, guarded, shared, now)
+        why = _pass_state(plan, reading, guarded, expected, shared, now)
     if why != GO_ON:
         return why
     if take(plan, 1):
@@ -213,45 +250,47 @@ def _look(plan, reading, guarded, expected, shared, took, now, is_time):
     if not has_come and is_time:
         if c_at(plan[IS_VALID], (plan[CONTEXT],)) & 1 == 0:
             return ASKED
-        return WATCH if _looks(guarded, shared, now) else GO_ON
+        return _watch(plan, guarded, expected, shared, now)
     return GO_ON
 
 
 @released
-def forward(plan, reading, guarded, expected, shared, took, period):
+def forward(plan, reading, guarded, expected, shared, took, times):
     """
     Forward commands until Python has work; return why.
 
     Parameters
     ----------
-    plan : (MORE + 1,) int
+    plan : (MORE + 3,) int
         See ANSWER and `osc_ros.nodes.rcl_plan`; the topics are joint states and commands.
     reading : Reading
     guarded : Guarded
     expected : Expected
-    shared : (5,) int
+    shared : (6,) int
         See COUNTERS.
     took : (k,)
         For each of the newest commands, the time from its arrival to its publication [s].
-    period : float
-        Longest time between two looks for a reaction [s].
+    times : (2,)
+        When to look for a reaction, and the longest time between two looks [s].
 
     """
     if shared[LEAVE] > 0:
         return ASKED
-    until = clock(plan) + period
     while True:
-        if not wait(plan, until - clock(plan)):
+        if not wait(plan, times[0] - clock(plan)):
             return FAILED
         c_at(plan[LOCK], (plan[MUTEX],))  # while Python changes the records
         now = clock(plan)
+        is_time = now >= times[0]
+        if is_time:
+            times[0] = now + times[1]
         why = ASKED if shared[LEAVE] > 0 else _look(
-            plan, reading, guarded, expected, shared, took, now, now >= until)
+            plan, reading, guarded, expected, shared, took, now, is_time)
         c_at(plan[UNLOCK], (plan[MUTEX],))
         if why != GO_ON:
             return why
-        if now >= until:
-            until = now + period
+        if shared[CHANGED] > 0:
+            return NEWS
 
 
 @ahead
@@ -259,7 +298,7 @@ def compile_forward() -> None:
     """Compile or load the kernel once per process; other argument types then raise TypeError."""
     x, k = np.zeros(0), np.zeros(0, dtype=np.int64)
     reading = Reading(np.zeros(0, dtype=np.uint8), k, np.zeros((3, 1), dtype=np.uint64), k, x)
-    shared = np.array([1, 0, 0, 0, 0])  # interrupted: returns at once
+    shared = np.array([1, 0, 0, 0, 0, 0])  # interrupted: returns at once
     forward(k, reading, Guarded(k, *[x] * 6), Expected(k, x, np.zeros((2, 1)), x, k, k), shared, x,
-            0.0)
+            x)
     lock(forward)

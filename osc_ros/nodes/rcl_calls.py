@@ -106,6 +106,7 @@ class RclCalls:
                                                           ctypes.c_size_t(LARGEST)):
                 raise OSError('no memory for a message')
         self._outbound, self._time = self.new_message(), np.zeros(2, dtype=np.int64)
+        self._labelled: list[tuple[Message, NDArray[np.uint8]]] = []
         self._info = np.zeros(INFO_SIZE, dtype=np.int64)
         self.plan = np.zeros(MORE + more, dtype=np.int64)
         topics = [0] * (2 * MOST_TOPICS)
@@ -162,6 +163,14 @@ class RclCalls:
         message.buffer = address_of(out) + start
         message.length = message.capacity = len(data)
         return out, start + label_at, address_of(out) + start + values_at
+
+    def labelled(self, label: str) -> tuple[int, int]:
+        """Addresses of the message of a command with a label, and of its numbers; they last."""
+        message = self.new_message()
+        out, at, values = self.filled(message, len(label))
+        out[at:at + len(label)] = list(label.encode())
+        self._labelled.append((message, out))
+        return ctypes.addressof(message), values
 
     @contextmanager
     def kept(self) -> Iterator[None]:

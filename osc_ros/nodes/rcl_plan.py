@@ -63,6 +63,7 @@ def puts_label(plan, seconds, nano):
         seconds //= 10
     if seconds > 0 or digits > 1 and out[0] == 48:
         return False
+    out[digits] = 46  # a point
     for k in range(9):
         out[digits + 9 - k] = 48 + nano % 10
         nano //= 10

@@ -138,14 +138,10 @@ def result(recording: Recording, plan: list[Phase], demonstration: Demonstration
                                 f'accepted is {scale * accepted:.3g} {unit}')
     use = np.abs(np.array(recording.torques)) / demonstration.effort_limits
     values = recording.diagnostics
-    simulated = recording.state_times[-1] - recording.state_times[0]
-    # not by their number: a busy machine can lose messages on the way to this recording
-    rate = 1.0 / float(np.median(np.diff(recording.state_times)))
     figures['control'] = {
         **{key: float(value) for key, value in values.items()
            if key.startswith(('update p', 'update max'))},
-        'rate in simulated time [Hz]': rate,
-        'rate on the wall clock [Hz]': rate * simulated / max(recording.wall_time, 1e-9),
+        **_rates(recording),
         'missed states': int(values.get('missed states', -1)),
         'refused states': int(values.get('refused states', -1)),
         'largest torque [% of limit]': 100.0 * float(use.max()),
@@ -309,6 +305,14 @@ def _mark(axes: Any, plan: list[Phase], named: bool) -> None:
         if named:
             axes.text(phase.start, 1.01, phase.name, fontsize=8, va='bottom',
                       transform=axes.get_xaxis_transform())
+
+
+def _rates(recording: Recording) -> dict[str, float]:
+    """Rates of the states: not by their number, a busy machine loses some before the recording."""
+    times = recording.state_times
+    rate = 1.0 / float(np.median(np.diff(times)))
+    return {'rate in simulated time [Hz]': rate, 'rate on the wall clock [Hz]':
+            rate * (times[-1] - times[0]) / max(recording.wall_time, 1e-9)}
 
 
 def _rms(x: Array) -> float:

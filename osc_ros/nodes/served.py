@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from ctypes import addressof
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,11 +85,8 @@ class Served:
         compile_serve()
         self._n, self._order = len(order), np.array(order, dtype=np.int64)
         self._calls = calls = RclCalls(inbox, publisher, self._n, 6)
-        self._unasked = calls.new_message()
-        self._hold, at, values = calls.filled(self._unasked, len(HOLD_LABEL))
-        self._hold[at:at + len(HOLD_LABEL)] = list(HOLD_LABEL.encode())
         calls.plan[STEP:REACT + 1] = [*map(entry_of, (step, sense, watch, answer))]
-        calls.plan[UNASKED_OUTBOUND:] = addressof(self._unasked), values
+        calls.plan[UNASKED_OUTBOUND:] = calls.labelled(HOLD_LABEL)
         self._ring = np.zeros((ROWS, ANSWER.size(self._n)))
         self._shared = np.zeros(len(COUNTERS), dtype=np.int64)
         between = min(WATCH_PERIOD, period)
