@@ -143,6 +143,16 @@ class TestReach:
         distance, angle = run.run(3.0).last(0.5)
         assert distance.max() < 0.5 and angle.max() < 0.1
 
+    def test_payload_that_is_told_during_a_reaction_is_left_to_the_model_after_it(self):
+        run = Run(Wrong(payload=1.0))
+        run.law.begin_with(-run.law.bias_torque(READY, np.zeros(7)) + run.plant.weight())
+        before = run.run(1.0).tau
+        run.law.use_setup(run.law.new_setup(robot=panda().with_payload(1.0)), math.inf)
+        run.law.hold_at(run.plant.q)
+        assert np.abs(run.law.compensation).max() < 0.5
+        run.step()
+        assert (np.abs(run.tau - before) < 0.02 * panda().effort_limits).all()
+
     @pytest.mark.slow  # quick: the other tests of this class
     @pytest.mark.parametrize('beside', (0.1, 0.0, -0.1))
     def test_wrist_arrives_with_an_unknown_load_beside_the_tip_and_friction(self, beside):

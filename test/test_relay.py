@@ -220,6 +220,17 @@ def test_controller_that_says_that_it_ends_is_replaced_at_once_and_is_no_fault(s
     rig.until(lambda: rig.ends.diagnoses[-1].level == DiagnosticStatus.OK, rig.talk)
 
 
+def test_hold_after_a_last_command_begins_with_the_torque_before_it(spin):
+    rig = Rig(spin, fade_time=0.2).forwarding()
+    rig.until_sent(0.2 * GOOD, rig.paced(lambda: rig.talk(0.2 * GOOD)))
+    rig.until(lambda: rig.relay._loop.forwarded > 100, rig.paced(lambda: rig.talk(0.2 * GOOD)))
+    seen = len(rig.ends.torques)
+    rig.ends.command(GOOD, commands.LAST_LABEL)
+    rig.until_sent(gravity(READY), rig.paced(rig.ends.state))
+    steps = np.abs(np.diff(rig.ends.torques[seen - 1:], axis=0))
+    assert (steps <= 0.1 * LIMITS).all()
+
+
 @pytest.mark.parametrize('why', ['time-out', 'nonsense'])
 def test_arm_is_held_until_a_good_command_comes_and_not_only_for_a_time(spin, why):
     rig = Rig(spin, command_timeout=0.2 if why == 'time-out' else NEVER).forwarding()
@@ -338,9 +349,9 @@ def test_arm_that_was_given_up_is_commanded_again_when_it_is_asked_for(spin):
     tick = rig.ends.tick
     rig.until(lambda: rig.ends.tick > tick + 100, rig.paced(rig.ends.state))
     assert len(rig.ends.torques) == seen  # nothing before the next command
-    rig.until_sent(GOOD, rig.talk)
+    rig.until_sent(GOOD, rig.paced(rig.talk))
     steps = np.abs(np.diff([last, *rig.ends.torques[seen:]], axis=0))
-    assert (steps <= 0.006 * rate).all()  # two periods, and a state may be lost
+    assert (steps <= 0.008 * rate).all()  # two periods, and states may be lost; the whole is 0.01
 
 
 def test_hold_goes_on_without_a_state_before_states_count_as_stale(spin):
@@ -349,6 +360,18 @@ def test_hold_goes_on_without_a_state_before_states_count_as_stale(spin):
         rig.ends.state(), rig.ends.command([np.nan] * 7)))
     rig.until(lambda: rig.ends.labels[-1] == commands.HOLD_LABEL, lambda: None, 'for torques')
     assert rig.guard.counts['stale_state'] == 0
+
+
+@pytest.mark.parametrize('tau', [GOOD, [np.nan] * 7], ids=['good', 'refused'])
+def test_hold_goes_on_without_a_state_while_commands_come(spin, tau):
+    rig = Rig(spin, latched=True, state_timeout=NEVER / 3.0).forwarding()
+    rig.until(lambda: rig.guard.reaction, lambda: (
+        rig.ends.state(), rig.ends.command([np.nan] * 7)))
+    rig.until(lambda: rig.ends.labels[-1] == commands.HOLD_LABEL,
+              rig.paced(lambda: rig.ends.command(tau)), 'for torques')
+    before = len(rig.ends.torques)
+    rig.until(lambda: len(rig.ends.torques) > before + 50,
+              rig.paced(lambda: rig.ends.command(tau)), 'for torques')
 
 
 def test_long_time_out_of_commands_is_warned_of(spin):
@@ -634,12 +657,11 @@ def is_held(patience=10.0):
     return wait(lambda: label in ends.labels, patience)
 while not passes(1.0, 0.1):
     pass
-if (held := sys.argv[1] == 'held'):
-    ends.command([float('nan')] * 7)
-    while sum(is_held(0.1) for k in range(10)) < 10:
-        pass
+held = sys.argv[1] == 'held'
 print('ready', flush=True)
 sys.stdin.readline()
+while held and not is_held(0.01):  # until the silence counts
+    pass
 done = all([is_held() if held else passes(1.0 + 1e-3 * k) for k in range(50)])
 sys.stdout.write('.' if done else '!')
 sys.stdout.flush()
@@ -650,7 +672,7 @@ sys.stdin.readline()
 @pytest.mark.parametrize('what', ['forwarded', 'held'])
 def test_commands_are_forwarded_and_the_arm_is_held_while_the_interpreter_is_blocked(spin, what):
     guard = relay.Relay(parameter_overrides=given(
-        **ROBOT, command_timeout=NEVER, state_timeout=NEVER, latched=True,
+        **ROBOT, command_timeout=NEVER if what == 'forwarded' else 0.5, state_timeout=NEVER,
         **{'limits.effort_rate': [1e6] * 7}))
     spin(lambda: True, guard)
     with subprocess.Popen(
@@ -663,8 +685,9 @@ def test_commands_are_forwarded_and_the_arm_is_held_while_the_interpreter_is_blo
     more = (50, 0) if what == 'forwarded' else (0, 50)
     expected = tuple(map(sum, zip(before, more)))
     # the last one is counted after it has been sent
-    spin(lambda: (guard._loop.forwarded, guard._loop.own) >= expected, why='for the count')
-    assert (guard._loop.forwarded, guard._loop.own) == expected
+    spin(lambda: guard._loop.forwarded >= expected[0] and guard._loop.own >= expected[1],
+         why='for the counts')
+    assert guard._loop.forwarded == expected[0]
 
 
 def test_bytes_in_place_of_commands_are_refused_in_words_and_change_nothing(spin):

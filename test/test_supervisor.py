@@ -139,6 +139,28 @@ def test_states_that_are_rejected_are_not_said_to_be_missing():
     assert bench.supervisor.reason == 'nothing for 0.200 s'
 
 
+def test_gap_of_the_states_does_not_move_the_pose_that_is_held():
+    bench = Bench('hold', latched=True)
+    bench.supervisor.trip('told', 'a test')
+    bench.settled(law())
+    sagged = np.array(READY)
+    sagged[1] += 0.01  # by a load that the model lacks
+
+    def pulled():
+        for _ in range(60):
+            bench.see(sagged)
+            tau = bench.supervisor.torque()
+        return tau
+
+    before = pulled()
+    assert np.abs(before - gravity(sagged))[1] > 1.0
+    for _ in range(20):
+        bench.wait(PERIOD)
+        bench.supervisor.torque_without_state(PERIOD)
+    assert bench.supervisor.source == 'brake' or bench.supervisor.source == 'weight'
+    np.testing.assert_allclose(pulled(), before, atol=1e-6)
+
+
 def test_limits_that_are_changed_come_into_force_without_a_step():
     bench = Bench()
     sent = [bench.settled(law(0.9 * LIMITS))]

@@ -417,6 +417,7 @@ class TopicBackend:
         """Wait until a condition holds; see `Backend`."""
         self._require_open()
         now, passed = messages.seconds(self._joints.header.stamp), 0.0
+        self._trouble = ''
         with self._news:
             while not until():
                 if self._trouble:

@@ -20,17 +20,19 @@ ROUNDING = 1e-9  # relative: a torque at its limit is within it
 # Faults of a command, in the order of their checks. A result is fault · n + joint; GOOD: none.
 NOT_FINITE, TOO_LARGE, TOO_STEEP = range(3)
 GOOD = -1
+LONGEST_GAP = 2.0  # mean intervals: longest time for which the rate limit allows a change
 KNOWN, TIME, PERIOD, TORQUES = range(4)  # entries of the memory, which has the last torques
 
 
 @inlined
-def time_between(memory, time, longest):
+def time_between(memory, time, spacing):
     """Time [s] during which torques may change before a command of a time [s]."""
-    return min(max(time - memory[TIME], memory[PERIOD]), max(longest, memory[PERIOD]))
+    return min(max(time - memory[TIME], memory[PERIOD]),
+               LONGEST_GAP * max(spacing, memory[PERIOD]))
 
 
 @inlined
-def find_fault(bounds, memory, time, longest, tau):
+def find_fault(bounds, memory, time, spacing, tau):
     """Return the first fault of torques tau (n,), see `CommandCheck.torque`; or GOOD."""
     n = len(tau)
     for i in range(n):
@@ -40,7 +42,7 @@ def find_fault(bounds, memory, time, longest, tau):
         if np.abs(tau[i]) > bounds[0, i]:
             return TOO_LARGE * n + i
     if memory[KNOWN] > 0.0:
-        dt = time_between(memory, time, longest)
+        dt = time_between(memory, time, spacing)
         for i in range(n):
             if np.abs(tau[i] - memory[TORQUES + i]) > bounds[1, i] * dt:
                 return TOO_STEEP * n + i
@@ -55,9 +57,9 @@ def remember(memory, time, tau):
 
 
 @kernel
-def check(bounds, memory, time, longest, tau):
+def check(bounds, memory, time, spacing, tau):
     """Return what `find_fault` does; `remember` the command if it is finite."""
-    found = find_fault(bounds, memory, time, longest, tau)
+    found = find_fault(bounds, memory, time, spacing, tau)
     if found == GOOD or found >= len(tau):
         remember(memory, time, tau)
     return found
@@ -96,7 +98,7 @@ class CommandCheck:
         lock(check)
         self.memory[:], self.memory[PERIOD] = 0.0, period
 
-    def torque(self, values: Sequence[float], time: float, longest: float) -> Array:
+    def torque(self, values: Sequence[float], time: float, spacing: float) -> Array:
         """
         Return the torques (n,) of a command [N·m], if it is accepted.
 
@@ -108,8 +110,8 @@ class CommandCheck:
         values : sequence of float
         time : float
             Time at which the command was computed, or at which it arrived [s].
-        longest : float
-            Longest time between two commands for which the rate limit allows a change [s].
+        spacing : float
+            Mean time between two states [s]: the rate limit allows the change of two of these.
 
         Raises
         ------
@@ -122,9 +124,9 @@ class CommandCheck:
             raise InputError(f'command has {tau.size} torques: accepted are {n}, '
                              f"for {', '.join(self._names)}")
         before = self.memory.copy()
-        if (found := check(self.bounds, self.memory, time, longest, tau)) != GOOD:
+        if (found := check(self.bounds, self.memory, time, spacing, tau)) != GOOD:
             fault, i = divmod(found, n)
-            dt = float(plain(time_between)(before, time, longest))
+            dt = float(plain(time_between)(before, time, spacing))
             raise InputError(self._fault_text(fault, i, float(tau[i]), dt, before))
         return tau
 

@@ -279,14 +279,14 @@ class ControlCycle:
         here = finite_array('q', q, self._rest.shape).copy()
         setup = self._next or self._setup
         self._blending.end(self._setup)
+        setup.set_gravity(self._memory.gravity)
+        if setup is not self._setup:
+            self._hand_over(setup, here)
         if setup.space is not self._setup.space:
             self._setup.space.close()
-        if setup is not self._setup and setup.unmodelled and self._setup.unmodelled:
-            setup.unmodelled.go_on_from(self._setup.unmodelled)
         self._setup, self._next = setup, None
         self._blending.friction.set(setup.settings.friction)
         self._is_placed = True
-        setup.set_gravity(self._memory.gravity)
         self._memory.latch(here)
         self._posture.latch(here)
         poses = setup.poses(here)
@@ -419,10 +419,12 @@ class ControlCycle:
         """Note that torques were computed for a state, with this number of solves."""
         setup = self._setup
         setup.solver.note(solves, setup.settings.damping.length)
-        if (found := setup.unmodelled) is None or found.compensation is None:
-            self._compensation = self._rest
-        else:
-            self._compensation = found.torque
+        self._find_compensation(setup)
+
+    def _find_compensation(self, setup: Setup) -> None:
+        found = setup.unmodelled
+        self._compensation = (self._rest if found is None or found.compensation is None
+                              else found.torque)
 
     def end_blend(self) -> None:
         """End the blend with a setup that was replaced if it has no weight any more."""
@@ -472,18 +474,24 @@ class ControlCycle:
         replaced = self._blending.replaced
         return (self._setup,) if replaced is None else (replaced, self._setup)
 
+    def _hand_over(self, following: Setup, q: Array) -> Array:
+        """Hand estimate and compensation over; return what the model has in their place (n,)."""
+        before, taken, rest = self._setup, self._rest, self._rest
+        if following.unmodelled is not None and before.unmodelled is not None:
+            following.unmodelled.go_on_from(before.unmodelled)
+            if following.robot is not before.robot:
+                taken = following.unmodelled.leave_to_model(
+                    following.inverse_dynamics(q, rest, rest)
+                    - before.inverse_dynamics(q, rest, rest))
+        self._find_compensation(following)
+        return taken
+
     def _take_over(self, following: Setup, time: float, q: Array, qd: Array, tau: Array) -> None:
         """Begin to blend from the torques tau (n,) of the last tick to those of a setup."""
         before, posture = self._setup, self._posture
         following.reference.go_on_as(before.reference)
-        if following.unmodelled is not None and before.unmodelled is not None:
-            following.unmodelled.go_on_from(before.unmodelled)
-        following.limiter.added[:] = before.limiter.added
         following.set_gravity(self._memory.gravity)
-        if following.unmodelled is not None and following.robot is not before.robot:
-            rest = self._rest
-            following.limiter.added -= following.unmodelled.leave_to_model(
-                following.inverse_dynamics(q, rest, rest) - before.inverse_dynamics(q, rest, rest))
+        following.limiter.added[:] = before.limiter.added - self._hand_over(following, q)
         if (following.settings.free is None) != (before.settings.free is None):
             posture = posture.copied()
             self._posture.latch(q.copy())

@@ -15,6 +15,7 @@ from osc_ros.control.causes import (
     trip,
     update_causes,
 )
+from osc_ros.control.command import LONGEST_GAP
 from osc_ros.control.fade import smoothed
 from osc_ros.control.prediction import (
     compare_directions,
@@ -65,7 +66,6 @@ from osc_ros.dynamics.spatial import all_finite
 from osc_ros.dynamics.vectors import any_beyond, assign
 
 LONGEST_TICK = 0.05  # longest time step of a change of limits [s]
-LONGEST_GAP = 2.0  # mean intervals: longest time step of the torque rate limit
 HASTE = 0.1  # factor of `fade_time` for an arm faster than its limits
 
 
@@ -329,7 +329,7 @@ def _send(model, plan, state, result, now, source, is_of_law):
     for i in range(n):
         output.before[i] = output.tau[i] if output.has_sent[0] > 0.0 else np.nan
     if source != output.source[0]:
-        begin_source(plan, state, source, gate.q, gate.qd)
+        begin_source(plan, state, int(output.source[0]), source, gate.q, gate.qd)
     elif source == RETRACT:
         move_anchor(plan, state, min(dt, LONGEST_TICK))
     advance_limits(settings, _gate_plan(plan, n).blend_time[0], output, min(dt, LONGEST_TICK))

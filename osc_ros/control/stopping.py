@@ -71,6 +71,7 @@ def go_back(stopping, distance):
 
 
 BLIND_RATE = 10.0  # least braking rate of 'brake', to stop within TRUST of the prediction [1/s]
+SAGGED = 0.05  # by so much less an arm sags during a gap of the states [rad, m]
 TOO_FAST = 1.3, 1.6  # shares of the speed limit between which braking gets harder
 EXACT = 0.3  # least share of the wanted braking at which the motion keeps its direction
 NEAR = 0.1  # range below a limit in which the torque that motion and weight take counts as near it
@@ -91,12 +92,25 @@ _views, _plan_views, _robot_views, _room_views = (
 
 
 @inlined
-def begin_source(plan, state, source, q, qd):
-    """Set the anchor for a source of torques that begins at a state q, qd (n,)."""
+def _holds_on(settings, at, q, qd):
+    """Whether the arm would stop near the anchor of a hold that a gap of the states has broken."""
+    for i in range(len(q)):
+        if not np.abs(q[i] + qd[i] / settings.rate[0] - at.anchor[i]) < SAGGED:
+            return False
+    return True
+
+
+@inlined
+def begin_source(plan, state, before, source, q, qd):
+    """Set the anchor for a source of torques that follows another at a state q, qd (n,)."""
     n = len(q)
     settings, robot, at = _plan_views(plan, n), _robot_views(plan, n), _views(state, n)
-    if source == HOLD:  # where the arm stops
-        for i in range(n):
+    is_blind = before == BRAKE or before == WEIGHT
+    if source == BRAKE or source == WEIGHT:
+        if before != HOLD and not is_blind:
+            at.anchor[:] = np.nan
+    elif source == HOLD and not (is_blind and _holds_on(settings, at, q, qd)):
+        for i in range(n):  # where the arm stops
             at.anchor[i] = min(max(q[i] + qd[i] / settings.rate[0], robot.lower[i]),
                                robot.upper[i])
     elif source in (COMPLY, RETRACT):
@@ -240,4 +254,4 @@ def put_stop_torque(model, plan, state, room, source, state_now, limits, unmodel
     if source not in (GRAVITY, WEIGHT) and any_beyond(tau, limits, 1.0):
         share = _put_within(model, settings, robot, own, q, qd, limits, unmodelled, tau)
         if share < EXACT and source == HOLD:  # the arm stops elsewhere
-            begin_source(plan, state, source, q, qd)
+            begin_source(plan, state, NONE, source, q, qd)

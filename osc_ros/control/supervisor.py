@@ -301,9 +301,9 @@ class Supervisor:
         return float(self._at.gate.time[0])
 
     @property
-    def longest_step(self) -> float:
-        """Longest time for which the rate of the torques allows a change at once [s]."""
-        return safety.LONGEST_GAP * float(self._at.gate.spacing[0])
+    def spacing(self) -> float:
+        """Mean time between two states, by their stamps [s]."""
+        return float(self._at.gate.spacing[0])
 
     @property
     def q(self) -> Array:
@@ -341,8 +341,7 @@ class Supervisor:
 
     def is_present(self, name: str) -> bool:
         """Whether a cause was present within the last `settle_time`."""
-        seen = self._watch(name)[SEEN]
-        return bool(self.clock() - seen <= self._settings.settle_time)
+        return bool(self.clock() - self._watch(name)[SEEN] <= self._settings.settle_time)
 
     def last_feed(self, name: str) -> float:
         """Time on `clock` from which the time-out of a cause counts [s]."""
@@ -427,7 +426,7 @@ class Supervisor:
                     int(fault), self._robot.joint_names[int(joint)], self._given, *numbers)
                 self._texts[cause] = text
                 if cause != OVERSPEED:
-                    self._rejected = self.clock(), text
+                    self._rejected = self._given.now.item(), text
 
     def meet(self, reason: str) -> None:
         """Give the reason of a contact that the records have."""

@@ -18,6 +18,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
 from osc_ros.control import requests
+from osc_ros.control.causes import ABANDON
 from osc_ros.control.engine import ACTIVE, Stamp
 from osc_ros.control.law import Law
 from osc_ros.control.requests import Status, Timing
@@ -180,6 +181,8 @@ class Diagnosis:
 
     def _level(self, status: Status) -> tuple[bytes, str]:
         """Level and text of the gravest of the present conditions."""
+        if status.reaction == ABANDON:
+            return DiagnosticStatus.ERROR, status.text
         if status.mode != ACTIVE:
             return DiagnosticStatus.OK, status.text
         if status.reaction:

@@ -39,17 +39,17 @@ from osc_ros.nodes.forwarding import (
     FORWARDED,
     GIVEN_UP,
     Guarded,
+    LABELLED,
     LEAVE,
     NEWEST_NANOSEC,
     NEWEST_SEC,
     OWN,
-    REACTS,
     REJECTED,
     STATE,
     UNASKED_OUTBOUND,
 )
 from osc_ros.nodes.inbox import hidden_node, Inbox
-from osc_ros.nodes.publishers import gids, KNOWN, NEW, publishers, Source, UNCLEAR
+from osc_ros.nodes.publishers import gids, KNOWN, NEW, publishers, SEVERAL, Source, UNCLEAR
 from osc_ros.nodes.rcl_calls import RclCalls
 from osc_ros.nodes.rcl_plan import LENGTH
 from osc_ros.nodes.serialized_states import Reading
@@ -60,7 +60,6 @@ Array = NDArray[np.float64]
 # depth > 1, so that a command of one publisher does not displace that of another one
 INPUT_QOS = QoSProfile(depth=5, reliability=ReliabilityPolicy.RELIABLE)
 OF_COMMANDS = SILENCE, NONSENSE, OTHER_PUBLISHER = 'silence', 'nonsense', 'other_publisher'
-SEVERAL = 'several nodes publish commands, and none of them has been the only one'
 WATCH_PERIOD = 0.005  # longest time between two looks for a reaction [s]
 LOGGED = 1.0  # shortest time between two messages that name other publishers [s]
 MOST_POSTED = 1000  # length of the queue of messages for the log
@@ -134,7 +133,6 @@ class Forwarder:
         self.source = Source()
         self.acts = self._gave_up = False
         self.refused, self.refusal, self._named = 0, '', -np.inf
-        self._ended_after = -1  # value of `forwarded` when the last command came; -1: it has not
         self._label, self._lock = '', RLock()  # label of the newest state
         self._depth = 0  # number of `parked` contexts that this thread is in
         self._times = np.array([0.0, min(WATCH_PERIOD, 1.0 / rate)])
@@ -210,7 +208,7 @@ class Forwarder:
     @property
     def has_ended(self) -> bool:
         """Whether the arm is held because the controller has sent its last command."""
-        return bool(self._ended_after == self.forwarded and self._guard.cause == SILENCE)
+        return self.source.has_ended and self._guard.cause == SILENCE
 
     def state(self) -> str:
         """Return a text that says what the loop does, and why; within `parked`."""
@@ -268,8 +266,17 @@ class Forwarder:
 
     def on_change(self) -> None:
         """Post a change of the reaction, or its cause; a `Supervisor` calls this."""
-        self.posted.append(('change', (self._guard.cause, self._guard.reaction, self.state(),
-                                       not self.has_ended)))
+        found = (self._guard.cause, self._guard.reaction) if self.acts else ('', '')
+        self.posted.append(('change', (*found, self.state(), not self.has_ended)))
+
+    def note_change(self) -> None:
+        """Post a change that compiled code has found; call it often."""
+        if self._shared[CHANGED]:
+            with self.parked():
+                self._shared[CHANGED] = 0
+                if self._guard.cause == SILENCE:
+                    self._guard.trip(SILENCE, self._guard.reason)  # its text from now on
+                self.on_change()
 
     def post(self, level: str, text: str) -> None:
         """Post a text for the log: 'error', 'warning' or 'info'."""
@@ -317,24 +324,21 @@ class Forwarder:
     def _handle(self, why: int) -> None:
         """Do the work that `_pass` returned to Python, by its reason."""
         seconds, nanoseconds = self._shared[[NEWEST_SEC, NEWEST_NANOSEC]].tolist()
-        if seconds >= 0:
+        if seconds >= 0 and self.acts:
             self._label = messages.stamp_label((seconds, nanoseconds))
-        if self._shared[CHANGED]:
-            self._shared[CHANGED] = 0
-            self._guard.explain()
-            if self._guard.cause == SILENCE:  # its text, also if the time-out is raised
-                self._guard.trip(SILENCE, self._guard.reason)
-            self.on_change()
         if why == WAITED:
             self._take()
         elif why == STATE:
             self._on_state(self._message(STATES))
         elif why == COMMAND:
             self._on_command(self._message(COMMANDS), self._gid)
-        elif why in (REJECTED, REACTS):
+        elif why == REJECTED:
             self._guard.explain()
             self._react()
-        elif why == GIVEN_UP:
+        elif why == LABELLED:
+            self._prepare(self._label)
+            self._react()
+        elif why == GIVEN_UP and self.acts:
             self._send(self._label)
         elif why == FAILED and self._owner.context.ok():
             self._arrays = None
@@ -413,14 +417,12 @@ class Forwarder:
         if label is None and not (self.acts and self._stops()):
             return
         is_last = label == commands.LAST_LABEL
+        if is_last:
+            self._begin_silence(was_stopping)
         if not (was_stopping and self._stops()):
             place = self.forwarded % TIMED
             self._send(self._label if label is None or is_last else label)
             self._took[place] = perf_counter() - started
-        if label is not None:
-            self._ended_after = self.forwarded if is_last else -1
-        if is_last:
-            self._begin_silence(was_stopping)
 
     def _begin_silence(self, was_stopping: bool) -> None:
         """Take over after the last command of the publisher; another one may be chosen now."""
@@ -442,10 +444,7 @@ class Forwarder:
             self._guard.trip(OTHER_PUBLISHER, SEVERAL)
         if now - self._named > LOGGED:
             self._named = now
-            everybody = publishers(self._owner, self.topic)
-            text = (f'{SEVERAL}: {gids(everybody)}' if where == UNCLEAR else
-                    f'commands of another publisher than {gids(self.source.names)}: '
-                    f'{gids(self.source.others(everybody))}')
+            text = self.source.refusal(where, publishers(self._owner, self.topic))
             self.post('error', f'not forwarded: {text}')
         return False
 
@@ -477,7 +476,7 @@ class Forwarder:
             # sender need not agree with ours. When the source of the time changes, the command
             # counts as late.
             tau = self.parts.check.torque(message.data, now if time is None else time,
-                                          self._guard.longest_step)
+                                          self._guard.spacing)
         except InputError as error:
             self.refused += 1
             self.refusal = str(error)
@@ -487,10 +486,14 @@ class Forwarder:
         self._guard.feed(SILENCE)
         self._wanted[self.parts.order] = tau
         self.acts = True
-        if (calls := self._calls) is not None and time is not None and (
-                len(label) != calls.plan[LENGTH]):
-            calls.prepare(len(label))
+        if time is not None:
+            self._prepare(label)
         return label
+
+    def _prepare(self, label: str) -> None:
+        """Let compiled code send commands whose label is as long as this one."""
+        if self._calls is not None and len(label) != self._calls.plan[LENGTH]:
+            self._calls.prepare(len(label))
 
     def _send(self, label: str) -> None:
         if self._gave_up and self._guard.runaway:
@@ -513,8 +516,5 @@ class Forwarder:
         was_stopping = bool(self._guard.reaction)
         if not self.source.has_one:
             self._guard.trip(OTHER_PUBLISHER, SEVERAL)
-        if self._stops():
-            if self._guard.blind:
-                self._send(commands.HOLD_LABEL)
-            elif not was_stopping:
-                self._send(self._label)
+        if self._stops() and (self._guard.blind or not was_stopping):
+            self._send(commands.HOLD_LABEL if self._guard.blind else self._label)

@@ -6,7 +6,7 @@ Commands forwarded over DDS in one compiled function, without the interpreter an
 
 It takes joint states and commands, checks both, and publishes the commands of the chosen
 publisher, or the torques of the reaction that is in force. What is not in order it leaves to
-Python, with the message that it has taken; and it tells Python that the reaction has changed.
+Python, with the message that it has taken.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from osc_ros.control.causes import replaces_law, trip
 from osc_ros.control.command import find_fault, GOOD, remember
-from osc_ros.control.safety import accept, LONGEST_GAP, update
+from osc_ros.control.safety import accept, update
 from osc_ros.control.tables import CAUSES, FED, GATE, SAMPLE, TORQUE
 from osc_ros.control.velocity import undo_velocity
 from osc_ros.dynamics.addresses import answer_at, bytes_at, c_at, integers_at, numbers_at
@@ -56,13 +56,13 @@ Integers = NDArray[np.int64]
 ANSWER, UNASKED_OUTBOUND, UNASKED_VALUES = range(MORE, MORE + 3)
 LABEL_AT = 12  # byte of a serialized command
 # Entries of the shared counters: 1 if the call must end; 1 if the reaction, or its cause, has
-# changed; commands that were forwarded; stamp of the newest state; torques of reactions.
+# changed, and Python has not noted it; commands that were forwarded; stamp of the newest state;
+# torques of reactions.
 COUNTERS = LEAVE, CHANGED, FORWARDED, NEWEST_SEC, NEWEST_NANOSEC, OWN = range(6)
 # Why `forward` returns: another thread wants it, or the context of ROS has ended; a state, or a
-# command, was taken, with which Python must do all; a state was not plausible; Python must send
-# the torques of a reaction; the reaction, or its cause, has changed; the arm was given up; a
-# function of rcl has failed.
-ASKED, STATE, COMMAND, REJECTED, REACTS, NEWS, GIVEN_UP, FAILED, GO_ON = range(9)
+# command, was taken, with which Python must do all; a state was not plausible; the label of a
+# state has another length than before; the arm was given up; a function of rcl has failed.
+ASKED, STATE, COMMAND, REJECTED, LABELLED, GIVEN_UP, FAILED, GO_ON = range(8)
 
 _sample_views, _torque_views = SAMPLE.only('time', 'now', 'q', 'qd'), TORQUE.only('tau')
 _causes_views, _gate_views = CAUSES.only(
@@ -150,7 +150,7 @@ def _pass_state(plan, reading, guarded, expected, shared, now):
     if not _looks(guarded, expected, shared, now):
         return GO_ON
     if not puts_label(plan, record[SEC], record[NANOSEC]):
-        return REACTS
+        return LABELLED
     return _brake(plan, guarded, expected, shared, now, plan[OUTBOUND], plan[VALUES])
 
 
@@ -203,9 +203,9 @@ def _pass_command(plan, guarded, expected, shared, took, now):
     if not _copies(plan, n):
         return COMMAND
     time, wanted = _labelled_time(plan), numbers_at(plan[VALUES], n)
-    longest = LONGEST_GAP * _gate_views(guarded.state, n).spacing[0]
+    spacing = _gate_views(guarded.state, n).spacing[0]
     if not np.isfinite(time) or find_fault(
-            expected.bounds, expected.memory, time, longest, wanted) != GOOD:
+            expected.bounds, expected.memory, time, spacing, wanted) != GOOD:
         return COMMAND
     is_held, causes = _looks(guarded, expected, shared, now), _causes_views(guarded.state, n)
     remember(expected.memory, time, wanted)
@@ -229,29 +229,29 @@ def _pass_command(plan, guarded, expected, shared, took, now):
 @inlined
 def _watch(plan, guarded, expected, shared, now):
     """Look for a reaction although no state has come; return the reason to leave, or GO_ON."""
-    if not _looks(guarded, expected, shared, now):
-        return GO_ON
-    if _causes_views(guarded.state, len(expected.order)).is_blind[0] > 0.0:
-        return _brake(plan, guarded, expected, shared, now, plan[UNASKED_OUTBOUND],
-                      plan[UNASKED_VALUES])
-    return REACTS if shared[CHANGED] > 0 else GO_ON
+    causes = _causes_views(guarded.state, len(expected.order))
+    before = causes.reaction[0]
+    if not _looks(guarded, expected, shared, now) or (
+            causes.is_blind[0] == 0.0 and causes.reaction[0] == before):
+        return GO_ON  # the next state is answered
+    return _brake(plan, guarded, expected, shared, now, plan[UNASKED_OUTBOUND],
+                  plan[UNASKED_VALUES])
 
 
 @inlined
-def _look(plan, reading, guarded, expected, shared, took, now, is_time):
+def _look(plan, reading, guarded, expected, shared, took, times, now):
     """Take and handle what has come; return the reason to leave, or GO_ON."""
     has_come, why = take(plan, 0), GO_ON
     if has_come:
-        why = _pass_state(plan, reading, guarded, expected, shared, now)
-    if why != GO_ON:
-        return why
-    if take(plan, 1):
-        return _pass_command(plan, guarded, expected, shared, took, clock(plan))
-    if not has_come and is_time:
+        why, times[0] = _pass_state(plan, reading, guarded, expected, shared, now), now + times[1]
+    if why == GO_ON and take(plan, 1):
+        why = _pass_command(plan, guarded, expected, shared, took, clock(plan))
+    if why == GO_ON and now >= times[0]:
+        times[0] = now + times[1]
         if c_at(plan[IS_VALID], (plan[CONTEXT],)) & 1 == 0:
             return ASKED
         return _watch(plan, guarded, expected, shared, now)
-    return GO_ON
+    return why
 
 
 @released
@@ -280,17 +280,11 @@ def forward(plan, reading, guarded, expected, shared, took, times):
         if not wait(plan, times[0] - clock(plan)):
             return FAILED
         c_at(plan[LOCK], (plan[MUTEX],))  # while Python changes the records
-        now = clock(plan)
-        is_time = now >= times[0]
-        if is_time:
-            times[0] = now + times[1]
         why = ASKED if shared[LEAVE] > 0 else _look(
-            plan, reading, guarded, expected, shared, took, now, is_time)
+            plan, reading, guarded, expected, shared, took, times, clock(plan))
         c_at(plan[UNLOCK], (plan[MUTEX],))
         if why != GO_ON:
             return why
-        if shared[CHANGED] > 0:
-            return NEWS
 
 
 @ahead

@@ -12,6 +12,7 @@ from rclpy.node import Node
 
 NOBODY, SOMEBODY = bytes(16), b''  # in place of the GID of a publisher, or of several
 NAMELESS = 'a node of unknown name'
+SEVERAL = 'several nodes publish commands, and none of them has been the only one'
 KNOWN, NEW, OTHER, UNCLEAR = 'known', 'new', 'other', 'unclear'
 
 
@@ -103,6 +104,13 @@ class Source:
         """Return the names of all publishers, by GID, without the chosen one."""
         return {gid: name for gid, name in everybody.items() if gid not in self.names}
 
+    def refusal(self, where: str, everybody: dict[str, str]) -> str:
+        """Return why a message is refused, by the result of `judge` and all names, by GID."""
+        if where == UNCLEAR:
+            return f'{SEVERAL}: {gids(everybody)}'
+        return (f'commands of another publisher than {gids(self.names)}: '
+                f'{gids(self.others(everybody))}')
+
     def judge(self, gid: bytes, count: int, now: float, timeout: float) -> str:
         """
         Return whether a message is of the chosen publisher.
@@ -134,10 +142,15 @@ class Source:
         if self.has_one and now - self.heard[0] <= timeout:
             return self._note(name, now, OTHER)
         first, _ = self._others.get(name, (now, now))
-        may_follow = is_last or self.has_one and self.heard[0] == -np.inf
+        may_follow = is_last or self.has_ended
         if self._others.keys() - {name} or not may_follow and count > 1 and now - first < timeout:
             return self._note(name, now, OTHER if self.has_one else UNCLEAR)
         return self._take(name, now, KNOWN if is_last else NEW)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether `end` was called, and no message of the chosen publisher has come since."""
+        return bool(self.has_one and self.heard[0] == -np.inf)
 
     def end(self) -> None:
         """The chosen publisher has sent its last message: another one may be chosen at once."""

@@ -56,7 +56,7 @@ def puts_label(plan, seconds, nano):
     """Write the label of a command; return False if it has another length than before."""
     out = bytes_at(plan[LABEL], plan[LENGTH])
     digits = plan[LENGTH] - NANO_DIGITS
-    if seconds < 0:
+    if seconds < 0 or digits < 1:
         return False
     for k in range(digits):
         out[digits - 1 - k] = 48 + seconds % 10

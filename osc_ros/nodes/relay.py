@@ -180,6 +180,7 @@ class Relay(Node):  # type: ignore[misc]
 
     def _tell_posted(self) -> None:
         """Log what the loop has posted, and publish a change of the reaction."""
+        self._loop.note_change()
         has_changed, log = False, self.get_logger()
         while self._loop.posted:
             event, arguments = self._loop.posted.popleft()
