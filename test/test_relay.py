@@ -374,6 +374,23 @@ def test_hold_goes_on_without_a_state_while_commands_come(spin, tau):
               rig.paced(lambda: rig.ends.command(tau)), 'for torques')
 
 
+def test_hold_goes_on_while_states_that_cannot_be_used_come_at_a_high_rate(spin):
+    rig = Rig(spin, latched=True, state_timeout=NEVER / 3.0).forwarding()
+    rig.until(lambda: rig.guard.reaction, lambda: (
+        rig.ends.state(), rig.ends.command([np.nan] * 7)))
+    message = messages.joint_state(JOINTS, 0.0, READY, np.zeros(7), np.zeros(7))
+    message.position[2] = np.nan
+
+    def flood():
+        for _ in range(3):
+            rig.ends.states.publish(message)
+        rig.ends.command()
+
+    rig.until(lambda: rig.ends.labels[-1] == commands.HOLD_LABEL, flood, 'for torques')
+    before = len(rig.ends.torques)
+    rig.until(lambda: len(rig.ends.torques) > before + 50, flood, 'for torques')
+
+
 def test_long_time_out_of_commands_is_warned_of(spin):
     rig = Rig(spin)
     assert spin.said(f"'command_timeout' is {NEVER:g} s")
@@ -655,7 +672,7 @@ def is_held(patience=10.0):
     ends.state()
     label = '%d.%09d' % divmod(2_000_000 * ends.tick, 10**9)
     return wait(lambda: label in ends.labels, patience)
-while not passes(1.0, 0.1):
+while not (passes(1.0, 0.1) and passes(1.0, 0.1)):
     pass
 held = sys.argv[1] == 'held'
 print('ready', flush=True)

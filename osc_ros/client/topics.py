@@ -417,8 +417,8 @@ class TopicBackend:
         """Wait until a condition holds; see `Backend`."""
         self._require_open()
         now, passed = messages.seconds(self._joints.header.stamp), 0.0
-        self._trouble = ''
         with self._news:
+            self._trouble = ''
             while not until():
                 if self._trouble:
                     raise ArmError(f"the controller '{self._name}' says: {self._trouble}")

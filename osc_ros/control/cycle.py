@@ -281,7 +281,7 @@ class ControlCycle:
         self._blending.end(self._setup)
         setup.set_gravity(self._memory.gravity)
         if setup is not self._setup:
-            self._hand_over(setup, here)
+            setup.limiter.added[:] = self._setup.limiter.added - self._hand_over(setup, here)
         if setup.space is not self._setup.space:
             self._setup.space.close()
         self._setup, self._next = setup, None

@@ -92,12 +92,12 @@ _views, _plan_views, _robot_views, _room_views = (
 
 
 @inlined
-def _holds_on(settings, at, q, qd):
-    """Whether the arm would stop near the anchor of a hold that a gap of the states has broken."""
+def _goes_on(settings, at, source, q, qd):
+    """Whether an arm that a source held before a gap of the states would stop near its anchor."""
     for i in range(len(q)):
-        if not np.abs(q[i] + qd[i] / settings.rate[0] - at.anchor[i]) < SAGGED:
+        if np.abs(q[i] + qd[i] / settings.rate[0] - at.anchor[i]) > SAGGED:
             return False
-    return True
+    return at.anchored[0] == source
 
 
 @inlined
@@ -105,12 +105,16 @@ def begin_source(plan, state, before, source, q, qd):
     """Set the anchor for a source of torques that follows another at a state q, qd (n,)."""
     n = len(q)
     settings, robot, at = _plan_views(plan, n), _robot_views(plan, n), _views(state, n)
-    is_blind = before == BRAKE or before == WEIGHT
+    was_blind = before == BRAKE or before == WEIGHT
     if source == BRAKE or source == WEIGHT:
-        if before != HOLD and not is_blind:
-            at.anchor[:] = np.nan
-    elif source == HOLD and not (is_blind and _holds_on(settings, at, q, qd)):
-        for i in range(n):  # where the arm stops
+        if not was_blind and before != at.anchored[0]:
+            at.anchored[0] = NONE
+        return
+    if was_blind and _goes_on(settings, at, source, q, qd):
+        return
+    at.anchored[0] = source
+    if source == HOLD:  # where the arm stops
+        for i in range(n):
             at.anchor[i] = min(max(q[i] + qd[i] / settings.rate[0], robot.lower[i]),
                                robot.upper[i])
     elif source in (COMPLY, RETRACT):

@@ -123,6 +123,7 @@ CAUSES = Table(
 STOPPING = Table(
     'stopping',
     Slot('anchor', ('n',), 'rad, m', 'position that hold, comply and retract converge to'),
+    Slot('anchored', (1,), '', 'source of torques for which it was set'),
     Slot('positions', (1,), '', 'number of positions of the way that the arm came'),
     Slot('came', (WAY, 'n'), 'rad, m', 'the last of these positions, in a ring'),
     Slot('next', (1,), '', 'number of the position that the way back leads to next'),

@@ -46,7 +46,6 @@ from osc_ros.nodes.forwarding import (
     OWN,
     REJECTED,
     STATE,
-    UNASKED_OUTBOUND,
 )
 from osc_ros.nodes.inbox import hidden_node, Inbox
 from osc_ros.nodes.publishers import gids, KNOWN, NEW, publishers, SEVERAL, Source, UNCLEAR
@@ -133,8 +132,7 @@ class Forwarder:
         self.source = Source()
         self.acts = self._gave_up = False
         self.refused, self.refusal, self._named = 0, '', -np.inf
-        self._label, self._lock = '', RLock()  # label of the newest state
-        self._depth = 0  # number of `parked` contexts that this thread is in
+        self._label, self._depth, self._lock = '', 0, RLock()  # of the newest state; of `parked`
         self._times = np.array([0.0, min(WATCH_PERIOD, 1.0 / rate)])
         self._took = np.full(TIMED, np.nan)
         self._shared = np.zeros(len(COUNTERS), dtype=np.int64)
@@ -168,8 +166,7 @@ class Forwarder:
             self.post('warning', 'commands are forwarded by Python, and not in compiled code, '
                        f'and only while there is one publisher of them: {error}')
             return None
-        calls.plan[ANSWER] = entry_of(answer)
-        calls.plan[UNASKED_OUTBOUND:] = calls.labelled(commands.HOLD_LABEL)
+        calls.plan[ANSWER:] = entry_of(answer), *calls.labelled(commands.HOLD_LABEL)
         return calls
 
     def close(self) -> None:
@@ -232,6 +229,7 @@ class Forwarder:
         """
         if self.parts is None or not self.acts:
             return False
+        self.note_change()
         guard, self.acts = self._guard, not self._guard.runaway
         guard.release()
         if not self.acts:
@@ -270,12 +268,12 @@ class Forwarder:
         self.posted.append(('change', (*found, self.state(), not self.has_ended)))
 
     def note_change(self) -> None:
-        """Post a change that compiled code has found; call it often."""
+        """Post a change that compiled code has found; call it often, and before other changes."""
         if self._shared[CHANGED]:
             with self.parked():
-                self._shared[CHANGED] = 0
-                if self._guard.cause == SILENCE:
-                    self._guard.trip(SILENCE, self._guard.reason)  # its text from now on
+                self._shared[CHANGED], guard = 0, self._guard
+                if guard.cause == SILENCE and guard.last_feed(SILENCE) < guard.began:
+                    guard.trip(SILENCE, guard.reason)  # its text from now on
                 self.on_change()
 
     def post(self, level: str, text: str) -> None:
@@ -323,6 +321,7 @@ class Forwarder:
 
     def _handle(self, why: int) -> None:
         """Do the work that `_pass` returned to Python, by its reason."""
+        self.note_change()
         seconds, nanoseconds = self._shared[[NEWEST_SEC, NEWEST_NANOSEC]].tolist()
         if seconds >= 0 and self.acts:
             self._label = messages.stamp_label((seconds, nanoseconds))
@@ -426,7 +425,8 @@ class Forwarder:
 
     def _begin_silence(self, was_stopping: bool) -> None:
         """Take over after the last command of the publisher; another one may be chosen now."""
-        self._guard.feed(SILENCE, -self._guard.settings.watchdogs[SILENCE].timeout)
+        guard, timeout = self._guard, self._guard.settings.watchdogs[SILENCE].timeout
+        guard.feed(SILENCE, guard.began - guard.clock() - timeout)  # before the reaction
         self.source.end()
         if was_stopping:  # its reaction goes on, so there is no change
             self.post('warning', self._ended_text)

@@ -234,6 +234,10 @@ def _watch(plan, guarded, expected, shared, now):
     if not _looks(guarded, expected, shared, now) or (
             causes.is_blind[0] == 0.0 and causes.reaction[0] == before):
         return GO_ON  # the next state is answered
+    seconds = shared[NEWEST_SEC]
+    if causes.is_blind[0] == 0.0 and seconds >= 0 and (
+            puts_label(plan, seconds, shared[NEWEST_NANOSEC])):
+        return _brake(plan, guarded, expected, shared, now, plan[OUTBOUND], plan[VALUES])
     return _brake(plan, guarded, expected, shared, now, plan[UNASKED_OUTBOUND],
                   plan[UNASKED_VALUES])
 
@@ -243,7 +247,9 @@ def _look(plan, reading, guarded, expected, shared, took, times, now):
     """Take and handle what has come; return the reason to leave, or GO_ON."""
     has_come, why = take(plan, 0), GO_ON
     if has_come:
-        why, times[0] = _pass_state(plan, reading, guarded, expected, shared, now), now + times[1]
+        why = _pass_state(plan, reading, guarded, expected, shared, now)
+        if why != STATE:
+            times[0] = now + times[1]
     if why == GO_ON and take(plan, 1):
         why = _pass_command(plan, guarded, expected, shared, took, clock(plan))
     if why == GO_ON and now >= times[0]:

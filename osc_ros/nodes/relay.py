@@ -139,6 +139,7 @@ class Relay(Node):  # type: ignore[misc]
 
     def _apply(self, found: dict[str, Any], before: dict[str, Any]) -> None:
         with self._loop.parked():
+            self._loop.note_change()
             self._loop.parts.guard.settings = _settings(found, self._robot)
             self._loop.parts.states.mode = found['velocity']
         self._warn(found)
@@ -163,6 +164,7 @@ class Relay(Node):  # type: ignore[misc]
         with self._loop.parked():
             if not self._loop.acts:
                 return True
+            self._loop.note_change()
             self._loop.parts.guard.stop()
             return bool(self._loop.parts.guard.finished)
 
