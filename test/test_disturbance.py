@@ -105,6 +105,13 @@ def jacobian(robot, q):
 ALL_THREE = {'links': 1.1, 'payload': 1.0, 'friction': 1.0}
 
 
+def loaded(mass):
+    """Return a run whose compensation begins with the weight of a payload [kg]."""
+    run = Run(Wrong(payload=mass))
+    run.law.begin_with(run.plant.weight() - run.law.bias_torque(READY, np.zeros(7)))
+    return run
+
+
 def at_rest(compensation, seconds=4.0, mode='observer', **wrong):
     run = Run(Wrong(**wrong), compensation, mode=mode)
     run.law.follow(moved(run.plant.pose(), (0.05, 0.05, -0.05)))
@@ -126,10 +133,7 @@ class TestReach:
     @pytest.mark.parametrize('mass', (1.0, 3.0))
     def test_payload_that_is_told_while_it_is_compensated_lets_the_arm_stand_and_arrive(
             self, mass):
-        run = Run(Wrong(payload=mass))
-        run.law.begin_with(-run.law.bias_torque(READY, np.zeros(7)) + run.plant.weight())
-        run.run(2.0)
-        before = run.tau
+        before = (run := loaded(mass).run(2.0)).tau
         run.law.change(robot=panda().with_payload(mass))
         torques = [before]
         for _ in range(PERIODS):
@@ -144,9 +148,7 @@ class TestReach:
         assert distance.max() < 0.5 and angle.max() < 0.1
 
     def test_payload_that_is_told_during_a_reaction_is_left_to_the_model_after_it(self):
-        run = Run(Wrong(payload=1.0))
-        run.law.begin_with(-run.law.bias_torque(READY, np.zeros(7)) + run.plant.weight())
-        before = run.run(1.0).tau
+        before = (run := loaded(1.0).run(1.0)).tau
         run.law.use_setup(run.law.new_setup(robot=panda().with_payload(1.0)), math.inf)
         run.law.hold_at(run.plant.q)
         assert np.abs(run.law.compensation).max() < 0.5

@@ -129,10 +129,9 @@ def test_check_ends_with_0_on_an_arm_without_meshes_and_notes_missing_limits(cap
 
 
 def test_link_without_a_mass_that_moves_is_noted(capsys, arm):
-    path = arm()
-    text = open(path).read()
-    with open(path, 'w') as file:
-        file.write(re.sub('(?s)<link name="upper">.*?</link>', '<link name="upper"/>', text))
+    path = Path(arm())
+    path.write_text(re.sub('(?s)<link name="upper">.*?</link>', '<link name="upper"/>',
+                           path.read_text()))
     code, said = output(capsys, path, '--check', '--home', '0,1')
     assert "note: 'upper', moved by 'shoulder', has no mass" in said
     assert "'lower'" not in said

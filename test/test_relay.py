@@ -149,6 +149,12 @@ class Rig:
         self.until_sent(GOOD, self.talk)
         return self
 
+    def held(self):
+        """Send refused commands until the relay holds the arm; return the rig."""
+        self.until(lambda: self.guard.reaction, lambda: (
+            self.ends.state(), self.ends.command([np.nan] * 7)))
+        return self
+
 
 def test_commands_arrive_as_they_were_sent(spin):
     rig = Rig(spin).forwarding()
@@ -328,8 +334,7 @@ def run_away(rig):
         q = READY + 0.002 * qd
         rig.ends.state(q, qd)
 
-    rig.until(lambda: rig.guard.reaction, lambda: (
-        rig.ends.state(), rig.ends.command([np.nan] * 7)))
+    rig.held()
     rig.until(lambda: rig.guard.runaway, rig.answered(speed_up), 'for a runaway')
     rig.until(lambda: rig.ends.labels[-1] == commands.LAST_LABEL, lambda: None, 'for the last')
     return rig
@@ -355,18 +360,14 @@ def test_arm_that_was_given_up_is_commanded_again_when_it_is_asked_for(spin):
 
 
 def test_hold_goes_on_without_a_state_before_states_count_as_stale(spin):
-    rig = Rig(spin, state_timeout=NEVER / 3.0).forwarding()
-    rig.until(lambda: rig.guard.reaction, lambda: (
-        rig.ends.state(), rig.ends.command([np.nan] * 7)))
+    rig = Rig(spin, state_timeout=NEVER / 3.0).forwarding().held()
     rig.until(lambda: rig.ends.labels[-1] == commands.HOLD_LABEL, lambda: None, 'for torques')
     assert rig.guard.counts['stale_state'] == 0
 
 
 @pytest.mark.parametrize('tau', [GOOD, [np.nan] * 7], ids=['good', 'refused'])
 def test_hold_goes_on_without_a_state_while_commands_come(spin, tau):
-    rig = Rig(spin, latched=True, state_timeout=NEVER / 3.0).forwarding()
-    rig.until(lambda: rig.guard.reaction, lambda: (
-        rig.ends.state(), rig.ends.command([np.nan] * 7)))
+    rig = Rig(spin, latched=True, state_timeout=NEVER / 3.0).forwarding().held()
     rig.until(lambda: rig.ends.labels[-1] == commands.HOLD_LABEL,
               rig.paced(lambda: rig.ends.command(tau)), 'for torques')
     before = len(rig.ends.torques)
@@ -375,9 +376,7 @@ def test_hold_goes_on_without_a_state_while_commands_come(spin, tau):
 
 
 def test_hold_goes_on_while_states_that_cannot_be_used_come_at_a_high_rate(spin):
-    rig = Rig(spin, latched=True, state_timeout=NEVER / 3.0).forwarding()
-    rig.until(lambda: rig.guard.reaction, lambda: (
-        rig.ends.state(), rig.ends.command([np.nan] * 7)))
+    rig = Rig(spin, latched=True, state_timeout=NEVER / 3.0).forwarding().held()
     message = messages.joint_state(JOINTS, 0.0, READY, np.zeros(7), np.zeros(7))
     message.position[2] = np.nan
 

@@ -427,14 +427,14 @@ def _checked(hardware: str, robot: str | os.PathLike[str], law: Law, values: Map
               for name, value in values.items()}
     own: dict[str, Any] = {}
     if hardware == 'mujoco':
-        from osc_ros.sim.simulation import well_conditioned_positions
         own['base'] = law.robot.base
-        if not (isinstance(robot, str) and robot in SHIPPED):
-            own['initial_positions'] = well_conditioned_positions(law).tolist()
-        else:
+        if isinstance(robot, str) and robot in SHIPPED:
             own['initial_positions'] = SHIPPED[robot].home
             from osc_ros.sim.hand import FINGERS
             own['gripper.joints'] = FINGERS.get(robot, ())
+        elif 'initial_positions' not in values:
+            from osc_ros.sim.simulation import well_conditioned_positions
+            own['initial_positions'] = well_conditioned_positions(law).tolist()
     given = {**own, **values}
     return {name: setting.checked_value(given.get(name, setting.default))
             for name, setting in known.items()}

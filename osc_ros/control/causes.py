@@ -141,7 +141,7 @@ def state_text(guard: Acting, normal: str, remedy: str = '~/release accepts acti
     """
     Return what the supervisor does and why.
 
-    `normal` is the text if it does nothing, `remedy` says what ends that the arm is given up.
+    `normal` is the text if it does nothing; `remedy` says how to go on if the arm was given up.
 
     """
     if guard.reaction == ABANDON:

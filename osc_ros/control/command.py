@@ -26,14 +26,14 @@ KNOWN, TIME, PERIOD, TORQUES = range(4)  # entries of the memory, which has the 
 
 @inlined
 def time_between(memory, time, spacing):
-    """Time [s] during which torques may change before a command of a time [s]."""
+    """Time [s] for which the rate limit allows a change from the last command to one at `time`."""
     return min(max(time - memory[TIME], memory[PERIOD]),
                LONGEST_GAP * max(spacing, memory[PERIOD]))
 
 
 @inlined
 def find_fault(bounds, memory, time, spacing, tau):
-    """Return the first fault of torques tau (n,), see `CommandCheck.torque`; or GOOD."""
+    """Return the first fault of the torques tau (n,), or GOOD; see `CommandCheck.torque`."""
     n = len(tau)
     for i in range(n):
         if not np.isfinite(tau[i]):
@@ -111,7 +111,8 @@ class CommandCheck:
         time : float
             Time at which the command was computed, or at which it arrived [s].
         spacing : float
-            Mean time between two states [s]: the rate limit allows the change of two of these.
+            Mean time between two states [s]. Torques may change by what the rate limit allows in
+            LONGEST_GAP times this, however long the last command is ago.
 
         Raises
         ------

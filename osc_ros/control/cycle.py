@@ -422,6 +422,7 @@ class ControlCycle:
         self._find_compensation(setup)
 
     def _find_compensation(self, setup: Setup) -> None:
+        """Let `compensation` be that of a setup."""
         found = setup.unmodelled
         self._compensation = (self._rest if found is None or found.compensation is None
                               else found.torque)
@@ -475,7 +476,7 @@ class ControlCycle:
         return (self._setup,) if replaced is None else (replaced, self._setup)
 
     def _hand_over(self, following: Setup, q: Array) -> Array:
-        """Hand estimate and compensation over; return what the model has in their place (n,)."""
+        """Pass estimate and compensation on; return what the next model computes of them (n,)."""
         before, taken, rest = self._setup, self._rest, self._rest
         if following.unmodelled is not None and before.unmodelled is not None:
             following.unmodelled.go_on_from(before.unmodelled)

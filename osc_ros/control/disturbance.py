@@ -410,7 +410,7 @@ class Compensation(Recorded):
         self.torque[:] = np.clip(torque, -self.limits[BOUND], self.limits[BOUND])
 
     def leave_to_model(self, weight: Array) -> Array:
-        """Leave torques (n,) to the model, which has them from now on; return what was left."""
+        """Subtract the part of `weight` (n,), of a new model, that is compensated; return it."""
         taken = np.where(self.torque * weight > 0.0, np.sign(weight) * np.minimum(
             np.abs(self.torque), np.abs(weight)), 0.0)
         self.torque[:] -= taken

@@ -52,8 +52,8 @@ MOVING = 0.05  # of the speed limit: a slower joint is not seen to move against 
 HIT, HITTING = 0.1, 5  # change of an external torque, of the limit; states that it is not resisted
 EXAMINED = 4.0  # no external torque is resisted while a joint is faster, relative to its limit
 EXTERNAL = 2  # last states of which external torques are averaged
-# Time after which a reaction must have slowed an arm that is too fast: one that is not seen to
-# obey, and one that does, and that somebody pushes [s].
+# Time after which a reaction must have slowed an arm that is too fast [s]: the first if the joints
+# are not seen to obey, the second if they obey, so that something pushes the arm.
 ESCALATION, PUSHED = 0.02, 0.25
 GROWTH = 1.1  # the arm still speeds up if its kinetic energy has grown by this factor since
 GRAVITY = REACTIONS.index('gravity'), REACTIONS.index('zero')  # they brake nothing
@@ -109,7 +109,7 @@ def _compare_changes(response, limits):
 
 @inlined
 def _obeys(response, limits, i):
-    """Whether the acting torque of a joint has changed as the sent one, with some delay."""
+    """Whether the acting torque of a joint changes as the sent one, at most LAGS periods later."""
     for lag in range(LAGS + 1):
         varied, followed = response.varied[lag, i], response.followed[lag, i]
         if (varied > (VARIED * limits[i]) ** 2

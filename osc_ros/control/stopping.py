@@ -71,10 +71,14 @@ def go_back(stopping, distance):
 
 
 BLIND_RATE = 10.0  # least braking rate of 'brake', to stop within TRUST of the prediction [1/s]
-SAGGED = 0.05  # by so much less an arm sags during a gap of the states [rad, m]
+# If a joint would stop farther from its anchor after a gap of the states, a new anchor is set
+# [rad, m].
+SAGGED = 0.05
 TOO_FAST = 1.3, 1.6  # shares of the speed limit between which braking gets harder
 EXACT = 0.3  # least share of the wanted braking at which the motion keeps its direction
-NEAR = 0.1  # range below a limit in which the torque that motion and weight take counts as near it
+# Share of a torque limit. As C + G passes this range below the limit, braking changes gradually:
+# from one that keeps the direction of the motion to one of each joint alone.
+NEAR = 0.1
 
 # Sources of torques: 'resumed' is the law after an interruption. 'zero': none. 'gravity',
 # 'weight': compensate gravity; 'gravity' also damps joints that are faster than their limits.
@@ -93,7 +97,7 @@ _views, _plan_views, _robot_views, _room_views = (
 
 @inlined
 def _goes_on(settings, at, source, q, qd):
-    """Whether an arm that a source held before a gap of the states would stop near its anchor."""
+    """Whether `source` set the anchor before a gap of the states, and the arm stops near it."""
     for i in range(len(q)):
         if np.abs(q[i] + qd[i] / settings.rate[0] - at.anchor[i]) > SAGGED:
             return False
@@ -102,7 +106,7 @@ def _goes_on(settings, at, source, q, qd):
 
 @inlined
 def begin_source(plan, state, before, source, q, qd):
-    """Set the anchor for a source of torques that follows another at a state q, qd (n,)."""
+    """Set the anchor when the source of the torques changes from `before`, at q, qd (n,)."""
     n = len(q)
     settings, robot, at = _plan_views(plan, n), _robot_views(plan, n), _views(state, n)
     was_blind = before == BRAKE or before == WEIGHT

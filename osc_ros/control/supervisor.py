@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from math import isfinite
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -50,7 +51,6 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 
 NO_LAW: Array = np.zeros(0)
-NEVER = -np.inf, ''
 # Causes of the faults of a sample, by their code.
 FAULTS = (JUMP, JUMP, NOT_FINITE, JUMP, JUMP, JUMP, JUMP, OVERSPEED)
 
@@ -99,7 +99,7 @@ class Supervisor:
         self._robot, self._model = robot, model
         self._on_change, self.clock = on_change, clock
         self._plan, self._state = PLAN.zeros(robot.n), STATE.zeros(robot.n)
-        self._texts, self._rejected = dict[str, str](), NEVER  # when and why a state was rejected
+        self._texts, self._rejected = dict[str, str](), (-np.inf, '')  # when a state was, and why
         self._names: tuple[str, ...] = ()
         self._connect()
         self.settings = settings
@@ -233,7 +233,7 @@ class Supervisor:
         gate.slack[:] = sample.OVERSPEED_TWICE * gate.limits + sample.OVERSPEED_FLOOR
         at.prediction.is_over[:] = 1.0
         plain(forget_directions)(at.prediction)
-        self._texts, self._rejected = {}, NEVER
+        self._texts, self._rejected = {}, (-np.inf, '')
         if tau is not None:
             output.has_sent[0], output.tau[:] = 1.0, tau
             sent.sent[0], sent.sent_times[0], sent.sent_tau[0] = 1.0, now, tau
@@ -510,7 +510,7 @@ class Supervisor:
             return self._without_law(NOT_FINITE, f'{type(error).__name__}: {error}')
         if self.note_duration(self.clock() - began):
             self._update()
-        if tau.shape != (self._n,) or not np.isfinite(tau.dot(self._rest)):
+        if tau.shape != (self._n,) or not isfinite(tau.dot(self._rest)):
             return self._without_law(NOT_FINITE, f'torque {tau.tolist()}')
         return np.ascontiguousarray(tau, dtype=np.float64)
 

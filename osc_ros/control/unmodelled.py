@@ -135,19 +135,20 @@ class Unmodelled:
 
     def leave_to_model(self, weight: Array) -> Array:
         """
-        Take torques that the model has from now on out of estimate and compensation.
+        Subtract from estimate and compensation what the model computes itself from now on.
 
-        So a payload that the compensation carries is no contact when the model is told of it.
+        Otherwise a payload that the compensation carries would count twice when it is told, and
+        then as a contact.
 
         Parameters
         ----------
         weight : (n,)
-            What the model has in addition [N·m, N].
+            Torque of the new model at rest, minus that of the old one [N·m, N].
 
         Returns
         -------
         (n,)
-            What was taken out of the compensation.
+            What was subtracted from the compensation.
 
         """
         if self.compensation is None:

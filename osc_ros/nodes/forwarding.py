@@ -59,9 +59,10 @@ LABEL_AT = 12  # byte of a serialized command
 # changed, and Python has not noted it; commands that were forwarded; stamp of the newest state;
 # torques of reactions.
 COUNTERS = LEAVE, CHANGED, FORWARDED, NEWEST_SEC, NEWEST_NANOSEC, OWN = range(6)
-# Why `forward` returns: another thread wants it, or the context of ROS has ended; a state, or a
-# command, was taken, with which Python must do all; a state was not plausible; the label of a
-# state has another length than before; the arm was given up; a function of rcl has failed.
+# Why `forward` returns. ASKED: another thread wants it, or the context of ROS has ended. STATE,
+# COMMAND: Python must handle the message that was taken. REJECTED: a state was not plausible.
+# LABELLED: the label of a state is longer or shorter than before. GIVEN_UP: the supervisor has
+# given the arm up. FAILED: a function of rcl has failed.
 ASKED, STATE, COMMAND, REJECTED, LABELLED, GIVEN_UP, FAILED, GO_ON = range(8)
 
 _sample_views, _torque_views = SAMPLE.only('time', 'now', 'q', 'qd'), TORQUE.only('tau')
@@ -96,7 +97,7 @@ class Expected(NamedTuple):
     order : (n,) int
         For each entry of a command, the index of its joint in the robot.
     watchdogs : (3,) int
-        Numbers of the watchdogs of commands; the first is that of silence.
+        Indices of the watchdogs of silence, of refused commands, and of other publishers.
 
     """
 

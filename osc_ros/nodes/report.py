@@ -308,11 +308,11 @@ def _mark(axes: Any, plan: list[Phase], named: bool) -> None:
 
 
 def _rates(recording: Recording) -> dict[str, float]:
-    """Rates of the states: not by their number, a busy machine loses some before the recording."""
-    times = recording.state_times
+    """Rates of the states, by the median of their intervals: a recording may lack some states."""
+    times, passed = recording.state_times, recording.wall_time
     rate = 1.0 / float(np.median(np.diff(times)))
     return {'rate in simulated time [Hz]': rate, 'rate on the wall clock [Hz]':
-            rate * (times[-1] - times[0]) / max(recording.wall_time, 1e-9)}
+            rate * (times[-1] - times[0]) / passed if passed > 0.0 else float('nan')}
 
 
 def _rms(x: Array) -> float:

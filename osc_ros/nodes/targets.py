@@ -243,7 +243,7 @@ class Targets:
         self._answer(topic, sent, DiagnosticStatus.ERROR, 'the controller is not active')
 
     def _is_new(self, text: str) -> bool:
-        """Whether the log has not had a text within LOGGED: streams would fill it."""
+        """Whether this text was not logged within the last LOGGED seconds, so that it is now."""
         now = perf_counter()
         self._told = {one: at for one, at in self._told.items() if now - at <= LOGGED}
         return self._told.setdefault(text, now) == now
