@@ -107,13 +107,16 @@ def test_user_presses_ctrl_c_and_the_tear_down_hangs(tmp_path):
     assert 'Traceback' not in ended.said
 
 
-def test_user_presses_ctrl_c_and_the_tear_down_hangs_with_the_lock_of_python(tmp_path):
+@pytest.mark.parametrize(('method', 'limit'), [
+    ('stop', 'STOP_TIME'), ('destroy', 'TEAR_DOWN_TIME')], ids=['stop', 'tear-down'])
+def test_user_presses_ctrl_c_and_what_follows_hangs_with_the_lock_of_python(
+        tmp_path, method, limit):
     # longer than a busy machine may stop before the hang: else the thread of `Ending` is first
-    ended = Ended(tmp_path, signal.SIGINT, signal.SIGINT, destroy=HOUR_IN_C,
-                  times={'TEAR_DOWN_TIME': 5.0})
+    ended = Ended(tmp_path, signal.SIGINT, signal.SIGINT, **{method: HOUR_IN_C},
+                  times={limit: 5.0})
     assert ended.status == 1
     assert 'stops' in ended.said
-    assert 'Timeout' in ended.said and 'destroy_node' in ended.said  # stack of the hang
+    assert 'Timeout' in ended.said and f'in {method}' in ended.said  # stack of the hang
 
 
 def test_user_presses_ctrl_c_while_a_callback_takes_long(tmp_path):

@@ -68,13 +68,13 @@ class Ending:
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         signal.set_wakeup_fd(-1)
-        faulthandler.cancel_dump_traceback_later()
         for event in (self._noticed, self._stopped, self._closed):
             event.set()
         os.write(self._writing, b'.')
         self._thread.join()
         os.close(self._reading)
         os.close(self._writing)
+        faulthandler.cancel_dump_traceback_later()
 
     @property
     def is_requested(self) -> bool:
@@ -84,13 +84,13 @@ class Ending:
     def begin_stop(self) -> None:
         """Record that the main thread has left its callbacks and now stops the arm."""
         self._status = 0 if self._signals else 1  # without a signal, the node has failed
+        _limit(STOP_TIME)
         self._noticed.set()
         os.write(self._writing, b'.')
 
     def begin_tear_down(self) -> None:
         """Record that the arm has stopped."""
-        # the C thread of faulthandler ends the process even if a hung thread holds the GIL
-        faulthandler.dump_traceback_later(TEAR_DOWN_TIME + MARGIN, exit=True)
+        _limit(TEAR_DOWN_TIME)
         self._stopped.set()
 
     def _watch(self) -> None:
@@ -119,3 +119,8 @@ class Ending:
         with suppress(OSError):
             os.write(sys.stderr.fileno(), text.encode())
         os._exit(status)
+
+
+def _limit(time: float) -> None:
+    """Let a thread of C end the process after a time [s] even if a hung thread holds the GIL."""
+    faulthandler.dump_traceback_later(time + 2.0 * MARGIN, exit=True)  # `Ending._watch` is first
