@@ -18,7 +18,6 @@ from osc_ros.control.engine import Engine
 from osc_ros.control.free import FreeDrive
 from osc_ros.control.guide import Guide, Jog, STOP
 from osc_ros.control.impedance import Impedance
-from osc_ros.control.law_step import SLOW
 from osc_ros.control.limiter import limit_rate, Limiter
 from osc_ros.control.load import bodies_of
 from osc_ros.control.observer import ExternalForce
@@ -452,7 +451,7 @@ def test_targets_between_two_plans_follow_from_their_records_to_the_last_bit(kin
         for _ in range(1000):
             time += PERIOD if rng.random() < 0.99 else rng.choice([0.0, 0.5, -0.1])
             guide.views[1].is_open[0] = 0.0
-            assert motion.put_target(*guide.records, False, time, row) == motion.DONE
+            motion.put_target(*guide.records, time, row)
             found.append((row.tobytes(), guide.records[1].tobytes()))
         runs.append(found)
     assert runs[0] == runs[1]
@@ -469,9 +468,9 @@ def test_numbers_of_a_motion_never_make_a_kernel_leave_its_arrays():
         guide = loaded(dumped(guide))
         guide.views[1].is_open[0] = 0.0
         for k in range(30):
-            code = motion.put_target(*guide.records, False, 5.2 + PERIOD * k, row)
-            used += code == motion.DONE
+            motion.put_target(*guide.records, 5.2 + PERIOD * k, row)
             guide.views[1].is_open[0] = 0.0
+            used += np.isfinite(row[:16]).all()
     assert used > 1000 and not row[28:].any()
 
 
@@ -536,8 +535,7 @@ def test_next_torques_depend_on_nothing_but_what_a_controller_keeps(kind, reacti
     row = np.empty(places.size, dtype=np.int64)
     places.store(row)
     first = stepped(engine, given)
-    codes, torques = map(set, zip(*first))
-    assert len(torques) > 20 or SLOW in codes  # then Python must reduce the gains first
+    assert len({torques for _, torques in first}) > 20
     places.load(row)
     assert stepped(engine, given) == first
 

@@ -49,7 +49,7 @@ def put_answer(entry, table, at, n):
         Address of `osc_ros.control.step.step`.
     table : (TABLE_ROWS, 2) int
     at : views of ANSWER
-        `time`, q, qd, effort and `now` are given; `done`, and `touch` unless the code is negative,
+        `time`, q, qd, effort and `now` are given; `done`, and `touch` unless the code is REJECTED,
         are left to the caller. If there are no torques to send, `tau` is NaN.
     n : int
         Number of joints.
@@ -65,12 +65,12 @@ def put_answer(entry, table, at, n):
     at.accepted[0] = gate_views(guarded.state, n).time[0]
     at.code[0], at.faults[0] = code, _fault_views(guarded.result, n).count[0]
     at.touch[0], at.changed[0], at.asks[0] = found.touch[0], found.has_changed[0], 1.0
-    if code >= 0 or code == REJECTED and replaces_law(cause_views(guarded.state, n)):
+    if code != REJECTED or replaces_law(cause_views(guarded.state, n)):
         assign(at.tau, found.tau)
     else:
         for i in range(n):
             at.tau[i] = np.nan
-    if code >= 0:
+    if code != REJECTED:
         at.asks[0] = found.asks[0]
         assign(view(at.pose, 0, (16,)), view(found.pose, 0, (16,)))
         assign(at.error, found.error)
@@ -129,7 +129,7 @@ def answer(entry, table, row, n):
 def is_done(table, row, n):
     """Look for a contact, after the torques of `answer` were sent; return `is_plain`."""
     at = _views(row, n)
-    if at.code[0] < 0.0:
+    if at.code[0] == REJECTED:
         return False
     at.touch[0] = sense(table)
     return is_plain(at)
@@ -165,7 +165,7 @@ class Answering:
     def answer(self, table: Integers, state: tuple[float, Array, Array, tuple[int, int], float],
                effort: Array | None, now: float) -> Array | None:
         """
-        Return the torques (n,) for a state [N·m, N]; None if there are none, or Python finds them.
+        Return the torques (n,) for a state [N·m, N]; None if none are to be sent.
 
         Call `is_plain` when they have been sent.
 

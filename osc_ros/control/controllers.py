@@ -280,15 +280,13 @@ class Controllers:
         return tau
 
     def _finish(self, times: Array, q: Array, qd: Array, tau: Array) -> None:
-        """Let Python compute the torques that compiled code has left to it, and plan targets."""
+        """Let Python plan targets, and say why a controller has no torques."""
         errors: list[str] = []
         codes, asks = self._found
         for i in np.flatnonzero((codes < 0) | (asks > 0)).tolist():
             with self.one(i) as law:
                 try:
-                    if codes[i] < 0:
-                        law.prepare(int(codes[i]))
-                        tau[i] = law.torque(float(times[i]), q[i], qd[i])
+                    law.require(int(codes[i]), q[i], qd[i])
                     law.plan()
                 except InputError as error:
                     errors.append(f'controller {i}: {error}')

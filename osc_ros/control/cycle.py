@@ -25,13 +25,7 @@ from osc_ros.control.blending import SetupBlending
 from osc_ros.control.command_model import CommandModel
 from osc_ros.control.compiled_tick import REFUSED
 from osc_ros.control.law_memory import LawMemory
-from osc_ros.control.law_step import (
-    ASKS,
-    INFINITE,
-    law_torque,
-    OF_REPLACED,
-    SLOW,
-)
+from osc_ros.control.law_step import INFINITE, law_torque
 from osc_ros.control.level import Level
 from osc_ros.control.limiter import Limiter
 from osc_ros.control.observer import ExternalForce
@@ -357,30 +351,27 @@ class ControlCycle:
             self.latch(q)
         if not is_observed:
             self.observe(time, q, qd)
+        if not self.has_ticked:
+            for level in self._setup.levels:
+                level.jump(time)
+        if self._setup.asks:
+            self.plan()
         tau = np.empty(len(q))
-        while (count := int(law_torque(self.table(), time, q, qd, tau))) < REFUSED:
-            if count == INFINITE:
-                raise InputError(f'the torque is not finite: {tau.tolist()}')
-            self.prepare(count)
-        if count == REFUSED:
-            failed = [one for one in self._setups() if one.tick.failure is not None]
-            (failed or [self._setup])[0].refuse(q, qd)
+        count = int(law_torque(self.table(), time, q, qd, tau))
+        self.require(count, q, qd)
         self.note(count)
         self.end_blend()
         if self._next is not None:
             self._take_over(self._next, time, q, qd, tau)
         return tau
 
-    def prepare(self, code: int) -> None:
-        """Do what must precede the torques of the newest state, for a code of `law_step`."""
-        if code == SLOW:
-            period = self._memory.period_for_gains
-            for setup in self._setups():
-                if max(period, setup.softened_for) > setup.longest_period:
-                    setup.soften(period)
-        elif code < ASKS:
-            of_replaced, request = divmod(ASKS - code, OF_REPLACED)
-            self._setups()[-1 - of_replaced].prepare_target(request)
+    def require(self, count: int, q: Array, qd: Array) -> None:
+        """Raise the error for a state for which `law_step.law_torque` has found no torques."""
+        if count == INFINITE:
+            raise InputError('the torque is not finite')
+        if count == REFUSED:
+            failed = [one for one in self._setups() if one.tick.failure is not None]
+            (failed or [self._setup])[0].refuse(q, qd)
 
     @property
     def has_tick(self) -> bool:
@@ -437,9 +428,10 @@ class ControlCycle:
 
     def plan(self) -> None:
         """
-        Plan the motions of the targets that start now; call this when the torque has been sent.
+        Plan the motions of the targets, and reduce the gains for a longer period of the states.
 
-        Otherwise the next `torque` plans them, and takes longer; the torques are the same.
+        Call this when the torque has been sent. Otherwise the next `torque` does it first, and
+        takes longer; the torques are the same.
 
         Raises
         ------
@@ -447,8 +439,8 @@ class ControlCycle:
             A target has no motion within its limits; its previous motion continues.
 
         """
-        for level in self._setup.levels:
-            level.plan()
+        for setup in reversed(self._setups()):
+            setup.plan(self._memory.period_for_gains)
 
     def _joint_arrays(self, q: ArrayLike, qd: ArrayLike) -> tuple[Array, Array]:
         """Return the state as contiguous float64 arrays; raise if a shape does not fit."""

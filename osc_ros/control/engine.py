@@ -29,7 +29,6 @@ from osc_ros.control.statistics import Counts, Window
 from osc_ros.control.supervision import CONTACT, HARMLESS, NOT_FINITE, STALE_TARGET, Supervision
 from osc_ros.control.supervisor import Supervisor
 from osc_ros.dynamics.addresses import Integers
-from osc_ros.dynamics.method import DONE
 from osc_ros.errors import InputError, OscError
 
 Array = NDArray[np.float64]
@@ -312,13 +311,15 @@ class Engine(Counts):
                 self._on_change()
             return False
         self._take(done.accepted, done.q, done.qd, done.stamp, done.arrived, done.effort)
-        if done.code < 0:
-            self._answer_left(done.code, done.has_changed, done.touch, done.arrived)
-            return True
+        if done.code < REJECTED:
+            try:
+                self.law.require(done.code, done.q, done.qd)
+            except Exception as error:  # of any kind, for a method that is not compiled
+                self.guard.tell(NOT_FINITE, f'{type(error).__name__}: {error}')
         self._note_touch(done.touch)
         if done.has_changed:
             self._on_change()
-        if done.code != STOPPED:
+        if done.code > STOPPED:
             self.law.note(done.code)
             self.guard.note_duration(done.done - done.now)
         if done.asks:  # else compiled code may be answering the next state
@@ -327,16 +328,6 @@ class Engine(Counts):
             self._plan()
         self._conclude_tick(done.done - done.arrived, (done.pose, done.error, done.F))
         return True
-
-    def _answer_left(self, code: int, has_changed: bool, touch: int, arrived: float) -> None:
-        """Answer the newest state, which `step` has left to Python, as `answer` does."""
-        if self.touch.comes_first:
-            self.law.note_observed(self.time)
-        if touch != NOT_TOUCHED:
-            self.guard.meet(self.touch.reason(touch))
-        if has_changed:
-            self._on_change()
-        self.answer(arrived, code)
 
     def table(self) -> Integers | None:
         """Table of the compiled step, if this is all that the next state needs."""
@@ -361,12 +352,12 @@ class Engine(Counts):
         return self.law.compensates or self.guard.settings.reacts_to_contact
 
     @journaled
-    def answer(self, began: float, code: int = DONE) -> None:
+    def answer(self, began: float) -> None:
         """Send the command for the newest state; then plan the targets, and report."""
         sent, observes_first = self.guard.last_torque, self._observes_first
         if observes_first:
             self._observe(sent)
-        self._command(self.guard.torque(partial(self._law_torque, code), waits=True), self.stamp)
+        self._command(self.guard.torque(self._law_torque, waits=True), self.stamp)
         took = self._clock() - began
         if not observes_first:
             self._observe(sent)
@@ -464,7 +455,7 @@ class Engine(Counts):
         """Put a contact into words, for a code of `touching.touched`; learn thresholds."""
         self.law.in_contact = code != NOT_TOUCHED
         if code != NOT_TOUCHED:
-            self.guard.meet(self.touch.reason(code))
+            self.guard.tell(CONTACT, self.touch.reason(code))
         if self.touch.learns:
             self._learn()
 
@@ -483,8 +474,7 @@ class Engine(Counts):
         elif stopped:  # not with the speed that an error from before it asks for
             self.law.rejoin(self.q)
 
-    def _law_torque(self, code: int) -> Array:
-        self.law.prepare(code)
+    def _law_torque(self) -> Array:
         return self.law.torque(self.time, self.q, self.qd, is_observed=True)
 
     def _command(self, tau: Array, stamp: Stamp | None) -> None:

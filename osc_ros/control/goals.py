@@ -90,6 +90,7 @@ class CommandedCycle(ControlCycle):
         elif not isinstance(motion, Jog):
             motion = _hold(motion, level.task.kind)
         level.guide.add(motion, start)
+        level.jump()
         return not isinstance(motion, Hold) or limits.inside(motion.pose) is motion.pose
 
     def path(self, times: ArrayLike, poses: ArrayLike, task: str | None = None) -> Path:

@@ -19,18 +19,17 @@ from osc_ros.control.joining import (
     joining_offset,
 )
 from osc_ros.control.motion import (
+    ahead,
     AT_THE_EDGE,
     COAST,
     DRIFT,
     HOLD,
     leaves,
-    OPEN,
     PATH,
     PLAN,
     put_motion,
     put_target,
     STATE,
-    WENT_BACK,
 )
 from osc_ros.control.record import Recorded
 from osc_ros.control.task import Target, TargetLimits
@@ -39,7 +38,6 @@ from osc_ros.control.trajectory import Hold, Path
 from osc_ros.control.waypoints import path_through, path_within
 from osc_ros.dynamics.addresses import address_of
 from osc_ros.dynamics.compiled import plain
-from osc_ros.dynamics.method import DONE
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
@@ -122,9 +120,9 @@ class Guide(Recorded):
     compared with the limits of the whole target; if it exceeds them, a slower plan is tried.
 
     Compiled code writes the target of a tick from the records of `osc_ros.control.motion`, `at`
-    does it for Python. `plan` does the slow part, and is called when the target has been
-    used. A plan starts from the last target, so its time of computation has no effect on the
-    motion.
+    does it for Python. `plan` does the slow part, and is called when the target has been used: it
+    begins motions from the last target, and goes on where a plan ends before the next tick. So its
+    time of computation has no effect on the motion, as long as it is done by the next tick.
 
     If the arm cannot follow, the target pauses: see `TargetLimits.leash`. After a pause of the
     clock the target resumes where it was. If the clock goes back, the target stops and all
@@ -152,7 +150,7 @@ class Guide(Recorded):
         self._motion: Motion = STOP
         self._posed = -np.inf  # time of the last command of a pose, on the motion's clock [s]
         state.now[0], plan.until[0], plan.bounds[:] = -np.inf, np.inf, _NO_BOX
-        state.looked[0], plan.wakes[0] = -np.inf, np.inf
+        plan.wakes[0] = np.inf
         self._settle(Hold(pose))
         state.pose[:] = pose
 
@@ -267,41 +265,46 @@ class Guide(Recorded):
             without motion control.
 
         """
-        row = np.empty(AXES)
-        while (code := put_target(*self.records, not limits.smooth, time, row)) != DONE:
-            self.prepare(code, limits, error)
+        self.jump(limits, time)
+        self.plan(limits, error)
+        put_target(*self.records, time, np.empty(AXES))
         return self.target
 
-    def prepare(self, code: int, limits: TargetLimits, error: Array | None) -> None:
-        """Do what `put_target` wants before it writes the target, see its codes."""
-        if code == OPEN:
-            self.plan(limits, error)
-        elif code == WENT_BACK:
-            self._pending = [(-np.inf, STOP)]
-            self._ask()
-        else:
-            self._handle_end(limits)
+    def jump(self, limits: TargetLimits, time: float = -np.inf) -> None:
+        """Begin motions that start now before a tick at a time [s], if the target may jump."""
+        state = self.views[1]
+        if state.now[0] == -np.inf:  # else the time of the last tick counts
+            state.now[0] = time
+        if not limits.smooth and state.now[0] > -np.inf:
+            state.is_open[0] = 1.0
+            self.plan(limits)
 
     def plan(self, limits: TargetLimits, error: Array | None = None) -> None:
         """
-        Plan the motions that start at the last target; call this after using that target.
+        Plan the motions that start at the last target, and what ends before the next one.
 
-        Parameters are those of `at`.
+        Call this after using the target. Parameters are those of `at`.
 
         """
         plan, state = self.views
         if not state.is_open[0]:
             return
+        soon = state.now[0] + plain(ahead)(state)
+        by = state.now[0] if limits.smooth else soon  # a jump is made at its time, not after it
         state.is_open[0] = 0.0
+        if state.went_back[0]:
+            self._pending, state.went_back[0] = [(-np.inf, STOP)], 0.0
         if self._rejoins:
             self._begin(self._motion, limits, state.late[0])
-        while self._pending and self._pending[0][0] <= state.now[0]:
+        while self._pending and self._pending[0][0] <= by:
             (_, motion), *self._pending = self._pending
             self._begin(motion, limits)
-        if state.now[0] > plan.until[0]:
+        if by > plan.until[0]:
             self._begin(STOP, limits)
         if error is not None and (self._moves or self.waits):
             self._watch(error, limits)
+        while soon - state.late[0] >= plan.event[0]:
+            self._handle_end(limits)
         self._ask()
 
     def predicted(self, time: float) -> Target:
@@ -309,7 +312,9 @@ class Guide(Recorded):
         scheduled = [motion for start, motion in self._pending if start <= time]
         plan, state = self.views
         if not scheduled and time <= plan.until[0]:
-            return self._sample(max(time, state.now[0]) - state.late[0])
+            now = max(time, state.now[0]) - state.late[0]
+            end = float(self._base.times[-1]) if isinstance(self._base, Path) else np.inf
+            return self._sample(now) if now <= end else Target(self._sample(end).pose)
         if not scheduled or isinstance(scheduled[-1], Jog):  # its course is not planned yet
             return Target(state.pose.copy())
         return scheduled[-1].at(time)
@@ -376,7 +381,9 @@ class Guide(Recorded):
     def _handle_end(self, limits: TargetLimits) -> None:
         """Continue at the end of an offset, and at the start and the end of a path."""
         plan, state = self.views
-        now, motion, base = plan.event[0], self._motion, self._base
+        motion, base, last = self._motion, self._base, state.now[0] - state.late[0]
+        # if this comes late, go on from the last target
+        now = plan.event[0] if last - plan.event[0] < plain(ahead)(state) else last
         if isinstance(base, Path):
             end = base.at(float(base.times[-1]))
             if now < base.times[-1]:

@@ -25,7 +25,6 @@ from osc_ros.control.tick_arrays import entry_in, given_in, law_in
 from osc_ros.dynamics.addresses import integers_at, numbers_at, tick_at
 from osc_ros.dynamics.compiled import inlined, kernel, released, stage, view
 from osc_ros.dynamics.kinematics import put_link_axes
-from osc_ros.dynamics.method import DONE
 from osc_ros.dynamics.vectors import assign
 
 # Largest rate of change of gravity in the model [m/s³]: as in a base that rotates at 2 rad/s.
@@ -53,12 +52,7 @@ def put_gravity(gravities, gravity):
         assign(numbers_at(gravities[i], 3), gravity)
 
 
-# What the kernels return if they have computed no torques, beside REFUSED: the torques are not
-# finite; gains must be reduced for the period of the states; below ASKS, a target needs Python.
-# The code is then ASKS, less what `motion.put_targets` has returned, which it returns once, and
-# less OF_REPLACED for the replaced setup.
-INFINITE, SLOW, ASKS = REFUSED - 1, REFUSED - 2, REFUSED - 3
-OF_REPLACED = 2**16
+INFINITE = REFUSED - 1  # what the kernels return if the torques are not finite
 
 _limiter_views = LIMITER.only('reckons', 'added', 'is_at_work')
 _room_views, _own_views = ROOM.only('tau'), OWN.only(
@@ -69,17 +63,11 @@ _blend_views = blend.BLEND.only('before', 'driver')
 
 @inlined
 def _is_slow(parts, n, reckons, period):
-    """Whether gains must be reduced for a period of the states [s]; see `limiting` for reckons."""
+    """Whether Python must reduce gains for a period of the states [s]; `limiting` has reckons."""
     own = _own_views(parts.own, n)
     _limiter_views(parts.limiter, n).reckons[0] = reckons
     return (max(period, own.period[0]) > own.longest_period[0]
             and abs(period - own.period[0]) > PERIOD_CHANGE * period)
-
-
-@inlined
-def _request(parts, time):
-    """Write the targets of a setup; return what Python must do first, or DONE."""
-    return put_targets(parts.guides, parts.task_plans, time, parts.tasks)
 
 
 @kernel
@@ -105,8 +93,7 @@ def _begin(table, given, own, time, q):
     """
     Do what precedes the ticks of the setups: period, targets, set-points, weight of the blend.
 
-    Returns DONE, SLOW, or less than ASKS: then Python does what it asks for, and calls
-    `law_torque` again for the state.
+    Returns whether Python must reduce gains for the period of the states.
 
     """
     n = len(q)
@@ -115,25 +102,26 @@ def _begin(table, given, own, time, q):
     old = given_in(own.other if is_blended else table)
     replaced = block_in(old.integers, old.numbers)
     reckons, period = 1.0 if at.delay[0] <= RECKONED else 0.0, note_period(own.law, n, time)
-    is_slow = is_blended and _is_slow(replaced, n, reckons, period)
-    if _is_slow(parts, n, reckons, period) or is_slow:
-        return SLOW
-    request = _request(replaced, time) if is_blended else DONE
-    if request != DONE:
-        return ASKS - OF_REPLACED - request
-    request = _request(parts, time)
-    if request != DONE:
-        return ASKS - request
+    is_slow = _is_slow(parts, n, reckons, period)
+    put_targets(parts.guides, time, parts.tasks)
     put_axes(given.turning, q, parts.tasks)
     is_new = _advance_set_points(given, at, _own_views(parts.own, n).blend_time[0], n, time)
     if is_new:
         put_gravity(given.gravities, at.gravity)
     if is_blended:
+        is_slow = _is_slow(replaced, n, reckons, period) or is_slow
+        put_targets(replaced.guides, time, replaced.tasks)
         put_axes(old.turning, q, replaced.tasks)
         if is_new:
             put_gravity(old.gravities, at.gravity)
         blend.advance(own.blend, n, time)
-    return DONE
+    return is_slow
+
+
+@inlined
+def _ask(given, n):
+    """Let Python plan before the next tick."""
+    _own_views(block_in(given.integers, given.numbers).own, n).asks[0] = 1.0
 
 
 @stage
@@ -146,6 +134,8 @@ def _blended(table, given, own, time, q, qd, tau):
     blend.prepare(own.blend, old.integers, old.numbers, given.integers, given.numbers)
     count = tick_at(entry_in(table), table, time, q, qd, tau)
     blend.mix(own.blend, old.integers, old.numbers, given.integers, given.numbers, tau)
+    if _own_views(block_in(old.integers, old.numbers).own, len(q)).asks[0] > 0.0:
+        _ask(given, len(q))
     return count
 
 
@@ -213,17 +203,17 @@ def law_torque(table, time, q, qd, tau):
     Returns
     -------
     int
-        Number of solves, which is positive, or another code: see ASKS.
+        Number of solves, which is positive; REFUSED or INFINITE: there are no torques.
 
     """
     given, own = given_in(table), law_in(table)
-    count = _begin(table, given, own, time, q)
-    if count != DONE:
-        return count
+    is_slow = _begin(table, given, own, time, q)
     if len(own.other) > 0:
         count = _blended(table, given, own, time, q, qd, tau)
     else:
         count = tick_at(entry_in(table), table, time, q, qd, tau)
+    if is_slow:
+        _ask(given, len(q))
     if count >= 0 and not _end(given, own, time, q, qd, tau):
         return INFINITE
     return count

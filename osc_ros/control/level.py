@@ -116,7 +116,6 @@ class Level:
             record[:] = 0.0
         plan.blend_time[0], plan.force[:], plan.is_closed[0] = (
             blend_time, self._force, control.is_closed)
-        plan.jumps[0] = not self.task.limits.smooth
         plan.gain[0], plan.integral_rate[0], plan.correction[:] = (
             control.gain, control.integral_rate, control.correction)
         plan.filter_rate[0] = largest_integral_rate(control.damping)
@@ -354,10 +353,10 @@ class Level:
         """Set the measured wrench (6,) of the link [N·m, N], base axes, and its stamp [s]."""
         self._state.measured[:], self._state.measured_time[0] = wrench, time
 
-    def prepare(self, code: int) -> None:
-        """Do what the next target needs, see `Guide.prepare`."""
-        self.guide.prepare(code, self.task.limits, self._lag)
-
     def plan(self) -> None:
         """Plan the motions of the target that start now."""
         self.guide.plan(self.task.limits, self._lag)
+
+    def jump(self, time: float = -math.inf) -> None:
+        """Begin motions that start now before the next tick, see `Guide.jump`."""
+        self.guide.jump(self.task.limits, time)

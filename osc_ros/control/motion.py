@@ -5,8 +5,9 @@
 The target of a task at a tick, in one compiled function on records.
 
 The target is a motion ⊕ an offset, see `osc_ros.control.guide.Guide`. PLAN has both as numbers,
-and the addresses of the knots of a path, which `Guide` keeps. Python changes a plan between ticks;
-in a tick it is called only if `put_target` returns another number than DONE.
+and the addresses of the knots of a path, which `Guide` keeps. Python changes a plan between ticks,
+and ahead of time: a tick never waits for it. If it is late, the target goes on by the present
+plan, and comes to rest at its end.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from osc_ros.control.task_numbers import AXES, LAG
 from osc_ros.control.trajectory import put_segment
 from osc_ros.dynamics.addresses import numbers_at
 from osc_ros.dynamics.compiled import inlined, kernel, view
-from osc_ros.dynamics.method import DONE
 from osc_ros.dynamics.spatial import add, compose, cross, rotate
 from osc_ros.dynamics.vectors import assign, interval_of
 
@@ -29,12 +29,10 @@ AT_THE_EDGE = 1e-9  # tolerance for rounding at a face of the workspace box [m]
 LONGEST_STEP = 0.04  # [s]
 LONGEST_STEPS = 4.0  # times the previous step, at low rates of the states
 LONGEST_BACK = 0.25  # at any rate; if the clock goes back by more, the target stops [s]
+ROUNDING = 1e-6  # of stamps, and of differences between them [s]
+RATE = 10.0  # at which a speed decays if Python is late by more than LONGEST_STEP [1/s]
 
 HOLD, DRIFT, COAST, PATH = range(4)  # kinds of motions
-# what `put_target` returns instead of DONE, if Python must do something first: the open request
-# to plan, a stop because the clock went back, the end of an offset or a path
-OPEN, WENT_BACK, ENDED = range(DONE + 1, DONE + 4)
-CODES = ENDED + 1
 
 PLAN = Table(
     'MotionPlan',
@@ -48,7 +46,8 @@ PLAN = Table(
     Slot('pieces', (6, PIECES, 5), 's, and rad, m with derivatives', 'of each component of the '
          'offset: start of each piece, position, velocity, acceleration and jerk there'),
     Slot('bounds', (2, 3), 'm', 'lowest and highest position of the target'),
-    Slot('event', (1,), 's', 'time on this clock at which Python goes on; infinite: none'),
+    Slot('event', (1,), 's', 'end of this plan on this clock, at which Python goes on; infinite: '
+         'none'),
     Slot('until', (1,), 's', 'end of a twist, on the clock of the states'),
     Slot('wakes', (1,), 's', 'stamp from which `Guide.plan` has work after a tick: the start of '
          'the next scheduled motion; -infinite if the target waits for the arm, or goes on from '
@@ -68,8 +67,7 @@ STATE = Table(
     Slot('waits', (1,), '', '1 if the target pauses because the arm lags'),
     Slot('stopped', (1,), 's', 'start of this pause, on the clock of the motion'),
     Slot('is_open', (1,), '', '1 if Python has not looked at the last target yet'),
-    Slot('looked', (1,), 's', 'time of the last tick at which Python looked before the target '
-         'jumped'))
+    Slot('went_back', (1,), '', '1 if the clock went back far since Python looked'))
 
 PLAN_SIZE, STATE_SIZE = PLAN.size(0), STATE.size(0)
 _plan_views, _state_views = PLAN.views, STATE.views
@@ -126,19 +124,29 @@ def add_offset(pose, twist, acceleration, pieces, time, to_pose, to_twist, to_ac
 
 @inlined
 def _put_path(knots, now, pose, twist, acceleration):
-    """Write pose, twist and acceleration of a path at a time [s]; at rest before and after it."""
+    """
+    Write pose, twist and acceleration of a path at a time [s]; at rest before and after it.
+
+    A path that ends in motion goes on until Python plans what follows, see `_is_overdue`.
+
+    """
     m = knots[0]
     times, poses = numbers_at(knots[1], m), view(numbers_at(knots[2], 16 * m), 0, (m, 4, 4))
-    if times[0] <= now <= times[-1]:
+    if now >= times[0] - ROUNDING:
         coefficients = view(numbers_at(knots[3], 36 * (m - 1)), 0, (m - 1, 6, 6))
-        k = interval_of(times, now)
+        k, over = interval_of(times, min(now, times[-1])), max(now - times[-1], 0.0)
         duration = times[k + 1] - times[k]
-        put_segment(poses[k], coefficients[k], (now - times[k]) / duration, duration, pose, twist,
-                    acceleration)
+        put_segment(poses[k], coefficients[k], (now - over - times[k]) / duration, duration, pose,
+                    twist, acceleration)
+        if over > 0.0:
+            for i in range(6):
+                twist[i] += 0.5 * over * acceleration[i]
+            put_drift(pose, twist, over, pose)
+            for i in range(6):
+                twist[i] += 0.5 * over * acceleration[i]
     else:
-        k = 0 if now < times[0] else m - 1
         for i in range(4):
-            assign(pose[i], poses[k, i])
+            assign(pose[i], poses[0, i])
 
 
 @inlined
@@ -165,7 +173,8 @@ def _put_motion(plan, now, pose, twist, acceleration):
         for i in range(4):
             assign(pose[i], plan.pose[i])
     if plan.begin[0] < np.inf:
-        add_offset(pose, twist, acceleration, plan.pieces, min(now, plan.end[0]) - plan.begin[0],
+        latest = plan.end[0] + LONGEST_STEP  # an offset that ends in motion goes on until then
+        add_offset(pose, twist, acceleration, plan.pieces, min(now, latest) - plan.begin[0],
                    pose, twist, acceleration)
         for i in range(3):
             position = pose[i, 3]
@@ -188,20 +197,52 @@ def _went_back(state, time):
     return -np.inf < step < -LONGEST_BACK
 
 
-@kernel
-def put_target(plan, state, jumps, time, row):
-    """
-    Write the target at a time to the state and to the task's row; return DONE.
+@inlined
+def _is_overdue(plan, state):
+    """Whether the motion should have ended long before the last tick, and Python is late."""
+    late = state.now[0] - max(LONGEST_STEP, LONGEST_STEPS * state.pace[0])
+    kind, knots = plan.kind[0], plan.knots.view(np.int64)
+    if kind == DRIFT:
+        return late > plan.until[0]
+    if kind == PATH:
+        return late - state.late[0] > numbers_at(knots[1], knots[0])[-1]
+    return kind == HOLD and late - state.late[0] > plan.event[0]
 
-    Another number says what Python must do before it calls again.
+
+@inlined
+def _coast(plan, state):
+    """Let the target come to rest from the last tick on, until Python plans."""
+    plan.kind[0], plan.since[0], plan.begin[0] = COAST, state.now[0] - state.late[0], np.inf
+    for i in range(4):
+        assign(plan.pose[i], state.pose[i])
+    assign(plan.twist, state.twist)
+    plan.rates[0] = plan.rates[1] = RATE
+
+
+@inlined
+def ahead(state):
+    """Time from the last tick to the next one, if it comes as the last one did [s]; else 0."""
+    pace = state.pace[0]
+    return pace + ROUNDING if 0.0 < pace <= LONGEST_BACK else 0.0
+
+
+@inlined
+def _is_due(plan, state):
+    """Whether Python must plan before the next tick."""
+    soon = state.now[0] + ahead(state)
+    return (state.went_back[0] > 0.0 or soon >= plan.wakes[0] or soon > plan.until[0]
+            or soon - state.late[0] >= plan.event[0])
+
+
+@kernel
+def put_target(plan, state, time, row):
+    """
+    Write the target at a time to the state and to the task's row.
 
     Parameters
     ----------
     plan, state : (…), (…)
         Records of PLAN and STATE.
-    jumps : bool
-        Whether the target may jump to its goal. If it may, and a motion is scheduled or ends,
-        Python plans the motion before the target of this tick is written.
     time : float
         Time on the clock of the states [s].
     row : (AXES or more,), written
@@ -209,23 +250,15 @@ def put_target(plan, state, jumps, time, row):
 
     """
     plan, at = _plan_views(plan, 0), _state_views(state, 0)
-    if at.is_open[0] > 0.0 and time != at.now[0]:
-        return OPEN
+    if _is_overdue(plan, at):
+        _coast(plan, at)
     if _went_back(at, time):
-        return WENT_BACK
-    if jumps and at.looked[0] != time and (time >= plan.wakes[0] or time > plan.until[0]):
-        at.looked[0], at.is_open[0] = time, 1.0
-        return OPEN
-    now = time - at.late[0]
-    if now >= plan.event[0]:
-        return ENDED
-    _put_motion(plan, now, at.pose, at.twist, at.acceleration)
+        at.went_back[0] = at.is_open[0] = 1.0
+    _put_motion(plan, time - at.late[0], at.pose, at.twist, at.acceleration)
     for i in range(AXES):  # pose, twist and acceleration stand first in both
         row[i] = state[i]
-    if (time >= plan.wakes[0] or time > plan.until[0] or plan.kind[0] != HOLD
-            or plan.begin[0] < np.inf):
+    if plan.kind[0] != HOLD or plan.begin[0] < np.inf or _is_due(plan, at):
         at.is_open[0] = 1.0
-    return DONE
 
 
 @inlined
@@ -246,15 +279,15 @@ def look(guides, tasks):
     """
     Look at the last targets after a tick; return whether Python must look, too.
 
-    It need not while a target moves and the arm follows. Parameters are those of `put_targets`.
+    It need not while a target moves, the arm follows, and nothing ends before the next tick.
+    Parameters are those of `put_targets`.
 
     """
     asks = False
     for i in range(len(tasks)):
         plan = _plan_views(numbers_at(guides[i, 0], PLAN_SIZE), 0)
         at = _state_views(numbers_at(guides[i, 1], STATE_SIZE), 0)
-        if at.now[0] < plan.wakes[0] and at.now[0] <= plan.until[0] and not leaves(
-                tasks[i, LAG:], at.twist, plan.reach):
+        if not _is_due(plan, at) and not leaves(tasks[i, LAG:], at.twist, plan.reach):
             at.is_open[0] = 0.0
         asks = asks or at.is_open[0] > 0.0
     return asks
@@ -276,7 +309,7 @@ def put_motion(plan, now, pose, twist, acceleration):
 
 
 @kernel
-def put_targets(guides, jumps, time, tasks):
+def put_targets(guides, time, tasks):
     """
     Write the targets of all tasks at a time [s] to their rows (k, …).
 
@@ -284,22 +317,10 @@ def put_targets(guides, jumps, time, tasks):
     ----------
     guides : (k, 2) int
         Addresses of each task's records of PLAN and STATE.
-    jumps : (k, …)
-        The first number of a row is 1 if the target of this task may jump.
     time, tasks
         See `put_target`.
 
-    Returns
-    -------
-    int
-        DONE; or CODES · i + another number of `put_target` if Python must do something for task
-        i before it calls again.
-
     """
     for i in range(len(tasks)):
-        code = put_target(
-            numbers_at(guides[i, 0], PLAN_SIZE), numbers_at(guides[i, 1], STATE_SIZE),
-            jumps[i, 0] > 0.0, time, tasks[i])
-        if code != DONE:
-            return CODES * i + code
-    return DONE
+        put_target(numbers_at(guides[i, 0], PLAN_SIZE), numbers_at(guides[i, 1], STATE_SIZE),
+                   time, tasks[i])

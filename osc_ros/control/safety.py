@@ -25,7 +25,7 @@ from osc_ros.control.prediction import (
     record_torque,
 )
 from osc_ros.control.response import add_resistance, BRISK, examine, watch_response
-from osc_ros.control.sample import check_sample, CLOCK_STEPS, LATE_PERIODS
+from osc_ros.control.sample import check_sample, CLOCK_STEPS, LATE_PERIODS, NUMBERS
 from osc_ros.control.stopping import (
     begin_source,
     BRAKE,
@@ -209,6 +209,14 @@ def _update(plan, state, now):
             output.source[0] == LAW or output.source[0] == RESUMED):
         output.source[0] = NONE  # even if the reaction ends before a torque is sent
     return has_changed
+
+
+@inlined
+def fail(plan, state, now):
+    """Record that the law has no torques at a time [s]; return what `update` does."""
+    n = int(plan[0])
+    trip(_causes_views(state, n), int(_causes_plan(plan, n).of_fault[NUMBERS]), now)
+    return _update(plan, state, now)
 
 
 @kernel

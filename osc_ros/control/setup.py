@@ -18,7 +18,7 @@ from osc_ros.control.friction import Friction, FrictionInForce, least_inertia
 from osc_ros.control.law_step import put_axes
 from osc_ros.control.level import Level
 from osc_ros.control.limiter import Limiter
-from osc_ros.control.motion import CODES, put_targets
+from osc_ros.control.motion import put_targets
 from osc_ros.control.posture import posture_acceleration, PostureSetPoint
 from osc_ros.control.reference import Reference
 from osc_ros.control.settings import Settings
@@ -320,6 +320,26 @@ class Setup:
             level.gain_share(W[6 * i:6 * i + 6, 6 * i:6 * i + 6])
             for level, i in zip(self.levels, self.at)))
 
+    @property
+    def asks(self) -> bool:
+        """Whether `plan` has work before the next tick."""
+        return bool(self._own.asks[0])
+
+    def plan(self, period: float) -> None:
+        """
+        Plan the motions of the targets; reduce the gains if the states' period [s] is too long.
+
+        Raises
+        ------
+        InputError
+            A target has no motion within its limits; its previous motion continues.
+
+        """
+        if max(period, self.softened_for) > self.longest_period:
+            self.soften(period)
+        for level in self.levels:
+            level.plan()
+
     def _take_tool(self, before: Setup) -> None:
         """If the tip's frame has moved on its body (a new tool), move the targets of the tip."""
         old, new = (robot.frames[robot.tip] for robot in (before.robot, self.robot))
@@ -365,20 +385,9 @@ class Setup:
             Number of solves, or REFUSED: the state, or the motion of the links, is not finite.
 
         """
-        self.prepare(time)
+        put_targets(self._parts.guides, time, self._parts.tasks)
         put_axes(self._turning, q, self._parts.tasks)
         return self.tick.torques(friction, posture, time, q, qd, tau)
-
-    def prepare(self, time: float) -> None:
-        """Write the targets of all tasks for a time [s], after what they need first."""
-        parts = self._parts
-        while (asked := int(put_targets(parts.guides, parts.task_plans, time, parts.tasks))):
-            self.prepare_target(asked)
-
-    def prepare_target(self, request: int) -> None:
-        """Do what a target needs, by what `motion.put_targets` has returned."""
-        i, code = divmod(request, CODES)
-        self.levels[i].prepare(code)
 
     @property
     def has_kernel(self) -> bool:

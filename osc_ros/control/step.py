@@ -28,6 +28,7 @@ from osc_ros.control.safety import (
     answer,
     cause_views,
     ends,
+    fail,
     load_views,
     meet,
     output_views,
@@ -135,7 +136,7 @@ def step(table, tau):
         Positive: the number of solves; the torques are those of the law. STOPPED: they are those
         of a reaction, also just after it. REJECTED: the state is not plausible, and the supervisor
         has not stored it; there are torques only if a reaction is in force. Another negative code,
-        of `law_torque`: there are no torques.
+        of `law_torque`: the law has none, which is a fault; they are those of a reaction.
 
     """
     given, own, guarded, n = given_in(table), law_in(table), guarded_in(table), len(tau)
@@ -144,15 +145,19 @@ def step(table, tau):
     count = _admit(table, given, own, guarded, n)
     if count > 0:
         count = tick_at(law_entry_in(table), table, now.time[0], now.q, now.qd, tau)
+        if count < 0:
+            found.has_changed[0] = 1.0 if fail(guarded.plan, guarded.state, _now_views(
+                guarded.sample, n).now[0]) else found.has_changed[0]
     is_replaced = replaces_law(cause_views(guarded.state, n))
-    if count < 0 and not (count == REJECTED and is_replaced):
+    if count == REJECTED and not is_replaced:
         return count
     answer(given.model, given.model_numbers, given.model_room, guarded.plan, guarded.state,
            guarded.result, _now_views(guarded.sample, n).now[0],
            view(tau, 0, (n if count > 0 else 0,)))
     has_ended = len(own.other) > 0 and _blend_views(own.blend, n).weight[0] == 0.0
     resumes = count == STOPPED and not is_replaced
-    found.asks[0] = 1.0 if has_ended or resumes or ends(guarded.state, n) else setup.asks[0]
+    found.asks[0] = (1.0 if has_ended or resumes or count < 0 or ends(guarded.state, n)
+                     else setup.asks[0])
     assign(view(found.pose, 0, (16,)), view(parts.tasks, SEEN, (16,)))
     assign(found.error, view(parts.tasks, ERROR, (6,)))
     assign(found.F, priority.first_force(given.integers, parts.solver))

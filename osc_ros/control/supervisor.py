@@ -398,7 +398,8 @@ class Supervisor:
         q, qd : (n,)
 
         """
-        self._put_sample(time, q, qd)
+        given = self._given
+        given.time[0], given.now[0], given.q[:], given.qd[:] = time, self.clock(), q, qd
         accepted = safety.accept(*self.records)
         self.explain()
         return bool(accepted)
@@ -413,10 +414,6 @@ class Supervisor:
         """Plan, state, sample and result, see `osc_ros.control.tables`."""
         return self._plan, self._state, self._sample, self._result
 
-    def _put_sample(self, time: float, q: Array, qd: Array) -> None:
-        given = self._given
-        given.time[0], given.now[0], given.q[:], given.qd[:] = time, self.clock(), q, qd
-
     def explain(self) -> None:
         """Put the faults of the last sample into words."""
         found = self._found.gate
@@ -428,9 +425,9 @@ class Supervisor:
                 if cause != OVERSPEED:
                     self._rejected = self._given.now.item(), text
 
-    def meet(self, reason: str) -> None:
-        """Give the reason of a contact that the records have."""
-        self._texts[CONTACT] = reason
+    def tell(self, name: str, reason: str) -> None:
+        """Give the reason of a cause that the records have."""
+        self._texts[name] = reason
 
     @property
     def sent(self) -> Array:

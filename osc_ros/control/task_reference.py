@@ -33,7 +33,6 @@ FRESH = 0.1  # greatest age at which a measured wrench counts as present [s]
 
 PLAN = Table(
     'TaskPlan',
-    Slot('jumps', (1,), '', '1 if the target may jump: its limits are not smooth'),
     Slot('blend_time', (1,), 's', 'duration of changes of activation and wrench'),
     Slot('activation', (6,), '', 'activation of each axis after its change'),
     Slot('force', (6,), '', '1 for axes of force'),

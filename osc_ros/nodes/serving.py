@@ -88,7 +88,7 @@ def _answer(plan, reading, order, table, at):
     at.done[0] = clock(plan)
     if has_failed:
         return FAILED
-    if code < 0:
+    if code == REJECTED:
         return LEFT
     at.touch[0] = sense_at(plan[SENSE], table)
     return GO_ON if is_plain(at) else LEFT
