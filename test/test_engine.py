@@ -446,4 +446,9 @@ def test_change_of_the_model_during_a_reaction_makes_no_step_of_torque(reaction,
     driver = Driver(pair.robot, 'gravity') if changed == 'driver' else None
     pair.each(lambda engine: engine.use_setup(engine.law.new_setup(
         replace(engine.law.settings, driver=driver), robot), engine.guard.settings))
-    assert max(step() for _ in range(20)) < usual + 0.01
+    assert max(step() for _ in range(300)) < usual + 0.01
+    assert all(engine.guard.reaction == reaction for engine in pair.engines)
+    at_once = pair.at_once
+    pair.run(300)
+    assert not any(engine.guard.reaction for engine in pair.engines)
+    assert pair.at_once == at_once + 300

@@ -64,7 +64,6 @@ class ControlCycle:
         self._rest = np.zeros(robot.n)
         self._setup = setup
         self._setup.start(q)
-        self._next: Setup | None = None
         self._blending, self._compensation = SetupBlending(robot.n), self._rest
         self._observed = -math.inf
         self._posture = PostureSetPoint(robot, q)
@@ -74,13 +73,13 @@ class ControlCycle:
 
     @property
     def robot(self) -> Robot:
-        """The robot in force from the next tick on."""
-        return (self._next or self._setup).robot
+        """The robot in force."""
+        return self._setup.robot
 
     @property
     def settings(self) -> Settings:
-        """The settings in force from the next tick on; `limits` are never None."""
-        return (self._next or self._setup).settings
+        """The settings in force; `limits` are never None."""
+        return self._setup.settings
 
     @property
     def setup(self) -> Setup:
@@ -90,7 +89,7 @@ class ControlCycle:
     @property
     def is_settled(self) -> bool:
         """Whether no change of settings is in progress, and the setup has a compiled tick."""
-        return (self._next is None and self._blending.replaced is None and self._setup.has_kernel)
+        return self._blending.replaced is None and self._setup.has_kernel
 
     def objects(self) -> tuple[object, ...]:
         """The objects that keep the state of the law, beside the arrays in `table`."""
@@ -185,7 +184,7 @@ class ControlCycle:
     def compensates(self) -> bool:
         """Whether torques depend on the estimate of external torques."""
         return (self._compensation is not self._rest
-                or (self._next or self._setup).settings.disturbance is not None)
+                or self._setup.settings.disturbance is not None)
 
     def external_report(self) -> Report | None:
         """Return copies of `external` and `compensation`; None without an observer."""
@@ -271,14 +270,9 @@ class ControlCycle:
 
         """
         here = finite_array('q', q, self._rest.shape).copy()
-        setup = self._next or self._setup
-        self._blending.end(self._setup)
+        setup = self._setup
+        self._blending.end(setup)
         setup.set_gravity(self._memory.gravity)
-        if setup is not self._setup:
-            setup.limiter.added[:] = self._setup.limiter.added - self._hand_over(setup, here)
-        if setup.space is not self._setup.space:
-            self._setup.space.close()
-        self._setup, self._next = setup, None
         self._blending.friction.set(setup.settings.friction)
         self._is_placed = True
         self._memory.latch(here)
@@ -361,8 +355,6 @@ class ControlCycle:
         self.require(count, q, qd)
         self.note(count)
         self.end_blend()
-        if self._next is not None:
-            self._take_over(self._next, time, q, qd, tau)
         return tau
 
     def require(self, count: int, q: Array, qd: Array) -> None:
@@ -375,8 +367,8 @@ class ControlCycle:
 
     @property
     def has_tick(self) -> bool:
-        """Whether one compiled call computes the next torques: not if a setup comes into force."""
-        return self._is_placed and self._next is None
+        """Whether one compiled call computes the next torques: after the first `latch`."""
+        return self._is_placed
 
     def table(self, records: tuple[Array, ...] = ()) -> Integers:
         """
@@ -479,17 +471,34 @@ class ControlCycle:
         self._find_compensation(following)
         return taken
 
-    def _take_over(self, following: Setup, time: float, q: Array, qd: Array, tau: Array) -> None:
-        """Begin to blend from the torques tau (n,) of the last tick to those of a setup."""
-        before, posture = self._setup, self._posture
+    def _prepare(self, following: Setup, q: Array) -> None:
+        """Let a setup begin as the one in force ends, at q (n,)."""
+        before = self._setup
         following.reference.go_on_as(before.reference)
         following.set_gravity(self._memory.gravity)
         following.limiter.added[:] = before.limiter.added - self._hand_over(following, q)
+        if self._memory.period_for_gains > following.longest_period:
+            following.soften(self._memory.period_for_gains)
+
+    def _replace(self, following: Setup) -> None:
+        """Use a setup at once, because no torque of the law was sent for the newest state."""
+        before = self._setup
+        self._blending.end(before)
+        if (following.settings.free is None) != (before.settings.free is None):
+            self._posture.latch(self._memory.q.copy())
+        self._prepare(following, self._memory.q)
+        self._blending.friction.set(following.settings.friction)
+        if following.space is not before.space:
+            before.space.close()
+        self._setup = following
+
+    def _take_over(self, following: Setup, time: float, q: Array, qd: Array, tau: Array) -> None:
+        """Begin to blend from the torques tau (n,) of the last tick to those of a setup."""
+        before, posture = self._setup, self._posture
         if (following.settings.free is None) != (before.settings.free is None):
             posture = posture.copied()
             self._posture.latch(q.copy())
-        if self._memory.period_for_gains > following.longest_period:
-            following.soften(self._memory.period_for_gains)
+        self._prepare(following, q)
         self._blending.begin((before, posture), (following, self._posture), time, q, qd,
                              tau - following.limiter.added)
-        self._setup, self._next = following, None
+        self._setup = following

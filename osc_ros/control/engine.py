@@ -179,7 +179,8 @@ class Engine(Counts):
     @journaled
     def use_setup(self, setup: Setup, supervision: Supervision) -> None:
         """Use a setup from `Law.new_setup`, and other settings of the watchdogs."""
-        self.law.use_setup(setup, self.time)
+        if not self.law.use_setup(setup, self.time):
+            self.guard.fade()
         self.guard.settings = supervision
         self._expect_targets()
 

@@ -39,7 +39,7 @@ class CommandedCycle(ControlCycle):
 
     def level(self, task: str | None = None) -> Level:
         """Return the state of a task by its name, or of the first one; raise if there is none."""
-        levels = (self._next or self._setup).levels
+        levels = self._setup.levels
         if task is None:
             return levels[0]
         for level in levels:
@@ -155,7 +155,7 @@ class CommandedCycle(ControlCycle):
 
     def stop(self) -> None:
         """Stop all targets as fast as the limits allow; set the posture to the present one."""
-        for level in (self._next or self._setup).levels:
+        for level in self._setup.levels:
             level.guide.add(STOP, -math.inf)
         self._posture.lead_to(self._memory.q)
 

@@ -153,9 +153,8 @@ class Law(CommandedCycle):
 
     def close(self) -> None:
         """Terminate the worker processes, if there are any."""
-        for setup in (*self._setups(), self._next):
-            if setup is not None:
-                setup.space.close()
+        for setup in self._setups():
+            setup.space.close()
 
     def _rehearse(self) -> None:
         """Call everything once, so that all kernels are compiled before the first tick."""
@@ -197,7 +196,7 @@ class Law(CommandedCycle):
     def change(self, settings: Settings | None = None, robot: Robot | None = None,
                q: Array | None = None) -> None:
         """
-        Use other settings, or another robot with the same joints, from the next tick on.
+        Use other settings, or another robot with the same joints.
 
         The torque does not jump: for `blend_time`, or longer if the torques differ much (see
         `osc_ros.control.fade.Blend`), every tick computes it with the old and the new setup, each
@@ -231,7 +230,7 @@ class Law(CommandedCycle):
         thread than the ticks. Parameters and errors are those of `change`.
 
         """
-        before = self._next or self._setup
+        before = self._setup
         settings = before.settings if settings is None else settings
         robot = before.robot if robot is None else robot
         accepted = 'settings, then a robot: change(settings, robot), or change(robot=robot)'
@@ -266,26 +265,27 @@ class Law(CommandedCycle):
         return Setup(robot, settings.with_limits_of(robot), self._method, self._workers,
                      self._setup, known)
 
-    def use_setup(self, following: Setup, newest: float | None = None) -> None:
+    def use_setup(self, following: Setup, newest: float | None = None) -> bool:
         """
-        Use a setup from `new_setup` from the next tick on.
+        Use a setup from `new_setup`; return whether the torques blend from those of the last tick.
 
         Parameters
         ----------
         following : Setup
         newest : float, optional
-            Stamp of the newest state [s], if the last tick may be of an older one.
+            Stamp of the newest state [s]. If the last tick is of an older one, another source
+            commands the arm, and nothing is blended.
 
         """
-        before = self._next or self._setup
         following.start(self._memory.q, self._setup)
-        if not np.array_equal(following.robot.gravity, before.robot.gravity):
+        if not np.array_equal(following.robot.gravity, self.robot.gravity):
             self._memory.gravity_wanted[:] = following.robot.gravity
-        if self._next is not None and self._next.space is not self._setup.space:
-            self._next.space.close()
-        self._next, last = following, self._memory.tick()
-        if last is not None and newest in (None, last[0]):
-            self._take_over(following, *last)
+        last = self._memory.tick()
+        if last is None or newest not in (None, last[0]):
+            self._replace(following)
+            return False
+        self._take_over(following, *last)
+        return True
 
     def gain_share(self) -> float:
         """

@@ -368,6 +368,10 @@ class Supervisor:
         self._at.causes.stops[0] = 1.0
         self._update()
 
+    def fade(self) -> None:
+        """Fade in `blend_time` from the last torque to the next ones, of another model."""
+        self._at.output.was_blind[0] = -1.0
+
     def feed(self, name: str, lasting: float = 0.0) -> None:
         """Record a sign of life; the time-out starts `lasting` seconds from now."""
         self._watch(name)[FED] = self.clock() + lasting
@@ -487,8 +491,7 @@ class Supervisor:
         return self._answer(tau, self.clock())
 
     def _answer(self, tau: Array, now: float) -> Array:
-        safety.answer(*self.model.arrays, self._plan, self._state, self._result,
-                      now, tau)
+        safety.answer(*self.model.arrays, self._plan, self._state, self._result, now, tau)
         return self.sent
 
     def idle_torque(self) -> Array:

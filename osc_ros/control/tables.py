@@ -138,7 +138,8 @@ OUTPUT = Table(
     Slot('source', (1,), '', 'source of this torque, see stopping.SOURCES'),
     Slot('at', (1,), 's', 'when this torque was sent, on the clock of the loop'),
     Slot('time', (1,), 's', 'time of the state that was answered by this torque'),
-    Slot('was_blind', (1,), '', '1 if the state was too old when this torque was sent'),
+    Slot('was_blind', (1,), '', '1 if the state was too old when this torque was sent; -1: the '
+         'model has changed since'),
     Slot('fade_duration', (1,), 's', 'duration of the fade from the last source; 0: none'),
     Slot('fade_age', (1,), 's', 'how long the fade has lasted'),
     Slot('fade_from', ('n',), 'N·m, N', 'difference of the torques at the beginning of the fade'),
