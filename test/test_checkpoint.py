@@ -164,20 +164,6 @@ def test_places_of_a_piece_are_six_numbers_before_its_content():
             piece_places(other)
 
 
-def many_copies(count, size):
-    """Return a checkpoint that describes `count` deques of the same `size` numbers."""
-    out = io.BytesIO()
-    out.write(pickle.PROTO + b'\x05' + pickle.EMPTY_LIST + pickle.MARK)
-    data = bytes(8 * size)
-    out.write(pickle.BINBYTES + len(data).to_bytes(4, 'little') + data + pickle.MEMOIZE)
-    for _ in range(count):
-        out.write(named(checkpoint.__name__, 'deque_of') + pickle.EMPTY_LIST + pickle.BININT1
-                  + b'\x01' + pickle.BINGET + b'\x00' + pickle.TUPLE2 + pickle.APPEND
-                  + pickle.NEWFALSE + pickle.NONE + pickle.TUPLE3 + pickle.REDUCE)
-    out.write(pickle.APPENDS + b'.')
-    return out.getvalue()
-
-
 def constants(count, data):
     """Return a checkpoint with a list of `count` calls of `constant`, all with the same bytes."""
     out = io.BytesIO()
@@ -199,9 +185,9 @@ def nested_key(depth):
 
 
 @pytest.mark.parametrize('data', (
-    many_copies(10_000, 10_000), nested_key(100), constants(10_000, dumped(ROBOT)),
+    nested_key(100), constants(10_000, dumped(ROBOT)),
     constants(1, constants(1, dumped(ROBOT))), constants(1, dumped([0.0]))),
-    ids=('copies', 'key', 'constants', 'constant in a constant', 'other constant'))
+    ids=('key', 'constants', 'constant in a constant', 'other constant'))
 def test_bytes_that_describe_more_than_they_have_are_refused(data):
     with pytest.raises(InputError):
         loaded(data)

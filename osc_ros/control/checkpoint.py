@@ -4,16 +4,15 @@
 """
 The state of an engine as bytes, and the engine back from them, equal to the last bit.
 
-The control loop writes a checkpoint by pickle, which is fast, with two rules: an array that is a
+The control loop writes a checkpoint by pickle, which is fast, with one rule: an array that is a
 view stays a view of the same memory, because compiled kernels write to buffers that several
-objects share; a kernel is stored by its name. A checkpoint is not unpickled: `_Reader` knows only
-the opcodes that `_Writer` uses, makes objects of the package's own classes without calling them,
-and calls no function but those in `_MAKERS`. Bytes that somebody else has sent cannot run code.
+objects share. A checkpoint is not unpickled: `_Reader` knows only the opcodes that `_Writer`
+uses, makes objects of the package's own classes without calling them, and calls no function but
+those in `_MAKERS`. Bytes that somebody else has sent cannot run code.
 """
 
 from __future__ import annotations
 
-from collections import Counter, deque
 from collections.abc import Callable
 from importlib import import_module
 import io
@@ -21,7 +20,7 @@ import math
 import pickle
 import pickletools
 from time import perf_counter
-from types import MappingProxyType, MemberDescriptorType, MethodType
+from types import MemberDescriptorType, MethodType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,21 +28,18 @@ import numpy as np
 from osc_ros.control.settings import Settings
 from osc_ros.control.supervision import Supervision
 from osc_ros.dynamics.addresses import address_of
-from osc_ros.dynamics.compiled import KERNELS
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
-LONG = 16  # a deque with more items is stored column by column, which is faster
-# A checkpoint may have objects of all classes that are defined below CLASSES, and kernels; not of
-# parts that start processes, or compile for lanes and GPUs.
+# A checkpoint may have objects of all classes that are defined below CLASSES; not of parts that
+# start processes, or compile for lanes and GPUs.
 CLASSES = 'osc_ros.control.', 'osc_ros.dynamics.', 'osc_ros.model.robot.'
 EXCLUDED = 'osc_ros.control.checkpoint.', *(
     f'osc_ros.dynamics.{name}.' for name in ('teams', 'papers', 'cuda', 'lanes'))
-METHODS = 'inverse_dynamics', '_on_change'  # accepted if bound to such an object
+METHODS = '_on_change',  # accepted if bound to such an object
 NUMBERS = 'b1', 'u1', 'i4', 'u4', 'i8', 'u8', 'f4', 'f8'  # types of arrays
 SCALARS = bool, int, float, str, type(None)  # accepted in keys, whose hashes then take no time
 EXPANSION, LEAST = 16, 10 ** 6  # size of all copies: at most EXPANSION times the data + LEAST
-OBJECT = 200  # bytes of a small array or tuple without its contents
 CONSTANT = Robot, Settings, Supervision  # types whose objects never change after they were made
 _FROM_BUFFER = np.zeros(1).__reduce_ex__(5)[0]  # NumPy's function for an array from its bytes
 
@@ -91,14 +87,8 @@ class _Writer(pickle.Pickler):
             return self._array(obj)
         if kind in CONSTANT and self._constants is not None:
             return constant, (self._constants.dumped(obj),)
-        if kind is deque and len(obj) > LONG:
-            return _columns(obj)
         if kind is MethodType:
             return bound_method, (obj.__self__, obj.__func__.__name__)
-        if KERNELS and kind is type(KERNELS[0]):
-            return named_kernel, (obj.py_func.__module__, obj.py_func.__qualname__)
-        if kind is MappingProxyType:
-            return MappingProxyType, (dict(obj),)
         return NotImplemented
 
     def _array(self, array: Any) -> Any:
@@ -179,23 +169,14 @@ class _Reader:
         self._stack.append(items)
 
     def _extend(self, items: list[Any]) -> None:
-        if type(self._stack[-1]) not in (list, deque):
+        if type(self._stack[-1]) is not list:
             raise InputError(f'items for a {type(self._stack[-1]).__name__}')
         self._stack[-1].extend(items)
 
     def _update(self, items: list[Any]) -> None:
-        if type(self._stack[-1]) not in (dict, Counter):
+        if type(self._stack[-1]) is not dict:
             raise InputError(f'keys for a {type(self._stack[-1]).__name__}')
-        dict.update(self._stack[-1], zip(map(_key, items[::2]), items[1::2]))
-
-    def _add(self, items: list[Any]) -> None:
-        if type(self._stack[-1]) is not set:
-            raise InputError(f'members for a {type(self._stack[-1]).__name__}')
-        self._stack[-1].update(map(_key, items))
-
-    def _frozen(self, argument: Any) -> None:
-        items = frozenset(map(_key, self._items()))
-        self._stack.append(items)
+        self._stack[-1].update(zip(map(_key, items[::2]), items[1::2]))
 
     def _global(self, argument: Any) -> None:
         module, name = self._last(2)
@@ -245,7 +226,7 @@ _LITERALS = {'BININT', 'BININT1', 'BININT2', 'LONG1', 'BINFLOAT', 'SHORT_BINUNIC
              'BINUNICODE', 'SHORT_BINBYTES', 'BINBYTES', 'BYTEARRAY8'}
 _CONSTANTS: dict[str, Callable[[], Any]] = {
     'NONE': lambda: None, 'NEWTRUE': lambda: True, 'NEWFALSE': lambda: False,
-    'EMPTY_TUPLE': tuple, 'EMPTY_LIST': list, 'EMPTY_DICT': dict, 'EMPTY_SET': set}
+    'EMPTY_TUPLE': tuple, 'EMPTY_LIST': list, 'EMPTY_DICT': dict}
 _STEPS: dict[str, Callable[[_Reader, Any], None]] = {
     'MARK': _Reader._mark, 'MEMOIZE': _Reader._memoize, 'BINGET': _Reader._get,
     'LONG_BINGET': _Reader._get, 'TUPLE': _Reader._tuple,
@@ -255,7 +236,6 @@ _STEPS: dict[str, Callable[[_Reader, Any], None]] = {
     'APPENDS': lambda self, _: self._extend(self._items()),
     'SETITEM': lambda self, _: self._update(self._last(2)),
     'SETITEMS': lambda self, _: self._update(self._items()),
-    'ADDITEMS': lambda self, _: self._add(self._items()), 'FROZENSET': _Reader._frozen,
     'STACK_GLOBAL': _Reader._global, 'REDUCE': _Reader._reduce, 'NEWOBJ': _Reader._new,
     'BUILD': _Reader._build}
 
@@ -329,36 +309,6 @@ def _key(value: Any) -> Any:
 # what is stored as the call of a function: how it is stored, and what a reader makes
 
 
-def _columns(items: deque[Any]) -> Any:
-    """Return the reduction of a deque of arrays, or of tuples of numbers and arrays."""
-    first = items[0]
-    rows = items if isinstance(first, tuple) else [(one,) for one in items]
-    columns: list[Any] = []
-    for column in zip(*rows):
-        if not all(type(one) is np.ndarray and one.dtype == float and one.ndim == 1
-                   and len(one) == len(column[0]) for one in column):
-            columns.append(list(column))
-        else:
-            columns.append((len(column[0]), b''.join([one.tobytes() for one in column])))
-    return deque_of, (columns, isinstance(first, tuple), items.maxlen)
-
-
-def deque_of(reader: _Reader, columns: list[Any], has_tuples: bool,
-             longest: int | None) -> deque[Any]:
-    """Return the deque whose columns these are."""
-    parts = []
-    for column in columns:
-        if type(column) is tuple:
-            size, data = column
-            reader.spend(len(data) + OBJECT * len(data) // (8 * size))
-            table = np.frombuffer(bytearray(data)).reshape(-1, size)
-            parts.append([row.copy() for row in table])
-        else:
-            parts.append(column)
-    reader.spend(OBJECT * len(parts[0]))
-    return deque(zip(*parts) if has_tuples else parts[0], longest)
-
-
 def array_view(reader: _Reader, base: Any, offset: int, shape: tuple[int, ...],
                strides: tuple[int, ...], is_writeable: bool) -> Any:
     """Return a view of the memory of an array."""
@@ -386,14 +336,6 @@ def bound_method(reader: _Reader, owner: Any, name: str) -> Any:
     return MethodType(getattr(type(owner), name), owner)
 
 
-def named_kernel(reader: _Reader, module: str, name: str) -> Any:
-    """Return a kernel of the package."""
-    found = getattr(import_module(module), name, None) if _is_inside(module) else None
-    if not any(found is one for one in KERNELS):
-        raise InputError(f"kernel '{module}.{name}'")
-    return found
-
-
 def _numbers(reader: _Reader, name: str, *flags: bool) -> Any:
     if name not in NUMBERS:
         raise InputError(f"an array of '{name}'")
@@ -412,20 +354,6 @@ def _number(reader: _Reader, dtype: Any, data: bytes) -> Any:
     return np.frombuffer(data, dtype, 1)[0]
 
 
-def _deque(reader: _Reader, items: tuple[()], longest: int | None = None) -> deque[Any]:
-    return deque(items, longest)
-
-
-def _counter(reader: _Reader, items: dict[str, int]) -> Counter[str]:
-    reader.spend(OBJECT * len(items))
-    return Counter(dict(items))
-
-
-def _proxy(reader: _Reader, items: dict[str, Any]) -> MappingProxyType[str, Any]:
-    reader.spend(OBJECT * len(items))
-    return MappingProxyType(dict(items))
-
-
 def _own(module: str, name: str) -> Callable[..., Any]:
     """Return a maker that calls a class or function of the package."""
     def made(reader: _Reader, *given: Any) -> Any:
@@ -434,12 +362,10 @@ def _own(module: str, name: str) -> Callable[..., Any]:
 
 
 _MAKERS: dict[str, Callable[..., Any]] = {
-    **{f'{__name__}.{one.__name__}': one
-       for one in (deque_of, array_view, constant, bound_method, named_kernel)},
+    **{f'{__name__}.{one.__name__}': one for one in (array_view, constant, bound_method)},
     **{f'{module}.{name}': _own(module, name) for module, name in (
         ('osc_ros.control.engine', '_bare_engine'), ('osc_ros.control.journal', 'ReplayClock'),
         ('osc_ros.model.robot', 'Robot'))},
     **{f'numpy.{core}.numeric._frombuffer': _array for core in ('core', '_core')},
     **{f'numpy.{core}.multiarray.scalar': _number for core in ('core', '_core')},
-    'numpy.dtype': _numbers, 'collections.deque': _deque, 'collections.Counter': _counter,
-    'types.MappingProxyType': _proxy}
+    'numpy.dtype': _numbers}
