@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control import impedance
-from osc_ros.control.diagnosis import predicted_and_measured, terms, Tick
 from osc_ros.control.driver import Driver
 from osc_ros.control.feedback import pose_error
 from osc_ros.control.goals import CommandedCycle
@@ -313,24 +312,32 @@ class Law(CommandedCycle):
             No tick since `latch`.
 
         """
-        last = self._last_tick()
-        to_posture = self._posture_acceleration(last.q, last.qd)
-        friction = None if self._blending.friction.is_none else self.friction_torque
-        found = terms(self._setup, last, to_posture, friction, self._blending.difference)
+        q, qd, tau = self._last_tick()
+        setup = self._setup
+        to_posture = setup.posture_acceleration(q, qd, self._posture)
+        bias = setup.inverse_dynamics(q, qd, self._rest)
+        found = {'bias': bias, 'posture': setup.inverse_dynamics(q, qd, to_posture) - bias}
+        for k, (level, i) in enumerate(zip(setup.levels, setup.at)):
+            F = setup.solver.forces[6 * k:6 * k + 6]
+            found[level.task.name] = setup.J[6 * i:6 * i + 6].T @ F
+        if setup.guidance is not None:
+            i = setup.at[0]
+            found['free_drive'] = setup.guidance.wrench @ setup.J[6 * i:6 * i + 6]
+        if setup.settings.driver is not None:
+            found['driver'] = -setup.command_model.driver_torque(q, qd)
+        if not self._blending.friction.is_none:
+            found['friction'] = self.friction_torque
+        found['fading'] = self._blending.difference
+        found['limits'] = tau - sum(found.values())
         if self._compensation is not self._rest:
             found['disturbance'] = self._compensation.copy()
             found['limits'] = found['limits'] - self._compensation
         return found
 
-    def _posture_acceleration(self, q: Array, qd: Array) -> Array:
-        qdd = np.empty(len(q))
-        self._setup.put_posture_acceleration(q, qd, self._posture, qdd)
-        return qdd
-
-    def _last_tick(self) -> Tick:
+    def _last_tick(self) -> tuple[Array, Array, Array]:
         if (last := self._memory.tick()) is None:
             raise InputError('there was no tick: call torque(time, q, qd) first')
-        return Tick(*last)
+        return last[1:]
 
     def inertia(self) -> Array:
         """
@@ -342,9 +349,9 @@ class Law(CommandedCycle):
             No tick since `latch`.
 
         """
-        last = self._last_tick()
+        q, qd, _ = self._last_tick()
         own = slice(6 * self._setup.at[0], 6 * self._setup.at[0] + 6)
-        found = self._setup.space.outward(last.q, last.qd, posture_acceleration=self._rest)
+        found = self._setup.space.outward(q, qd, posture_acceleration=self._rest)
         return task_inertia(found.Lambda_inv[own, own].copy())
 
     def predicted_and_measured(self) -> tuple[Array, Array]:
@@ -363,7 +370,17 @@ class Law(CommandedCycle):
         last, before = self._memory.tick(), self._memory.tick(1)
         if last is None or before is None or not last[0] > before[0]:
             raise InputError('there were no two ticks: call torque(time, q, qd) first')
-        return predicted_and_measured(self._setup, Tick(*before), Tick(*last))
+        time, q, qd, tau = before
+        measured = (last[2] - qd) / (last[0] - time)
+        if self._setup.settings.driver is not None:
+            tau = tau + self._setup.command_model.driver_torque(q, qd)
+        # by kernels of the tick: forward dynamics would have to be compiled for this purpose only
+        dynamics, no_force = self._setup.dynamics, np.zeros(len(self._setup.J))
+        h, predicted = np.empty_like(tau), np.empty_like(tau)
+        dynamics.outward(q, qd, None, self._rest)
+        dynamics.inward(no_force, h)
+        dynamics.acceleration_response(tau - h, no_force, predicted)
+        return predicted, measured
 
     def bias_torque(self, q: Array, qd: Array) -> Array:
         """C + G (n,) [N·m]: torque for which the accelerations of the joints are zero."""

@@ -357,11 +357,12 @@ class Setup:
         """Joint torques M q̈ + C + G (n,) [N·m]; NaN where the state is not accepted."""
         return self.dynamics.inverse_dynamics(q, qd, qdd)
 
-    def put_posture_acceleration(self, q: Array, qd: Array, posture: PostureSetPoint,
-                                 qdd: Array) -> None:
-        """Write the acceleration (n,) towards the posture and out of the soft zones [rad/s²]."""
+    def posture_acceleration(self, q: Array, qd: Array, posture: PostureSetPoint) -> Array:
+        """Acceleration (n,) towards the posture and out of the soft zones [rad/s²]."""
+        qdd = np.empty(len(q))
         posture_acceleration(q, qd, posture.now, posture.wraps, self.limiter.table,
                              *self._own.posture.tolist(), qdd)
+        return qdd
 
     def torque(self, time: float, q: Array, qd: Array, posture: PostureSetPoint,
                friction: FrictionInForce, tau: Array) -> int:
