@@ -41,7 +41,6 @@ from osc_ros.nodes.frames import Frames
 from osc_ros.nodes.gains import DELAY, require_bandwidth
 from osc_ros.nodes.goals import Goals
 from osc_ros.nodes.loop import Loop, Output, Timing
-from osc_ros.nodes.loop_log import LoopLog
 from osc_ros.nodes.managed import ManagedNode, SUCCESS, TooEarlyError
 from osc_ros.nodes.parameters import declare, Entry, initial_value, refuse_bad_sets, values
 from osc_ros.nodes.publishers import Senders
@@ -241,10 +240,14 @@ class Controller(ManagedNode):
 
     def _handlers(self) -> dict[str, Callable[..., None]]:
         """Return what the loop calls in the thread of this node, by the name of the event."""
-        log = LoopLog(self.get_logger())
+        log, each_second = self.get_logger(), {'throttle_duration_sec': 1.0}
+        # each has a line of its own: rclpy accepts one severity, and one period, for a line
         return {'report': self._report, 'stopped': self._on_stopped, 'change': self._log_change,
-                'error': log.error, 'warning': log.warning, 'refusal': log.refusal,
-                'velocity': log.velocity, 'unrelated': log.unrelated,
+                'error': lambda text: log.error(text),
+                'warning': lambda text: log.warning(text),
+                'refusal': lambda text: log.error(f'joint state refused: {text}', **each_second),
+                'velocity': lambda text: log.warning(text, **each_second),
+                'unrelated': lambda text: log.info(text),
                 'learned': self._on_learned}
 
     def _use_realtime(self, found: dict[str, Any]) -> None:
