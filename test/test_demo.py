@@ -147,8 +147,9 @@ def run(request):
 def test_arm_that_does_not_follow_is_reported_and_the_exit_status_says_so(tmp_path, run):
     from osc_ros.nodes.demo_parameters import Parameters
     from osc_ros.nodes.demonstration import demonstration
+    from osc_ros.nodes.report import result
     from osc_ros.nodes.share import share_directory
-    from osc_ros.nodes.trial import result_of
+    from osc_ros.nodes.trial import recording_of
     stiff = config(tmp_path, ('initial_positions:', 'friction: [3.0, 3.0, 3.0, 3.0, 1.0, 1.0, '
                               '1.0]\n    initial_positions:'))
     figures, printed = run(tmp_path, '--duration', 3, '--config', stiff, code=1)
@@ -161,7 +162,7 @@ def test_arm_that_does_not_follow_is_reported_and_the_exit_status_says_so(tmp_pa
     assert following.read_text() in printed  # the user can paste this text or pass the file
     panda = share_directory() / 'config' / 'panda.yaml'
     wanted = demonstration(Parameters([panda, following]), {}, 3.0, lambda progress: None)
-    assert not result_of(wanted).failures
+    assert not result(*recording_of(wanted), wanted).failures
 
 
 FOREIGN = {  # as they come; and whether they follow only with another simulated arm

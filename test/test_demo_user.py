@@ -27,8 +27,9 @@ from osc_ros.nodes.demo import write_new
 from osc_ros.nodes.demo_parameters import Parameters, text_of
 from osc_ros.nodes.demo_run import COMPILES, DemoError, Run
 from osc_ros.nodes.demonstration import demonstration
+from osc_ros.nodes.report import result
 from osc_ros.nodes.share import share_directory
-from osc_ros.nodes.trial import result_of
+from osc_ros.nodes.trial import recording_of
 from test_demo import demo, ENVIRONMENT, processes_with, refusal
 
 PANDA = share_directory() / 'config' / 'panda.yaml'
@@ -53,7 +54,7 @@ def with_config(tmp_path, **nodes):
 def test_user_tells_only_one_node_of_a_payload(tmp_path, told, carried, difference):
     wanted = with_config(tmp_path, controller={'payload.mass': told},
                          simulator={'payload.mass': carried})
-    assert result_of(wanted).failures
+    assert result(*recording_of(wanted), wanted).failures
     shown = []
     why = cause(wanted, lambda *progress: shown.append(progress))
     assert why.text.startswith(difference)
@@ -62,7 +63,8 @@ def test_user_tells_only_one_node_of_a_payload(tmp_path, told, carried, differen
     assert len(shares) > 50 and min(shares) < 0.05 and 0.95 < max(shares) <= 1.0
     # the payload that the user gave is used for both
     assert max(node.get('payload.mass', 0.0) for node in why.changes.values()) == told + carried
-    assert not result_of(wanted.changed(why.changes)).failures
+    mended = wanted.changed(why.changes)
+    assert not result(*recording_of(mended), mended).failures
 
 
 def test_user_tells_both_nodes_of_a_payload_and_the_arm_follows(tmp_path):
@@ -70,7 +72,7 @@ def test_user_tells_both_nodes_of_a_payload_and_the_arm_follows(tmp_path):
     file.write_text('/**: {ros__parameters: {payload.mass: 2.0, '
                     'payload.center_of_mass: [0.0, 0.02, 0.05]}}')
     wanted = demonstration(Parameters([PANDA, file]), {}, 5.0, lambda progress: None)
-    assert not result_of(wanted).failures
+    assert not result(*recording_of(wanted), wanted).failures
 
 
 @pytest.mark.parametrize('name, value, text', [
@@ -84,7 +86,8 @@ def test_user_uncomments_a_parameter_of_the_controller_only(tmp_path, name, valu
     why = cause(wanted, lambda *shown: None)
     assert why.text.startswith(text)
     assert why.changes['osc_simulator'][name] == value
-    assert not result_of(wanted.changed(why.changes)).failures
+    mended = wanted.changed(why.changes)
+    assert not result(*recording_of(mended), mended).failures
 
 
 def test_simulated_payload_weighs_what_it_should():

@@ -23,7 +23,8 @@ from osc_ros.errors import InputError, OscError
 from osc_ros.nodes.causes import cause
 from osc_ros.nodes.demo_parameters import Parameters, text_of
 from osc_ros.nodes.demonstration import demonstration
-from osc_ros.nodes.trial import result_of
+from osc_ros.nodes.report import result
+from osc_ros.nodes.trial import recording_of
 from osc_ros.sim import Plant
 
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
@@ -54,7 +55,7 @@ def run(name, base, tip, *files):
     """Return the demonstration of an arm, and its result."""
     parameters = {'robot_description': urdf_texts()[name], 'base': base, 'tip': tip}
     wanted = demonstration(Parameters([BASE, *files]), parameters, DURATION, lambda text: None)
-    return wanted, result_of(wanted)
+    return wanted, result(*recording_of(wanted), wanted)
 
 
 def row(name, base, tip, folder):
@@ -200,10 +201,11 @@ def test_speed_limit_that_binds_is_named_and_friction_is_not(tmp_path):
     q = usual.values['osc_simulator']['initial_positions']
     wanted = usual.changed({'osc_demo': {'scale': 1.0}})
     assert wanted.values['osc_simulator']['initial_positions'] == q
-    assert result_of(wanted).failures
+    assert result(*recording_of(wanted), wanted).failures
     why = cause(wanted, lambda *shown: None)
     assert 'limit of speed' in why.text
     assert 'riction' not in why.text
     assert why.changes['osc_demo']['scale'] < 1.0
-    assert not result_of(wanted.changed(why.changes)).failures
+    mended = wanted.changed(why.changes)
+    assert not result(*recording_of(mended), mended).failures
     assert np.allclose(why.changes['osc_simulator']['initial_positions'], q)

@@ -124,7 +124,8 @@ def demonstrated(text, base, tip, q, seconds=DURATION):
     times, errors, torques = [], [], []
     while plant.time < plan[-1].end - 1e-9:
         times.append(plant.time)
-        errors.append(scenario.error(plant.pose(tip), schedule.at(plant.time)))
+        errors.extend(scenario.errors(plant.pose(tip)[None], schedule.at(plant.time).pose[None],
+                                      scenario.ALL, np.eye(3)[None]))
         torques.append(law.torque(plant.time, plant.q, plant.qd))
         plant.step(torques[-1], STEPS)
     return robot, plan, np.array(times), np.array(errors), np.array(torques)

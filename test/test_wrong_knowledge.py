@@ -13,7 +13,7 @@ from arm import Arm, moved, PERIOD, READY, settings
 from foreign import ForeignPlant
 from judge import configuration, pinocchio_model, robot_cases
 from osc_ros import Robot
-from osc_ros.control.blend import Blend
+from osc_ros.control.blend import advance, Blend
 from osc_ros.control.fade import CHANGE_RATE
 from osc_ros.control.friction import FEEDBACK, feedback_gain, Friction, PUSH
 from osc_ros.control.holding import HOLDING
@@ -346,11 +346,11 @@ def test_blend_changes_a_difference_at_no_more_than_the_rate_however_often_it_be
         last = difference
         for _ in range(rng.integers(1, 40)):
             time += PERIOD
-            now = blend.advance(time) * difference
+            now = advance(blend.record, 3, time) * difference
             assert (np.abs(now - last)[:2] <= 0.75 * CHANGE_RATE * PERIOD * limits[:2]
                     * (1.0 + 1e-9)).all()
             last = now
     for _ in range(20000):
         time += PERIOD
-        blend.advance(time)
+        advance(blend.record, 3, time)
     assert blend.weight == 0.0

@@ -141,7 +141,3 @@ class Blend(Recorded):
         share = float((np.abs(difference) / limits).max())
         at.duration[0] = max(blend_time, 2.0 * share / CHANGE_RATE)
         at.difference[:], at.time[0], at.age[0], at.weight[0] = difference, time, 0.0, 1.0
-
-    def advance(self, time: float) -> float:
-        """Return the weight at a time [s]."""
-        return float(advance(self.record, self._n, float(time)))

@@ -166,11 +166,6 @@ class ContactSense(Recorded):
         """Whether thresholds are being learned; contacts are not reported then."""
         return bool(self.views[0].learns[0])
 
-    @property
-    def watches(self) -> bool:
-        """Whether external torques are compared."""
-        return self._settings is not None
-
     def learn(self, until: float) -> None:
         """Record the largest external torques until a time on the clock of the states [s]."""
         at = self.views[0]

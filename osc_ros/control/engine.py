@@ -445,7 +445,8 @@ class Engine(Counts):
 
         """
         self.law.observe(self.time, self.q, self.qd, sent, self.effort)
-        self.guard.load, external = self.law.compensation, self.law.external
+        self.guard.set_load(self.law.compensation)
+        external = self.law.external
         self._use_contact()
         code = NOT_TOUCHED if external is None else self.touch.compare(external)
         if code != NOT_TOUCHED:

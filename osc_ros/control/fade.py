@@ -14,10 +14,8 @@ LONGEST_TICK = 0.02  # longest advance of a change in one tick [s]
 SETTLED = 6.64  # ω t after which 1 % of a critically damped step remains
 
 
-def smooth_step(x: float) -> float:
+@inlined
+def smoothed(x: float) -> float:
     """C¹ step from 0 for x ≤ 0 to 1 for x ≥ 1."""
     x = min(max(x, 0.0), 1.0)
     return x * x * (3.0 - 2.0 * x)
-
-
-smoothed = inlined(smooth_step)  # for kernels

@@ -307,11 +307,6 @@ class Guidance(Recorded):
         return np.asarray(self.views[1].wrench)
 
     @property
-    def rate(self) -> float:
-        """Damping rate of the joints at the last tick [1/s]."""
-        return float(self.views[1].rate[0])
-
-    @property
     def acceleration(self) -> Array:
         """Acceleration (6,) of the tip at the last tick if no hand pushes [rad/s², m/s²]."""
         return np.asarray(self.views[1].acceleration)
@@ -326,10 +321,3 @@ class Guidance(Recorded):
     def forget(self) -> None:
         """Place the walls anew at the next tick."""
         self.views[1].edges[:] = [[-np.inf], [np.inf]]
-
-
-def guidance_of(settings: Settings, robot: Robot, records: tuple[Array, ...]) -> Guidance | None:
-    """The guidance of a robot, on these records; None if the settings have no free drive."""
-    if settings.free is None:
-        return None
-    return Guidance(settings.free, robot, settings.tasks[0].limits.box, records)

@@ -23,7 +23,7 @@ from osc_ros.dynamics.priority import forces_for, room_of, velocity_wanted
 Array = NDArray[np.float64]
 
 PAUSE = 0.1  # longest tick; after a longer interval the motion is not integrated [s]
-# Time constant [s] with which `Reference.tick` decays after a long interval between two ticks: a
+# Time constant [s] with which `Memory.clock[1]` decays after a long interval between two ticks: a
 # loop that was interrupted a moment ago may be interrupted again.
 MEMORY = 5.0
 
@@ -47,9 +47,10 @@ class Memory(NamedTuple):
     rates : (k, 7)
         See `_feedback_rates`.
     rate : (1,)
-        See `Reference`.
+        Highest rate of the velocity feedback of the tasks [1/s].
     clock : (2,)
-        Time of the last tick; `Reference.tick` [s, s].
+        Time of the last tick, and the longest of the latest intervals between ticks, which decays
+        at 1 / MEMORY [s, s].
 
     """
 
@@ -184,16 +185,6 @@ class Reference:
         self._memory.rates[:] = [_feedback_rates(level) for level in levels]
         self.rates: Array = self._memory.rates
         self.forget()
-
-    @property
-    def rate(self) -> float:
-        """Highest rate of the velocity feedback of the tasks [1/s]."""
-        return float(self._memory.rate[0])
-
-    @property
-    def tick(self) -> float:
-        """Longest of the latest intervals between ticks; decays at 1 / MEMORY [s]."""
-        return float(self._memory.clock[1])
 
     def forget(self) -> None:
         """Reset the motion to rest."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from osc_ros.control.bandwidth import largest_push, longest_period, PERIOD_CHANGE
 from osc_ros.control.block import block_of, kept_in, OWN, require_block, views_of
 from osc_ros.control.command_model import CommandModel
-from osc_ros.control.free import Guidance, guidance_of
+from osc_ros.control.free import Guidance
 from osc_ros.control.friction import Friction, FrictionInForce, least_inertia
 from osc_ros.control.law_step import put_axes
 from osc_ros.control.level import Level
@@ -153,11 +153,6 @@ class Setup:
         self.tick = Tick(self.dynamics, self._block, self.command_model,
                          (self.gravities, self._turning))
 
-    @property
-    def guides(self) -> Integers:
-        """Addresses (k, 2) of the two records of each task's target, see `Guide.addresses`."""
-        return self._parts.guides
-
     def __getstate__(self) -> dict[str, Any]:
         """Return all attributes but the views."""
         hidden = ('_parts', '_kept', '_own', 'tick', '_gravities', 'gravities', '_turning', 'J',
@@ -238,8 +233,9 @@ class Setup:
         """
         poses = self.poses(q)
         parts = self._parts
-        self.guidance: Guidance | None = guidance_of(self.settings, self.robot,
-                                                     (parts.drive, parts.guided))
+        free, box = self.settings.free, self.settings.tasks[0].limits.box
+        self.guidance = None if free is None else Guidance(free, self.robot, box,
+                                                           (parts.drive, parts.guided))
         old = {} if before is None else {level.task.name: level for level in before.levels}
         self.levels = [
             Level(task, self.settings.blend_time, poses[link], rows, old.get(task.name),
@@ -394,11 +390,6 @@ class Setup:
     def has_kernel(self) -> bool:
         """Whether one call computes the torques without the interpreter."""
         return self.tick.is_compiled
-
-    @property
-    def block(self) -> tuple[NDArray[Any], Array]:
-        """Integers and numbers of this setup, see `osc_ros.control.block`."""
-        return self._block
 
     def kept(self) -> tuple[NDArray[Any], ...]:
         """Return the arrays with the results of a tick, and with what the next tick needs."""

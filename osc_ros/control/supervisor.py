@@ -188,13 +188,8 @@ class Supervisor:
         new = np.array([self.clock(), -np.inf, 0.0, 0.0, 0.0])
         self._names, watches[:len(names)] = names, [rows.get(name, new) for name in names]
 
-    @property
-    def load(self) -> Array:
-        """Torque that the joints need in addition to the model's, where known (n,) [N·m]."""
-        return np.array(self._wanted.stopping.load)
-
-    @load.setter
-    def load(self, load: Array) -> None:
+    def set_load(self, load: Array) -> None:
+        """Set the torque (n,) that the joints need in addition to the model's [N·m]."""
         self._wanted.stopping.load[:] = load
 
     def _number(self, name: str) -> int:

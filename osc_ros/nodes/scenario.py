@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from osc_ros.control.freedoms import Freedoms, freedoms_of
-from osc_ros.control.task import Target
 from osc_ros.control.trajectory import figure_of_eight, Hold, Path, Schedule
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.errors import InputError
@@ -194,12 +193,6 @@ def reference(plan: list[Phase], hold: Array) -> Schedule:
     for phase in plan:
         schedule.add(phase.motion, phase.start)
     return schedule
-
-
-def error(pose: Array, target: Target) -> tuple[float, float]:
-    """Return distance [m] and angle [rad] between a pose (4, 4) and a target, by scipy."""
-    [(distance, angle)] = errors(pose[None], target.pose[None], ALL, np.eye(3)[None])
-    return float(distance), float(angle)
 
 
 def errors(poses: Array, targets: Array, freedoms: Freedoms, R: Array) -> Array:

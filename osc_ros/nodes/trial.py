@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from osc_ros.nodes import description, scenario
 from osc_ros.nodes.demonstration import Demonstration
-from osc_ros.nodes.report import Recording, Result, result
+from osc_ros.nodes.report import Recording
 from osc_ros.nodes.settings import law_of
 from osc_ros.nodes.simulated_arm import plant_of
 
@@ -61,9 +61,3 @@ def recording_of(demonstration: Demonstration, phases: int | None = None,
         ticks += 1
     law.close()
     return recording, plan
-
-
-def result_of(demonstration: Demonstration) -> Result:
-    """Return the tracking errors of one run; it raises the errors of `recording_of`."""
-    recording, plan = recording_of(demonstration)
-    return result(recording, plan, demonstration)

@@ -90,7 +90,7 @@ def _pose_error(pose, target, error):
     put_error(pose, target, error)
 
 
-def pose_error(pose: Array, target: Array, out: Array | None = None) -> Array:
+def pose_error(pose: Array, target: Array) -> Array:
     """
     Pose error (6,): displacement from the tip's pose to its target, base axes, [angular; linear].
 
@@ -101,13 +101,12 @@ def pose_error(pose: Array, target: Array, out: Array | None = None) -> Array:
     ----------
     pose, target : (4, 4)
         Poses in the base frame.
-    out : (6,), optional
 
     Returns
     -------
     (6,) [rad, m]
 
     """
-    error = np.empty(6) if out is None else out
+    error = np.empty(6)
     _pose_error(pose, target, error)
     return error
