@@ -134,25 +134,25 @@ class ControlCycle:
     @property
     def period(self) -> float:
         """Mean time between the last states [s]; 0 before the second state."""
-        return self._memory.period
+        return float(self._memory.views[0].period[0])
 
     @property
     def delay(self) -> float:
         """Delay from the stamp of a state to its torque [periods]; it bounds the gains."""
-        return self._memory.delay
+        return float(self._memory.views[0].delay[0])
 
     @delay.setter
     def delay(self, delay: float) -> None:
-        self._memory.delay = delay
+        self._memory.views[0].delay[0] = delay
 
     @property
     def in_contact(self) -> bool:
         """Set it to True while a contact is known: the compensation is then held."""
-        return self._memory.in_contact
+        return bool(self._memory.views[0].in_contact[0])
 
     @in_contact.setter
     def in_contact(self, in_contact: bool) -> None:
-        self._memory.in_contact = in_contact
+        self._memory.views[0].in_contact[0] = in_contact
 
     @property
     def posture(self) -> Array:

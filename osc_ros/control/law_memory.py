@@ -128,20 +128,6 @@ class LawMemory(Recorded):
         self.views[0].time[0] = time
 
     @property
-    def period(self) -> float:
-        """Mean period of the states [s]; 0 before the first interval."""
-        return float(self.views[0].period[0])
-
-    @property
-    def delay(self) -> float:
-        """Delay from the stamp of a state to its torque [periods]; may be set at any time."""
-        return float(self.views[0].delay[0])
-
-    @delay.setter
-    def delay(self, delay: float) -> None:
-        self.views[0].delay[0] = delay
-
-    @property
     def gravity(self) -> Array:
         """Gravity (3,) in force, in the base frame, less the acceleration of the base [m/s²]."""
         return np.asarray(self.views[0].gravity)
@@ -150,15 +136,6 @@ class LawMemory(Recorded):
     def gravity_wanted(self) -> Array:
         """The value (3,) that `gravity` approaches at GRAVITY_RATE [m/s²]; write to the array."""
         return np.asarray(self.views[0].gravity_wanted)
-
-    @property
-    def in_contact(self) -> bool:
-        """Whether a contact is known: the compensation of what the model lacks is then held."""
-        return bool(self.views[0].in_contact[0])
-
-    @in_contact.setter
-    def in_contact(self, in_contact: bool) -> None:
-        self.views[0].in_contact[0] = in_contact
 
     @property
     def period_for_gains(self) -> float:
