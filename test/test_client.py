@@ -24,7 +24,7 @@ from conftest import PATIENCE
 import osc_ros
 from osc_ros.arm.start import Start
 from osc_ros.client.robots import SHIPPED
-from osc_ros.control import requests
+from osc_ros.control.engine import Engine
 from osc_ros.control.supervision import STALE_STATE, STALE_TARGET, Watchdog
 from osc_ros.control.trajectory import Hold
 from osc_ros.errors import ArmError, ArmTimeoutError, InputError
@@ -483,7 +483,7 @@ def test_arm_that_was_stopped_is_activated_again(remote):
         from lifecycle_msgs.msg import Transition
         backend.services._change('deactivate', Transition.TRANSITION_DEACTIVATE)
     else:
-        backend._loop.request(requests.deactivate)
+        backend._loop.request(Engine.deactivate)
     deadline = perf_counter() + PATIENCE
     with pytest.raises((ArmError, InputError), match='not active|was stopped; see Arm.recover'):
         while perf_counter() < deadline:

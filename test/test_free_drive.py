@@ -286,7 +286,7 @@ class TestWatchdogs:
         return engine, sent
 
     def use(self, engine, settings):
-        requests.use_setup(engine, engine.law.new_setup(settings), engine.guard.settings)
+        engine.use_setup(engine.law.new_setup(settings), engine.guard.settings)
 
     def test_no_target_is_missed_while_a_hand_guides_the_arm_or_after_it(self):
         watched = {STALE_TARGET: Watchdog('hold', timeout=1e-3)}

@@ -527,7 +527,7 @@ def test_next_torques_depend_on_nothing_but_what_a_controller_keeps(kind, reacti
         engine._clock = engine.guard.clock = lambda now=now + PERIOD * k: now
         engine.update(time + PERIOD * k, q, np.zeros(7), (0, 0), now + PERIOD * k)
         if k == -10:
-            requests.activate(engine, None)
+            engine.activate(None)
         if k == -5 and 'free' not in LAWS[kind]:
             requests.follow(engine, Jog([0.1, 0, 0, 0, 0.1, 0], time + 10.0), 0.0,
                             engine.law.settings.tasks[0].name)
@@ -561,7 +561,7 @@ def test_checkpoint_made_later_has_the_moment_at_which_its_memory_was_copied(tar
         time += PERIOD
         engine.update(time, q, np.zeros(7), (0, 0), perf_counter())
         if k == 10:
-            requests.activate(engine, None)
+            engine.activate(None)
         if k == 15 and target == 'moves':
             requests.follow(engine, Jog(np.array([0.1, 0, 0, 0, 0.1, 0]), time + 10.0), 0.0,
                             engine.law.settings.tasks[0].name)

@@ -68,7 +68,7 @@ class Recorded(Driven):
         settings = self.law.settings
         task = settings.tasks[0]
         gains = replace(task.gains, natural_frequency=np.full(6, frequency))
-        requests.use_setup(self.engine, self.law.new_setup(
+        self.engine.use_setup(self.law.new_setup(
             replace(settings, tasks=(replace(task, gains=gains),))), self.engine.guard.settings)
         return self
 
@@ -168,7 +168,7 @@ def test_limits_that_acted_are_named():
     run = Recorded()
     guard = run.engine.guard
     limits = replace(run.law.settings.limits, effort=0.3 * run.robot.effort_limits)
-    requests.use_setup(run.engine, run.law.new_setup(
+    run.engine.use_setup(run.law.new_setup(
         replace(run.law.settings, limits=limits)), replace(guard.settings, contact=None))
     run.run(0.4)
     run.load = [0.0, 0.0, -120.0]

@@ -29,9 +29,8 @@ from osc_ros.control.guide import Motion
 from osc_ros.control.impedance import Impedance, TANK
 from osc_ros.control.journal import Journal, journaled, Piece
 from osc_ros.control.places import Places
-from osc_ros.control.setup import Setup
 from osc_ros.control.statistics import Window
-from osc_ros.control.supervision import HARMLESS, STALE_TARGET, Supervision
+from osc_ros.control.supervision import HARMLESS, STALE_TARGET
 from osc_ros.control.trajectory import Hold, Path
 from osc_ros.control.unmodelled import Report
 from osc_ros.errors import InputError
@@ -146,16 +145,6 @@ class Progress(NamedTuple):
 
 
 # modes and causes
-
-
-def activate(engine: Engine, missing: Array | None = None) -> None:
-    """Hold the pose of the newest state, see `Engine.activate`."""
-    engine.activate(missing)
-
-
-def deactivate(engine: Engine) -> None:
-    """Begin to stop the arm."""
-    engine.deactivate()
 
 
 def leave(engine: Engine) -> None:
@@ -300,11 +289,6 @@ def set_delay(engine: Engine, delay: float) -> None:
 def set_report_period(engine: Engine, period: float) -> None:
     """Set the time between two reports [s]."""
     engine.report_period = period
-
-
-def use_setup(engine: Engine, setup: Setup, supervision: Supervision) -> None:
-    """Use a setup from `Law.new_setup`, and other settings of the watchdogs."""
-    engine.use_setup(setup, supervision)
 
 
 # the journal

@@ -314,7 +314,7 @@ class Controller(ManagedNode):
 
     def _deactivate(self) -> None:
         if self._active:
-            self._loop.request(requests.deactivate)
+            self._loop.request(Engine.deactivate)
             self._diagnosis.publish_status()
             self.get_logger().info('inactive: stopping the arm')
 

@@ -287,11 +287,11 @@ class Loop:
 
     def activate(self, missing: Array | None = None) -> None:
         """Hold the pose of the newest state, see `Engine.activate`."""
-        self.request(requests.activate, missing)
+        self.request(Engine.activate, missing)
 
     def use(self, setup: Setup, supervision: Supervision) -> None:
         """Use a setup from `Law.new_setup`, and other settings of the watchdogs."""
-        self.request(requests.use_setup, setup, supervision)
+        self.request(Engine.use_setup, setup, supervision)
 
     def set_velocity_source(self, mode: str) -> None:
         """Set the source of the velocities; see `StateInput`."""
