@@ -112,13 +112,6 @@ class Table:
         """Raise an InputError for an array that is no record for n joints."""
         _require(self.name, self.size(n), numbers)
 
-    def page(self) -> str:
-        """Return the table as Markdown."""
-        rows = ('| {} | {} | {} | {} |'.format(
-            slot.name, ' × '.join(map(str, slot.shape)), slot.unit or '–', slot.meaning)
-            for slot in self.slots)
-        return '\n'.join(('| slot | shape | unit | meaning |', '| - | - | - | - |', *rows))
-
 
 class Record:
     """
