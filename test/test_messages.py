@@ -19,6 +19,7 @@ from osc_ros.control.trajectory import figure_of_eight, Path  # noqa: E402
 from osc_ros.errors import InputError  # noqa: E402
 from osc_ros.nodes import commands, messages  # noqa: E402
 from osc_ros.nodes.serialized_states import JointStateReader, UnrelatedError  # noqa: E402
+from test_serialized import found  # noqa: E402
 
 NAMES = ('base', 'shoulder', 'elbow')
 
@@ -31,11 +32,11 @@ def state(names=NAMES, position=(1.0, 2.0, 3.0), velocity=(4.0, 5.0, 6.0)):
 
 def test_joints_are_taken_by_name_from_any_order_among_others():
     reader = JointStateReader(NAMES)
-    q, qd = reader.read(state(('finger', 'elbow', 'base', 'shoulder'), (9.0, 3.0, 1.0, 2.0),
-                              (8.0, 6.0, 4.0, 5.0)))
+    _, q, qd, _ = found(reader, state(('finger', 'elbow', 'base', 'shoulder'),
+                                      (9.0, 3.0, 1.0, 2.0), (8.0, 6.0, 4.0, 5.0)))
     np.testing.assert_array_equal(q, [1.0, 2.0, 3.0])
     np.testing.assert_array_equal(qd, [4.0, 5.0, 6.0])
-    q, qd = reader.read(state())  # the order may change between messages
+    _, q, qd, _ = found(reader, state())  # the order may change between messages
     np.testing.assert_array_equal(q, [1.0, 2.0, 3.0])
 
 
@@ -51,23 +52,23 @@ def test_joints_are_taken_by_name_from_any_order_among_others():
 def test_bad_joint_states_are_refused_by_message(bad, message):
     reader = JointStateReader(NAMES)
     with pytest.raises(InputError, match=message):
-        reader.read(bad)
-    q, _ = reader.read(state())  # the next state is accepted
+        found(reader, bad)
+    _, q, *_ = found(reader, state())  # the next state is accepted
     np.testing.assert_array_equal(q, [1.0, 2.0, 3.0])
 
 
 def test_state_of_another_device_is_told_from_one_that_lacks_a_joint():
     reader = JointStateReader(NAMES)
     with pytest.raises(UnrelatedError, match="lacks 'base' \\(has: finger, thumb\\)"):
-        reader.read(state(('finger', 'thumb'), (0.0, 0.0), (0.0, 0.0)))
+        found(reader, state(('finger', 'thumb'), (0.0, 0.0), (0.0, 0.0)))
     with pytest.raises(InputError) as caught:
-        reader.read(state(('finger', 'base'), (0.0, 0.0), (0.0, 0.0)))
+        found(reader, state(('finger', 'base'), (0.0, 0.0), (0.0, 0.0)))
     assert not isinstance(caught.value, UnrelatedError)
 
 
 def test_nan_of_a_joint_that_is_not_ours_does_not_matter():
     reader = JointStateReader(('base',))
-    q, _ = reader.read(state(position=(1.0, np.nan, np.nan), velocity=(4.0, np.nan, np.nan)))
+    _, q, *_ = found(reader, state(position=(1.0, np.nan, np.nan), velocity=(4.0, np.nan, np.nan)))
     np.testing.assert_array_equal(q, [1.0])
 
 

@@ -63,7 +63,7 @@ def judged(message, names):
 
 def found(reader, data):
     """Return (stamp, q, qd, efforts) of a serialized message."""
-    q, qd = reader.read(data)
+    q, qd = reader.positions(data), reader.velocities()
     return reader.stamp, q, qd, reader.efforts()
 
 
@@ -109,7 +109,7 @@ def test_any_joint_state_is_read_as_rclpy_reads_it(state, serialized):
     except InputError:
         for _ in range(2):
             with pytest.raises(InputError):
-                reader.read(data)
+                found(reader, data)
         assert reader.has_all_joints == (set(names) <= set(message.name))
     else:
         for _ in range(2):  # the second time the names are known
@@ -154,11 +154,11 @@ def test_names_are_parsed_only_if_they_differ(monkeypatch):
         for field in ('position', 'velocity'):
             setattr(message, field, list(range(len(other))))
         if names[0] in other:
-            np.testing.assert_array_equal(reader.read(serialize_message(message))[0],
+            np.testing.assert_array_equal(found(reader, serialize_message(message))[1],
                                           [other.index(name) for name in names])
         else:
             with pytest.raises(InputError, match=f"lacks '{names[0]}'"):
-                reader.read(serialize_message(message))
+                found(reader, serialize_message(message))
     assert len(parsed) == 4
 
 
@@ -168,7 +168,7 @@ def test_arrays_that_were_returned_stay_as_they_are():
     before = found(reader, serialize_message(message))
     kept = [array.copy() for array in before[1:]]
     message.position = message.velocity = message.effort = [0.0] * len(names)
-    reader.read(serialize_message(message))
+    found(reader, serialize_message(message))
     for array, copy in zip(before[1:], kept):
         np.testing.assert_array_equal(array, copy)
 
@@ -181,13 +181,13 @@ def test_bytes_that_are_cut_short_or_too_long_are_refused():
     for size in range(len(data)):
         with pytest.raises(InputError, match='joint_states: the serialized message of '
                                              f'{size} bytes'):
-            reader.read(data[:size])
+            found(reader, data[:size])
         assert not reader.has_all_joints
     for size in range(MOST_TRAILING + 1):
         assert_same(found(reader, data + b'\xff' * size), expected)
     for size in (MOST_TRAILING + 1, 1000):
         with pytest.raises(InputError, match='more than 12 bytes after its last field'):
-            reader.read(data + bytes(size))
+            found(reader, data + bytes(size))
 
 
 def test_padding_that_the_options_tell_is_no_part_of_a_state():
@@ -197,7 +197,7 @@ def test_padding_that_the_options_tell_is_no_part_of_a_state():
     padded = data[:2] + b'\x00\x01' + data[4:]
     assert len(data) % 4 == 0
     with pytest.raises(InputError, match='cut short'):  # as Fast CDR 2.3 refuses it
-        reader.read(padded)
+        found(reader, padded)
     assert_same(found(reader, padded + bytes(4)), expected)
 
 
@@ -219,7 +219,7 @@ def test_encapsulation_that_cannot_be_read_is_refused():
     reader, data = JointStateReader(names), exact(message)
     for head in (b'\x00\x07', b'\x01\x01', b'\xff\xff'):
         with pytest.raises(InputError, match=f'encapsulation {head.hex()}, cannot be read'):
-            reader.read(head + data[2:])
+            found(reader, head + data[2:])
 
 
 class Mutations:
@@ -364,6 +364,6 @@ def test_commands_that_were_returned_stay_as_they_are():
 def test_topic_is_named_in_refusals():
     reader = JointStateReader(('a',), 'target_posture')
     with pytest.raises(InputError, match='target_posture: the serialized message of 0 bytes'):
-        reader.read(b'')
+        found(reader, b'')
     with pytest.raises(serialized_states.UnrelatedError, match="target_posture lacks 'a'"):
-        reader.read(serialize_message(JointState(name=['b'])))
+        found(reader, serialize_message(JointState(name=['b'])))

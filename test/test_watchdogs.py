@@ -341,4 +341,4 @@ def test_state_timeout_is_followed_by_what_is_set(spin):
              why='for a stale state')
     assert rig.controller._loop.engine.guard.blind
     assert rig.controller._loop.engine.guard.reaction == 'gravity'
-    assert JOINTS == rig.controller._loop._reader.names
+    assert JOINTS == rig.controller._loop._reader.reader.names

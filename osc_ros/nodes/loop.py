@@ -301,7 +301,7 @@ class Loop:
     @property
     def required(self) -> str:
         """What a joint state must contain."""
-        return (f"positions of {', '.join(self._reader.names)}"
+        return (f"positions of {', '.join(self._reader.reader.names)}"
                 + (', and velocities' if self._reader.mode == 'measured' else ''))
 
     @property

@@ -98,18 +98,6 @@ class JointStateReader:
         """The arrays that `read` takes after the message."""
         return self._known, self._places, self._words, self._record
 
-    def read(self, data: bytes) -> tuple[Array, Array]:
-        """
-        Return positions (n,) [rad, m] and velocities (n,) [rad/s, m/s].
-
-        Raises
-        ------
-        InputError
-            See `positions` and `velocities`.
-
-        """
-        return self.positions(data), self.velocities()
-
     def positions(self, data: bytes) -> Array:
         """
         Return positions (n,) [rad, m] of a serialized message.

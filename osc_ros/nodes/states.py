@@ -33,7 +33,6 @@ class StateInput(VelocitySource):
     ----------
     reader : JointStateReader
         Has the stamp and the efforts of the last message.
-    names : tuple of n str
     unrelated : str
         Describes the last message if it had none of the joints; empty otherwise.
 
@@ -54,7 +53,6 @@ class StateInput(VelocitySource):
                  tell_unrelated: Callable[[str], object]) -> None:
         super().__init__(robot, mode)
         self.reader, self.unrelated = JointStateReader(robot.joint_names), ''
-        self.names = self.reader.names
         self._tell, self._tell_unrelated = tell, tell_unrelated
         self._is_unrelated_reported = False
 
