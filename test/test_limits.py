@@ -8,24 +8,23 @@ import pytest
 from scipy.optimize import lsq_linear, minimize
 
 from osc_ros.control import limits
-from osc_ros.control.bounds import acceleration_bounds
+from osc_ros.control.bounds import ACCELERATION_ROWS, exceeds, HIGHEST, LOWEST
 from osc_ros.control.complementarity import nearest_within
 from osc_ros.control.nearest import room_size, torques_within, YIELDING
 from osc_ros.dynamics.level_row import WIDTH
 import tolerances
 from variants import first_quick
 
-QUICKEST = 250.0  # `quickest` of acceleration_bounds, for ticks of 2 ms [1/s]
+QUICKEST = 250.0  # `quickest` of exceeds, for ticks of 2 ms [1/s]
 
 
 def bounds(q, qd, position, velocity, deceleration, rate):
     """Return the lowest and highest acceleration of one joint."""
-    lower, upper = np.zeros(1), np.zeros(1)
+    accelerations = np.full((ACCELERATION_ROWS, 1), np.nan)  # none is taken for unexplained
     table = np.zeros((limits.ZONE + 1, 1))
     table[:limits.EFFORT, 0] = *position, velocity, deceleration, rate
-    acceleration_bounds(*(np.atleast_1d(float(x)) for x in (q, qd)), table, QUICKEST,
-                        np.zeros(1), lower, upper)
-    return lower[0], upper[0]
+    exceeds(accelerations, *(np.atleast_1d(float(x)) for x in (q, qd)), table, QUICKEST, 0.0)
+    return accelerations[LOWEST, 0], accelerations[HIGHEST, 0]
 
 
 @pytest.mark.parametrize('seed', first_quick(range(8), 2))

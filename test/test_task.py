@@ -5,11 +5,12 @@
 
 import re
 
+from numba import njit
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from osc_ros.control.feedback import pose_error, task_acceleration
+from osc_ros.control.feedback import pose_error, put_feedback
 from osc_ros.control.task import Gains, pose, Target
 from osc_ros.errors import InputError
 from tolerances import HALF_TURN, POSE_ERROR
@@ -37,6 +38,19 @@ def gains(**changes):
              'damping_ratio': [1.0, 0.7, 1.5, 1.0, 0.5, 2.0],
              'speed': [1e6, 1e6], 'acceleration': [1e9, 1e9]}
     return Gains(**usual | changes)
+
+
+@njit
+def put(error, rate, acceleration, frequency, ratio, speed, most, u):
+    put_feedback(error, rate, acceleration, frequency, ratio, speed, most, u)
+
+
+def task_acceleration(error, twist, target, gains):
+    """Return the commanded acceleration (6,) of a tip."""
+    u = np.empty(6)
+    put(error, target.twist - twist, target.acceleration, gains.natural_frequency,
+        gains.damping_ratio, gains.speed, gains.acceleration, u)
+    return u
 
 
 def test_no_error_where_the_tip_is_at_its_target():

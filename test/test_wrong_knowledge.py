@@ -22,6 +22,7 @@ from osc_ros.control.limits import Limits
 from osc_ros.control.task import TargetLimits
 from osc_ros.control.trajectory import figure_of_eight, Hold
 from osc_ros.errors import InputError
+from test_reference import compiled
 from variants import first_quick
 
 NOISE = 0.01  # standard deviation of measured velocities [rad/s]
@@ -201,8 +202,8 @@ def test_compensation_lies_between_the_friction_of_the_wanted_motion_and_what_fe
     qd = np.clip(0.5 * qd, -1.5, 1.5)
 
     def found(demand, qd=qd, inertia=inertia):
-        return friction.compensation(q, qd, np.array([reference, none, none]), demand,
-                                     FEEDBACK, inertia, limits.table)
+        return compiled(friction, q, qd, np.array([reference, none, none]), demand, FEEDBACK,
+                        inertia, limits.table)
 
     plain, helped = found(none), found(demand)
     rests = reference == 0.0

@@ -153,9 +153,10 @@ def _certain(accelerations, i, reached):
 @inlined
 def _put_bounds(q, qd, table, quickest, lead, guided, unexplained, lower, upper):
     """
-    Write the lower and upper bounds of the accelerations; see `acceleration_bounds`.
+    Write bounds of the accelerations that keep the joints within position and velocity limits.
 
-    `lead` is the time for which the unexplained acceleration is expected to go on [s].
+    Parameters are those of `exceeds`; `lead` is the time for which the unexplained acceleration
+    is expected to go on [s]; lower ≤ upper.
 
     """
     for i in range(len(q)):
@@ -177,27 +178,6 @@ def _put_bounds(q, qd, table, quickest, lead, guided, unexplained, lower, upper)
 
 
 @kernel
-def acceleration_bounds(q, qd, table, quickest, unexplained, lower, upper):
-    """
-    Write bounds of the accelerations that keep the joints within position and velocity limits.
-
-    Parameters
-    ----------
-    q, qd : (n,)
-    table : (8, n)
-        See `Limits.table`.
-    quickest : float
-        Highest rate that the length of a tick allows [1/s].
-    unexplained : (n,) [rad/s², m/s²]
-        Mean of the accelerations that the torques do not explain.
-    lower, upper : (n,), written [rad/s², m/s²]
-        Bounds, with lower ≤ upper.
-
-    """
-    _put_bounds(q, qd, table, quickest, 0.0, 0.0, unexplained, lower, upper)
-
-
-@kernel
 def exceeds(accelerations, q, qd, table, quickest, guided):
     """
     Compute the bounds of the accelerations; return whether the law exceeds one of them.
@@ -208,8 +188,8 @@ def exceeds(accelerations, q, qd, table, quickest, guided):
         Input: row POSTURE, the acceleration of the posture; row TOTAL, the other accelerations of
         the law; from row BEFORE on, these rows at the last ticks (NaN in row BEFORE: no
         acceleration is taken for unexplained). Output: row TOTAL, the sum of both; rows LOWEST and
-        HIGHEST, the bounds (see `acceleration_bounds`); rows UNEXPLAINED, VELOCITY and COMMANDED,
-        what the next tick needs of this one.
+        HIGHEST, the bounds, with lowest ≤ highest; rows UNEXPLAINED, VELOCITY and COMMANDED, what
+        the next tick needs of this one.
     q, qd : (n,)
     table : (8, n)
         See `Limits.table`.

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from osc_ros.control.kinds.pose import pose_error as pose_error
 from osc_ros.control.kinds.table import put_kind
-from osc_ros.control.task import Gains, Target
 from osc_ros.control.task_numbers import (
     ACTIVATION,
     AXES,
@@ -29,7 +28,7 @@ from osc_ros.control.task_numbers import (
     TURNS_WITH,
 )
 from osc_ros.dynamics import level_row, priority
-from osc_ros.dynamics.compiled import inlined, kernel, part, stage, view
+from osc_ros.dynamics.compiled import inlined, part, stage, view
 from osc_ros.dynamics.spatial import unrotate
 from osc_ros.dynamics.task_inertia import solve_in_place
 
@@ -48,8 +47,23 @@ def _scale_to(x, start, most):
 
 
 @inlined
-def _put_feedback(error, rate, acceleration, frequency, ratio, speed, most, u):
-    """Write u of `task_acceleration`, from the error, its rate and the target's acceleration."""
+def put_feedback(error, rate, acceleration, frequency, ratio, speed, most, u):
+    """
+    Write the acceleration u = a_d + 2ζω(v_d - v) + ω² e of a link, in the axes of the arguments.
+
+    Written as u = a_d + 2ζω(v_d - v + ω/(2ζ) e). The approach speed ω/(2ζ) e, and then the whole
+    feedback, are scaled down to their limits and keep their directions, so the link approaches a
+    far target at a bounded speed without wind-up.
+
+    Parameters
+    ----------
+    error, rate, acceleration : (6,)
+        Error e, [angular; linear]; its rate v_d - v [rad/s, m/s]; a_d [rad/s², m/s²].
+    frequency, ratio, speed, most
+        See `Gains`; `most` are its accelerations.
+    u : (6,), written [rad/s², m/s²]
+
+    """
     for half in range(2):
         axes = range(3 * half, 3 * half + 3)
         for k in axes:
@@ -60,14 +74,6 @@ def _put_feedback(error, rate, acceleration, frequency, ratio, speed, most, u):
         softer = _scale_to(u, 3 * half, most[half])
         for k in axes:
             u[k] = acceleration[k] + softer * u[k]
-
-
-@kernel
-def _feedback(error, twist, target_twist, target_acceleration, frequency, ratio, speed,
-              acceleration, u):
-    rate = (target_twist[0] - twist[0], target_twist[1] - twist[1], target_twist[2] - twist[2],
-            target_twist[3] - twist[3], target_twist[4] - twist[4], target_twist[5] - twist[5])
-    _put_feedback(error, rate, target_acceleration, frequency, ratio, speed, acceleration, u)
 
 
 @inlined
@@ -111,7 +117,7 @@ def _put_row(task, pose, twist, row):
     if task[IS_SPRING] != 0.0:
         _put_spring(row, motion, gains, bounds, u, e, a)
     else:
-        _put_feedback(e, rate, a, gains[0], gains[1], bounds[:2], bounds[2:], u)
+        put_feedback(e, rate, a, gains[0], gains[1], bounds[:2], bounds[2:], u)
         for k in range(6):
             e[k] = a[k] = 0.0
     for half in range(0, 6, 3):
@@ -189,33 +195,3 @@ def put_feedback_torque(task, link, Lambda_inv, J, room, out):
         out[k] = 0.0
         for i in range(6):
             out[k] += J[first + i, k] * F[i]
-
-
-def task_acceleration(error: Array, twist: Array, target: Target, gains: Gains,
-                      out: Array | None = None) -> Array:
-    """
-    Commanded acceleration u = a_d + 2ζω(v_d - v) + ω² e of the tip, in the axes of the arguments.
-
-    Written as u = a_d + 2ζω(v_d - v + ω/(2ζ) e). The approach speed ω/(2ζ) e, and then the whole
-    feedback, are scaled down to their limits and keep their directions, so the tip approaches a
-    far target at a bounded speed without wind-up.
-
-    Parameters
-    ----------
-    error : (6,)
-        Result of `pose_error`.
-    twist : (6,)
-        Twist of the tip [rad/s, m/s].
-    target : Target
-    gains : Gains
-    out : (6,), optional
-
-    Returns
-    -------
-    (6,) [rad/s², m/s²], [angular; linear]
-
-    """
-    u = np.empty(6) if out is None else out
-    _feedback(error, twist, target.twist, target.acceleration, gains.natural_frequency,
-              gains.damping_ratio, gains.speed, gains.acceleration, u)
-    return u

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,14 +105,27 @@ def advance_friction(friction, time):
 @kernel
 def put_compensation(q, qd, motion, tau, gain, friction, velocity, inertia, table, torque):
     """
-    Write the torques that compensate friction.
+    Write the torques that compensate friction, see `Friction`.
+
+    If tau satisfies the effort limits, so does its sum with these torques.
 
     Parameters
     ----------
-    q, qd, motion, tau, gain, inertia, table
-        See `Friction.compensation`.
+    q, qd : (n,)
+        Measured state.
+    motion : (3, n)
+        Reference velocity and acceleration, from the targets and the posture, and the torque of
+        the model for them [rad/s], [rad/s²], [N·m]: see `Reference`.
+    tau : (n,)
+        Torque of the law [N·m]; τₑ is tau minus the torque of the model.
+    gain : float
+        κ, see `feedback_gain`.
     friction, velocity : (2, n), float
         Coefficients of dry and viscous friction; width of the transition.
+    inertia : (n,)
+        Least inertia of each joint, while the others are free [kg·m²].
+    table : (8, n)
+        Table of `Limits`.
     torque : (n,), written [N·m; N]
 
     """
@@ -196,7 +209,6 @@ class Friction:
     coulomb: Array
     viscous: Array
     velocity: float = VELOCITY
-    _table: Array = field(init=False, repr=False)
 
     @classmethod
     def of(cls, robot: Robot, share: float) -> Friction | None:
@@ -217,36 +229,6 @@ class Friction:
                              f'{len(self.viscous)} of viscous: accepted is one each a joint')
         if not (np.isfinite(self.velocity) and self.velocity > 0.0):
             raise InputError(f'friction velocity {self.velocity}: accepted is more than 0')
-        object.__setattr__(self, '_table', np.array([self.coulomb, self.viscous]))
-
-    def compensation(self, q: Array, qd: Array, motion: Array, tau: Array,
-                     gain: float, inertia: Array, table: Array) -> Array:
-        """
-        Torques (n,) that compensate friction [N·m].
-
-        If tau satisfies the effort limits, so does its sum with these torques.
-
-        Parameters
-        ----------
-        q, qd : (n,)
-            Measured state.
-        motion : (3, n)
-            Reference velocity and acceleration, from the targets and the posture, and the torque
-            of the model for them [rad/s], [rad/s²], [N·m]: see `Reference`.
-        tau : (n,)
-            Torque of the law [N·m]; τₑ is tau minus the torque of the model.
-        gain : float
-            κ, see `feedback_gain`.
-        inertia : (n,)
-            Least inertia of each joint, while the others are free [kg·m²].
-        table : (8, n)
-            Table of `Limits`.
-
-        """
-        torque = np.empty(len(q))
-        put_compensation(q, qd, motion, tau, gain, self._table, self.velocity, inertia, table,
-                         torque)
-        return torque
 
 
 class FrictionInForce(Recorded):
