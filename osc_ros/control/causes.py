@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from osc_ros.control.tables import (
     TIMEOUT,
 )
 from osc_ros.dynamics.compiled import inlined
+
+if TYPE_CHECKING:
+    from osc_ros.control.supervisor import Supervisor
 
 STOP = 'stop'  # cause of a stop on request, which is no fault
 RUNAWAY, ABANDON = 'runaway', 'abandon'  # the controller does not control the arm: its reaction
@@ -121,23 +124,8 @@ def update_causes(plan, state, now):
     return causes.cause[0] != cause or causes.reaction[0] != reaction
 
 
-class Acting(Protocol):
-    """What a supervisor reacts to, and how; see `Supervisor`."""
-
-    @property
-    def cause(self) -> str:
-        """Active cause."""
-
-    @property
-    def reaction(self) -> str:
-        """Reaction to it."""
-
-    @property
-    def reason(self) -> str:
-        """Explanation of it."""
-
-
-def state_text(guard: Acting, normal: str, remedy: str = '~/release accepts activation') -> str:
+def state_text(guard: Supervisor, normal: str, remedy: str = '~/release accepts activation'
+               ) -> str:
     """
     Return what the supervisor does and why.
 
