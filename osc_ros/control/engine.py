@@ -271,33 +271,22 @@ class Engine(Counts):
 
         """
         if is_plain:
-            self._conclude_plain(done)
-            return True
+            if self.journal is not None:
+                self.journal.record_answers(done)
+            self._note_use(np.abs(done.tau).max(axis=0), self.law.settings.limits.effort)
+            for i, (time, took) in enumerate(zip(done.accepted[:-1].tolist(),
+                                                 (done.done - done.arrived).tolist())):
+                self._count(time, took, self.period)
+                if self._is_due(time):
+                    one = done[i]
+                    self._report(time, one.stamp, (one.pose, one.error, one.F))
+            return self._concluded(done[-1])
         one = done[0]
         if one.is_sent:
             self._note_command(one.tau, None if one.code == UNASKED else one.stamp)
         if self.journal is None:
             return self._concluded(one)
         return self.journal.record_answer(one, partial(self._concluded, one))
-
-    def _conclude_plain(self, done: Answers) -> None:
-        last = done[-1]
-        self._take(last.accepted, last.q, last.qd, last.stamp, last.arrived, last.effort)
-        if self.journal is not None:
-            self.journal.record_answers(done)
-        self._note_use(np.abs(done.tau).max(axis=0), self.law.settings.limits.effort)
-        self.law.note(last.code)
-        self._note_touch(last.touch)
-        if last.asks:  # else compiled code may be answering the next state
-            self.law.end_blend()
-            self._plan()
-        for i, (time, took) in enumerate(zip(done.accepted.tolist(),
-                                             (done.done - done.arrived).tolist())):
-            self._count(time, took, self.period)
-            if self._is_due(time):
-                one = done[i]
-                self._report(time, one.stamp, (one.pose, one.error, one.F))
-        self._conclude()
 
     def _concluded(self, done: Answered) -> bool:
         if done.code == UNASKED:
