@@ -11,16 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.answered import ANSWER, Answers, UNASKED, WATCH_PERIOD
-from osc_ros.control.causes import replaces_law
 from osc_ros.control.contact import NOT_TOUCHED
-from osc_ros.control.safety import (
-    cause_views,
-    CHANGED,
-    ENDS,
-    gate_views,
-    NEEDED,
-    REJECTED,
-)
+from osc_ros.control.safety import CHANGED, ENDS, gate_views, NEEDED, REJECTED
 from osc_ros.control.step import example_table, sense, step
 from osc_ros.control.tables import GATE, GATE_RESULT, SAMPLE, TORQUE
 from osc_ros.control.tick_arrays import given_in, guarded_in
@@ -65,11 +57,7 @@ def put_answer(entry, table, at, n):
     at.accepted[0] = gate_views(guarded.state, n).time[0]
     at.code[0], at.faults[0] = code, _fault_views(guarded.result, n).count[0]
     at.touch[0], at.changed[0], at.asks[0] = found.touch[0], found.has_changed[0], 1.0
-    if code != REJECTED or replaces_law(cause_views(guarded.state, n)):
-        assign(at.tau, found.tau)
-    else:
-        for i in range(n):
-            at.tau[i] = np.nan
+    assign(at.tau, found.tau)
     if code != REJECTED:
         at.asks[0] = found.asks[0]
         assign(view(at.pose, 0, (16,)), view(found.pose, 0, (16,)))

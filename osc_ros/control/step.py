@@ -59,7 +59,7 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _now_views, _sense_views = SAMPLE.only('now'), SAMPLE.only('now', 'effort')
-_torque_views = TORQUE.only('has_changed', 'asks', 'touch', 'pose', 'error', 'F')
+_torque_views = TORQUE.views
 _own_views, _blend_views = OWN.only('asks', 'driver'), blend.BLEND.only('weight')
 
 
@@ -121,7 +121,8 @@ def step(table, tau):
     """
     Answer the state of a sample under supervision: check it, compute, limit and keep the torques.
 
-    The torques to be sent, within all limits, are written to the result, with what a report needs.
+    The torques to be sent, within all limits, are written to the result, with what a report needs;
+    NaN if there are none.
 
     Parameters
     ----------
@@ -150,6 +151,8 @@ def step(table, tau):
                 guarded.sample, n).now[0]) else found.has_changed[0]
     is_replaced = replaces_law(cause_views(guarded.state, n))
     if count == REJECTED and not is_replaced:
+        for i in range(n):
+            found.tau[i] = np.nan
         return count
     answer(given.model, given.model_numbers, given.model_room, guarded.plan, guarded.state,
            guarded.result, _now_views(guarded.sample, n).now[0],
