@@ -70,7 +70,7 @@ class Block(NamedTuple):
     limits, limiter, room : array
         Records of `osc_ros.control.limiter`: PLAN, STATE and ROOM.
     buffer : array
-        Memory for one call of `osc_ros.control.nearest.limited_torques`.
+        Memory for one call of `osc_ros.control.nearest.torques_within`.
     drive, guided : array
         Records of `osc_ros.control.free`: PLAN and STATE.
     own : array

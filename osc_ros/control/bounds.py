@@ -22,7 +22,6 @@ import numpy as np
 from osc_ros.control.fade import smoothed
 from osc_ros.control.limits import (
     DECELERATION,
-    EFFORT_RATE,
     LOWER,
     RATE,
     SPEED,
@@ -107,16 +106,10 @@ def _ceiling(distance, speed, fastest, deceleration, rate, quickest, share):
 
 
 @inlined
-def _reckoning(speed, fastest):
+def reckoning(speed, fastest):
     """Share with which the unexplained acceleration of a joint counts; see RECKONING."""
     share = (np.abs(speed) / fastest - RECKONING[0]) / (RECKONING[1] - RECKONING[0])
     return smoothed(share)
-
-
-@kernel
-def reckoning(speed, fastest):
-    """Share with which other torques than those of the motors count; see RECKONING."""
-    return _reckoning(speed, fastest)
 
 
 @inlined
@@ -128,7 +121,7 @@ def _driven(unexplained, ahead, fastest):
     acceleration that brakes the joint does not count, because it may end at any time.
 
     """
-    return _reckoning(ahead, fastest) * unexplained if unexplained * ahead > 0.0 else 0.0
+    return reckoning(ahead, fastest) * unexplained if unexplained * ahead > 0.0 else 0.0
 
 
 @inlined
@@ -211,7 +204,7 @@ def exceeds(accelerations, q, qd, table, quickest, guided):
         if counts:
             reached = 2.0 * quickest * (qd[i] - accelerations[BEFORE + 1, i])
             mean, commanded = accelerations[BEFORE, i], accelerations[BEFORE + 2, i]
-            weight = AVERAGING[0] + (AVERAGING[1] - AVERAGING[0]) * _reckoning(
+            weight = AVERAGING[0] + (AVERAGING[1] - AVERAGING[0]) * reckoning(
                 qd[i] + lead * (reached - commanded), table[SPEED, i])
             change = weight * (reached - commanded - mean)
             if guided < 1.0:
@@ -229,25 +222,3 @@ def exceeds(accelerations, q, qd, table, quickest, guided):
         is_beyond = (is_beyond or not accelerations[LOWEST, i] <= accelerations[TOTAL, i]
                      <= accelerations[HIGHEST, i])
     return is_beyond
-
-
-@kernel
-def allowed_share(last, wanted, table, duration):
-    """
-    Largest share, at most 1, of the step from the last to the wanted torques that rates allow.
-
-    Parameters
-    ----------
-    last, wanted : (n,) [N·m; N]
-    table : (8, n)
-        See `Limits.table`.
-    duration : float
-        Time since the last torques [s].
-
-    """
-    share = 1.0
-    for i in range(len(last)):
-        step, rate = np.abs(wanted[i] - last[i]), table[EFFORT_RATE, i]
-        if step > 0.0 and rate < np.inf:
-            share = min(share, rate * duration / step)
-    return share

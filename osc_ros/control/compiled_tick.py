@@ -113,27 +113,6 @@ def put_links(integers, numbers, poses, twists, Lambda_inv, a0, time):
 
 
 @stage
-def begin_reference(integers, numbers, posture, count, time, q):
-    """Write the forces that bring the tasks up to their speeds; arrays as in `Given`."""
-    parts, n = block_in(integers, numbers), len(q)
-    own, limits = _own_views(parts.own, n), _limiter_views(parts.limiter, n)
-    at = memory_in(integers, parts.reference)
-    put_forces(integers, parts.solver, count, q, time - at.clock[0], view(posture, 0, (n,)),
-               view(posture, n, (n,)), own.posture[0], own.posture[1], own.posture[2],
-               limits.table, parts.J, at.buffer, at.motion, at.forces)
-
-
-@stage
-def end_reference(integers, numbers, Lambda_inv, time):
-    """Advance the reference motion by the response to these forces."""
-    parts = block_in(integers, numbers)
-    at, limits = memory_in(integers, parts.reference), _limiter_views(parts.limiter, integers[2])
-    at.rate[0] = put_motion(integers, time - at.clock[0], at.change, limits.table, Lambda_inv,
-                            at.rates, at.buffer, at.motion)
-    note_tick(at.clock, time)
-
-
-@stage
 def finish(given, q, qd, tau):
     """Add the compensation of friction to torques within the limits, subtract the driver's."""
     parts, n = block_in(given.integers, given.numbers), len(q)
@@ -155,16 +134,24 @@ def finish(given, q, qd, tau):
         tau[i] += limits.offset[i]
 
 
-@inlined
+@stage
 def _follow(table, method, given, count, time, q, qd):
     """Advance the reference motion of the friction compensation; return whether that is done."""
-    integers = given.integers
-    at = memory_in(integers, block_in(integers, given.numbers).reference)
-    begin_reference(integers, given.numbers, given.posture, count, time, q)
-    status = stage_at(method.entry[0], table, RESPONSE, at.rest, at.forces, at.change)
-    end_reference(integers, given.numbers,
-                  view(method.Lambda_inv, 0, (len(method.a0), len(method.a0))), time)
-    return status | stage_at(method.entry[0], table, MOTION, qd, at.motion[1], at.motion[2])
+    integers, entry, n = given.integers, method.entry[0], len(q)
+    parts = block_in(integers, given.numbers)
+    own, limits = _own_views(parts.own, n), _limiter_views(parts.limiter, n)
+    at = memory_in(integers, parts.reference)
+    dt = time - at.clock[0]
+    # forces that bring the tasks up to their speeds, and the response to these forces
+    put_forces(integers, parts.solver, count, q, dt, view(given.posture, 0, (n,)),
+               view(given.posture, n, (n,)), own.posture[0], own.posture[1], own.posture[2],
+               limits.table, parts.J, at.buffer, at.motion, at.forces)
+    status = stage_at(entry, table, RESPONSE, at.rest, at.forces, at.change)
+    at.rate[0] = put_motion(integers, dt, at.change, limits.table,
+                            view(method.Lambda_inv, 0, (len(method.a0), len(method.a0))),
+                            at.rates, at.buffer, at.motion)
+    note_tick(at.clock, time)
+    return status | stage_at(entry, table, MOTION, qd, at.motion[1], at.motion[2])
 
 
 @kernel

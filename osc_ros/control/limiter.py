@@ -19,16 +19,17 @@ from numpy.typing import NDArray
 
 from osc_ros.control.bounds import (
     ACCELERATION_ROWS,
-    allowed_share,
     BEFORE,
     COMMANDED,
     EARLIER,
     exceeds,
+    HIGHEST,
+    LOWEST,
     TOTAL,
     UNEXPLAINED,
 )
 from osc_ros.control.fade import smoothed
-from osc_ros.control.limits import EFFORT, EFFORT_RATE, Limits, ROWS
+from osc_ros.control.limits import DECELERATION, EFFORT, EFFORT_RATE, Limits, ROWS
 from osc_ros.control.load import (
     bodies_of,
     BODY_WIDTH,
@@ -38,10 +39,11 @@ from osc_ros.control.load import (
     require_bodies,
     WORK_WIDTH,
 )
-from osc_ros.control.nearest import limited_torques
+from osc_ros.control.nearest import torques_within
 from osc_ros.control.record import Recorded, Slot, Table
 from osc_ros.dynamics.addresses import numbers_at
 from osc_ros.dynamics.compiled import inlined, kernel, stage, view
+from osc_ros.dynamics.priority import room_of
 from osc_ros.dynamics.vectors import assign
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
@@ -231,10 +233,14 @@ def limit(state, room, buffer, integers, numbers, solves, count, length, time, q
     for i in range(n):
         tau[i] += at.added[i]
     sides, chosen = view(at.sides, 0, (3 * n,)), numbers_at(own.chosen.ctypes.data, 6 * n + 6)
-    at.is_at_work[0] = limited_torques(
-        integers, numbers, solves, own.M_inv, at.accelerations, at.table, at.calm,
-        sides.view(np.int64), chosen.view(np.int64), buffer, at.shares, own.rows, own.most,
-        own.joints, own.window, at.guided[0], qd, tau, length, count, _since_last(at, time))
+    found, qdd = room_of(integers, numbers), at.accelerations
+    solved = len(found.rows) * solves
+    at.is_at_work[0] = torques_within(
+        own.M_inv, view(found.J, 0, (6 * solved, n)), view(found.inertias, 0, (solved, 6, 6)),
+        found.rows, length, qd, qdd[TOTAL], qdd[LOWEST], qdd[HIGHEST], at.table[EFFORT],
+        at.table[DECELERATION], own.rows, own.most, own.joints, own.window, at.guided[0], count,
+        _since_last(at, time), at.calm, sides.view(np.int64), chosen.view(np.int64), buffer, tau,
+        at.shares)
     for i in range(n):
         tau[i] -= at.added[i]
     for i in range(n):
@@ -259,6 +265,20 @@ def add(state, room, torques):
             at.accelerations[COMMANDED, i] += M_inv[i, j] * torques[j]
 
 
+@inlined
+def keep(state, time, tau):
+    """Go on from torques tau (n,) [N·m] that were commanded at a time [s]."""
+    at = _rate_views(state, len(tau))
+    at.has_last[0], at.time[0] = 1.0, time
+    assign(at.last, tau)
+    assign(at.accelerations[EARLIER + 1], at.accelerations[EARLIER])
+    assign(at.accelerations[EARLIER], at.accelerations[BEFORE + 2])
+    for row in range(3):
+        assign(at.accelerations[BEFORE + row], at.accelerations[UNEXPLAINED + row])
+    if at.reckons[0] == 0.0:
+        at.accelerations[BEFORE, :] = np.nan
+
+
 @kernel
 def limit_rate(state, time, tau):
     """
@@ -271,7 +291,10 @@ def limit_rate(state, time, tau):
     at = _rate_views(state, len(tau))
     share = 1.0
     if at.has_last[0] > 0.0 and time >= at.time[0]:
-        share = allowed_share(at.last, tau, at.table, time - at.time[0])
+        for i in range(len(tau)):
+            step, rate = np.abs(tau[i] - at.last[i]), at.table[EFFORT_RATE, i]
+            if step > 0.0 and rate < np.inf:
+                share = min(share, rate * (time - at.time[0]) / step)
     at.rate_share[0], is_finite = share, True
     if share < 1.0:
         at.is_at_work[0] = 1.0
@@ -279,26 +302,9 @@ def limit_rate(state, time, tau):
             tau[i] = at.last[i] + share * (tau[i] - at.last[i])
     for i in range(len(tau)):
         is_finite = is_finite and np.isfinite(tau[i])
-    _keep(at, time, tau)
+    keep(state, time, tau)
     return is_finite
 
-
-@inlined
-def _keep(at, time, tau):
-    at.has_last[0], at.time[0] = 1.0, time
-    assign(at.last, tau)
-    assign(at.accelerations[EARLIER + 1], at.accelerations[EARLIER])
-    assign(at.accelerations[EARLIER], at.accelerations[BEFORE + 2])
-    for row in range(3):
-        assign(at.accelerations[BEFORE + row], at.accelerations[UNEXPLAINED + row])
-    if at.reckons[0] == 0.0:
-        at.accelerations[BEFORE, :] = np.nan
-
-
-@kernel
-def keep(state, time, tau):
-    """Go on from torques tau (n,) [N·m] that were commanded at a time [s]."""
-    _keep(_rate_views(state, len(tau)), time, tau)
 
 Sides = NDArray[np.int64]
 

@@ -30,10 +30,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.complementarity import nearest_within, put_inverse
-from osc_ros.control.limits import DECELERATION, EFFORT
 from osc_ros.dynamics import level_row
 from osc_ros.dynamics.compiled import inlined, kernel, view
-from osc_ros.dynamics.priority import room_of
 
 Array = NDArray[np.float64]
 
@@ -329,32 +327,6 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
         wanted = high[i] if found and np.isfinite(high[i]) else tau[i]
         tau[i] = min(max(wanted, window[0, i]), window[1, i])
     return is_at_bound
-
-
-@kernel
-def limited_torques(integers, numbers, solves, M_inv, accelerations, table, calm, sides, chosen,
-                    room, shares, rows, most, joints, window, guided, qd, tau, length, count,
-                    dt):
-    """
-    Call `torques_within` with the arrays of `Priorities` and of the limiter.
-
-    Parameters
-    ----------
-    integers, numbers, solves
-        See `osc_ros.dynamics.priority.Priorities`.
-    accelerations : (3 or more, n)
-        Rows: the law's accelerations, their lower bounds, their upper bounds.
-    table : (8, n)
-        See `osc_ros.control.limits.Limits`.
-
-    """
-    found = room_of(integers, numbers)
-    levels, n = len(found.rows), len(qd)
-    return torques_within(
-        M_inv, view(found.J, 0, (6 * levels * solves, n)),
-        view(found.inertias, 0, (levels * solves, 6, 6)), found.rows, length, qd,
-        accelerations[0], accelerations[1], accelerations[2], table[EFFORT], table[DECELERATION],
-        rows, most, joints, window, guided, count, dt, calm, sides, chosen, room, tau, shares)
 
 
 @inlined

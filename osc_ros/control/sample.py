@@ -14,13 +14,11 @@ this lasts for STANDING, it is a fault, and earlier stamps are treated in the sa
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.tables import CHANGES, GATE, GATE_PLAN, GATE_RESULT, ROBOT, SAMPLE
-from osc_ros.dynamics.compiled import inlined, kernel
+from osc_ros.dynamics.compiled import inlined
 from osc_ros.dynamics.vectors import assign
 from osc_ros.model.robot import Robot
 
@@ -47,72 +45,35 @@ OVERSPEED_TWICE, OVERSPEED_ONCE, OVERSPEED_FLOOR = 1.2, 1.5, 0.05
 FROZEN, FROZEN_COUNTS, FROZEN_TIME, FROZEN_LONG = 2e-3, 3.0, 0.05, 0.025
 ROUNDING = 1e-9  # smaller differences of positions are due to rounding [rad, m]
 
-# what `doubts` finds: bits
+# what `_doubts` finds: bits
 _NUMBERS, _STEP, _SPEED, REPEATED, _STUCK = 1, 2, 4, 8, 16
 # codes of faults
 (STANDS, RUNS_BACK, NUMBERS, CLOCK, STEP, SPEED_STEP, IS_FROZEN, TOO_FAST) = range(8)
-
-class _Plan(NamedTuple):
-    """The numbers of the plan that the check needs, see `osc_ros.control.tables`."""
-
-    fastest: Array
-    turns: Array
-    period: Array
-    blend_time: Array
-    limits: Array
-
 
 _sample_views, _robot_views, _settings_views, _state_views, _result_views = (
     table.views for table in (SAMPLE, ROBOT, GATE_PLAN, GATE, GATE_RESULT))
 
 
 @inlined
-def _plan_in(plan, n):
-    """The numbers of the plan that the check needs."""
-    robot, gate = _robot_views(plan, n), _settings_views(plan, n)
-    return _Plan(robot.fastest, robot.turns, gate.period, gate.blend_time, gate.limits)
-
-
-@kernel
-def doubts(q, qd, before_q, before_qd, changed_q, changed_qd, fastest, slack, dt, period, lasted):
-    """
-    Return what needs a closer look in a state, as bits; 0 for a state of normal motion.
-
-    Parameters
-    ----------
-    q, qd, before_q, before_qd, changed_q, changed_qd : (n,)
-        The state, the last accepted state, and the last one whose positions had changed.
-    fastest, slack : (n,)
-        Velocity limits; speeds above which a joint is too fast.
-    dt, period, lasted : float
-        Time since the last accepted state, and the expected one; time since the last one whose
-        positions had changed [s].
-
-    """
+def _doubts(robot, gate, state, time, q, qd):
+    """Return what needs a closer look in a state, as bits; 0 for a state of normal motion."""
     found, is_repeated, is_stuck = 0, True, False
-    dt, lasted = max(dt, period), min(lasted, FROZEN_TIME)
+    dt = max(time - state.time[0], gate.period[0])
+    lasted = min(time - state.changed_time[0], FROZEN_TIME)
     for i in range(len(q)):
         if not (np.isfinite(q[i]) and np.isfinite(qd[i])):
             return _NUMBERS
-        jump = JUMP_FACTOR * fastest[i]
-        if not (np.abs(q[i] - before_q[i]) <= JUMP_FLOOR + jump * dt
-                and np.abs(qd[i] - before_qd[i]) <= jump):
+        jump = JUMP_FACTOR * robot.fastest[i]
+        if not (np.abs(q[i] - state.q[i]) <= JUMP_FLOOR + jump * dt
+                and np.abs(qd[i] - state.qd[i]) <= jump):
             found |= _STEP
-        if not np.abs(qd[i]) <= slack[i]:
+        if not np.abs(qd[i]) <= state.slack[i]:
             found |= _SPEED
-        is_repeated = is_repeated and q[i] == changed_q[i]
-        is_stuck = is_stuck or np.abs(changed_qd[i]) * lasted > FROZEN
+        is_repeated = is_repeated and q[i] == state.changed_q[i]
+        is_stuck = is_stuck or np.abs(state.changed_qd[i]) * lasted > FROZEN
     if is_repeated:
         found |= REPEATED | (_STUCK if is_stuck else 0)
     return found
-
-
-@inlined
-def _doubts(plan, state, time, q, qd):
-    """Return the bits of `doubts` for a state at a time [s]."""
-    return doubts(q, qd, state.q, state.qd, state.changed_q, state.changed_qd, plan.fastest,
-                  state.slack, time - state.time[0], plan.period[0],
-                  time - state.changed_time[0])
 
 
 @inlined
@@ -168,7 +129,7 @@ def _timed(sample, state, result):
 
 
 @inlined
-def _resolution(plan, state, i):
+def _resolution(robot, state, i):
     """
     Resolution of the last positions of a joint, such as an encoder count; infinite if unknown.
 
@@ -178,7 +139,7 @@ def _resolution(plan, state, i):
     count = int(min(state.changes[0], CHANGES))
     first, least, last = int(state.changes[0]) - count, np.inf, 0.0
     for k in range(1, count):
-        step = short_step(plan, i, state.change_q[(first + k) % CHANGES, i]
+        step = short_step(robot, i, state.change_q[(first + k) % CHANGES, i]
                       - state.change_q[(first + k - 1) % CHANGES, i])
         if np.abs(step) > ROUNDING:
             least = min(least, np.abs(step))
@@ -204,7 +165,7 @@ def _begin_of_mean(state):
 
 
 @inlined
-def _is_frozen(plan, state, result, time):
+def _is_frozen(robot, state, result, time):
     """Whether repeated positions are frozen, and not those of an arm at rest; report it."""
     since = time - state.changed_time[0]
     lasted = min(since, FROZEN_TIME)
@@ -218,12 +179,12 @@ def _is_frozen(plan, state, result, time):
         is_moving = is_moving or speed * lasted > FROZEN
         mean = 0.0
         if duration > 0.0:
-            mean = np.abs(short_step(plan, i, state.changed_q[i] - state.change_q[begin, i])
+            mean = np.abs(short_step(robot, i, state.changed_q[i] - state.change_q[begin, i])
                           ) / duration
         speed = min(speed, mean)
         travel = speed * lasted
         if travel > farthest and travel > FROZEN and (
-                travel > FROZEN_COUNTS * _resolution(plan, state, i)):
+                travel > FROZEN_COUNTS * _resolution(robot, state, i)):
             farthest, joint, fastest = travel, i, speed
     if not is_moving:
         return False
@@ -242,7 +203,7 @@ def _is_frozen(plan, state, result, time):
 
 
 @inlined
-def _jumps(plan, state, result, time, q, qd):
+def _jumps(robot, gate, state, result, time, q, qd):
     """Whether a state cannot follow the last accepted one; report it."""
     dt = time - state.time[0]
     if not _is_regular(dt):
@@ -251,10 +212,10 @@ def _jumps(plan, state, result, time, q, qd):
     for code in (STEP, SPEED_STEP):
         worst, joint, went, accepted = 0.0, 0, 0.0, 0.0
         for i in range(len(q)):
-            allowed = JUMP_FACTOR * plan.fastest[i]
+            allowed = JUMP_FACTOR * robot.fastest[i]
             if code == STEP:
-                step = np.abs(short_step(plan, i, q[i] - state.q[i]))
-                allowed = JUMP_FLOOR + allowed * max(dt, plan.period[0])
+                step = np.abs(short_step(robot, i, q[i] - state.q[i]))
+                allowed = JUMP_FLOOR + allowed * max(dt, gate.period[0])
             else:
                 step = np.abs(qd[i] - state.qd[i])
             if step - allowed > worst:
@@ -266,7 +227,7 @@ def _jumps(plan, state, result, time, q, qd):
 
 
 @inlined
-def _contradicts(plan, state, time, q, qd):
+def _contradicts(robot, gate, state, time, q, qd):
     """
     Whether a state contradicts the one in doubt: the step is not the mean velocity times dt.
 
@@ -279,23 +240,23 @@ def _contradicts(plan, state, time, q, qd):
         return True
     for i in range(len(q)):
         before = state.doubted_qd[i]
-        step = short_step(plan, i, q[i] - state.doubted_q[i] - 0.5 * dt * (qd[i] + before))
-        if (np.abs(step) > JUMP_FLOOR + JUMP_FACTOR * plan.fastest[i] * max(dt, plan.period[0])
+        step = short_step(robot, i, q[i] - state.doubted_q[i] - 0.5 * dt * (qd[i] + before))
+        if (np.abs(step) > JUMP_FLOOR + JUMP_FACTOR * robot.fastest[i] * max(dt, gate.period[0])
                 or np.abs(qd[i] - before) > JUMP_FACTOR * max(
-                    plan.fastest[i], min(np.abs(qd[i]), np.abs(before)))):
+                    robot.fastest[i], min(np.abs(qd[i]), np.abs(before)))):
             return True
     return False
 
 
 @inlined
-def _withstands(plan, state, result, found, time, q, qd):
+def _withstands(robot, gate, state, result, found, time, q, qd):
     """Whether a state is plausible after a closer look."""
     was_doubted, state.is_doubted[0] = state.is_doubted[0], 0.0
     if found & REPEATED and time >= state.changed_time[0] and _is_frozen(
-            plan, state, result, time):
+            robot, state, result, time):
         return False
-    if _jumps(plan, state, result, time, q, qd):
-        agrees = was_doubted > 0.0 and not _contradicts(plan, state, time, q, qd)
+    if _jumps(robot, gate, state, result, time, q, qd):
+        agrees = was_doubted > 0.0 and not _contradicts(robot, gate, state, time, q, qd)
         state.agreed[0] = state.agreed[0] + 1.0 if agrees else 0.0
         if state.agreed[0] < (1 if _is_regular(time - state.time[0]) else CLOCK_STATES):
             state.is_doubted[0], state.doubted_time[0] = 1.0, time
@@ -330,23 +291,23 @@ def _record_change(state, time, now, q, qd):
 
 
 @inlined
-def _put_limits(state, plan, kept):
+def _put_limits(state, gate, kept):
     """Put the limits in force: the wanted ones, or a share of those before if it is higher."""
     for i in range(len(state.limits)):
         before = kept * state.limits[i]
-        limit = plan.limits[i]
+        limit = gate.limits[i]
         state.limits[i] = before if np.isfinite(before) and before > limit else limit
         state.slack[i] = OVERSPEED_TWICE * state.limits[i] + OVERSPEED_FLOOR
 
 
 @inlined
-def _check_speeds(plan, state, result, found, qd, now):
+def _check_speeds(gate, state, result, found, qd, now):
     """Compare the speeds with limits; lower limits come into force gradually."""
     is_other = False
     for i in range(len(qd)):
-        is_other = is_other or state.limits[i] != plan.limits[i]
+        is_other = is_other or state.limits[i] != gate.limits[i]
     if is_other:
-        _put_limits(state, plan, np.exp(-(now - state.limits_time[0]) / plan.blend_time[0]))
+        _put_limits(state, gate, np.exp(-(now - state.limits_time[0]) / gate.blend_time[0]))
     state.limits_time[0] = now
     was_fast, state.was_fast[0] = state.was_fast[0], 0.0
     if not (is_other or found & _SPEED):
@@ -375,19 +336,19 @@ def check_sample(plan, state, sample, result):
 
     """
     n = int(plan[0])
-    settings, at = _plan_in(plan, n), _state_views(state, n)
+    robot, gate, at = _robot_views(plan, n), _settings_views(plan, n), _state_views(state, n)
     given, found = _sample_views(sample, n), _result_views(result, n)
     found.has_jumped[0] = found.has_frozen[0] = found.count[0] = 0.0
     now, q, qd, is_open = given.now[0], given.q, given.qd, at.is_open[0] > 0.0
     time = _timed(given, at, found)
     if np.isnan(time) and not np.isnan(given.time[0]):
         return False
-    bits = _doubts(settings, at, time, q, qd)
+    bits = _doubts(robot, gate, at, time, q, qd)
     if bits & _NUMBERS:
         _report(found, NUMBERS, -1, 0.0, 0.0, 0.0)
         return False
     if is_open and (bits & (_STEP | _STUCK) or not _is_regular(time - at.time[0])
-                    ) and not _withstands(settings, at, found, bits, time, q, qd):
+                    ) and not _withstands(robot, gate, at, found, bits, time, q, qd):
         return False
     at.is_doubted[0] = 0.0
     is_changed = not (bits & REPEATED and is_open and time >= at.changed_time[0])
@@ -398,5 +359,5 @@ def check_sample(plan, state, sample, result):
     assign(at.qd, qd)
     if is_changed:
         _record_change(at, time, now, q, qd)
-    _check_speeds(settings, at, found, bits, qd, now)
+    _check_speeds(gate, at, found, bits, qd, now)
     return True
