@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
+from osc_ros.control.causes import STOP
+
 # A cause that comes back within this time continues its episode [s]; the longer time is for causes
 # that are only reported: on a busy machine a deadline may be missed every few seconds, for hours.
 QUIET, QUIET_REPORT = 1.0, 10.0
 REPORT = 'report'
-STOP = 'stop'  # the cause of a stop on request, which is no fault
 
 
 @dataclass

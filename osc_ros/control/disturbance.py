@@ -354,6 +354,8 @@ class Compensation(Recorded):
         `settings.limits(robot)`, if it is known: it takes as long as many ticks.
     yields : (6,), optional
         See `yielding_axes`; default: zeros.
+    knows_friction : bool
+        Whether the law compensates friction, too.
 
     """
 
@@ -361,11 +363,12 @@ class Compensation(Recorded):
     CONNECTED = 'views', 'limits', 'torque'
 
     def __init__(self, robot: Robot, settings: Disturbance | None = None,
-                 limits: Array | None = None, yields: ArrayLike = 0.0) -> None:
+                 limits: Array | None = None, yields: ArrayLike = 0.0,
+                 knows_friction: bool = False) -> None:
         super().__init__(robot.n)
         self.settings = settings = Disturbance() if settings is None else settings
         plan = self.views[0]
-        plan.is_active[0], plan.yields[:] = 1.0, yields
+        plan.is_active[0], plan.yields[:], plan.knows_friction[0] = 1.0, yields, knows_friction
         plan.bandwidth[0], plan.integral_rate[0], plan.free[0] = (
             settings.bandwidth, settings.integral_rate, settings.free)
         plan.limits[:] = settings.limits(robot) if limits is None else limits
@@ -384,15 +387,6 @@ class Compensation(Recorded):
     @is_active.setter
     def is_active(self, value: bool) -> None:
         self.views[0].is_active[0] = value
-
-    @property
-    def knows_friction(self) -> bool:
-        """Whether the law compensates friction, too."""
-        return bool(self.views[0].knows_friction[0])
-
-    @knows_friction.setter
-    def knows_friction(self, value: bool) -> None:
-        self.views[0].knows_friction[0] = value
 
     @property
     def in_contact(self) -> bool:

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.bandwidth import largest_natural_frequency
-from osc_ros.control.fade import SETTLED, smoothed
+from osc_ros.control.fade import LONGEST_TICK, SETTLED, smoothed
 from osc_ros.control.record import Slot
 from osc_ros.control.task_numbers import AXES, GAIN, MOVES, RATIO, SHAPE
 from osc_ros.dynamics import level_row
@@ -47,7 +47,6 @@ SOFTEST, STIFFEST = 1e-3, 1e6  # range of a stiffness; 0 counts as SOFTEST [N/m,
 LEAST_RATIO, LARGEST_RATIO = 1e-2, 1e2  # range of a damping ratio
 STORED = 0.9  # share of the dissipated energy that the tank takes
 VALVE = 0.25  # share of the capacity below which the valve closes
-LONGEST_TICK = 0.02  # longest time for which a tick advances the filters [s]
 RATIOS = 100  # damping ratios for which the plan has the largest stable natural frequency
 STIFFNESS, DAMPING_RATIO, WRENCH = range(3)  # rows of a 3 × 6 slot
 TANK, ADDED, FREED, DISSIPATED, CARRIED = range(5)  # entries of the slot `energy`

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from osc_ros.control.fade import SETTLED
 from osc_ros.control.limits import LOWER, SPEED, UPPER, ZONE
 from osc_ros.control.record import Recorded, Slot, Table
+from osc_ros.control.sample import continuous_joints
 from osc_ros.dynamics.compiled import inlined, kernel
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
@@ -144,8 +145,7 @@ class PostureSetPoint(Recorded):
 
     def __init__(self, robot: Robot, q: Array) -> None:
         super().__init__(robot.n)
-        self.views[0].wraps[:] = ~(np.isfinite(robot.position_limits).any(axis=1)
-                                   | robot.prismatic)
+        self.views[0].wraps[:] = continuous_joints(robot)
         self.latch(q)
 
     @property

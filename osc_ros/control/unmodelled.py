@@ -81,10 +81,10 @@ class Unmodelled:
             if before is not None and old is not None and (
                     before.observer.robot is robot and wanted == old.settings):
                 limits = old.limits
-            self.compensation = Compensation(robot, wanted, limits, yielding_axes(task))
-            self.compensation.is_active = settings.disturbance is not None
-            self.compensation.knows_friction = (
+            self.compensation = Compensation(
+                robot, wanted, limits, yielding_axes(task),
                 settings.friction is not None and settings.free is None)
+            self.compensation.is_active = settings.disturbance is not None
         self._unknown, self._none = np.full(robot.n, math.nan), np.zeros(robot.n)
 
     @property

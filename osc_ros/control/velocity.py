@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.record import Recorded, Slot, Table
-from osc_ros.control.sample import continuous_joints, short_step
+from osc_ros.control.sample import continuous_joints, JUMP_FACTOR, JUMP_FLOOR, short_step
 from osc_ros.dynamics.compiled import inlined, kernel, stage
 from osc_ros.dynamics.vectors import assign
 from osc_ros.errors import InputError
@@ -24,8 +24,6 @@ SOURCES = ('measured', 'estimated', 'auto')
 WINDOW = 0.03  # duration of the positions of a fit [s]
 LEAST, MOST = 5, 48  # least and largest number of positions of a fit
 LONGEST_GAP = 0.1  # longest time between two positions of one window [s]
-JUMP_FACTOR = 2.0  # times the velocity limit: a faster change of a position is a jump
-JUMP_FLOOR = 2e-3  # added to the largest step without a jump, for noise [rad, m]
 BACK = -1.0  # a stamp that goes back further means that the clock was changed [s]
 BLEND_TIME = 0.05  # duration of the change from one source of velocities to the other [s]
 REPEATED = 10  # if this many states in a row have one stamp but new positions, stamps are unusable

@@ -148,7 +148,7 @@ def _demonstrate(options: argparse.Namespace) -> int:
     base = share_directory() / 'config' / f"{'own' if options.urdf else options.robot}.yaml"
     users = [options.config] if options.config else []
     progress = Progress()
-    wanted = demonstration(Parameters([base, *users]), _own_parameters(options), options.duration,
+    wanted = demonstration(Parameters([base, *users]), own_parameters(options), options.duration,
                           progress)
     show('', last=True)
     for note in wanted.notes:
@@ -323,12 +323,11 @@ def _isolate(work: Path) -> None:
         os.environ['ROS_DOMAIN_ID'] = str(reserved_domain())
 
 
-def _own_parameters(options: argparse.Namespace) -> dict[str, Any]:
-    if options.urdf:
-        return {'robot_description_file': str(options.urdf.absolute()), 'base': options.base,
-                'tip': options.tip}
-    chosen = {'robot_description_file': options.robot, 'base': options.base, 'tip': options.tip}
-    return {key: value for key, value in chosen.items() if value}
+def own_parameters(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the parameters that the options --robot, --urdf, --base and --tip give."""
+    file = str(options.urdf.absolute()) if options.urdf else options.robot
+    chosen = {'robot_description_file': file, 'base': options.base, 'tip': options.tip}
+    return {name: value for name, value in chosen.items() if value}
 
 
 def _has_display() -> bool:

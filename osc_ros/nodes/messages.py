@@ -27,7 +27,6 @@ from geometry_msgs.msg import (
 import numpy as np
 from numpy.typing import NDArray
 from rclpy.serialization import serialize_message
-from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, MultiArrayDimension
 from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectoryPoint
@@ -323,15 +322,17 @@ def chunk_message(times: Array, poses: Array, observed_at: float, frame: str
     """Return a chunk as a message: poses (m, 4, 4) at times (m,) [s] after the observation."""
     message = MultiDOFJointTrajectory()
     message.header.frame_id, message.header.stamp = frame, stamp(observed_at)
-    for time, T in zip(times.tolist(), poses):
-        transform = Transform(translation=_vector(T[:3, 3]))
-        r = transform.rotation
-        r.x, r.y, r.z, r.w = _quaternion(T)
-        since = stamp(time)
-        message.points.append(MultiDOFJointTrajectoryPoint(
-            transforms=[transform],
-            time_from_start=Duration(sec=since.sec, nanosec=since.nanosec)))
+    message.points = [_point(time, T) for time, T in zip(times.tolist(), poses)]
     return message
+
+
+def _point(time: float, T: Array) -> MultiDOFJointTrajectoryPoint:
+    """Return a pose (4, 4) at a time [s] after the start."""
+    transform, since = Transform(translation=_vector(T[:3, 3])), stamp(time)
+    r = transform.rotation
+    r.x, r.y, r.z, r.w = _quaternion(T)
+    return MultiDOFJointTrajectoryPoint(
+        transforms=[transform], time_from_start=Duration(sec=since.sec, nanosec=since.nanosec))
 
 
 def answer_message(level: bytes, topic: str, text: str, stamp: Time, time: float
@@ -384,15 +385,10 @@ def trajectory_message(motion: Path, frame: str, tip: str) -> MultiDOFJointTraje
     message.header.stamp = stamp(motion.times[0])
     for time in motion.times:
         target = motion.at(float(time))
-        rotation = Rotation.from_matrix(target.pose[:3, :3]).as_quat()
-        transform = Transform(translation=_vector(target.pose[:3, 3]))
-        r = transform.rotation
-        r.x, r.y, r.z, r.w = rotation.tolist()
-        since = stamp(time - motion.times[0])
-        message.points.append(MultiDOFJointTrajectoryPoint(
-            transforms=[transform], velocities=[_twist(target.twist)],
-            accelerations=[_twist(target.acceleration)],
-            time_from_start=Duration(sec=since.sec, nanosec=since.nanosec)))
+        point = _point(time - motion.times[0], target.pose)
+        point.velocities = [_twist(target.twist)]
+        point.accelerations = [_twist(target.acceleration)]
+        message.points.append(point)
     return message
 
 

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 import sys
-from typing import Any
 
 from osc_ros.commandline import (
     add_json,
@@ -25,7 +24,7 @@ from osc_ros.dynamics.compiled import on_demand
 from osc_ros.errors import InputError, installation, OscError
 from osc_ros.interrupts import end_quietly
 from osc_ros.nodes import description
-from osc_ros.nodes.demo import write_new
+from osc_ros.nodes.demo import own_parameters, write_new
 from osc_ros.nodes.demo_parameters import Parameters, table_of, text_of
 from osc_ros.nodes.share import share_directory
 from osc_ros.nodes.tuned_arm import tuned_arm, TunedArm
@@ -97,7 +96,7 @@ def _tune(given: argparse.Namespace) -> int:
     files += [given.config] if given.config else []
     expected = EXPERIMENTS + (0 if given.quick else len(FACTORS) * len(PERIODS))
     with ProgressBar('osc_tune') as bar:
-        arm = tuned_arm(Parameters(files), _own(given), _delay(given),
+        arm = tuned_arm(Parameters(files), own_parameters(given), _delay(given),
                         lambda progress: bar.show(0.0, str(progress)))
         numbered = count(1)
         found = _results(arm, lambda what: bar.show(
@@ -139,12 +138,6 @@ def parameter_file(arm: TunedArm, found: Results) -> str:
         head += [f'#   {name}: {list(value) if isinstance(value, tuple) else value}'
                  for name, value in one.candidate.changes.items()]
     return '\n'.join([*head, text_of(parameters)])
-
-
-def _own(given: argparse.Namespace) -> dict[str, Any]:
-    file = str(given.urdf.absolute()) if given.urdf else given.robot
-    chosen = {'robot_description_file': file, 'base': given.base, 'tip': given.tip}
-    return {name: value for name, value in chosen.items() if value}
 
 
 def _delay(given: argparse.Namespace) -> float | None:
