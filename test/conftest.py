@@ -155,7 +155,7 @@ def ros():
     """
     Return rclpy, initialized once per session.
 
-    A node keeps its DDS participant all the time: see `osc_ros.nodes.participant`.
+    A node keeps its DDS participant all the time: see `shared_context` of `osc_ros.client.topics`.
 
     """
     rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')

@@ -80,9 +80,9 @@ def test_panda_traces_an_eight_and_steps_within_a_millimetre(tmp_path, runs):
 def test_plots_of_the_demo(tmp_path, request):
     """With --write-tables, write doc/demo_error.png and doc/demo_path.png."""
     from osc_ros.nodes import report
+    from osc_ros.nodes.causes import recording_of
     from osc_ros.nodes.demo_parameters import Parameters
     from osc_ros.nodes.demonstration import demonstration
-    from osc_ros.nodes.trial import recording_of
 
     checkout = Path(__file__).parents[1]
     asked = demonstration(Parameters([checkout / 'config' / 'panda.yaml']), {}, 20.0,
@@ -119,7 +119,7 @@ def test_torque_is_drawn_as_it_is_sent_constant_between_two_states():
 def demo_without_ros(tmp_path, monkeypatch, capsys):
     """Return a function as `demo`, whose runs are made in this process, without nodes."""
     from osc_ros.nodes import demo as command
-    from osc_ros.nodes.trial import BEGIN, recording_of
+    from osc_ros.nodes.causes import BEGIN, recording_of
 
     def run(tmp_path, *arguments, code=0):
         figures = tmp_path / 'figures.json'
@@ -145,11 +145,11 @@ def run(request):
 
 
 def test_arm_that_does_not_follow_is_reported_and_the_exit_status_says_so(tmp_path, run):
+    from osc_ros.nodes.causes import recording_of
     from osc_ros.nodes.demo_parameters import Parameters
     from osc_ros.nodes.demonstration import demonstration
     from osc_ros.nodes.report import result
     from osc_ros.nodes.share import share_directory
-    from osc_ros.nodes.trial import recording_of
     stiff = config(tmp_path, ('initial_positions:', 'friction: [3.0, 3.0, 3.0, 3.0, 1.0, 1.0, '
                               '1.0]\n    initial_positions:'))
     figures, printed = run(tmp_path, '--duration', 3, '--config', stiff, code=1)

@@ -22,14 +22,13 @@ pytest.importorskip('rclpy', reason='rclpy is not installed')
 from osc_ros.control.causes import state_text
 from osc_ros.errors import OscError
 from osc_ros.nodes import demo_run, description
-from osc_ros.nodes.causes import cause
+from osc_ros.nodes.causes import cause, recording_of
 from osc_ros.nodes.demo import write_new
 from osc_ros.nodes.demo_parameters import Parameters, text_of
 from osc_ros.nodes.demo_run import COMPILES, DemoError, Run
 from osc_ros.nodes.demonstration import demonstration
 from osc_ros.nodes.report import result
 from osc_ros.nodes.share import share_directory
-from osc_ros.nodes.trial import recording_of
 from test_demo import demo, ENVIRONMENT, processes_with, refusal
 
 PANDA = share_directory() / 'config' / 'panda.yaml'

@@ -20,7 +20,7 @@ from sensor_msgs.msg import JointState  # noqa: E402
 from std_msgs.msg import Float64MultiArray  # noqa: E402
 
 from conftest import PATIENCE  # noqa: E402
-from osc_ros.nodes import gripper_action, messages  # noqa: E402
+from osc_ros.nodes import gripper, messages  # noqa: E402
 from test_client import RosArm  # noqa: E402
 
 PLACE = [0.5, 0.1, 0.02]
@@ -156,9 +156,9 @@ def action(monkeypatch):
 
     moved, log = [], []
     node = SimpleNamespace(get_logger=lambda: SimpleNamespace(error=log.append))
-    monkeypatch.setattr(gripper_action, 'GripperCommand', None)
-    found = gripper_action.GripperAction(node, 'gripper_cmd', move)
-    monkeypatch.setattr(gripper_action, 'GripperCommand', SimpleNamespace(
+    monkeypatch.setattr(gripper, 'GripperCommand', None)
+    found = gripper.GripperAction(node, 'gripper_cmd', move)
+    monkeypatch.setattr(gripper, 'GripperCommand', SimpleNamespace(
         Result=SimpleNamespace, Feedback=SimpleNamespace))
     return SimpleNamespace(server=found, moved=moved, log=log)
 

@@ -20,11 +20,10 @@ pytest.importorskip('rclpy', reason='rclpy is not installed')
 from osc_ros import Robot
 from osc_ros.control.freedoms import freedoms_of
 from osc_ros.errors import InputError, OscError
-from osc_ros.nodes.causes import cause
+from osc_ros.nodes.causes import cause, recording_of
 from osc_ros.nodes.demo_parameters import Parameters, text_of
 from osc_ros.nodes.demonstration import demonstration
 from osc_ros.nodes.report import result
-from osc_ros.nodes.trial import recording_of
 from osc_ros.sim import Plant
 
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')

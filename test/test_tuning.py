@@ -20,8 +20,7 @@ pytest.importorskip('rclpy', reason='rclpy is not installed')
 from osc_ros.control.task import Stiffness, Task
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.nodes.demo_parameters import Parameters
-from osc_ros.nodes.tune import main, parameter_file
-from osc_ros.nodes.tuned_arm import tuned_arm
+from osc_ros.nodes.tune import main, parameter_file, tuned_arm
 from osc_ros.sim import Plant
 from osc_ros.sim.masses import with_masses
 from osc_ros.tuning.advice import advice

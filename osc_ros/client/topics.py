@@ -9,7 +9,7 @@ import atexit
 from collections.abc import Callable
 from itertools import count
 import os
-from threading import Condition, Thread
+from threading import Condition, Lock, Thread
 from time import monotonic
 from typing import Any
 
@@ -19,7 +19,9 @@ from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
 import numpy as np
 from numpy.typing import NDArray
 import rclpy
+from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
@@ -36,7 +38,6 @@ from osc_ros.control.kinds.pose import pose_error
 from osc_ros.control.task import Stiffness
 from osc_ros.errors import ArmError, ArmTimeoutError, InputError
 from osc_ros.nodes import messages
-from osc_ros.nodes.participant import shared_context
 from osc_ros.nodes.qos import LATCHED_QOS
 
 Array = NDArray[np.float64]
@@ -46,6 +47,28 @@ GAINS = ('mode', 'translation.stiffness', 'rotation.stiffness', 'translation.dam
          'rotation.damping_ratio')
 SAME = 1e-6  # times [s] and parts of poses that differ by less are the same
 CLIENTS = count()  # of this process
+_LOCK = Lock()
+_nodes: list[Node] = []  # the last one keeps the DDS participant of all clients
+
+
+def shared_context() -> Context:
+    """
+    Return a context of rclpy beside its default one; its participant ends with the process.
+
+    A participant that is created again in the same process has the GUID of the one before. Fast
+    DDS of a peer that has not noticed the end of that one takes it for the same, and does not send
+    again which topics and services it has. A node that nobody sees (its name begins with '_')
+    keeps the participant, so that the clients can come and go.
+
+    """
+    with _LOCK:
+        if not _nodes or not _nodes[-1].context.ok():  # a signal ends all contexts
+            context = Context()
+            rclpy.init(context=context)
+            _nodes.append(rclpy.create_node(
+                f'_osc_clients_{os.getpid()}_{len(_nodes)}', context=context, enable_rosout=False,
+                use_global_arguments=False, start_parameter_services=False))
+        return _nodes[-1].context
 
 
 class TopicBackend:

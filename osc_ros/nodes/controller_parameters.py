@@ -39,7 +39,6 @@ from osc_ros.nodes import description
 from osc_ros.nodes.display_parameters import DISPLAY
 from osc_ros.nodes.guiding_parameters import GUIDING
 from osc_ros.nodes.parameters import Entry
-from osc_ros.nodes.record_parameters import RECORDING
 from osc_ros.nodes.states import VELOCITY
 
 OTHER_PUBLISHER = 'other_publisher'
@@ -51,6 +50,18 @@ USUAL = tuple(name for name in REACTIONS if name not in ('comply', 'retract'))
 _LAW, _SPRING, _SET_POINT, _FORCE_LOOP = Settings(), Stiffness(), TargetLimits(), ForceControl()
 _JOINING, _FOLLOWING = Joining(), Following()
 _GAINS: Any = _LAW.tasks[0].gains
+# The journal of the control loop, and the files that it is written to.
+RECORDING = (
+    Entry('black_box.duration', 30.0, 'The inputs of the control loop of this time are kept in '
+          'memory, and written to a file when a watchdog replaces the law, and for osc_record '
+          '[s]; 0: off', lower=0.0, upper=3600.0),
+    Entry('black_box.megabytes', 32.0, 'Most memory for that, which shortens the time if '
+          'necessary [MB]', lower=2.0, upper=1024.0, fixed=True),
+    Entry('black_box.directory', '', 'Folder of these files; empty: osc_black_box in the '
+          "folder of ROS's logs", fixed=True),
+    Entry('black_box.files', 10, 'Most files of this node in that folder, the oldest are '
+          'removed; 0: none are written', lower=0, upper=1000, fixed=True),
+)
 
 
 def _parts(vector: Any) -> tuple[Any, Any]:
