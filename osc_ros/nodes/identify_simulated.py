@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.explanations import weights
+from osc_ros.control.check import weights
 from osc_ros.control.law import Law
 from osc_ros.control.posture import Posture
 from osc_ros.control.settings import Settings
