@@ -443,7 +443,7 @@ class Engine(Counts):
         self._note_touch(code)
 
     def _note_touch(self, code: int) -> None:
-        """Put a contact into words, for a code of `touching.touched`; learn thresholds."""
+        """Put a contact into words, for a code of `contact.touched`; learn thresholds."""
         self.law.in_contact = code != NOT_TOUCHED
         if code != NOT_TOUCHED:
             self.guard.tell(CONTACT, self.touch.reason(code))

@@ -207,7 +207,7 @@ TORQUE = Table(
     Slot('has_changed', (1,), '', '1 if cause or reaction have changed with the state'),
     Slot('asks', (1,), '', '1 if Python must plan a target, end a blend, let the law go on after '
          'a reaction, or end the commands, before the next state'),
-    Slot('touch', (1,), '', 'what touches something, see `touching`, if this was found before the '
+    Slot('touch', (1,), '', 'what touches something, see `contact`, if this was found before the '
          'torques'),
     Slot('pose', (4, 4), '–, m', "pose of the first task's link, base axes"),
     Slot('error', (6,), 'rad, m', 'error of the first task'),
