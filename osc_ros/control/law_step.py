@@ -63,7 +63,7 @@ _blend_views = blend.BLEND.only('before', 'driver')
 
 @inlined
 def _is_slow(parts, n, reckons, period):
-    """Whether Python must reduce gains for a period of the states [s]; on reckons see `limiter`."""
+    """Whether Python must reduce gains for a period of the states [s]; sets `reckons`."""
     own = _own_views(parts.own, n)
     _limiter_views(parts.limiter, n).reckons[0] = reckons
     return (max(period, own.period[0]) > own.longest_period[0]
