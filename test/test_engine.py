@@ -452,3 +452,38 @@ def test_change_of_the_model_during_a_reaction_makes_no_step_of_torque(reaction,
     pair.run(300)
     assert not any(engine.guard.reaction for engine in pair.engines)
     assert pair.at_once == at_once + 300
+
+
+@pytest.mark.parametrize('changed', ['payload', 'driver'])
+def test_change_of_the_model_while_no_states_come_makes_no_step_of_torque(changed):
+    pair, steps = Pair(), []
+    pair.run(200)
+    robot = pair.robot.with_payload(3.0, [0.0, 0.0, 0.2]) if changed == 'payload' else pair.robot
+    driver = Driver(pair.robot, 'gravity') if changed == 'driver' else None
+    for k in range(400):
+        before = [sent[-1] for sent in pair.sent]
+        pair.now += PERIOD
+        if k == 150:
+            held = pair.sent[0][-1]
+            pair.each(lambda engine: engine.use_setup(engine.law.new_setup(
+                replace(engine.law.settings, driver=driver), robot), engine.guard.settings))
+        pair.each(lambda engine: engine.watch(0.01))
+        steps.append(max(np.abs((sent[-1] - one) / pair.robot.effort_limits).max()
+                         for sent, one in zip(pair.sent, before)))
+    assert {engine.guard.source for engine in pair.engines} <= {'brake', 'weight'}
+    assert max(steps[140:]) < max(steps[:140]) + 0.01
+    if changed == 'payload':  # without states, nobody knows that the arm carries more than it did
+        assert np.abs((pair.sent[0][-1] - held) / pair.robot.effort_limits).max() < 0.03
+
+
+def test_reaction_that_begins_after_a_change_of_the_model_is_not_slower():
+    pair = Pair(blend_time=0.5)
+    pair.use(watchdogs={CONTACT: Watchdog('gravity'), NOT_FINITE: Watchdog('zero')})
+    pair.run(50)
+    for _ in range(40):
+        pair.each(lambda engine: engine.guard.trip(CONTACT, 'of this test')).step()
+    pair.use(None, pair.robot.with_payload(3.0, [0.0, 0.0, 0.2]))
+    for _ in range(12):  # fade_time is 10 states
+        pair.each(lambda engine: engine.guard.trip(NOT_FINITE, 'of this test')).step()
+    assert {engine.guard.reaction for engine in pair.engines} == {'zero'}
+    assert_array_equal(pair.sent[0][-1], np.zeros(7))

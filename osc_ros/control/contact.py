@@ -175,11 +175,6 @@ class ContactSense(Recorded):
         """Discard what was learned so far."""
         self.views[0].learns[0] = 0.0
 
-    @property
-    def comes_first(self) -> bool:
-        """Whether torques depend on the external torques at the same state."""
-        return bool(self.views[0].comes_first[0])
-
     def use(self, settings: Contact | None, compensation: Array, comes_first: bool = False
             ) -> None:
         """

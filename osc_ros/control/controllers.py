@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -285,13 +286,13 @@ class Controllers:
         codes, asks = self._found
         for i in np.flatnonzero((codes < 0) | (asks > 0)).tolist():
             with self.one(i) as law:
-                try:
-                    law.require(int(codes[i]), q[i], qd[i])
-                    law.plan()
-                except InputError as error:
-                    errors.append(f'controller {i}: {error}')
-                    if codes[i] < 0:
-                        tau[i] = np.nan
+                for do in law.plan, partial(law.require, int(codes[i]), q[i], qd[i]):
+                    try:
+                        do()
+                    except InputError as error:
+                        errors.append(f'controller {i}: {error}')
+                if codes[i] < 0:
+                    tau[i] = np.nan
         if errors:
             more = len(errors) - NAMED
             raise InputError('; '.join(errors[:NAMED]) + (
@@ -331,5 +332,5 @@ def _put_holds(memory: Array, plan: slice, state: slice, rows: NDArray[np.intp],
             (plan, at.kind, HOLD), (plan, at.pose, poses.reshape(-1, 16)),
             (plan, at.begin, np.inf), (plan, at.event, np.inf), (plan, at.until, np.inf),
             (plan, at.wakes, np.inf), (state, now.late, 0.0), (state, now.waits, 0.0),
-            (state, now.is_open, 0.0)):
+            (state, now.is_open, 0.0), (state, now.went_back, 0.0)):
         memory[rows, begin.start + slot.ravel().astype(int)] = value

@@ -414,10 +414,6 @@ class ControlCycle:
         """End the blend with a setup that was replaced if it has no weight any more."""
         self._blending.end_if_over(self._setup)
 
-    def note_observed(self, time: float) -> None:
-        """Note that the external torques at a state were estimated already."""
-        self._observed = time
-
     def plan(self) -> None:
         """
         Plan the motions of the targets, and reduce the gains for a longer period of the states.
@@ -481,7 +477,7 @@ class ControlCycle:
             following.soften(self._memory.period_for_gains)
 
     def _replace(self, following: Setup) -> None:
-        """Use a setup at once, because no torque of the law was sent for the newest state."""
+        """Use a setup at once, because another source than the law commands the arm."""
         before = self._setup
         self._blending.end(before)
         if (following.settings.free is None) != (before.settings.free is None):

@@ -26,6 +26,7 @@ from osc_ros.control.safety import HOLDS, REJECTED, STOPPED
 from osc_ros.control.sample import CLOCK_STEPS
 from osc_ros.control.setup import Setup
 from osc_ros.control.statistics import Counts, Window
+from osc_ros.control.stopping import LAW, SOURCES
 from osc_ros.control.supervision import CONTACT, HARMLESS, NOT_FINITE, STALE_TARGET, Supervision
 from osc_ros.control.supervisor import Supervisor
 from osc_ros.dynamics.addresses import Integers
@@ -179,8 +180,14 @@ class Engine(Counts):
     @journaled
     def use_setup(self, setup: Setup, supervision: Supervision) -> None:
         """Use a setup from `Law.new_setup`, and other settings of the watchdogs."""
-        if not self.law.use_setup(setup, self.time):
-            self.guard.fade()
+        before, q, more = self.law.setup, self.q, 0.0 * self.q
+        commands = self.acts and self.guard.source == SOURCES[LAW]
+        self.law.use_setup(setup, commands)
+        if self.acts and not commands:  # the model of the reaction changes, too
+            if setup.robot is not before.robot:
+                more = setup.inverse_dynamics(q, more, more) - before.inverse_dynamics(
+                    q, more, more)
+            self.guard.fade(more)
         self.guard.settings = supervision
         self._expect_targets()
 

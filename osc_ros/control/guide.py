@@ -273,9 +273,11 @@ class Guide(Recorded):
     def jump(self, limits: TargetLimits, time: float = -np.inf) -> None:
         """Begin motions that start now before a tick at a time [s], if the target may jump."""
         state = self.views[1]
+        if limits.smooth:
+            return
         if state.now[0] == -np.inf:  # else the time of the last tick counts
-            state.now[0] = time
-        if not limits.smooth and state.now[0] > -np.inf:
+            state.now[0], state.pace[0] = time, np.inf
+        if state.now[0] > -np.inf:
             state.is_open[0] = 1.0
             self.plan(limits)
 
@@ -304,7 +306,8 @@ class Guide(Recorded):
         if error is not None and (self._moves or self.waits):
             self._watch(error, limits)
         while soon - state.late[0] >= plan.event[0]:
-            self._handle_end(limits)
+            event, plan.event[0] = plan.event[0], np.inf  # also if this raises
+            self._handle_end(limits, event)
         self._ask()
 
     def predicted(self, time: float) -> Target:
@@ -378,17 +381,17 @@ class Guide(Recorded):
         else:
             self._join(motion, present, limits, now)
 
-    def _handle_end(self, limits: TargetLimits) -> None:
-        """Continue at the end of an offset, and at the start and the end of a path."""
+    def _handle_end(self, limits: TargetLimits, event: float) -> None:
+        """Continue at an event: the end of an offset, the start or the end of a path."""
         plan, state = self.views
-        motion, base, last = self._motion, self._base, state.now[0] - state.late[0]
-        # if this comes late, go on from the last target
-        now = plan.event[0] if last - plan.event[0] < plain(ahead)(state) else last
+        motion, base = self._motion, self._base
+        now = max(event, state.now[0] - state.late[0])  # if late: from the last target
         if isinstance(base, Path):
             end = base.at(float(base.times[-1]))
             if now < base.times[-1]:
                 plan.begin[0], plan.event[0] = np.inf, base.times[-1]
-            elif plan.begin[0] < np.inf or end.twist.any() or end.acceleration.any():
+            elif (plan.begin[0] < np.inf or plan.kind[0] == COAST or end.twist.any()
+                  or end.acceleration.any()):
                 self._begin(Hold(end.pose), limits, state.late[0], now)
             else:
                 self._motion = Hold(end.pose)

@@ -264,27 +264,25 @@ class Law(CommandedCycle):
         return Setup(robot, settings.with_limits_of(robot), self._method, self._workers,
                      self._setup, known)
 
-    def use_setup(self, following: Setup, newest: float | None = None) -> bool:
+    def use_setup(self, following: Setup, commands: bool = True) -> None:
         """
-        Use a setup from `new_setup`; return whether the torques blend from those of the last tick.
+        Use a setup from `new_setup`; the torques blend from those of the last tick.
 
         Parameters
         ----------
         following : Setup
-        newest : float, optional
-            Stamp of the newest state [s]. If the last tick is of an older one, another source
-            commands the arm, and nothing is blended.
+        commands : bool
+            Whether the torques of the last tick have been sent last; if not, nothing is blended.
 
         """
         following.start(self._memory.q, self._setup)
         if not np.array_equal(following.robot.gravity, self.robot.gravity):
             self._memory.gravity_wanted[:] = following.robot.gravity
         last = self._memory.tick()
-        if last is None or newest not in (None, last[0]):
+        if last is None or not commands:
             self._replace(following)
-            return False
-        self._take_over(following, *last)
-        return True
+        else:
+            self._take_over(following, *last)
 
     def gain_share(self) -> float:
         """

@@ -354,7 +354,7 @@ class Level:
         self._state.measured[:], self._state.measured_time[0] = wrench, time
 
     def plan(self) -> None:
-        """Plan the motions of the target that start now."""
+        """Plan the motions of the target that start now, and what ends before the next tick."""
         self.guide.plan(self.task.limits, self._lag)
 
     def jump(self, time: float = -math.inf) -> None:

@@ -6,8 +6,8 @@ The target of a task at a tick, in one compiled function on records.
 
 The target is a motion ⊕ an offset, see `osc_ros.control.guide.Guide`. PLAN has both as numbers,
 and the addresses of the knots of a path, which `Guide` keeps. Python changes a plan between ticks,
-and ahead of time: a tick never waits for it. If it is late, the target goes on by the present
-plan, and comes to rest at its end.
+and ahead of time: no tick waits for it. If it is late, the target goes on by the present plan, and
+comes to rest at its end.
 """
 
 from __future__ import annotations
@@ -125,20 +125,23 @@ def add_offset(pose, twist, acceleration, pieces, time, to_pose, to_twist, to_ac
 @inlined
 def _put_path(knots, now, pose, twist, acceleration):
     """
-    Write pose, twist and acceleration of a path at a time [s]; at rest before and after it.
+    Write pose, twist and acceleration of a path at a time [s].
 
-    A path that ends in motion goes on until Python plans what follows, see `_is_overdue`.
+    A path that ends in motion goes on until Python plans what follows, see `_is_overdue`; one that
+    begins in motion may be planned for a later time than that of the next tick.
 
     """
     m = knots[0]
     times, poses = numbers_at(knots[1], m), view(numbers_at(knots[2], 16 * m), 0, (m, 4, 4))
-    if now >= times[0] - ROUNDING:
+    inside = min(max(now, times[0]), times[-1])
+    over = now - inside
+    if over >= -LONGEST_STEP:
         coefficients = view(numbers_at(knots[3], 36 * (m - 1)), 0, (m - 1, 6, 6))
-        k, over = interval_of(times, min(now, times[-1])), max(now - times[-1], 0.0)
+        k = interval_of(times, inside)
         duration = times[k + 1] - times[k]
-        put_segment(poses[k], coefficients[k], (now - over - times[k]) / duration, duration, pose,
+        put_segment(poses[k], coefficients[k], (inside - times[k]) / duration, duration, pose,
                     twist, acceleration)
-        if over > 0.0:
+        if over != 0.0:
             for i in range(6):
                 twist[i] += 0.5 * over * acceleration[i]
             put_drift(pose, twist, over, pose)
@@ -173,7 +176,7 @@ def _put_motion(plan, now, pose, twist, acceleration):
         for i in range(4):
             assign(pose[i], plan.pose[i])
     if plan.begin[0] < np.inf:
-        latest = plan.end[0] + LONGEST_STEP  # an offset that ends in motion goes on until then
+        latest = plan.end[0] + LONGEST_BACK  # an offset that ends in motion goes on until then
         add_offset(pose, twist, acceleration, plan.pieces, min(now, latest) - plan.begin[0],
                    pose, twist, acceleration)
         for i in range(3):
@@ -184,14 +187,19 @@ def _put_motion(plan, now, pose, twist, acceleration):
 
 
 @inlined
+def _longest_step(state):
+    """Longest step to the next tick that is no pause of the clock [s]."""
+    return min(max(LONGEST_STEP, LONGEST_STEPS * state.pace[0]), LONGEST_BACK)
+
+
+@inlined
 def _went_back(state, time):
     """Set the time [s], a pause delays the motion; return whether the clock went back far."""
     step = time - state.now[0]
     if step == 0.0:
         return False
     if not 0.0 <= step <= LONGEST_STEP and state.now[0] > -np.inf:
-        longest = min(max(LONGEST_STEP, LONGEST_STEPS * state.pace[0]), LONGEST_BACK)
-        if not 0.0 <= step <= longest:
+        if not 0.0 <= step <= _longest_step(state):
             state.late[0] += step
     state.pace[0], state.now[0] = step, time
     return -np.inf < step < -LONGEST_BACK
@@ -200,7 +208,7 @@ def _went_back(state, time):
 @inlined
 def _is_overdue(plan, state):
     """Whether the motion should have ended long before the last tick, and Python is late."""
-    late = state.now[0] - max(LONGEST_STEP, LONGEST_STEPS * state.pace[0])
+    late = state.now[0] - _longest_step(state)
     kind, knots = plan.kind[0], plan.knots.view(np.int64)
     if kind == DRIFT:
         return late > plan.until[0]

@@ -349,7 +349,8 @@ def _send(model, plan, state, result, now, source, is_of_law):
                                      or is_blind != output.was_blind[0]):
         is_hasty = (is_blind == 0.0 and _response_views(state, n).hit[0] == 0.0
                     and any_beyond(gate.qd, fastest, 1.0))
-        begin_fade(output, _gate_plan(plan, n).blend_time[0] if output.was_blind[0] < 0.0 else
+        is_other = output.was_blind[0] < 0.0 and source == output.source[0] and not is_hasty
+        begin_fade(output, _gate_plan(plan, n).blend_time[0] if is_other else
                    settings.fade_time[0] * (HASTE if is_hasty else 1.0), tau)
     is_answer = gate.time[0] != output.time[0] and is_blind == 0.0
     output.was_blind[0], output.source[0] = is_blind, source

@@ -333,8 +333,14 @@ class Setup:
         """
         if max(period, self.softened_for) > self.longest_period:
             self.soften(period)
+        errors = []
         for level in self.levels:
-            level.plan()
+            try:
+                level.plan()
+            except InputError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
     def _take_tool(self, before: Setup) -> None:
         """If the tip's frame has moved on its body (a new tool), move the targets of the tip."""

@@ -159,8 +159,8 @@ def step(table, tau):
            view(tau, 0, (n if count > 0 else 0,)))
     has_ended = len(own.other) > 0 and _blend_views(own.blend, n).weight[0] == 0.0
     resumes = count == STOPPED and not is_replaced
-    found.asks[0] = (1.0 if has_ended or resumes or count < 0 or ends(guarded.state, n)
-                     else setup.asks[0])
+    found.asks[0] = 1.0 if (has_ended or resumes or count < 0 or ends(guarded.state, n)
+                            or count > 0 and setup.asks[0] > 0.0) else 0.0
     assign(view(found.pose, 0, (16,)), view(parts.tasks, SEEN, (16,)))
     assign(found.error, view(parts.tasks, ERROR, (6,)))
     assign(found.F, priority.first_force(given.integers, parts.solver))

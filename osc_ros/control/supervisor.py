@@ -363,9 +363,11 @@ class Supervisor:
         self._at.causes.stops[0] = 1.0
         self._update()
 
-    def fade(self) -> None:
-        """Fade in `blend_time` from the last torque to the next ones, of another model."""
+    def fade(self, weight: Array) -> None:
+        """Fade in `blend_time` to the torques of another model, which adds a weight (n,) [N·m]."""
         self._at.output.was_blind[0] = -1.0
+        if self.blind:  # it was estimated with the model before
+            self._at.prediction.unmodelled[:] -= weight
 
     def feed(self, name: str, lasting: float = 0.0) -> None:
         """Record a sign of life; the time-out starts `lasting` seconds from now."""
