@@ -326,7 +326,7 @@ class System:
         judge.kind = kind
         judge.now.times += 1
         controller, before = self.controller, resident(self.controller)
-        waited = -waiting(controller)
+        started = waiting(controller)
         try:
             fault(self)
             hardware.repair()
@@ -338,7 +338,9 @@ class System:
         else:
             if self.controller is controller:
                 self.memory.append(resident(controller) - before)
-        waited += waiting(controller)
+        # a thread that has ended counts for nothing
+        waited = sum(time - started.get(thread, 0.0)
+                     for thread, time in waiting(controller).items())
         if kind in SILENT and judge.now.silence > SILENCE + waited / PERIOD:
             judge.object(hardware.time, 'silence of the controller [periods]', judge.now.silence)
         judge.kind = 'none'
@@ -417,11 +419,11 @@ def threads(process):
 
 
 def waiting(process):
-    """Time that a process, this one and the host's others have waited for a processor [s]."""
-    total = 0
+    """How long threads of a process and of this one have waited for a processor, and all [s]."""
+    stolen = int(Path('/proc/stat').read_text().split(maxsplit=9)[8])
+    found = {Path('/proc'): stolen / os.sysconf('SC_CLK_TCK')}
     for pid in (process.pid, 'self'):
         for task in Path(f'/proc/{pid}/task').glob('*/schedstat'):
             with suppress(OSError):
-                total += int(task.read_text().split()[1])  # [ns]
-    stolen = int(Path('/proc/stat').read_text().split(maxsplit=9)[8])
-    return 1e-9 * total + stolen / os.sysconf('SC_CLK_TCK')
+                found[task] = 1e-9 * int(task.read_text().split()[1])
+    return found
