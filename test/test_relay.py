@@ -700,10 +700,10 @@ def test_commands_are_forwarded_and_the_arm_is_held_while_the_interpreter_is_blo
         assert done_while_python_is_blocked(driver)
     more = (50, 0) if what == 'forwarded' else (0, 50)
     expected = tuple(map(sum, zip(before, more)))
-    # the last one is counted after it has been sent
+    # one is counted after it has been sent, also the last one before
     spin(lambda: guard._loop.forwarded >= expected[0] and guard._loop.own >= expected[1],
          why='for the counts')
-    assert guard._loop.forwarded == expected[0]
+    assert guard._loop.forwarded <= expected[0] + (what == 'forwarded')
 
 
 def test_bytes_in_place_of_commands_are_refused_in_words_and_change_nothing(spin):
