@@ -305,7 +305,7 @@ def _orders(names: tuple[str, ...]) -> Iterator[tuple[str, NDArray[np.intp]]]:
 def wrong_mass(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Array
                ) -> tuple[str, bool]:
     """
-    Return a text that names a mass whose error alone would explain the efforts, and its certainty.
+    Return a text: which mass, if only it were wrong, would explain the efforts, and how surely.
 
     The text is empty if there is none. A mass at a tip, or in one body, that the model lacks is
     certain, and a payload of the model that is not there. Efforts that are too small, or all by

@@ -129,7 +129,7 @@ class ControlCycle:
     @property
     def has_ticked(self) -> bool:
         """Whether there was a tick since the last latch."""
-        return self._memory.torque is not None
+        return bool(self._memory.views[0].ticks[0])
 
     @property
     def period(self) -> float:
@@ -367,7 +367,7 @@ class ControlCycle:
 
     @property
     def has_tick(self) -> bool:
-        """Whether one compiled call computes the next torques: after the first `latch`."""
+        """Whether one compiled call computes the next torques; it does after the first `latch`."""
         return self._is_placed
 
     def table(self, records: tuple[Array, ...] = ()) -> Integers:
@@ -405,7 +405,7 @@ class ControlCycle:
         self._find_compensation(setup)
 
     def _find_compensation(self, setup: Setup) -> None:
-        """Let `compensation` be that of a setup."""
+        """Set `compensation` to the compensation of a setup."""
         found = setup.unmodelled
         self._compensation = (self._rest if found is None or found.compensation is None
                               else found.torque)
@@ -457,18 +457,16 @@ class ControlCycle:
 
     def _hand_over(self, following: Setup, q: Array) -> Array:
         """Pass estimate and compensation on; return what the next model computes of them (n,)."""
-        before, taken, rest = self._setup, self._rest, self._rest
+        before, taken = self._setup, self._rest
         if following.unmodelled is not None and before.unmodelled is not None:
             following.unmodelled.go_on_from(before.unmodelled)
             if following.robot is not before.robot:
-                taken = following.unmodelled.leave_to_model(
-                    following.inverse_dynamics(q, rest, rest)
-                    - before.inverse_dynamics(q, rest, rest))
+                taken = following.unmodelled.leave_to_model(following.added_weight(before, q))
         self._find_compensation(following)
         return taken
 
     def _prepare(self, following: Setup, q: Array) -> None:
-        """Let a setup begin as the one in force ends, at q (n,)."""
+        """Prepare a setup to go on from the state of the one in force, at q (n,)."""
         before = self._setup
         following.reference.go_on_as(before.reference)
         following.set_gravity(self._memory.gravity)

@@ -180,14 +180,10 @@ class Engine(Counts):
     @journaled
     def use_setup(self, setup: Setup, supervision: Supervision) -> None:
         """Use a setup from `Law.new_setup`, and other settings of the watchdogs."""
-        before, q, more = self.law.setup, self.q, 0.0 * self.q
-        commands = self.acts and self.guard.source == SOURCES[LAW]
+        before, commands = self.law.setup, self.acts and self.guard.source == SOURCES[LAW]
         self.law.use_setup(setup, commands)
         if self.acts and not commands:  # the model of the reaction changes, too
-            if setup.robot is not before.robot:
-                more = setup.inverse_dynamics(q, more, more) - before.inverse_dynamics(
-                    q, more, more)
-            self.guard.fade(more)
+            self.guard.fade(setup.added_weight(before, self.q))
         self.guard.settings = supervision
         self._expect_targets()
 

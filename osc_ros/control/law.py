@@ -272,7 +272,8 @@ class Law(CommandedCycle):
         ----------
         following : Setup
         commands : bool
-            Whether the torques of the last tick have been sent last; if not, nothing is blended.
+            Whether the arm has the torques of the last tick. If another source commands it,
+            nothing is blended.
 
         """
         following.start(self._memory.q, self._setup)

@@ -203,7 +203,7 @@ def law_torque(table, time, q, qd, tau):
     Returns
     -------
     int
-        Number of solves, which is positive; REFUSED or INFINITE: there are no torques.
+        Number of solves, which is positive; REFUSED or INFINITE if there are no torques.
 
     """
     given, own = given_in(table), law_in(table)

@@ -127,8 +127,8 @@ def _put_path(knots, now, pose, twist, acceleration):
     """
     Write pose, twist and acceleration of a path at a time [s].
 
-    A path that ends in motion goes on until Python plans what follows, see `_is_overdue`; one that
-    begins in motion may be planned for a later time than that of the next tick.
+    A path that ends in motion goes on until Python plans what follows, see `_is_overdue`. A path
+    that begins in motion is extrapolated backwards, because its plan may be in force a tick early.
 
     """
     m = knots[0]
@@ -207,7 +207,7 @@ def _went_back(state, time):
 
 @inlined
 def _is_overdue(plan, state):
-    """Whether the motion should have ended long before the last tick, and Python is late."""
+    """Whether Python is late: the motion should have ended `_longest_step` ago, or earlier."""
     late = state.now[0] - _longest_step(state)
     kind, knots = plan.kind[0], plan.knots.view(np.int64)
     if kind == DRIFT:

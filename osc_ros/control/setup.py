@@ -359,6 +359,13 @@ class Setup:
         """Joint torques M q̈ + C + G (n,) [N·m]; NaN where the state is not accepted."""
         return self.dynamics.inverse_dynamics(q, qd, qdd)
 
+    def added_weight(self, before: Setup, q: Array) -> Array:
+        """Torques (n,) that hold the arm at rest at q (n,), less those of another setup [N·m]."""
+        rest = self._rest
+        if self.robot is before.robot:
+            return rest
+        return self.inverse_dynamics(q, rest, rest) - before.inverse_dynamics(q, rest, rest)
+
     def posture_acceleration(self, q: Array, qd: Array, posture: PostureSetPoint) -> Array:
         """Acceleration (n,) towards the posture and out of the soft zones [rad/s²]."""
         qdd = np.empty(len(q))

@@ -364,7 +364,7 @@ class Supervisor:
         self._update()
 
     def fade(self, weight: Array) -> None:
-        """Fade in `blend_time` to the torques of another model, which adds a weight (n,) [N·m]."""
+        """Fade in `blend_time` to another model, whose weight is larger by `weight` (n,) [N·m]."""
         self._at.output.was_blind[0] = -1.0
         if self.blind:  # it was estimated with the model before
             self._at.prediction.unmodelled[:] -= weight

@@ -164,7 +164,7 @@ def _settings(loaded: LoadedRobot, given: Values) -> tuple[Settings, Supervision
 
 
 def _plant(simulator: dict[str, Any], text: str, robot: Robot, variant: Variant) -> Plant:
-    """Return the simulated arm of a variant; the noise of its states is added elsewhere."""
+    """Return the simulated arm of a variant; `Rig` adds the noise of its states."""
     changed = {**simulator, 'initial_positions': (), 'position_noise': 0.0, 'velocity_noise': 0.0}
     if variant.friction is not None:
         limits = np.where(np.isfinite(robot.effort_limits), robot.effort_limits, UNLIMITED)
