@@ -16,6 +16,7 @@ from array import array
 import json
 from struct import unpack_from
 import sys
+from threading import Thread
 
 import numpy as np
 from rclpy.executors import SingleThreadedExecutor
@@ -74,8 +75,18 @@ class RawEcho(Echo):
 
 NODES = {'echo': Echo, 'raw echo': RawEcho, 'controller': Controller, 'relay': Relay}
 
+
+def _work() -> None:
+    """Run Python without an end: the thread wants the interpreter's lock all the time."""
+    number = 0
+    while True:
+        number = (number + 1) % 1000
+
+
 if __name__ == '__main__':
     node, executor = sys.argv[1:]
+    if node != (node := node.removeprefix('busy ')):
+        Thread(target=_work, daemon=True).start()
     for line in sys.stdin:
         run(NODES[node], json.loads(line), EXECUTORS[executor])
         print('ended', flush=True)

@@ -22,7 +22,20 @@ import numpy as np
 
 from gaps import PATIENCE, Peer
 import nodes
-from nodes import CONTROLLER, Crew, ECHO, EVENTS, IDLE, ON_STATE, PROFILE, RATES, RAW_ECHO, Way
+from nodes import (
+    BUSY_CONTROLLER,
+    BUSY_ECHO,
+    CONTROLLER,
+    Crew,
+    ECHO,
+    EVENTS,
+    IDLE,
+    ON_STATE,
+    PROFILE,
+    RATES,
+    RAW_ECHO,
+    Way,
+)
 
 SECONDS = 10.0  # default duration of the measurement of each row [s]
 TURNS = 2  # each row is measured in this many turns, between those of the other rows
@@ -31,19 +44,28 @@ WARM_UP = 1.5  # time before each turn, in which clients and subscribers connect
 STARTED = 2.5  # longest time from the start of the node to its first command [s]
 OBSERVED = 1.0  # time in which the threads are observed [s]
 BESIDE = 'osc_controller, all topics read, a parameter set each second'
+CHANGED = 'osc_controller, changes'
+BUSY_CHANGED = 'osc_controller, busy thread, changes'
 VIEWED = 'osc_controller, osc_viewer hears all that its page shows'
 # Contenders: key of answer.NODES; what other processes do with the controller; profile of DDS.
-NOTHING, TOPICS, VIEWER = '', 'topics', 'viewer'
+NOTHING, TOPICS, VIEWER, CHANGES = '', 'topics', 'viewer', 'changes'
 SHARED = 'fastdds_shared_memory.xml'
 CONTENDERS = {'empty callback, message objects': (ECHO, NOTHING, PROFILE),
               'empty callback, bytes': (RAW_ECHO, NOTHING, PROFILE),
               'osc_controller': (CONTROLLER, NOTHING, PROFILE),
               BESIDE: (CONTROLLER, TOPICS, PROFILE),
+              CHANGED: (CONTROLLER, CHANGES, PROFILE),
+              'empty callback, message objects, busy thread': (BUSY_ECHO, NOTHING, PROFILE),
+              'osc_controller, busy thread': (BUSY_CONTROLLER, NOTHING, PROFILE),
+              BUSY_CHANGED: (BUSY_CONTROLLER, CHANGES, PROFILE),
               'empty callback, message objects, shared memory': (ECHO, NOTHING, SHARED),
               'osc_controller, shared memory': (CONTROLLER, NOTHING, SHARED)}
 if find_spec('viser'):
     CONTENDERS[VIEWED] = CONTROLLER, VIEWER, PROFILE
-USES = (('readers', 0.0), ('sets', 1.0))  # kinds of disturb.py, and their rates [Hz]
+# Kinds of disturb.py for each use, and their rates [Hz].
+USES = {TOPICS: (('readers', 0.0), ('sets', 1.0)),
+        CHANGES: (('sets', 10.0), ('payloads', 10.0),
+                  ('long_trajectories_of_poses', 1.0))}
 REFERENCE = next(iter(CONTENDERS))
 
 
@@ -124,7 +146,7 @@ def section(seconds: float, rates: Sequence[int] = RATES,
                                     environment if file == PROFILE else shared)
                  for node, file in sorted({(node, file) for node, _, file in CONTENDERS.values()})}
         senders = [Peer('disturb', stack.enter_context(nodes.running(
-            [nodes.HERE / 'disturb.py'], work, environment))) for _ in USES]
+            [nodes.HERE / 'disturb.py'], work, environment))) for _ in USES[CHANGES]]
         for rate in rates:
             found = {name: [] for name in CONTENDERS}
             for _ in range(TURNS):
@@ -132,7 +154,7 @@ def section(seconds: float, rates: Sequence[int] = RATES,
                     with viewer(work, environment) if use == VIEWER else nullcontext():
                         found[name].append(_turn(
                             crews[node, file], Way(node, EVENTS, ON_STATE, rate), seconds / TURNS,
-                            senders if use == TOPICS else []))
+                            list(zip(senders, USES.get(use, ())))))
             reference = None
             for name, turns in found.items():
                 rows.append(_row(name, rate, turns, reference))
@@ -164,14 +186,15 @@ def viewer(work: Path, environment: dict[str, str]) -> Iterator[None]:
             process.wait()
 
 
-def _turn(crew: Crew, way: Way, seconds: float, senders: Sequence[Peer]) -> dict[str, object]:
+def _turn(crew: Crew, way: Way, seconds: float,
+          uses: Sequence[tuple[Peer, tuple[str, float]]]) -> dict[str, object]:
     @contextmanager
     def used():
-        for sender, (kind, rate) in zip(senders, USES):
+        for sender, (kind, rate) in uses:
             sender.ask({'kind': kind, 'rate': rate, 'joints': nodes.panda_arm().joint_names,
                         'position': nodes.READY}, PATIENCE)
         yield
-        for sender in senders:
+        for sender, _ in uses:
             sender.ask('stop', PATIENCE)
 
     return crew.results(way, seconds, used, warm_up=WARM_UP, busy=False)[IDLE]

@@ -36,6 +36,7 @@ RATES = (250, 500, 1000)  # Hz
 PROFILE = 'fastdds.xml'  # of Fast DDS, in config/: UDP on the loopback
 SECONDS = 2.0  # default duration of the measurement of a cell [s]
 ECHO, RAW_ECHO, CONTROLLER, RELAY = 'echo', 'raw echo', 'controller', 'relay'
+BUSY_ECHO, BUSY_CONTROLLER = 'busy echo', 'busy controller'  # beside a thread that runs Python
 IDLE, BUSY = 'idle', 'busy'  # load of the other core
 EVENTS, SINGLE = 'events', 'single-threaded'
 ON_STATE, ON_TIMER = 'on_state', 'on_timer'
@@ -62,7 +63,7 @@ class Way:
     ----------
     node : str
         The node that answers: ECHO and RAW_ECHO (compute nothing; message objects, bytes),
-        CONTROLLER, or RELAY after the controller.
+        CONTROLLER, or RELAY after the controller; BUSY_ECHO, BUSY_CONTROLLER.
     executor : str
     update : str
         Parameter of the controller.
@@ -280,11 +281,11 @@ def panda_arm() -> Robot:
 
 def parameters(node: str, way: Way) -> list[str]:
     """Return the parameters of a node as command-line arguments."""
-    if node not in (CONTROLLER, RELAY):
+    if node not in (CONTROLLER, BUSY_CONTROLLER, RELAY):
         return []
     given = {'robot_description_file': 'panda', 'base': BASE, 'tip': TIP,
              'rate': float(way.rate)}
-    if node == CONTROLLER:
+    if node != RELAY:
         given |= {'update': way.update, 'startup_check': "'off'",
                   'realtime.priority': way.priority, 'realtime.lock_memory': way.priority > 0}
     return ['--ros-args', *(part for name, value in given.items()

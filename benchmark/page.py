@@ -442,6 +442,7 @@ THREADS = {
             'lock for some µs',
     'control loop': 'joint states, law, supervisor, commands. Compiled code; Python where it must '
                     'decide',
+    'plans': "motions of the targets, between two states. Python; takes the loop's lock meanwhile",
     'python': "sleep until they are needed: a timer thread of the main thread's executor for each "
               "clock, rclpy's signals, the graph of ROS, the flush of the log; no Python, apart "
               'from a thread that waits for SIGINT and SIGTERM',
@@ -468,8 +469,11 @@ def latency(found: of_latency.Section | None) -> list[str]:
         'compute nothing, and publish a command with this stamp; their executor is the events '
         'executor of rclpy. In the first row of a rate the messages are Python objects; in the '
         'second they are bytes, as in osc_controller. In the fourth, one client reads all topics '
-        'of the controller at their normal rates, and another one sets a parameter each second; '
-        'in the last, `osc_viewer` subscribes to all that its page shows. The rows with "shared '
+        'of the controller at their normal rates, and another one sets a parameter each second. '
+        '"Changes": others change a gain and the payload 10 times a second, and send a path of '
+        '10,000 poses each second. "Busy thread": a thread of the same process runs Python all '
+        'the time. In the last row, `osc_viewer` subscribes to all that its page shows. The rows '
+        'with "shared '
         'memory" have the profile config/fastdds_shared_memory.xml, the others UDP on the '
         'loopback, config/fastdds.xml; a profile in the environment replaces both. '
         'Ratios are relative to the first row: wanted are at most 1 for p50 and p99, and 1.3 '

@@ -20,6 +20,7 @@ from sensor_msgs.msg import JointState
 from blocked import done_while_python_is_blocked
 from conftest import CHECKOUT, PATIENCE
 from osc_ros.control import requests
+from osc_ros.control.trajectory import Hold
 from osc_ros.nodes import commands
 from test_nodes import gravity, JOINTS, READY, Rig
 
@@ -94,6 +95,48 @@ def test_states_are_answered_while_the_interpreter_is_blocked(spin, velocity):
     assert any(task_is_done(first + 2 * k * (COUNT + BEFORE), velocity, 'states')
                for k in range(ATTEMPTS))
     assert rig.controller._loop.mode == 'active'
+
+
+def test_states_are_answered_while_a_motion_that_begins_cannot_be_planned(spin):
+    rig = Rig(spin, rate=100.0).activate()
+    loop, first = rig.controller._loop, rig.hardware.tick
+    held = loop.request(lambda engine: engine.law.pose)
+    goal = held + np.eye(4, k=3) * [[0.03], [0.0], [0.0], [0.0]]
+
+    def goes_on_while_it_begins(begin):
+        loop.request(requests.follow, Hold(goal), 0.002 * (begin + BEFORE + COUNT // 2), 'tip')
+        return task_is_done(begin, [0.0] * 7, 'states')
+
+    # on a busy machine a state comes so late that Python must decide after it
+    assert any(goes_on_while_it_begins(first + 2 * k * (COUNT + BEFORE)) for k in range(ATTEMPTS))
+    rig.hardware.tick = first + 2 * ATTEMPTS * (COUNT + BEFORE)
+
+    def target_moves():
+        rig.hardware.state()
+        target = loop.request(lambda engine: engine.law.target.pose)
+        return np.linalg.norm((target - held)[:3, 3]) > 0.01
+
+    spin(target_moves, why='for the motion')
+
+
+def test_states_are_answered_in_contact_while_the_interpreter_is_blocked(spin):
+    rig = Rig(spin, rate=100.0).activate()
+    loop = rig.controller._loop
+    goal = loop.request(lambda engine: engine.law.pose) + 0.03 * np.eye(4, k=3)
+    loop.request(requests.follow, Hold(goal), 0.0, 'tip')
+
+    def touches():
+        return loop.request(lambda engine: engine.law.in_contact)
+
+    def pushes_without_moving():
+        rig.hardware.state()
+        return touches()
+
+    spin(pushes_without_moving, why='for a contact')
+    first = rig.hardware.tick
+    assert any(task_is_done(first + 2 * k * (COUNT + BEFORE), [0.0] * 7, 'states')
+               for k in range(ATTEMPTS))
+    assert touches()
 
 
 def test_arm_is_held_without_states_while_the_interpreter_is_blocked(spin):

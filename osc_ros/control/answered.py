@@ -29,9 +29,10 @@ ANSWER = Table(
     Slot('done', (1,), 's', 'when the torques had been published'),
     Slot('code', (1,), '', 'what `step` returned, or UNASKED'),
     Slot('touch', (1,), '', 'what `sense` returned'),
+    Slot('met', (1,), 'N·m, N', 'external torque, force or moment of the contact, if any'),
     Slot('faults', (1,), '', 'number of faults of the state'),
     Slot('changed', (1,), '', '1 if cause or reaction have changed with it'),
-    Slot('asks', (1,), '', '1 if Python must do something before the next state'),
+    Slot('asks', (1,), '', 'what Python must do, see `tables.TORQUE`'),
     Slot('q', ('n',), 'rad, m', 'positions'),
     Slot('qd', ('n',), 'rad/s, m/s', 'velocities'),
     Slot('effort', ('n',), 'N·m, N', 'measured torques'),
@@ -39,7 +40,7 @@ ANSWER = Table(
     Slot('pose', (4, 4), '–, m', 'pose of the first task'),
     Slot('error', (6,), 'rad, m', 'error of the first task'),
     Slot('F', (6,), 'N·m, N', 'force of the first task'))
-_NUMBERS = 12  # slots of a single number
+_NUMBERS = 13  # slots of a single number
 # If no state comes for this time, the supervisor sends the torques of a reaction without one; it
 # looks for a reaction at least once in this time [s].
 WATCH_PERIOD = 0.01
@@ -57,9 +58,10 @@ class Answered(NamedTuple):
     done: float
     code: int
     touch: int
+    met: float
     has_faults: bool
     has_changed: bool
-    asks: bool
+    asks: float
     q: Array
     qd: Array
     effort: Array
@@ -136,8 +138,8 @@ def _places(n: int) -> Any:
 def answered(row: Array, n: int) -> Answered:
     """Return the views of a record of ANSWER, which the caller does not change any more."""
     at = ANSWER.of(row, n)
-    time, accepted, sec, nanosec, arrived, now, done, code, touch, faults, changed, asks = (
+    time, accepted, sec, nanosec, arrived, now, done, code, touch, met, faults, changed, asks = (
         float(one[0]) for one in at[:_NUMBERS])
     return Answered(time, accepted, (int(sec), int(nanosec)), arrived, now, done,
-                    int(code), int(touch), faults > 0.0, changed > 0.0, asks > 0.0,
+                    int(code), int(touch), met, faults > 0.0, changed > 0.0, asks,
                     *at[_NUMBERS:])

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.answered import ANSWER, Answers, UNASKED, WATCH_PERIOD
-from osc_ros.control.contact import NOT_TOUCHED
+from osc_ros.control.contact import CONTACT, NOT_TOUCHED
 from osc_ros.control.safety import CHANGED, ENDS, gate_views, NEEDED, REJECTED
 from osc_ros.control.step import example_table, sense, step
-from osc_ros.control.tables import GATE, GATE_RESULT, SAMPLE, TORQUE
+from osc_ros.control.tables import GATE, GATE_RESULT, SAMPLE, TORQUE, WAITS
 from osc_ros.control.tick_arrays import given_in, guarded_in
-from osc_ros.dynamics.addresses import answer_at, entry_of, step_at, watch_at
+from osc_ros.dynamics.addresses import answer_at, entry_of, sense_at, step_at, watch_at
 from osc_ros.dynamics.compiled import inlined, kernel, lock, unlocked, view
 from osc_ros.dynamics.vectors import assign
 
@@ -27,7 +27,7 @@ ROWS = 16  # states after which Python concludes them
 
 _views, _sample_views = ANSWER.views, SAMPLE.views
 _fault_views, _torque_views = GATE_RESULT.only('count'), TORQUE.views
-_newest_views = GATE.only('time', 'came')
+_newest_views, _met_views = GATE.only('time', 'came'), CONTACT.only('value')
 
 
 @inlined
@@ -56,7 +56,7 @@ def put_answer(entry, table, at, n):
     code = step_at(entry, table, at.tau)
     at.accepted[0] = gate_views(guarded.state, n).time[0]
     at.code[0], at.faults[0] = code, _fault_views(guarded.result, n).count[0]
-    at.touch[0], at.changed[0], at.asks[0] = found.touch[0], found.has_changed[0], 1.0
+    at.touch[0], at.changed[0], at.asks[0] = found.touch[0], found.has_changed[0], WAITS
     assign(at.tau, found.tau)
     if code != REJECTED:
         at.asks[0] = found.asks[0]
@@ -87,7 +87,8 @@ def put_watch(watch_entry, answer_entry, table, at, n):
     given, guarded, now = given_in(table), guarded_in(table), at.now[0]
     found = watch_at(watch_entry, guarded.plan, guarded.state, now, WATCH_PERIOD)
     at.code[0], at.changed[0] = UNASKED, found & CHANGED
-    at.touch[0], at.faults[0], at.asks[0] = NOT_TOUCHED, 0.0, found & ENDS
+    at.touch[0], at.faults[0] = NOT_TOUCHED, 0.0
+    at.asks[0] = WAITS if found & ENDS else 0.0
     gate = _newest_views(guarded.state, n)
     at.accepted[0], at.arrived[0] = gate.time[0], gate.came[0]
     for i in range(n):
@@ -100,9 +101,16 @@ def put_watch(watch_entry, answer_entry, table, at, n):
 
 
 @inlined
+def put_touch(entry, table, at, n):
+    """Look for a contact by `osc_ros.control.step.sense`, after the torques have been sent."""
+    at.touch[0] = sense_at(entry, table)
+    at.met[0] = _met_views(guarded_in(table).contact, n).value[0]
+
+
+@inlined
 def is_plain(at):
     """Whether Python has nothing to do because of an answer, before the next one."""
-    return at.faults[0] == 0.0 and at.touch[0] == NOT_TOUCHED and at.asks[0] == 0.0
+    return at.faults[0] == 0.0 and at.asks[0] < WAITS
 
 
 @kernel
@@ -114,12 +122,12 @@ def answer(entry, table, row, n):
 
 
 @kernel
-def is_done(table, row, n):
+def is_done(entry, table, row, n):
     """Look for a contact, after the torques of `answer` were sent; return `is_plain`."""
     at = _views(row, n)
     if at.code[0] == REJECTED:
         return False
-    at.touch[0] = sense(table)
+    put_touch(entry, table, at, n)
     return is_plain(at)
 
 
@@ -141,7 +149,7 @@ class Answering:
 
     def __init__(self, n: int) -> None:
         _compile()
-        self._n, self._entry, self._count = n, entry_of(step), 0
+        self._n, self._entry, self._sense, self._count = n, entry_of(step), entry_of(sense), 0
         self._rows = np.zeros((ROWS, ANSWER.size(n)))
         self._at = [ANSWER.of(row, n) for row in self._rows]
 
@@ -178,7 +186,7 @@ class Answering:
     def is_plain(self, table: Integers, done: float) -> bool:
         """Note when torques were sent [s]; return whether Python has nothing to decide."""
         self._at[self._count - 1].done[0] = done
-        return bool(is_done(table, self._rows[self._count - 1], self._n))
+        return bool(is_done(self._sense, table, self._rows[self._count - 1], self._n))
 
     def taken(self) -> Answers | None:
         """Return copies of the answers since the last time; None if there are none."""
@@ -192,6 +200,6 @@ def _compile() -> None:
     table, row = example_table(), ANSWER.zeros(1)
     with unlocked():
         answer(entry_of(step), table, row, 1)
-        is_done(table, row, 1)
+        is_done(entry_of(sense), table, row, 1)
     lock(answer)
     lock(is_done)

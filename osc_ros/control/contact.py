@@ -202,12 +202,15 @@ class ContactSense(Recorded):
         _, forces, estimate = external.records
         return int(touched(self.record, forces, estimate, self._n))
 
-    def reason(self, code: int) -> str:
-        """Why the arm touches something, for a code of `touched`; empty if it does not."""
+    @property
+    def met(self) -> float:
+        """External torque, force or moment of the last contact [N·m, N]."""
+        return float(self.views[0].value[0])
+
+    def reason(self, code: int, value: float) -> str:
+        """Why the arm touches something, for a code of `touched`, and `met` then."""
         [at] = self.views
-        if code == NOT_TOUCHED:
-            return ''
-        value, (force, moment) = float(at.value[0]), at.wrench.tolist()
+        force, moment = at.wrench.tolist()
         if code == FORCE:
             return f'external force of {value:.1f} N, more than contact.force {force:g}'
         if code == MOMENT:

@@ -29,6 +29,7 @@ from osc_ros.control.statistics import Counts, Window
 from osc_ros.control.stopping import LAW, SOURCES
 from osc_ros.control.supervision import CONTACT, HARMLESS, NOT_FINITE, STALE_TARGET, Supervision
 from osc_ros.control.supervisor import Supervisor
+from osc_ros.control.tables import PLANS, WAITS
 from osc_ros.dynamics.addresses import Integers
 from osc_ros.errors import InputError, OscError
 
@@ -38,19 +39,20 @@ Stamp = tuple[int, int]  # seconds and nanoseconds of a ROS time
 IDLE, ACTIVE, ENDING = MODES = 'idle', 'active', 'ending'
 # Attributes on which the following torques depend.
 STATE = ('law', 'period', 'guard', 'mode', 'touch', 'effort', 'q', 'qd', 'time', 'stamp',
-         'report_period', 'present', 'missed', 'refused', 'refusal', 'torque_use', '_clock',
-         '_last_good', '_counted', '_reported', '_left')
+         'report_period', 'present', 'missed', 'refused', 'refusal', 'torque_use', 'asks',
+         '_clock', '_last_good', '_counted', '_reported', '_left')
 
 
 class Engine(Counts):
     """
     Computes torques from joint states by a law; a supervisor checks them.
 
-    The caller passes every state to `update`, or to `accept` and then calls `answer`; it calls
-    `watch` in any case. The engine passes the commands to `send`. In the modes ACTIVE and ENDING
-    there is a command for each state. When the arm is at rest in mode ENDING, the engine sends the
-    idle command as the last one, and the mode becomes IDLE. After a reaction to a contact the law
-    holds the pose of the arm. All calls come from one thread, or under one lock.
+    The caller passes every state to `update`, or to `accept` and then calls `answer`, or to
+    `respond` and calls `plan` when it has time. It calls `watch` in any case. The engine passes
+    the commands to `send`. In the modes ACTIVE and ENDING there is a command for each state. When
+    the arm is at rest in mode ENDING, the engine sends the idle command as the last one, and the
+    mode becomes IDLE. After a reaction to a contact the law holds the pose of the arm. All calls
+    come from one thread, or under one lock.
 
     Attributes
     ----------
@@ -59,6 +61,8 @@ class Engine(Counts):
         Checks states and torques, and replaces the law's torque if a cause is active.
     mode : str
         IDLE, ACTIVE or ENDING.
+    asks : bool
+        Whether `plan` has work.
     is_last : bool
         Whether the command that is being sent is the last one until an activation.
     time : float [s]
@@ -102,7 +106,7 @@ class Engine(Counts):
         self.journal: Journal | None = None
         self._clock: Callable[[], float] = perf_counter
         self.guard = Supervisor(law.robot, law, supervision, self._on_change)
-        self.mode, self.is_last, self.rest = IDLE, False, Rest()
+        self.mode, self.is_last, self.rest, self.asks = IDLE, False, Rest(), False
         self.touch = ContactSense(law.robot.joint_names)
         self.effort: Array | None = None
         self.q = self.qd = np.zeros(0)
@@ -241,15 +245,18 @@ class Engine(Counts):
                        'the present pose')
             self.law.latch(q)
 
-    @journaled
     def update(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
                effort: Array | None = None) -> bool:
-        """
-        Do as `accept` and `answer`, in one compiled call unless something changes.
+        """Do as `accept`, which has the parameters, and `answer`; mostly in one compiled call."""
+        accepted = self.respond(time, q, qd, stamp, arrived, effort)
+        if self.asks:
+            self.plan()
+        return accepted
 
-        Parameters and result are those of `accept`.
-
-        """
+    @journaled
+    def respond(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
+                effort: Array | None = None) -> bool:
+        """Do as `update`, but for the plans: if there are any to make, `asks` is True."""
         if (table := self.table()) is None:
             accepted = self.accept(time, q, qd, stamp, arrived, effort)
             if accepted and self.acts:
@@ -266,7 +273,7 @@ class Engine(Counts):
 
     def conclude(self, done: Answers, is_plain: bool) -> bool:
         """
-        Do the rest of `update` for states that compiled code has answered.
+        Do the rest of `respond` for states that compiled code has answered.
 
         `is_plain` is that of `Answers.parts`. If it is False there is one state. If compiled code
         has left it to Python, torques are computed and sent now; it must not be answering another
@@ -309,16 +316,16 @@ class Engine(Counts):
                 self.law.require(done.code, done.q, done.qd)
             except Exception as error:  # of any kind, for a method that is not compiled
                 self.guard.tell(NOT_FINITE, f'{type(error).__name__}: {error}')
-        self._note_touch(done.touch)
+        self._note_touch(done.touch, done.met)
         if done.has_changed:
             self._on_change()
         if done.code > STOPPED:
             self.law.note(done.code)
             self.guard.note_duration(done.done - done.now)
-        if done.asks:  # else compiled code may be answering the next state
+        if done.asks == WAITS:  # else compiled code may be answering the next state
             self._resume()
-            self.law.end_blend()
-            self._plan()
+            self.plan()
+        self.asks = done.asks == PLANS
         self._conclude_tick(done.done - done.arrived, (done.pose, done.error, done.F))
         return True
 
@@ -355,7 +362,7 @@ class Engine(Counts):
         if not observes_first:
             self._observe(sent)
         self._resume()
-        self._plan()
+        self.plan()
         self._conclude_tick(took)
 
     def _conclude_tick(self, took: float, found: tuple[Array, Array, Array] | None = None) -> None:
@@ -377,7 +384,16 @@ class Engine(Counts):
                              found or (self.law.pose, self.law.error, self.law.F))
         self._conclude()
 
-    def _plan(self) -> None:
+    @journaled
+    def plan(self) -> None:
+        """
+        Plan the targets, and end a change of the settings whose time is over.
+
+        Compiled code must not be answering a state. The torques do not wait for it, see `Guide`.
+
+        """
+        self.asks = False
+        self.law.end_blend()
         try:
             self.law.plan()
         except OscError as error:
@@ -443,13 +459,13 @@ class Engine(Counts):
         code = NOT_TOUCHED if external is None else self.touch.compare(external)
         if code != NOT_TOUCHED:
             self.guard.trip(CONTACT, '')
-        self._note_touch(code)
-
-    def _note_touch(self, code: int) -> None:
-        """Put a contact into words, for a code of `contact.touched`; learn thresholds."""
         self.law.in_contact = code != NOT_TOUCHED
+        self._note_touch(code, self.touch.met)
+
+    def _note_touch(self, code: int, met: float) -> None:
+        """Put a contact into words, for a code of `contact.touched`; learn thresholds."""
         if code != NOT_TOUCHED:
-            self.guard.tell(CONTACT, self.touch.reason(code))
+            self.guard.tell(CONTACT, self.touch.reason(code, met))
         if self.touch.learns:
             self._learn()
 

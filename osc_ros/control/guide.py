@@ -11,13 +11,7 @@ from typing import Any, TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.control.joining import (
-    Base,
-    composed,
-    difference,
-    Drift,
-    joining_offset,
-)
+from osc_ros.control.joining import Base, composed, difference, Drift, joining_offset
 from osc_ros.control.motion import (
     ahead,
     AT_THE_EDGE,
@@ -44,6 +38,7 @@ Array = NDArray[np.float64]
 
 TOLERATED = 1.02  # ratio to a limit up to which a target turns without a stop
 COASTED = 9.0  # time constants after which a target that comes to rest has arrived
+LOOKS = 0.02  # period in which a target that waits for the arm looks whether it comes [s]
 SPARSEST = 0.25  # longest time between two poses of one stream [s]
 FORESIGHT = 1000.0  # a face of the box that a twist would reach later is ignored [s]
 
@@ -216,7 +211,9 @@ class Guide(Recorded):
     def _ask(self) -> None:
         """Write to the plan when `plan` has work."""
         first = self._pending[0][0] if self._pending else np.inf
-        self.views[0].wakes[0] = -np.inf if self._rejoins or self.waits else first
+        if self.waits:
+            first = min(first, float(self.views[1].now[0]) + LOOKS)
+        self.views[0].wakes[0] = -np.inf if self._rejoins else first
 
     def add(self, motion: Motion, start: float) -> None:
         """Schedule a motion at `start` [s]; motions scheduled for then or later are dropped."""

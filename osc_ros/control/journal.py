@@ -36,8 +36,8 @@ R = TypeVar('R')
 
 # Kinds of rows of the tape. A row: kind, number of clock readings k, size of the payload m, the
 # readings (k) [s], the payload (m).
-ACCEPT, ANSWER, WATCH, CALL, SENT, FAILED, UPDATE = range(1, 8)
-_STATES = {'accept': ACCEPT, 'update': UPDATE}
+ACCEPT, ANSWER, WATCH, CALL, SENT, FAILED, RESPOND, PLAN = range(1, 9)
+_STATES = {'accept': ACCEPT, 'respond': RESPOND}
 HEAD = 3
 _QUICK = {'answer': ANSWER, 'watch': WATCH}
 _NO_STAMP = math.nan, math.nan
@@ -45,7 +45,7 @@ SEGMENTS = 2  # in the kept duration: a checkpoint is taken SEGMENTS times in it
 NUMBER = 8  # bytes of a number of the tape
 PART = 2 ** 16  # bytes of a part of the tape: a longer one would be moved as it grows
 _PACKED = tuple(Struct(f'={k}d').pack for k in range(64))  # numbers as bytes
-MAGIC = b'OSC2'  # beginning of a piece of this version
+MAGIC = b'OSC3'  # beginning of a piece of this version
 BEGINNING = -1  # place before the checkpoint of a segment
 FACTS = 'facts'  # name of the pseudo-call that changes what is known about the controller
 
@@ -299,13 +299,13 @@ class Journal:
             self.end(f'{type(error).__name__}: {error}')
 
     def record_answers(self, done: Answers) -> None:
-        """Record what `record` and `sent` do for calls of 'update' that were made elsewhere."""
+        """Record what `record` and `sent` do for calls of 'respond' that were made elsewhere."""
         if self._engine is None:
             return
         try:
             k, n = done.tau.shape
             sent = np.tile([SENT, 0.0, 2.0 + n], (k, 1))
-            head = np.tile([UPDATE, 2.0, 4.0 + 3.0 * n], (k, 1))
+            head = np.tile([RESPOND, 2.0, 4.0 + 3.0 * n], (k, 1))
             stamp = np.column_stack((done.sec, done.nanosec))
             self._tape += np.hstack((
                 sent, stamp, done.tau, head, np.column_stack((done.now, done.done, done.time)),
@@ -316,11 +316,11 @@ class Journal:
             self.end(f'{type(error).__name__}: {error}')
 
     def record_answer(self, done: Answered, call: Callable[[], R]) -> R:
-        """Record a call of 'update' or 'watch' that compiled code has made; return the result."""
+        """Record a call of 'respond' or 'watch' that compiled code has made; return the result."""
         arguments: tuple[Any, ...] = (WATCH_PERIOD,)
         name, readings = 'watch', [done.now]
         if done.code != UNASKED:
-            name, arguments = 'update', (
+            name, arguments = 'respond', (
                 done.time, done.q, done.qd, done.stamp, done.arrived, done.effort)
             if done.is_sent:
                 readings.append(done.done)
@@ -363,7 +363,7 @@ class Journal:
             if len(self._tape) > PART:
                 self._tape = self._segments[-1].extend()
             # after these, a checkpoint delays nothing that is being computed
-            if renews and (name in ('answer', 'update')
+            if renews and (name in ('answer', 'respond')
                            or name == 'accept' and not self._engine.acts):
                 self.renew_if_due()
         except Exception as error:  # of any kind: the engine must go on
@@ -394,6 +394,8 @@ class Journal:
         elif name in _QUICK:
             self._tape += _PACKED[4 + count](
                 _QUICK[name], count, 1.0, *readings, arguments[0])
+        elif name == 'plan':
+            self._tape += _PACKED[HEAD + count](PLAN, count, 0.0, *readings)
         else:
             self._add_call(name, arguments)
 
@@ -420,17 +422,17 @@ class Journal:
         self._count += 1
 
     @property
-    def is_due(self) -> bool:
-        """Whether the last segment is long enough."""
+    def length(self) -> float:
+        """Length of the last segment, in the length at which the next one should begin."""
         if self._engine is None:
-            return False
+            return 0.0
         last = self._segments[-1]
-        return (perf_counter() - last.began >= self._share
-                or NUMBER * last.starts[-1] >= self._longest)
+        return max((perf_counter() - last.began) / self._share,
+                   NUMBER * last.starts[-1] / self._longest)
 
     def renew_if_due(self, filled: checkpoint.Filled | None = None) -> None:
         """Begin a new segment if it is due, and drop old ones; `filled` as in `dumped`."""
-        if self.is_due:
+        if self.length >= 1.0:
             self._try(self._renew, filled)
 
     def _renew(self, filled: checkpoint.Filled | None) -> None:

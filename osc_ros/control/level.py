@@ -65,21 +65,14 @@ class Level:
     task : Task
     blend_time : float
         Duration of changes of activation and wrench [s].
-    pose : (4, 4)
-        Pose of the link: the first target.
     rows : (TASK_WIDTH,), (WIDTH,), (…), (…), (2,) int
         The task's row of numbers (see `osc_ros.control.task_numbers`), its row of
         `Priorities.rows`, its records of `osc_ros.control.task_reference`, PLAN and STATE, and
         the addresses of its guide's records.
-    before : Level, optional
-        State of the task that this one replaces.
-    is_new : bool
-        Whether the task is added to others that are active: its activation then starts from 0.
 
     """
 
-    def __init__(self, task: Task, blend_time: float, pose: Array, rows: tuple[Array, ...],
-                 before: Level | None = None, is_new: bool = False) -> None:
+    def __init__(self, task: Task, blend_time: float, rows: tuple[Array, ...]) -> None:
         self.task = task
         self._force = task.along('force')
         self.moves = task.along('motion')
@@ -100,11 +93,28 @@ class Level:
         self._find_bandwidth(task)
         self._wanted_activation = self._plan.activation
         self._wanted_activation[:] = task.activation * task.along('motion', 'force')
-        self.activation[:] = (0.0 if is_new else 1.0) * self._wanted_activation
+        self.axes[:] = np.eye(3)
         self.impedance: VariableImpedance | None = None
-        self.latch(pose)
+
+    def start(self, pose: Array, before: Level | None = None, is_new: bool = False) -> None:
+        """
+        Begin with the pose (4, 4) of the link as target, or go on as the task before.
+
+        Parameters
+        ----------
+        pose : (4, 4)
+        before : Level, optional
+            State of the task that this one replaces.
+        is_new : bool
+            Whether the task is added to others that are active: its activation starts from 0.
+
+        """
+        task = self.task
+        self.activation[:] = (0.0 if is_new else 1.0) * self._wanted_activation
         if before is not None and (before.task.link, before.task.kind) == (task.link, task.kind):
             self._go_on_as(before)
+        else:
+            self.latch(pose)
         self._state.activation[:] = self.activation
         self._state.since[0] = math.inf  # until the first tick
         self._state.is_changing[0] = not np.array_equal(self.activation, self._wanted_activation)

@@ -50,8 +50,8 @@ PLAN = Table(
          'none'),
     Slot('until', (1,), 's', 'end of a twist, on the clock of the states'),
     Slot('wakes', (1,), 's', 'stamp from which `Guide.plan` has work after a tick: the start of '
-         'the next scheduled motion; -infinite if the target waits for the arm, or goes on from '
-         'another pose; infinite: none'),
+         'the next scheduled motion, or of a look whether the arm comes; -infinite if the target '
+         'goes on from another pose; infinite: none'),
     Slot('reach', (2,), 'rad, m', 'largest errors of the arm before the target waits for it'),
     Slot('knots', (4,), '', 'number of the knots of the path, addresses of their times (m,), '
          'poses (m, 4, 4) and coefficients (m - 1, 6, 6), as integers'))

@@ -79,7 +79,7 @@ class Setup:
     solver : Priorities
     limiter : Limiter
     levels : list of Level
-        State of the tasks, from `start` on.
+        State of the tasks; `start` begins them.
     J : (6 m, n)
         Jacobian of the last tick.
     friction_torque, driver_torque, within : (n,), (n,), (n,) [N·m; N for prismatic]
@@ -92,7 +92,7 @@ class Setup:
     unmodelled : Unmodelled, optional
         Observer and compensation of external torques, if the settings have them.
     guidance : Guidance, optional
-        The free drive, if `settings.free` is given; from `start` on.
+        The free drive, if `settings.free` is given.
     """
 
     def __init__(self, robot: Robot, settings: Settings, method: str, workers: int | str,
@@ -128,7 +128,16 @@ class Setup:
         self._own.integrates[0] = self.unmodelled is not None and self.unmodelled.integrates
         self._frames = [self._frame(task) for task in settings.tasks]
         self._rest = np.zeros(robot.n)
-        self.levels: list[Level] = []
+        self.levels = [
+            Level(task, settings.blend_time, rows)
+            for task, rows in zip(settings.tasks, zip(parts.tasks, self.solver.rows,
+                                                      parts.task_plans, parts.task_states,
+                                                      parts.guides))]
+        parts.tasks[:, TURNS_WITH] = [one if isinstance(one, int) else -1 for one in self._frames]
+        self.guidance = None if settings.free is None else Guidance(
+            settings.free, robot, settings.tasks[0].limits.box, (parts.drive, parts.guided))
+        self.reference = Reference(self.levels, self._block[0], parts.reference)
+        self._find_bandwidth()
         self._point()
 
     def _connect(self) -> None:
@@ -231,28 +240,15 @@ class Setup:
         This is quick. The construction is not; it may run in another thread than the ticks.
 
         """
-        poses = self.poses(q)
-        parts = self._parts
-        free, box = self.settings.free, self.settings.tasks[0].limits.box
-        self.guidance = None if free is None else Guidance(free, self.robot, box,
-                                                           (parts.drive, parts.guided))
-        old = {} if before is None else {level.task.name: level for level in before.levels}
-        self.levels = [
-            Level(task, self.settings.blend_time, poses[link], rows, old.get(task.name),
-                  before is not None)
-            for task, link, rows in zip(self.settings.tasks, self.at,
-                                        zip(parts.tasks, self.solver.rows, parts.task_plans,
-                                            parts.task_states, parts.guides))]
+        poses, old = self.poses(q), {} if before is None else {
+            level.task.name: level for level in before.levels}
+        for level, link in zip(self.levels, self.at):
+            level.start(poses[link], old.get(level.task.name), before is not None)
         if before is not None and (self.settings.free is None) != (before.settings.free is None):
             for level in self.levels:
                 if level.task.name in old:
                     level.coast(old[level.task.name].twist, np.zeros(6)
                                 if before.guidance is None else before.guidance.acceleration)
-        for level, frame, row in zip(self.levels, self._frames, parts.tasks):
-            level.axes[:] = np.eye(3)
-            row[TURNS_WITH] = frame if isinstance(frame, int) else -1
-        self.reference = Reference(self.levels, self._block[0], parts.reference)
-        self._find_bandwidth()
         if before is not None:
             if self.least_inertia is None:  # the previous friction compensation fades out
                 self.least_inertia = before.least_inertia

@@ -37,8 +37,9 @@ from osc_ros.control.safety import (
     STOPPED,
     update,
 )
+from osc_ros.control.sample import CLOCK_STEPS
 from osc_ros.control.stages import stages_of
-from osc_ros.control.tables import PLAN, RESULT, SAMPLE, STATE, TORQUE
+from osc_ros.control.tables import PLAN, PLANS, RESULT, SAMPLE, STATE, TORQUE, WAITS
 from osc_ros.control.task_numbers import ERROR, SEEN
 from osc_ros.control.tick_arrays import (
     given_in,
@@ -79,6 +80,7 @@ def _estimate(table):
             gate.q, gate.qd, output.before, now.effort,
             _own_views(block_in(given.integers, given.numbers).own, n).driver)
     found = touched(guarded.contact, own.forces, own.estimate, n)
+    law_views(own.law, n).in_contact[0] = 1.0 if found != NOT_TOUCHED else 0.0
     if found != NOT_TOUCHED:
         meet(guarded.plan, guarded.state, now.now[0])
     return found
@@ -97,9 +99,7 @@ def _sense_first(table, given, own, guarded, n):
         assign(load_views(guarded.plan, n).load, torque)
     put_driver(given.model, given.model_numbers, given.model_room, gate.q, gate.qd,
                _own_views(block_in(given.integers, given.numbers).own, n).driver)
-    found = _estimate(table)
-    law_views(own.law, n).in_contact[0] = 1.0 if found != NOT_TOUCHED else 0.0
-    return found
+    return _estimate(table)
 
 
 @inlined
@@ -143,6 +143,7 @@ def step(table, tau):
     given, own, guarded, n = given_in(table), law_in(table), guarded_in(table), len(tau)
     parts, now = block_in(given.integers, given.numbers), state_views(guarded.state, n)
     setup, found = _own_views(parts.own, n), _torque_views(guarded.result, n)
+    before = now.time[0]
     count = _admit(table, given, own, guarded, n)
     if count > 0:
         count = tick_at(law_entry_in(table), table, now.time[0], now.q, now.qd, tau)
@@ -159,8 +160,10 @@ def step(table, tau):
            view(tau, 0, (n if count > 0 else 0,)))
     has_ended = len(own.other) > 0 and _blend_views(own.blend, n).weight[0] == 0.0
     resumes = count == STOPPED and not is_replaced
-    found.asks[0] = 1.0 if (has_ended or resumes or count < 0 or ends(guarded.state, n)
-                            or count > 0 and setup.asks[0] > 0.0) else 0.0
+    plans = has_ended or count > 0 and setup.asks[0] > 0.0
+    went_back = now.time[0] < before + CLOCK_STEPS[0]
+    waits = resumes or count < 0 or went_back or ends(guarded.state, n)
+    found.asks[0] = WAITS if waits else PLANS if plans else 0.0
     assign(view(found.pose, 0, (16,)), view(parts.tasks, SEEN, (16,)))
     assign(found.error, view(parts.tasks, ERROR, (6,)))
     assign(found.F, priority.first_force(given.integers, parts.solver))

@@ -201,12 +201,14 @@ GATE_RESULT = Table(
     Slot('count', (1,), '', 'number of faults'),
     Slot('faults', (FAULTS, 5), 'see words', 'code, joint and three numbers of each fault'))
 
+PLANS, WAITS = 1.0, 2.0
 TORQUE = Table(
     'torque',
     Slot('tau', ('n',), 'N·m, N', 'torque to send'),
     Slot('has_changed', (1,), '', '1 if cause or reaction have changed with the state'),
-    Slot('asks', (1,), '', '1 if Python must plan a target, end a blend, let the law go on after '
-         'a reaction, or end the commands, before the next state'),
+    Slot('asks', (1,), '', 'what Python must do: PLANS, end a blend or plan a target, in its own '
+         'time; WAITS, let the law go on after a reaction or a clock that goes back, or end the '
+         'commands, before the next state'),
     Slot('touch', (1,), '', 'what touches something, see `contact`, if this was found before the '
          'torques'),
     Slot('pose', (4, 4), '–, m', "pose of the first task's link, base axes"),

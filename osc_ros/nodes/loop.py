@@ -46,8 +46,9 @@ R = TypeVar('R')
 # Periods of the owner's thread: for events of the loop, and for its commands if there is a
 # listener [s]. Bursts of commands would occupy a subscriber, and thereby a core, for longer.
 POST_PERIOD, LISTEN_PERIOD = 0.02, 0.005
+LONGEST_SEGMENT = 2.0  # see `Journal.length`
 MOST_POSTED = 1000  # length of the queue of these events
-ATTEMPTS = 5  # to read between two states
+ATTEMPTS = 20  # to read between two states
 AGED = 8  # the age of every AGED-th state is measured
 NOT_SERVED = -1  # in place of a reason of `Served.run`: Python answers the next state
 
@@ -92,7 +93,9 @@ class Loop:
 
     The loop has its own thread, which waits for the messages itself. So work of other threads,
     such as parsing a message or building a model, does not delay a command. Other threads
-    use the engine by `request`, for some microseconds; they do all slow work before.
+    use the engine by `request`, for some microseconds; they do all slow work before. A further
+    thread plans the motions of the targets; only on a simulated clock the next state waits for it,
+    so that a simulation gives the same motion each time.
 
     Attributes
     ----------
@@ -146,7 +149,10 @@ class Loop:
         self._served = self._new_served()
         self._is_open = True
         self._thread = Thread(target=self._spin, name='control loop', daemon=True)
+        self._planner = Thread(target=self._plan, args=(self._served,), name='plans', daemon=True)
         self._thread.start()
+        if self._served is not None:
+            self._planner.start()
 
     def close(self) -> None:
         """End the thread of the loop, even if the arm moves."""
@@ -157,6 +163,8 @@ class Loop:
                 self._served.interrupt()
         self._thread.join()
         if self._served is not None:
+            self._served.wake()
+            self._planner.join()
             self._served.close()
         self._node.destroy_node()
 
@@ -212,30 +220,17 @@ class Loop:
         self._listener = listener
 
     def request(self, what: Callable[..., R], *arguments: Any) -> R:
-        """
-        Call `what(engine, *arguments)` between two states, and return its result.
-
-        Raises
-        ------
-        OscError
-            As `what`.
-
-        """
+        """Call `what(engine, *arguments)` between two states; return or raise what it does."""
         with self._parked():
             return what(self.engine, *arguments)
 
     def read(self, what: Callable[..., R], *arguments: Any) -> R:
         """
-        Call `what(engine, *arguments)`, which only reads, and return its result.
+        Call `what(engine, *arguments)`, which only reads; return or raise what it does.
 
         The loop goes on answering states during the call. If it has answered one, some numbers may
         be from before it and others from after it: then `what` is called again. After ATTEMPTS
         calls, it is called as by `request`.
-
-        Raises
-        ------
-        OscError
-            As `what`.
 
         """
         if (served := self._served) is not None:
@@ -264,21 +259,23 @@ class Loop:
     def _parked(self) -> Iterator[None]:
         """Within this context, the engine is this thread's: no state is answered."""
         with self._lock, ExitStack() as stack:
+            errors: list[str] = []
             if (served := self._served) is not None and self._depth == 0:
+                errors += self._conclude(served)  # what it can before a state may wait
                 stack.enter_context(served.held())
                 stack.callback(self._end_parked, served)
             self._depth += 1
             try:
                 if served is not None:
-                    self._fail_after(self._conclude(served))
+                    self._fail_after([*errors, *self._conclude(served)])
                 yield
             finally:
                 self._depth -= 1
 
     def _end_parked(self, served: Served) -> None:
-        """End the compiled loop if Python, or another table, must answer the next state."""
-        if self._table() is not served.table:
-            served.interrupt()
+        """Let compiled code use another table for the next state, or let Python answer it."""
+        if (table := self._table()) is not served.table:
+            served.use(table, self.engine.guard.settings.deadline)
 
     def _table(self) -> Integers | None:
         """The table by which compiled code answers the next state; None if Python does."""
@@ -327,7 +324,7 @@ class Loop:
         """Call the handlers of events in order, then the listener; in the owner's thread."""
         if self._served is not None:
             self._conclude_beside(self._served)
-            if (journal := self.engine.journal) is not None and journal.is_due:
+            if (journal := self.engine.journal) is not None and journal.length >= 1.0:
                 self._renew(journal)
         while self._posted:
             event, arguments = self._posted.popleft()
@@ -338,13 +335,19 @@ class Loop:
                 self._listener(*command)
 
     def _renew(self, journal: Journal) -> None:
-        """Write a checkpoint; compiled code waits only while its memory is copied."""
+        """
+        Write a checkpoint; compiled code waits only while its memory is copied.
+
+        While settings change, it would wait longer: then later, but for LONGEST_SEGMENT.
+
+        """
         with self._lock:
             with self._parked():
                 filled = requests.written(self.engine)
-                if filled is None:
+                if filled is None and journal.length >= LONGEST_SEGMENT:
                     journal.renew_if_due()
-            journal.renew_if_due(filled)
+            if filled is not None:
+                journal.renew_if_due(filled)
 
     def _post(self, event: str, *arguments: Any) -> None:
         """Queue an event for the owner's thread."""
@@ -352,8 +355,7 @@ class Loop:
 
     def _spin(self) -> None:
         """Pass each state to the engine when it comes, and let it watch and update in time."""
-        with suppress(OSError):  # for top and the like; threading names it only for Python
-            Path(f'/proc/self/task/{get_native_id()}/comm').write_text(current_thread().name)
+        _show_name()
         period = self.engine.period
         watch_period, watched = min(WATCH_PERIOD, period), perf_counter()
         watch_at, update_at = watched + watch_period, watched if self._on_timer else np.inf
@@ -396,21 +398,35 @@ class Loop:
             return NOT_SERVED, None
         with self._lock:
             self._fail_after(self._conclude(served))
-            served.begin(self._table() if self._is_open else None)
+            if self.engine.asks:
+                self.engine.plan()
+            served.begin(self._table() if self._is_open else None,
+                         self.engine.guard.settings.deadline,
+                         self._owner.get_clock().ros_time_is_active)
             if served.table is None:
                 return NOT_SERVED, None
         error = 'a function of rcl has failed'
         try:
-            why = served.run(Reading(*self._reader.reader.arrays, self._reader.record), until,
-                             self.engine.guard.settings.deadline)
+            why = served.run(Reading(*self._reader.reader.arrays, self._reader.record), until)
         except Exception as failure:  # any kind: the commands must not stop
             why, error = FAILED, f'{type(failure).__name__}: {failure}'
         with self._lock:
             self._fail_after(self._conclude(served))
         if why == FAILED and self._owner.context.ok():
             self._served = None
+            served.wake()  # so that its thread ends
             self._call(self.engine.fail, f'{error}; from now on Python answers the states')
         return why, served.message if why == UNREAD else None
+
+    def _plan(self, served: Served) -> None:
+        """Make the plans that compiled code asks for."""
+        _show_name()
+        while True:
+            served.woken()
+            if not self._is_open or self._served is not served:
+                return
+            with self._parked():
+                self._call(self.engine.plan)
 
     def _conclude(self, served: Served) -> list[str]:
         """Do what follows the answers of compiled code, under the lock; return what failed."""
@@ -496,3 +512,9 @@ class Loop:
         self._output.publisher.publish(self._command.fill(ordered, label))
         if self._listener is not None:
             self._sent.append((stamp, self.engine.time + self.engine.state_age, ordered))
+
+
+def _show_name() -> None:
+    """Give this thread its name also for top and the like; threading gives it only for Python."""
+    with suppress(OSError):
+        Path(f'/proc/self/task/{get_native_id()}/comm').write_text(current_thread().name)

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 import ctypes
 from pathlib import Path
+import sys
+from time import sleep
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +35,9 @@ MOST_TOPICS = 2
 LARGEST = 2**16  # bytes for which a message has room from the start
 NUMBER = 8  # bytes
 MUTEX_SIZE = 16  # integers: room for a pthread_mutex_t
+SEMAPHORE_SIZE = 8  # integers: room for a sem_t
+BUSY = 5e-5  # time until another attempt to get the mutex [s]
+UNDISTURBED = 0.05  # switch interval of Python's threads while one of them has the mutex [s]
 INHERITS = 1  # PTHREAD_PRIO_INHERIT: who holds the mutex has the priority of who waits for it
 
 
@@ -69,6 +74,8 @@ class RclCalls:
     ----------
     plan : (MORE + k,) int
         See `osc_ros.nodes.rcl_plan`; the caller writes the k last entries.
+    semaphore : (int, int)
+        Addresses of sem_post and of the semaphore for which `wait` waits.
 
     Parameters
     ----------
@@ -97,6 +104,10 @@ class RclCalls:
         self._system.pthread_mutexattr_setprotocol(attributes, INHERITS)
         self._at_mutex = ctypes.c_void_p(address_of(self._mutex))
         self._system.pthread_mutex_init(self._at_mutex, attributes)
+        self._locking, self._interval = ctypes.PyDLL(self._system._name), sys.getswitchinterval()
+        self._semaphore = np.zeros(SEMAPHORE_SIZE, dtype=np.int64)
+        self._at_semaphore = ctypes.c_void_p(address_of(self._semaphore))
+        self._system.sem_init(self._at_semaphore, 0, 0)
         default = self._utilities.rcutils_get_default_allocator
         default.restype = _Allocator
         self._default, self._take = default, rcl.rcl_take_serialized_message
@@ -121,6 +132,7 @@ class RclCalls:
             inbox.guard.pointer, self._publisher.pointer, address_of(self._time),
             self._at_mutex.value, address_of(self._info), len(inbox.subscriptions), *topics,
             ctypes.addressof(self._outbound))
+        self.semaphore = *_addresses(self._system, 'sem_post'), address_of(self._semaphore)
         self.prepare(10 + NANO_DIGITS)
 
     def close(self) -> None:
@@ -200,9 +212,33 @@ class RclCalls:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Within this context compiled code handles no message: one that comes waits."""
-        self._system.pthread_mutex_lock(self._at_mutex)
+        """
+        Within this context compiled code handles no message: one that comes waits.
+
+        It must not wait for the interpreter's lock, which another thread may have for long. So the
+        mutex is taken with this lock (PyDLL), and no thread is asked to give it up until then;
+        within UNDISTURBED, and unless the context blocks.
+
+        """
+        interval = sys.getswitchinterval()
+        if interval != UNDISTURBED:  # else another mutex is held in another thread, which blocks
+            self._interval = interval
+        sleep(0.0)  # threads that wait for the lock since before count from here
+        sys.setswitchinterval(UNDISTURBED)
+        while self._locking.pthread_mutex_trylock(self._at_mutex):
+            sleep(BUSY)
         try:
             yield
         finally:
-            self._system.pthread_mutex_unlock(self._at_mutex)
+            self._locking.pthread_mutex_unlock(self._at_mutex)
+            sys.setswitchinterval(self._interval)
+            sleep(0.0)
+
+    def wait(self) -> None:
+        """Wait until the semaphore was posted, and once more for each time."""
+        while self._system.sem_wait(self._at_semaphore):
+            pass  # a signal has interrupted it
+
+    def post(self) -> None:
+        """Let `wait` return once."""
+        self._system.sem_post(self._at_semaphore)

@@ -15,7 +15,7 @@ from osc_ros.control.answered import ANSWER, Answers, WATCH_PERIOD
 from osc_ros.control.answering import Answering
 from osc_ros.control.safety import answer, watch
 from osc_ros.control.step import sense, step
-from osc_ros.dynamics.addresses import entry_of
+from osc_ros.dynamics.addresses import address_of, entry_of
 from osc_ros.model.robot import Robot
 from osc_ros.nodes.commands import HOLD_LABEL
 from osc_ros.nodes.inbox import Inbox
@@ -29,10 +29,16 @@ from osc_ros.nodes.serving import (
     COUNTERS,
     ENDED,
     LEAVE,
+    PAUSES,
+    POST,
     REACT,
+    SEMAPHORE,
     serve,
     STEP,
+    TABLE,
     UNASKED_OUTBOUND,
+    UNASKED_VALUES,
+    WOKEN,
     WRITTEN,
 )
 from osc_ros.nodes.states import StateInput
@@ -84,9 +90,10 @@ class Served:
                  period: float) -> None:
         compile_serve()
         self._n, self._order = len(order), np.array(order, dtype=np.int64)
-        self._calls = calls = RclCalls(inbox, publisher, self._n, 6)
+        self._calls = calls = RclCalls(inbox, publisher, self._n, 8)
         calls.plan[STEP:REACT + 1] = [*map(entry_of, (step, sense, watch, answer))]
-        calls.plan[UNASKED_OUTBOUND:] = calls.labelled(HOLD_LABEL)
+        calls.plan[UNASKED_OUTBOUND:UNASKED_VALUES + 1] = calls.labelled(HOLD_LABEL)
+        calls.plan[POST:SEMAPHORE + 1] = calls.semaphore
         self._ring = np.zeros((ROWS, ANSWER.size(self._n)))
         self._shared = np.zeros(len(COUNTERS), dtype=np.int64)
         between = min(WATCH_PERIOD, period)
@@ -97,11 +104,49 @@ class Served:
         """Release the memory; no call may be in progress."""
         self._calls.close()
 
-    def begin(self, table: Integers | None) -> None:
-        """Set the table for `run`; the records must not change unless they are held."""
-        self.table, self._shared[LEAVE] = table, 0
+    def begin(self, table: Integers | None, longest: float, pauses: bool) -> None:
+        """
+        Set the table for `run`; the records must not change unless they are held.
 
-    def run(self, reading: Reading, until: float, longest: float) -> int:
+        Parameters
+        ----------
+        table, longest
+            See `use`.
+        pauses : bool
+            Whether `run` returns when there are plans to be made, so that the next state waits for
+            them; else `woken` returns in another thread.
+
+        """
+        self.use(table, longest)
+        self._shared[LEAVE], self._shared[PAUSES] = 0, pauses
+
+    def use(self, table: Integers | None, longest: float) -> None:
+        """
+        Answer by another table from the next state on; None: let Python answer it.
+
+        Parameters
+        ----------
+        table : (TABLE_ROWS, 2) int, optional
+        longest : float
+            Longest time for a torque [s].
+
+        """
+        self.table, self._times[3] = table, longest
+        if table is None:
+            self.interrupt()
+        else:
+            self._shared[TABLE] = address_of(table)
+
+    def woken(self) -> None:
+        """Return when there are plans to be made, or after `wake`."""
+        self._calls.wait()
+        self._shared[WOKEN] = 0
+
+    def wake(self) -> None:
+        """Let `woken` return."""
+        self._calls.post()
+
+    def run(self, reading: Reading, until: float) -> int:
         """
         Run `serve` until Python has work; return its result, which says what work.
 
@@ -110,17 +155,15 @@ class Served:
         reading : Reading
         until : float
             When to look for a reaction if no state comes, by `perf_counter` [s].
-        longest : float
-            Longest time for a torque [s].
 
         """
         length = len(str(max(reading.record[SEC], 0))) + NANO_DIGITS
         if length != self._calls.plan[LENGTH]:
             self._calls.prepare(length)
-        self._times[0], self._times[3] = until, longest
+        self._times[0] = until
         with self._calls.kept():
-            return int(serve(self._calls.plan, reading, self._order, self.table, self._ring,
-                             self._shared, self._times))
+            return int(serve(self._calls.plan, reading, self._order, self._ring, self._shared,
+                             self._times))
 
     @property
     def message(self) -> bytes:

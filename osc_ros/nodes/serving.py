@@ -6,6 +6,7 @@ Joint states answered over DDS in one compiled function, without the interpreter
 
 It waits for a state, takes and reads the message, computes the torques, publishes them, and goes
 on until Python has work: another thread waits, or a state cannot be answered by the compiled tick.
+Plans are no such work: another thread is woken for them, and makes them between two states.
 If no state comes in time, it sends the torques of the supervisor. What was answered stands in a
 ring, from which Python concludes it. The functions of rcl are called by their addresses.
 """
@@ -16,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.answered import ANSWER
-from osc_ros.control.answering import is_plain, put_answer, put_watch
+from osc_ros.control.answering import is_plain, put_answer, put_touch, put_watch
 from osc_ros.control.safety import ENDS, NEEDED, REJECTED
 from osc_ros.control.tick_arrays import TABLE_ROWS
 from osc_ros.control.velocity import undo_velocity, VELOCITY
-from osc_ros.dynamics.addresses import c_at, sense_at
-from osc_ros.dynamics.compiled import ahead, inlined, lock, released
+from osc_ros.dynamics.addresses import c_at, integers_at
+from osc_ros.dynamics.compiled import ahead, inlined, lock, released, view
 from osc_ros.nodes.rcl_plan import (
     clock,
     CONTEXT,
@@ -52,11 +53,14 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 # Entries of the plan after those of `rcl_calls`: kernels, then the message for torques without a
-# state, and the address of its numbers.
-STEP, SENSE, WATCH, REACT, UNASKED_OUTBOUND, UNASKED_VALUES = range(MORE, MORE + 6)
+# state, and the address of its numbers; sem_post, and the semaphore of the thread that plans.
+(STEP, SENSE, WATCH, REACT, UNASKED_OUTBOUND, UNASKED_VALUES, POST, SEMAPHORE) = range(
+    MORE, MORE + 8)
 # Entries of the shared counters: 1 if the call must end; answers that were written, and concluded;
-# steps that were begun, and ended: while they differ, the records of the controller change.
-COUNTERS = LEAVE, WRITTEN, CONCLUDED, BEGUN, ENDED = range(5)
+# steps that were begun, and ended: while they differ, the records of the controller change; 1 if
+# the thread that plans was woken, and has not begun yet; 1 if the next state waits for the plans;
+# the address of the table of `osc_ros.control.step.step`.
+COUNTERS = LEAVE, WRITTEN, CONCLUDED, BEGUN, ENDED, WOKEN, PAUSES, TABLE = range(8)
 # Why `serve` returns: another thread wants it, or the context of ROS has ended; Python must read
 # the message that was taken; Python must conclude the last answer before the next one; the ring is
 # full; a function of rcl has failed.
@@ -76,7 +80,16 @@ def _puts_state(reading, at, arrived):
 
 
 @inlined
-def _answer(plan, reading, order, table, at):
+def _wakes(plan, shared):
+    """Wake the thread that plans, unless the next state waits for the plans; return whether."""
+    if shared[PAUSES] == 0 and shared[WOKEN] == 0:
+        shared[WOKEN] = 1
+        c_at(plan[POST], (plan[SEMAPHORE],))
+    return shared[PAUSES] == 0
+
+
+@inlined
+def _answer(plan, reading, order, table, shared, at):
     """Answer a state; return the number of the reason to leave, or GO_ON."""
     n, has_failed = len(order), False
     at.now[0] = clock(plan)
@@ -90,8 +103,8 @@ def _answer(plan, reading, order, table, at):
         return FAILED
     if code == REJECTED:
         return LEFT
-    at.touch[0] = sense_at(plan[SENSE], table)
-    return GO_ON if is_plain(at) else LEFT
+    put_touch(plan[SENSE], table, at, len(order))
+    return GO_ON if is_plain(at) and (at.asks[0] == 0.0 or _wakes(plan, shared)) else LEFT
 
 
 @inlined
@@ -109,22 +122,20 @@ def _watch(plan, order, table, at):
 
 
 @released
-def serve(plan, reading, order, table, ring, shared, times):
+def serve(plan, reading, order, ring, shared, times):
     """
     Answer joint states until Python has work; return why.
 
     Parameters
     ----------
-    plan : (MORE + 6,) int
+    plan : (MORE + 8,) int
         See STEP and `osc_ros.nodes.rcl_plan`.
     reading : Reading
     order : (n,) int
         For each entry of a command, the index of its joint.
-    table : (TABLE_ROWS, 2) int
-        See `osc_ros.control.step.step`.
     ring : (ROWS, …)
         Records of ANSWER.
-    shared : (5,) int
+    shared : (8,) int
         See COUNTERS.
     times : (4,)
         When to look for a reaction if no state comes; how long to wait for one after a state;
@@ -158,8 +169,10 @@ def serve(plan, reading, order, table, ring, shared, times):
             c_at(plan[UNLOCK], (plan[MUTEX],))
             return UNREAD if has_come else ASKED
         shared[BEGUN] += 1
+        table = view(integers_at(shared[TABLE], 2 * TABLE_ROWS), 0, (TABLE_ROWS, 2))
         if has_come:
-            why, until = _answer(plan, reading, order, table, at), arrived + times[1]
+            why = _answer(plan, reading, order, table, shared, at)
+            until = arrived + times[1]
         else:
             why, until = _watch(plan, order, table, at), arrived + times[2]
         shared[ENDED] += 1
@@ -178,8 +191,7 @@ def compile_serve() -> None:
     reading = Reading(np.zeros(0, dtype=np.uint8), np.zeros(0, dtype=np.int64),
                       np.zeros((3, 1), dtype=np.uint64), np.zeros(10, dtype=np.int64),
                       VELOCITY.zeros(1))
-    integers = np.zeros((TABLE_ROWS, 2), dtype=np.int64)
-    shared = np.array([1, 0, 0, 0, 0])  # interrupted: returns at once
-    serve(np.zeros(MORE + 6, dtype=np.int64), reading, integers[:1, 0].copy(), integers,
+    shared = np.array([1, *[0] * (len(COUNTERS) - 1)])  # interrupted: returns at once
+    serve(np.zeros(MORE + 8, dtype=np.int64), reading, np.zeros(1, dtype=np.int64),
           np.zeros((1, ANSWER.size(1))), shared, np.zeros(4))
     lock(serve)

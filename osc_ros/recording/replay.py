@@ -15,7 +15,16 @@ from numpy.typing import NDArray
 
 from osc_ros.control import checkpoint, requests
 from osc_ros.control.engine import Engine
-from osc_ros.control.journal import ACCEPT, ANSWER, CALL, FACTS, SetupRecipe, UPDATE, WATCH
+from osc_ros.control.journal import (
+    ACCEPT,
+    ANSWER,
+    CALL,
+    FACTS,
+    PLAN,
+    RESPOND,
+    SetupRecipe,
+    WATCH,
+)
 from osc_ros.control.setup import Setup
 from osc_ros.control.supervision import HARMLESS, Supervision
 from osc_ros.control.trajectory import Hold, Path
@@ -223,21 +232,23 @@ class Replay:
             self._compare(recorded[2:], self._sent[k] if k < len(self._sent) else None)
         self.run.commands += max(0, len(self._sent) - len(call.sent))
         self.run.differing += max(0, len(self._sent) - len(call.sent))
-        if call.kind in (ANSWER, UPDATE) and call.sent and self._sent:
+        if call.kind in (ANSWER, RESPOND) and call.sent and self._sent:
             self._add_moment(call.sent[-1][2:], self._sent[-1])
 
     def _repeat(self, call: Call) -> None:
         engine, numbers = self.engine, call.numbers
-        if call.kind in (ACCEPT, UPDATE):
+        if call.kind in (ACCEPT, RESPOND):
             n = engine.law.robot.n
             time, seconds, nanoseconds, arrived = numbers[:4].tolist()
             q, qd, *effort = (row.copy() for row in numbers[4:].reshape(-1, n))
-            take = engine.accept if call.kind == ACCEPT else engine.update
+            take = engine.accept if call.kind == ACCEPT else engine.respond
             take(time, q, qd, (int(seconds), int(nanoseconds)), arrived, *effort)
         elif call.kind == ANSWER:
             engine.answer(float(numbers[0]))
         elif call.kind == WATCH:
             engine.watch(float(numbers[0]))
+        elif call.kind == PLAN:
+            engine.plan()
         elif call.kind == CALL:
             self._repeat_named(call.name, call.arguments)
 
