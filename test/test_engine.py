@@ -14,6 +14,7 @@ import pytest
 from arm import JUMPS, PANDA, READY
 from osc_ros import Law, Robot, Settings
 from osc_ros.control import requests
+from osc_ros.control.answering import Answering
 from osc_ros.control.contact import Contact
 from osc_ros.control.disturbance import Disturbance
 from osc_ros.control.driver import Driver
@@ -487,3 +488,20 @@ def test_reaction_that_begins_after_a_change_of_the_model_is_not_slower():
         pair.each(lambda engine: engine.guard.trip(NOT_FINITE, 'of this test')).step()
     assert {engine.guard.reaction for engine in pair.engines} == {'zero'}
     assert_array_equal(pair.sent[0][-1], np.zeros(7))
+
+
+def test_a_fault_that_is_over_before_python_looks_is_told_in_words():
+    pair, told = Pair().step(), []
+    engine = pair.engines[0]
+    engine.connect(lambda tau, stamp: None, lambda *event: told.append(event))
+    answering, table = Answering(7), engine.table()
+    for k in range(14):  # of these, the second is implausible; the reaction ends after 20 ms
+        pair.k, pair.now = pair.k + 1, pair.now + PERIOD
+        q, qd = pair.state()
+        answering.answer(table, (pair.now, q + (k == 1), qd, (0, 0), pair.now), None, pair.now)
+        answering.is_plain(table, pair.now)
+    for done, is_plain in answering.taken().parts(1.0):
+        engine.conclude(done, is_plain)
+    [begun, ended] = [event[1:] for event in told if event[0] == 'change']
+    assert begun[:2] == (JUMP, 'hold') and "'panda_joint4' went" in begun[2]
+    assert ended == ('', '', 'active')

@@ -213,6 +213,32 @@ def test_another_setting_changes_the_torques(recorded, runs):
     assert not after.is_identical
 
 
+def test_with_another_setting_targets_are_planned_where_these_ask_for_it():
+    run = Recorded()
+    run.run(0.02)
+    engine = run.engine
+
+    class Slower:
+        def setup(self, engine, values):
+            settings = engine.law.settings
+            task = settings.tasks[0]
+            limits = replace(task.limits, speed=(0.2, 0.02), leash=(1.0, 0.004))
+            return engine.law.new_setup(replace(settings, tasks=(
+                replace(task, limits=limits),))), engine.guard.settings
+
+    run.command(0.02, 0.0, 0.0)
+    for k in range(1, 400):  # the arm does not move
+        time = run.plant.time + 0.002 * k
+        engine.update(time, run.plant.q.copy(), np.zeros(7), divmod(round(1e9 * time), 10**9),
+                      perf_counter())
+    [found] = runs_of(segments_of([loaded_piece(one.dumped()) for one in run.pieces()]))
+    assert Replay(found).compute().is_identical
+    slower = Replay(found, Slower())
+    slower.compute()
+    assert slower.engine.law.levels['tip'].guide.waits  # for the arm, as its leash says
+    assert not engine.law.levels['tip'].guide.waits
+
+
 def test_state_of_another_version_is_refused(runs, monkeypatch):
     replay = Replay(runs[0])
     del replay.engine.law.limiter.views

@@ -45,8 +45,8 @@ def wait(happened, seconds):
         if time.perf_counter() > end:
             return False
     return True
-def asks(velocity):
-    label = hardware.state(velocity=velocity)
+def asks(velocity, q=READY):
+    label = hardware.state(q=q, velocity=velocity)
     return wait(lambda: hardware.answer(label) is not None, 1.0)
 wait(lambda: asks(VELOCITY), PATIENCE)
 for _ in range({BEFORE}):
@@ -57,6 +57,8 @@ def held():
     return sum(command.layout.dim[0].label == 'hold' for command in hardware.commands)
 if task == 'states':
     done = all(asks(VELOCITY) for _ in range({COUNT}))
+elif task == 'jumps':  # states that are not plausible
+    done = all(asks(VELOCITY, READY + 0.5 * (-1.0) ** k) for k in range({COUNT}))
 elif task == 'silence':  # no state comes, then some come again
     done = wait(lambda: held() >= {COUNT}, 10.0) and all(asks(VELOCITY) for _ in range(3))
 os.write(1, b'.' if done else b'!')
@@ -137,6 +139,16 @@ def test_states_are_answered_in_contact_while_the_interpreter_is_blocked(spin):
     assert any(task_is_done(first + 2 * k * (COUNT + BEFORE), [0.0] * 7, 'states')
                for k in range(ATTEMPTS))
     assert touches()
+
+
+def test_arm_is_held_while_states_are_not_plausible_and_the_interpreter_is_blocked(spin):
+    rig = Rig(spin, rate=100.0).activate()
+    loop, first = rig.controller._loop, rig.hardware.tick
+    assert any(task_is_done(first + 2 * k * (COUNT + BEFORE), [0.0] * 7, 'jumps')
+               for k in range(ATTEMPTS))
+    assert loop.request(lambda engine: engine.guard.counts['jump']) > 0
+    for command in rig.hardware.commands:
+        np.testing.assert_allclose(command.data, gravity(READY), atol=3.0)
 
 
 def test_arm_is_held_without_states_while_the_interpreter_is_blocked(spin):

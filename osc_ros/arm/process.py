@@ -240,6 +240,8 @@ class ArmEngine(Engine):
                 raise
             except Exception as error:  # of any kind: an error must not stop the torques
                 self.fail(f'{type(error).__name__}: {error}')
+        if self.asks:
+            self.plan()
         if self.journal is not None:
             self.journal.renew_if_due()
 

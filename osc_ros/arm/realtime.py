@@ -10,12 +10,14 @@ import ctypes
 import gc
 import os
 import sys
+from threading import enumerate as enumerate_threads
 
 LOCK_ALL = 3  # MCL_CURRENT | MCL_FUTURE of <sys/mman.h>
 TIMER_SLACK = 29  # PR_SET_TIMERSLACK of <sys/prctl.h>
 
 # A thread that runs Python code hands the GIL to a waiting thread after this time [s].
 SWITCH_INTERVAL = 1e-4
+SLOW = 'plans',  # names of threads of Python that do slow work beside a control loop
 
 _owners: set[int] = set()  # identities of those who called `keep_garbage_out`
 
@@ -57,7 +59,7 @@ def prioritize(priority: int) -> str:
     Run all threads of the process under SCHED_FIFO, if permitted.
 
     Threads of DDS are included, because a joint state passes through them before it reaches the
-    loop. The calling thread, which does slow work, gets a priority one lower.
+    loop. The calling thread and those in SLOW, which do slow work, get a priority one lower.
 
     Parameters
     ----------
@@ -74,7 +76,8 @@ def prioritize(priority: int) -> str:
         for thread in os.listdir('/proc/self/task'):
             with suppress(ProcessLookupError):  # the thread has ended
                 os.sched_setscheduler(int(thread), os.SCHED_FIFO, os.sched_param(priority))
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(max(1, priority - 1)))
+        for slow in (0, *(one.native_id for one in enumerate_threads() if one.name in SLOW)):
+            os.sched_setscheduler(slow or 0, os.SCHED_FIFO, os.sched_param(max(1, priority - 1)))
     except (OSError, AttributeError) as error:
         return f'SCHED_FIFO {priority} not permitted ({error}): see rtprio of limits.conf(5)'
     return f'SCHED_FIFO {priority}'

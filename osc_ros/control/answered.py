@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from osc_ros.control.contact import NOT_TOUCHED
 from osc_ros.control.record import Slot, Table
 from osc_ros.control.safety import STOPPED
+from osc_ros.control.tables import FAULTS
 
 Array = NDArray[np.float64]
 
@@ -30,9 +31,11 @@ ANSWER = Table(
     Slot('code', (1,), '', 'what `step` returned, or UNASKED'),
     Slot('touch', (1,), '', 'what `sense` returned'),
     Slot('met', (1,), 'N·m, N', 'external torque, force or moment of the contact, if any'),
-    Slot('faults', (1,), '', 'number of faults of the state'),
+    Slot('count', (1,), '', 'number of faults of the state'),
     Slot('changed', (1,), '', '1 if cause or reaction have changed with it'),
     Slot('asks', (1,), '', 'what Python must do, see `tables.TORQUE`'),
+    Slot('faults', (FAULTS, 5), 'see words', 'these faults, see `tables.GATE_RESULT`'),
+    Slot('acting', (3,), '–, –, s', 'cause and reaction in force, as numbers, and its silence'),
     Slot('q', ('n',), 'rad, m', 'positions'),
     Slot('qd', ('n',), 'rad/s, m/s', 'velocities'),
     Slot('effort', ('n',), 'N·m, N', 'measured torques'),
@@ -59,9 +62,10 @@ class Answered(NamedTuple):
     code: int
     touch: int
     met: float
-    has_faults: bool
     has_changed: bool
     asks: float
+    faults: Array
+    acting: Array
     q: Array
     qd: Array
     effort: Array
@@ -118,7 +122,7 @@ class Answers:
             Longest time for a torque [s].
 
         """
-        is_plain = ((self.code > STOPPED) & (self.faults == 0.0) & (self.touch == NOT_TOUCHED)
+        is_plain = ((self.code > STOPPED) & (self.count == 0.0) & (self.touch == NOT_TOUCHED)
                     & (self.changed == 0.0) & (self.done - self.now <= deadline))
         first = 0
         for i in (*np.flatnonzero(~is_plain).tolist(), len(self)):
@@ -138,8 +142,8 @@ def _places(n: int) -> Any:
 def answered(row: Array, n: int) -> Answered:
     """Return the views of a record of ANSWER, which the caller does not change any more."""
     at = ANSWER.of(row, n)
-    time, accepted, sec, nanosec, arrived, now, done, code, touch, met, faults, changed, asks = (
+    time, accepted, sec, nanosec, arrived, now, done, code, touch, met, count, changed, asks = (
         float(one[0]) for one in at[:_NUMBERS])
     return Answered(time, accepted, (int(sec), int(nanosec)), arrived, now, done,
-                    int(code), int(touch), met, faults > 0.0, changed > 0.0, asks,
-                    *at[_NUMBERS:])
+                    int(code), int(touch), met, changed > 0.0, asks,
+                    at.faults[:int(count)], *at[_NUMBERS + 1:])

@@ -14,7 +14,7 @@ from osc_ros.control.answered import ANSWER, Answers, UNASKED, WATCH_PERIOD
 from osc_ros.control.contact import CONTACT, NOT_TOUCHED
 from osc_ros.control.safety import CHANGED, ENDS, gate_views, NEEDED, REJECTED
 from osc_ros.control.step import example_table, sense, step
-from osc_ros.control.tables import GATE, GATE_RESULT, SAMPLE, TORQUE, WAITS
+from osc_ros.control.tables import CAUSES, GATE, GATE_RESULT, SAMPLE, SILENT, TORQUE, WAITS
 from osc_ros.control.tick_arrays import given_in, guarded_in
 from osc_ros.dynamics.addresses import answer_at, entry_of, sense_at, step_at, watch_at
 from osc_ros.dynamics.compiled import inlined, kernel, lock, unlocked, view
@@ -26,8 +26,18 @@ Integers = NDArray[np.int64]
 ROWS = 16  # states after which Python concludes them
 
 _views, _sample_views = ANSWER.views, SAMPLE.views
-_fault_views, _torque_views = GATE_RESULT.only('count'), TORQUE.views
+_fault_views, _torque_views = GATE_RESULT.only('count', 'faults'), TORQUE.views
+_cause_views = CAUSES.only('cause', 'reaction', 'watches')
 _newest_views, _met_views = GATE.only('time', 'came'), CONTACT.only('value')
+
+
+@inlined
+def _put_acting(state, at, n):
+    """Write the cause and the reaction in force."""
+    causes = _cause_views(state, n)
+    number = int(causes.cause[0])
+    at.acting[0], at.acting[1] = number, causes.reaction[0]
+    at.acting[2] = causes.watches[number, SILENT] if number >= 0 else 0.0
 
 
 @inlined
@@ -55,11 +65,14 @@ def put_answer(entry, table, at, n):
     assign(sample.effort, at.effort)
     code = step_at(entry, table, at.tau)
     at.accepted[0] = gate_views(guarded.state, n).time[0]
-    at.code[0], at.faults[0] = code, _fault_views(guarded.result, n).count[0]
-    at.touch[0], at.changed[0], at.asks[0] = found.touch[0], found.has_changed[0], WAITS
+    gate = _fault_views(guarded.result, n)
+    _put_acting(guarded.state, at, n)
+    at.code[0], at.count[0] = code, gate.count[0]
+    for k in range(int(gate.count[0])):
+        assign(at.faults[k], gate.faults[k])
+    at.touch[0], at.changed[0], at.asks[0] = found.touch[0], found.has_changed[0], found.asks[0]
     assign(at.tau, found.tau)
     if code != REJECTED:
-        at.asks[0] = found.asks[0]
         assign(view(at.pose, 0, (16,)), view(found.pose, 0, (16,)))
         assign(at.error, found.error)
         assign(at.F, found.F)
@@ -87,8 +100,9 @@ def put_watch(watch_entry, answer_entry, table, at, n):
     given, guarded, now = given_in(table), guarded_in(table), at.now[0]
     found = watch_at(watch_entry, guarded.plan, guarded.state, now, WATCH_PERIOD)
     at.code[0], at.changed[0] = UNASKED, found & CHANGED
-    at.touch[0], at.faults[0] = NOT_TOUCHED, 0.0
+    at.touch[0], at.count[0] = NOT_TOUCHED, 0.0
     at.asks[0] = WAITS if found & ENDS else 0.0
+    _put_acting(guarded.state, at, n)
     gate = _newest_views(guarded.state, n)
     at.accepted[0], at.arrived[0] = gate.time[0], gate.came[0]
     for i in range(n):
@@ -107,12 +121,6 @@ def put_touch(entry, table, at, n):
     at.met[0] = _met_views(guarded_in(table).contact, n).value[0]
 
 
-@inlined
-def is_plain(at):
-    """Whether Python has nothing to do because of an answer, before the next one."""
-    return at.faults[0] == 0.0 and at.asks[0] < WAITS
-
-
 @kernel
 def answer(entry, table, row, n):
     """Call `put_answer` with a row of ANSWER; return whether torques must be sent."""
@@ -123,12 +131,12 @@ def answer(entry, table, row, n):
 
 @kernel
 def is_done(entry, table, row, n):
-    """Look for a contact, after the torques of `answer` were sent; return `is_plain`."""
+    """Look for a contact, after the torques of `answer`; return whether Python has no work."""
     at = _views(row, n)
     if at.code[0] == REJECTED:
         return False
     put_touch(entry, table, at, n)
-    return is_plain(at)
+    return at.count[0] == 0.0 and at.touch[0] == NOT_TOUCHED and at.asks[0] == 0.0
 
 
 class Answering:

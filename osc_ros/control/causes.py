@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import NamedTuple, TYPE_CHECKING
 
 import numpy as np
 
@@ -124,16 +124,24 @@ def update_causes(plan, state, now):
     return causes.cause[0] != cause or causes.reaction[0] != reaction
 
 
-def state_text(guard: Supervisor, normal: str, remedy: str = '~/release accepts activation'
-               ) -> str:
+class Acting(NamedTuple):
+    """The cause whose reaction has the highest priority, this reaction, and why; else empty."""
+
+    cause: str
+    reaction: str
+    reason: str
+
+
+def state_text(acting: Acting | Supervisor, normal: str,
+               remedy: str = '~/release accepts activation') -> str:
     """
-    Return what the supervisor does and why.
+    Return what a supervisor does and why.
 
     `normal` is the text if it does nothing; `remedy` says how to go on if the arm was given up.
 
     """
-    if guard.reaction == ABANDON:
-        return f'{guard.cause}: {guard.reason}: no more commands; {remedy} again'
-    if guard.reaction == 'report':
-        return f'{guard.cause}: {guard.reason}; this is only reported, and changes nothing'
-    return f'{guard.cause}: {guard.reason}: {guard.reaction}' if guard.reaction else normal
+    if acting.reaction == ABANDON:
+        return f'{acting.cause}: {acting.reason}: no more commands; {remedy} again'
+    if acting.reaction == 'report':
+        return f'{acting.cause}: {acting.reason}; this is only reported, and changes nothing'
+    return f'{acting.cause}: {acting.reason}: {acting.reaction}' if acting.reaction else normal

@@ -87,9 +87,14 @@ class ControlCycle:
         return self._setup
 
     @property
+    def is_blending(self) -> bool:
+        """Whether a change of settings is in progress."""
+        return self._blending.replaced is not None
+
+    @property
     def is_settled(self) -> bool:
         """Whether no change of settings is in progress, and the setup has a compiled tick."""
-        return self._blending.replaced is None and self._setup.has_kernel
+        return not self.is_blending and self._setup.has_kernel
 
     def objects(self) -> tuple[object, ...]:
         """The objects that keep the state of the law, beside the arrays in `table`."""

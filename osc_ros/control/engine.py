@@ -299,35 +299,30 @@ class Engine(Counts):
         return self.journal.record_answer(one, partial(self._concluded, one))
 
     def _concluded(self, done: Answered) -> bool:
-        if done.code == UNASKED:
-            if done.has_changed:
-                self._on_change()
-            self._conclude()
-            return False
-        if done.has_faults:
-            self.guard.explain()
-        if done.code == REJECTED:
-            if done.has_changed:
-                self._on_change()
-            return False
-        self._take(done.accepted, done.q, done.qd, done.stamp, done.arrived, done.effort)
-        if done.code < REJECTED:
+        is_valid = done.code not in (UNASKED, REJECTED)
+        self.guard.explain(done)
+        if is_valid:
+            self._take(done.accepted, done.q, done.qd, done.stamp, done.arrived, done.effort)
+            self._note_touch(done.touch, done.met)
+        if is_valid and done.code < REJECTED:
             try:
                 self.law.require(done.code, done.q, done.qd)
             except Exception as error:  # of any kind, for a method that is not compiled
                 self.guard.tell(NOT_FINITE, f'{type(error).__name__}: {error}')
-        self._note_touch(done.touch, done.met)
         if done.has_changed:
-            self._on_change()
+            self._on_change(done)
         if done.code > STOPPED:
             self.law.note(done.code)
             self.guard.note_duration(done.done - done.now)
-        if done.asks == WAITS:  # else compiled code may be answering the next state
+        if is_valid and done.asks == WAITS:  # else compiled code may be answering the next state
             self._resume()
             self.plan()
-        self.asks = done.asks == PLANS
-        self._conclude_tick(done.done - done.arrived, (done.pose, done.error, done.F))
-        return True
+        if is_valid:
+            self.asks = done.asks == PLANS
+            self._note_tick(done.done - done.arrived, (done.pose, done.error, done.F))
+        if done.asks == WAITS:
+            self._conclude()
+        return is_valid
 
     def table(self) -> Integers | None:
         """Table of the compiled step, if this is all that the next state needs."""
@@ -363,11 +358,12 @@ class Engine(Counts):
             self._observe(sent)
         self._resume()
         self.plan()
-        self._conclude_tick(took)
+        self._note_tick(took)
+        self._conclude()
 
-    def _conclude_tick(self, took: float, found: tuple[Array, Array, Array] | None = None) -> None:
+    def _note_tick(self, took: float, found: tuple[Array, Array, Array] | None = None) -> None:
         """
-        Do what follows the command for a state: count, and report.
+        Count a state for which a command was sent, and report.
 
         Parameters
         ----------
@@ -382,7 +378,6 @@ class Engine(Counts):
             if self._is_due(self.time):
                 self._report(self.time, self.stamp,
                              found or (self.law.pose, self.law.error, self.law.F))
-        self._conclude()
 
     @journaled
     def plan(self) -> None:
@@ -398,6 +393,8 @@ class Engine(Counts):
             self.law.plan()
         except OscError as error:
             self._post('error', f'target dropped: {error}')
+        except Exception as error:  # of any kind: the commands must not stop
+            self.fail(f'{type(error).__name__}: {error}')
 
     def _report(self, time: float, stamp: Stamp, found: tuple[Array, Array, Array]) -> None:
         """Report a state with pose, error and force of the first task."""
@@ -506,10 +503,13 @@ class Engine(Counts):
             self.leave()
             self._post('stopped')
 
-    def _on_change(self) -> None:
-        counts = self.acts or self.guard.runaway  # else no torques are sent
-        self._post('change', *((self.guard.cause, self.guard.reaction) if counts else ('', '')),
-                   self.state())
+    def _on_change(self, done: Answered | None = None) -> None:
+        """Post what acts now, or has acted for an answered state."""
+        acting = self.guard.acting(None if done is None else done.acting)
+        if self.acts or self.guard.runaway:
+            self._post('change', acting.cause, acting.reaction, state_text(acting, 'active'))
+        else:  # no torques are sent
+            self._post('change', '', '', 'inactive')
 
 
 def _bare_engine() -> Engine:

@@ -151,6 +151,7 @@ def step(table, tau):
             found.has_changed[0] = 1.0 if fail(guarded.plan, guarded.state, _now_views(
                 guarded.sample, n).now[0]) else found.has_changed[0]
     is_replaced = replaces_law(cause_views(guarded.state, n))
+    found.asks[0] = WAITS if ends(guarded.state, n) else 0.0
     if count == REJECTED and not is_replaced:
         for i in range(n):
             found.tau[i] = np.nan
@@ -162,7 +163,7 @@ def step(table, tau):
     resumes = count == STOPPED and not is_replaced
     plans = has_ended or count > 0 and setup.asks[0] > 0.0
     went_back = now.time[0] < before + CLOCK_STEPS[0]
-    waits = resumes or count < 0 or went_back or ends(guarded.state, n)
+    waits = resumes or went_back or count < 0 and count != REJECTED or ends(guarded.state, n)
     found.asks[0] = WAITS if waits else PLANS if plans else 0.0
     assign(view(found.pose, 0, (16,)), view(parts.tasks, SEEN, (16,)))
     assign(found.error, view(parts.tasks, ERROR, (6,)))

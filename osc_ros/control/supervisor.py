@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control import safety, sample
-from osc_ros.control.causes import ABANDON, ABANDONS, IS_RUNAWAY, IS_STOP, RUNAWAY, STOP
+from osc_ros.control.answered import Answered
+from osc_ros.control.causes import ABANDON, ABANDONS, Acting, IS_RUNAWAY, IS_STOP, RUNAWAY, STOP
 from osc_ros.control.command_model import CommandModel
 from osc_ros.control.fault_texts import fault_text, runaway_text, silence_text
 from osc_ros.control.prediction import forget_directions
@@ -238,34 +239,46 @@ class Supervisor:
     @property
     def cause(self) -> str:
         """Active cause whose reaction has the highest priority; empty if there is none."""
-        number = int(self._at.causes.cause[0])
-        if number >= 0:
-            return self._names[number]
-        return {IS_STOP: STOP, IS_RUNAWAY: RUNAWAY}.get(number, '')
+        return self._named(*self._in_force())[0]
 
     @property
     def reaction(self) -> str:
         """Reaction to `cause`; empty if there is none."""
-        number = int(self._at.causes.reaction[0])
-        if number < 0:
-            return ''
-        return ABANDON if number == ABANDONS else REACTIONS[number]
+        return self._named(*self._in_force())[1]
+
+    @property
+    def reason(self) -> str:
+        """Explanation of `cause`."""
+        return self.acting().reason
+
+    def acting(self, numbers: Array | None = None) -> Acting:
+        """What acts now, or has for an answered state, see `osc_ros.control.answered.ANSWER`."""
+        number, action = self._in_force() if numbers is None else numbers[:2].tolist()
+        (cause, reaction), (when, why) = self._named(number, action), self._rejected
+        if number < 0.0:
+            return Acting(cause, reaction, {
+                IS_STOP: 'stop requested', IS_RUNAWAY: self.runaway}.get(int(number), ''))
+        silent = (self._at.causes.watches[int(number), SILENT] if numbers is None
+                  else float(numbers[2]))
+        is_rejected = cause == STALE_STATE and self.clock() - when < silent
+        return Acting(cause, reaction, silence_text(silent, why if is_rejected else '')
+                      if silent > 0.0 else self._texts.get(cause, ''))
+
+    def _in_force(self) -> tuple[float, float]:
+        """Numbers of the cause and the reaction in force."""
+        return self._at.causes.cause.item(), self._at.causes.reaction.item()
+
+    def _named(self, cause: float, reaction: float) -> tuple[str, str]:
+        """Names of a cause and a reaction."""
+        return (self._names[int(cause)] if cause >= 0.0 else
+                {IS_STOP: STOP, IS_RUNAWAY: RUNAWAY}.get(int(cause), ''),
+                '' if reaction < 0.0 else
+                ABANDON if reaction == ABANDONS else REACTIONS[int(reaction)])
 
     @property
     def began(self) -> float:
         """Time on `clock` at which the present reaction began [s]."""
         return float(self._at.causes.began[0])
-
-    @property
-    def reason(self) -> str:
-        """Explanation of `cause`."""
-        causes, number = self._at.causes, int(self._at.causes.cause[0])
-        if number >= 0:
-            silent, (when, why) = causes.watches[number, SILENT], self._rejected
-            is_rejected = self._names[number] == STALE_STATE and self.clock() - when < silent
-            return (silence_text(silent, why if is_rejected else '') if silent > 0.0
-                    else self._texts.get(self._names[number], ''))
-        return {IS_STOP: 'stop requested', IS_RUNAWAY: self.runaway}.get(number, '')
 
     @property
     def counts(self) -> Counter[str]:
@@ -388,15 +401,9 @@ class Supervisor:
 
     def accept_state(self, time: float, q: Array, qd: Array) -> bool:
         """
-        Return whether a state is accepted: see `osc_ros.control.sample`.
+        Return whether a state with a stamp [s] is accepted: see `osc_ros.control.sample`.
 
         While the positions are frozen the arm is braked as without states.
-
-        Parameters
-        ----------
-        time : float
-            Stamp of the state, on the clock of the states [s].
-        q, qd : (n,)
 
         """
         given = self._given
@@ -415,16 +422,17 @@ class Supervisor:
         """Plan, state, sample and result, see `osc_ros.control.tables`."""
         return self._plan, self._state, self._sample, self._result
 
-    def explain(self) -> None:
-        """Put the faults of the last sample into words."""
-        found = self._found.gate
-        if (count := found.count.item()) > 0.0:
-            for fault, joint, *numbers in found.faults[:int(count)].tolist():
-                cause, text = FAULTS[int(fault)], fault_text(
-                    int(fault), self._robot.joint_names[int(joint)], self._given, *numbers)
-                self._texts[cause] = text
-                if cause != OVERSPEED:
-                    self._rejected = self._given.now.item(), text
+    def explain(self, done: Answered | None = None) -> None:
+        """Put the faults of an answered state into words, or those of the last sample."""
+        found, given = self._found.gate, self._given
+        faults, given, now = (done.faults, done, done.now) if done else (
+            found.faults[:int(found.count.item())], given, given.now.item())
+        for fault, joint, *numbers in faults.tolist():
+            cause, text = FAULTS[int(fault)], fault_text(
+                int(fault), self._robot.joint_names[int(joint)], given, *numbers)
+            self._texts[cause] = text
+            if cause != OVERSPEED:
+                self._rejected = now, text
 
     def tell(self, name: str, reason: str) -> None:
         """Give the reason of a cause that the records have."""
@@ -441,12 +449,7 @@ class Supervisor:
         """
         Return the torque (n,) to send although no state has come; None if none is needed [N·m].
 
-        Call it regularly, as `watch`.
-
-        Parameters
-        ----------
-        longest : float
-            See `osc_ros.control.safety.watch` [s].
+        Call it regularly, as `watch`; for `longest` [s], see `osc_ros.control.safety.watch`.
 
         """
         now = self.clock()

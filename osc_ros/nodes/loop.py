@@ -335,16 +335,12 @@ class Loop:
                 self._listener(*command)
 
     def _renew(self, journal: Journal) -> None:
-        """
-        Write a checkpoint; compiled code waits only while its memory is copied.
-
-        While settings change, it would wait longer: then later, but for LONGEST_SEGMENT.
-
-        """
+        """Write a checkpoint, not in a blend: compiled code waits while its memory is copied."""
         with self._lock:
             with self._parked():
                 filled = requests.written(self.engine)
-                if filled is None and journal.length >= LONGEST_SEGMENT:
+                if filled is None and (journal.length >= LONGEST_SEGMENT
+                                       or not self.engine.law.is_blending):
                     journal.renew_if_due()
             if filled is not None:
                 journal.renew_if_due(filled)
@@ -425,8 +421,10 @@ class Loop:
             served.woken()
             if not self._is_open or self._served is not served:
                 return
-            with self._parked():
-                self._call(self.engine.plan)
+            try:
+                self.request(Engine.plan)
+            except Exception as error:  # any kind: later plans must be made
+                self._post('error', f'control loop: {type(error).__name__}: {error}')
 
     def _conclude(self, served: Served) -> list[str]:
         """Do what follows the answers of compiled code, under the lock; return what failed."""

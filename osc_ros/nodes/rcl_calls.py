@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 import ctypes
 from pathlib import Path
@@ -66,6 +66,30 @@ def _addresses(library: ctypes.CDLL, *names: str) -> list[int]:
     return [ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in names]
 
 
+_usual = sys.getswitchinterval()  # switch interval outside of `_undisturbed`
+
+
+@contextmanager
+def _undisturbed() -> Iterator[Callable[[float], None]]:
+    """Within this context, no thread is asked for the lock; yields a `sleep` without that."""
+    def begin() -> None:
+        global _usual
+        if (interval := sys.getswitchinterval()) < 0.5 * UNDISTURBED:
+            _usual = interval  # else a thread in such a context has given the lock up
+        sys.setswitchinterval(UNDISTURBED)
+
+    def wait(time: float) -> None:
+        sys.setswitchinterval(_usual)
+        sleep(time)
+        begin()
+
+    begin()
+    try:
+        yield wait
+    finally:
+        sys.setswitchinterval(_usual)
+
+
 class RclCalls:
     """
     The plan by which compiled code takes the messages of an inbox, and publishes commands.
@@ -104,7 +128,7 @@ class RclCalls:
         self._system.pthread_mutexattr_setprotocol(attributes, INHERITS)
         self._at_mutex = ctypes.c_void_p(address_of(self._mutex))
         self._system.pthread_mutex_init(self._at_mutex, attributes)
-        self._locking, self._interval = ctypes.PyDLL(self._system._name), sys.getswitchinterval()
+        self._locking = ctypes.PyDLL(self._system._name)
         self._semaphore = np.zeros(SEMAPHORE_SIZE, dtype=np.int64)
         self._at_semaphore = ctypes.c_void_p(address_of(self._semaphore))
         self._system.sem_init(self._at_semaphore, 0, 0)
@@ -220,19 +244,15 @@ class RclCalls:
         within UNDISTURBED, and unless the context blocks.
 
         """
-        interval = sys.getswitchinterval()
-        if interval != UNDISTURBED:  # else another mutex is held in another thread, which blocks
-            self._interval = interval
-        sleep(0.0)  # threads that wait for the lock since before count from here
-        sys.setswitchinterval(UNDISTURBED)
-        while self._locking.pthread_mutex_trylock(self._at_mutex):
-            sleep(BUSY)
-        try:
-            yield
-        finally:
-            self._locking.pthread_mutex_unlock(self._at_mutex)
-            sys.setswitchinterval(self._interval)
-            sleep(0.0)
+        sleep(0.0)  # threads that wait for the interpreter's lock since before count from here
+        with _undisturbed() as wait:
+            while self._locking.pthread_mutex_trylock(self._at_mutex):
+                wait(BUSY)
+            try:
+                yield
+            finally:
+                self._locking.pthread_mutex_unlock(self._at_mutex)
+        sleep(0.0)
 
     def wait(self) -> None:
         """Wait until the semaphore was posted, and once more for each time."""

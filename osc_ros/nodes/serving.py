@@ -5,8 +5,8 @@
 Joint states answered over DDS in one compiled function, without the interpreter and its lock.
 
 It waits for a state, takes and reads the message, computes the torques, publishes them, and goes
-on until Python has work: another thread waits, or a state cannot be answered by the compiled tick.
-Plans are no such work: another thread is woken for them, and makes them between two states.
+on until Python has work: a message or a state that compiled code does not answer, a reaction or
+the commands that have ended. Plans are no such work: another thread makes them between two states.
 If no state comes in time, it sends the torques of the supervisor. What was answered stands in a
 ring, from which Python concludes it. The functions of rcl are called by their addresses.
 """
@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.answered import ANSWER
-from osc_ros.control.answering import is_plain, put_answer, put_touch, put_watch
+from osc_ros.control.answering import put_answer, put_touch, put_watch
 from osc_ros.control.safety import ENDS, NEEDED, REJECTED
+from osc_ros.control.tables import PLANS
 from osc_ros.control.tick_arrays import TABLE_ROWS
 from osc_ros.control.velocity import undo_velocity, VELOCITY
 from osc_ros.dynamics.addresses import c_at, integers_at
@@ -61,9 +62,9 @@ Integers = NDArray[np.int64]
 # the thread that plans was woken, and has not begun yet; 1 if the next state waits for the plans;
 # the address of the table of `osc_ros.control.step.step`.
 COUNTERS = LEAVE, WRITTEN, CONCLUDED, BEGUN, ENDED, WOKEN, PAUSES, TABLE = range(8)
-# Why `serve` returns: another thread wants it, or the context of ROS has ended; Python must read
-# the message that was taken; Python must conclude the last answer before the next one; the ring is
-# full; a function of rcl has failed.
+# Why `serve` returns: Python must answer, or the loop or the context of ROS has ended; Python must
+# read the message that was taken; Python must conclude the last answer before the next one; the
+# ring is full; a function of rcl has failed.
 ASKED, UNREAD, LEFT, FULL, FAILED, GO_ON = range(6)
 
 _views = ANSWER.views
@@ -101,10 +102,10 @@ def _answer(plan, reading, order, table, shared, at):
     at.done[0] = clock(plan)
     if has_failed:
         return FAILED
-    if code == REJECTED:
-        return LEFT
-    put_touch(plan[SENSE], table, at, len(order))
-    return GO_ON if is_plain(at) and (at.asks[0] == 0.0 or _wakes(plan, shared)) else LEFT
+    if code != REJECTED:
+        put_touch(plan[SENSE], table, at, n)
+    asks = at.asks[0]
+    return GO_ON if asks == 0.0 or asks == PLANS and _wakes(plan, shared) else LEFT
 
 
 @inlined

@@ -241,7 +241,9 @@ class Replay:
             n = engine.law.robot.n
             time, seconds, nanoseconds, arrived = numbers[:4].tolist()
             q, qd, *effort = (row.copy() for row in numbers[4:].reshape(-1, n))
-            take = engine.accept if call.kind == ACCEPT else engine.respond
+            # with other settings, there are plans at other states
+            respond = engine.respond if self._alternative is None else engine.update
+            take = engine.accept if call.kind == ACCEPT else respond
             take(time, q, qd, (int(seconds), int(nanoseconds)), arrived, *effort)
         elif call.kind == ANSWER:
             engine.answer(float(numbers[0]))

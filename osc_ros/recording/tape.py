@@ -25,7 +25,7 @@ class Call:
     Attributes
     ----------
     kind : int
-        ACCEPT, ANSWER, RESPOND, WATCH or CALL of `osc_ros.control.journal`.
+        ACCEPT, ANSWER, RESPOND, PLAN, WATCH or CALL of `osc_ros.control.journal`.
     numbers : (m,)
         Arguments, see `Journal`.
     readings : (k,)
