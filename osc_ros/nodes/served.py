@@ -117,7 +117,7 @@ class Served:
             them; else `woken` returns in another thread.
 
         """
-        self.use(table, longest)
+        self._set(table, longest)
         self._shared[LEAVE], self._shared[PAUSES] = 0, pauses
 
     def use(self, table: Integers | None, longest: float) -> None:
@@ -131,10 +131,13 @@ class Served:
             Longest time for a torque [s].
 
         """
-        self.table, self._times[3] = table, longest
+        self._set(table, longest)
         if table is None:
             self.interrupt()
-        else:
+
+    def _set(self, table: Integers | None, longest: float) -> None:
+        self.table, self._times[3] = table, longest
+        if table is not None:
             self._shared[TABLE] = address_of(table)
 
     def woken(self) -> None:
