@@ -45,7 +45,6 @@ STARTED = 2.5  # longest time from the start of the node to its first command [s
 OBSERVED = 1.0  # time in which the threads are observed [s]
 BESIDE = 'osc_controller, all topics read, a parameter set each second'
 CHANGED = 'osc_controller, changes'
-BUSY_CHANGED = 'osc_controller, busy thread, changes'
 VIEWED = 'osc_controller, osc_viewer hears all that its page shows'
 # Contenders: key of answer.NODES; what other processes do with the controller; profile of DDS.
 NOTHING, TOPICS, VIEWER, CHANGES = '', 'topics', 'viewer', 'changes'
@@ -57,7 +56,6 @@ CONTENDERS = {'empty callback, message objects': (ECHO, NOTHING, PROFILE),
               CHANGED: (CONTROLLER, CHANGES, PROFILE),
               'empty callback, message objects, busy thread': (BUSY_ECHO, NOTHING, PROFILE),
               'osc_controller, busy thread': (BUSY_CONTROLLER, NOTHING, PROFILE),
-              BUSY_CHANGED: (BUSY_CONTROLLER, CHANGES, PROFILE),
               'empty callback, message objects, shared memory': (ECHO, NOTHING, SHARED),
               'osc_controller, shared memory': (CONTROLLER, NOTHING, SHARED)}
 if find_spec('viser'):
