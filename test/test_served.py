@@ -25,6 +25,7 @@ from osc_ros.nodes import commands
 from test_nodes import gravity, JOINTS, READY, Rig
 
 COUNT, BEFORE, ATTEMPTS = 30, 400, 20
+REAL_TIME = 4.0  # a state_timeout, with which states do not wait for plans [s]
 # The program of a driver: it sends a state, waits for the command that answers it, and sends the
 # next one: first BEFORE states; then, after a line on its standard input, it does what `task`
 # says. It writes '.' if that was well, otherwise '!'.
@@ -100,7 +101,7 @@ def test_states_are_answered_while_the_interpreter_is_blocked(spin, velocity):
 
 
 def test_states_are_answered_while_a_motion_that_begins_cannot_be_planned(spin):
-    rig = Rig(spin, rate=100.0).activate()
+    rig = Rig(spin, rate=100.0, state_timeout=REAL_TIME).activate()
     loop, first = rig.controller._loop, rig.hardware.tick
     held = loop.request(lambda engine: engine.law.pose)
     goal = held + np.eye(4, k=3) * [[0.03], [0.0], [0.0], [0.0]]
@@ -122,7 +123,7 @@ def test_states_are_answered_while_a_motion_that_begins_cannot_be_planned(spin):
 
 
 def test_states_are_answered_in_contact_while_the_interpreter_is_blocked(spin):
-    rig = Rig(spin, rate=100.0).activate()
+    rig = Rig(spin, rate=100.0, state_timeout=REAL_TIME).activate()
     loop = rig.controller._loop
     goal = loop.request(lambda engine: engine.law.pose) + 0.03 * np.eye(4, k=3)
     loop.request(requests.follow, Hold(goal), 0.0, 'tip')

@@ -303,7 +303,7 @@ class Engine(Counts):
         self.guard.explain(done)
         if is_valid:
             self._take(done.accepted, done.q, done.qd, done.stamp, done.arrived, done.effort)
-            self._note_touch(done.touch, done.met)
+            self._note_touch(done.touch, done.met, done)
         if is_valid and done.code < REJECTED:
             try:
                 self.law.require(done.code, done.q, done.qd)
@@ -317,8 +317,8 @@ class Engine(Counts):
         if is_valid and done.asks == WAITS:  # else compiled code may be answering the next state
             self._resume()
             self.plan()
+        self.asks = done.asks == PLANS or self.asks and not is_valid
         if is_valid:
-            self.asks = done.asks == PLANS
             self._note_tick(done.done - done.arrived, (done.pose, done.error, done.F))
         if done.asks == WAITS:
             self._conclude()
@@ -388,8 +388,8 @@ class Engine(Counts):
 
         """
         self.asks = False
-        self.law.end_blend()
         try:
+            self.law.end_blend()
             self.law.plan()
         except OscError as error:
             self._post('error', f'target dropped: {error}')
@@ -459,16 +459,16 @@ class Engine(Counts):
         self.law.in_contact = code != NOT_TOUCHED
         self._note_touch(code, self.touch.met)
 
-    def _note_touch(self, code: int, met: float) -> None:
+    def _note_touch(self, code: int, met: float, done: Answered | None = None) -> None:
         """Put a contact into words, for a code of `contact.touched`; learn thresholds."""
         if code != NOT_TOUCHED:
             self.guard.tell(CONTACT, self.touch.reason(code, met))
         if self.touch.learns:
-            self._learn()
+            self._learn(self.guard.acting(done).reaction)
 
-    def _learn(self) -> None:
+    def _learn(self, reaction: str) -> None:
         """Post the thresholds that were learned, if it is time for that."""
-        if self.mode != ACTIVE or self.guard.reaction not in HARMLESS:
+        if self.mode != ACTIVE or reaction not in HARMLESS:
             self.touch.stop_learning()
             self._post('learned', None, f'not learned: {self.state()}')
         elif (found := self.touch.learned(self.time, self.law.settings.limits.effort)) is not None:
@@ -505,7 +505,7 @@ class Engine(Counts):
 
     def _on_change(self, done: Answered | None = None) -> None:
         """Post what acts now, or has acted for an answered state."""
-        acting = self.guard.acting(None if done is None else done.acting)
+        acting = self.guard.acting(done)
         if self.acts or self.guard.runaway:
             self._post('change', acting.cause, acting.reaction, state_text(acting, 'active'))
         else:  # no torques are sent

@@ -110,6 +110,7 @@ class Level:
 
         """
         task = self.task
+        self._end_impedance()
         self.activation[:] = (0.0 if is_new else 1.0) * self._wanted_activation
         if before is not None and (before.task.link, before.task.kind) == (task.link, task.kind):
             self._go_on_as(before)
@@ -264,6 +265,10 @@ class Level:
                        state.filtered, state.measured):
             wrench[:] = 0.0
         state.measured_time[0], state.wrench_time[0] = -math.inf, math.nan
+        self._end_impedance()
+
+    def _end_impedance(self) -> None:
+        """Go back to the stiffness of the settings, if another one was commanded."""
         if self.impedance is not None:
             self.impedance.end()
             self.impedance = None

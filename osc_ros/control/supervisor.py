@@ -251,21 +251,21 @@ class Supervisor:
         """Explanation of `cause`."""
         return self.acting().reason
 
-    def acting(self, numbers: Array | None = None) -> Acting:
-        """What acts now, or has for an answered state, see `osc_ros.control.answered.ANSWER`."""
-        number, action = self._in_force() if numbers is None else numbers[:2].tolist()
+    def acting(self, done: Answered | None = None) -> Acting:
+        """What acts now, or has acted for an answered state."""
+        number, action = self._in_force() if done is None else done.acting[:2].tolist()
         (cause, reaction), (when, why) = self._named(number, action), self._rejected
         if number < 0.0:
             return Acting(cause, reaction, {
                 IS_STOP: 'stop requested', IS_RUNAWAY: self.runaway}.get(int(number), ''))
-        silent = (self._at.causes.watches[int(number), SILENT] if numbers is None
-                  else float(numbers[2]))
-        is_rejected = cause == STALE_STATE and self.clock() - when < silent
+        silent = (self._at.causes.watches[int(number), SILENT] if done is None
+                  else float(done.acting[2]))
+        is_rejected = cause == STALE_STATE and (
+            self.clock() if done is None else done.now) - when < silent
         return Acting(cause, reaction, silence_text(silent, why if is_rejected else '')
                       if silent > 0.0 else self._texts.get(cause, ''))
 
     def _in_force(self) -> tuple[float, float]:
-        """Numbers of the cause and the reaction in force."""
         return self._at.causes.cause.item(), self._at.causes.reaction.item()
 
     def _named(self, cause: float, reaction: float) -> tuple[str, str]:

@@ -162,7 +162,8 @@ _SAFETY = (
     Entry('idle', 'gravity', 'Last command to an arm that has been stopped for good: the torque '
           'of its weight, or zero', choices=('gravity', 'zero'), live=True),
     Entry('state_timeout', DEFAULT_WATCHDOGS[STALE_STATE].timeout, 'Joint states are stale after '
-          'this time without a valid one [s]', lower=1e-3, upper=60.0, live=True),
+          'this time without a valid one; from 5 s on, as with a simulation in lockstep, states '
+          'wait for the plans of targets [s]', lower=1e-3, upper=60.0, live=True),
     Entry('target_timeout', np.inf, 'Targets are stale after this time without one, or since the '
           'end of a path [s]', lower=1e-3, live=True),
     *(entry for watchdog in WATCHDOGS for entry in watchdog.entries),

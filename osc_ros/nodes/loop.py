@@ -30,7 +30,7 @@ from osc_ros.control.engine import Engine, Stamp
 from osc_ros.control.journal import Journal
 from osc_ros.control.law import Law
 from osc_ros.control.setup import Setup
-from osc_ros.control.supervision import Supervision
+from osc_ros.control.supervision import STALE_STATE, Supervision
 from osc_ros.dynamics.addresses import Integers
 from osc_ros.errors import InputError
 from osc_ros.nodes import commands, messages
@@ -46,6 +46,8 @@ R = TypeVar('R')
 # Periods of the owner's thread: for events of the loop, and for its commands if there is a
 # listener [s]. Bursts of commands would occupy a subscriber, and thereby a core, for longer.
 POST_PERIOD, LISTEN_PERIOD = 0.02, 0.005
+# On a simulated clock, or if states may stay away for this time, they wait for plans [s].
+LOCKSTEP_TIMEOUT = 5.0
 LONGEST_SEGMENT = 2.0  # see `Journal.length`
 MOST_POSTED = 1000  # length of the queue of these events
 ATTEMPTS = 20  # to read between two states
@@ -71,15 +73,10 @@ class Output(NamedTuple):
 
 class Timing(NamedTuple):
     """
-    When commands are computed.
+    Expected time between states [s], and whether commands are computed by a timer.
 
-    Attributes
-    ----------
-    period : float
-        Expected time between states [s].
-    on_timer : bool
-        Whether a timer computes a command every period from the newest state, rather than every
-        state when it arrives.
+    A timer computes a command every period from the newest state, rather than every state when it
+    arrives.
 
     """
 
@@ -91,11 +88,10 @@ class Loop:
     """
     Feeds an engine with the joint states of a topic, and publishes its commands.
 
-    The loop has its own thread, which waits for the messages itself. So work of other threads,
-    such as parsing a message or building a model, does not delay a command. Other threads
-    use the engine by `request`, for some microseconds; they do all slow work before. A further
-    thread plans the motions of the targets; only on a simulated clock the next state waits for it,
-    so that a simulation gives the same motion each time.
+    The loop has its own thread, which waits for the messages itself, so that work of other threads
+    does not delay a command. They use the engine by `request`, for some microseconds, and do all
+    slow work before. A further thread plans the motions of the targets; the next state waits for
+    it only in a simulation, see LOCKSTEP_TIMEOUT, which then gives the same motion each time.
 
     Attributes
     ----------
@@ -228,9 +224,8 @@ class Loop:
         """
         Call `what(engine, *arguments)`, which only reads; return or raise what it does.
 
-        The loop goes on answering states during the call. If it has answered one, some numbers may
-        be from before it and others from after it: then `what` is called again. After ATTEMPTS
-        calls, it is called as by `request`.
+        The loop goes on answering states. If it has answered one meanwhile, numbers may not belong
+        together: then `what` is called again, after ATTEMPTS as by `request`.
 
         """
         if (served := self._served) is not None:
@@ -395,10 +390,9 @@ class Loop:
         with self._lock:
             self._fail_after(self._conclude(served))
             if self.engine.asks:
-                self.engine.plan()
+                self._call(self.engine.plan)
             served.begin(self._table() if self._is_open else None,
-                         self.engine.guard.settings.deadline,
-                         self._owner.get_clock().ros_time_is_active)
+                         self.engine.guard.settings.deadline, self._pauses)
             if served.table is None:
                 return NOT_SERVED, None
         error = 'a function of rcl has failed'
@@ -413,6 +407,13 @@ class Loop:
             served.wake()  # so that its thread ends
             self._call(self.engine.fail, f'{error}; from now on Python answers the states')
         return why, served.message if why == UNREAD else None
+
+    @property
+    def _pauses(self) -> bool:
+        """Whether states may come faster than in real time: they then wait for the plans."""
+        stale = self.engine.guard.settings.watchdogs[STALE_STATE]
+        return (stale.timeout >= LOCKSTEP_TIMEOUT
+                or bool(self._owner.get_clock().ros_time_is_active))
 
     def _plan(self, served: Served) -> None:
         """Make the plans that compiled code asks for."""
