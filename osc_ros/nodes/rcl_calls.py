@@ -37,7 +37,7 @@ NUMBER = 8  # bytes
 MUTEX_SIZE = 16  # integers: room for a pthread_mutex_t
 SEMAPHORE_SIZE = 8  # integers: room for a sem_t
 BUSY = 5e-5  # time until another attempt to get the mutex [s]
-UNDISTURBED = 0.05  # switch interval of Python's threads while one of them has the mutex [s]
+UNDISTURBED = 0.005  # switch interval of Python's threads while one of them has the mutex [s]
 INHERITS = 1  # PTHREAD_PRIO_INHERIT: who holds the mutex has the priority of who waits for it
 
 

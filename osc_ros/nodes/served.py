@@ -193,6 +193,7 @@ class Served:
         last = int(self._shared[WRITTEN])
         if last == self._shared[CONCLUDED]:
             return None
-        rows = self._ring[np.arange(self._shared[CONCLUDED], last) % ROWS]
+        # row by row: to copy many numbers at once, NumPy would give the interpreter's lock up
+        rows = np.array([self._ring[k % ROWS] for k in range(int(self._shared[CONCLUDED]), last)])
         self._shared[CONCLUDED] = last
         return Answers(rows, self._n)
