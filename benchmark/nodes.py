@@ -63,7 +63,8 @@ class Way:
     ----------
     node : str
         The node that answers: ECHO and RAW_ECHO (compute nothing; message objects, bytes),
-        CONTROLLER, or RELAY after the controller; BUSY_ECHO, BUSY_CONTROLLER.
+        CONTROLLER, or RELAY after the controller. BUSY_ECHO and BUSY_CONTROLLER are ECHO and
+        CONTROLLER beside a thread of the same process that runs Python all the time.
     executor : str
     update : str
         Parameter of the controller.

@@ -19,7 +19,7 @@ from survey import urdf_texts
 
 pytest.importorskip('rclpy', reason='rclpy is not installed')
 
-from osc_ros.control.causes import state_text
+from osc_ros.control.causes import Acting
 from osc_ros.errors import OscError
 from osc_ros.nodes import demo_run, description
 from osc_ros.nodes.causes import cause, recording_of
@@ -244,10 +244,7 @@ def test_user_who_gives_no_base_and_tip_is_told_which_links_there_are(
 
 
 def test_missed_deadline_is_reported_in_a_sentence():
-    class Guard:
-        cause, reason, reaction = 'deadline', 'an update took 0.0123 s', 'report'
-
-    assert state_text(Guard, 'active') == (
+    assert Acting('deadline', 'report', 'an update took 0.0123 s').text('active') == (
         'deadline: an update took 0.0123 s; this is only reported, and changes nothing')
 
 

@@ -34,7 +34,7 @@ ANSWER = Table(
     Slot('count', (1,), '', 'number of faults of the state'),
     Slot('changed', (1,), '', '1 if cause or reaction have changed with it'),
     Slot('asks', (1,), '', 'what Python must do, see `tables.TORQUE`'),
-    Slot('faults', (FAULTS, 5), 'see words', 'these faults, see `tables.GATE_RESULT`'),
+    Slot('faults', (FAULTS, 5), 'see words', 'the faults, as in `tables.GATE_RESULT`'),
     Slot('acting', (3,), '–, –, s', 'cause and reaction in force, as numbers, and its silence'),
     Slot('q', ('n',), 'rad, m', 'positions'),
     Slot('qd', ('n',), 'rad/s, m/s', 'velocities'),

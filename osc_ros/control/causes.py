@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,9 +26,6 @@ from osc_ros.control.tables import (
     TIMEOUT,
 )
 from osc_ros.dynamics.compiled import inlined
-
-if TYPE_CHECKING:
-    from osc_ros.control.supervisor import Supervisor
 
 STOP = 'stop'  # cause of a stop on request, which is no fault
 RUNAWAY, ABANDON = 'runaway', 'abandon'  # the controller does not control the arm: its reaction
@@ -125,23 +122,34 @@ def update_causes(plan, state, now):
 
 
 class Acting(NamedTuple):
-    """The cause whose reaction has the highest priority, this reaction, and why; else empty."""
+    """
+    What a supervisor does, and why.
+
+    Attributes
+    ----------
+    cause : str
+        Of the causes in force, the one whose reaction has the highest priority; empty: none.
+    reaction : str
+        Its reaction; empty if there is none.
+    reason : str
+        Why the cause is in force.
+
+    """
 
     cause: str
     reaction: str
     reason: str
 
+    def text(self, normal: str, remedy: str = '~/release accepts activation') -> str:
+        """
+        Return this in words.
 
-def state_text(acting: Acting | Supervisor, normal: str,
-               remedy: str = '~/release accepts activation') -> str:
-    """
-    Return what a supervisor does and why.
+        `normal` is the text if the supervisor does nothing; `remedy` says how to go on if the arm
+        was given up.
 
-    `normal` is the text if it does nothing; `remedy` says how to go on if the arm was given up.
-
-    """
-    if acting.reaction == ABANDON:
-        return f'{acting.cause}: {acting.reason}: no more commands; {remedy} again'
-    if acting.reaction == 'report':
-        return f'{acting.cause}: {acting.reason}; this is only reported, and changes nothing'
-    return f'{acting.cause}: {acting.reason}: {acting.reaction}' if acting.reaction else normal
+        """
+        if self.reaction == ABANDON:
+            return f'{self.cause}: {self.reason}: no more commands; {remedy} again'
+        if self.reaction == 'report':
+            return f'{self.cause}: {self.reason}; this is only reported, and changes nothing'
+        return f'{self.cause}: {self.reason}: {self.reaction}' if self.reaction else normal

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from osc_ros.control.answered import Answered, Answers, UNASKED
 from osc_ros.control.answering import Answering
-from osc_ros.control.causes import state_text
 from osc_ros.control.check import Rest, STILL
 from osc_ros.control.contact import ContactSense, NOT_TOUCHED
 from osc_ros.control.journal import Journal, journaled
@@ -47,12 +46,12 @@ class Engine(Counts):
     """
     Computes torques from joint states by a law; a supervisor checks them.
 
-    The caller passes every state to `update`, or to `accept` and then calls `answer`, or to
-    `respond` and calls `plan` when it has time. It calls `watch` in any case. The engine passes
-    the commands to `send`. In the modes ACTIVE and ENDING there is a command for each state. When
-    the arm is at rest in mode ENDING, the engine sends the idle command as the last one, and the
-    mode becomes IDLE. After a reaction to a contact the law holds the pose of the arm. All calls
-    come from one thread, or under one lock.
+    The caller passes each state to `update`. Or it passes it to `accept` and then calls `answer`;
+    or it passes it to `respond` and later, if `asks`, calls `plan`. It calls `watch` in any case.
+    The engine passes the commands to `send`. In the modes ACTIVE and ENDING there is a command for
+    each state. When the arm is at rest in mode ENDING, the engine sends the idle command as the
+    last one, and the mode becomes IDLE. After a reaction to a contact the law holds the pose of
+    the arm. All calls come from one thread, or under one lock.
 
     Attributes
     ----------
@@ -153,7 +152,8 @@ class Engine(Counts):
 
     def state(self) -> str:
         """Return a text with the state of the controller, and the reason if a watchdog acts."""
-        return state_text(self.guard, 'active') if self.acts or self.guard.runaway else 'inactive'
+        is_at_work = self.acts or self.guard.runaway
+        return self.guard.acting().text('active') if is_at_work else 'inactive'
 
     @journaled
     def activate(self, missing: Array | None = None) -> None:
@@ -507,7 +507,7 @@ class Engine(Counts):
         """Post what acts now, or has acted for an answered state."""
         acting = self.guard.acting(done)
         if self.acts or self.guard.runaway:
-            self._post('change', acting.cause, acting.reaction, state_text(acting, 'active'))
+            self._post('change', acting.cause, acting.reaction, acting.text('active'))
         else:  # no torques are sent
             self._post('change', '', '', 'inactive')
 

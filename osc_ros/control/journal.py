@@ -316,7 +316,7 @@ class Journal:
             self.end(f'{type(error).__name__}: {error}')
 
     def record_answer(self, done: Answered, call: Callable[[], R]) -> R:
-        """Record a call of 'respond' or 'watch' that compiled code has made; return the result."""
+        """Record that compiled code has done `respond` or `watch`; return the result of `call`."""
         arguments: tuple[Any, ...] = (WATCH_PERIOD,)
         name, readings = 'watch', [done.now]
         if done.code != UNASKED:

@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.arrival import Approach
-from osc_ros.control.causes import state_text
 from osc_ros.control.check import Finding
 from osc_ros.control.checkpoint import Filled
 from osc_ros.control.engine import ACTIVE, Engine, Stamp
@@ -172,7 +171,7 @@ def release(engine: Engine) -> tuple[bool, str]:
     held_by = '' if guard.reaction in HARMLESS else guard.cause
     guard.release()
     if guard.reaction not in HARMLESS:
-        return False, f"not released, the cause is still there: {state_text(guard, '')}"
+        return False, f"not released, the cause is still there: {guard.acting().text('')}"
     if held_by:
         return True, f'released from {held_by}: the law controls the arm again'
     return True, 'there is nothing to release: the law controls the arm'

@@ -356,7 +356,7 @@ class Setup:
         return self.dynamics.inverse_dynamics(q, qd, qdd)
 
     def added_weight(self, before: Setup, q: Array) -> Array:
-        """Torques (n,) that hold the arm at rest at q (n,), less those of another setup [N·m]."""
+        """Torques (n,) that hold the arm at rest at q (n,), minus those of another setup [N·m]."""
         rest = self._rest
         if self.robot is before.robot:
             return rest

@@ -423,7 +423,7 @@ class Supervisor:
         return self._plan, self._state, self._sample, self._result
 
     def explain(self, done: Answered | None = None) -> None:
-        """Put the faults of an answered state into words, or those of the last sample."""
+        """Keep the faults of an answered state in words, or those of the last sample."""
         found, given = self._found.gate, self._given
         faults, given, now = (done.faults, done, done.now) if done else (
             found.faults[:int(found.count.item())], given, given.now.item())

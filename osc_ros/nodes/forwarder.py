@@ -21,7 +21,6 @@ from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
-from osc_ros.control.causes import state_text
 from osc_ros.control.command import CommandCheck
 from osc_ros.control.safety import answer
 from osc_ros.control.supervisor import Supervisor
@@ -213,8 +212,8 @@ class Forwarder:
             return 'waits for a robot description'
         if not self.acts:
             return 'waits for a joint state and a command'
-        return self._ended_text if self.has_ended else state_text(
-            self._guard, 'forwards', '~/forward forwards')
+        return self._ended_text if self.has_ended else self._guard.acting().text(
+            'forwards', '~/forward forwards')
 
     @property
     def _ended_text(self) -> str:

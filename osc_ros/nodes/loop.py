@@ -89,9 +89,10 @@ class Loop:
     Feeds an engine with the joint states of a topic, and publishes its commands.
 
     The loop has its own thread, which waits for the messages itself, so that work of other threads
-    does not delay a command. They use the engine by `request`, for some microseconds, and do all
-    slow work before. A further thread plans the motions of the targets; the next state waits for
-    it only in a simulation, see LOCKSTEP_TIMEOUT, which then gives the same motion each time.
+    does not delay a command. Other threads use the engine by `request`, for some microseconds, and
+    do all slow work before. A further thread plans the motions of the targets. The next state
+    waits for it only in a simulation, which then gives the same motion each time: see
+    LOCKSTEP_TIMEOUT.
 
     Attributes
     ----------
@@ -410,7 +411,7 @@ class Loop:
 
     @property
     def _pauses(self) -> bool:
-        """Whether states may come faster than in real time: they then wait for the plans."""
+        """Whether states wait for plans: in a simulation, which may be faster than real time."""
         stale = self.engine.guard.settings.watchdogs[STALE_STATE]
         return (stale.timeout >= LOCKSTEP_TIMEOUT
                 or bool(self._owner.get_clock().ros_time_is_active))

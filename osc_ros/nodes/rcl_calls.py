@@ -239,9 +239,10 @@ class RclCalls:
         """
         Within this context compiled code handles no message: one that comes waits.
 
-        It must not wait for the interpreter's lock, which another thread may have for long. So the
-        mutex is taken with this lock (PyDLL), and no thread is asked to give it up until then;
-        within UNDISTURBED, and unless the context blocks.
+        This thread must not wait for the interpreter's lock meanwhile: another thread may keep it
+        for long, and the message would wait, too. So this thread keeps the lock while it takes
+        the mutex (PyDLL does not release it), and Python does not ask it for the lock during the
+        context, for up to UNDISTURBED. Calls that release the lock must not be made in it.
 
         """
         sleep(0.0)  # threads that wait for the interpreter's lock since before count from here
@@ -255,7 +256,7 @@ class RclCalls:
         sleep(0.0)
 
     def wait(self) -> None:
-        """Wait until the semaphore was posted, and once more for each time."""
+        """Wait for a call of `post`; each call lets one wait return."""
         while self._system.sem_wait(self._at_semaphore):
             pass  # a signal has interrupted it
 

@@ -113,8 +113,8 @@ class Served:
         table, longest
             See `use`.
         pauses : bool
-            Whether `run` returns when there are plans to be made, so that the next state waits for
-            them; else `woken` returns in another thread.
+            True: if there are plans to be made, `run` returns, and the next state waits for them.
+            False: `run` goes on, and `woken` returns in another thread.
 
         """
         self._set(table, longest)

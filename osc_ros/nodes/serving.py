@@ -53,8 +53,9 @@ from osc_ros.nodes.serialized_states import (
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# Entries of the plan after those of `rcl_calls`: kernels, then the message for torques without a
-# state, and the address of its numbers; sem_post, and the semaphore of the thread that plans.
+# Entries of the plan after those of `rcl_calls`, all addresses: of kernels; of the message for
+# torques without a state, and of its numbers; of sem_post, and of the semaphore by which it wakes
+# the thread that plans.
 (STEP, SENSE, WATCH, REACT, UNASKED_OUTBOUND, UNASKED_VALUES, POST, SEMAPHORE) = range(
     MORE, MORE + 8)
 # Entries of the shared counters: 1 if the call must end; answers that were written, and concluded;
