@@ -18,7 +18,6 @@ os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
 import numpy as np
 
 from osc_ros import Law, Robot, shipped_urdf
-from osc_ros.control import checkpoint
 from osc_ros.control.engine import Engine
 from osc_ros.control.journal import Journal
 from osc_ros.control.supervision import NOT_FINITE, STALE_STATE, Supervision, Watchdog
@@ -60,7 +59,7 @@ def main() -> None:
     saves = []
     for _ in range(200):
         began = perf_counter()
-        state = checkpoint.dumped(engines[1])
+        state = engines[1].checkpoint()
         saves.append(perf_counter() - began)
     journal = engines[1].journal
     assert journal is not None and not journal.failure
@@ -69,8 +68,8 @@ def main() -> None:
               f'{np.percentile(column, 99):.1f} µs')
     added = np.median(1e6 * np.diff(times[TICKS // 10:], axis=1))
     print(f'added by the journal: median {added:.1f} µs')
-    print(f'checkpoint: median {1e3 * np.median(saves):.2f} ms, largest '
-          f'{1e3 * max(saves):.2f} ms, {len(state) / 1e3:.0f} kB; after the answer, twice in '
+    print(f'checkpoint: median {1e6 * np.median(saves):.0f} µs, largest '
+          f'{1e6 * max(saves):.0f} µs, {state.size / 1e3:.0f} kB; between two states, twice in '
           'black_box.duration')
     print(f'memory: {journal.size / TICKS:.0f} bytes an update')
 

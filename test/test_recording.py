@@ -16,7 +16,7 @@ import pytest
 
 from arm import moved, PANDA, PERIOD
 from osc_ros import InputError
-from osc_ros.control import checkpoint, journal, requests
+from osc_ros.control import journal, requests
 from osc_ros.control.disturbance import Disturbance
 from osc_ros.control.engine import ACTIVE
 from osc_ros.control.friction import Friction
@@ -296,7 +296,7 @@ def test_journal_that_fails_ends_and_the_engine_goes_on(monkeypatch):
         raise MemoryError('no memory')
 
     run = Recorded(duration=0.01)
-    monkeypatch.setattr(checkpoint, 'dumped', fails)
+    monkeypatch.setattr(run.engine, 'checkpoint', fails)
     run.run(0.2)
     assert run.engine.mode == ACTIVE
     assert np.isfinite(run.commands[-1]).all()

@@ -24,7 +24,6 @@ from std_msgs.msg import UInt8MultiArray
 
 from conftest import PATIENCE
 import osc_ros
-from osc_ros.control import checkpoint
 from osc_ros.nodes import black_box
 from osc_ros.nodes.alternative import ChangedParameters, changes_of
 from osc_ros.nodes.black_box import BlackBox
@@ -118,7 +117,8 @@ class Growing:
     def __init__(self):
         from osc_ros.control.journal import Journal
         self.journal = Journal(1e3, 10**9)
-        self.journal.begin(SimpleNamespace(acts=True, law=SimpleNamespace(robot=None)))
+        self.journal.begin(SimpleNamespace(
+            acts=True, law=SimpleNamespace(robot=None), checkpoint=lambda: 'state'))
 
     def read(self, what, *arguments):
         for _ in range(100):
@@ -126,8 +126,7 @@ class Growing:
         return what(SimpleNamespace(journal=self.journal), *arguments)
 
 
-def test_reading_a_journal_that_grows_ends(monkeypatch):
-    monkeypatch.setattr(checkpoint, 'dumped', lambda *arguments: b'state')
+def test_reading_a_journal_that_grows_ends():
     records = object.__new__(Records)
     records._loop = Growing()
     pieces = records._pieces()

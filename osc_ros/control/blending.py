@@ -33,6 +33,8 @@ class SetupBlending:
     ----------
     replaced : Setup, optional
         The setup that goes on beside the one in force; None if no change is in progress.
+    posture : PostureSetPoint
+        That of the replaced setup.
     friction : FrictionInForce
 
     Parameters
@@ -45,7 +47,7 @@ class SetupBlending:
     def __init__(self, n: int) -> None:
         self.friction, self._blend = FrictionInForce(n), Blend(n)
         self.replaced: Setup | None = None
-        self._posture: PostureSetPoint  # of the replaced setup
+        self.posture: PostureSetPoint
 
     @property
     def difference(self) -> Array:
@@ -56,7 +58,7 @@ class SetupBlending:
     def arrays(self) -> tuple[NDArray[Any], ...]:
         """The arrays `blend` and `other` of `osc_ros.control.tick_arrays.LawArrays`."""
         return self._blend.record, (NO_INTEGERS if self.replaced is None else
-                                    self.replaced.tick.alone(self.friction, self._posture))
+                                    self.replaced.tick.alone(self.friction, self.posture))
 
     def end(self, setup: Setup) -> None:
         """End the blend at once, with a setup in force."""
@@ -94,7 +96,7 @@ class SetupBlending:
                 old.refuse(q, qd)
             added = tau - added
             self.end(old)
-        self.replaced, self._posture = old, posture
+        self.replaced, self.posture = old, posture
         if old.least_inertia is None:  # a friction that begins acts on both
             old.least_inertia = new.least_inertia
         settings = new.settings

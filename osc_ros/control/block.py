@@ -25,7 +25,6 @@ from osc_ros.control.reference import reference_size
 from osc_ros.control.task_numbers import TASK_WIDTH
 from osc_ros.dynamics.compiled import inlined, plain, view
 from osc_ros.dynamics.priority import results_size, solver_size
-from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
@@ -135,15 +134,3 @@ def kept_in(integers: Array, numbers: Array) -> tuple[Array, ...]:
 def views_of(integers: Array, numbers: Array) -> Block:
     """Return the `Block` in the numbers of a setup, for Python."""
     return Block(*plain(block_in)(integers, numbers))
-
-
-def require_block(integers: Array, numbers: Array, at: Sequence[int], m: int, n: int) -> None:
-    """Raise an InputError for arrays that are not those of `block_of`, but for addresses."""
-    wanted = block_of(at, m, n)
-    for found, accepted in zip((integers, numbers), wanted):
-        if (found.dtype, found.shape) != (accepted.dtype, accepted.shape):
-            raise InputError(f'numbers of a setup: {found.dtype} of shape {found.shape}, accepted '
-                             f'are {accepted.dtype} of shape {accepted.shape}')
-    parts, accepted = integers[:-2 * len(at)], wanted[0][:-2 * len(at)]
-    if not np.array_equal(parts, accepted):
-        raise InputError(f'parts of a setup at {parts.tolist()}: accepted are {accepted.tolist()}')

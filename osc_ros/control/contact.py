@@ -146,6 +146,11 @@ class ContactSense(Recorded):
     """
     Compares the external torques of every state with thresholds, and finds thresholds.
 
+    Attributes
+    ----------
+    until : float [s]
+        End of the time in which thresholds are learned.
+
     Parameters
     ----------
     names : sequence of str
@@ -158,7 +163,7 @@ class ContactSense(Recorded):
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__(len(names))
         _compile()
-        self._names, self._until = names, -math.inf
+        self._names, self.until = names, -math.inf
         self._settings: Contact | None = None
 
     @property
@@ -169,7 +174,7 @@ class ContactSense(Recorded):
     def learn(self, until: float) -> None:
         """Record the largest external torques until a time on the clock of the states [s]."""
         at = self.views[0]
-        at.peaks[:], at.peak_wrench[:], at.learns[0], self._until = 0.0, 0.0, 1.0, until
+        at.peaks[:], at.peak_wrench[:], at.learns[0], self.until = 0.0, 0.0, 1.0, until
 
     def stop_learning(self) -> None:
         """Discard what was learned so far."""
@@ -229,7 +234,7 @@ class ContactSense(Recorded):
         effort_limits : (n,) [N·m, N]
 
         """
-        if not self.learns or time < self._until:
+        if not self.learns or time < self.until:
             return None
         self.stop_learning()
         torque, (force, moment) = MARGIN * self.views[0].peaks, MARGIN * self.views[0].peak_wrench

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.control.checkpoint import dumped, loaded
 from osc_ros.control.law import Law
 from osc_ros.control.law_step import law_torque, put_torques
 from osc_ros.control.motion import HOLD, PLAN, STATE
@@ -83,7 +82,7 @@ class Controllers:
             raise InputError(
                 f"the law uses method '{law.space.method}', or its settings are changing: "
                 'accepted is a law with a compiled step, after a change and its blend')
-        self._law: Law = loaded(dumped(law))
+        self._law = law.copied()
         self._threads, self.n = threads or cores(), law.robot.n
         self._placed, self._inside = np.full(count, self._law.has_tick), False
         if not self._law.has_tick:
@@ -97,9 +96,8 @@ class Controllers:
                          for level in self._setup.levels for record in level.guide.records]
         self._seen = {name: places.of(address_of(level.numbers)) + SEEN
                       for name, level in self._law.levels.items()}
-        self._python = [self._objects()] * count
-        copied = dumped(self._law)
-        self._workers = [_Worker(loaded(copied)) for _ in range(self._threads)]
+        self._remembered = [self._law.remembered] * count
+        self._workers = [_Worker(self._law.copied()) for _ in range(self._threads)]
         self._jumped = np.zeros((count, len(self._setup.levels)), dtype=bool)
         self._unknown, self._found = np.full(self.n, np.nan), np.zeros((2, count), dtype=np.int64)
 
@@ -114,18 +112,11 @@ class Controllers:
 
     # one controller
 
-    def _objects(self) -> list[tuple[Any, dict[str, Any]]]:
-        """Copies of the attributes of the objects of the law."""
-        return [(one, dict(vars(one))) for one in self._law.objects()]
-
     def _load(self, i: int) -> Law:
         """Copy the state of a controller to the law, and return the law."""
-        for one, attributes in self._python[i]:
-            vars(one).clear()
-            vars(one).update(attributes)
         Places(self._law.kept()).load(self._memory[i])
+        self._law.remembered = self._remembered[i]
         for level, has_jumped in zip(self._setup.levels, self._jumped[i]):
-            level.guide = level.guide  # writes its addresses
             if has_jumped:
                 level.guide.note_hold()
         self._jumped[i] = False
@@ -136,7 +127,7 @@ class Controllers:
     def _store(self, i: int) -> None:
         """Copy the state of the law to a controller."""
         Places(self._law.kept()).store(self._memory[i])
-        self._python[i] = self._objects()
+        self._remembered[i] = self._law.remembered
 
     @contextmanager
     def one(self, i: int) -> Iterator[Law]:

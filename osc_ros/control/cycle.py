@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from osc_ros.control.blending import SetupBlending
 from osc_ros.control.command_model import CommandModel
 from osc_ros.control.compiled_tick import REFUSED
+from osc_ros.control.guide import Guide
 from osc_ros.control.law_memory import LawMemory
 from osc_ros.control.law_step import INFINITE, law_torque
 from osc_ros.control.level import Level
@@ -95,16 +96,6 @@ class ControlCycle:
     def is_settled(self) -> bool:
         """Whether no change of settings is in progress, and the setup has a compiled tick."""
         return not self.is_blending and self._setup.has_kernel
-
-    def objects(self) -> tuple[object, ...]:
-        """The objects that keep the state of the law, beside the arrays in `table`."""
-        setup = self._setup
-        found = setup.unmodelled
-        return (self, setup, setup.space, setup.dynamics, setup.solver, setup.limiter,
-                setup.reference, *setup.levels, *(level.guide for level in setup.levels),
-                self._posture, self._memory, self._blending,
-                *(one for one in (setup.guidance, found, found and found.observer,
-                                  found and found.compensation) if one is not None))
 
     @property
     def space(self) -> OperationalSpace:
@@ -386,15 +377,41 @@ class ControlCycle:
 
     def kept(self) -> tuple[NDArray[Any], ...]:
         """
-        Return the arrays on which the next torque depends, while no change is in progress.
+        Return the arrays on which the next torques depend, beside `remembered`.
 
         With the same numbers in them, another law of the same settings computes the same torques.
 
         """
-        found = self._setup.unmodelled
-        of_observer = () if found is None else found.kept
-        return (*self._setup.kept(), self._blending.friction.record, self._posture.record,
-                *of_observer, self._blending.arrays[0], self._memory.record)
+        found, blending = self._setup.unmodelled, self._blending
+        arrays = (*self._setup.kept(), blending.friction.record, self._posture.record,
+                  *(() if found is None else found.kept), blending.arrays[0], self._memory.record)
+        if blending.replaced is None:
+            return arrays
+        arrays += *blending.replaced.kept(), blending.posture.record
+        return tuple({id(one): one for one in arrays}.values())  # the setups may share some
+
+    @property
+    def guides(self) -> list[Guide]:
+        """The guides of all targets, each once: two setups may share them."""
+        return list({id(level.guide): level.guide for setup in self._setups()
+                     for level in setup.levels}.values())
+
+    @property
+    def remembered(self) -> tuple[Any, ...]:
+        """What the next torques depend on beside `kept`; to be set after these arrays."""
+        return (self._observed, self._is_placed, self._compensation is not self._rest,
+                tuple(guide.motions for guide in self.guides))
+
+    @remembered.setter
+    def remembered(self, values: tuple[Any, ...]) -> None:
+        self._observed, self._is_placed, compensates, motions = values
+        for guide, one in zip(self.guides, motions, strict=True):
+            guide.motions = one
+        for setup in self._setups():
+            setup.put_constants()
+        self._find_compensation(self._setup)
+        if not compensates:
+            self._compensation = self._rest
 
     def _arrays(self) -> tuple[NDArray[Any], ...]:
         """The last two arrays of `Given`, and those of `LawArrays`; see `tick_arrays`."""

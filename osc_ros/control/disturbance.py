@@ -360,7 +360,6 @@ class Compensation(Recorded):
     """
 
     TABLES = PLAN, STATE, RESULT
-    CONNECTED = 'views', 'limits', 'torque'
 
     def __init__(self, robot: Robot, settings: Disturbance | None = None,
                  limits: Array | None = None, yields: ArrayLike = 0.0,

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from functools import partial
 import math
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,29 +17,31 @@ from numpy.typing import NDArray
 from osc_ros.control.answered import Answered, Answers, UNASKED
 from osc_ros.control.answering import Answering
 from osc_ros.control.check import Rest, STILL
+from osc_ros.control.checkpoint import Checkpoint
 from osc_ros.control.contact import ContactSense, NOT_TOUCHED
 from osc_ros.control.journal import Journal, journaled
 from osc_ros.control.law import Law
-from osc_ros.control.places import Places
+from osc_ros.control.places import Copies
 from osc_ros.control.safety import HOLDS, REJECTED, STOPPED
 from osc_ros.control.sample import CLOCK_STEPS
 from osc_ros.control.setup import Setup
-from osc_ros.control.statistics import Counts, Window
+from osc_ros.control.statistics import Counts
 from osc_ros.control.stopping import LAW, SOURCES
 from osc_ros.control.supervision import CONTACT, HARMLESS, NOT_FINITE, STALE_TARGET, Supervision
 from osc_ros.control.supervisor import Supervisor
 from osc_ros.control.tables import PLANS, WAITS
 from osc_ros.dynamics.addresses import Integers
+from osc_ros.dynamics.arrays import finite_array
 from osc_ros.errors import InputError, OscError
 
 Array = NDArray[np.float64]
 Stamp = tuple[int, int]  # seconds and nanoseconds of a ROS time
 
 IDLE, ACTIVE, ENDING = MODES = 'idle', 'active', 'ending'
-# Attributes on which the following torques depend.
-STATE = ('law', 'period', 'guard', 'mode', 'touch', 'effort', 'q', 'qd', 'time', 'stamp',
-         'report_period', 'present', 'missed', 'refused', 'refusal', 'torque_use', 'asks',
-         '_clock', '_last_good', '_counted', '_reported', '_left')
+# Attributes on which the following torques depend, beside law, guard and arrays.
+VALUES = ('period', 'mode', 'effort', 'q', 'qd', 'time', 'stamp', 'report_period', 'present',
+          'missed', 'refused', 'refusal', 'torque_use', 'asks', '_last_good', '_counted',
+          '_reported', '_left')
 
 
 class Engine(Counts):
@@ -64,10 +66,8 @@ class Engine(Counts):
         Whether `plan` has work.
     is_last : bool
         Whether the command that is being sent is the last one until an activation.
-    time : float [s]
-        Time of the newest valid state: its stamp, or that of its arrival, see `StateGate`.
-    stamp : Stamp
-        Stamp of that state.
+    time, stamp : float [s], Stamp
+        Of the newest valid state: its stamp, or time of its arrival, see `StateGate`; its stamp.
     q, qd : (n,)
         Positions and velocities of that state; empty before the first one.
     effort : (n,), optional [N·m, N]
@@ -109,36 +109,44 @@ class Engine(Counts):
         self.touch = ContactSense(law.robot.joint_names)
         self.effort: Array | None = None
         self.q = self.qd = np.zeros(0)
-        self.time, self.stamp, self.report_period = 0.0, (0, 0), np.inf
+        self.time, self.stamp, self.report_period, self._last_good = 0.0, (0, 0), np.inf, -np.inf
         self.present: dict[str, str] = {}
         self._send, self._post, self._answering = send, post, Answering(law.robot.n)
-        self._last_good, self._records = -np.inf, (*self.guard.records, self.touch.record)
-        self.places: Places | None = None  # those that `requests.written` used last
+        self._copies, self._records = Copies(), (*self.guard.records, self.touch.record)
         self._left = np.full(law.robot.n, np.nan), np.zeros(law.robot.n)  # q, compensation
         self.reset_counts()
 
     def keep(self, journal: Journal) -> None:
         """Record all inputs in a journal from now on, so that the run can be computed again."""
-        self._clock = self.guard.clock = journal.clock
+        self.use_clock(journal.clock)
         self.journal = journal
         journal.begin(self)
 
-    def __reduce__(self) -> Any:
-        """Return how to make an engine in the same state, which sends and posts nothing."""
-        return _bare_engine, (), {name: self.__dict__[name] for name in STATE}
+    def use_clock(self, clock: Callable[[], float]) -> None:
+        """Use a clock [s]."""
+        self._clock = self.guard.clock = clock
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Set the state."""
-        self.__dict__.update(state)
-        self.journal, self.is_last, self.rest = None, False, Rest()
-        self.ages, self.updates, self.periods = Window(1), Window(1), Window(1)
-        self._records, self.places = (*self.guard.records, self.touch.record), None
-        self._send, self._post, self._answering = _ignore, _ignore, Answering(self.law.robot.n)
+    def checkpoint(self) -> Checkpoint:
+        """Copy all that the next torques depend on; this is quick."""
+        return Checkpoint(
+            self.law.recipe, (self.guard.settings, self.guard.words, self.touch.until),
+            {name: copy(vars(self)[name]) for name in VALUES}, self.law.remembered,
+            *self._copies.of(self.kept()))
 
-    def connect(self, send: Callable[[Array, Stamp | None], None],
-                post: Callable[..., None]) -> None:
-        """Set what the engine calls with torques and events, see `Engine`."""
-        self._send, self._post = send, post
+    @classmethod
+    def restored(cls, found: Checkpoint, send: Callable[[Array, Stamp | None], None],
+                 post: Callable[..., None]) -> Engine:
+        """Return an engine in the state of a checkpoint; InputError if it cannot be used."""
+        supervision, words, until = found.guard
+        engine = cls(Law.of_recipe(found.law), supervision, 1.0, send, post)
+        vars(engine).update({name: found.values[name] for name in VALUES})
+        for name in ('q', 'qd', 'effort'):
+            if (value := vars(engine)[name]) is not None and np.size(value):
+                finite_array(name, np.nan_to_num(value), (engine.law.robot.n,))
+        found.load(engine.kept())
+        engine.law.remembered, engine.touch.until = found.remembered, until
+        engine.guard.words = words
+        return engine
 
     @property
     def acts(self) -> bool:
@@ -208,7 +216,7 @@ class Engine(Counts):
         """Send the idle command as the last one, and stop sending commands."""
         self.is_last = True
         self._command(self.guard.idle_torque(), None)
-        self.mode, self._left = IDLE, (self.q, self.law.compensation.copy())
+        self.mode, self._left = IDLE, (self.q.copy(), self.law.compensation.copy())
 
     @journaled
     def accept(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
@@ -510,11 +518,3 @@ class Engine(Counts):
             self._post('change', acting.cause, acting.reaction, acting.text('active'))
         else:  # no torques are sent
             self._post('change', '', '', 'inactive')
-
-
-def _bare_engine() -> Engine:
-    return Engine.__new__(Engine)
-
-
-def _ignore(*arguments: object) -> None:
-    """Do nothing."""

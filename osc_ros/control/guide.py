@@ -168,20 +168,22 @@ class Guide(Recorded):
             state.twist[:] = twist
         return guide
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Set the state; InputError if a record or a path has not the size that kernels read."""
-        super().__setstate__(state)
-        m = len(self._knots[0])
-        for array, shape in zip(self._knots, ((m,), (m, 4, 4), (m - 1, 6, 6)), strict=True):
-            if array.dtype != float or array.shape != shape or m < 2 or not array.flags.carray:
-                raise InputError(f'path of a target: {array.dtype} of shape {array.shape}, '
-                                 f'accepted are numbers of shape {shape}')
-        self._use_knots(*self._knots)
+    @property
+    def motions(self) -> tuple[Any, ...]:
+        """What the next targets depend on beside the records."""
+        return (self._motion, self._base, tuple(self._pending), self._posed, self.clamped,
+                self._rejoins)
 
-    def _use_knots(self, *knots: Array) -> None:
-        """Keep the knots of a path: times, poses and coefficients; write where they are."""
-        self._knots = tuple(map(np.ascontiguousarray, knots))
-        self.views[0].knots.view(np.int64)[:] = len(knots[0]), *map(address_of, self._knots)
+    @motions.setter
+    def motions(self, motions: tuple[Any, ...]) -> None:
+        self._motion, self._base, pending, self._posed, self.clamped, self._rejoins = motions
+        self._pending = list(pending)
+        self._use_knots(self._base)
+
+    def _use_knots(self, base: Base) -> None:
+        """Write where the knots of a path are: times, poses and coefficients."""
+        knots = (base.times, base.poses, base.coefficients) if isinstance(base, Path) else _NO_PATH
+        self.views[0].knots.view(np.int64)[:] = len(knots[0]), *map(address_of, knots)
 
     @property
     def addresses(self) -> tuple[int, ...]:
@@ -411,11 +413,10 @@ class Guide(Recorded):
         plan = self.views[0]
         self._base = base
         plan.begin[0], plan.event[0] = np.inf, until
+        self._use_knots(base)
         if isinstance(base, Path):
             plan.kind[0] = PATH
-            self._use_knots(base.times, base.poses, base.coefficients)
             return
-        self._use_knots(*_NO_PATH)
         plan.kind[0], plan.pose[:] = HOLD, base.pose
         if isinstance(base, Drift):
             plan.kind[0], plan.twist[:], plan.since[0] = DRIFT, base.twist, base.since

@@ -15,24 +15,27 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial, wraps
 import math
 from struct import Struct
 from time import perf_counter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control import checkpoint
 from osc_ros.control.answered import Answered, Answers, UNASKED, WATCH_PERIOD
-from osc_ros.control.setup import Precomputed, Setup
+from osc_ros.control.checkpoint import Checkpoint
+from osc_ros.control.packing import packed, unpacked
+from osc_ros.control.setup import Setup
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 Method = TypeVar('Method', bound=Callable[..., Any])
 R = TypeVar('R')
+Copying: TypeAlias = Callable[[], AbstractContextManager[object]]
 
 # Kinds of rows of the tape. A row: kind, number of clock readings k, size of the payload m, the
 # readings (k) [s], the payload (m).
@@ -45,27 +48,9 @@ SEGMENTS = 2  # in the kept duration: a checkpoint is taken SEGMENTS times in it
 NUMBER = 8  # bytes of a number of the tape
 PART = 2 ** 16  # bytes of a part of the tape: a longer one would be moved as it grows
 _PACKED = tuple(Struct(f'={k}d').pack for k in range(64))  # numbers as bytes
-MAGIC = b'OSC3'  # beginning of a piece of this version
+MAGIC = b'OSC4'  # beginning of a piece of this version
 BEGINNING = -1  # place before the checkpoint of a segment
 FACTS = 'facts'  # name of the pseudo-call that changes what is known about the controller
-
-
-class SetupRecipe(NamedTuple):
-    """
-    How to build a setup again.
-
-    Attributes
-    ----------
-    settings : Settings
-    robot : Robot or None
-        None: the robot stays the same.
-    known : Precomputed
-
-    """
-
-    settings: Any
-    robot: Any
-    known: Precomputed
 
 
 class Piece(NamedTuple):
@@ -82,8 +67,8 @@ class Piece(NamedTuple):
         Number of calls of the segment before this piece.
     before : int
         Number of numbers in the tape of the segment before.
-    checkpoint : bytes
-        State of the engine at the beginning of the segment; empty except in its first piece.
+    checkpoint : Checkpoint, optional
+        State of the engine at the beginning of the segment; in its first piece.
     facts : dict
         What was known then, see `Journal`; empty except in the first piece.
     numbers : bytes
@@ -99,7 +84,7 @@ class Piece(NamedTuple):
     start: int
     first_call: int
     before: int
-    checkpoint: bytes
+    checkpoint: Checkpoint | None
     facts: dict[str, Any]
     numbers: bytes
     calls: list[tuple[str, tuple[Any, ...]]]
@@ -114,7 +99,7 @@ class Piece(NamedTuple):
     def dumped(self) -> bytes:
         """Return the piece as bytes, for `loaded_piece`: _HEAD, then the piece itself."""
         return (_HEAD.pack(MAGIC, self.segment, self.start, self.first_call, *self.following[1:])
-                + checkpoint.dumped(tuple(self)))
+                + packed(tuple(self)))
 
 
 def piece_places(data: bytes) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
@@ -147,9 +132,9 @@ def loaded_piece(data: bytes) -> Piece:
 
     """
     piece_places(data)
-    values = checkpoint.loaded(memoryview(data)[_HEAD.size:].tobytes())
-    if (type(values) is not tuple or tuple(map(type, values)) != _PIECE
-            or len(values[6]) % NUMBER or not all(
+    values = unpacked(memoryview(data)[_HEAD.size:].tobytes())
+    if (type(values) is not tuple or len(values) != len(_PIECE)
+            or not all(map(isinstance, values, _PIECE)) or len(values[6]) % NUMBER or not all(
                 type(call) is tuple and tuple(map(type, call)) == (str, tuple)
                 for call in values[7])):
         raise InputError('this is no piece of a journal')
@@ -157,7 +142,7 @@ def loaded_piece(data: bytes) -> Piece:
 
 
 _HEAD = Struct('<4s5q')
-_PIECE = int, int, int, int, bytes, dict, bytes, list, bool  # types of its fields
+_PIECE = int, int, int, int, Checkpoint | None, dict, bytes, list, bool  # types of its fields
 
 
 class ReplayClock:
@@ -180,7 +165,7 @@ class ReplayClock:
 
 
 class RecordedClock:
-    """`time.perf_counter` that remembers its readings; a checkpoint has a `ReplayClock` of it."""
+    """`time.perf_counter` that remembers its readings."""
 
     def __init__(self) -> None:
         self.readings: list[float] = []
@@ -192,17 +177,13 @@ class RecordedClock:
         self._append(now)
         return now
 
-    def __reduce__(self) -> Any:
-        """Return how a checkpoint stores it."""
-        return ReplayClock, ()
-
 
 @dataclass(eq=False)
 class _Segment:
     number: int
     began: float
     before: int
-    checkpoint: bytes
+    checkpoint: Checkpoint
     facts: dict[str, Any]
     parts: list[bytearray] = field(default_factory=lambda: [bytearray()])
     starts: list[int] = field(default_factory=lambda: [0])  # of the parts [numbers]
@@ -211,7 +192,7 @@ class _Segment:
 
     @property
     def size(self) -> int:
-        return NUMBER * self.length + len(self.checkpoint)
+        return NUMBER * self.length + self.checkpoint.size
 
     @property
     def length(self) -> int:
@@ -253,11 +234,10 @@ class Journal:
     def __init__(self, duration: float, most: int) -> None:
         self.clock, self.failure = RecordedClock(), ''
         self.facts: dict[str, Any] = {}
-        self._robot: Any = None  # of the last setup, see `SetupRecipe`
+        self._robot: Any = None  # of the last setup
         self._duration, self._most = duration, most
         self._share, self._longest = duration / SEGMENTS, most // (SEGMENTS + 1)
         self._segments: deque[_Segment] = deque()
-        self._constants = checkpoint.Constants()
         self._engine: Any = None
         self._tape = bytearray()
         self.is_open = False  # while a call is recorded
@@ -406,38 +386,40 @@ class Journal:
         segment.calls.append((name, tuple(
             self._recipe(one) if isinstance(one, Setup) else one for one in arguments)))
 
-    def _recipe(self, setup: Setup) -> SetupRecipe:
+    def _recipe(self, setup: Setup) -> tuple[Any, ...]:
+        """Return how to build a setup again: settings, robot (None: the same), what is known."""
         is_new = setup.robot is not self._robot
         self._robot = setup.robot
-        return SetupRecipe(setup.settings, setup.robot if is_new else None, setup.known)
+        return setup.settings, setup.robot if is_new else None, setup.known
 
     # segments
 
-    def _begin_segment(self, filled: checkpoint.Filled | None = None) -> None:
+    def _begin_segment(self, copying: Copying = nullcontext) -> None:
         self._robot = self._engine.law.robot
-        state = checkpoint.dumped(self._engine, filled, self._constants)
         before = self._segments[-1].length if self._segments else 0
-        self._segments.append(_Segment(self._count, perf_counter(), before, state, self.facts))
+        with copying():
+            found = self._engine.checkpoint()
+        self._segments.append(_Segment(self._count, perf_counter(), before, found, self.facts))
         self._tape = self._segments[-1].parts[-1]
         self._count += 1
 
     @property
-    def length(self) -> float:
-        """Length of the last segment, in the length at which the next one should begin."""
+    def is_due(self) -> bool:
+        """Whether the next segment is to begin."""
         if self._engine is None:
-            return 0.0
+            return False
         last = self._segments[-1]
-        return max((perf_counter() - last.began) / self._share,
-                   NUMBER * last.starts[-1] / self._longest)
+        return (perf_counter() - last.began >= self._share
+                or NUMBER * last.starts[-1] >= self._longest)
 
-    def renew_if_due(self, filled: checkpoint.Filled | None = None) -> None:
-        """Begin a new segment if it is due, and drop old ones; `filled` as in `dumped`."""
-        if self.length >= 1.0:
-            self._try(self._renew, filled)
+    def renew_if_due(self, copying: Copying = nullcontext) -> None:
+        """Begin a new segment if it is due; the engine's memory is copied within `copying`."""
+        if self.is_due:
+            self._try(self._renew, copying)
 
-    def _renew(self, filled: checkpoint.Filled | None) -> None:
+    def _renew(self, copying: Copying) -> None:
         now = perf_counter()
-        self._begin_segment(filled)
+        self._begin_segment(copying)
         segments = self._segments
         while len(segments) > 1 and (now - segments[1].began >= self._duration
                                      or self.size > self._most):
@@ -470,7 +452,7 @@ class Journal:
                 # only the calls of this part: osc_arm serializes a piece between two joint states
                 calls = one.calls[call:None if is_last else one.first_calls[k + 1]]
                 return Piece(one.number, start, call, one.before,
-                             one.checkpoint if is_first else b'', one.facts if is_first else {},
+                             one.checkpoint if is_first else None, one.facts if is_first else {},
                              numbers, calls, is_last and one is self._segments[-1])
         return None
 

@@ -12,14 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control import impedance
+from osc_ros.control.checkpoint import LawRecipe
 from osc_ros.control.driver import Driver
 from osc_ros.control.feedback import pose_error
 from osc_ros.control.goals import CommandedCycle
-from osc_ros.control.guide import rehearse
+from osc_ros.control.guide import Guide, rehearse
 from osc_ros.control.holding import require_gradual, require_holding, require_strength
 from osc_ros.control.law_memory import PAUSE
 from osc_ros.control.load import Weight
-from osc_ros.control.places import Places
+from osc_ros.control.places import Copies, Places
 from osc_ros.control.settings import Settings
 from osc_ros.control.setup import NOTHING_KNOWN, Precomputed, Setup
 from osc_ros.dynamics.arrays import finite_array
@@ -88,6 +89,54 @@ class Law(CommandedCycle):
         self.latch(q)
         self._rehearse()
         self._is_placed = False  # until the next latch
+
+    @property
+    def recipe(self) -> LawRecipe:
+        """How to make such a law, see `of_recipe`."""
+        setups, guides = self._setups(), self.guides
+        return LawRecipe(
+            self._method, self._setup.space.plan.workers,
+            tuple((one.settings, one.robot, one.known._replace(fading=one.fading))
+                  for one in setups),
+            tuple(tuple(guides.index(level.guide) for level in one.levels) for one in setups))
+
+    @classmethod
+    def of_recipe(cls, recipe: LawRecipe) -> Law:
+        """
+        Return a law; its state, `kept` and then `remembered`, is to be set.
+
+        Raises
+        ------
+        InputError
+            Several workers, or as of the constructor.
+
+        """
+        if recipe.workers != 1:
+            raise InputError(f'{recipe.workers} workers evaluated the law: accepted is one')
+        law, before, guides = cls.__new__(cls), None, dict[int, Guide]()
+        law._method, law._workers, law._weight = recipe.method, 1, None
+        for (settings, robot, known), own in zip(recipe.setups, recipe.guides, strict=True):
+            setup = Setup(robot, settings, recipe.method, 1, before, known)
+            if before is None:
+                CommandedCycle.__init__(law, setup, np.zeros(robot.n))
+            else:  # as `_take_over`
+                setup.start(np.zeros(robot.n))
+                is_same = (settings.free is None) == (before.settings.free is None)
+                law._blending.replaced, law._blending.posture = before, (
+                    law._posture if is_same else law._posture.copied())
+                law._setup = setup
+            for level, k in zip(setup.levels, own, strict=True):
+                level.guide = guides.setdefault(k, level.guide)
+            before = setup
+        return law
+
+    def copied(self) -> Law:
+        """Return a law in the same state."""
+        law = self.of_recipe(self.recipe)
+        _, row = Copies().of(self.kept())
+        Places(law.kept()).load(row)
+        law.remembered = self.remembered
+        return law
 
     @property
     def gravity(self) -> Array:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,8 +56,6 @@ class Level:
         Highest rate of the velocity feedback, without the damping of springs.
     axes : (3, 3)
         Rotation of the task's frame in the base frame.
-    impedance : VariableImpedance, optional
-        Stiffness and damping ratio in force, if they were commanded by `set_impedance`.
 
     Parameters
     ----------
@@ -81,7 +78,8 @@ class Level:
         self._yields = not isinstance(gains, Gains)
         self._row, self._records, self._guides = rows[1], rows[2:4], rows[4]
         self._create_views(rows[0])
-        self._connect()
+        self._plan, self._state = (
+            table.of(numbers, 0) for table, numbers in zip(TABLES, self._records))
         self._put_plan(blend_time)
         if isinstance(gains, Gains):
             pace, bounds = gains.natural_frequency, (*gains.speed, *gains.acceleration)
@@ -94,7 +92,6 @@ class Level:
         self._wanted_activation = self._plan.activation
         self._wanted_activation[:] = task.activation * task.along('motion', 'force')
         self.axes[:] = np.eye(3)
-        self.impedance: VariableImpedance | None = None
 
     def start(self, pose: Array, before: Level | None = None, is_new: bool = False) -> None:
         """
@@ -130,32 +127,11 @@ class Level:
         plan.gain[0], plan.integral_rate[0], plan.correction[:] = (
             control.gain, control.integral_rate, control.correction)
         plan.filter_rate[0] = largest_integral_rate(control.damping)
-
-    def _connect(self) -> None:
-        """Make the views of the records."""
-        self._plan, self._state = (
-            table.of(numbers, 0) for table, numbers in zip(TABLES, self._records))
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return all but the views of the records."""
-        hidden = '_plan', '_state', 'impedance'
-        return {name: value for name, value in vars(self).items() if name not in hidden}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Set the state; InputError if a record has another size than its table says."""
-        self.__dict__.update(state)
-        for table, numbers in zip(TABLES, self._records, strict=True):
-            table.require(numbers, 0)
-        self._connect()
-        is_commanded = bool(self._plan.is_commanded[0])
-        self.impedance = VariableImpedance(self._plan, self._state) if is_commanded else None
+        plan.fastest[0] = math.inf
 
     def _create_views(self, memory: Array) -> None:
         """Create views of the parts of the task's row of numbers (TASK_WIDTH,)."""
         memory[:] = 0.0
-        memory[task_numbers.IS_SPRING] = self._yields
-        memory[task_numbers.KIND] = number_of(self.task.kind)
-        memory[task_numbers.OWN:] = self.task.kind.numbers()
         self._memory = memory
         self.axes: Array = memory[task_numbers.AXES:task_numbers.SHAPE].reshape(3, 3)
         self._shape = memory[task_numbers.SHAPE:task_numbers.ERROR].reshape(6, 6)
@@ -168,6 +144,13 @@ class Level:
         self._seen = memory[task_numbers.SEEN:task_numbers.SEEN_TWIST].reshape(4, 4)
         self._seen_twist = memory[task_numbers.SEEN_TWIST:task_numbers.IS_SPRING]
 
+    def put_constants(self) -> None:
+        """Write what the kind of the task determines."""
+        memory = self._memory
+        memory[task_numbers.IS_SPRING] = self._yields
+        memory[task_numbers.KIND] = number_of(self.task.kind)
+        memory[task_numbers.OWN:] = self.task.kind.numbers()
+
     @property
     def guide(self) -> Guide:
         """Computes the targets."""
@@ -178,10 +161,11 @@ class Level:
         self._guide, self._guides[:] = guide, guide.addresses
         guide.keep_within(self.task.limits)
 
-    def point(self, guides: Array) -> None:
-        """Write the addresses of the guide's records to `guides` (2,) int, also later."""
-        self._guides = guides
-        self.guide = self._guide
+    @property
+    def impedance(self) -> VariableImpedance | None:
+        """Stiffness and damping ratio in force, if they were commanded by `set_impedance`."""
+        plan = self._plan
+        return VariableImpedance(plan, self._state) if plan.is_commanded[0] > 0.0 else None
 
     @property
     def numbers(self) -> Array:
@@ -220,7 +204,6 @@ class Level:
         self._largest = np.array([
             [largest_damping_rate(1.0)] * 6,
             [largest_natural_frequency(ratio, 1.0) for ratio in ratios.tolist()]])
-        self._fastest = math.inf
         used = np.array([self._force, moves * (not self._yields)]) * self._set
         self.longest_period = float(np.min(self._largest[used > 0.0] / used[used > 0.0],
                                            initial=math.inf))
@@ -232,8 +215,8 @@ class Level:
         """Reduce the gains to the largest stable ones for this period of the states [s]."""
         most = self._largest / period
         if self._yields:
-            self._fastest = (self._largest_of_spring / period) ** 2
-            self._row[level_row.FASTEST] = self._fastest
+            self._plan.fastest[0] = (self._largest_of_spring / period) ** 2
+            self._row[level_row.FASTEST] = self._plan.fastest[0]
             most[1] = math.inf
         np.minimum(self._set, most, out=self._shape[1:3])
         control = self.task.force
@@ -244,17 +227,17 @@ class Level:
 
     def gain_share(self, mobility: Array) -> float:
         """Least ratio of a reduced gain to its parameter, given Λ⁻¹ (6, 6) in base axes."""
-        axes = self._set > 0.0
+        axes, fastest = self._set > 0.0, float(self._plan.fastest[0])
         if self.impedance is not None:
             return math.sqrt(self.impedance.energy[CARRIED])
         share = float(np.min(self._shape[1:3][axes] / self._set[axes], initial=1.0))
-        if not self._yields or math.isinf(self._fastest):
+        if not self._yields or math.isinf(fastest):
             return share
         row = self._row
         T = np.kron(np.eye(2), row[level_row.FRAME:level_row.FRAME + 9].reshape(3, 3))
         S = np.diag(row[level_row.ROOT:level_row.ROOT + 6])
         highest = float(np.linalg.eigvalsh(S @ T.T @ mobility @ T @ S)[-1])
-        return min(share, math.sqrt(self._fastest / highest) if highest > 0.0 else 1.0)
+        return min(share, math.sqrt(fastest / highest) if highest > 0.0 else 1.0)
 
     def latch(self, pose: Array) -> None:
         """Set the target to a pose (4, 4) and the wrench to zero, and drop all motions."""
@@ -271,10 +254,9 @@ class Level:
         """Go back to the stiffness of the settings, if another one was commanded."""
         if self.impedance is not None:
             self.impedance.end()
-            self.impedance = None
             self._shape[task_numbers.GAIN] = self._set[1]
             self._shape[task_numbers.RATIO] = self.task.gains.damping_ratio
-            self._row[level_row.FASTEST] = self._fastest
+            self._row[level_row.FASTEST] = self._plan.fastest[0]
             self._row[level_row.WRENCH:level_row.WRENCH + 6] = 0.0
 
     def rejoin(self, pose: Array) -> None:
@@ -322,8 +304,8 @@ class Level:
                 and isinstance(old, Stiffness) and np.array_equal(own.stiffness, old.stiffness)
                 and np.array_equal(own.damping_ratio, old.damping_ratio)
                 and np.array_equal(self.moves, before.moves)):
-            self.impedance = VariableImpedance(self._plan, self._state)
-            self.impedance.go_on_as(before.impedance, own.change_time, own.tank)
+            VariableImpedance(self._plan, self._state).go_on_as(
+                before.impedance, own.change_time, own.tank)
 
     def set_impedance(self, wanted: Impedance) -> None:
         """
@@ -349,11 +331,10 @@ class Level:
                 if size > gains.force[half]:
                     raise InputError(f"{what} {size:g} of task '{name}': accepted is at most "
                                      f'{gains.force[half]:g}, the largest {what} of the spring')
+        found = VariableImpedance(self._plan, self._state)
         if self.impedance is None:
-            self.impedance = VariableImpedance(self._plan, self._state)
-            self.impedance.begin(gains.stiffness, gains.damping_ratio, gains.change_time,
-                                 gains.tank)
-        self.impedance.command(wanted)
+            found.begin(gains.stiffness, gains.damping_ratio, gains.change_time, gains.tank)
+        found.command(wanted)
 
     @property
     def goal(self) -> Array | None:

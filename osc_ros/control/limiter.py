@@ -12,8 +12,6 @@ the law's, in a norm that weights the tasks more than the posture (`osc_ros.cont
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -36,7 +34,6 @@ from osc_ros.control.load import (
     bounded_loads,
     IDLE,
     NEAR,
-    require_bodies,
     WORK_WIDTH,
 )
 from osc_ros.control.nearest import torques_within
@@ -342,7 +339,6 @@ class Limiter(Recorded):
     """
 
     TABLES = PLAN, STATE, ROOM
-    CONNECTED = 'views', 'table', 'accelerations', 'shares', 'added'
 
     def __init__(self, robot: Robot, limits: Limits, blend_time: float,
                  records: tuple[Array, ...], is_guided: bool = False) -> None:
@@ -354,11 +350,6 @@ class Limiter(Recorded):
         plan.table[:], plan.blend_time[0] = limits.table, blend_time
         plan.bodies[:], plan.is_guided[0] = bodies_of(robot), is_guided
         self.forget()
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Set the state; InputError for records that are none of a limiter."""
-        super().__setstate__(state)
-        require_bodies(self.views[0].bodies)
 
     def _connect(self) -> None:
         super()._connect()

@@ -37,7 +37,6 @@ from osc_ros.dynamics.spatial import (
     vector_at,
     ZERO,
 )
-from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
@@ -249,15 +248,6 @@ def bodies_of(robot: Robot) -> Array:
     bodies[:, _MASS] = robot.inertia[:, 5, 5]
     bodies[:, _MC:] = robot.inertia[:, [2, 0, 1], [4, 5, 3]]
     return bodies
-
-
-def require_bodies(bodies: Array) -> None:
-    """Raise an InputError if the indices in an array as of `bodies_of` are not those of a tree."""
-    n, parents, at = len(bodies), bodies[:, _PARENT], bodies[:, _AT]
-    if not (np.isin(parents, range(-1, n)).all() and (parents < np.arange(n)).all()
-            and np.array_equal(np.sort(at), np.arange(n))):
-        raise InputError(f'bodies with the parents {parents.tolist()} and the joints '
-                         f'{at.tolist()}: accepted are those of a tree')
 
 
 class Weight:

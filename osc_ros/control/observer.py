@@ -239,7 +239,6 @@ class ExternalForce(Recorded):
     """
 
     TABLES = PLAN, STATE, RESULT
-    CONNECTED = 'views', 'torque', 'friction', 'wrench', 'residual'
 
     def _connect(self) -> None:
         super()._connect()

@@ -84,18 +84,17 @@ class Places:
         """Copy the arrays to a contiguous row."""
         _copied(self.spans, row, True)
 
-    def filled(self, row: Integers, array: NDArray[Any]) -> NDArray[Any]:
-        """Return an array, or a copy of it with the numbers of a row where the row has them."""
-        start, end = address_of(array), address_of(array) + array.nbytes
-        k = max(bisect_right(self._starts, start) - 1, 0)
-        found, numbers = array, row.view(np.uint8)
-        for first, at, size in self._sorted[k:]:
-            if first >= end:
-                break
-            left, right = max(first, start), min(first + NUMBER * size, end)
-            if left < right:
-                found = array.copy(order='K') if found is array else found
-                shift = NUMBER * at - first  # from an address to its byte in the row
-                found.ravel(order='K').view(np.uint8)[left - start:right - start] = numbers[
-                    left + shift:right + shift]
-        return found
+
+class Copies:
+    """Makes copies of the numbers of arrays, mostly of the same ones again."""
+
+    def __init__(self) -> None:
+        self._places = Places(())
+
+    def of(self, arrays: tuple[NDArray[Any], ...]) -> tuple[Integers, Integers]:
+        """Return the sizes of arrays, and their numbers in a row."""
+        if not self._places.are_of(arrays):
+            self._places = Places(arrays)
+        row = np.empty(self._places.size, dtype=np.int64)
+        self._places.store(row)
+        return np.array([one.size for one in arrays]), row

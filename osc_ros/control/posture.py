@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -165,7 +165,10 @@ class PostureSetPoint(Recorded):
 
     def copied(self) -> PostureSetPoint:
         """Return a set-point that goes on by itself."""
-        return deepcopy(self)
+        found = copy(self)
+        found.records = tuple(one.copy() for one in self.records)
+        found._connect()
+        return found
 
     def latch(self, q: Array) -> None:
         """Set both the goal and the set-point to q (n,), at rest."""

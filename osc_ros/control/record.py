@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.dynamics.compiled import inlined, plain, view
-from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
@@ -108,10 +107,6 @@ class Table:
         """Return the views of a record for n joints, as `views` does in kernels."""
         return plain(self.views)(numbers, n)
 
-    def require(self, numbers: Any, n: int) -> None:
-        """Raise an InputError for an array that is no record for n joints."""
-        _require(self.name, self.size(n), numbers)
-
 
 class Record:
     """
@@ -140,10 +135,6 @@ class Record:
         """Return the views of all tables for n joints, by the names of tables and slots."""
         return SimpleNamespace(**{table.name: table.of(numbers, n) for table in self.tables})
 
-    def require(self, numbers: Any, n: int) -> None:
-        """Raise an InputError for an array that is no record for n joints."""
-        _require(self.name, self.tables[-1].size(n), numbers)
-
 
 class Recorded:
     """
@@ -155,8 +146,6 @@ class Recorded:
         What the kernels of the class take.
     views : tuple of named tuples
         Their slots.
-    CONNECTED : tuple of str
-        Attributes that `_connect` sets: they are not in a checkpoint.
 
     Parameters
     ----------
@@ -168,7 +157,6 @@ class Recorded:
     """
 
     TABLES: ClassVar[tuple[Table, ...]]
-    CONNECTED: ClassVar[tuple[str, ...]] = ('views',)
 
     def __init__(self, n: int, records: tuple[Array, ...] | None = None) -> None:
         self._n = n
@@ -184,25 +172,7 @@ class Recorded:
         self.views: tuple[Any, ...] = tuple(
             table.of(numbers, self._n) for table, numbers in zip(self.TABLES, self.records))
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return all attributes but those that are connected."""
-        return {name: value for name, value in self.__dict__.items()
-                if name not in self.CONNECTED}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Set the state; InputError if a record has another size than its table says."""
-        self.__dict__.update(state)
-        for table, numbers in zip(self.TABLES, self.records, strict=True):
-            table.require(numbers, self._n)
-        self._connect()
-
 
 def _polynomial(coefficients: list[int]) -> str:
     """Return the text of a polynomial in n."""
     return ' + '.join(f'{c}{" * n" * k}' for k, c in enumerate(coefficients) if c) or '0'
-
-
-def _require(name: str, size: int, numbers: Any) -> None:
-    if numbers.dtype != float or numbers.shape != (size,) or not numbers.flags.carray:
-        raise InputError(f'{name}: {numbers.dtype} of shape {numbers.shape}, accepted are {size} '
-                         'numbers')

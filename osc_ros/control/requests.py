@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 import math
 from typing import Any, NamedTuple
 
@@ -22,12 +21,10 @@ from numpy.typing import NDArray
 
 from osc_ros.control.arrival import Approach
 from osc_ros.control.check import Finding
-from osc_ros.control.checkpoint import Filled
 from osc_ros.control.engine import ACTIVE, Engine, Stamp
 from osc_ros.control.guide import Motion
 from osc_ros.control.impedance import Impedance, TANK
 from osc_ros.control.journal import Journal, journaled, Piece
-from osc_ros.control.places import Places
 from osc_ros.control.statistics import Window
 from osc_ros.control.supervision import HARMLESS, STALE_TARGET
 from osc_ros.control.trajectory import Hold, Path
@@ -399,23 +396,6 @@ def status(engine: Engine) -> Status:
         period=law.period, delay=law.delay, is_free=law.settings.free is not None,
         impedance='parameters' if commanded is None else commanded.source,
         tank=math.nan if commanded is None else float(commanded.energy[TANK]))
-
-
-def written(engine: Engine) -> Filled | None:
-    """
-    Copy what compiled code writes, for a checkpoint of this moment that is made later.
-
-    Return what `Journal.renew_if_due` takes; None if Python answers the next state, or while the
-    settings change.
-
-    """
-    if engine.table() is None or not engine.law.is_settled:
-        return None
-    if (places := engine.places) is None or not places.are_of(engine.kept()):
-        places = engine.places = Places(engine.kept())
-    row = np.empty(places.size, dtype=np.int64)
-    places.store(row)
-    return partial(places.filled, row)
 
 
 def _require_active(engine: Engine) -> None:

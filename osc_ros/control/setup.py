@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.bandwidth import largest_push, longest_period, PERIOD_CHANGE
-from osc_ros.control.block import block_of, kept_in, OWN, require_block, views_of
+from osc_ros.control.block import block_of, kept_in, OWN, views_of
 from osc_ros.control.command_model import CommandModel
+from osc_ros.control.disturbance import Disturbance
 from osc_ros.control.free import Guidance
 from osc_ros.control.friction import Friction, FrictionInForce, least_inertia
 from osc_ros.control.law_step import put_axes
@@ -48,11 +49,14 @@ class Precomputed(NamedTuple):
         See `osc_ros.control.friction.least_inertia`.
     compensation : (4, n), optional
         See `osc_ros.control.disturbance.Disturbance.limits`.
+    fading : Disturbance, optional
+        Settings of a compensation that fades out, because those of the setup have none.
 
     """
 
     least_inertia: Array | None = None
     compensation: Array | None = None
+    fading: Disturbance | None = None
 
 
 NOTHING_KNOWN = Precomputed()
@@ -114,8 +118,13 @@ class Setup:
         self.dynamics = self.space.dynamics
         self.command_model = self._command_model(before)
         self._block = block_of(self.at, len(self.links), robot.n)
-        self._connect()
-        parts, damping = self._parts, settings.damping
+        self._parts = parts = views_of(*self._block)
+        self._kept = kept_in(*self._block)
+        self._own, damping = OWN.of(parts.own, robot.n), settings.damping
+        self.J: Array = parts.J
+        self.friction_torque: Array = self._own.friction
+        self.driver_torque: Array = self._own.driver
+        self.within: Array = self._own.within
         self.solver = Priorities(self.at, len(self.links), robot.n, self._block)
         self.limiter = Limiter(robot, settings.limits, settings.blend_time,
                                (parts.limits, parts.limiter, parts.room),
@@ -133,25 +142,11 @@ class Setup:
             for task, rows in zip(settings.tasks, zip(parts.tasks, self.solver.rows,
                                                       parts.task_plans, parts.task_states,
                                                       parts.guides))]
-        parts.tasks[:, TURNS_WITH] = [one if isinstance(one, int) else -1 for one in self._frames]
+        self.put_constants()
         self.guidance = None if settings.free is None else Guidance(
             settings.free, robot, settings.tasks[0].limits.box, (parts.drive, parts.guided))
         self.reference = Reference(self.levels, self._block[0], parts.reference)
         self._find_bandwidth()
-        self._point()
-
-    def _connect(self) -> None:
-        """Make the views of the numbers."""
-        self._parts, n = views_of(*self._block), self.robot.n
-        self._kept = kept_in(*self._block)
-        self._own = OWN.of(self._parts.own, n)
-        self.J: Array = self._parts.J
-        self.friction_torque: Array = self._own.friction
-        self.driver_torque: Array = self._own.driver
-        self.within: Array = self._own.within
-
-    def _point(self) -> None:
-        """Make the tables of addresses."""
         turning = [(i, *frame.addresses) for i, frame in enumerate(self._frames)
                    if isinstance(frame, LinkAxes)]
         self._gravities = [self.dynamics.gravity, *self.command_model.gravities]
@@ -162,23 +157,12 @@ class Setup:
         self.tick = Tick(self.dynamics, self._block, self.command_model,
                          (self.gravities, self._turning))
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return all attributes but the views."""
-        hidden = ('_parts', '_kept', '_own', 'tick', '_gravities', 'gravities', '_turning', 'J',
-                  'friction_torque', 'driver_torque', 'within')
-        return {name: value for name, value in vars(self).items() if name not in hidden}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Set the state; InputError for arrays that are not those of such a setup."""
-        self.__dict__.update(state)
-        require_block(*self._block, self.at, len(self.links), self.robot.n)
-        self._connect()
-        self._point()
-        if len(self.levels) != len(self.at):
-            raise InputError(f'a setup with {len(self.levels)} levels: accepted is one for each '
-                             f'of the {len(self.at)} tasks')
-        for level, guides in zip(self.levels, self._parts.guides):
-            level.point(guides)
+    def put_constants(self) -> None:
+        """Write the numbers by which compiled code finds its way, see `task_numbers`."""
+        self._parts.tasks[:, TURNS_WITH] = [
+            one if isinstance(one, int) else -1 for one in self._frames]
+        for level in self.levels:
+            level.put_constants()
 
     def _take_least_inertia(self, before: Setup | None, known: Precomputed) -> None:
         """Take the least inertia over, or compute it if there is friction; None if unknown."""
@@ -204,6 +188,12 @@ class Setup:
         found = None if self.unmodelled is None else self.unmodelled.compensation
         return Precomputed(self.least_inertia, None if found is None else found.limits)
 
+    @property
+    def fading(self) -> Disturbance | None:
+        """`Precomputed.fading`."""
+        found = None if self.unmodelled is None else self.unmodelled.compensation
+        return None if found is None or self.settings.disturbance else found.settings
+
     def _command_model(self, before: Setup | None) -> CommandModel:
         """The model of another setup, if it is of the same robot and driver, or a new one."""
         robot, driver = self.robot, self.settings.driver
@@ -214,9 +204,9 @@ class Setup:
     def _unmodelled(self, before: Setup | None, known: Precomputed) -> Unmodelled | None:
         """Observer and compensation; None if the settings have none, and none fades out."""
         settings, old = self.settings, None if before is None else before.unmodelled
-        is_fading = old is not None and bool(old.torque.any())
+        is_fading = known.fading or old is not None and bool(old.torque.any())
         if settings.observation or settings.disturbance or is_fading:
-            return Unmodelled(self.robot, settings, old, known.compensation)
+            return Unmodelled(self.robot, settings, old, known.compensation, known.fading)
         return None
 
     def _space(self, method: str, workers: int | str) -> OperationalSpace:
@@ -270,7 +260,7 @@ class Setup:
         self._own.longest_period[0] = min(
             longest_period(frequency, rate, push),
             *(level.longest_period for level in self.levels))
-        self._own.period[0], self.posture_share = 0.0, 1.0
+        self._own.period[0] = 0.0
 
     @property
     def longest_period(self) -> float:
@@ -298,19 +288,17 @@ class Setup:
         if self.guidance is not None:
             self.guidance.soften(period)
         frequency, rate, push = self._posture_set
-        self.posture_share = share = min(1.0, self._posture_period / period)
+        share = min(1.0, self._posture_period / period)
         frequency, rate = share * frequency, share * rate
-        softened = min(push, largest_push(rate, frequency, period))
-        self._own.posture[:] = frequency, rate, softened
-        if push > 0.0:
-            self.posture_share = min(share, softened / push)
+        self._own.posture[:] = frequency, rate, min(push, largest_push(rate, frequency, period))
 
     def gain_share(self) -> float:
         """Smallest ratio of a natural frequency or damping rate in force to its set value."""
-        W = self.dynamics.Lambda_inv
-        return min(self.posture_share, *(
-            level.gain_share(W[6 * i:6 * i + 6, 6 * i:6 * i + 6])
-            for level, i in zip(self.levels, self.at)))
+        W, gains = self.dynamics.Lambda_inv, zip(self._own.posture.tolist(), self._posture_set)
+        shares = [now / wanted for now, wanted in gains if wanted > 0.0]
+        shares += [level.gain_share(W[6 * i:6 * i + 6, 6 * i:6 * i + 6])
+                   for level, i in zip(self.levels, self.at)]
+        return float(min(shares))
 
     @property
     def asks(self) -> bool:

@@ -102,23 +102,22 @@ class Supervisor:
         self._plan, self._state = PLAN.zeros(robot.n), STATE.zeros(robot.n)
         self._texts, self._rejected = dict[str, str](), (-np.inf, '')  # when a state was, and why
         self._names: tuple[str, ...] = ()
-        self._connect()
+        self._n, self._rest = (n := robot.n), np.zeros(robot.n)
+        self._result, self._sample = RESULT.zeros(n), SAMPLE.zeros(n)
+        self._wanted, self._at = PLAN.of(self._plan, n), STATE.of(self._state, n)
+        self._given, self._found = SAMPLE.of(self._sample, n), RESULT.of(self._result, n)
+        self._put_robot()
         self.settings = settings
         self._rehearse()
         self._state[:] = 0.0
         self.begin()
 
-    def _connect(self) -> None:
-        """Make the views of the records."""
-        n = self._robot.n
-        self._result, self._sample = RESULT.zeros(n), SAMPLE.zeros(n)
-        self._wanted, self._at = PLAN.of(self._plan, n), STATE.of(self._state, n)
-        self._given, self._found = SAMPLE.of(self._sample, n), RESULT.of(self._result, n)
-        robot = self._wanted.robot
-        robot.joints[0], robot.fastest[:] = n, self._robot.velocity_limits
-        robot.lower[:], robot.upper[:] = self._robot.position_limits.T
-        robot.turns[:] = sample.continuous_joints(self._robot)
-        self._n, self._rest = n, np.zeros(n)
+    def _put_robot(self) -> None:
+        """Write the robot's part of the plan."""
+        wanted = self._wanted.robot
+        wanted.joints[0], wanted.fastest[:] = self._n, self._robot.velocity_limits
+        wanted.lower[:], wanted.upper[:] = self._robot.position_limits.T
+        wanted.turns[:] = sample.continuous_joints(self._robot)
 
     def _rehearse(self) -> None:
         """Compile the kernels now, and not in the control loop."""
@@ -128,19 +127,17 @@ class Supervisor:
         safety.watch(self._plan, self._state, 0.0, 0.0)
         safety.answer(*model, self._plan, self._state, self._result, 0.0, rest)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return all but the views, and what is written before it is read."""
-        return {name: self.__dict__[name] for name in (
-            '_robot', '_model', '_names', '_on_change', 'clock', '_plan', '_state', '_texts',
-            '_settings', '_rejected')}
+    @property
+    def words(self) -> tuple[Any, ...]:
+        """Reasons of the causes by name; when a state was rejected last, and why."""
+        return dict(self._texts), self._rejected
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Set the state; InputError if a record has another size than its tables say."""
-        self.__dict__.update(state)
-        for record, numbers in ((PLAN, self._plan), (STATE, self._state)):
-            record.require(numbers, self._robot.n)
-        self._connect()
-        self.settings = self._settings  # kernels take indices from the plan
+    @words.setter
+    def words(self, words: tuple[Any, ...]) -> None:
+        texts, (when, why) = words
+        self._texts, self._rejected = dict(texts), (float(when), str(why))
+        self._put_robot()  # kernels find their way by these numbers
+        self.settings = self._settings
         causes, output = self._at.causes, self._at.output
         for number, least, most in (
                 (causes.cause[0], IS_RUNAWAY, len(self._names) - 1), (causes.given_up[0], 0, 2),

@@ -43,6 +43,8 @@ PLAN = Table(
     Slot('filter_rate', (1,), '1/s', 'rate of the filter of the force error'),
     Slot('correction', (2,), 'N·m, N', 'largest moment and force by the gain, and by the '
          'integral'),
+    Slot('fastest', (1,), '1/s²', 'bound of the squared frequencies of a spring at the period of '
+         'the states'),
     *COMMANDED)
 
 STATE = Table(

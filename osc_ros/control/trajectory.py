@@ -32,6 +32,11 @@ Array = NDArray[np.float64]
 RIGID_TOLERANCE = 1e-6  # of the entries of R Rᵀ - 1: products of rotations drift by far less
 PIECE, OVERLAP = 128, 28  # knots of a spline solved together; further knots on each side of them
 AT_REST = np.zeros(6)
+# attributes of a path of m knots and k points, from which it is made again to the last bit
+KNOTS: dict[str, tuple[str | int, ...]] = {
+    'times': ('m',), 'poses': ('m', 4, 4), 'twists': ('m', 6), 'accelerations': ('m', 6),
+    'coefficients': ('m - 1', 6, 6), 'points': ('k',), 'peaks': (2, 2), 'peak_times': (2, 2),
+    'extent': (2, 3), 'extent_times': (2, 3)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +108,7 @@ class Path:
                  accelerations: ArrayLike | None = None,
                  ends: tuple[Array | None, Array | None] = (AT_REST, AT_REST)) -> None:
         self.times = np.array(times, dtype=np.float64)
-        self.poses = np.array(poses, dtype=np.float64)
+        self.poses = np.array(poses, dtype=np.float64, order='C')
         if (twists is None) != (accelerations is None):
             raise InputError('a path takes both twists and accelerations, or neither')
         m = self.times.size
@@ -137,6 +142,20 @@ class Path:
         sample = Target(np.empty((4, 4)), np.empty(6), np.empty(6))
         _peaks(self.times, self.poses, self.coefficients, sample.pose, sample.twist,
                sample.acceleration, self.peaks, self.peak_times, self.extent, self.extent_times)
+
+    @classmethod
+    def of_knots(cls, **given: Array) -> Path:
+        """Return the path that has these attributes, see KNOTS; InputError for other shapes."""
+        path, m = cls.__new__(cls), len(given['times'])
+        sizes: dict[str | int, int] = {'m': m, 'm - 1': m - 1, 'k': len(given['points'])}
+        for name, shape in KNOTS.items():
+            array, wanted = given[name], tuple(sizes.get(one, one) for one in shape)
+            if m < 2 or array.dtype != float or array.shape != wanted or not array.flags.carray:
+                raise InputError(f'path: {name} are {array.dtype} of shape {array.shape}, accepted'
+                                 f' are numbers of shape {wanted}')
+            setattr(path, name, array)
+        path._start, path._end = float(path.times[0]), float(path.times[-1])
+        return path
 
     def at_lower_speed(self, factor: float) -> Path:
         """Return this path, from its first time on, stretched to `factor` times its duration."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.disturbance import Compensation, yielding_axes
+from osc_ros.control.disturbance import Compensation, Disturbance, yielding_axes
 from osc_ros.control.observer import ExternalForce, MomentumObserver
 from osc_ros.control.settings import Observation, Settings
 from osc_ros.control.tick_arrays import UNCOMPENSATED
@@ -61,11 +61,13 @@ class Unmodelled:
         Of the same joints: used again as far as nothing has changed.
     limits : (4, n), optional
         See `Compensation`.
+    fading : Disturbance, optional
+        Settings of a compensation that fades out, if `before` has none.
 
     """
 
     def __init__(self, robot: Robot, settings: Settings, before: Unmodelled | None = None,
-                 limits: Array | None = None) -> None:
+                 limits: Array | None = None, fading: Disturbance | None = None) -> None:
         task, observation = settings.tasks[0], settings.observation or Observation()
         self.observer = MomentumObserver(
             robot, observation.bandwidth, task.link or None, settings.friction, settings.driver,
@@ -75,7 +77,7 @@ class Unmodelled:
             self.observer = before.observer
             self.observer.bandwidth = observation.bandwidth
         old = None if before is None else before.compensation
-        wanted = settings.disturbance or (None if old is None else old.settings)
+        wanted = settings.disturbance or fading or (None if old is None else old.settings)
         self.compensation: Compensation | None = None
         if wanted is not None:
             if before is not None and old is not None and (

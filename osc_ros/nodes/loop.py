@@ -23,11 +23,9 @@ from rclpy.publisher import Publisher
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
 
-from osc_ros.control import requests
 from osc_ros.control.answered import Answers, UNASKED, WATCH_PERIOD
 from osc_ros.control.check import ENOUGH, STILL
 from osc_ros.control.engine import Engine, Stamp
-from osc_ros.control.journal import Journal
 from osc_ros.control.law import Law
 from osc_ros.control.setup import Setup
 from osc_ros.control.supervision import STALE_STATE, Supervision
@@ -48,7 +46,6 @@ R = TypeVar('R')
 POST_PERIOD, LISTEN_PERIOD = 0.02, 0.005
 # On a simulated clock, or if states may stay away for this time, they wait for plans [s].
 LOCKSTEP_TIMEOUT = 5.0
-LONGEST_SEGMENT = 2.0  # see `Journal.length`
 MOST_POSTED = 1000  # length of the queue of these events
 ATTEMPTS = 20  # to read between two states
 AGED = 8  # the age of every AGED-th state is measured
@@ -320,8 +317,9 @@ class Loop:
         """Call the handlers of events in order, then the listener; in the owner's thread."""
         if self._served is not None:
             self._conclude_beside(self._served)
-            if (journal := self.engine.journal) is not None and journal.length >= 1.0:
-                self._renew(journal)
+            if (journal := self.engine.journal) is not None and journal.is_due:
+                with self._lock:
+                    journal.renew_if_due(self._parked)
         while self._posted:
             event, arguments = self._posted.popleft()
             self._handlers[event](*arguments)
@@ -329,17 +327,6 @@ class Loop:
             command = self._sent.popleft()
             if self._listener is not None:
                 self._listener(*command)
-
-    def _renew(self, journal: Journal) -> None:
-        """Write a checkpoint, not in a blend: compiled code waits while its memory is copied."""
-        with self._lock:
-            with self._parked():
-                filled = requests.written(self.engine)
-                if filled is None and (journal.length >= LONGEST_SEGMENT
-                                       or not self.engine.law.is_blending):
-                    journal.renew_if_due()
-            if filled is not None:
-                journal.renew_if_due(filled)
 
     def _post(self, event: str, *arguments: Any) -> None:
         """Queue an event for the owner's thread."""

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control import checkpoint, requests
+from osc_ros.control import requests
+from osc_ros.control.checkpoint import Checkpoint
 from osc_ros.control.engine import Engine
 from osc_ros.control.journal import (
     ACCEPT,
@@ -21,8 +22,8 @@ from osc_ros.control.journal import (
     CALL,
     FACTS,
     PLAN,
+    ReplayClock,
     RESPOND,
-    SetupRecipe,
     WATCH,
 )
 from osc_ros.control.setup import Setup
@@ -178,14 +179,19 @@ class Replay:
         self._segments, self._alternative, self._has_terms = segments, alternative, has_terms
         self._values: dict[str, Any] = dict(segments[0].facts.get(PARAMETERS, {}))
         with on_demand():
-            self.engine: Engine = checkpoint.loaded(segments[0].checkpoint)
-        if not isinstance(self.engine, Engine):
-            raise InputError('the recording does not begin with the state of a controller')
-        self.engine.connect(self._take, self._on_event)
-        self._clock: Any = self.engine._clock
+            self.engine = self._restored(segments[0].checkpoint)
+        self._clock = ReplayClock()
+        self.engine.use_clock(self._clock)
         self.run = Run(segments[0].facts, self.engine.law.robot.joint_names)
         self._sent: list[Array] = []
         self._fails_at, self._acts = -1, self.engine.guard.reaction not in HARMLESS
+
+    def _restored(self, found: Checkpoint) -> Engine:
+        try:
+            return Engine.restored(found, self._take, self._on_event)
+        except Exception as error:  # of any kind: numbers of another version
+            raise InputError('the state of the controller cannot be used, accepted are recordings '
+                             f'of this version ({type(error).__name__}: {error})') from error
 
     def compute(self, tell: Callable[[float], object] = lambda share: None) -> Run:
         """
@@ -273,10 +279,9 @@ class Replay:
             if self._alternative is not None:
                 self._use_alternative()
                 return
-            recipe: SetupRecipe = arguments[0]
-            robot = engine.law.robot if recipe.robot is None else recipe.robot
-            engine.use_setup(engine.law.same_setup(recipe.settings, robot, recipe.known),
-                             arguments[1])
+            (settings, robot, known), supervision = arguments
+            engine.use_setup(engine.law.same_setup(settings, robot or engine.law.robot, known),
+                             supervision)
         elif name in _ENGINE:
             getattr(engine, name)(*arguments)
         elif name in _REQUESTS:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.control.checkpoint import Checkpoint
 from osc_ros.control.journal import CALL, FAILED, HEAD, Piece, SENT
 
 Array = NDArray[np.float64]
@@ -58,7 +59,7 @@ class Segment:
     number : int
     before : int
         Length of the tape of the segment before.
-    checkpoint : bytes
+    checkpoint : Checkpoint
     facts : dict
     tape : list of (k,)
         Parts of the tape, in order.
@@ -71,7 +72,7 @@ class Segment:
 
     number: int
     before: int
-    checkpoint: bytes
+    checkpoint: Checkpoint
     facts: dict[str, Any]
     tape: list[Array] = field(default_factory=list)
     named: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
