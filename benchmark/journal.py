@@ -33,7 +33,7 @@ def engine(robot: Robot, has_journal: bool) -> Engine:
         robot.effort_limits, period=PERIOD), PERIOD, lambda *_: None, lambda *_: None)
     if has_journal:
         made.keep(Journal(1e6, 10**9))  # checkpoints are timed on their own
-    made.accept(0.0, HOME.copy(), np.zeros(7), (0, 0), perf_counter())
+    made.update(0.0, HOME.copy(), np.zeros(7), (0, 0), perf_counter())
     made.activate()
     return made
 
@@ -41,8 +41,7 @@ def engine(robot: Robot, has_journal: bool) -> Engine:
 def update(one: Engine, time: float, q: np.ndarray, qd: np.ndarray) -> float:
     """Return the time of one update [s]."""
     began = perf_counter()
-    one.accept(time, q, qd, (0, 0), began)
-    one.answer(began)
+    one.update(time, q, qd, (0, 0), began)
     return perf_counter() - began
 
 

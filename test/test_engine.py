@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""`Engine.update` sends the torques of `accept` and `answer`, but before the rest of the work."""
+"""`Engine.update` sends the torques that law and supervisor give in several calls from Python."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from arm import JUMPS, PANDA, READY
 from osc_ros import Law, Robot, Settings
 from osc_ros.control import requests
 from osc_ros.control.answering import Answering
-from osc_ros.control.contact import Contact
+from osc_ros.control.contact import Contact, NOT_TOUCHED, touched
 from osc_ros.control.disturbance import Disturbance
 from osc_ros.control.driver import Driver
 from osc_ros.control.engine import Engine
@@ -39,17 +39,51 @@ from variants import first_quick
 PERIOD = 0.002
 
 
-class InSteps(Law):
-    """A law whose torques are computed in several calls, as by a method that is not compiled."""
+class Composed(Engine):
+    """An engine that composes each torque of calls of the law and its supervisor."""
 
-    has_tick = False
+    def respond(self, time, q, qd, stamp, arrived, effort=None):
+        if not self.acts:
+            return super().respond(time, q, qd, stamp, arrived, effort)
+        if not self.guard.accept_state(time, q, qd):
+            if self.guard.watch():
+                self._command(self.guard.torque(), stamp)
+            return False
+        self._take(self.guard.time, q, qd, stamp, arrived, effort)
+        sent, comes_first = self.guard.last_torque, self._observes_first
+        if comes_first:
+            self._observe(sent)
+        is_held = self.guard.watch() or self.guard._at.causes.stopped[0] > 0.0
+        self._command(self.guard.torque(None if is_held else self._law_torque), stamp)
+        if not comes_first:
+            self._observe(sent)
+        self._resume()
+        self.plan()
+        self._conclude()
+        return True
+
+    def _law_torque(self):
+        return self.law.torque(self.time, self.q, self.qd, is_observed=True)
+
+    def _observe(self, sent):
+        law, touch = self.law, self.touch
+        law.observe(self.time, self.q, self.qd, sent, self.effort)
+        self.guard._wanted.stopping.load[:] = law.compensation
+        self._use_contact()
+        code = NOT_TOUCHED
+        if law.external is not None:
+            code = touched(touch.record, *law.external.records[1:], law.robot.n)
+        if code != NOT_TOUCHED:
+            self.guard.trip(CONTACT, '')
+        law.in_contact = code != NOT_TOUCHED
+        self._note_touch(code, touch.met)
 
 
 class Pair:
     """
-    Two engines with the same inputs: by `update`, and by `accept` and `answer` in several calls.
+    Two engines with the same inputs: by one compiled step, and by several calls.
 
-    `at_once` counts the states that the first one has answered in one compiled call.
+    `at_once` counts the states for which the first one has sent one torque.
 
     """
 
@@ -62,24 +96,17 @@ class Pair:
                      DEADLINE: Watchdog('hold'), STALE_TARGET: Watchdog('report'),
                      CONTACT: Watchdog('report')}
         self.engines = tuple(self._engine(i, settings, watchdogs, given) for i in (0, 1))
-        usual = self.engines[0].answer
-
-        def answer(*given):
-            self.at_once -= 1
-            usual(*given)
-
-        self.engines[0].answer = answer
         self.q, self.qd = READY.copy(), np.zeros(7)
         for engine in self.engines:
-            engine.accept(self.now, self.q, self.qd, self._stamp(), self.now)
+            engine.update(self.now, self.q, self.qd, self._stamp(), self.now)
             engine.activate()
 
     def _engine(self, i, settings, watchdogs, given):
-        engine = Engine((Law, InSteps)[i](self.robot, settings), Supervision(
+        engine = (Engine, Composed)[i](Law(self.robot, settings), Supervision(
             watchdogs, self.robot.effort_limits, period=PERIOD, settle_time=0.02,
             fade_time=0.02, deadline=0.01, **given), PERIOD,
             lambda tau, stamp: self._take(i, tau, stamp), lambda *event: None)
-        engine._clock = engine.guard.clock = lambda: self.now
+        engine.use_clock(lambda: self.now)
         engine.guard.begin()
         return engine
 
@@ -114,27 +141,15 @@ class Pair:
         for sent in self.sent:
             sent.clear()
         quick, plain = self.engines
-        self.at_once += quick.acts  # unless it calls `answer`
-        good = quick.update(self.now, q.copy(), qd.copy(), self._stamp(), self.now)
-        self.at_once -= quick.acts and not good
-        assert plain.accept(self.now, q.copy(), qd.copy(), self._stamp(), self.now) == good
-        if good and plain.acts:
-            plain.answer(self.now)
+        accepted = {engine.update(self.now, q.copy(), qd.copy(), self._stamp(), self.now)
+                    for engine in self.engines}
+        self.at_once += len(self.sent[0]) == 1
+        assert len(accepted) == 1
         for engine in self.engines:
             engine.watch(0.01)
         assert len(self.sent[0]) == len(self.sent[1])
         assert_array_equal(self.sent[0], self.sent[1])
         assert quick.guard.cause == plain.guard.cause
-        return self
-
-    def slowly(self):
-        """Let the first engine answer the next state by `accept` and `answer`, too."""
-        quick = self.engines[0]
-
-        def no_table():
-            del quick.table
-
-        quick.table = no_table
         return self
 
     def run(self, count):
@@ -313,41 +328,6 @@ def _frozen(pair):
         pair.step(q, qd)
 
 
-def _slow_law(pair):
-    for engine in pair.engines:
-        usual = engine.law.torque
-
-        def slow(*given, usual=usual, law=engine.law, **options):
-            pair.now += 0.02
-            del law.torque
-            return usual(*given, **options)
-
-        engine.law.torque = slow
-    # each engine has its own slow call, on the clock that both share
-    quick, plain = pair.slowly().engines
-    now = pair.now = pair.now + PERIOD
-    q, qd, stamp = READY + 0.1 * np.sin(2.0 * pair.k * PERIOD), np.zeros(7), pair._stamp()
-    for sent in pair.sent:
-        sent.clear()
-    quick.update(now, q, qd, stamp, now)
-    pair.now = now
-    plain.accept(now, q, qd, stamp, now)
-    plain.answer(now)
-    assert_array_equal(pair.sent[0], pair.sent[1])
-    assert {engine.guard.cause for engine in pair.engines} == {DEADLINE}
-
-
-def _failing_law(pair):
-    for engine in pair.engines:
-        def fail(*given, law=engine.law, **options):
-            del law.torque
-            raise ArithmeticError('of this test')
-
-        engine.law.torque = fail
-    pair.slowly().step()
-    assert {engine.guard.cause for engine in pair.engines} == {NOT_FINITE}
-
-
 def _spoiled_law(pair):
     gains = [engine.law._setup._own.posture for engine in pair.engines]
     kept = gains[0].copy()
@@ -373,8 +353,8 @@ def _stop(pair):
 
 
 @pytest.mark.parametrize('fault', [
-    _not_a_number, _jump, _too_fast, _gap, _old_stamp, _frozen, _slow_law, _failing_law,
-    _spoiled_law, _lower_limits, _stop], ids=lambda one: one.__name__.strip('_'))
+    _not_a_number, _jump, _too_fast, _gap, _old_stamp, _frozen, _spoiled_law, _lower_limits,
+    _stop], ids=lambda one: one.__name__.strip('_'))
 @pytest.mark.parametrize('rates', first_quick([200.0, None]))
 def test_after_a_fault_the_torques_are_the_same_and_come_in_one_call_again(fault, rates):
     pair = Pair(effort_rates=None if rates is None else np.full(7, rates))
@@ -415,7 +395,7 @@ def test_reaction_to_a_contact_is_the_same_and_has_its_reason(settings):
 def test_random_states_and_commands_give_the_same_torques():
     rng = np.random.default_rng(7)
     pair = Pair(effort_rates=np.full(7, 500.0))
-    faults = [_not_a_number, _jump, _too_fast, _gap, _old_stamp, _frozen, _failing_law]
+    faults = [_not_a_number, _jump, _too_fast, _gap, _old_stamp, _frozen, _spoiled_law]
     for _ in range(60):
         choice = rng.integers(12)
         if choice < len(faults):
@@ -490,10 +470,22 @@ def test_reaction_that_begins_after_a_change_of_the_model_is_not_slower():
     assert_array_equal(pair.sent[0][-1], np.zeros(7))
 
 
+def test_step_that_takes_longer_than_its_deadline_is_a_fault():
+    pair = Pair().step()
+    engine = pair.engines[0]
+    readings = iter([pair.now, pair.now + 0.02])  # before and after the torques
+    engine._clock = lambda: next(readings)
+    engine.update(pair.now + PERIOD, *pair.state(), pair._stamp(), pair.now)
+    engine._clock = lambda: pair.now
+    engine.guard.watch()
+    assert (engine.guard.cause, engine.guard.reaction) == (DEADLINE, 'hold')
+    assert engine.guard.reason == 'an update took 0.0200 s'
+
+
 def test_a_fault_that_is_over_before_python_looks_is_told_in_words():
     pair, told = Pair().step(), []
     engine = pair.engines[0]
-    engine.connect(lambda tau, stamp: None, lambda *event: told.append(event))
+    engine._send, engine._post = lambda tau, stamp: None, lambda *event: told.append(event)
     answering, table = Answering(7), engine.table()
     for k in range(14):  # of these, the second is implausible; the reaction ends after 20 ms
         pair.k, pair.now = pair.k + 1, pair.now + PERIOD

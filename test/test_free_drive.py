@@ -281,7 +281,7 @@ class TestWatchdogs:
         sent = []
         engine = Engine(Law(panda()), Supervision(watchdogs, limits), PERIOD,
                         lambda tau, stamp: sent.append(tau), lambda *event: None)
-        engine.accept(0.0, READY, ZEROS, (0, 0), 0.0)
+        engine.update(0.0, READY, ZEROS, (0, 0), 0.0)
         engine.activate()
         return engine, sent
 
@@ -305,8 +305,8 @@ class TestWatchdogs:
     def test_state_that_is_not_finite_stops_a_guided_arm(self):
         engine, sent = self.engine(not_finite=Watchdog('hold'))
         self.use(engine, FreeDrive().applied_to(engine.law.settings))
-        engine.answer(0.0)
-        engine.accept(PERIOD, np.full(7, np.nan), ZEROS, (0, 0), 0.0)
+        engine.update(0.0, READY, ZEROS, (0, 0), 0.0)
+        engine.update(PERIOD, np.full(7, np.nan), ZEROS, (0, 0), 0.0)
         assert engine.guard.reaction == 'hold' and np.isfinite(sent).all()
 
     def test_activation_in_free_drive_misses_no_target(self):

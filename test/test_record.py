@@ -473,7 +473,7 @@ def test_next_torques_depend_on_nothing_but_what_a_controller_keeps(kind, reacti
     given = list(samples(robot, 1000, 12))
     time, q, _, now = given[0]
     for k in range(-20, 0):
-        engine._clock = engine.guard.clock = lambda now=now + PERIOD * k: now
+        engine.use_clock(lambda now=now + PERIOD * k: now)
         engine.update(time + PERIOD * k, q, np.zeros(7), (0, 0), now + PERIOD * k)
         if k == -10:
             engine.activate(None)

@@ -61,7 +61,7 @@ class Started:
         """Let the engine hear states while the driver holds the arm."""
         for _ in range(20):
             state = self._state()
-            assert self.engine.accept(*state)
+            assert self.engine.update(*state)
             if state[-1] is not None:
                 self.engine.rest.add(state[1], state[-1])
 

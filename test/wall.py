@@ -130,18 +130,18 @@ class Collision:
             usual, contact=contact or usual.contact,
             watchdogs={**usual.watchdogs, CONTACT: Watchdog(reaction, latched=True)}),
             PERIOD, self._send, lambda *event: None)
-        self.engine.guard.clock = lambda: self.plant.time
+        self.engine.use_clock(lambda: self.plant.time)
         self.tau, self.torques, self.speeds, self.reactions = None, [], [], []
         self.least = self.pace = 0.0
-        self._accept()
+        self._update()
         self.engine.activate()
         self.start = self.plant.pose()
 
     def _send(self, tau, stamp):
         self.tau = tau
 
-    def _accept(self):
-        self.engine.accept(self.plant.time, self.plant.q.copy(), self.plant.qd.copy(), (0, 0),
+    def _update(self):
+        self.engine.update(self.plant.time, self.plant.q.copy(), self.plant.qd.copy(), (0, 0),
                            perf_counter())
 
     def go(self, room=ROOM, depth=DEPTH):
@@ -160,8 +160,7 @@ class Collision:
                 self.pace = max(plant.pace, 0.0)
                 self.before = plant.time, plant.q.copy(), plant.qd.copy()
                 self.least = self.pace * math.sqrt(plant.stiffness * plant.mass())
-            self._accept()
-            self.engine.answer(perf_counter())
+            self._update()
             self.torques.append(self.tau)
             self.reactions.append(f'{self.engine.guard.cause}:{self.engine.guard.reaction}')
             plant.step(self.tau, PERIOD)

@@ -99,9 +99,9 @@ class ArmEngine(Engine):
         self.hardware.start()
         try:
             self._has_written = False
-            self._read(self.accept)
+            self._read(self.update)
             super().activate(missing)
-            self.answer(self._arrived)
+            self.update(self.time, self.q, self.qd, self._stamp, self._arrived, self.effort)
         except BaseException:
             self._stop()
             raise
@@ -261,7 +261,7 @@ class ArmEngine(Engine):
         self.end()
 
     def _read(self, take: Callable[..., bool]) -> bool:
-        """Read a state and pass it to `accept` or `update`; return whether it is plausible."""
+        """Read a state and pass it to `take`, as `update`; return whether it is plausible."""
         self._state = state = self.hardware.read()
         self._arrived = perf_counter()
         self._times[self._cycle % len(self._times), 0] = perf_counter_ns()

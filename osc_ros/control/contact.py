@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from osc_ros.control import observer
 from osc_ros.control.disturbance import Disturbance, SETTLED
-from osc_ros.control.observer import ExternalForce
 from osc_ros.control.record import Recorded, Slot, Table
 from osc_ros.dynamics.compiled import ahead, kernel, lock
 from osc_ros.errors import InputError
@@ -164,7 +163,7 @@ class ContactSense(Recorded):
         super().__init__(len(names))
         _compile()
         self._names, self.until = names, -math.inf
-        self._settings: Contact | None = None
+        self._settings: object = self  # those of the record are unknown
 
     @property
     def learns(self) -> bool:
@@ -201,11 +200,6 @@ class ContactSense(Recorded):
             at.watches[0] = settings is not None
             if settings is not None:
                 at.thresholds[:], at.wrench[:] = settings.torque, (settings.force, settings.moment)
-
-    def compare(self, external: ExternalForce) -> int:
-        """Compare an estimate; return a code of `osc_ros.control.contact.touched`."""
-        _, forces, estimate = external.records
-        return int(touched(self.record, forces, estimate, self._n))
 
     @property
     def met(self) -> float:

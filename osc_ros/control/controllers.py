@@ -155,9 +155,12 @@ class Controllers:
             yield law
         finally:
             self._inside = False
-            if law.setup is self._setup and law.is_settled:
+            is_same = law.setup is self._setup and law.is_settled
+            if is_same:
                 self._store(i)
-        if law.setup is not self._setup or not law.is_settled:
+            else:
+                law.go_back_to(self._setup)
+        if not is_same:
             raise InputError(f'the settings of controller {i} were changed: accepted are '
                              'commands; its state is as before')
 

@@ -218,31 +218,6 @@ class Engine(Counts):
         self._command(self.guard.idle_torque(), None)
         self.mode, self._left = IDLE, (self.q.copy(), self.law.compensation.copy())
 
-    @journaled
-    def accept(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
-               effort: Array | None = None) -> bool:
-        """
-        Store a state; return whether it is plausible.
-
-        If it is not, and the supervisor must act, its torque is sent.
-
-        Parameters
-        ----------
-        time, stamp : float [s], Stamp
-        q, qd : (n,)
-        arrived : float
-            Time of its arrival by `perf_counter` [s].
-        effort : (n,), optional [N·m, N]
-            Measured torques.
-
-        """
-        if self.acts and not self.guard.accept_state(time, q, qd):
-            if self.guard.watch():
-                self._command(self.guard.torque(), stamp)
-            return False
-        self._take(self.guard.time if self.acts else time, q, qd, stamp, arrived, effort)
-        return True
-
     def _take(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
               effort: Array | None) -> None:
         """Store a plausible state; its time is `Supervisor.time`, if the engine acts."""
@@ -255,7 +230,22 @@ class Engine(Counts):
 
     def update(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
                effort: Array | None = None) -> bool:
-        """Do as `accept`, which has the parameters, and `answer`; mostly in one compiled call."""
+        """
+        Take a state; if the engine acts, send the command for it, and then plan the targets.
+
+        Returns whether the state is plausible. If it is not, and the supervisor must act, its
+        torque is sent.
+
+        Parameters
+        ----------
+        time, stamp : float [s], Stamp
+        q, qd : (n,)
+        arrived : float
+            Time of its arrival by `perf_counter` [s].
+        effort : (n,), optional [N·m, N]
+            Measured torques.
+
+        """
         accepted = self.respond(time, q, qd, stamp, arrived, effort)
         if self.asks:
             self.plan()
@@ -266,10 +256,8 @@ class Engine(Counts):
                 effort: Array | None = None) -> bool:
         """Do as `update`, but for the plans: if there are any to make, `asks` is True."""
         if (table := self.table()) is None:
-            accepted = self.accept(time, q, qd, stamp, arrived, effort)
-            if accepted and self.acts:
-                self.answer(arrived)
-            return accepted
+            self._take(time, q, qd, stamp, arrived, effort)
+            return True
         tau = self._answering.answer(table, (time, q, qd, stamp, arrived), effort, self._clock())
         try:
             if tau is not None:
@@ -296,8 +284,7 @@ class Engine(Counts):
                                                  (done.done - done.arrived).tolist())):
                 self._count(time, took, self.period)
                 if self._is_due(time):
-                    one = done[i]
-                    self._report(time, one.stamp, (one.pose, one.error, one.F))
+                    self._report(done[i])
             return self._concluded(done[-1])
         one = done[0]
         if one.is_sent:
@@ -327,7 +314,7 @@ class Engine(Counts):
             self.plan()
         self.asks = done.asks == PLANS or self.asks and not is_valid
         if is_valid:
-            self._note_tick(done.done - done.arrived, (done.pose, done.error, done.F))
+            self._note_tick(done)
         if done.asks == WAITS:
             self._conclude()
         return is_valid
@@ -354,38 +341,12 @@ class Engine(Counts):
         """Whether a torque depends on the estimate of external torques for the same state."""
         return self.law.compensates or self.guard.settings.reacts_to_contact
 
-    @journaled
-    def answer(self, began: float) -> None:
-        """Send the command for the newest state; then plan the targets, and report."""
-        sent, observes_first = self.guard.last_torque, self._observes_first
-        if observes_first:
-            self._observe(sent)
-        self._command(self.guard.torque(self._law_torque, waits=True), self.stamp)
-        took = self._clock() - began
-        if not observes_first:
-            self._observe(sent)
-        self._resume()
-        self.plan()
-        self._note_tick(took)
-        self._conclude()
-
-    def _note_tick(self, took: float, found: tuple[Array, Array, Array] | None = None) -> None:
-        """
-        Count a state for which a command was sent, and report.
-
-        Parameters
-        ----------
-        took : float
-            Time from state to command [s].
-        found : ((4, 4), (6,), (6,)), optional
-            Pose, error and force of the first task, if those of the law may be newer.
-
-        """
+    def _note_tick(self, done: Answered) -> None:
+        """Count a state for which a command was sent, and report."""
         if self.mode == ACTIVE:
-            self._count(self.time, took, self.period)
+            self._count(self.time, done.done - done.arrived, self.period)
             if self._is_due(self.time):
-                self._report(self.time, self.stamp,
-                             found or (self.law.pose, self.law.error, self.law.F))
+                self._report(done)
 
     @journaled
     def plan(self) -> None:
@@ -404,10 +365,10 @@ class Engine(Counts):
         except Exception as error:  # of any kind: the commands must not stop
             self.fail(f'{type(error).__name__}: {error}')
 
-    def _report(self, time: float, stamp: Stamp, found: tuple[Array, Array, Array]) -> None:
-        """Report a state with pose, error and force of the first task."""
-        self._reported = time
-        self._post('report', stamp, *(one.copy() for one in found), self.law.external_report())
+    def _report(self, done: Answered) -> None:
+        self._reported = done.accepted
+        self._post('report', done.stamp, done.pose.copy(), done.error.copy(), done.F.copy(),
+                   self.law.external_report())
 
     @journaled
     def watch(self, longest: float) -> None:
@@ -447,26 +408,6 @@ class Engine(Counts):
         """Learn thresholds of contacts for a time [s]; contacts are not detected in that time."""
         self.touch.learn(self.time + duration)
 
-    def _observe(self, sent: Array | None) -> None:
-        """
-        Estimate the external torques at the newest state; trip a watchdog on a contact.
-
-        Parameters
-        ----------
-        sent : (n,), optional [N·m, N]
-            Torque commanded before this state.
-
-        """
-        self.law.observe(self.time, self.q, self.qd, sent, self.effort)
-        self.guard.set_load(self.law.compensation)
-        external = self.law.external
-        self._use_contact()
-        code = NOT_TOUCHED if external is None else self.touch.compare(external)
-        if code != NOT_TOUCHED:
-            self.guard.trip(CONTACT, '')
-        self.law.in_contact = code != NOT_TOUCHED
-        self._note_touch(code, self.touch.met)
-
     def _note_touch(self, code: int, met: float, done: Answered | None = None) -> None:
         """Put a contact into words, for a code of `contact.touched`; learn thresholds."""
         if code != NOT_TOUCHED:
@@ -488,9 +429,6 @@ class Engine(Counts):
             self.law.hold_at(self.q)
         elif stopped:  # not with the speed that an error from before it asks for
             self.law.rejoin(self.q)
-
-    def _law_torque(self) -> Array:
-        return self.law.torque(self.time, self.q, self.qd, is_observed=True)
 
     def _command(self, tau: Array, stamp: Stamp | None) -> None:
         """Send torques (n,)."""

@@ -39,10 +39,8 @@ Copying: TypeAlias = Callable[[], AbstractContextManager[object]]
 
 # Kinds of rows of the tape. A row: kind, number of clock readings k, size of the payload m, the
 # readings (k) [s], the payload (m).
-ACCEPT, ANSWER, WATCH, CALL, SENT, FAILED, RESPOND, PLAN = range(1, 9)
-_STATES = {'accept': ACCEPT, 'respond': RESPOND}
+WATCH, CALL, SENT, FAILED, RESPOND, PLAN = range(1, 7)
 HEAD = 3
-_QUICK = {'answer': ANSWER, 'watch': WATCH}
 _NO_STAMP = math.nan, math.nan
 SEGMENTS = 2  # in the kept duration: a checkpoint is taken SEGMENTS times in it
 NUMBER = 8  # bytes of a number of the tape
@@ -343,8 +341,7 @@ class Journal:
             if len(self._tape) > PART:
                 self._tape = self._segments[-1].extend()
             # after these, a checkpoint delays nothing that is being computed
-            if renews and (name in ('answer', 'respond')
-                           or name == 'accept' and not self._engine.acts):
+            if renews and name == 'respond':
                 self.renew_if_due()
         except Exception as error:  # of any kind: the engine must go on
             self.end(f'{type(error).__name__}: {error}')
@@ -360,20 +357,19 @@ class Journal:
     def _add(self, name: str, arguments: tuple[Any, ...]) -> None:
         readings = self.clock.readings
         count = len(readings)
-        if name in _STATES:
+        if name == 'respond':
             time, q, qd, stamp, arrived = arguments[:5]
             effort = arguments[5] if len(arguments) > 5 else None
             tape = self._tape
             tape += _PACKED[7 + count](
-                _STATES[name], count, 4 + (2 if effort is None else 3) * len(q), *readings, time,
+                RESPOND, count, 4 + (2 if effort is None else 3) * len(q), *readings, time,
                 *stamp, arrived)
             tape += q.tobytes()
             tape += qd.tobytes()
             if effort is not None:
                 tape += effort.tobytes()
-        elif name in _QUICK:
-            self._tape += _PACKED[4 + count](
-                _QUICK[name], count, 1.0, *readings, arguments[0])
+        elif name == 'watch':
+            self._tape += _PACKED[4 + count](WATCH, count, 1.0, *readings, arguments[0])
         elif name == 'plan':
             self._tape += _PACKED[HEAD + count](PLAN, count, 0.0, *readings)
         else:

@@ -334,6 +334,11 @@ class Law(CommandedCycle):
         else:
             self._take_over(following, *last)
 
+    def go_back_to(self, setup: Setup) -> None:
+        """Use a setup again at once; the state, `kept` and then `remembered`, is to be set."""
+        self._blending.end(setup)
+        self._setup = setup
+
     def gain_share(self) -> float:
         """
         Smallest ratio, 0 to 1, of a natural frequency or damping rate to its set value.

@@ -118,13 +118,8 @@ class Setup:
         self.dynamics = self.space.dynamics
         self.command_model = self._command_model(before)
         self._block = block_of(self.at, len(self.links), robot.n)
-        self._parts = parts = views_of(*self._block)
-        self._kept = kept_in(*self._block)
-        self._own, damping = OWN.of(parts.own, robot.n), settings.damping
-        self.J: Array = parts.J
-        self.friction_torque: Array = self._own.friction
-        self.driver_torque: Array = self._own.driver
-        self.within: Array = self._own.within
+        self._connect()
+        parts, damping = self._parts, settings.damping
         self.solver = Priorities(self.at, len(self.links), robot.n, self._block)
         self.limiter = Limiter(robot, settings.limits, settings.blend_time,
                                (parts.limits, parts.limiter, parts.room),
@@ -147,6 +142,19 @@ class Setup:
             settings.free, robot, settings.tasks[0].limits.box, (parts.drive, parts.guided))
         self.reference = Reference(self.levels, self._block[0], parts.reference)
         self._find_bandwidth()
+        self._point()
+
+    def _connect(self) -> None:
+        """Make the views of the numbers."""
+        self._parts = parts = views_of(*self._block)
+        self._kept, self._own = kept_in(*self._block), OWN.of(parts.own, self.robot.n)
+        self.J: Array = parts.J
+        self.friction_torque: Array = self._own.friction
+        self.driver_torque: Array = self._own.driver
+        self.within: Array = self._own.within
+
+    def _point(self) -> None:
+        """Make the tables of addresses."""
         turning = [(i, *frame.addresses) for i, frame in enumerate(self._frames)
                    if isinstance(frame, LinkAxes)]
         self._gravities = [self.dynamics.gravity, *self.command_model.gravities]

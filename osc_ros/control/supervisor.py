@@ -186,10 +186,6 @@ class Supervisor:
         new = np.array([self.clock(), -np.inf, 0.0, 0.0, 0.0])
         self._names, watches[:len(names)] = names, [rows.get(name, new) for name in names]
 
-    def set_load(self, load: Array) -> None:
-        """Set the torque (n,) that the joints need in addition to the model's [N·m]."""
-        self._wanted.stopping.load[:] = load
-
     def _number(self, name: str) -> int:
         """Return the number of a watchdog; -1 if there is none."""
         return self._names.index(name) if name in self._names else -1
@@ -464,7 +460,7 @@ class Supervisor:
         if safety.update(self._plan, self._state, self.clock()):
             self._on_change()
 
-    def torque(self, law: Callable[[], Array] | None = None, waits: bool = False) -> Array:
+    def torque(self, law: Callable[[], Array] | None = None) -> Array:
         """
         Return the torque to send now (n,) [N·m].
 
@@ -472,8 +468,6 @@ class Supervisor:
         ----------
         law : callable, optional
             Returns its torque (n,) for the last state; not called while the arm is stopped.
-        waits : bool
-            Whether, after a reaction, its torque is returned until `take_stopped` is called.
 
         Raises
         ------
@@ -483,8 +477,7 @@ class Supervisor:
         """
         if not self._at.gate.is_open[0]:
             raise InputError('no joint state was seen: call accept_state(time, q, qd) first')
-        is_held = self.watch() or waits and self._at.causes.stopped[0] > 0.0
-        tau = NO_LAW if is_held or law is None else self._law_torque(law)
+        tau = NO_LAW if self.watch() or law is None else self._law_torque(law)
         return self._answer(tau, self.clock())
 
     def _answer(self, tau: Array, now: float) -> Array:

@@ -130,7 +130,8 @@ class Loop:
         self.joints = tuple(law.robot.joint_names[i] for i in output.order)
         self._listener: Callable[[Stamp | None, float, Array], None] | None = None
         self._sent: deque[tuple[Stamp | None, float, Array]] = deque(maxlen=MOST_POSTED)
-        self._on_timer, self._is_new, self._aged = on_timer, False, 0
+        self._on_timer, self._aged = on_timer, 0
+        self._newest: tuple[Any, ...] | None = None  # state that the engine does not have yet
         self._came = 0.0  # when the newest message arrived; 0: none has
         # a queue, because the owner's executor must not be called from another thread; of bounded
         # length, in case the owner's thread is blocked
@@ -466,13 +467,13 @@ class Loop:
             return
         time, q, qd = state
         efforts = states.efforts()
-        acted, take = engine.acts, engine.accept if self._on_timer else engine.update
+        acted = engine.acts
         if not acted:  # first, because another thread looks whether there are enough states
             engine.rest.add(q, efforts)
-        if not take(time, q, qd, states.stamp, arrived, efforts):
-            self._reader.reject()
-        elif acted:
-            self._is_new = True
+        self._newest = time, q, qd, states.stamp, arrived, efforts
+        if not (acted and self._on_timer):
+            self._update()
+        if acted:
             self._add_age(time, perf_counter() - arrived)
 
     def _add_age(self, time: float, since: float) -> None:
@@ -482,10 +483,10 @@ class Loop:
             self.engine.ages.add(wall_time() - since - time)
 
     def _update(self) -> None:
-        """Compute and send the command for the newest joint state, once per state."""
-        if self._is_new and self.engine.acts:
-            self._is_new = False
-            self.engine.answer(perf_counter())
+        """Pass the newest joint state to the engine, once."""
+        newest, self._newest = self._newest, None
+        if newest is not None and not self.engine.update(*newest):
+            self._reader.reject()
 
     def _watch(self) -> None:
         """Send the supervisor's command if no joint state arrives in time."""

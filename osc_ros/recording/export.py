@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from osc_ros.control.journal import ACCEPT, ANSWER, Piece, RESPOND
+from osc_ros.control.journal import Piece, RESPOND
 from osc_ros.dynamics import compiled
 from osc_ros.recording import cdr
 from osc_ros.recording.bag import Message
@@ -54,9 +54,8 @@ def journal_messages(pieces: Iterable[Piece], topic: str, offset: float) -> Iter
     for piece in pieces:
         for segment in segments_of([piece] if piece.checkpoint else []):
             for call in segment.calls():
-                if call.kind in (ANSWER, RESPOND):
-                    arrived = call.numbers[0 if call.kind == ANSWER else 3]
-                    time = round(SECOND * (arrived + offset))
+                if call.kind == RESPOND:
+                    time = round(SECOND * (call.numbers[3] + offset))
                     break
         yield Message(topic, cdr.BYTES, time, cdr.byte_array(piece.dumped()))
 
@@ -79,7 +78,7 @@ def state_messages(pieces: list[Piece], facts: dict[str, Any]) -> Iterator[Messa
     time, n = 0, len(names)
     for segment in (one for run in runs_of(segments_of(pieces)) for one in run):
         for call in segment.calls():
-            if call.kind in (ACCEPT, RESPOND):
+            if call.kind == RESPOND:
                 seconds, nanoseconds, arrived = call.numbers[1:4].tolist()
                 stamp = int(seconds), int(nanoseconds)
                 time = round(SECOND * (arrived + offset))

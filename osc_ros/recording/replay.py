@@ -17,8 +17,6 @@ from osc_ros.control import requests
 from osc_ros.control.checkpoint import Checkpoint
 from osc_ros.control.engine import Engine
 from osc_ros.control.journal import (
-    ACCEPT,
-    ANSWER,
     CALL,
     FACTS,
     PLAN,
@@ -238,21 +236,18 @@ class Replay:
             self._compare(recorded[2:], self._sent[k] if k < len(self._sent) else None)
         self.run.commands += max(0, len(self._sent) - len(call.sent))
         self.run.differing += max(0, len(self._sent) - len(call.sent))
-        if call.kind in (ANSWER, RESPOND) and call.sent and self._sent:
+        if call.kind == RESPOND and call.sent and self._sent:
             self._add_moment(call.sent[-1][2:], self._sent[-1])
 
     def _repeat(self, call: Call) -> None:
         engine, numbers = self.engine, call.numbers
-        if call.kind in (ACCEPT, RESPOND):
+        if call.kind == RESPOND:
             n = engine.law.robot.n
             time, seconds, nanoseconds, arrived = numbers[:4].tolist()
             q, qd, *effort = (row.copy() for row in numbers[4:].reshape(-1, n))
             # with other settings, there are plans at other states
             respond = engine.respond if self._alternative is None else engine.update
-            take = engine.accept if call.kind == ACCEPT else respond
-            take(time, q, qd, (int(seconds), int(nanoseconds)), arrived, *effort)
-        elif call.kind == ANSWER:
-            engine.answer(float(numbers[0]))
+            respond(time, q, qd, (int(seconds), int(nanoseconds)), arrived, *effort)
         elif call.kind == WATCH:
             engine.watch(float(numbers[0]))
         elif call.kind == PLAN:

@@ -26,7 +26,7 @@ class Call:
     Attributes
     ----------
     kind : int
-        ACCEPT, ANSWER, RESPOND, PLAN, WATCH or CALL of `osc_ros.control.journal`.
+        RESPOND, PLAN, WATCH or CALL of `osc_ros.control.journal`.
     numbers : (m,)
         Arguments, see `Journal`.
     readings : (k,)

@@ -95,7 +95,7 @@ class Rig:
         self._engine = Engine(self.law, _without_times(supervision), subject.period, self._send,
                               self._post)
         self._rows: list[tuple[Any, ...]] = []
-        self._accept()
+        self._update()
         self._engine.activate()
 
     @property
@@ -128,20 +128,19 @@ class Rig:
         median, slowest = updates.percentile(50, 99) if updates.count else (0.0, 0.0)
         return Record(time, pose, target, torque, qd, share, self._failure, (median, slowest))
 
-    def _accept(self) -> bool:
+    def _update(self) -> None:
         q, qd = self._plant.q, self._plant.qd
         if any(self._noise):
             noise = self._random.standard_normal((2, len(q)))
             q, qd = q + self._noise[0] * noise[0], qd + self._noise[1] * noise[1]
         nanoseconds = round(1e9 * self.time)
         stamp: Stamp = (nanoseconds // 10**9, nanoseconds % 10**9)
-        return self._engine.accept(self.time, q, qd, stamp, perf_counter())
+        self._engine.update(self.time, q, qd, stamp, perf_counter())
 
     def _advance(self) -> None:
         time, qd = self.time, self._plant.qd
         try:
-            if self._accept():
-                self._engine.answer(perf_counter())
+            self._update()
             law = self.law
             self._rows.append((time, law.pose, law.target.pose.copy(), self._sent, qd,
                                min(law.limiter.shares)))
