@@ -48,9 +48,8 @@ class Engine(Counts):
     """
     Computes torques from joint states by a law; a supervisor checks them.
 
-    The caller passes each state to `update`. Or it passes it to `accept` and then calls `answer`;
-    or it passes it to `respond` and later, if `asks`, calls `plan`. It calls `watch` in any case.
-    The engine passes the commands to `send`. In the modes ACTIVE and ENDING there is a command for
+    The caller passes each state to `update`, or to `respond` and later, if `asks`, calls `plan`;
+    it calls `watch` regularly. The engine passes the commands to `send`. In the modes ACTIVE and ENDING there is a command for
     each state. When the arm is at rest in mode ENDING, the engine sends the idle command as the
     last one, and the mode becomes IDLE. After a reaction to a contact the law holds the pose of
     the arm. All calls come from one thread, or under one lock.
