@@ -136,7 +136,7 @@ def test_run_is_computed_again_to_the_last_bit(recorded, runs):
     assert found.largest == 0.0
     sent = iter([tau.tobytes() for tau in recorded.commands])
     assert all(one.torque.tobytes() in sent for one in found.moments)  # in this order
-    assert found.commands >= len(found.moments)
+    assert any(one.state.startswith('not_finite') for one in found.moments)
     texts = [one.text for one in found.events]
     for text in ('follow pose', 'settings changed', 'push', 'not_finite'):
         assert any(text in one for one in texts), texts

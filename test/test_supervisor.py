@@ -517,6 +517,16 @@ def braking(**given):
     return bench
 
 
+def test_one_fast_state_that_comes_twice_is_not_two_fast_states():
+    bench = braking()
+    bench.see(qd=at_speed(1.3))
+    for _ in range(3):  # as at the activation of an arm, or in a simulation that waits
+        bench.supervisor.accept_state(bench.time, READY, at_speed(1.3))
+    assert not bench.supervisor.watch()
+    bench.see(qd=at_speed(1.3))
+    assert bench.supervisor.watch() and bench.supervisor.cause == OVERSPEED
+
+
 def test_joint_beyond_its_speed_limit_is_braked():
     for shares, brakes in (([1.15] * 20, False), ([1.3, 1.0, 1.3, 1.0], False), ([1.3] * 2, True),
                            ([1.6], True)):

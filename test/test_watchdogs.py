@@ -264,13 +264,17 @@ def test_states_that_stop_for_50_ms_are_bridged_by_commands_that_are_no_answers(
     np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-6)
 
 
-def test_law_that_fails_is_replaced_and_goes_on_when_it_can(spin, monkeypatch):
+def test_law_that_fails_is_replaced_and_goes_on_when_it_can(spin):
+    def use(engine, gains):
+        now = engine.law._setup._own.posture
+        before, now[:] = now.copy(), gains
+        return before
+
     rig = Watched(spin, 'not_finite', 'gravity', settle_time=0.01, **SLOW)
-    with monkeypatch.context() as patch:
-        patch.setattr(type(rig.controller._law), 'has_tick', False)
-        patch.setattr(type(rig.controller._law), 'torque', lambda *_, **__: np.full(7, np.nan))
-        rig.until_said('not_finite: torque [nan', rig.pulse)
-        rig.until_commanded(gravity(READY))
+    gains = rig.controller._loop.request(use, np.nan)
+    rig.until_said('not_finite: InputError: posture_acceleration is not finite', rig.pulse)
+    rig.until_commanded(gravity(READY))
+    rig.controller._loop.request(use, gains)
     rig.found.clear()  # not the status from before the fault
     rig.until_told(DiagnosticStatus.OK, 'active', rig.pulse)
 

@@ -178,7 +178,7 @@ class Answering:
         table : (TABLE_ROWS, 2) int
         state : time, q, qd, stamp, arrived
         effort : (n,), optional
-            See `osc_ros.control.engine.Engine.accept`.
+            See `osc_ros.control.engine.Engine.update`.
         now : float
             The time, on the clock of the loop [s].
 

@@ -84,8 +84,8 @@ class Controllers:
                 'accepted is a law with a compiled step, after a change and its blend')
         self._law = law.copied()
         self._threads, self.n = threads or cores(), law.robot.n
-        self._placed, self._inside = np.full(count, self._law.has_tick), False
-        if not self._law.has_tick:
+        self._placed, self._inside = np.full(count, self._law.is_placed), False
+        if not self._law.is_placed:
             self._law.latch(self._law.posture)
         self._setup = self._law.setup
         places = Places(self._law.kept())

@@ -362,8 +362,8 @@ class ControlCycle:
             (failed or [self._setup])[0].refuse(q, qd)
 
     @property
-    def has_tick(self) -> bool:
-        """Whether one compiled call computes the next torques; it does after the first `latch`."""
+    def is_placed(self) -> bool:
+        """Whether the law knows where the arm is: `latch` was called, or there was a tick."""
         return self._is_placed
 
     def table(self, records: tuple[Array, ...] = ()) -> Integers:

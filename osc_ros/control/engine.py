@@ -49,10 +49,10 @@ class Engine(Counts):
     Computes torques from joint states by a law; a supervisor checks them.
 
     The caller passes each state to `update`, or to `respond` and later, if `asks`, calls `plan`;
-    it calls `watch` regularly. The engine passes the commands to `send`. In the modes ACTIVE and ENDING there is a command for
-    each state. When the arm is at rest in mode ENDING, the engine sends the idle command as the
-    last one, and the mode becomes IDLE. After a reaction to a contact the law holds the pose of
-    the arm. All calls come from one thread, or under one lock.
+    it calls `watch` regularly. The engine passes the commands to `send`. In the modes ACTIVE and
+    ENDING there is a command for each state. When the arm is at rest in mode ENDING, the engine
+    sends the idle command as the last one, and the mode becomes IDLE. After a reaction to a
+    contact the law holds the pose of the arm. All calls come from one thread, or under one lock.
 
     Attributes
     ----------
@@ -254,7 +254,7 @@ class Engine(Counts):
     def respond(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
                 effort: Array | None = None) -> bool:
         """Do as `update`, but for the plans: if there are any to make, `asks` is True."""
-        if (table := self.table()) is None:
+        if (table := self.table()) is None:  # idle
             self._take(time, q, qd, stamp, arrived, effort)
             return True
         tau = self._answering.answer(table, (time, q, qd, stamp, arrived), effort, self._clock())
@@ -319,8 +319,8 @@ class Engine(Counts):
         return is_valid
 
     def table(self) -> Integers | None:
-        """Table of the compiled step, if this is all that the next state needs."""
-        if not self.acts or not self.law.has_tick:
+        """Table of the compiled step, which answers the next state; None while idle."""
+        if not self.acts:
             return None
         self._use_contact()
         return self.law.table(self._records)

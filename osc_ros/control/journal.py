@@ -15,13 +15,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial, wraps
 import math
 from struct import Struct
 from time import perf_counter
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +34,6 @@ from osc_ros.errors import InputError
 Array = NDArray[np.float64]
 Method = TypeVar('Method', bound=Callable[..., Any])
 R = TypeVar('R')
-Copying: TypeAlias = Callable[[], AbstractContextManager[object]]
 
 # Kinds of rows of the tape. A row: kind, number of clock readings k, size of the payload m, the
 # readings (k) [s], the payload (m).
@@ -390,12 +388,11 @@ class Journal:
 
     # segments
 
-    def _begin_segment(self, copying: Copying = nullcontext) -> None:
+    def _begin_segment(self) -> None:
         self._robot = self._engine.law.robot
         before = self._segments[-1].length if self._segments else 0
-        with copying():
-            found = self._engine.checkpoint()
-        self._segments.append(_Segment(self._count, perf_counter(), before, found, self.facts))
+        self._segments.append(_Segment(
+            self._count, perf_counter(), before, self._engine.checkpoint(), self.facts))
         self._tape = self._segments[-1].parts[-1]
         self._count += 1
 
@@ -408,18 +405,20 @@ class Journal:
         return (perf_counter() - last.began >= self._share
                 or NUMBER * last.starts[-1] >= self._longest)
 
-    def renew_if_due(self, copying: Copying = nullcontext) -> None:
-        """Begin a new segment if it is due; the engine's memory is copied within `copying`."""
+    def renew_if_due(self) -> object:
+        """Begin a new segment if it is due; return old ones, which take a while to be freed."""
+        dropped: list[_Segment] = []
         if self.is_due:
-            self._try(self._renew, copying)
+            self._try(self._renew, dropped)
+        return dropped
 
-    def _renew(self, copying: Copying) -> None:
+    def _renew(self, dropped: list[_Segment]) -> None:
         now = perf_counter()
-        self._begin_segment(copying)
+        self._begin_segment()
         segments = self._segments
         while len(segments) > 1 and (now - segments[1].began >= self._duration
                                      or self.size > self._most):
-            segments.popleft()
+            dropped.append(segments.popleft())
 
     # reading, while the engine goes on
 

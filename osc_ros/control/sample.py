@@ -351,6 +351,7 @@ def check_sample(plan, state, sample, result):
                     ) and not _withstands(robot, gate, at, found, bits, time, q, qd):
         return False
     at.is_doubted[0] = 0.0
+    is_again = is_open and time == at.time[0]
     is_changed = not (bits & REPEATED and is_open and time >= at.changed_time[0])
     if is_open:
         _average(at, now - at.came[0], time - at.time[0])
@@ -359,5 +360,6 @@ def check_sample(plan, state, sample, result):
     assign(at.qd, qd)
     if is_changed:
         _record_change(at, time, now, q, qd)
-    _check_speeds(gate, at, found, bits, qd, now)
+    if not is_again:  # else a speed would count as one of two states in succession
+        _check_speeds(gate, at, found, bits, qd, now)
     return True

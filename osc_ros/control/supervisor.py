@@ -297,11 +297,6 @@ class Supervisor:
         return SOURCES[int(self._at.output.source[0])]
 
     @property
-    def time(self) -> float:
-        """Time of the last accepted state [s]; not its stamp while stamps do not advance."""
-        return float(self._at.gate.time[0])
-
-    @property
     def spacing(self) -> float:
         """Mean time between two states, by their stamps [s]."""
         return float(self._at.gate.spacing[0])

@@ -151,7 +151,8 @@ _START = (
           upper=20000.0),
     VELOCITY,
     Entry('update', 'on_state', 'When the torque is computed: on_state, when a joint state '
-          'arrives; on_timer, at `rate`, from the newest joint state',
+          'arrives; on_timer, at `rate`, from the newest joint state: those between are not '
+          'checked, and two periods must be shorter than `state_timeout`',
           choices=('on_state', 'on_timer')),
     Entry('realtime.priority', 0, 'SCHED_FIFO priority of all threads of the process; 0: normal '
           'scheduling', lower=0, upper=99, fixed=True),

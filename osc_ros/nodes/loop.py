@@ -318,9 +318,7 @@ class Loop:
         """Call the handlers of events in order, then the listener; in the owner's thread."""
         if self._served is not None:
             self._conclude_beside(self._served)
-            if (journal := self.engine.journal) is not None and journal.is_due:
-                with self._lock:
-                    journal.renew_if_due(self._parked)
+            self._renew()
         while self._posted:
             event, arguments = self._posted.popleft()
             self._handlers[event](*arguments)
@@ -328,6 +326,15 @@ class Loop:
             command = self._sent.popleft()
             if self._listener is not None:
                 self._listener(*command)
+
+    def _renew(self) -> None:
+        """Begin a new segment of the journal if it is due."""
+        with self._lock:
+            if (journal := self.engine.journal) is not None and journal.is_due:
+                self.engine.checkpoint()  # finds the arrays, so that the next one is quick
+                with self._parked():
+                    dropped = journal.renew_if_due()
+                del dropped
 
     def _post(self, event: str, *arguments: Any) -> None:
         """Queue an event for the owner's thread."""
@@ -473,8 +480,6 @@ class Loop:
         self._newest = time, q, qd, states.stamp, arrived, efforts
         if not (acted and self._on_timer):
             self._update()
-        if acted:
-            self._add_age(time, perf_counter() - arrived)
 
     def _add_age(self, time: float, since: float) -> None:
         """Add the age of a state that arrived `since` [s] ago to the statistics, now and then."""
@@ -484,13 +489,18 @@ class Loop:
 
     def _update(self) -> None:
         """Pass the newest joint state to the engine, once."""
-        newest, self._newest = self._newest, None
-        if newest is not None and not self.engine.update(*newest):
+        newest, self._newest, acted = self._newest, None, self.engine.acts
+        if newest is None:
+            return
+        if not self.engine.update(*newest):
             self._reader.reject()
+        elif acted:
+            self._add_age(newest[0], perf_counter() - newest[4])
 
     def _watch(self) -> None:
         """Send the supervisor's command if no joint state arrives in time."""
-        self.engine.watch(WATCH_PERIOD)
+        period = 2.0 * self.engine.period if self._on_timer else 0.0  # in which a state is taken
+        self.engine.watch(max(WATCH_PERIOD, period))
 
     def _publish(self, tau: Array, stamp: Stamp | None) -> None:
         """Publish torques (n,), base first, computed from the state with this stamp, if any."""
