@@ -94,6 +94,48 @@ def test_one_object_is_one_object_again():
     assert driver.robot is second[0]
 
 
+def bomb(depth):
+    """Return a description whose objects have the one before three times."""
+    last = {'Precomputed': [None, None, None]}
+    for k in range(depth):
+        last = {'tuple': [last, {'Precomputed': [{'again': k}] * 3}]}
+    return {'Gains': [last, 1.0, 1.0, 1.0]}
+
+
+@pytest.mark.parametrize('text', [
+    bomb(30), {'tuple': [{'Settings': [{'again': 0}] * 10}]},
+    {'Robot': [{'again': 0}] + [None] * 18}], ids=lambda text: '')
+def test_objects_that_would_take_forever_to_print_are_refused(text):
+    with pytest.raises(InputError, match='of this version'):
+        unpacked(with_text(text))
+
+
+def test_parts_of_different_arms_are_refused(engine):
+    found, other = engine.checkpoint(), robot_of('xarm7')
+    settings, robot, known = found.law.setups[0]
+    for setups in (((settings, robot, known), (Settings.of(other), other, known)),
+                   ((Settings.of(other), other, known),),
+                   ((replace(settings, driver=Driver(other, 'gravity')), robot, known),),
+                   ((replace(settings, tasks=tuple(
+                       Task(name=f'{k}') for k in range(33))), robot, known),)):
+        law = found.law._replace(setups=setups, guides=((0,),) * len(setups))
+        with pytest.raises(InputError, match='accepted'):
+            Engine.restored(found._replace(law=law), None, None)
+    for name, wrong in (('q', np.zeros(0)), ('qd', np.zeros(3)), ('effort', np.zeros((7, 1)))):
+        with pytest.raises(InputError, match=f'{name} has shape'):
+            Engine.restored(found._replace(values={**found.values, name: wrong}), None, None)
+    guard = (other, *found.guard[1:])
+    with pytest.raises(InputError, match='accepted'):
+        Engine.restored(found._replace(guard=guard), None, None)
+
+
+@pytest.mark.parametrize('value', [np.zeros(3, dtype='>f8'), np.zeros(3, dtype=np.float16),
+                                   {np.int64(3): 1}, {(1, 2): 3}])
+def test_numbers_that_would_come_back_as_others_are_not_written(value):
+    with pytest.raises(InputError, match='accepted|as a key'):
+        packed(value)
+
+
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 
 
@@ -124,12 +166,13 @@ def test_other_values_are_not_written(value):
 
 @pytest.mark.parametrize('text', [
     {'os.system': ['touch x']}, {'system': ['touch x']}, {'Engine': []}, {'eval': ['1']},
-    {'Settings': [1, 2]}, {'Path': []}, {'Hold': [{'tuple': [1, 2]}, 0.0]}, {'Robot': ['x'] * 19},
-    {'Hold': [{'array': ['f8', 4, 4]}]}, {'Driver': [None, 'gravity']}, {'again': 0},
+    {'Settings': [1, 2]}, {'Path': []}, {'Robot': ['x'] * 19},
+    {'Hold': [{'array': ['<f8', 4, 4]}]}, {'Driver': [None, 'gravity']}, {'again': 0},
     {'again': -1}, {'tuple': 5}, {'tuple': [1], 'dict': []}, {}, {'dict': [[[1], 2]]},
-    {'dict': [[{'tuple': []}, 2]]}, {'dict': 3}, {'array': ['f8', -1]}, {'array': ['f8', 2**62]},
-    {'array': ['f8', 2**40, 2**40]}, {'array': ['O', 0]}, {'array': ['U8', 0]},
-    {'array': ['f8', 1.5]}, {'array': ['f8', 0, -1]}, {'bytes': 10**12}, {'bytes': -1},
+    {'dict': [[{'tuple': []}, 2]]}, {'dict': 3}, {'array': ['<f8', -1]}, {'array': ['<f8', 2**62]},
+    {'array': ['<f8', 2**40, 2**40]}, {'array': ['|O', 0]}, {'array': ['<U8', 0]},
+    {'array': ['>f8', 0]},
+    {'array': ['<f8', 1.5]}, {'array': ['<f8', 0, -1]}, {'bytes': 10**12}, {'bytes': -1},
     {'bytes': 'x'}, b'nonsense', b'[' * 10**6, b'{"tuple":[' * 10**5, b'9' * 10**5, b'', b'\xff'],
     ids=lambda text: str(text)[:30])
 def test_descriptions_that_are_none_are_refused(text):

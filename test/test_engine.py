@@ -76,7 +76,7 @@ class Composed(Engine):
         if code != NOT_TOUCHED:
             self.guard.trip(CONTACT, '')
         law.in_contact = code != NOT_TOUCHED
-        self._note_touch(code, touch.met)
+        self._note_touch(code, float(touch.views[0].value[0]))
 
 
 class Pair:

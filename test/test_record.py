@@ -3,6 +3,7 @@
 
 """Records: flat arrays with named slots; and the stages of the step that work on them."""
 
+from copy import copy, deepcopy
 from dataclasses import replace
 from time import perf_counter
 
@@ -154,7 +155,8 @@ def test_checkpoint_with_arrays_of_another_length_is_refused():
             restored(found._replace(sizes=sizes, row=row))
     for name in ('q', 'qd', 'effort'):
         with pytest.raises(InputError, match=f'{name}.*accepted'):
-            restored(found._replace(values={**found.values, name: np.zeros(5)}))
+            restored(found._replace(values={
+                **found.values, 'mode': 'active', 'q': HOME, 'qd': HOME, name: np.zeros(5)}))
 
 
 @pytest.mark.parametrize('count', [90, pytest.param(300, marks=pytest.mark.slow)])
@@ -525,6 +527,47 @@ def test_checkpoint_keeps_the_moment_at_which_it_was_made(target):
     time -= 5 * PERIOD
     assert (answers(engine.checkpoint(), time, q) != first).any()
     np.testing.assert_array_equal(answers(found, time, q), first)
+
+
+def test_diagnosis_changes_no_torque():
+    spring = Task(Stiffness([20.0] * 3 + [400.0] * 3))
+    engines = [engine_of(robot_of('panda'), 'hold', tasks=(spring,)) for _ in range(2)]
+    rng, q, time = np.random.default_rng(3), HOME, 1.0
+    for k in range(200):
+        time, q, qd = time + PERIOD, q + 1e-3 * rng.normal(size=7), 0.3 * rng.normal(size=7)
+        for engine in engines:
+            engine.use_clock(lambda now=time: now)
+            engine.update(time, q, qd, (0, 0), time)
+            if k == 10:
+                engine.activate(None)
+            if k > 10 and k % 20 == 0:
+                requests.set_impedance(engine, Impedance(
+                    [10.0 + k] * 3 + [300.0 + k] * 3), spring.name)
+        requests.terms(engines[0]), requests.inertia(engines[0]), requests.status(engines[0])
+        if k > 10:
+            np.testing.assert_array_equal(*(one.guard.last_torque for one in engines))
+
+
+def test_settings_that_are_prepared_change_no_torque_before_they_are_used():
+    engine = engine_of(robot_of('panda'), 'hold', observation=Observation(bandwidth=50.0))
+    observer = engine.law.setup.unmodelled.observer
+    other = engine.law.new_setup(replace(engine.law.settings, observation=Observation(20.0)))
+    assert observer.bandwidth == 50.0
+    engine.law.latch(HOME)
+    engine.law.use_setup(other)
+    assert engine.law.setup.unmodelled.observer is observer
+    assert observer.bandwidth == 20.0
+
+
+def test_a_copy_of_a_law_has_memory_of_its_own():
+    law = limited_law()
+    again = deepcopy(law)
+    for one in (law, again):
+        with pytest.raises(InputError, match='cannot be pickled'):
+            copy(one)
+    first = [law.torque((3 + k) * PERIOD, HOME, np.full(7, 0.1 * k)) for k in range(20)]
+    second = [again.torque((3 + k) * PERIOD, HOME, np.full(7, 0.1 * k)) for k in range(20)]
+    np.testing.assert_array_equal(first, second)
 
 
 def other_settings(engine, rng):

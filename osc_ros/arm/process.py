@@ -317,6 +317,12 @@ class ArmEngine(Engine):
         except Exception as error:  # an error must not end the loop
             answer = OscError(f'{type(error).__name__}: {error}')
         self._compiled = self._table()
+        try:
+            self._send_answer(kind, number, answer)
+        except InputError as error:  # too long, as a recorded path of 10,000 poses
+            self._send_answer(ERROR, number, error)
+
+    def _send_answer(self, kind: int, number: int, answer: object) -> None:
         self._channel.events.put(pickle.dumps(
             (kind, number, (answer, self._channel.count, self.mode))))
 

@@ -7,15 +7,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from osc_ros.control.places import Places
 from osc_ros.control.settings import Settings
 from osc_ros.control.setup import Precomputed
 from osc_ros.control.supervision import Supervision
 from osc_ros.dynamics.addresses import Integers
-from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
 
@@ -48,8 +43,8 @@ class Checkpoint(NamedTuple):
     Attributes
     ----------
     law : LawRecipe
-    guard : (Supervision, tuple, float)
-        Settings; `Supervisor.words`; `ContactSense.until`.
+    guard : (Robot, Supervision, tuple, float)
+        What a supervisor is made of; `Supervisor.words`; `ContactSense.until`.
     values : dict
         Attributes of the engine, see `osc_ros.control.engine.VALUES`.
     remembered : tuple
@@ -62,7 +57,7 @@ class Checkpoint(NamedTuple):
     """
 
     law: LawRecipe
-    guard: tuple[Supervision, tuple[Any, ...], float]
+    guard: tuple[Robot, Supervision, tuple[Any, ...], float]
     values: dict[str, Any]
     remembered: tuple[Any, ...]
     sizes: Integers
@@ -72,13 +67,3 @@ class Checkpoint(NamedTuple):
     def size(self) -> int:
         """Size in memory, about [bytes]; most of it is the row."""
         return self.row.nbytes + 20_000
-
-    def load(self, arrays: tuple[NDArray[Any], ...]) -> None:
-        """Copy the row to arrays; InputError for arrays of other sizes, or another row."""
-        places = Places(arrays)
-        sizes = np.array([one.size for one in arrays])
-        if not (np.array_equal(sizes, self.sizes) and self.row.shape == (places.size,)
-                and self.row.dtype == np.int64):
-            raise InputError(f'arrays of the sizes {np.asarray(self.sizes).tolist()}: accepted '
-                             f'are {sizes.tolist()}')
-        places.load(self.row)

@@ -19,6 +19,7 @@ from osc_ros.dynamics.trees.layout import (
     PROPAGATED,
     room_for,
 )
+from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
@@ -99,6 +100,10 @@ class CommandModel:
     def __init__(self, robot: Robot, driver: Driver | None = None) -> None:
         parts = [packed_robot(robot, PROPAGATED)]
         code = NOTHING if driver is None else COMPENSATES.index(driver.compensates)
+        if driver is not None and driver.robot.joint_names != robot.joint_names:
+            raise InputError(f"the driver's model has the joints "
+                             f"{', '.join(driver.robot.joint_names)}: accepted are those of the "
+                             f"robot, {', '.join(robot.joint_names)}")
         if driver is not None and code != NOTHING:
             parts.append(packed_robot(driver.robot, PROPAGATED))
         rooms = [room_for(integers) for integers, _ in parts]

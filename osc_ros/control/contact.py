@@ -201,13 +201,8 @@ class ContactSense(Recorded):
             if settings is not None:
                 at.thresholds[:], at.wrench[:] = settings.torque, (settings.force, settings.moment)
 
-    @property
-    def met(self) -> float:
-        """External torque, force or moment of the last contact [N·m, N]."""
-        return float(self.views[0].value[0])
-
     def reason(self, code: int, value: float) -> str:
-        """Why the arm touches something, for a code of `touched`, and `met` then."""
+        """Why the arm touches something, for a code of `touched`, and the value then."""
         [at] = self.views
         force, moment = at.wrench.tolist()
         if code == FORCE:

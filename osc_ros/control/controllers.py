@@ -119,7 +119,6 @@ class Controllers:
         for level, has_jumped in zip(self._setup.levels, self._jumped[i]):
             if has_jumped:
                 level.guide.note_hold()
-        self._jumped[i] = False
         if self._found[0, i] > 0:
             self._law.note(int(self._found[0, i]))
         return self._law
@@ -127,7 +126,7 @@ class Controllers:
     def _store(self, i: int) -> None:
         """Copy the state of the law to a controller."""
         Places(self._law.kept()).store(self._memory[i])
-        self._remembered[i] = self._law.remembered
+        self._remembered[i], self._jumped[i] = self._law.remembered, False
 
     @contextmanager
     def one(self, i: int) -> Iterator[Law]:

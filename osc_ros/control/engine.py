@@ -21,7 +21,7 @@ from osc_ros.control.checkpoint import Checkpoint
 from osc_ros.control.contact import ContactSense, NOT_TOUCHED
 from osc_ros.control.journal import Journal, journaled
 from osc_ros.control.law import Law
-from osc_ros.control.places import Copies
+from osc_ros.control.places import Copies, load
 from osc_ros.control.safety import HOLDS, REJECTED, STOPPED
 from osc_ros.control.sample import CLOCK_STEPS
 from osc_ros.control.setup import Setup
@@ -30,18 +30,17 @@ from osc_ros.control.stopping import LAW, SOURCES
 from osc_ros.control.supervision import CONTACT, HARMLESS, NOT_FINITE, STALE_TARGET, Supervision
 from osc_ros.control.supervisor import Supervisor
 from osc_ros.control.tables import PLANS, WAITS
+from osc_ros.control.trajectory import Hold
 from osc_ros.dynamics.addresses import Integers
-from osc_ros.dynamics.arrays import finite_array
+from osc_ros.dynamics.arrays import float_array
 from osc_ros.errors import InputError, OscError
 
 Array = NDArray[np.float64]
 Stamp = tuple[int, int]  # seconds and nanoseconds of a ROS time
 
 IDLE, ACTIVE, ENDING = MODES = 'idle', 'active', 'ending'
-# Attributes on which the following torques depend, beside law, guard and arrays.
-VALUES = ('period', 'mode', 'effort', 'q', 'qd', 'time', 'stamp', 'report_period', 'present',
-          'missed', 'refused', 'refusal', 'torque_use', 'asks', '_last_good', '_counted',
-          '_reported', '_left')
+# What the next torques, and what is said of them, depend on beside law, guard and arrays.
+VALUES = 'mode', 'effort', 'q', 'qd', 'time', 'stamp', 'present', 'asks', '_left'
 
 
 class Engine(Counts):
@@ -127,8 +126,9 @@ class Engine(Counts):
 
     def checkpoint(self) -> Checkpoint:
         """Copy all that the next torques depend on; this is quick."""
+        guard = self.guard
         return Checkpoint(
-            self.law.recipe, (self.guard.settings, self.guard.words, self.touch.until),
+            self.law.recipe, (guard.robot, guard.settings, guard.words, self.touch.until),
             {name: copy(vars(self)[name]) for name in VALUES}, self.law.remembered,
             *self._copies.of(self.kept()))
 
@@ -136,13 +136,23 @@ class Engine(Counts):
     def restored(cls, found: Checkpoint, send: Callable[[Array, Stamp | None], None],
                  post: Callable[..., None]) -> Engine:
         """Return an engine in the state of a checkpoint; InputError if it cannot be used."""
-        supervision, words, until = found.guard
+        robot, supervision, words, until = found.guard
         engine = cls(Law.of_recipe(found.law), supervision, 1.0, send, post)
+        if robot.joint_names != engine.law.robot.joint_names:
+            raise InputError(f"a supervisor of the joints {', '.join(robot.joint_names)}: accepted"
+                             ' are those of the law')
+        engine.guard = Supervisor(robot, engine.law, supervision, engine._on_change)
+        engine._records = *engine.guard.records, engine.touch.record
         vars(engine).update({name: found.values[name] for name in VALUES})
-        for name in ('q', 'qd', 'effort'):
-            if (value := vars(engine)[name]) is not None and np.size(value):
-                finite_array(name, np.nan_to_num(value), (engine.law.robot.n,))
-        found.load(engine.kept())
+        if engine.mode != IDLE or engine.q.size:
+            for name in ('q', 'qd', 'effort'):
+                if (value := vars(engine)[name]) is not None:
+                    vars(engine)[name] = float_array(name, value, (robot.n,))
+        for motion, base, pending, *_ in found.remembered[3]:
+            for one in (motion, base, *(scheduled for _, scheduled in pending)):
+                if isinstance(one, Hold):
+                    float_array('pose', one.pose, (4, 4))
+        load(engine.kept(), found.sizes, found.row)
         engine.law.remembered, engine.touch.until = found.remembered, until
         engine.guard.words = words
         return engine

@@ -405,6 +405,10 @@ class Journal:
         return (perf_counter() - last.began >= self._share
                 or NUMBER * last.starts[-1] >= self._longest)
 
+    def prepare(self) -> None:
+        """Find the arrays of the engine, so that a checkpoint that follows is quick."""
+        self._try(self._engine.checkpoint)
+
     def renew_if_due(self) -> object:
         """Begin a new segment if it is due; return old ones, which take a while to be freed."""
         dropped: list[_Segment] = []

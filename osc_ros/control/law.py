@@ -20,7 +20,7 @@ from osc_ros.control.guide import Guide, rehearse
 from osc_ros.control.holding import require_gradual, require_holding, require_strength
 from osc_ros.control.law_memory import PAUSE
 from osc_ros.control.load import Weight
-from osc_ros.control.places import Copies, Places
+from osc_ros.control.places import Copies, load, Places
 from osc_ros.control.settings import Settings
 from osc_ros.control.setup import NOTHING_KNOWN, Precomputed, Setup
 from osc_ros.dynamics.arrays import finite_array
@@ -32,6 +32,7 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 
 STANDARD_GRAVITY = 9.81  # [m/s²]
+MOST = 32  # tasks of a law that is made of a recipe
 
 
 class Law(CommandedCycle):
@@ -78,10 +79,7 @@ class Law(CommandedCycle):
                      'Law(robot, settings)')
         settings = Settings.of(robot) if settings is None else settings
         require_type('settings', settings, Settings, 'Settings, as in Law(robot, Settings())')
-        for joint, freedoms in Counter(robot.joints).items():
-            if freedoms > 1 or robot.spherical[robot.joints.index(joint)]:
-                raise InputError(f"joint '{joint}' has several freedoms: the law drives revolute, "
-                                 'continuous and prismatic joints (OperationalSpace takes others)')
+        _require_single_freedoms(robot)
         self._method, self._workers = method, workers
         self._weight: tuple[Robot, Weight] | None = None  # of the robot in force
         q = np.clip(np.zeros(robot.n), *robot.position_limits.T)
@@ -96,8 +94,7 @@ class Law(CommandedCycle):
         setups, guides = self._setups(), self.guides
         return LawRecipe(
             self._method, self._setup.space.plan.workers,
-            tuple((one.settings, one.robot, one.known._replace(fading=one.fading))
-                  for one in setups),
+            tuple((one.settings, one.robot, one.known) for one in setups),
             tuple(tuple(guides.index(level.guide) for level in one.levels) for one in setups))
 
     @classmethod
@@ -108,11 +105,18 @@ class Law(CommandedCycle):
         Raises
         ------
         InputError
-            Several workers, or as of the constructor.
+            Several workers, more than MOST tasks, setups of several arms; and as of the
+            constructor.
 
         """
         if recipe.workers != 1:
             raise InputError(f'{recipe.workers} workers evaluated the law: accepted is one')
+        for settings, robot, _ in recipe.setups:
+            _require_single_freedoms(robot)
+            if len(settings.tasks) > MOST or robot.joint_names != recipe.setups[0][1].joint_names:
+                raise InputError(f'{len(settings.tasks)} tasks, and the joints '
+                                 f"{', '.join(robot.joint_names)}: accepted are {MOST} tasks, and "
+                                 'the same joints in both setups')
         law, before, guides = cls.__new__(cls), None, dict[int, Guide]()
         law._method, law._workers, law._weight = recipe.method, 1, None
         for (settings, robot, known), own in zip(recipe.setups, recipe.guides, strict=True):
@@ -133,10 +137,17 @@ class Law(CommandedCycle):
     def copied(self) -> Law:
         """Return a law in the same state."""
         law = self.of_recipe(self.recipe)
-        _, row = Copies().of(self.kept())
-        Places(law.kept()).load(row)
+        load(law.kept(), *Copies().of(self.kept()))
         law.remembered = self.remembered
         return law
+
+    def __deepcopy__(self, memo: object) -> Law:
+        """Return `copied`: copies of its tables would have addresses of this law's memory."""
+        return self.copied()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Raise: a shallow copy, or a pickle, would have addresses of this law's memory."""
+        raise InputError('a law cannot be pickled: accepted are copied() and copy.deepcopy(law)')
 
     @property
     def gravity(self) -> Array:
@@ -430,9 +441,13 @@ class Law(CommandedCycle):
         # by kernels of the tick: forward dynamics would have to be compiled for this purpose only
         dynamics, no_force = self._setup.dynamics, np.zeros(len(self._setup.J))
         h, predicted = np.empty_like(tau), np.empty_like(tau)
+        results = dynamics.pose, dynamics.twist, dynamics.Lambda_inv, dynamics.a0
+        kept = [one.copy() for one in results]  # the next tick reads them
         dynamics.outward(q, qd, None, self._rest)
         dynamics.inward(no_force, h)
         dynamics.acceleration_response(tau - h, no_force, predicted)
+        for one, numbers in zip(results, kept):
+            one[:] = numbers
         return predicted, measured
 
     def bias_torque(self, q: Array, qd: Array) -> Array:
@@ -456,3 +471,10 @@ class Law(CommandedCycle):
         if not math.isfinite(tau.dot(self._rest)):
             raise InputError(f'the torque is not finite: {tau.tolist()}')
         return tau
+
+
+def _require_single_freedoms(robot: Robot) -> None:
+    for joint, freedoms in Counter(robot.joints).items():
+        if freedoms > 1 or robot.spherical[robot.joints.index(joint)]:
+            raise InputError(f"joint '{joint}' has several freedoms: the law drives revolute, "
+                             'continuous and prismatic joints (OperationalSpace takes others)')

@@ -6,8 +6,9 @@ Values of the control law as bytes, and back.
 
 The bytes are a text in JSON, which describes everything but the numbers of arrays, and then these
 numbers. Described are numbers, texts, sequences, dictionaries, and objects of CLASSES, which are
-made by their constructors. So bytes that somebody else has sent run nothing, and make no object
-that its class would refuse.
+made by their constructors (a path from arrays of the right shapes). So bytes that somebody else
+has sent run nothing but these. What needs more than one object to be checked, such as the number
+of joints, is checked where they meet: see `Law.of_recipe` and `Engine.restored`.
 """
 
 from __future__ import annotations
@@ -57,10 +58,14 @@ _ARGUMENTS: dict[type, tuple[str, ...]] = {  # by which an object of a class is 
     SingularityDamping: ('length', 'low', 'high')}
 _MAKERS: dict[type, Callable[..., Any]] = {
     Path: Path.of_knots,
-    Hold: lambda pose, arrival: Hold(finite_array('pose', pose, (4, 4)), float(arrival)),
     Drift: lambda pose, twist, since: Drift(
         finite_array('pose', pose, (4, 4)), finite_array('twist', twist, (6,)), float(since))}
-NUMBERS = 'b1', 'u1', 'i4', 'u4', 'i8', 'u8', 'f4', 'f8'  # types of arrays
+NUMBERS = '|b1', '|u1', '<i4', '<u4', '<i8', '<u8', '<f4', '<f8'  # types of arrays
+# Objects that are described once, and arguments that may be one that was described before: others
+# cannot, so that few bytes do not describe what takes forever to print.
+SHARED = Driver, Path, Robot, Settings
+_REFERRING = {(Driver, 'robot'), (Settings, 'driver'), (LawRecipe, 'setups'),
+              *((Checkpoint, name) for name in ('law', 'guard', 'remembered'))}
 _SCALARS = bool, int, float, str, type(None)  # a key is one of them
 # names of what is no object of a class; AGAIN is an object that was described before
 ARRAY, BYTES, DICT, TUPLE, AGAIN = 'array', 'bytes', 'dict', 'tuple', 'again'
@@ -99,14 +104,25 @@ def unpacked(data: bytes) -> Any:
                          f'this version ({type(error).__name__}: {error})') from None
 
 
-def _described(value: Any, parts: list[bytes], known: dict[int, int]) -> Any:
-    """Return what JSON has in place of a value; numbers of arrays are added to `parts`."""
+def _described(value: Any, parts: list[bytes], known: dict[int, int] | None) -> Any:
+    """
+    Return what JSON has in place of a value.
+
+    Parameters
+    ----------
+    value
+    parts : list of bytes
+        Gets the numbers of arrays.
+    known : dict, optional
+        Objects of SHARED that were described before; None where each one is described.
+
+    """
     kind = type(value)
     if kind in _SCALARS:
         return value
-    if kind is np.ndarray:
+    if kind is np.ndarray and value.dtype.str in NUMBERS:
         parts.append(value.tobytes())
-        return {ARRAY: [value.dtype.str[1:], *value.shape]}
+        return {ARRAY: [value.dtype.str, *value.shape]}
     if kind is list:
         return [_described(one, parts, known) for one in value]
     if kind is tuple:
@@ -115,17 +131,26 @@ def _described(value: Any, parts: list[bytes], known: dict[int, int]) -> Any:
         parts.append(value)
         return {BYTES: len(value)}
     if kind in _ARGUMENTS:
-        if id(value) in known:
+        if known is not None and id(value) in known:
             return {AGAIN: known[id(value)]}
-        found = {kind.__name__: [_described(getattr(value, name), parts, known)
-                                 for name in _ARGUMENTS[kind]]}
-        known[id(value)] = len(known)
+        found = {kind.__name__: [_described(
+            getattr(value, name), parts, known if (kind, name) in _REFERRING else None)
+            for name in _ARGUMENTS[kind]]}
+        if known is not None and kind in SHARED:
+            known[id(value)] = len(known)
         return found
     if isinstance(value, Mapping):
-        return {DICT: [[key, _described(one, parts, known)] for key, one in value.items()]}
+        return {DICT: [[_key(key), _described(one, parts, known)] for key, one in value.items()]}
     if isinstance(value, np.generic):
         return value.item()
-    raise InputError(f'a {kind.__name__} in the state of a controller')
+    raise InputError(f'a {kind.__name__} in the state of a controller: accepted are numbers, '
+                     f"texts, sequences, arrays, and {', '.join(CLASSES)}")
+
+
+def _key(key: Any) -> Any:
+    if type(key) not in _SCALARS:
+        raise InputError(f'a {type(key).__name__} as a key')
+    return key
 
 
 class _Reader:
@@ -144,29 +169,33 @@ class _Reader:
         self._data, self._at = memoryview(data), _LENGTH.size + length
         self._known: list[Any] = []
         text = self._data[_LENGTH.size:self._at].tobytes()
-        self.value = self._made(json.loads(text))
+        self.value = self._made(json.loads(text), True)
         if self._at != len(data):
             raise InputError(f'{len(data) - self._at} bytes too many')
 
-    def _made(self, found: Any) -> Any:
+    def _made(self, found: Any, refers: bool) -> Any:
+        """Return a value; `refers`: whether it may have objects that were described before."""
         if type(found) is list:
-            return [self._made(one) for one in found]
+            return [self._made(one, refers) for one in found]
         if type(found) is not dict:
             return found
         [(name, content)] = found.items()
         if name == TUPLE:
-            return tuple([self._made(one) for one in content])
+            return tuple([self._made(one, refers) for one in content])
         if name == ARRAY:
             return self._array(*content)
-        if name == AGAIN:
-            return self._known[content]
         if name == BYTES:
             return self._taken(content).tobytes()
         if name == DICT:
-            return {self._key(key): self._made(one) for key, one in content}
-        kind, given = CLASSES[name], [self._made(one) for one in content]
-        made = _MAKERS.get(kind, kind)(**dict(zip(_ARGUMENTS[kind], given, strict=True)))
-        self._known.append(made)
+            return {_key(key): self._made(one, refers) for key, one in content}
+        if name == AGAIN and refers and content >= 0:
+            return self._known[content]
+        kind = CLASSES[name]
+        given = {argument: self._made(one, refers and (kind, argument) in _REFERRING)
+                 for argument, one in zip(_ARGUMENTS[kind], content, strict=True)}
+        made = _MAKERS.get(kind, kind)(**given)
+        if refers and kind in SHARED:
+            self._known.append(made)
         return made
 
     def _array(self, name: str, *shape: int) -> NDArray[Any]:
@@ -181,8 +210,3 @@ class _Reader:
             raise InputError(f'{size} bytes are missing')
         self._at += size
         return self._data[self._at - size:self._at]
-
-    def _key(self, key: Any) -> Any:
-        if type(key) not in _SCALARS:
-            raise InputError(f'a {type(key).__name__} as a key')
-        return key

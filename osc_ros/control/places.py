@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from osc_ros.dynamics.addresses import address_of, Integers, integers_at
 from osc_ros.dynamics.compiled import inlined, kernel, view
 from osc_ros.dynamics.vectors import assign
+from osc_ros.errors import InputError
 
 NUMBER = 8  # bytes
 
@@ -98,3 +99,11 @@ class Copies:
         row = np.empty(self._places.size, dtype=np.int64)
         self._places.store(row)
         return np.array([one.size for one in arrays]), row
+
+
+def load(arrays: tuple[NDArray[Any], ...], sizes: Integers, row: Integers) -> None:
+    """Copy what `Copies.of` has returned to arrays; InputError for arrays of other sizes."""
+    places, own = Places(arrays), [one.size for one in arrays]
+    if not (np.array_equal(own, sizes) and row.shape == (places.size,) and row.dtype == np.int64):
+        raise InputError(f'arrays of the sizes {np.asarray(sizes).tolist()}: accepted are {own}')
+    places.load(row)

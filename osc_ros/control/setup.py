@@ -194,13 +194,10 @@ class Setup:
     def known(self) -> Precomputed:
         """What another setup of the same robot and settings need not compute again."""
         found = None if self.unmodelled is None else self.unmodelled.compensation
-        return Precomputed(self.least_inertia, None if found is None else found.limits)
-
-    @property
-    def fading(self) -> Disturbance | None:
-        """`Precomputed.fading`."""
-        found = None if self.unmodelled is None else self.unmodelled.compensation
-        return None if found is None or self.settings.disturbance else found.settings
+        if found is None:
+            return Precomputed(self.least_inertia)
+        fades = self.settings.disturbance is None
+        return Precomputed(self.least_inertia, found.limits, found.settings if fades else None)
 
     def _command_model(self, before: Setup | None) -> CommandModel:
         """The model of another setup, if it is of the same robot and driver, or a new one."""

@@ -34,6 +34,7 @@ from osc_ros.control.supervision import (
     Supervision,
 )
 from osc_ros.control.tables import (
+    ANSWERED,
     COUNT,
     FED,
     IS_ACTIVE,
@@ -79,6 +80,7 @@ class Supervisor:
 
     Attributes
     ----------
+    robot : Robot
     clock : callable
         Monotonic clock [s].
 
@@ -97,7 +99,7 @@ class Supervisor:
     def __init__(self, robot: Robot, model: Model, settings: Supervision,
                  on_change: Callable[[], None] = lambda: None,
                  clock: Callable[[], float] = perf_counter) -> None:
-        self._robot, self._model = robot, model
+        self.robot, self._model = robot, model
         self._on_change, self.clock = on_change, clock
         self._plan, self._state = PLAN.zeros(robot.n), STATE.zeros(robot.n)
         self._texts, self._rejected = dict[str, str](), (-np.inf, '')  # when a state was, and why
@@ -115,9 +117,9 @@ class Supervisor:
     def _put_robot(self) -> None:
         """Write the robot's part of the plan."""
         wanted = self._wanted.robot
-        wanted.joints[0], wanted.fastest[:] = self._n, self._robot.velocity_limits
-        wanted.lower[:], wanted.upper[:] = self._robot.position_limits.T
-        wanted.turns[:] = sample.continuous_joints(self._robot)
+        wanted.joints[0], wanted.fastest[:] = self._n, self.robot.velocity_limits
+        wanted.lower[:], wanted.upper[:] = self.robot.position_limits.T
+        wanted.turns[:] = sample.continuous_joints(self.robot)
 
     def _rehearse(self) -> None:
         """Compile the kernels now, and not in the control loop."""
@@ -138,11 +140,12 @@ class Supervisor:
         self._texts, self._rejected = dict(texts), (float(when), str(why))
         self._put_robot()  # kernels find their way by these numbers
         self.settings = self._settings
-        causes, output = self._at.causes, self._at.output
+        causes, output, way = self._at.causes, self._at.output, self._at.stopping
         for number, least, most in (
                 (causes.cause[0], IS_RUNAWAY, len(self._names) - 1), (causes.given_up[0], 0, 2),
                 (causes.reaction[0], -1, ABANDONS), (causes.given_up[1], 0, self._n - 1),
                 (self._at.response.disobeys[0], 0, self._n),
+                (self._at.prediction.kept[0], 0, ANSWERED), (way.next[0], -1, way.positions[0]),
                 (output.source[0], 0, len(SOURCES) - 1)):
             if not least <= number <= most:
                 raise InputError(f'{STATE.name}: {number} as an index, accepted is {least} to '
@@ -160,7 +163,7 @@ class Supervisor:
         self._settings, wanted = settings, self._wanted
         gate, causes, stopping, output = wanted.gate, wanted.causes, wanted.stopping, wanted.output
         gate.period[0], gate.blend_time[0] = settings.period, settings.blend_time
-        gate.limits[:] = (self._robot.velocity_limits if settings.velocity_limits is None
+        gate.limits[:] = (self.robot.velocity_limits if settings.velocity_limits is None
                           else settings.velocity_limits)
         causes.settle_time[0], causes.bridges[0] = settings.settle_time, settings.bridges
         causes.count[0] = len(self._names)
@@ -284,7 +287,7 @@ class Supervisor:
     def runaway(self) -> str:
         """Why the arm was given up, until `release`; empty if it was not."""
         code, joint, speed = self._at.causes.given_up.tolist()
-        return runaway_text(code, self._robot.joint_names[int(joint)], speed) if code else ''
+        return runaway_text(code, self.robot.joint_names[int(joint)], speed) if code else ''
 
     @property
     def blind(self) -> bool:
@@ -417,7 +420,7 @@ class Supervisor:
             found.faults[:int(found.count.item())], given, given.now.item())
         for fault, joint, *numbers in faults.tolist():
             cause, text = FAULTS[int(fault)], fault_text(
-                int(fault), self._robot.joint_names[int(joint)], given, *numbers)
+                int(fault), self.robot.joint_names[int(joint)], given, *numbers)
             self._texts[cause] = text
             if cause != OVERSPEED:
                 self._rejected = now, text

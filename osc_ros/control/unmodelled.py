@@ -75,7 +75,7 @@ class Unmodelled:
         self.observer.uses_efforts = observation.efforts != 'commanded'
         if before is not None and self.observer.has_model_of(before.observer):
             self.observer = before.observer
-            self.observer.bandwidth = observation.bandwidth
+        self._bandwidth = observation.bandwidth
         old = None if before is None else before.compensation
         wanted = settings.disturbance or fading or (None if old is None else old.settings)
         self.compensation: Compensation | None = None
@@ -130,6 +130,7 @@ class Unmodelled:
 
     def go_on_from(self, before: Unmodelled) -> None:
         """Take over estimate and compensation; quick."""
+        self.observer.bandwidth = self._bandwidth
         if self.observer is not before.observer:
             self.observer.go_on_from(before.observer)
         if self.compensation is not None and before.compensation is not None:

@@ -331,7 +331,7 @@ class Loop:
         """Begin a new segment of the journal if it is due."""
         with self._lock:
             if (journal := self.engine.journal) is not None and journal.is_due:
-                self.engine.checkpoint()  # finds the arrays, so that the next one is quick
+                journal.prepare()
                 with self._parked():
                     dropped = journal.renew_if_due()
                 del dropped

@@ -106,7 +106,12 @@ class Records:
             return
         for piece in self._following(self._at):
             self._at = piece.following
-            self._publisher.publish(UInt8MultiArray(data=array('B', piece.dumped())))
+            try:
+                data = array('B', piece.dumped())
+            except InputError as error:
+                self._node.get_logger().error(f'a part of the journal is not published: {error}')
+                continue
+            self._publisher.publish(UInt8MultiArray(data=data))
 
     def _pieces(self) -> list[Piece]:
         """Return all that the journal has."""

@@ -94,7 +94,7 @@ class Segment:
         while at + HEAD <= len(tape):
             kind, k, m = (int(x) for x in tape[at:at + HEAD])
             first, last = at + HEAD + k, at + HEAD + m + k
-            if last > len(tape):
+            if last > len(tape) or min(k, m) < 0:
                 break
             readings, numbers, at = tape[at + HEAD:first], tape[first:last], last
             if kind == SENT:
