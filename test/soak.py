@@ -121,11 +121,17 @@ class System:
         self.start_controller()
 
     def start_controller(self):
-        """Start a controller, and wait until it is active."""
+        """Start a controller, and wait until it is active, and a goal would reach it."""
+        before = self._listeners()  # a killed one is listed for some time
         self.controller = self.processes.start('controller', *self._stated)
         count = self.hardware.count_subscribers
-        self.until(lambda: count('joint_states') > 1 and is_active(self.controller),
-                   'for a controller')
+        self.until(lambda: count('joint_states') > 1 and is_active(self.controller)
+                   and self._listeners() - before, 'for a controller')
+
+    def _listeners(self):
+        """Return the identifiers of the subscriptions of goals."""
+        return {bytes(one.endpoint_gid) for one in
+                self.hardware.get_subscriptions_info_by_topic(self.hardware.poses.topic_name)}
 
     def second_controller(self):
         """Start a second controller with the same names; return it when active or ended."""
