@@ -5,6 +5,8 @@
 
 from collections import Counter
 from dataclasses import replace
+import sys
+from threading import Event, Thread
 
 import mujoco
 import numpy as np
@@ -14,7 +16,7 @@ from arm import READY
 from conftest import CHECKOUT
 from judge import robot_cases
 from osc_ros import Robot
-from osc_ros.control.check import compare_efforts, SHARE, Verdict
+from osc_ros.control.check import compare_efforts, Rest, SHARE, Verdict
 from osc_ros.errors import InputError
 from osc_ros.sim import Plant
 
@@ -270,3 +272,25 @@ def test_what_cannot_be_compared_is_refused(given, message):
     bench = Bench('panda')
     with pytest.raises(InputError, match=message):
         compare_efforts(bench.robot, **{'q': READY, 'efforts': np.zeros(7)} | given)
+
+
+def test_an_arm_that_moves_never_has_enough_states_for_another_thread():
+    """Another thread asks at any moment, also while the states begin anew."""
+    rest, seen, is_over = Rest(), [], Event()
+    rest.add(READY, np.zeros(7))
+
+    def look():
+        while not is_over.is_set():
+            seen.append(rest.is_enough)
+
+    before, thread = sys.getswitchinterval(), Thread(target=look)
+    sys.setswitchinterval(1e-6)
+    thread.start()
+    try:
+        for k in range(20_000):
+            rest.add(READY + 0.02 * (k % 11), np.zeros(7))
+    finally:
+        is_over.set()
+        thread.join()
+        sys.setswitchinterval(before)
+    assert len(seen) > 1000 and not any(seen)

@@ -95,10 +95,12 @@ class Rest:
 
     def add(self, q: Array, efforts: Array) -> None:
         """Add q (n,), efforts (n,); ignored if not finite; restarts if a joint has moved."""
-        if np.isfinite(efforts).all():
-            if self._q and np.abs(q - self._q[0]).max() > STILL:
-                self._q.clear()
-                self._efforts.clear()
+        if not np.isfinite(efforts).all():
+            return
+        if self._q and np.abs(q - self._q[0]).max() > STILL:
+            # another thread may look at any moment, and none would be enough
+            self._q, self._efforts = deque([q], MOST), deque([efforts], MOST)
+        else:
             self._q.append(q)
             self._efforts.append(efforts)
 
