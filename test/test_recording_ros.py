@@ -198,7 +198,7 @@ def test_black_box_keeps_a_number_of_files_and_no_others(tmp_path, monkeypatch):
 def test_recording_over_ros_is_computed_again(ros, tmp_path):
     # so short that the loop makes checkpoints while it answers states
     nodes = RosArm(ros, rate=500.0, black_box__directory=str(tmp_path / 'box'),
-                   black_box__duration=1.0)
+                   black_box__duration=0.4)
     controller = nodes.nodes[1]
     try:
         with osc_ros.Arm.ros(timeout=120.0) as arm:
@@ -228,7 +228,7 @@ def test_recording_over_ros_is_computed_again(ros, tmp_path):
         assert topic == '/robot_description' or found['messages'][topic] > 0, found
     loaded = loaded_bag(tmp_path / 'run')
     segments = loaded.run_of()
-    assert len(segments) > 2 and not any('gaps' in note for note in loaded.notes), loaded.notes
+    assert len(segments) > 1 and not any('gaps' in note for note in loaded.notes), loaded.notes
     run = Replay(segments).compute()
     assert run.is_identical, (run.differing, run.commands, run.largest)
     said = [one.text for one in run.events]
