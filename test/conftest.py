@@ -69,6 +69,20 @@ def pytest_cmdline_main(config):
         option.dist, option.loadscopereorder = 'loadfile', False
 
 
+def pytest_exception_interact(call):
+    """If a program sees no node of its own process, print what a cause may be seen from."""
+    if 'sees no other node' not in str(call.excinfo.value):
+        return
+    rclpy = sys.modules['rclpy']
+    used = {os.readlink(one) for one in Path('/proc/self/fd').iterdir() if one.is_symlink()
+            and one.exists()}
+    rows = [row.split() for row in Path('/proc/net/udp').read_text().splitlines()[1:]]
+    ports = sorted(int(row[1].split(':')[1], 16) for row in rows if f'socket:[{row[9]}]' in used)
+    print(f"domain {os.environ['ROS_DOMAIN_ID']}, of the tests' context "
+          f'{rclpy.get_default_context().get_domain_id()}, {profile_variable()} '
+          f'{os.environ.get(profile_variable())}, UDP ports of this process: {ports}')
+
+
 def pytest_configure(config):
     """Let hypothesis try the same examples in each run, fewer if the slow tests are left out."""
     is_quick = config.option.markexpr == 'not slow'
