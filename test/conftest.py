@@ -70,7 +70,7 @@ def pytest_cmdline_main(config):
 
 
 def pytest_exception_interact(call):
-    """If a program sees no node of its own process, print what a cause may be seen from."""
+    """If a client sees no node of its own process, print domain, DDS profile and UDP ports."""
     if 'sees no other node' not in str(call.excinfo.value):
         return
     rclpy = sys.modules['rclpy']

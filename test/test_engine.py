@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""`Engine.update` sends the torques that law and supervisor give in several calls from Python."""
+"""The torques of `Engine.update`, from one compiled function, equal those of separate calls."""
 
 from __future__ import annotations
 
@@ -76,7 +76,8 @@ class Composed(Engine):
         if code != NOT_TOUCHED:
             self.guard.trip(CONTACT, '')
         law.in_contact = code != NOT_TOUCHED
-        self._note_touch(code, float(touch.views[0].value[0]))
+        if code != NOT_TOUCHED:
+            self.guard.tell(CONTACT, touch.reason(code, float(touch.views[0].value[0])))
 
 
 class Pair:

@@ -108,7 +108,7 @@ def engine_of(robot, reaction, **settings):
 
 
 def restored(found):
-    """Return the engine of a checkpoint, as a recording has it; it sends nothing."""
+    """Write a checkpoint to bytes, read it, and return its engine, which sends nothing."""
     return Engine.restored(unpacked(packed(found)), lambda tau, stamp: None, lambda *event: None)
 
 

@@ -98,7 +98,7 @@ class Rest:
         if not np.isfinite(efforts).all():
             return
         if self._q and np.abs(q - self._q[0]).max() > STILL:
-            # another thread may look at any moment, and none would be enough
+            # in one assignment: another thread takes an empty queue for a driver without efforts
             self._q, self._efforts = deque([q], MOST), deque([efforts], MOST)
         else:
             self._q.append(q)

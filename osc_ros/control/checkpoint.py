@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""All that the next torques of a controller depend on, as data from which another one goes on."""
+"""The state of a controller as data, from which another controller computes the next torques."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from osc_ros.model.robot import Robot
 
 class LawRecipe(NamedTuple):
     """
-    How to make a law; its state is that before the first state of an arm.
+    How to make a law like another one; the numbers of its state are copied afterwards.
 
     Attributes
     ----------
@@ -52,7 +52,8 @@ class Checkpoint(NamedTuple):
     sizes : (k,) int
         Sizes of the arrays of `Engine.kept`.
     row : (m,) int
-        Their contents, one after the other, as integers of 8 bytes.
+        The numbers of these arrays, one array after the other; each integer has the 8 bytes of a
+        number.
 
     """
 

@@ -163,7 +163,7 @@ class ContactSense(Recorded):
         super().__init__(len(names))
         _compile()
         self._names, self.until = names, -math.inf
-        self._settings: object = self  # those of the record are unknown
+        self._settings: object = self  # of no settings: the first call of `use` writes the record
 
     @property
     def learns(self) -> bool:

@@ -398,7 +398,7 @@ class ControlCycle:
 
     @property
     def remembered(self) -> tuple[Any, ...]:
-        """What the next torques depend on beside `kept`; to be set after these arrays."""
+        """What the next torques depend on beside the arrays of `kept`; set it after these."""
         return (self._observed, self._is_placed, self._compensation is not self._rest,
                 tuple(guide.motions for guide in self.guides))
 

@@ -181,7 +181,7 @@ class Guide(Recorded):
         self._use_knots(self._base)
 
     def _use_knots(self, base: Base) -> None:
-        """Write where the knots of a path are: times, poses and coefficients."""
+        """Write to the plan the addresses of a path's times, poses and coefficients."""
         knots = (base.times, base.poses, base.coefficients) if isinstance(base, Path) else _NO_PATH
         self.views[0].knots.view(np.int64)[:] = len(knots[0]), *map(address_of, knots)
 

@@ -161,7 +161,7 @@ class ReplayClock:
 
 
 class RecordedClock:
-    """`time.perf_counter` that remembers its readings."""
+    """Reads `time.perf_counter`, and keeps the readings for the journal."""
 
     def __init__(self) -> None:
         self.readings: list[float] = []
@@ -406,7 +406,7 @@ class Journal:
                 or NUMBER * last.starts[-1] >= self._longest)
 
     def prepare(self) -> None:
-        """Find the arrays of the engine, so that a checkpoint that follows is quick."""
+        """Prepare the copy of the engine's arrays, so that the next checkpoint takes less time."""
         self._try(self._engine.checkpoint)
 
     def renew_if_due(self) -> object:

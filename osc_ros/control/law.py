@@ -100,7 +100,7 @@ class Law(CommandedCycle):
     @classmethod
     def of_recipe(cls, recipe: LawRecipe) -> Law:
         """
-        Return a law; its state, `kept` and then `remembered`, is to be set.
+        Return a law like that of the recipe; the caller sets its `kept`, then its `remembered`.
 
         Raises
         ------
@@ -135,7 +135,7 @@ class Law(CommandedCycle):
         return law
 
     def copied(self) -> Law:
-        """Return a law in the same state."""
+        """Return another law in the same state, with memory of its own."""
         law = self.of_recipe(self.recipe)
         load(law.kept(), *Copies().of(self.kept()))
         law.remembered = self.remembered
@@ -346,7 +346,7 @@ class Law(CommandedCycle):
             self._take_over(following, *last)
 
     def go_back_to(self, setup: Setup) -> None:
-        """Use a setup again at once; the state, `kept` and then `remembered`, is to be set."""
+        """Use a setup again at once; the caller sets `kept`, then `remembered`."""
         self._blending.end(setup)
         self._setup = setup
 

@@ -61,8 +61,9 @@ _MAKERS: dict[type, Callable[..., Any]] = {
     Drift: lambda pose, twist, since: Drift(
         finite_array('pose', pose, (4, 4)), finite_array('twist', twist, (6,)), float(since))}
 NUMBERS = '|b1', '|u1', '<i4', '<u4', '<i8', '<u8', '<f4', '<f8'  # types of arrays
-# Objects that are described once, and arguments that may be one that was described before: others
-# cannot, so that few bytes do not describe what takes forever to print.
+# Classes of which an object is described once, and later named by its number; and the arguments in
+# which such a number is accepted. Elsewhere, objects that contain each other several times would
+# let a few bytes describe a value that takes hours to print.
 SHARED = Driver, Path, Robot, Settings
 _REFERRING = {(Driver, 'robot'), (Settings, 'driver'), (LawRecipe, 'setups'),
               *((Checkpoint, name) for name in ('law', 'guard', 'remembered'))}
@@ -74,7 +75,7 @@ _LENGTH = Struct('<I')
 
 def packed(value: Any) -> bytes:
     """
-    Return a value as bytes; an object that is found again is the same one in `unpacked`, too.
+    Return a value as bytes; an object of SHARED that occurs twice is one object after `unpacked`.
 
     Raises
     ------

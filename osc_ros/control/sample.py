@@ -360,6 +360,6 @@ def check_sample(plan, state, sample, result):
     assign(at.qd, qd)
     if is_changed:
         _record_change(at, time, now, q, qd)
-    if not is_again:  # else a speed would count as one of two states in succession
+    if not is_again:  # else the speed of one state would count as that of two states
         _check_speeds(gate, at, found, bits, qd, now)
     return True

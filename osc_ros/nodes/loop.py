@@ -44,7 +44,8 @@ R = TypeVar('R')
 # Periods of the owner's thread: for events of the loop, and for its commands if there is a
 # listener [s]. Bursts of commands would occupy a subscriber, and thereby a core, for longer.
 POST_PERIOD, LISTEN_PERIOD = 0.02, 0.005
-# On a simulated clock, or if states may stay away for this time, they wait for plans [s].
+# With a simulated clock, or with a `state_timeout` from this one on, the loop answers the next
+# state only after the targets are planned [s].
 LOCKSTEP_TIMEOUT = 5.0
 MOST_POSTED = 1000  # length of the queue of these events
 ATTEMPTS = 20  # to read between two states
@@ -499,7 +500,7 @@ class Loop:
 
     def _watch(self) -> None:
         """Send the supervisor's command if no joint state arrives in time."""
-        period = 2.0 * self.engine.period if self._on_timer else 0.0  # in which a state is taken
+        period = 2.0 * self.engine.period if self._on_timer else 0.0  # one state each
         self.engine.watch(max(WATCH_PERIOD, period))
 
     def _publish(self, tau: Array, stamp: Stamp | None) -> None:

@@ -113,8 +113,8 @@ class Served:
         table, longest
             See `use`.
         pauses : bool
-            True: if there are plans to be made, `run` returns, and the next state waits for them.
-            False: `run` goes on, and `woken` returns in another thread.
+            What happens if targets must be planned. True: `run` returns, and the next state waits.
+            False: `run` goes on answering, and `woken` returns in the thread that plans.
 
         """
         self._set(table, longest)
@@ -193,7 +193,7 @@ class Served:
         last = int(self._shared[WRITTEN])
         if last == self._shared[CONCLUDED]:
             return None
-        # row by row: to copy many numbers at once, NumPy would give the interpreter's lock up
+        # row by row: NumPy releases the GIL when it copies more than 500 numbers at once
         rows = np.array([self._ring[k % ROWS] for k in range(int(self._shared[CONCLUDED]), last)])
         self._shared[CONCLUDED] = last
         return Answers(rows, self._n)
