@@ -151,7 +151,6 @@ def test_goal_is_reached_as_with_osc_controller_and_joint_states_come(spin):
     # joint_state_rate; on a busy machine the arm may skip a state, which shifts one stamp
     intervals = np.diff(stamps)[:50]
     assert np.isclose(intervals, 0.01, atol=1e-6).sum() > 40
-    np.testing.assert_allclose(intervals.mean(), 0.01, atol=1e-4)
     assert rig.node.trigger_deactivate() == SUCCESS
     spin(lambda: rig.node._loop.mode == IDLE, why='for the arm to be stopped')
 
