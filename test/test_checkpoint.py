@@ -218,7 +218,7 @@ def test_places_of_a_piece_are_six_numbers_before_its_content():
         assert piece_places(data[:44]) == (
             (piece.segment, piece.start, piece.first_call), piece.following)
     for other in (b'', MAGIC, b'\x80\x05' + data, data[:43]):
-        with pytest.raises(InputError, match="begin with 'OSC4'"):
+        with pytest.raises(InputError, match="begin with 'OSC5'"):
             piece_places(other)
 
 

@@ -195,6 +195,12 @@ def test_black_box_keeps_a_number_of_files_and_no_others(tmp_path, monkeypatch):
         assert Boxed(tmp_path, most).fire(cause, reaction).told == []
 
 
+def readers_of_journal(controller):
+    """Return the subscriptions of the journal, also those of programs that have just ended."""
+    return {tuple(one.endpoint_gid)
+            for one in controller.get_subscriptions_info_by_topic('osc_controller/journal')}
+
+
 def test_recording_over_ros_is_computed_again(ros, tmp_path):
     # so short that the loop makes checkpoints while it answers states
     nodes = RosArm(ros, rate=500.0, black_box__directory=str(tmp_path / 'box'),
@@ -202,10 +208,11 @@ def test_recording_over_ros_is_computed_again(ros, tmp_path):
     controller = nodes.nodes[1]
     try:
         with osc_ros.Arm.ros(timeout=120.0) as arm:
+            before = readers_of_journal(controller)
             recorder = subprocess.Popen(
                 [sys.executable, '-m', 'osc_ros.nodes.record', '--output', tmp_path / 'run',
                  '--json'], stdout=subprocess.PIPE, text=True)
-            until(lambda: controller._records._subscribers)
+            until(lambda: readers_of_journal(controller) - before)
             arm.move_to(arm.pose(shift=(0.0, 0.05, 0.0)))
             set_frequency(controller, 30.0)
             arm.move_to(arm.pose(shift=(0.0, -0.05, 0.0)))
@@ -306,7 +313,7 @@ def test_time_to_record_begins_when_the_controller_is_found(ros, capsys, monkeyp
     from osc_ros.nodes import record
 
     class Recorder(Node):
-        looks, failure, has_ended = 0, None, False
+        looks, failure, has_ended, lacks_journal = 0, None, False, False
 
         @property
         def is_found(self):

@@ -207,7 +207,7 @@ class ArmEngine(Engine):
             self.rest.add(self.q, self._state.tau)
         if self._compiled is None:
             self.watch(math.inf)
-            self._compiled = self._table()
+            self._compiled = self.table()
         self._record()  # after all, so that the record of the last cycle says how it ended
         self._cycle += 1
         if self._cycle % COLLECTED == 0:
@@ -316,7 +316,7 @@ class ArmEngine(Engine):
             answer = error
         except Exception as error:  # an error must not end the loop
             answer = OscError(f'{type(error).__name__}: {error}')
-        self._compiled = self._table()
+        self._compiled = self.table()
         try:
             self._send_answer(kind, number, answer)
         except InputError as error:  # too long, as a recorded path of 10,000 poses
@@ -325,10 +325,6 @@ class ArmEngine(Engine):
     def _send_answer(self, kind: int, number: int, answer: object) -> None:
         self._channel.events.put(pickle.dumps(
             (kind, number, (answer, self._channel.count, self.mode))))
-
-    def _table(self) -> Integers | None:
-        """The table by which compiled code answers the next state; None if Python does."""
-        return None if self.present else self.table()
 
 
 def open_arm(start: Start, channel: Channel) -> tuple[ArmEngine, Description]:

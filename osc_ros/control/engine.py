@@ -40,7 +40,7 @@ Stamp = tuple[int, int]  # seconds and nanoseconds of a ROS time
 
 IDLE, ACTIVE, ENDING = MODES = 'idle', 'active', 'ending'
 # Attributes of an engine that a checkpoint has beside law, supervisor and arrays.
-VALUES = 'mode', 'effort', 'q', 'qd', 'time', 'stamp', 'present', 'asks', '_left'
+VALUES = 'mode', 'effort', 'q', 'qd', 'time', 'stamp', 'asks', '_left'
 
 
 class Engine(Counts):
@@ -76,8 +76,6 @@ class Engine(Counts):
         States and efforts while idle, for the start-up check.
     journal : Journal, optional
         Records the inputs, see `keep`.
-    present : dict of str to str
-        Causes that are present until they are removed, and their reasons; see `Supervisor.trip`.
 
     Parameters
     ----------
@@ -108,7 +106,6 @@ class Engine(Counts):
         self.effort: Array | None = None
         self.q = self.qd = np.zeros(0)
         self.time, self.stamp, self.report_period, self._last_good = 0.0, (0, 0), np.inf, -np.inf
-        self.present: dict[str, str] = {}
         self._send, self._post, self._answering = send, post, Answering(law.robot.n)
         self._copies, self._records = Copies(), (*self.guard.records, self.touch.record)
         self._left = np.full(law.robot.n, np.nan), np.zeros(law.robot.n)  # q, compensation
@@ -384,8 +381,6 @@ class Engine(Counts):
         """Send the supervisor's command if the newest state is older than `longest` [s]."""
         if not self.acts:
             return
-        for cause, reason in self.present.items():
-            self.guard.trip(cause, reason)
         if (tau := self.guard.torque_without_state(longest)) is not None:
             self._command(tau, None)
         self._conclude()

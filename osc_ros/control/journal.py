@@ -44,7 +44,7 @@ SEGMENTS = 2  # in the kept duration: a checkpoint is taken SEGMENTS times in it
 NUMBER = 8  # bytes of a number of the tape
 PART = 2 ** 16  # bytes of a part of the tape: a longer one would be moved as it grows
 _PACKED = tuple(Struct(f'={k}d').pack for k in range(64))  # numbers as bytes
-MAGIC = b'OSC4'  # beginning of a piece of this version
+MAGIC = b'OSC5'  # beginning of a piece of this version
 BEGINNING = -1  # place before the checkpoint of a segment
 FACTS = 'facts'  # name of the pseudo-call that changes what is known about the controller
 

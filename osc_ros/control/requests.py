@@ -177,7 +177,7 @@ def release(engine: Engine) -> tuple[bool, str]:
 @journaled
 def set_present(engine: Engine, causes: Mapping[str, str]) -> None:
     """Set the causes that are present from now on, with their reasons."""
-    engine.present = dict(causes)
+    engine.guard.set_present(causes)
 
 
 def learn_contact(engine: Engine, duration: float) -> None:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import isfinite
 from time import perf_counter
 from typing import Any, Protocol
@@ -104,6 +104,7 @@ class Supervisor:
         self._plan, self._state = PLAN.zeros(robot.n), STATE.zeros(robot.n)
         self._texts, self._rejected = dict[str, str](), (-np.inf, '')  # when a state was, and why
         self._names: tuple[str, ...] = ()
+        self._lasting: dict[str, str] = {}  # causes that are present, and their reasons
         self._n, self._rest = (n := robot.n), np.zeros(robot.n)
         self._result, self._sample = RESULT.zeros(n), SAMPLE.zeros(n)
         self._wanted, self._at = PLAN.of(self._plan, n), STATE.of(self._state, n)
@@ -131,13 +132,13 @@ class Supervisor:
 
     @property
     def words(self) -> tuple[Any, ...]:
-        """Reasons of the causes by name; when a state was rejected last, and why."""
-        return dict(self._texts), self._rejected
+        """Reasons of causes by name; when a state was rejected last, and why; what lasts."""
+        return dict(self._texts), self._rejected, dict(self._lasting)
 
     @words.setter
     def words(self, words: tuple[Any, ...]) -> None:
-        texts, (when, why) = words
-        self._texts, self._rejected = dict(texts), (float(when), str(why))
+        texts, (when, why), present = words
+        self._texts, self._lasting, self._rejected = dict(texts), dict(present), (float(when), why)
         self._put_robot()  # kernels find their way by these numbers
         self.settings = self._settings
         causes, output, way = self._at.causes, self._at.output, self._at.stopping
@@ -179,6 +180,7 @@ class Supervisor:
         stopping.retreat[0], stopping.retreat_speed[0] = settings.retreat, settings.retreat_speed
         output.fade_time[0], output.limits[:] = settings.fade_time, settings.effort_limits
         output.rates[:] = np.inf if settings.effort_rates is None else settings.effort_rates
+        self._trip_lasting()
 
     def _take_names(self, names: tuple[str, ...]) -> None:
         """Give every watchdog a row of the state; those that stay keep theirs."""
@@ -226,6 +228,7 @@ class Supervisor:
         at.prediction.is_over[:] = 1.0
         plain(forget_directions)(at.prediction)
         self._texts, self._rejected = {}, (-np.inf, '')
+        self._trip_lasting()
         if tau is not None:
             output.has_sent[0], output.tau[:] = 1.0, tau
             sent.sent[0], sent.sent_times[0], sent.sent_tau[0] = 1.0, now, tau
@@ -382,6 +385,18 @@ class Supervisor:
         if name in self._names:
             watch, self._texts[name] = self._watch(name), reason
             watch[SEEN], watch[SILENT] = self.clock(), 0.0
+
+    def set_present(self, causes: Mapping[str, str]) -> None:
+        """Set the causes that are present until the next call, and their reasons."""
+        for name in self._lasting.keys() & set(self._names):
+            self.trip(name, self._lasting[name])
+        self._lasting = dict(causes)
+        self._trip_lasting()
+
+    def _trip_lasting(self) -> None:
+        for name in self._lasting.keys() & set(self._names):
+            self.trip(name, self._lasting[name])
+            self._watch(name)[SEEN] = np.inf
 
     def note_duration(self, took: float) -> bool:
         """Trip a watchdog if the law took longer [s] than its deadline; return whether it did."""

@@ -274,8 +274,7 @@ class Loop:
 
     def _table(self) -> Integers | None:
         """The table by which compiled code answers the next state; None if Python does."""
-        return (self.engine.table() if self._reader.reader.knows_names
-                and not self.engine.present else None)
+        return self.engine.table() if self._reader.reader.knows_names else None
 
     def activate(self, missing: Array | None = None) -> None:
         """Hold the pose of the newest state, see `Engine.activate`."""

@@ -51,6 +51,7 @@ SHARED = ('joint_states', 'robot_description', '/diagnostics', '/tf', '/tf_stati
 COSTLY = 'terms', 'inertia', 'commands_stamped'  # made only while somebody listens
 LOOK = 0.5  # between two looks for new topics [s]
 PATIENCE = 10.0  # longest time until the controller is found [s]
+JOURNAL_PATIENCE = 2.0  # and, at the end, until the first message of its journal comes [s]
 TOLD = 10  # gaps of the journal that are told
 DEPTH = 1000
 RESERVE = 1e9  # free space of the disk at which the recording ends [bytes]
@@ -174,6 +175,11 @@ class Recorder(Node):  # type: ignore[misc]
     def is_found(self) -> bool:
         """Whether the controller runs."""
         return f'{self._prefix}/{JOURNAL}' in self._taken
+
+    @property
+    def lacks_journal(self) -> bool:
+        """Whether the controller runs, and no message of its journal has come yet."""
+        return self.is_found and self._is_there and not self.journal
 
     @property
     def missing(self) -> list[str]:
@@ -361,11 +367,14 @@ def _spin(recorder: Recorder, duration: float, is_over: Callable[[], bool]) -> f
     """
     executor = EventsExecutor()
     executor.add_node(recorder)
-    began, shown, was_found = perf_counter(), 0.0, False
+    began, shown, was_found, latest = perf_counter(), 0.0, False, float('inf')
     try:
-        while not (is_over() or recorder.failure or recorder.has_ended) and (
-                now := perf_counter() - began) < (
-                duration if was_found else PATIENCE):
+        while not (recorder.failure or recorder.has_ended):
+            now = perf_counter() - began
+            if is_over() or now >= (duration if was_found else PATIENCE):
+                latest = min(latest, now + JOURNAL_PATIENCE)
+                if now >= latest or not recorder.lacks_journal:
+                    break
             executor.spin_once(timeout_sec=0.05)
             if recorder.is_found and not was_found:  # only now the time begins
                 was_found, began = True, perf_counter()
