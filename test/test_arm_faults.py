@@ -168,7 +168,8 @@ def said_and_sent(monkeypatch, share, is_compiled):
     engine.guard.clock = engine._clock = lambda: now
     monkeypatch.setattr(process, 'perf_counter', lambda: now)
     if not is_compiled:
-        engine._table = lambda: None
+        monkeypatch.setattr(type(engine), '_compiled', property(
+            lambda self: None, lambda self, table: None), raising=False)
     answered = 0
     for k in range(600):
         now += PERIOD
