@@ -25,12 +25,12 @@ from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, MultiArrayDimension
 
-from osc_ros.arm import realtime
-from osc_ros.nodes import commands, messages
-from osc_ros.nodes.controller import Controller
-from osc_ros.nodes.qos import COMMAND_QOS
-from osc_ros.nodes.relay import Relay
-from osc_ros.nodes.run import EventsExecutor, run
+from osc_ros.loop.process import realtime
+from osc_ros.ros.controller.controller import Controller
+from osc_ros.ros.messages import commands, messages
+from osc_ros.ros.messages.qos import COMMAND_QOS
+from osc_ros.ros.process.node_process import EventsExecutor, run
+from osc_ros.ros.relay import Relay
 
 JOINTS = 7  # of the Panda
 EXECUTORS = {'events': EventsExecutor, 'single-threaded': SingleThreadedExecutor}

@@ -22,8 +22,8 @@ import pinocchio as pin
 
 from contenders import Frax, MuJoCo, Pinocchio, SWAP
 from osc_ros import Controllers, Friction, Law, OperationalSpace, Payloads, Robot, Settings
-from osc_ros.dynamics.method import EVALUATED, Terms
-from osc_ros.dynamics.parallel_parts import cores
+from osc_ros.compile.parallel_parts import cores
+from osc_ros.dynamics.contract.method import EVALUATED, Terms
 from panda import FRAX, has_frax, panda, states, TIP
 from race import difference
 

@@ -250,7 +250,7 @@ def _node(way: Way, file: Path, stack: ExitStack, work: Path, environment: dict[
                   'rotor_inertia': [ROTOR_INERTIA] * 7, 'limits.effort_rate': [900.0] * 7}
     arguments = [part for name, value in given.items() for part in ('-p', f'{name}:={value}')]
     node = Peer('osc_arm', stack.enter_context(nodes.running(
-        ['-m', 'osc_ros.nodes.arm', '--ros-args', *arguments], work, environment)))
+        ['-m', 'osc_ros.ros.arm_node', '--ros-args', *arguments], work, environment)))
     stack.callback(_interrupt, node.process)  # if killed, it would leave the loop behind
     latest = time() + nodes.PATIENCE
     while ACTIVE not in node.log:

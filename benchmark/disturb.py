@@ -52,9 +52,9 @@ from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import MultiDOFJointTrajectory
 
-from osc_ros.control.trajectory import figure_of_eight
-from osc_ros.nodes import messages
-from osc_ros.nodes.run import EventsExecutor
+from osc_ros.control.setpoint.trajectory import figure_of_eight
+from osc_ros.ros.messages import messages
+from osc_ros.ros.process.node_process import EventsExecutor
 
 CONTROLLER, TOOL = '/osc_controller', 'panda_hand_tcp'
 PATIENCE = 60.0  # time for discovery of the controller, and for its answers [s]

@@ -20,7 +20,7 @@ from time import perf_counter_ns
 import numpy as np
 import pylibfranka
 
-from osc_ros.arm import realtime
+from osc_ros.loop.process import realtime
 
 
 def main(address: str, priority: int, seconds: float, file: str) -> None:

@@ -25,7 +25,7 @@ import numpy as np
 import pylibfranka
 
 from osc_ros import Law, Limits, Robot, Settings
-from osc_ros.control.driver import Driver
+from osc_ros.control.model_error.driver import Driver
 from osc_ros.hardware.contract import HardwareError
 from osc_ros.hardware.franka import FrankaArm
 from osc_ros.model.files import shipped_urdf

@@ -277,7 +277,7 @@ def crew(rate: int, arguments: Sequence[str], priority: int, sender: Peer, work:
     given = nodes.parameters(CONTROLLER, Way(CONTROLLER, EVENTS, ON_STATE, rate, priority))
     with ExitStack() as stack:
         controller = Peer('osc_controller', stack.enter_context(nodes.running(
-            ['-m', 'osc_ros.nodes.controller', *given, *arguments], work, environment)))
+            ['-m', 'osc_ros.ros.controller.controller', *given, *arguments], work, environment)))
         metronome = Peer('metronome', stack.enter_context(nodes.running(
             [nodes.HERE / 'metronome.py', priority, 'endless'], work, environment)))
         stack.callback(controller.process.send_signal, signal.SIGINT)

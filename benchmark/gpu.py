@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros import OperationalSpace
-from osc_ros.dynamics.chain.batch import put_law
-from osc_ros.dynamics.chain.layout import packed_robot, TIP_WIDTH, WORK_WIDTH
-from osc_ros.dynamics.cuda.twins import Twins
+from osc_ros.compile.cuda.twins import Twins
+from osc_ros.dynamics.chain.chain_batch import put_law
+from osc_ros.dynamics.chain.chain_layout import packed_robot, TIP_WIDTH, WORK_WIDTH
 from osc_ros.errors import OscError
 from osc_ros.model.robot import Robot
 from race import difference
@@ -149,7 +149,7 @@ def _states(osc: OperationalSpace) -> list[NDArray[np.float64]]:
 def section() -> list[GpuRow] | str:
     """Return a row for each precision and size of a batch, or the reason why there are none."""
     try:
-        from osc_ros.dynamics.cuda.kernels import cuda, IS_SIMULATED, require_gpu
+        from osc_ros.compile.cuda.device_kernels import cuda, IS_SIMULATED, require_gpu
 
         require_gpu()
     except OscError as error:

@@ -18,9 +18,9 @@ os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
 import numpy as np
 
 from osc_ros import Law, Robot, shipped_urdf
-from osc_ros.control.engine import Engine
-from osc_ros.control.journal import Journal
-from osc_ros.control.supervision import NOT_FINITE, STALE_STATE, Supervision, Watchdog
+from osc_ros.control.safety.supervision import NOT_FINITE, STALE_STATE, Supervision, Watchdog
+from osc_ros.loop.engine import Engine
+from osc_ros.loop.journal import Journal
 
 HOME = np.array([0.0, -0.785398, 0.0, -2.356194, 0.0, 1.570796, 0.785398])
 TICKS, PERIOD = 20_000, 0.002

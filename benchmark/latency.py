@@ -174,7 +174,7 @@ def viewer(work: Path, environment: dict[str, str]) -> Iterator[None]:
     """Within this context, osc_viewer hears the controller as if a browser showed its page."""
     with (work / 'osc_viewer.log').open('w') as log:
         process = subprocess.Popen(
-            [sys.executable, '-m', 'osc_ros.nodes.viewer', '--listen-always'],
+            [sys.executable, '-m', 'osc_ros.ros.viewer.viewer_node', '--listen-always'],
             stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment)
         sleep(VIEWER_STARTS)
         try:

@@ -40,9 +40,9 @@ from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
-from osc_ros.arm import realtime
-from osc_ros.nodes import commands, messages
-from osc_ros.nodes.run import EventsExecutor
+from osc_ros.loop.process import realtime
+from osc_ros.ros.messages import commands, messages
+from osc_ros.ros.process.node_process import EventsExecutor
 
 IDLE, BUSY = 'idle', 'busy'  # load of the other core
 BUSY_LOOP = """

@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 
 from osc_ros import Robot
-from osc_ros.nodes.domains import reserved_domain
-from osc_ros.nodes.profile import profile_variable
-from osc_ros.nodes.share import share_directory
+from osc_ros.ros.process.domains import reserved_domain
+from osc_ros.ros.process.profile import profile_variable
+from osc_ros.ros.process.share import share_directory
 from panda import BASE, TIP
 
 HERE = Path(__file__).parent
@@ -44,7 +44,7 @@ PRIORITY = 50  # priority under SCHED_FIFO
 FCI = 300.0  # time that Franka's interface leaves to a control loop, of each period of 1 ms [µs]
 PATIENCE = 300.0  # time until the first answer: kernels may have to be compiled [s]
 PROBE = f"""
-from osc_ros.arm import realtime
+from osc_ros.loop.process import realtime
 print(realtime.prioritize({PRIORITY}))
 print(realtime.lock_memory())
 """

@@ -33,11 +33,9 @@ from numpy.typing import NDArray
 
 import osc_ros
 from osc_ros import Robot
-from osc_ros.dynamics.compiled import plain, unlocked
-from osc_ros.dynamics.spatial import (
-    add as plus,
-)
-from osc_ros.dynamics.spatial import (
+from osc_ros.compile.compiled import plain, unlocked
+from osc_ros.dynamics.algebra.spatial import add as plus
+from osc_ros.dynamics.algebra.spatial import (
     cross_rows,
     full,
     matrix_at,
@@ -46,13 +44,12 @@ from osc_ros.dynamics.spatial import (
     transpose,
     vector_at,
 )
-from osc_ros.dynamics.spatial import (
-    sub as minus,
-)
+from osc_ros.dynamics.algebra.spatial import sub as minus
 from osc_ros.dynamics.trees.articulated import put_articulated_inertias
-from osc_ros.dynamics.trees.bodies import jacobian, locate
 from osc_ros.dynamics.trees.factor import factorize, square_factor
-from osc_ros.dynamics.trees.layout import (
+from osc_ros.dynamics.trees.propagation import propagate_forces, propagate_mobilities
+from osc_ros.dynamics.trees.tree_bodies import jacobian, locate
+from osc_ros.dynamics.trees.tree_layout import (
     ARTICULATED,
     constants_in,
     D_INV,
@@ -61,7 +58,6 @@ from osc_ros.dynamics.trees.layout import (
     packed_robot,
     WORK_WIDTH,
 )
-from osc_ros.dynamics.trees.propagation import propagate_forces, propagate_mobilities
 
 Array = NDArray[np.float64]
 
@@ -302,7 +298,7 @@ class Ways:
     steps : dict of str to list of callable
         Functions that write Λ⁻¹ to Lambda_inv[name], (6 m, 6 m), if called one after another.
     work : dict of str to array
-        One row per body, as in osc_ros.dynamics.trees.layout.
+        One row per body, as in osc_ros.dynamics.trees.tree_layout.
     ends : (m, 12)
         Rotation and position of each tip in the body that carries it.
     X : (Σ d, 36)

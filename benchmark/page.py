@@ -40,8 +40,8 @@ from nodes import (
     PRIORITY,
     Section,
 )
-from osc_ros.arm.realtime import SWITCH_INTERVAL
 from osc_ros.dynamics.methods import METHODS
+from osc_ros.loop.process.realtime import SWITCH_INTERVAL
 import panda
 from panda import row_name
 from race import LARGEST_RESIDUAL, Row

@@ -21,20 +21,20 @@ from scipy.spatial.transform import Rotation
 
 from contenders import Frax, MuJoCo, Pinocchio, SWAP
 from osc_ros import OperationalSpace, Robot
-from osc_ros.control.disturbance import Disturbance
-from osc_ros.control.driver import Driver
-from osc_ros.control.friction import Friction
-from osc_ros.control.guide import Jog
 from osc_ros.control.law import Law
-from osc_ros.control.law_step import law_torque
-from osc_ros.control.limits import Limits
-from osc_ros.control.observer import MomentumObserver
-from osc_ros.control.posture import Posture
+from osc_ros.control.limits.limits import Limits
+from osc_ros.control.model_error.disturbance import Disturbance
+from osc_ros.control.model_error.driver import Driver
+from osc_ros.control.model_error.friction import Friction
+from osc_ros.control.model_error.observer import MomentumObserver
+from osc_ros.control.setpoint.guide import Jog
+from osc_ros.control.setpoint.posture import Posture
+from osc_ros.control.setpoint.trajectory import figure_of_eight, Hold
 from osc_ros.control.settings import Observation, Settings
-from osc_ros.control.task import Gains, Stiffness, Task
-from osc_ros.control.trajectory import figure_of_eight, Hold
+from osc_ros.control.step.law_step import law_torque
+from osc_ros.control.tasks.task import Gains, Stiffness, Task
+from osc_ros.dynamics.algebra.task_inertia import SingularityDamping
 from osc_ros.dynamics.methods import METHODS
-from osc_ros.dynamics.task_inertia import SingularityDamping
 from race import Contender, difference, fastest, race, Row, State
 
 BASE, TIP = 'panda_link0', 'panda_hand_tcp'

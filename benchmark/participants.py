@@ -23,8 +23,8 @@ import tempfile
 from time import sleep
 
 import nodes
-from osc_ros.nodes.profile import profile_variable
-from osc_ros.nodes.share import share_directory
+from osc_ros.ros.process.profile import profile_variable
+from osc_ros.ros.process.share import share_directory
 
 PERIOD = 0.002  # of the joint states [s]
 LONG = 0.25  # longer gaps are counted [s]; one of Fast DDS's shared memory is 0.333 s

@@ -18,9 +18,9 @@ import numpy as np
 
 from osc_ros import Hold, Law, Robot, shipped_urdf, Simulation
 from osc_ros.client.robots import SHIPPED
-from osc_ros.control.chunks import Joining, LEAD
-from osc_ros.control.streams import Following, Stream
-from osc_ros.control.task import Target
+from osc_ros.control.setpoint.chunks import Joining, LEAD
+from osc_ros.control.setpoint.streams import Following, Stream
+from osc_ros.control.tasks.task import Target
 from osc_ros.errors import InputError
 
 SPEED, RADIUS = 0.2, 0.15  # of the circle [m/s], [m]

@@ -11,10 +11,10 @@ import inspect
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from osc_ros.control import compiled_tick, law_step, stages, step
+from osc_ros.control.step import law_step, setup_step, stages, step
 
 # `step` calls these by their addresses, so no name leads from it to them.
-BEGINNINGS = (step.step, step.sense, law_step.law_torque, compiled_tick.setup_torque,
+BEGINNINGS = (step.step, step.sense, law_step.law_torque, setup_step.setup_torque,
               stages.tree_stage, stages.python_stage)
 
 
@@ -73,8 +73,9 @@ def section() -> list[ReachRow]:
 def page(rows: list[ReachRow]) -> list[str]:
     """Return the section."""
     return ['## What one torque passes through', '',
-            'The compiled functions that `osc_ros.control.step.step` reaches, with those of both '
-            f'engines of the dynamics: {len(rows)} files, {sum(row.functions for row in rows)} '
-            f'functions, {sum(row.lines for row in rows):,} lines with their docstrings.', '',
+            'The compiled functions that `osc_ros.control.step.step.step` reaches, with those of '
+            f'both engines of the dynamics: {len(rows)} files, '
+            f'{sum(row.functions for row in rows)} functions, '
+            f'{sum(row.lines for row in rows):,} lines with their docstrings.', '',
             '| module | functions | lines |', '|---|---:|---:|',
             *(f'| {row.module} | {row.functions} | {row.lines} |' for row in rows), '']

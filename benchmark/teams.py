@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 import chains
 from osc_ros import OperationalSpace, Robot
-from osc_ros.dynamics.plan import Workers
+from osc_ros.dynamics.contract.plan import Workers
 from osc_ros.dynamics.teams import planning
 from osc_ros.dynamics.teams.costs import measured_costs
 from race import Contender, difference, race, State

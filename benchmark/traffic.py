@@ -25,7 +25,7 @@ from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
 
-from osc_ros.nodes.run import EventsExecutor
+from osc_ros.ros.process.node_process import EventsExecutor
 
 
 def main(role, *numbers):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 import osc_ros
-from osc_ros.sim.block import Block
+from osc_ros.sim.pushed_block import Block
 
 START, GOAL = np.array([0.5, 0.2, 0.02]), np.array([0.4, -0.25, 0.02])  # centre of the cube [m]
 SIZE, MASS = 0.04, 0.2  # of the cube [m], [kg]

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 import osc_ros
-from osc_ros.arm.start import System
+from osc_ros.loop.process.process_start import System
 
 REALTIME = System(priority=80, lock_memory=True)  # what the system does not grant is not needed
 

@@ -21,7 +21,7 @@ from launch.actions import DeclareLaunchArgument, LogInfo, OpaqueFunction, Shutd
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
-from osc_ros.nodes.launching import (
+from osc_ros.ros.process.launching import (
     AUTO,
     END_TEXT,
     LOOPBACK,

@@ -26,7 +26,7 @@ from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch_ros.actions import Node, SetRemap
 from launch_ros.parameter_descriptions import ParameterValue
 
-from osc_ros.nodes.launching import (
+from osc_ros.ros.process.launching import (
     AUTO,
     END_TEXT,
     LOOPBACK,

@@ -33,7 +33,7 @@ from launch_ros.actions import Node, SetRemap
 from launch_ros.parameter_descriptions import ParameterValue
 import yaml
 
-from osc_ros.nodes.launching import (
+from osc_ros.ros.process.launching import (
     AUTO,
     END_TEXT,
     node_environment,

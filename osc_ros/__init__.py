@@ -48,18 +48,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from osc_ros.client.arm import Arm
-    from osc_ros.control.chunks import Joining
     from osc_ros.control.controllers import Controllers
-    from osc_ros.control.driver import Driver
-    from osc_ros.control.friction import Friction
-    from osc_ros.control.guide import Jog
-    from osc_ros.control.kinds.look_at import LookAt
     from osc_ros.control.law import Law
-    from osc_ros.control.limits import Limits
-    from osc_ros.control.observer import MomentumObserver
-    from osc_ros.control.posture import Posture
+    from osc_ros.control.limits.limits import Limits
+    from osc_ros.control.model_error.driver import Driver
+    from osc_ros.control.model_error.friction import Friction
+    from osc_ros.control.model_error.observer import MomentumObserver
+    from osc_ros.control.setpoint.chunks import Joining
+    from osc_ros.control.setpoint.guide import Jog
+    from osc_ros.control.setpoint.posture import Posture
+    from osc_ros.control.setpoint.trajectory import Hold, Path
     from osc_ros.control.settings import Settings
-    from osc_ros.control.task import (
+    from osc_ros.control.tasks.look_at import LookAt
+    from osc_ros.control.tasks.task import (
         ForceControl,
         Gains,
         pose,
@@ -68,10 +69,9 @@ if TYPE_CHECKING:
         TargetLimits,
         Task,
     )
-    from osc_ros.control.trajectory import Hold, Path
+    from osc_ros.dynamics.algebra.task_inertia import SingularityDamping
+    from osc_ros.dynamics.batch.payloads import Payloads
     from osc_ros.dynamics.operational_space import OperationalSpace
-    from osc_ros.dynamics.payloads import Payloads
-    from osc_ros.dynamics.task_inertia import SingularityDamping
     from osc_ros.errors import ArmError, ArmTimeoutError, InputError, ModelError
     from osc_ros.model.files import shipped_urdf
     from osc_ros.model.robot import Robot
@@ -88,23 +88,23 @@ __all__ = [
 # Imported on first use: numba takes a second, and the simulation needs MuJoCo.
 _PLACES = {
     'client.arm': ('Arm',),
-    'control.chunks': ('Joining',),
     'control.controllers': ('Controllers',),
-    'control.driver': ('Driver',),
-    'control.friction': ('Friction',),
-    'control.guide': ('Jog',),
-    'control.kinds.look_at': ('LookAt',),
     'control.law': ('Law',),
-    'control.limits': ('Limits',),
-    'control.observer': ('MomentumObserver',),
-    'control.posture': ('Posture',),
+    'control.limits.limits': ('Limits',),
+    'control.model_error.driver': ('Driver',),
+    'control.model_error.friction': ('Friction',),
+    'control.model_error.observer': ('MomentumObserver',),
+    'control.setpoint.chunks': ('Joining',),
+    'control.setpoint.guide': ('Jog',),
+    'control.setpoint.posture': ('Posture',),
+    'control.setpoint.trajectory': ('Hold', 'Path'),
     'control.settings': ('Settings',),
-    'control.task': ('ForceControl', 'Gains', 'Stiffness', 'Target', 'TargetLimits', 'Task',
-                     'pose'),
-    'control.trajectory': ('Hold', 'Path'),
+    'control.tasks.look_at': ('LookAt',),
+    'control.tasks.task': ('ForceControl', 'Gains', 'Stiffness', 'Target', 'TargetLimits', 'Task',
+                           'pose'),
+    'dynamics.algebra.task_inertia': ('SingularityDamping',),
+    'dynamics.batch.payloads': ('Payloads',),
     'dynamics.operational_space': ('OperationalSpace',),
-    'dynamics.payloads': ('Payloads',),
-    'dynamics.task_inertia': ('SingularityDamping',),
     'errors': ('ArmError', 'ArmTimeoutError', 'InputError', 'ModelError'),
     'model.files': ('shipped_urdf',),
     'model.robot': ('Robot',),

@@ -21,11 +21,14 @@ from osc_ros.interrupts import end_quietly
 
 STATUS = """Exit status: 0 after Ctrl-C or SIGTERM; 1 if it cannot start, for example for a wrong
 parameter, which it names; 2 for wrong arguments; 130 if Ctrl-C ends it before it has started."""
-# The modules of the commands that work without ROS; the others are in osc_ros.nodes.
-WITHOUT_ROS = {'info': 'osc_ros.info.command', 'replay': 'osc_ros.recording.command',
-               'teach': 'osc_ros.teach.command'}
-WITH_ROS = ('controller', 'arm', 'relay', 'simulator', 'demo', 'viewer', 'identify', 'record',
-            'tune')
+# The modules of the commands; those after 'teach' need ROS.
+MODULES = {
+    'info': 'tools.info.info_command', 'replay': 'tools.record.replay_command',
+    'teach': 'tools.teach.teach_command', 'controller': 'ros.controller.controller',
+    'arm': 'ros.arm_node', 'relay': 'ros.relay', 'simulator': 'ros.simulator.simulator',
+    'demo': 'tools.demo.demo', 'viewer': 'ros.viewer.viewer_node',
+    'identify': 'tools.identify.identify', 'record': 'tools.record.record_node',
+    'tune': 'tools.tune.tune'}
 PRINTING = 'info', 'replay'  # these only print and write files
 # Nodes whose only arguments are those of ROS: what they do, and examples.
 NODES = {
@@ -45,7 +48,7 @@ NODES = {
 
 def __getattr__(name: str) -> Callable[[], NoReturn]:
     """Return the function that runs a command."""
-    if name not in (*WITHOUT_ROS, *WITH_ROS):
+    if name not in MODULES:
         raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
     return partial(_print if name in PRINTING else _run, name)
 
@@ -72,7 +75,7 @@ def _run(name: str) -> NoReturn:
         description, example = NODES[name]
         parsed_node(node_parser(f'osc_{name}', description=description,
                                 epilog=f'{example}\n\n{STATUS}'), None)
-    import_module(WITHOUT_ROS.get(name, f'osc_ros.nodes.{name}')).main()
+    import_module(f'osc_ros.{MODULES[name]}').main()
     sys.exit(0)
 
 

@@ -11,12 +11,12 @@ from scipy.spatial.transform import Rotation
 from judge import robot_cases
 from osc_ros import Robot
 from osc_ros.control.law import Law
-from osc_ros.control.limits import Limits
-from osc_ros.control.posture import Posture
+from osc_ros.control.limits.limits import Limits
+from osc_ros.control.setpoint.posture import Posture
+from osc_ros.control.setpoint.trajectory import Path
 from osc_ros.control.settings import Settings
-from osc_ros.control.task import Gains, TargetLimits, Task
-from osc_ros.control.trajectory import Path
-from osc_ros.dynamics.task_inertia import SingularityDamping
+from osc_ros.control.tasks.task import Gains, TargetLimits, Task
+from osc_ros.dynamics.algebra.task_inertia import SingularityDamping
 from osc_ros.sim import Plant
 
 READY = np.array([0.0, -np.pi / 4, 0.0, -3 * np.pi / 4, 0.0, np.pi / 2, np.pi / 4])

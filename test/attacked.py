@@ -11,9 +11,9 @@ import pinocchio as pin
 from foreign import ForeignPlant
 from judge import configuration, robot_cases
 from osc_ros import Law, Robot, Settings
-from osc_ros.control.engine import Engine
-from osc_ros.control.guide import Jog
-from osc_ros.control.supervision import Supervision
+from osc_ros.control.safety.supervision import Supervision
+from osc_ros.control.setpoint.guide import Jog
+from osc_ros.loop.engine import Engine
 
 PERIOD = 0.002  # [s]
 BRAKE = 3.0  # torque of the arm's brakes, relative to the effort limits

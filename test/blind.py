@@ -12,9 +12,9 @@ from foreign import ForeignPlant
 from judge import robot_cases
 from osc_ros import Robot
 from osc_ros.control.law import Law
-from osc_ros.control.supervision import JUMP, NOT_FINITE, STALE_STATE, Supervision, Watchdog
-from osc_ros.control.supervisor import Supervisor
-from osc_ros.control.task import TargetLimits
+from osc_ros.control.safety.supervision import JUMP, NOT_FINITE, STALE_STATE, Supervision, Watchdog
+from osc_ros.control.safety.supervisor import Supervisor
+from osc_ros.control.tasks.task import TargetLimits
 from osc_ros.sim import Plant
 
 TARGETS = TargetLimits([2.5, 1.0], [12.5, 5.0], [125.0, 50.0], [1.0, 0.2])  # defaults

@@ -17,9 +17,9 @@ import hypothesis
 from matplotlib.figure import Figure
 import pytest
 
-from osc_ros.arm import realtime
-from osc_ros.nodes.domains import reserved_domain
-from osc_ros.nodes.profile import profile_variable
+from osc_ros.loop.process import realtime
+from osc_ros.ros.process.domains import reserved_domain
+from osc_ros.ros.process.profile import profile_variable
 
 CHECKOUT = Path(__file__).parents[1]
 
@@ -189,7 +189,7 @@ def spin(ros, capfd):
     been logged so many times (default: once) since the test began.
 
     """
-    from osc_ros.nodes.run import EventsExecutor
+    from osc_ros.ros.process.node_process import EventsExecutor
 
     executor, nodes = EventsExecutor(), []
 
@@ -221,7 +221,7 @@ def spin(ros, capfd):
 
 
 class Processes:
-    """Starts modules of osc_ros.nodes as processes, and ends those that are still running."""
+    """Starts commands as processes, and ends those that are still running."""
 
     def __init__(self, folder):
         """Set the folder for the log files."""
@@ -232,7 +232,7 @@ class Processes:
         path = self._folder / f'{len(self.running)}_{module}.log'
         with path.open('w') as log:
             process = subprocess.Popen(
-                [sys.executable, '-m', f'osc_ros.nodes.{module}', *map(str, arguments)],
+                [sys.executable, '-m', 'osc_ros.start', module, *map(str, arguments)],
                 stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
         process.log = path
         self.running.append(process)
@@ -252,7 +252,7 @@ class Processes:
 
 @pytest.fixture
 def start(tmp_path):
-    """Return a function that starts a module of osc_ros.nodes; its processes end with the test."""
+    """Return a function that starts a command; its processes end with the test."""
     processes = Processes(tmp_path)
     yield processes.start
     status = [process.poll() for process in processes.running]

@@ -15,7 +15,7 @@ from std_srvs.srv import Trigger
 from trajectory_msgs.msg import MultiDOFJointTrajectory
 
 from hardware import PERIOD
-from osc_ros.nodes import messages
+from osc_ros.ros.messages import messages
 from soak import ANSWERED, NEAR
 
 EXTREME = (  # gains that are unstable at a rate of 500 Hz

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 from osc_ros import InputError, OperationalSpace, Robot
-from osc_ros.dynamics.batches import TERMS
-from osc_ros.dynamics.cuda import arrays
-from osc_ros.dynamics.cuda.arrays import library_of
+from osc_ros.dynamics.batch import device_arrays
+from osc_ros.dynamics.batch.batches import TERMS
+from osc_ros.dynamics.batch.device_arrays import library_of
 from tolerances import LANES_AGREEMENT, SINGLE_PRECISION
 
 ARMS = {'panda': ('panda_link0', 'panda_hand_tcp'), 'gen3': ('base_link', 'end_effector_link'),
@@ -208,7 +208,7 @@ def library(name, monkeypatch, **attributes):
     module = ModuleType(name)
     vars(module).update(attributes)
     monkeypatch.setitem(__import__('sys').modules, name, module)
-    monkeypatch.setattr(arrays, 'stream_of', lambda pointer: pointer)
+    monkeypatch.setattr(device_arrays, 'stream_of', lambda pointer: pointer)
     kind = type('Tensor', (Array,), {'__module__': f'{name}.core'})
     return kind()
 

@@ -22,7 +22,7 @@ from arm import PANDA, READY
 from foreign import ForeignPlant
 from judge import robot_cases
 from osc_ros import Robot
-from osc_ros.nodes import commands, messages
+from osc_ros.ros.messages import commands, messages
 from osc_ros.sim import Plant
 
 PERIOD = 0.002  # [s]

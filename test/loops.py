@@ -6,7 +6,7 @@
 import os
 from pathlib import Path
 
-from osc_ros.arm.channel import Channel
+from osc_ros.loop.process.channel import Channel
 
 
 def memory_of(process, joints):

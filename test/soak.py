@@ -20,11 +20,11 @@ import yaml
 
 from hardware import Foreign, Hardware, PERIOD, TOO_FAST
 from judge import robot_cases
-from osc_ros.control.trajectory import figure_of_eight
-from osc_ros.nodes import messages
-from osc_ros.nodes.controller_parameters import PARAMETERS
-from osc_ros.nodes.run import EventsExecutor
-from osc_ros.nodes.share import share_directory
+from osc_ros.control.setpoint.trajectory import figure_of_eight
+from osc_ros.ros.messages import messages
+from osc_ros.ros.parameters.controller_parameters import PARAMETERS
+from osc_ros.ros.process.node_process import EventsExecutor
+from osc_ros.ros.process.share import share_directory
 
 UNANSWERED = 0.02  # wall time after which, in lockstep, the plant repeats its last torque [s]
 CATCH_UP = 5  # ticks that a plant on the wall clock catches up on if it is late; it skips the rest

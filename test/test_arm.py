@@ -22,17 +22,17 @@ import pytest
 
 from conftest import PATIENCE
 from loops import memory_of
-from osc_ros.arm import channel, link
-from osc_ros.arm.channel import Channel, Queue, RECORDS
-from osc_ros.arm.start import Start, System
-from osc_ros.control.driver import Driver
-from osc_ros.control.engine import ACTIVE, IDLE, MODES
-from osc_ros.control.limits import Limits
-from osc_ros.control.safety import AT_REST
+from osc_ros.control.limits.limits import Limits
+from osc_ros.control.model_error.driver import Driver
+from osc_ros.control.safety.safety import AT_REST
+from osc_ros.control.safety.supervision import Supervision
 from osc_ros.control.settings import Settings
-from osc_ros.control.supervision import Supervision
 from osc_ros.errors import InputError
 from osc_ros.hardware.contract import Description
+from osc_ros.loop.engine import ACTIVE, IDLE, MODES
+from osc_ros.loop.process import channel, link
+from osc_ros.loop.process.channel import Channel, Queue, RECORDS
+from osc_ros.loop.process.process_start import Start, System
 from osc_ros.model.robot import Robot
 from osc_ros.sim.plant import Plant
 
@@ -45,9 +45,9 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 
-from osc_ros.nodes.arm import ArmNode
-from osc_ros.nodes.controller import Controller
-from osc_ros.nodes.demo_parameters import text_of
+from osc_ros.ros.arm_node import ArmNode
+from osc_ros.ros.controller.controller import Controller
+from osc_ros.tools.demo.demo_parameters import text_of
 from test_nodes import FAILURE, given, JOINTS, PANDA, READY, ROBOT, SUCCESS
 
 ARM_ROBOT = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip, locked=PANDA.locked)
@@ -127,7 +127,7 @@ def loops():
     mark = f'{MARK}={os.getpid()}'.encode()
     for folder in Path('/proc').glob('[0-9]*'):
         try:
-            if b'osc_ros.arm.process' in (folder / 'cmdline').read_bytes() and (
+            if b'osc_ros.loop.process.process' in (folder / 'cmdline').read_bytes() and (
                     mark in (folder / 'environ').read_bytes().split(bytes(1))):
                 yield int(folder.name)
         except OSError:  # the process has ended
@@ -337,15 +337,16 @@ def test_loop_whose_node_was_killed_before_it_was_asked_for_anything_ends():
     waiting = Channel(7)
     try:
         with subprocess.Popen(
-                [sys.executable, '-c', 'from osc_ros.arm.process import main; main()', '7',
-                 str(waiting.file), str(ended_process())], pass_fds=(waiting.file,)) as process:
+                [sys.executable, '-c', 'from osc_ros.loop.process.process import main; main()',
+                 '7', str(waiting.file), str(ended_process())],
+                pass_fds=(waiting.file,)) as process:
             assert process.wait(PATIENCE) == 0
     finally:
         waiting.close()
 
 
 def test_loop_whose_node_ends_while_the_arm_is_opened_ends_at_once():
-    code = ('from time import sleep; from osc_ros.arm import process; '
+    code = ('from time import sleep; from osc_ros.loop.process import process; '
             'process.hardware_class = lambda name: sleep(3600); process.main()')
     opening = Channel(7)
     try:
@@ -360,10 +361,10 @@ def test_loop_whose_node_ends_while_the_arm_is_opened_ends_at_once():
 
 def test_progress_of_the_first_start_counts_the_kernels_of_the_loop():
     code = """
-from osc_ros.dynamics.compiled import recorded_uses
+from osc_ros.compile.compiled import recorded_uses
 from osc_ros.model.files import shipped_urdf
-from osc_ros.nodes.arm_loop import law_and_loop_of
-from osc_ros.nodes.controller_parameters import with_tasks
+from osc_ros.ros.arm_loop import law_and_loop_of
+from osc_ros.ros.parameters.controller_parameters import with_tasks
 values = {entry.name: entry.default for entry in with_tasks([])}
 values |= {'base': 'panda_link0', 'tip': 'panda_hand_tcp'}
 for kernel, _ in recorded_uses(lambda: law_and_loop_of(values, shipped_urdf('panda'))):
@@ -539,7 +540,7 @@ def test_queue_is_a_queue_at_every_place_of_its_ring(actions):
 WRITER = """
 import sys
 import numpy as np
-from osc_ros.arm.channel import Channel, RECORDS
+from osc_ros.loop.process.channel import Channel, RECORDS
 channel, numbers = Channel(3, int(sys.argv[1])), np.zeros(3)
 k, ends = 0, False
 while not ends or k < 5 * RECORDS:

@@ -9,17 +9,9 @@ import numpy as np
 import pytest
 
 from arm import READY
-from osc_ros.arm import process
-from osc_ros.arm.channel import Channel
-from osc_ros.arm.process import ArmEngine, EVENT
-from osc_ros.arm.start import System
-from osc_ros.control import requests
-from osc_ros.control.engine import ACTIVE, IDLE
-from osc_ros.control.journal import Journal
 from osc_ros.control.law import Law
-from osc_ros.control.limits import Limits
-from osc_ros.control.settings import Settings
-from osc_ros.control.supervision import (
+from osc_ros.control.limits.limits import Limits
+from osc_ros.control.safety.supervision import (
     DEADLINE,
     JUMP,
     NOT_FINITE,
@@ -29,9 +21,17 @@ from osc_ros.control.supervision import (
     Supervision,
     Watchdog,
 )
-from osc_ros.control.trajectory import Hold
+from osc_ros.control.setpoint.trajectory import Hold
+from osc_ros.control.settings import Settings
 from osc_ros.hardware.contract import HardwareError
 from osc_ros.hardware.mujoco import MujocoArm
+from osc_ros.loop import requests
+from osc_ros.loop.engine import ACTIVE, IDLE
+from osc_ros.loop.journal import Journal
+from osc_ros.loop.process import process
+from osc_ros.loop.process.channel import Channel
+from osc_ros.loop.process.process import ArmEngine, EVENT
+from osc_ros.loop.process.process_start import System
 from osc_ros.model.files import shipped_urdf
 from osc_ros.model.robot import Robot
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from arm import Arm, moved
-from osc_ros.control.arrival import Arrival, NO_GOAL, ON_THE_WAY, REACHED, Tolerance
-from osc_ros.control.feedback import pose_error
-from osc_ros.control.guide import Guide, Jog, STOP
-from osc_ros.control.kinds.look_at import LookAt
-from osc_ros.control.task import Gains, TargetLimits, Task
-from osc_ros.control.trajectory import Hold, Path
+from osc_ros.control.setpoint.arrival import Arrival, NO_GOAL, ON_THE_WAY, REACHED, Tolerance
+from osc_ros.control.setpoint.guide import Guide, Jog, STOP
+from osc_ros.control.setpoint.trajectory import Hold, Path
+from osc_ros.control.tasks.feedback import pose_error
+from osc_ros.control.tasks.look_at import LookAt
+from osc_ros.control.tasks.task import Gains, TargetLimits, Task
 
 TOLERANCE = Tolerance(rotation=0.01, translation=0.002, settle_time=0.1)
 NEAR, FAR = np.full(6, 5e-4), np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.1])

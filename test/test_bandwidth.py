@@ -10,7 +10,13 @@ from arm import Arm, JUMPS, moved, READY
 from foreign import ForeignPlant
 from judge import robot_cases
 from osc_ros import Robot
-from osc_ros.control.bandwidth import (
+from osc_ros.control.law import Law
+from osc_ros.control.limits.limits import Limits
+from osc_ros.control.safety.supervision import Supervision
+from osc_ros.control.setpoint.posture import Posture
+from osc_ros.control.setpoint.trajectory import Hold
+from osc_ros.control.settings import Settings
+from osc_ros.control.tasks.bandwidth import (
     DAMPING_LEFT,
     GAIN_MARGIN,
     largest_damping_rate,
@@ -20,14 +26,8 @@ from osc_ros.control.bandwidth import (
     largest_push,
     longest_period,
 )
-from osc_ros.control.law import Law
-from osc_ros.control.limits import Limits
-from osc_ros.control.posture import Posture
-from osc_ros.control.settings import Settings
-from osc_ros.control.supervision import Supervision
-from osc_ros.control.task import ForceControl, Gains, Stiffness, TargetLimits, Task
-from osc_ros.control.trajectory import Hold
-from osc_ros.dynamics.task_inertia import SingularityDamping
+from osc_ros.control.tasks.task import ForceControl, Gains, Stiffness, TargetLimits, Task
+from osc_ros.dynamics.algebra.task_inertia import SingularityDamping
 from osc_ros.errors import InputError
 from osc_ros.sim import Plant
 from variants import first_quick

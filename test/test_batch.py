@@ -11,9 +11,9 @@ import pinocchio as pin
 import pytest
 
 from osc_ros import InputError, OperationalSpace, Payloads, Robot
-from osc_ros.dynamics.batches import TERMS
-from osc_ros.dynamics.lanes.memory import WIDTH
-from osc_ros.dynamics.method import EVALUATED
+from osc_ros.compile.lane_arrays import WIDTH
+from osc_ros.dynamics.batch.batches import TERMS
+from osc_ros.dynamics.contract.method import EVALUATED
 from tolerances import AGREEMENT, LANES_AGREEMENT, LANES_ROUNDING
 
 SWAP = [3, 4, 5, 0, 1, 2]  # osc_ros has [angular; linear], Pinocchio has [linear; angular]

@@ -11,13 +11,13 @@ from arm import moved
 from blind import Sensed
 from judge import robot_cases
 from osc_ros import Robot
-from osc_ros.control.prediction import forget_directions, predict
-from osc_ros.control.supervision import JUMP
-from osc_ros.control.tables import PLAN, RESULT, STATE
-from osc_ros.control.trajectory import figure_of_eight, Hold
-from osc_ros.control.velocity import find_velocity, LEAST, REPEATED, VelocitySource, WINDOW
-from osc_ros.dynamics.compiled import kernel, plain
+from osc_ros.compile.compiled import kernel, plain
+from osc_ros.control.safety.prediction import forget_directions, predict
+from osc_ros.control.safety.supervision import JUMP
+from osc_ros.control.safety.tables import PLAN, RESULT, STATE
+from osc_ros.control.setpoint.trajectory import figure_of_eight, Hold
 from osc_ros.errors import InputError
+from osc_ros.loop.velocity import find_velocity, LEAST, REPEATED, VelocitySource, WINDOW
 from variants import first_quick
 
 AWAY = {'panda': (0.0, 0.6, -0.2), 'xarm7': (-0.1, 0.6, 0.1), 'kinova': (0.0, 0.3, 0.1)}

@@ -16,9 +16,9 @@ from foreign import ForeignPlant
 from judge import configuration, pinocchio_model, robot_cases
 from osc_ros import Robot
 from osc_ros.control.law import Law
-from osc_ros.control.limits import Limits
-from osc_ros.control.task import TargetLimits
-from osc_ros.control.trajectory import figure_of_eight, Hold
+from osc_ros.control.limits.limits import Limits
+from osc_ros.control.setpoint.trajectory import figure_of_eight, Hold
+from osc_ros.control.tasks.task import TargetLimits
 from test_limited_arms import Thrown
 from variants import first_quick
 

@@ -12,11 +12,11 @@ from attacked import home, robot_of
 from foreign import ForeignPlant
 from hardware import ARMS
 from osc_ros import Law, Robot
-from osc_ros.control.free import FreeDrive
-from osc_ros.control.friction import Friction
-from osc_ros.control.guide import Jog
+from osc_ros.control.model_error.friction import Friction
+from osc_ros.control.setpoint.guide import Jog
 from osc_ros.control.settings import Settings
-from osc_ros.control.task import Gains, Stiffness
+from osc_ros.control.tasks.free import FreeDrive
+from osc_ros.control.tasks.task import Gains, Stiffness
 
 PERIOD = 0.002  # [s]
 SPEEDS = 1.0, 0.3  # of the twist that the tip follows [rad/s], [m/s]

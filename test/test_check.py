@@ -16,8 +16,8 @@ from arm import READY
 from conftest import CHECKOUT
 from judge import robot_cases
 from osc_ros import Robot
-from osc_ros.control.check import compare_efforts, Rest, SHARE, Verdict
 from osc_ros.errors import InputError
+from osc_ros.loop.rest_check import compare_efforts, Rest, SHARE, Verdict
 from osc_ros.sim import Plant
 
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')

@@ -20,20 +20,20 @@ import pytest
 
 import osc_ros
 from osc_ros import Driver, Friction, Limits, LookAt, Settings, Stiffness, Task
-from osc_ros.control.contact import Contact
-from osc_ros.control.disturbance import Disturbance
-from osc_ros.control.engine import Engine
-from osc_ros.control.free import FreeDrive
-from osc_ros.control.guide import Jog
-from osc_ros.control.impedance import Impedance
-from osc_ros.control.joining import Drift
-from osc_ros.control.journal import loaded_piece, MAGIC, piece_places
-from osc_ros.control.packing import CLASSES, packed, unpacked
+from osc_ros.control.model_error.contact import Contact
+from osc_ros.control.model_error.disturbance import Disturbance
+from osc_ros.control.safety.supervision import Supervision
+from osc_ros.control.setpoint.guide import Jog
+from osc_ros.control.setpoint.joining import Drift
+from osc_ros.control.setpoint.trajectory import Hold, Path
 from osc_ros.control.settings import Observation
 from osc_ros.control.setup import Precomputed
-from osc_ros.control.supervision import Supervision
-from osc_ros.control.trajectory import Hold, Path
+from osc_ros.control.tasks.free import FreeDrive
+from osc_ros.control.tasks.impedance import Impedance
 from osc_ros.errors import InputError
+from osc_ros.loop.engine import Engine
+from osc_ros.loop.journal import loaded_piece, MAGIC, piece_places
+from osc_ros.loop.packing import CLASSES, packed, unpacked
 from osc_ros.recording import cdr
 from osc_ros.recording.bag import BagWriter
 from test_record import robot_of
@@ -202,7 +202,7 @@ def test_pickle_that_runs_a_program_is_refused_everywhere(tmp_path, capsys):
     writer = BagWriter(tmp_path / 'bag')
     writer.write('/osc_controller/journal', cdr.BYTES, 1, cdr.byte_array(MAGIC + bytes(40) + evil))
     writer.close()
-    done = subprocess.run([sys.executable, '-m', 'osc_ros.recording.command', tmp_path / 'bag'],
+    done = subprocess.run([sys.executable, '-m', 'osc_ros.start', 'replay', tmp_path / 'bag'],
                           capture_output=True, text=True)
     assert done.returncode == 2
     assert 'accepted are recordings of this version' in done.stderr

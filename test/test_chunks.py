@@ -6,11 +6,11 @@
 import numpy as np
 import pytest
 
-from osc_ros.control.chunks import chunk_entry, Joining, LEAD, slowed_to_rest, Trail
-from osc_ros.control.guide import Guide
-from osc_ros.control.streams import Following, MISSING, Stream
-from osc_ros.control.task import Target, TargetLimits
-from osc_ros.control.trajectory import Hold, Path
+from osc_ros.control.setpoint.chunks import chunk_entry, Joining, LEAD, slowed_to_rest, Trail
+from osc_ros.control.setpoint.guide import Guide
+from osc_ros.control.setpoint.streams import Following, MISSING, Stream
+from osc_ros.control.setpoint.trajectory import Hold, Path
+from osc_ros.control.tasks.task import Target, TargetLimits
 from osc_ros.errors import InputError
 
 LIMITS = TargetLimits()

@@ -22,13 +22,13 @@ import yaml
 
 from conftest import PATIENCE
 import osc_ros
-from osc_ros.arm.start import Start
 from osc_ros.client.robots import SHIPPED
-from osc_ros.control.engine import Engine
-from osc_ros.control.supervision import STALE_STATE, STALE_TARGET, Watchdog
-from osc_ros.control.trajectory import Hold
+from osc_ros.control.safety.supervision import STALE_STATE, STALE_TARGET, Watchdog
+from osc_ros.control.setpoint.trajectory import Hold
 from osc_ros.errors import ArmError, ArmTimeoutError, InputError
 from osc_ros.hardware.contract import Description
+from osc_ros.loop.engine import Engine
+from osc_ros.loop.process.process_start import Start
 from osc_ros.model.files import ROBOTS, shipped_urdf
 
 CHECKOUT = Path(__file__).parents[1]
@@ -42,9 +42,9 @@ class RosArm:
 
     def __init__(self, rclpy, simulator=None, rate=RATE, **parameters):
         """Start the nodes, the simulator with further parameters."""
-        from osc_ros.nodes.controller import Controller
-        from osc_ros.nodes.run import EventsExecutor
-        from osc_ros.nodes.simulator import Simulator
+        from osc_ros.ros.controller.controller import Controller
+        from osc_ros.ros.process.node_process import EventsExecutor
+        from osc_ros.ros.simulator.simulator import Simulator
         robot = {'robot_description_file': 'panda', 'base': SHIPPED['panda'].base,
                  'tip': SHIPPED['panda'].tip}
 
@@ -135,7 +135,7 @@ def arm(request):
 
 def home_pose():
     robot = osc_ros.Robot.from_urdf(shipped_urdf('panda'), *SHIPPED['panda'][:2])
-    from osc_ros.dynamics.kinematics import link_pose
+    from osc_ros.dynamics.algebra.kinematics import link_pose
     return link_pose(robot, np.array(HOME), 'panda_hand_tcp')
 
 
@@ -198,7 +198,7 @@ def test_motions_in_a_row_end_each_at_its_goal(over_ros):
 
 
 def test_reached_goal_of_before_is_not_the_goal(over_ros):
-    from osc_ros.nodes import messages
+    from osc_ros.ros.messages import messages
     backend = over_ros._backend
     over_ros.move_to(home_pose())
     before = backend._reached
@@ -337,7 +337,7 @@ def test_recording_has_a_row_for_each_state(arm, tmp_path):
 
 def test_recording_without_an_ending_is_a_bag(in_process, tmp_path):
     pytest.importorskip('mcap')
-    from osc_ros.recording.load import joint_recording
+    from osc_ros.recording.recorded_joints import joint_recording
     with in_process.record(tmp_path / 'run') as recording:
         in_process.sleep(0.1)
     joints, time, position, effort = joint_recording(tmp_path / 'run')
@@ -355,7 +355,7 @@ def test_recording_needs_a_file_that_can_be_written(in_process, tmp_path):
 
 
 def test_chunk_in_the_frame_of_the_tip_counts_from_the_pose_at_the_observation(over_ros):
-    from osc_ros.nodes import messages
+    from osc_ros.ros.messages import messages
     over_ros.move_to(home_pose())
     over_ros.move_to(over_ros.pose(shift=(0.0, 0.2, 0.0)), duration=2.0, wait=False)
     over_ros.sleep(0.8)
@@ -374,7 +374,7 @@ def with_stamp(message):
 
 
 def test_chunk_of_an_unknown_past_is_refused_by_the_node(over_ros):
-    from osc_ros.nodes import messages
+    from osc_ros.ros.messages import messages
     deltas = np.repeat(np.eye(4)[None], 2, axis=0)
     over_ros.sleep(max(3.0 - over_ros.state().time, 0.1))  # the past that is known is shorter
     with pytest.raises(InputError, match='when the chunk was observed, is not known'):
@@ -509,7 +509,7 @@ def test_reaction_that_has_ended_while_the_program_was_slow_is_no_error(in_loop)
 def test_reaction_of_any_duration_ends_a_waiting_call_over_ros(over_ros):
     from diagnostic_msgs.msg import DiagnosticStatus
 
-    from osc_ros.nodes import messages
+    from osc_ros.ros.messages import messages
     backend = over_ros._backend
     reported = messages.diagnostic_message(
         DiagnosticStatus.ERROR, 'osc_controller: control', 'jump: 0.1 rad: hold', '', (),
@@ -542,7 +542,7 @@ def test_controller_that_falls_silent_is_a_time_out_that_names_it(over_ros, monk
 @pytest.mark.slow
 def test_arm_of_osc_arm_is_recovered_over_ros(ros):
     from lifecycle_msgs.msg import Transition
-    program = 'import sys; from osc_ros.nodes.arm import main; main(sys.argv)'
+    program = 'import sys; from osc_ros.ros.arm_node import main; main(sys.argv)'
     node = subprocess.Popen([
         sys.executable, '-c', program, '--ros-args', '-r', '__ns:=/loop', '--params-file',
         str(CHECKOUT / 'config' / 'panda.yaml'), '-p', 'hardware:=mujoco', '-p',
@@ -594,8 +594,8 @@ def test_controller_that_is_not_there_is_a_time_out_that_says_what_to_start(ros)
 
 
 def test_controller_that_is_not_active_is_a_time_out_that_says_so(ros, over_ros):
-    from osc_ros.nodes.controller import Controller
-    from osc_ros.nodes.run import EventsExecutor
+    from osc_ros.ros.controller.controller import Controller
+    from osc_ros.ros.process.node_process import EventsExecutor
     controller = Controller(cli_args=['--ros-args', '-r', '__ns:=/idle'], parameter_overrides=[
         ros.parameter.Parameter(name, value=value) for name, value in (
             ('robot_description_file', 'panda'), ('base', SHIPPED['panda'].base),

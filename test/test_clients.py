@@ -19,7 +19,7 @@ from sensor_msgs.msg import JointState  # noqa: E402
 from std_msgs.msg import Float64MultiArray  # noqa: E402
 
 from osc_ros import OperationalSpace, Robot  # noqa: E402
-from osc_ros.nodes import messages  # noqa: E402
+from osc_ros.ros.messages import messages  # noqa: E402
 from test_nodes import JOINTS, PANDA, READY, Rig  # noqa: E402
 from variants import first_quick  # noqa: E402
 

@@ -13,10 +13,10 @@ import pytest
 
 from attacked import Attacked, PERIOD, robot_of
 from osc_ros import Settings
-from osc_ros.control.disturbance import Disturbance
-from osc_ros.control.free import FreeDrive
-from osc_ros.control.guide import Jog
-from osc_ros.control.trajectory import figure_of_eight
+from osc_ros.control.model_error.disturbance import Disturbance
+from osc_ros.control.setpoint.guide import Jog
+from osc_ros.control.setpoint.trajectory import figure_of_eight
+from osc_ros.control.tasks.free import FreeDrive
 from wall import Collision, home, ROOM
 
 PAGE = Path(__file__).parents[1] / 'doc' / 'forces.md'

@@ -19,28 +19,28 @@ import pytest
 from conftest import PATIENCE
 from judge import robot_cases
 from osc_ros import OperationalSpace, Robot
-from osc_ros.arm import channel
-from osc_ros.control.disturbance import Compensation
+from osc_ros.compile import compiled as compiled_module
+from osc_ros.compile import kernel_source as source_module
+from osc_ros.compile.compilation import _Team, Progress
+from osc_ros.compile.compiled import KERNELS, on_demand, OPERATIONS
+from osc_ros.compile.kernel_source import kernel_modules, kernel_source, stored_digest
 from osc_ros.control.law import Law
-from osc_ros.control.limits import Limits
-from osc_ros.control.observer import MomentumObserver
-from osc_ros.control.posture import Posture
+from osc_ros.control.limits.limits import Limits
+from osc_ros.control.model_error.disturbance import Compensation
+from osc_ros.control.model_error.observer import MomentumObserver
+from osc_ros.control.setpoint.posture import Posture
+from osc_ros.control.setpoint.trajectory import figure_of_eight, Hold
 from osc_ros.control.settings import Settings
-from osc_ros.control.task import ForceControl, Gains, Stiffness, Task
-from osc_ros.control.trajectory import figure_of_eight, Hold
-from osc_ros.dynamics import compiled as compiled_module
-from osc_ros.dynamics import kernel_source as source_module
-from osc_ros.dynamics.compilation import _Team, Progress
-from osc_ros.dynamics.compiled import KERNELS, on_demand, OPERATIONS
-from osc_ros.dynamics.kernel_source import kernel_modules, kernel_source, stored_digest
-from osc_ros.dynamics.kinematics import LinkAxes
+from osc_ros.control.tasks.task import ForceControl, Gains, Stiffness, Task
+from osc_ros.dynamics.algebra.kinematics import LinkAxes
+from osc_ros.dynamics.algebra.spatial import plus, ZERO
+from osc_ros.dynamics.algebra.task_inertia import SingularityDamping, task_inertia
 from osc_ros.dynamics.methods import METHODS
-from osc_ros.dynamics.spatial import plus, ZERO
-from osc_ros.dynamics.task_inertia import SingularityDamping, task_inertia
-from osc_ros.dynamics.teams import roles
-from osc_ros.dynamics.trees.layout import pendulum
+from osc_ros.dynamics.segments import roles
 from osc_ros.dynamics.trees.momentum import Momentum
-from osc_ros.nodes.serialized_states import JointStateReader
+from osc_ros.dynamics.trees.tree_layout import pendulum
+from osc_ros.loop.process import channel
+from osc_ros.ros.messages.serialized_states import JointStateReader
 
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
 
@@ -165,8 +165,8 @@ def test_edit_of_a_module_without_kernels_compiles_nothing():
 FIRST_START = """
 import numpy as np
 from osc_ros import Friction, Law, Limits, Robot, Settings, shipped_urdf
-from osc_ros.control.driver import Driver
-from osc_ros.dynamics.compiled import KERNELS, on_demand
+from osc_ros.control.model_error.driver import Driver
+from osc_ros.compile.compiled import KERNELS, on_demand
 
 robot = Robot.from_urdf(shipped_urdf('panda'), 'panda_link0', 'panda_hand_tcp')
 with on_demand():
@@ -188,9 +188,9 @@ ONE_KERNEL = """
 import sys
 import numpy as np
 from osc_ros import Robot
-from osc_ros.dynamics import compiled
-from osc_ros.dynamics.kinematics import LinkAxes
-from osc_ros.dynamics.trees.layout import pendulum
+from osc_ros.compile import compiled
+from osc_ros.dynamics.algebra.kinematics import LinkAxes
+from osc_ros.dynamics.trees.tree_layout import pendulum
 from osc_ros.dynamics.trees.momentum import Momentum
 
 compilations = []
@@ -216,8 +216,8 @@ def test_of_two_processes_one_compiles_a_kernel_and_the_other_loads_it(tmp_path)
 
 SHARED = """
 from time import perf_counter, sleep
-from osc_ros.dynamics import compiled
-from osc_ros.dynamics.compilation import compile_in_parallel
+from osc_ros.compile import compiled
+from osc_ros.compile.compilation import compile_in_parallel
 from test_compiled import use_two_kernels
 
 progress = []

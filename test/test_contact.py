@@ -13,24 +13,24 @@ import pytest
 
 from arm import Arm, moved, PANDA, PERIOD, READY
 from osc_ros import InputError, Law, Robot, Settings
-from osc_ros.control import requests
-from osc_ros.control.contact import Contact, ContactSense, NOT_TOUCHED, touched
-from osc_ros.control.disturbance import Disturbance
-from osc_ros.control.driver import Driver
-from osc_ros.control.engine import Engine
-from osc_ros.control.settings import Observation
-from osc_ros.control.stopping import begin_way_back, go_back, record_way
-from osc_ros.control.supervision import (
+from osc_ros.compile.compiled import kernel
+from osc_ros.control.model_error.contact import Contact, ContactSense, NOT_TOUCHED, touched
+from osc_ros.control.model_error.disturbance import Disturbance
+from osc_ros.control.model_error.driver import Driver
+from osc_ros.control.safety.stopping import begin_way_back, go_back, record_way
+from osc_ros.control.safety.supervision import (
     CONTACT,
     NOT_FINITE,
     STALE_TARGET,
     Supervision,
     Watchdog,
 )
-from osc_ros.control.tables import STATE, STOPPING
-from osc_ros.control.task import TargetLimits, Task
-from osc_ros.dynamics.compiled import kernel
-from osc_ros.dynamics.vectors import assign
+from osc_ros.control.safety.tables import STATE, STOPPING
+from osc_ros.control.settings import Observation
+from osc_ros.control.tasks.task import TargetLimits, Task
+from osc_ros.dynamics.algebra.vectors import assign
+from osc_ros.loop import requests
+from osc_ros.loop.engine import Engine
 from osc_ros.sim import Plant
 from variants import first_quick
 

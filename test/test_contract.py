@@ -10,7 +10,9 @@ import pytest
 
 from judge import random_tree
 from osc_ros import Law, Robot, shipped_urdf
-from osc_ros.control.stages import (
+from osc_ros.compile.addresses import Pointers, stage_at
+from osc_ros.compile.compiled import kernel
+from osc_ros.control.step.stages import (
     INVERSE_MASS,
     INWARD,
     JACOBIAN,
@@ -20,12 +22,10 @@ from osc_ros.control.stages import (
     RESPONSE,
     stages_of,
 )
-from osc_ros.dynamics.addresses import Pointers, stage_at
-from osc_ros.dynamics.compiled import kernel
-from osc_ros.dynamics.method import DONE, Method, NOT_FINITE, States, Terms, WRONG_SHAPE
+from osc_ros.dynamics.contract.method import DONE, Method, NOT_FINITE, States, Terms, WRONG_SHAPE
+from osc_ros.dynamics.contract.plan import Workers
 from osc_ros.dynamics.methods import method_of, METHODS, ONE_TIP
 from osc_ros.dynamics.papers.spatial_operators import SpatialOperators
-from osc_ros.dynamics.plan import Workers
 from osc_ros.errors import InputError, OscError
 from tolerances import AGREEMENT, COMMAND_MET, NO_EFFECT
 
@@ -106,7 +106,7 @@ class At:
 
 @kernel
 def do_stage(table, stage, one, two, three):
-    """Call a stage of `osc_ros.control.stages` as compiled code does."""
+    """Call a stage of `osc_ros.control.step.stages` as compiled code does."""
     return stage_at(method_in(table).entry[0], table, stage, one, two, three)
 
 
@@ -149,7 +149,7 @@ def test_error_of_a_method_is_a_status_in_compiled_code_and_raised_after_it(monk
 
 
 class TestContract:
-    """The requirements of `osc_ros.dynamics.method.Method`."""
+    """The requirements of `osc_ros.dynamics.contract.method.Method`."""
 
     def test_outward_finds_the_tips(self, at):
         method, terms = at.method, at.terms

@@ -25,7 +25,7 @@ from osc_ros import (
     TargetLimits,
     Task,
 )
-from osc_ros.control.disturbance import Disturbance
+from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.settings import Observation
 from variants import first_quick
 

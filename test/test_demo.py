@@ -17,7 +17,7 @@ from judge import robot_cases
 
 pytest.importorskip('rclpy', reason='rclpy is not installed')
 
-from osc_ros.nodes.domains import reserved_domain
+from osc_ros.ros.process.domains import reserved_domain
 
 # A separate domain: services of ended lifecycle nodes exist until their process ends (rclpy), and
 # the demo must not call those of other tests.
@@ -28,7 +28,7 @@ def demo(tmp_path, *arguments, code=0):
     """Run osc_demo; return its figures and what it printed."""
     figures = tmp_path / 'figures.json'
     done = subprocess.run(
-        [sys.executable, '-m', 'osc_ros.nodes.demo', '--headless', '--output', str(tmp_path),
+        [sys.executable, '-m', 'osc_ros.start', 'demo', '--headless', '--output', str(tmp_path),
          '--json', str(figures), *map(str, arguments)],
         capture_output=True, text=True, timeout=1500, check=False, env=ENVIRONMENT)
     assert done.returncode == code, done.stdout + done.stderr
@@ -37,7 +37,7 @@ def demo(tmp_path, *arguments, code=0):
 
 def refusal(monkeypatch, capsys, tmp_path, *arguments):
     """Return what osc_demo prints if it refuses its arguments; it runs in this process."""
-    from osc_ros.nodes import demo as command
+    from osc_ros.tools.demo import demo as command
     monkeypatch.setattr(command, 'end_quietly', lambda: None)  # signals of this process
     with pytest.raises(SystemExit) as end:
         command.main(['--headless', '--output', str(tmp_path), *map(str, arguments)])
@@ -48,7 +48,7 @@ def refusal(monkeypatch, capsys, tmp_path, *arguments):
 
 def config(tmp_path, text):
     """Return the path of a copy of panda.yaml in which text[1] replaces text[0]."""
-    from osc_ros.nodes.share import share_directory
+    from osc_ros.ros.process.share import share_directory
     path = tmp_path / 'changed.yaml'
     path.write_text((share_directory() / 'config' / 'panda.yaml').read_text().replace(*text))
     return path
@@ -79,19 +79,19 @@ def test_panda_traces_an_eight_and_steps_within_a_millimetre(tmp_path, runs):
 
 def test_plots_of_the_demo(tmp_path, request):
     """With --write-tables, write doc/demo_error.png and doc/demo_path.png."""
-    from osc_ros.nodes import report
-    from osc_ros.nodes.causes import recording_of
-    from osc_ros.nodes.demo_parameters import Parameters
-    from osc_ros.nodes.demonstration import demonstration
+    from osc_ros.tools.demo import demo_report
+    from osc_ros.tools.demo.cause_search import recording_of
+    from osc_ros.tools.demo.demo_parameters import Parameters
+    from osc_ros.tools.demo.demonstration import demonstration
 
     checkout = Path(__file__).parents[1]
     asked = demonstration(Parameters([checkout / 'config' / 'panda.yaml']), {}, 20.0,
                           lambda text: None)
     assert asked.notes == ()
     recording, plan = recording_of(asked)
-    found = report.result(recording, plan, asked)
+    found = demo_report.result(recording, plan, asked)
     assert not found.failures
-    for file in report.write_plots(tmp_path, recording, plan, found, asked):
+    for file in demo_report.write_plots(tmp_path, recording, plan, found, asked):
         assert file.read_bytes().startswith(b'\x89PNG')
         if request.config.getoption('--write-tables') and file.stem in ('error', 'path'):
             (checkout / 'doc' / f'demo_{file.name}').write_bytes(file.read_bytes())
@@ -100,16 +100,16 @@ def test_plots_of_the_demo(tmp_path, request):
 def test_torque_is_drawn_as_it_is_sent_constant_between_two_states():
     from matplotlib import pyplot
 
-    from osc_ros.nodes import report
-    from osc_ros.nodes.demo_parameters import NODES, Parameters
-    from osc_ros.nodes.demonstration import Demonstration
-    from osc_ros.nodes.share import share_directory
+    from osc_ros.ros.process.share import share_directory
+    from osc_ros.tools.demo import demo_report
+    from osc_ros.tools.demo.demo_parameters import NODES, Parameters
+    from osc_ros.tools.demo.demonstration import Demonstration
     parameters = Parameters([share_directory() / 'config' / 'panda.yaml'])
     wanted = Demonstration({node: parameters.values(node, {}) for node in NODES}, 5.0)
-    recording, rest = report.Recording(), np.zeros(7)
+    recording, rest = demo_report.Recording(), np.zeros(7)
     for time, torque in ((0.0, 0.0), (1.0, 10.0), (2.0, 10.0)):
         recording.add_state(time, rest, rest, np.full(7, torque))
-    figure = report._torque_plot(pyplot, '', recording, [], wanted)
+    figure = demo_report._torque_plot(pyplot, '', recording, [], wanted)
     [axes] = figure.axes
     pyplot.close(figure)
     assert [line.get_drawstyle() for line in axes.lines] == ['steps-post'] * 7
@@ -118,8 +118,8 @@ def test_torque_is_drawn_as_it_is_sent_constant_between_two_states():
 @pytest.fixture
 def demo_without_ros(tmp_path, monkeypatch, capsys):
     """Return a function as `demo`, whose runs are made in this process, without nodes."""
-    from osc_ros.nodes import demo as command
-    from osc_ros.nodes.causes import BEGIN, recording_of
+    from osc_ros.tools.demo import demo as command
+    from osc_ros.tools.demo.cause_search import BEGIN, recording_of
 
     def run(tmp_path, *arguments, code=0):
         figures = tmp_path / 'figures.json'
@@ -145,11 +145,11 @@ def run(request):
 
 
 def test_arm_that_does_not_follow_is_reported_and_the_exit_status_says_so(tmp_path, run):
-    from osc_ros.nodes.causes import recording_of
-    from osc_ros.nodes.demo_parameters import Parameters
-    from osc_ros.nodes.demonstration import demonstration
-    from osc_ros.nodes.report import result
-    from osc_ros.nodes.share import share_directory
+    from osc_ros.ros.process.share import share_directory
+    from osc_ros.tools.demo.cause_search import recording_of
+    from osc_ros.tools.demo.demo_parameters import Parameters
+    from osc_ros.tools.demo.demo_report import result
+    from osc_ros.tools.demo.demonstration import demonstration
     stiff = config(tmp_path, ('initial_positions:', 'friction: [3.0, 3.0, 3.0, 3.0, 1.0, 1.0, '
                               '1.0]\n    initial_positions:'))
     figures, printed = run(tmp_path, '--duration', 3, '--config', stiff, code=1)
@@ -267,9 +267,9 @@ def test_arm_in_the_process_of_the_loop_follows_without_simulator_and_dds(tmp_pa
 
 
 def test_simulated_arm_of_osc_arm_has_the_parameters_of_osc_simulator(tmp_path):
-    from osc_ros.nodes import demo_loops
-    from osc_ros.nodes.demo_parameters import Parameters
-    from osc_ros.nodes.demonstration import demonstration
+    from osc_ros.tools.demo import demo_loops
+    from osc_ros.tools.demo.demo_parameters import Parameters
+    from osc_ros.tools.demo.demonstration import demonstration
     file = tmp_path / 'mine.yaml'
     file.write_text("""/**:
   ros__parameters: {robot_description_file: panda, base: panda_link0, tip: panda_hand_tcp}
@@ -300,10 +300,10 @@ def test_judge_sees_the_tip_where_pinocchio_does(tmp_path):
     import pinocchio
 
     from judge import configuration, pinocchio_model
-    from osc_ros.nodes.demo_loops import Judge
-    from osc_ros.nodes.demo_parameters import NODES, Parameters
-    from osc_ros.nodes.demonstration import Demonstration
-    from osc_ros.nodes.share import share_directory
+    from osc_ros.ros.process.share import share_directory
+    from osc_ros.tools.demo.demo_loops import Judge
+    from osc_ros.tools.demo.demo_parameters import NODES, Parameters
+    from osc_ros.tools.demo.demonstration import Demonstration
     parameters = Parameters([share_directory() / 'config' / 'panda.yaml'])
     wanted = Demonstration({node: parameters.values(node, {}) for node in NODES}, 5.0)
     judge, robot = Judge(wanted, False), wanted.robot
@@ -323,7 +323,7 @@ def test_arm_behind_franka_s_protocol_follows(tmp_path):
     for attempt in range(3):  # a loaded machine loses too many packets for the arm
         (folder := tmp_path / f'{attempt}').mkdir()
         done = subprocess.run(
-            [sys.executable, '-m', 'osc_ros.nodes.demo', '--headless', '--output', str(folder),
+            [sys.executable, '-m', 'osc_ros.start', 'demo', '--headless', '--output', str(folder),
              '--json', str(folder / 'figures.json'), '--duration', '3', '--loop', 'franka-sim',
              '--config', str(loose(tmp_path))],
             capture_output=True, text=True, timeout=1500, check=False, env=ENVIRONMENT)
@@ -347,7 +347,7 @@ def test_franka_sim_that_is_not_installed_is_said(tmp_path, monkeypatch, capsys)
 @pytest.mark.parametrize('compiles_for, waits_for', [(500.0, 530.0), (0.0, 30.0)])
 def test_waiting_goes_on_as_long_as_new_kernels_are_compiled(
         monkeypatch, capsys, compiles_for, waits_for):
-    from osc_ros.nodes import demo_run
+    from osc_ros.tools.demo import demo_run
 
     class Witness:
         """Reports for `compiles_for` seconds that the controller compiles kernels."""
@@ -438,8 +438,8 @@ def processes_with(mark):
 def test_interrupted_demo_leaves_no_process_behind(tmp_path, spin, how):
     mark = f'OSC_ROS_TEST={tmp_path}'
     process = subprocess.Popen(
-        [sys.executable, '-m', 'osc_ros.nodes.demo', '--headless', '--duration', '60', '--output',
-         str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        [sys.executable, '-m', 'osc_ros.start', 'demo', '--headless', '--duration', '60',
+         '--output', str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         env={**ENVIRONMENT, 'OSC_ROS_TEST': str(tmp_path)})
     for line in process.stdout:
         if line.startswith('t ='):

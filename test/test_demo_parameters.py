@@ -13,9 +13,9 @@ pytest.importorskip('rclpy', reason='rclpy is not installed')
 
 from osc_ros import Robot
 from osc_ros.errors import InputError, ModelError
-from osc_ros.nodes.controller_parameters import PARAMETERS, with_tasks
-from osc_ros.nodes.demo_parameters import Parameters, text_of
-from osc_ros.nodes.settings import law_settings
+from osc_ros.ros.parameters.controller_parameters import PARAMETERS, with_tasks
+from osc_ros.ros.parameters.node_settings import law_settings
+from osc_ros.tools.demo.demo_parameters import Parameters, text_of
 
 
 def parameters(tmp_path, *texts):

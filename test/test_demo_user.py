@@ -19,16 +19,17 @@ from survey import urdf_texts
 
 pytest.importorskip('rclpy', reason='rclpy is not installed')
 
-from osc_ros.control.causes import Acting
+from osc_ros.control.safety.causes import Acting
 from osc_ros.errors import OscError
-from osc_ros.nodes import demo_run, description
-from osc_ros.nodes.causes import cause, recording_of
-from osc_ros.nodes.demo import write_new
-from osc_ros.nodes.demo_parameters import Parameters, text_of
-from osc_ros.nodes.demo_run import COMPILES, DemoError, Run
-from osc_ros.nodes.demonstration import demonstration
-from osc_ros.nodes.report import result
-from osc_ros.nodes.share import share_directory
+from osc_ros.ros.parameters import robot_parameters
+from osc_ros.ros.process.share import share_directory
+from osc_ros.tools.demo import demo_run
+from osc_ros.tools.demo.cause_search import cause, recording_of
+from osc_ros.tools.demo.demo import write_new
+from osc_ros.tools.demo.demo_parameters import Parameters, text_of
+from osc_ros.tools.demo.demo_report import result
+from osc_ros.tools.demo.demo_run import COMPILES, DemoError, Run
+from osc_ros.tools.demo.demonstration import demonstration
 from test_demo import demo, ENVIRONMENT, processes_with, refusal
 
 PANDA = share_directory() / 'config' / 'panda.yaml'
@@ -91,17 +92,17 @@ def test_user_uncomments_a_parameter_of_the_controller_only(tmp_path, name, valu
 
 def test_simulated_payload_weighs_what_it_should():
     case = robot_cases()['panda']
-    values = {entry.name: entry.default for entry in (*description.ENTRIES,
-                                                      *description.SIMULATED_PAYLOAD)}
+    values = {entry.name: entry.default for entry in (*robot_parameters.ENTRIES,
+                                                      *robot_parameters.SIMULATED_PAYLOAD)}
     values |= {'tip': case.tip, 'payload.mass': 1.5, 'payload.center_of_mass': (0.1, 0.0, 0.2),
                'payload.inertia': (0.02, 0.001, 0.0, 0.03, 0.0, 0.02)}
     from osc_ros import Robot
     from osc_ros.sim import Plant
     bare = Robot.from_urdf(case.urdf_text, case.base, case.tip)
-    told, _ = description.with_load({**values, 'payload.known_to_driver': False,
+    told, _ = robot_parameters.with_load({**values, 'payload.known_to_driver': False,
                                      'tool.position': (0.0,) * 3,
                                      'tool.orientation': (0.0, 0.0, 0.0, 1.0)}, bare)
-    plant = Plant(description.with_simulated_payload(values, case.urdf_text, bare), case.base,
+    plant = Plant(robot_parameters.with_simulated_payload(values, case.urdf_text, bare), case.base,
                   bare.joint_names)
     from osc_ros import OperationalSpace
     space, q = OperationalSpace(told), np.clip(np.full(bare.n, 0.3), *bare.position_limits.T)
@@ -112,7 +113,7 @@ def test_simulated_payload_weighs_what_it_should():
     np.testing.assert_allclose(
         space.inverse_dynamics(q, rest, plant.acceleration(tau)), tau, atol=1e-3)
     with pytest.raises(OscError, match="'payload.link': 'hand' is not a link"):
-        description.with_simulated_payload({**values, 'payload.link': 'hand'}, case.urdf_text,
+        robot_parameters.with_simulated_payload({**values, 'payload.link': 'hand'}, case.urdf_text,
                                            bare)
 
 

@@ -24,13 +24,14 @@ from rclpy.serialization import deserialize_message, serialize_message
 from std_msgs.msg import String
 
 from osc_ros import Robot
-from osc_ros.dynamics.kinematics import link_pose
-from osc_ros.dynamics.task_inertia import SingularityDamping
-from osc_ros.info.arm_dynamics import jacobian, mass_matrix
-from osc_ros.nodes import display, markers, messages, transforms
-from osc_ros.nodes.display_parameters import DISPLAY
-from osc_ros.nodes.parameters import declare
+from osc_ros.dynamics.algebra.kinematics import link_pose
+from osc_ros.dynamics.algebra.task_inertia import SingularityDamping
+from osc_ros.ros.controller import display
+from osc_ros.ros.messages import markers, messages, transforms
+from osc_ros.ros.parameters.display_parameters import DISPLAY
+from osc_ros.ros.parameters.parameters import declare
 from osc_ros.sim.objects import NAMES
+from osc_ros.tools.info.arm_dynamics import jacobian, mass_matrix
 from tolerances import AGREEMENT
 
 CHECKOUT = Path(__file__).parents[1]
@@ -321,7 +322,7 @@ def require_topics(node, prefix, is_wanted):
 
 @needs_markers
 def test_simulator_publishes_every_topic_of_the_configurations(spin):
-    from osc_ros.nodes.simulator import Simulator
+    from osc_ros.ros.simulator.simulator import Simulator
     from test_nodes import given, ROBOT
     node = Simulator(parameter_overrides=given(**ROBOT, **{'world.ball.radius': 0.05}))
     spin(lambda: True, node)

@@ -18,7 +18,7 @@ import pytest
 
 from conftest import PATIENCE
 from osc_ros import OperationalSpace
-from osc_ros.dynamics.teams import roles
+from osc_ros.dynamics.segments import roles
 from osc_ros.dynamics.teams.distributed import Distributed
 from osc_ros.errors import InputError
 from test_parallel import chain, difference, state, variants

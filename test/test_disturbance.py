@@ -14,17 +14,17 @@ import pytest
 from arm import Arm, moved, PANDA, PERIOD, READY
 from foreign import ForeignPlant
 from osc_ros import InputError, Law, Robot, Settings
-from osc_ros.control.disturbance import (
+from osc_ros.control.model_error.disturbance import (
     compensate,
     Compensation,
     Disturbance,
     random_position,
     yielding_axes,
 )
-from osc_ros.control.friction import Friction
-from osc_ros.control.observer import ExternalForce
-from osc_ros.control.task import ForceControl, Gains, Stiffness, TargetLimits, Task
-from osc_ros.control.trajectory import figure_of_eight
+from osc_ros.control.model_error.friction import Friction
+from osc_ros.control.model_error.observer import ExternalForce
+from osc_ros.control.setpoint.trajectory import figure_of_eight
+from osc_ros.control.tasks.task import ForceControl, Gains, Stiffness, TargetLimits, Task
 from osc_ros.dynamics.methods import default_method
 from osc_ros.sim import Plant
 

@@ -8,13 +8,13 @@ import socket
 import subprocess
 import sys
 
-from osc_ros.nodes import domains
+from osc_ros.ros.process import domains
 
 
 def reserved_elsewhere(**environment):
     """Return the domain that another process reserves, while this process keeps its own."""
     program = ('import os; os.getpid = lambda: int(os.environ["PRETENDED"]); '
-               'from osc_ros.nodes import domains; print(domains.reserved_domain())')
+               'from osc_ros.ros.process import domains; print(domains.reserved_domain())')
     return int(subprocess.run(
         [sys.executable, '-c', program], check=True, capture_output=True, text=True,
         env={**os.environ, **environment}).stdout)

@@ -19,8 +19,9 @@ pytest.importorskip('rclpy', reason='rclpy is not installed')
 from std_msgs.msg import Float64MultiArray
 
 from osc_ros.interrupts import LAUNCH_PID
-from osc_ros.nodes import commands, ending
-from osc_ros.nodes.share import share_directory
+from osc_ros.ros.messages import commands
+from osc_ros.ros.process import ending
+from osc_ros.ros.process.share import share_directory
 
 ENDED = ending.NOTICE_TIME + ending.STOP_TIME + ending.TEAR_DOWN_TIME + 2 * ending.MARGIN  # [s]
 LOADED = 20.0  # additional time on a busy machine [s]; a method that hangs does so for an hour
@@ -32,8 +33,8 @@ NODE = """
 import ctypes, signal, time
 from rclpy.node import Node
 from osc_ros.interrupts import LAUNCH_PID
-from osc_ros.nodes import commands, ending
-from osc_ros.nodes.run import run
+from osc_ros.ros.messages import commands; from osc_ros.ros.process import ending
+from osc_ros.ros.process.node_process import run
 
 for name, value in {brief}.items():
     setattr(ending, name, value)

@@ -13,15 +13,11 @@ import pytest
 
 from arm import JUMPS, PANDA, READY
 from osc_ros import Law, Robot, Settings
-from osc_ros.control import requests
-from osc_ros.control.answering import Answering
-from osc_ros.control.contact import Contact, NOT_TOUCHED, touched
-from osc_ros.control.disturbance import Disturbance
-from osc_ros.control.driver import Driver
-from osc_ros.control.engine import Engine
-from osc_ros.control.friction import Friction
-from osc_ros.control.settings import Observation
-from osc_ros.control.supervision import (
+from osc_ros.control.model_error.contact import Contact, NOT_TOUCHED, touched
+from osc_ros.control.model_error.disturbance import Disturbance
+from osc_ros.control.model_error.driver import Driver
+from osc_ros.control.model_error.friction import Friction
+from osc_ros.control.safety.supervision import (
     CONTACT,
     DEADLINE,
     JUMP,
@@ -32,8 +28,12 @@ from osc_ros.control.supervision import (
     Supervision,
     Watchdog,
 )
-from osc_ros.control.task import Task
-from osc_ros.control.trajectory import Hold
+from osc_ros.control.setpoint.trajectory import Hold
+from osc_ros.control.settings import Observation
+from osc_ros.control.tasks.task import Task
+from osc_ros.loop import requests
+from osc_ros.loop.answering import Answering
+from osc_ros.loop.engine import Engine
 from variants import first_quick
 
 PERIOD = 0.002

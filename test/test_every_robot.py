@@ -15,8 +15,8 @@ import pytest
 
 from judge import configuration, pinocchio_model
 from osc_ros import OperationalSpace, Robot
+from osc_ros.dynamics.algebra.task_inertia import EXACT_HIGH, EXACT_LOW
 from osc_ros.dynamics.methods import METHODS
-from osc_ros.dynamics.task_inertia import EXACT_HIGH, EXACT_LOW
 from osc_ros.errors import ModelError
 from survey import chains, LEAST, urdf_texts
 from tolerances import EVERY_ROBOT

@@ -23,12 +23,13 @@ from rclpy.parameter import (  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 
-from osc_ros.nodes import controller, messages  # noqa: E402
-from osc_ros.nodes.controller import Controller  # noqa: E402
-from osc_ros.nodes.controller_parameters import ON_ACTIVATION  # noqa: E402
-from osc_ros.nodes.publishers import NAMELESS  # noqa: E402
-from osc_ros.nodes.qos import LATCHED_QOS  # noqa: E402
-from osc_ros.nodes.simulator import Simulator  # noqa: E402
+from osc_ros.ros.controller import controller  # noqa: E402
+from osc_ros.ros.controller.controller import Controller  # noqa: E402
+from osc_ros.ros.messages import messages  # noqa: E402
+from osc_ros.ros.messages.publishers import NAMELESS  # noqa: E402
+from osc_ros.ros.messages.qos import LATCHED_QOS  # noqa: E402
+from osc_ros.ros.parameters.controller_parameters import ON_ACTIVATION  # noqa: E402
+from osc_ros.ros.simulator.simulator import Simulator  # noqa: E402
 from test_nodes import (  # noqa: E402
     FAILURE,
     given,
@@ -356,7 +357,7 @@ def test_user_whose_parameter_file_is_wrong_reads_one_line_about_it(tmp_path, te
     path = tmp_path / 'my.yaml'
     path.write_text(f'/**:\n  ros__parameters:\n    {text}\n')
     ended = subprocess.run(
-        [sys.executable, '-m', 'osc_ros.nodes.controller', '--ros-args', '--params-file', path],
+        [sys.executable, '-m', 'osc_ros.start', 'controller', '--ros-args', '--params-file', path],
         capture_output=True, text=True, timeout=60.0)
     assert ended.returncode != 0 and 'Traceback' not in ended.stderr
     last = ended.stderr.splitlines()[-1]

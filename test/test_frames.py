@@ -18,8 +18,8 @@ from geometry_msgs.msg import TransformStamped
 
 from osc_ros import Robot
 from osc_ros.errors import InputError
-from osc_ros.nodes.description import urdf_text
-from osc_ros.nodes.frames import Frames
+from osc_ros.ros.messages.frames import Frames
+from osc_ros.ros.parameters.robot_parameters import urdf_text
 
 
 class TransformException(Exception):

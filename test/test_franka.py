@@ -17,11 +17,11 @@ import pytest
 
 import osc_ros
 from osc_ros import InputError, Law, Limits, Robot, Settings
-from osc_ros.control.driver import Driver
-from osc_ros.control.gripper_state import HandGoal
+from osc_ros.control.model_error.driver import Driver
 from osc_ros.hardware.contract import HardwareError
-from osc_ros.hardware.table import hardware_class
+from osc_ros.hardware.hardware_table import hardware_class
 from osc_ros.model.files import shipped_urdf
+from osc_ros.model.gripper_state import HandGoal
 from osc_ros.sim.franka_server import FrankaServer, python
 
 libfranka = pytest.importorskip('pylibfranka', reason='pylibfranka is not installed: it has '

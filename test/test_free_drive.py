@@ -14,14 +14,14 @@ import pytest
 from arm import PANDA, PERIOD, READY
 from foreign import ForeignPlant
 from osc_ros import InputError, Law, Robot, Settings
-from osc_ros.control import requests
-from osc_ros.control.engine import Engine
-from osc_ros.control.fade import CHANGE_RATE
-from osc_ros.control.free import FreeDrive
-from osc_ros.control.friction import Friction
-from osc_ros.control.impedance import Impedance
-from osc_ros.control.supervision import STALE_TARGET, Supervision, Watchdog
-from osc_ros.control.task import Stiffness, Task
+from osc_ros.control.model_error.friction import Friction
+from osc_ros.control.safety.supervision import STALE_TARGET, Supervision, Watchdog
+from osc_ros.control.tasks.free import FreeDrive
+from osc_ros.control.tasks.impedance import Impedance
+from osc_ros.control.tasks.task import Stiffness, Task
+from osc_ros.dynamics.algebra.fade import CHANGE_RATE
+from osc_ros.loop import requests
+from osc_ros.loop.engine import Engine
 from osc_ros.sim import Plant
 from variants import first_quick
 

@@ -18,8 +18,8 @@ from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.methods import METHODS
 from osc_ros.dynamics.papers.block_tridiagonal import BlockCyclicReduction, BlockLDL
 from osc_ros.dynamics.papers.schur import constrained_motion, schur_blocks
-from osc_ros.dynamics.trees.layout import PROPAGATED
 from osc_ros.dynamics.trees.tree import Tree
+from osc_ros.dynamics.trees.tree_layout import PROPAGATED
 from osc_ros.errors import ModelError
 from tolerances import AGREEMENT, COMMAND_MET, CONDITION_ROUNDING, WIDE_MASS_AGREEMENT
 from variants import first_quick, quick_if

@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 from osc_ros import OperationalSpace, Robot
-from osc_ros.dynamics import either
-from osc_ros.dynamics.chain.batch import put_law
-from osc_ros.dynamics.chain.layout import packed_robot, TIP_WIDTH, WORK_WIDTH
-from osc_ros.dynamics.cuda.twins import Twins
+from osc_ros.compile import either
+from osc_ros.compile.cuda.twins import Twins
+from osc_ros.dynamics.chain.chain_batch import put_law
+from osc_ros.dynamics.chain.chain_layout import packed_robot, TIP_WIDTH, WORK_WIDTH
 from osc_ros.errors import OscError
 from tolerances import LANES_AGREEMENT, SINGLE_PRECISION
 
@@ -183,7 +183,7 @@ class OnGpu:
 
 def test_arrays_on_a_gpu_without_numba_cuda_are_refused(monkeypatch):
     monkeypatch.setattr(importlib.util, 'find_spec', lambda name: None)
-    monkeypatch.delitem(sys.modules, 'osc_ros.dynamics.cuda.kernels', raising=False)
+    monkeypatch.delitem(sys.modules, 'osc_ros.compile.cuda.device_kernels', raising=False)
     with pytest.raises(OscError, match=r'need numba-cuda, which is not installed: pip install'):
         panda().torque_batch(OnGpu(), OnGpu(), OnGpu())
 

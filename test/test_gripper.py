@@ -9,8 +9,8 @@ import pytest
 import osc_ros
 from osc_ros.errors import ArmTimeoutError, InputError, ModelError
 from osc_ros.model.files import shipped_urdf
-from osc_ros.sim.block import Block
 from osc_ros.sim.hand import FINGERS, Hand
+from osc_ros.sim.pushed_block import Block
 
 PLACE = np.array([0.5, 0.1, 0.02])  # of the cube [m]
 HALF = (0.02, 0.02, 0.02)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import osc_ros
-from osc_ros.control.gripper_state import GripperState
 from osc_ros.errors import InputError
+from osc_ros.model.gripper_state import GripperState
 from osc_ros.sim.hand import FINGERS
 
 rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
@@ -20,7 +20,8 @@ from sensor_msgs.msg import JointState  # noqa: E402
 from std_msgs.msg import Float64MultiArray  # noqa: E402
 
 from conftest import PATIENCE  # noqa: E402
-from osc_ros.nodes import gripper, messages  # noqa: E402
+from osc_ros.ros import gripper_commands  # noqa: E402
+from osc_ros.ros.messages import messages  # noqa: E402
 from test_client import RosArm  # noqa: E402
 
 PLACE = [0.5, 0.1, 0.02]
@@ -156,9 +157,9 @@ def action(monkeypatch):
 
     moved, log = [], []
     node = SimpleNamespace(get_logger=lambda: SimpleNamespace(error=log.append))
-    monkeypatch.setattr(gripper, 'GripperCommand', None)
-    found = gripper.GripperAction(node, 'gripper_cmd', move)
-    monkeypatch.setattr(gripper, 'GripperCommand', SimpleNamespace(
+    monkeypatch.setattr(gripper_commands, 'GripperCommand', None)
+    found = gripper_commands.GripperAction(node, 'gripper_cmd', move)
+    monkeypatch.setattr(gripper_commands, 'GripperCommand', SimpleNamespace(
         Result=SimpleNamespace, Feedback=SimpleNamespace))
     return SimpleNamespace(server=found, moved=moved, log=log)
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from osc_ros.control.feedback import pose_error
-from osc_ros.control.guide import Guide, Jog, rehearse, STOP
-from osc_ros.control.motion import put_target, RATE
-from osc_ros.control.task import TargetLimits
-from osc_ros.control.trajectory import figure_of_eight, Hold, Path
-from osc_ros.control.waypoints import path_through, path_within
+from osc_ros.control.setpoint.guide import Guide, Jog, rehearse, STOP
+from osc_ros.control.setpoint.motion import put_target, RATE
+from osc_ros.control.setpoint.trajectory import figure_of_eight, Hold, Path
+from osc_ros.control.setpoint.waypoints import path_through, path_within
+from osc_ros.control.tasks.feedback import pose_error
+from osc_ros.control.tasks.task import TargetLimits
 from osc_ros.errors import InputError
 from tolerances import GUIDE_LIMIT, GUIDE_LIMIT_MOVING, GUIDE_RATE, PATH_KNOT
 from variants import first_quick
@@ -157,7 +157,7 @@ def test_half_turns_and_more_are_made_the_short_way(turn):
 
 
 def test_opposite_quaternions_ask_for_the_same():
-    from osc_ros.control.task import pose
+    from osc_ros.control.tasks.task import pose
     q = Rotation.from_rotvec([0.3, 2.0, -0.4]).as_quat()
     one, other = (Led().follow(Hold(pose((0.4, 0.1, 0.5), sign * q))).run(0.3)
                   for sign in (1.0, -1.0))

@@ -15,11 +15,11 @@ from std_msgs.msg import Float64MultiArray, MultiArrayDimension  # noqa: E402
 from std_srvs.srv import SetBool, Trigger  # noqa: E402
 
 from conftest import PATIENCE  # noqa: E402
-from osc_ros.arm import link  # noqa: E402
-from osc_ros.control import requests  # noqa: E402
-from osc_ros.nodes.arm import ArmNode  # noqa: E402
-from osc_ros.nodes.controller import Controller  # noqa: E402
-from osc_ros.nodes.simulator import Simulator  # noqa: E402
+from osc_ros.loop import requests  # noqa: E402
+from osc_ros.loop.process import link  # noqa: E402
+from osc_ros.ros.arm_node import ArmNode  # noqa: E402
+from osc_ros.ros.controller.controller import Controller  # noqa: E402
+from osc_ros.ros.simulator.simulator import Simulator  # noqa: E402
 from test_nodes import given, gravity, PANDA, READY, Rig, ROBOT  # noqa: E402
 from variants import first_quick  # noqa: E402
 

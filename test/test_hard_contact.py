@@ -10,9 +10,9 @@ import pytest
 
 from foreign import ForeignPlant
 from osc_ros import Law, Settings
-from osc_ros.control.guide import Guide, Jog
+from osc_ros.control.setpoint.guide import Guide, Jog
 from osc_ros.control.settings import Observation
-from osc_ros.control.task import TargetLimits
+from osc_ros.control.tasks.task import TargetLimits
 from variants import first_quick
 from wall import Collision, home, PERIOD, robot_of, ROOM
 

@@ -15,7 +15,7 @@ from osc_ros.hardware import mujoco
 from osc_ros.hardware.contract import HardwareError, Setting, State
 from osc_ros.hardware.mujoco import CATCH_UP, MujocoArm
 from osc_ros.model.files import shipped_urdf
-from osc_ros.nodes.simulator import PARAMETERS
+from osc_ros.ros.simulator.simulator import PARAMETERS
 from osc_ros.sim import Plant
 
 TEXT = shipped_urdf('panda').read_text()

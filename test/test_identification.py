@@ -15,26 +15,26 @@ import pytest
 from arm import READY
 from judge import pinocchio_model, SHIPPED_PANDA
 from osc_ros import Robot
-from osc_ros.dynamics.kinematics import link_pose
+from osc_ros.dynamics.algebra.kinematics import link_pose
 from osc_ros.errors import InputError
 from osc_ros.identification import excitation
-from osc_ros.identification.base import BaseParameters
-from osc_ros.identification.consistent import Bodies
 from osc_ros.identification.corrected_urdf import corrected_urdf
 from osc_ros.identification.drive import Guard
 from osc_ros.identification.excitation import MotionLimits, Planner
-from osc_ros.identification.inertial import (
+from osc_ros.identification.fit.base import BaseParameters
+from osc_ros.identification.fit.consistent import Bodies
+from osc_ros.identification.fit.inertial import (
     inertial_parameters,
     is_consistent,
     parameters_of_pseudo_inertia,
     pseudo_inertia,
     spatial_inertia,
 )
-from osc_ros.identification.plausibility import NotDeterminedError
-from osc_ros.identification.recording import Recording
-from osc_ros.identification.regressor import regressor
-from osc_ros.identification.results import identification, numbers, parameters
-from osc_ros.nodes import identify
+from osc_ros.identification.fit.joint_recording import Recording
+from osc_ros.identification.fit.plausibility import NotDeterminedError
+from osc_ros.identification.fit.regressor import regressor
+from osc_ros.identification.identification_results import identification, numbers, parameters
+from osc_ros.tools.identify import identify
 from variants import first_quick
 
 TEXT = SHIPPED_PANDA.read_text(encoding='utf-8')

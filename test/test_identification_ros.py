@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip('rclpy', reason='rclpy is not installed')
 
-from osc_ros.nodes.share import share_directory
+from osc_ros.ros.process.share import share_directory
 
 pytestmark = pytest.mark.ros
 
@@ -23,11 +23,11 @@ PATIENCE = 240.0
 
 
 # osc_identify that waits for a controller for 1 s in place of 5 s.
-IMPATIENT = ('from osc_ros.nodes import identify, identify_arm; identify_arm.PATIENCE = 1.0; '
-             'identify.main()')
+IMPATIENT = ('from osc_ros.tools.identify import identify, identify_arm; '
+             'identify_arm.PATIENCE = 1.0; identify.main()')
 
 
-def identify(folder, *arguments, program=('-m', 'osc_ros.nodes.identify')):
+def identify(folder, *arguments, program=('-m', 'osc_ros.tools.identify.identify')):
     """Run osc_identify with its results in a folder; return exit status and output."""
     done = subprocess.run(
         [sys.executable, *program, '--output', str(folder), *arguments],

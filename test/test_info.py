@@ -12,9 +12,9 @@ import pinocchio
 import pytest
 
 from osc_ros import Robot, shipped_urdf
-from osc_ros.info.arm_dynamics import jacobian, mass_matrix, weight
-from osc_ros.info.command import main
-from osc_ros.info.findings import findings
+from osc_ros.tools.info.arm_dynamics import jacobian, mass_matrix, weight
+from osc_ros.tools.info.findings import findings
+from osc_ros.tools.info.info_command import main
 
 TOLERANCE = 1e-9  # of quantities of the order of 1 to 100, by two sets of formulas
 PANDA = 'panda_link0', 'panda_hand_tcp'

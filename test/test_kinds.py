@@ -11,15 +11,23 @@ import pytest
 
 from arm import Arm, JUMPS, moved, PANDA, PERIOD, READY
 from judge import configuration, pinocchio_model
-from osc_ros.control.friction import Friction
-from osc_ros.control.guide import Guide, Jog
-from osc_ros.control.kinds.look_at import BEHIND, LookAt, OFF, ON
-from osc_ros.control.kinds.pose import Pose
-from osc_ros.control.kinds.table import KINDS
 from osc_ros.control.law import Law
-from osc_ros.control.task import Gains, NO_ROTATION, pose, Stiffness, Target, TargetLimits, Task
-from osc_ros.control.trajectory import Hold, Path
-from osc_ros.dynamics.level_row import ACTIVATION, FRAME, MAP, MAPPED, RATE
+from osc_ros.control.model_error.friction import Friction
+from osc_ros.control.setpoint.guide import Guide, Jog
+from osc_ros.control.setpoint.trajectory import Hold, Path
+from osc_ros.control.tasks.kind_table import KINDS
+from osc_ros.control.tasks.look_at import BEHIND, LookAt, OFF, ON
+from osc_ros.control.tasks.pose_error import Pose
+from osc_ros.control.tasks.task import (
+    Gains,
+    NO_ROTATION,
+    pose,
+    Stiffness,
+    Target,
+    TargetLimits,
+    Task,
+)
+from osc_ros.dynamics.priority.level_row import ACTIVATION, FRAME, MAP, MAPPED, RATE
 from osc_ros.errors import InputError
 import tolerances
 from variants import first_quick

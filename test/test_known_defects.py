@@ -20,9 +20,9 @@ from arm import Arm, moved, PANDA, READY, settings
 from judge import configuration, pinocchio_model, random_urdf
 from osc_ros import OperationalSpace, Robot
 from osc_ros.control.law import Law
-from osc_ros.control.posture import Posture
-from osc_ros.control.task import pose, Stiffness, Task
-from osc_ros.control.trajectory import Hold
+from osc_ros.control.setpoint.posture import Posture
+from osc_ros.control.setpoint.trajectory import Hold
+from osc_ros.control.tasks.task import pose, Stiffness, Task
 from osc_ros.dynamics.methods import METHODS
 from osc_ros.errors import InputError
 from osc_ros.sim import Plant
@@ -87,7 +87,7 @@ def test_no_header_that_is_ignored(spin):
 
 
 def test_no_joints_matched_by_index():
-    serialized_states = pytest.importorskip('osc_ros.nodes.serialized_states')
+    serialized_states = pytest.importorskip('osc_ros.ros.messages.serialized_states')
     from rclpy.serialization import serialize_message
     from sensor_msgs.msg import JointState
     rng, names = np.random.default_rng(0), Arm().robot.joint_names

@@ -14,17 +14,17 @@ import pytest
 from conftest import PATIENCE
 from judge import random_urdf
 from osc_ros import OperationalSpace, Robot
-from osc_ros.dynamics.chain.layout import packed_robot
+from osc_ros.compile.lane_arrays import WIDTH
+from osc_ros.dynamics.chain.chain_layout import packed_robot
 from osc_ros.dynamics.chain.sweep import Sweep
-from osc_ros.dynamics.lanes.memory import WIDTH
-from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
-from osc_ros.dynamics.plan import Workers
+from osc_ros.dynamics.contract.method import DONE, NOT_FINITE, WRONG_SHAPE
+from osc_ros.dynamics.contract.plan import Workers
+from osc_ros.dynamics.segments.lane_segments import lane_split
+from osc_ros.dynamics.segments.members import ByTurns, compile_for
+from osc_ros.dynamics.segments.segmented import Segmented
 from osc_ros.dynamics.teams import planning
-from osc_ros.dynamics.teams.lane_segments import lane_split
-from osc_ros.dynamics.teams.members import ByTurns, compile_for
 from osc_ros.dynamics.teams.pace import INWARD, OUTWARD, Pace
 from osc_ros.dynamics.teams.parallel import Parallel
-from osc_ros.dynamics.teams.segmented import Segmented
 from test_long_chains import rods
 from tolerances import TEAM_AGREEMENT
 

@@ -9,17 +9,10 @@ from numba import njit
 import numpy as np
 import pytest
 
-from osc_ros.dynamics.either import (
-    INLINED,
-    lane_array,
-    lane_count,
-    lane_number,
-    put,
-    select,
-)
-from osc_ros.dynamics.lanes.memory import array_of_lanes, WIDTH, zeros
-from osc_ros.dynamics.lanes.types import processor_width
-from osc_ros.dynamics.trigonometry import cosine_and_sine
+from osc_ros.compile.either import INLINED, lane_array, lane_count, lane_number, put, select
+from osc_ros.compile.lane_arrays import array_of_lanes, WIDTH, zeros
+from osc_ros.compile.lane_types import processor_width
+from osc_ros.dynamics.algebra.trigonometry import cosine_and_sine
 
 WIDTHS = (1, 2, 4, 8)
 widths = pytest.mark.parametrize('width', [
@@ -156,7 +149,7 @@ def test_mask_is_no_condition_of_a_branch():
 @pytest.mark.parametrize('features, width', [
     ('+avx,+avx2,+avx512f', 8), ('+avx,+avx2,-avx512f', 4), ('-avx2,-avx512f,+sse2', 1)])
 def test_processor_decides_the_width(features, width, monkeypatch):
-    from osc_ros.dynamics.lanes import types
+    from osc_ros.compile import lane_types
 
     class Codegen:
         def codegen(self):
@@ -168,6 +161,6 @@ def test_processor_decides_the_width(features, width, monkeypatch):
     class Target:
         target_context = Codegen()
 
-    monkeypatch.setattr(types, 'cpu_target', Target)
+    monkeypatch.setattr(lane_types, 'cpu_target', Target)
     assert processor_width() == width
     assert WIDTH in WIDTHS

@@ -23,8 +23,8 @@ from ament_index_python.packages import get_package_share_directory  # noqa: E40
 from rclpy.executors import SingleThreadedExecutor  # noqa: E402
 from std_msgs.msg import Float64MultiArray  # noqa: E402
 
-from osc_ros.nodes import commands  # noqa: E402
-from osc_ros.nodes.profile import profile_variable  # noqa: E402
+from osc_ros.ros.messages import commands  # noqa: E402
+from osc_ros.ros.process.profile import profile_variable  # noqa: E402
 from test_ending import complaints  # noqa: E402
 
 pytestmark = pytest.mark.ros

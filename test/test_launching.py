@@ -8,9 +8,9 @@ import os
 import pytest
 
 from osc_ros.interrupts import LAUNCH_PID
-from osc_ros.nodes.launching import CHOICES, node_environment, profile_path
-from osc_ros.nodes.profile import profile_variable
-from osc_ros.nodes.share import share_directory
+from osc_ros.ros.process.launching import CHOICES, node_environment, profile_path
+from osc_ros.ros.process.profile import profile_variable
+from osc_ros.ros.process.share import share_directory
 
 CONFIG = share_directory() / 'config'
 

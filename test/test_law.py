@@ -11,9 +11,9 @@ from arm import Arm, moved, PANDA, PERIOD, READY, settings
 from judge import configuration, pinocchio_model, robot_cases
 from osc_ros import Robot
 from osc_ros.control.law import Law
-from osc_ros.control.posture import Posture
-from osc_ros.control.task import TargetLimits
-from osc_ros.control.trajectory import figure_of_eight, Hold, Path
+from osc_ros.control.setpoint.posture import Posture
+from osc_ros.control.setpoint.trajectory import figure_of_eight, Hold, Path
+from osc_ros.control.tasks.task import TargetLimits
 from osc_ros.dynamics.methods import METHODS
 from osc_ros.errors import InputError
 from osc_ros.sim import Plant
@@ -120,9 +120,9 @@ def test_law_has_no_double_cover():
 @pytest.mark.parametrize('name', ['ur5', 'tiago', *(
     pytest.param(name, marks=pytest.mark.slow) for name in ('kinova', 'iiwa_like', 'talos'))])
 def test_other_arms_step_to_their_targets(name):
-    from osc_ros.control.freedoms import freedoms_of
-    from osc_ros.nodes import scenario
-    from osc_ros.nodes.tracing import Tracer
+    from osc_ros.control.tasks.freedoms import freedoms_of
+    from osc_ros.tools.demo import scenario
+    from osc_ros.tools.demo.tracing import Tracer
     case = robot_cases()[name]
     robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)
     plant = Plant(case.urdf_text, case.base, robot.joint_names, locked=case.locked,

@@ -13,7 +13,7 @@ import pytest
 from judge import configuration, pinocchio_model, random_urdf, robot_cases
 from osc_ros import Robot
 from osc_ros.dynamics.chain.ldl import LDL
-from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
+from osc_ros.dynamics.contract.method import DONE, NOT_FINITE, WRONG_SHAPE
 from osc_ros.dynamics.papers.block_tridiagonal import BlockLDL
 from osc_ros.dynamics.papers.schur import schur_blocks
 from tolerances import AGREEMENT, FACTORS_AGREE, ROTOR_LIMIT

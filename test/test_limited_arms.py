@@ -12,9 +12,9 @@ from arm import JUMPS, moved, PANDA, PERIOD, settings
 from judge import robot_cases
 from osc_ros import Robot
 from osc_ros.control.law import Law
-from osc_ros.control.limits import Limits, RATE
-from osc_ros.control.task import TargetLimits
-from osc_ros.control.trajectory import figure_of_eight, Hold, Path
+from osc_ros.control.limits.limits import Limits, RATE
+from osc_ros.control.setpoint.trajectory import figure_of_eight, Hold, Path
+from osc_ros.control.tasks.task import TargetLimits
 from osc_ros.sim import Plant
 from variants import first_quick
 

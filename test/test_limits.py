@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from scipy.optimize import lsq_linear, minimize
 
-from osc_ros.control import limits
-from osc_ros.control.bounds import ACCELERATION_ROWS, exceeds, HIGHEST, LOWEST
-from osc_ros.control.complementarity import nearest_within
-from osc_ros.control.nearest import room_size, torques_within, YIELDING
-from osc_ros.dynamics.level_row import WIDTH
+from osc_ros.control.limits import limits
+from osc_ros.control.limits.bounds import ACCELERATION_ROWS, exceeds, HIGHEST, LOWEST
+from osc_ros.control.limits.complementarity import nearest_within
+from osc_ros.control.limits.nearest import room_size, torques_within, YIELDING
+from osc_ros.dynamics.priority.level_row import WIDTH
 import tolerances
 from variants import first_quick
 

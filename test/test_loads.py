@@ -14,7 +14,7 @@ from scipy.spatial.transform import Rotation
 
 from judge import configuration, pinocchio_model, random_tree, robot_cases
 from osc_ros import OperationalSpace, Robot
-from osc_ros.control.load import (
+from osc_ros.control.limits.load import (
     bodies_of,
     bounded_loads,
     FULL,

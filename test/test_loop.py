@@ -10,11 +10,11 @@ import pytest
 
 from arm import Arm, moved, PERIOD, READY
 from conftest import PATIENCE
-from osc_ros.control import requests
-from osc_ros.control.guide import Jog
-from osc_ros.control.task import TargetLimits
-from osc_ros.control.trajectory import figure_of_eight, Hold, Path
+from osc_ros.control.setpoint.guide import Jog
+from osc_ros.control.setpoint.trajectory import figure_of_eight, Hold, Path
+from osc_ros.control.tasks.task import TargetLimits
 from osc_ros.errors import InputError
+from osc_ros.loop import requests
 import tolerances
 
 rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
@@ -23,9 +23,9 @@ from geometry_msgs.msg import Transform, Twist, Vector3  # noqa: E402
 from rclpy.serialization import serialize_message  # noqa: E402
 from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectoryPoint  # noqa: E402
 
-from osc_ros.nodes import messages, serialized  # noqa: E402
-from osc_ros.nodes.diagnosis import state_delay  # noqa: E402
-from osc_ros.nodes.run import EventsExecutor  # noqa: E402
+from osc_ros.ros.controller.diagnosis import state_delay  # noqa: E402
+from osc_ros.ros.messages import messages, serialized  # noqa: E402
+from osc_ros.ros.process.node_process import EventsExecutor  # noqa: E402
 from test_nodes import gravity, Hardware, Rig  # noqa: E402
 from variants import first_quick  # noqa: E402
 
@@ -180,7 +180,7 @@ def test_settings_prepared_beside_the_running_law_are_taken_without_a_step():
 def test_long_path_of_poses_is_the_spline_that_a_solution_in_one_piece_gives(monkeypatch):
     whole = figure_of_eight(np.eye(4), 0.3, 0.2, 2.0, 3.0, 0.0, rate=60.0, swing=0.4)
     found = Path(whole.times, whole.poses)
-    monkeypatch.setattr('osc_ros.control.trajectory.PIECE', 10_000)
+    monkeypatch.setattr('osc_ros.control.setpoint.trajectory.PIECE', 10_000)
     once = Path(whole.times, whole.poses)
     for time in np.linspace(0.0, 7.0, 200):
         for a, b in ((found.at(time).twist, once.at(time).twist),

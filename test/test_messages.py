@@ -15,10 +15,10 @@ from sensor_msgs.msg import JointState  # noqa: E402
 from std_msgs.msg import Float64MultiArray  # noqa: E402
 from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectoryPoint  # noqa: E402
 
-from osc_ros.control.trajectory import figure_of_eight, Path  # noqa: E402
+from osc_ros.control.setpoint.trajectory import figure_of_eight, Path  # noqa: E402
 from osc_ros.errors import InputError  # noqa: E402
-from osc_ros.nodes import commands, messages  # noqa: E402
-from osc_ros.nodes.serialized_states import JointStateReader, UnrelatedError  # noqa: E402
+from osc_ros.ros.messages import commands, messages  # noqa: E402
+from osc_ros.ros.messages.serialized_states import JointStateReader, UnrelatedError  # noqa: E402
 from test_serialized import found  # noqa: E402
 
 NAMES = ('base', 'shoulder', 'elbow')

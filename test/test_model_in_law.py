@@ -13,12 +13,12 @@ from scipy.spatial.transform import Rotation
 from arm import Arm, moved, PANDA, PERIOD, READY, settings
 from judge import configuration, pinocchio_model, robot_cases
 from osc_ros import Robot
-from osc_ros.control.driver import Driver
-from osc_ros.control.friction import Friction
 from osc_ros.control.law import Law
-from osc_ros.control.limits import Limits
-from osc_ros.control.task import TargetLimits
-from osc_ros.control.trajectory import figure_of_eight, Hold
+from osc_ros.control.limits.limits import Limits
+from osc_ros.control.model_error.driver import Driver
+from osc_ros.control.model_error.friction import Friction
+from osc_ros.control.setpoint.trajectory import figure_of_eight, Hold
+from osc_ros.control.tasks.task import TargetLimits
 from osc_ros.errors import InputError
 from osc_ros.sim import Plant
 from tolerances import AGREEMENT

@@ -14,7 +14,7 @@ from sensor_msgs.msg import JointState  # noqa: E402
 from std_msgs.msg import Float64MultiArray  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 
-from osc_ros.nodes.simulator import Simulator  # noqa: E402
+from osc_ros.ros.simulator.simulator import Simulator  # noqa: E402
 from test_nodes import given, READY, Rig, ROBOT, set_live, SUCCESS  # noqa: E402
 
 TIP = 'panda_hand_tcp'

@@ -11,7 +11,7 @@ pytest.importorskip('rclpy', reason='rclpy is not installed')
 from geometry_msgs.msg import PointStamped, PoseStamped, WrenchStamped
 
 from arm import READY
-from osc_ros.nodes import messages
+from osc_ros.ros.messages import messages
 from osc_ros.sim import Plant
 from test_nodes import given, gravity, PANDA, Rig, target
 

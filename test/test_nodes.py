@@ -34,12 +34,12 @@ from std_msgs.msg import Float64MultiArray, String  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 from trajectory_msgs.msg import MultiDOFJointTrajectory  # noqa: E402
 
-from osc_ros.control.trajectory import figure_of_eight, Path  # noqa: E402
+from osc_ros.control.setpoint.trajectory import figure_of_eight, Path  # noqa: E402
 from osc_ros.errors import InputError  # noqa: E402
-from osc_ros.nodes import commands, messages  # noqa: E402
-from osc_ros.nodes.controller import Controller  # noqa: E402
-from osc_ros.nodes.share import share_directory  # noqa: E402
-from osc_ros.nodes.simulator import Simulator  # noqa: E402
+from osc_ros.ros.controller.controller import Controller  # noqa: E402
+from osc_ros.ros.messages import commands, messages  # noqa: E402
+from osc_ros.ros.process.share import share_directory  # noqa: E402
+from osc_ros.ros.simulator.simulator import Simulator  # noqa: E402
 
 PANDA = robot_cases()['panda']
 JOINTS = tuple(f'panda_joint{i}' for i in range(1, 8))
@@ -766,7 +766,7 @@ def test_activation_without_joint_states_fails_and_says_why(spin):
 
 
 def test_controller_starts_by_itself_from_the_topic_robot_description(spin):
-    from osc_ros.nodes.qos import LATCHED_QOS
+    from osc_ros.ros.messages.qos import LATCHED_QOS
     rig = Rig(spin, autostart=True, robot_description_file='')
     rig.until_said("waiting: no robot: set parameter 'robot_description'")
     publisher = rig.hardware.create_publisher(String, 'robot_description', LATCHED_QOS)
@@ -832,7 +832,7 @@ def test_interrupted_controller_leaves_a_command_that_holds_the_arm(spin, start,
 
 
 BROKEN = """
-from osc_ros.nodes import controller, targets
+from osc_ros.ros.controller import controller, targets
 def broken(self, request, response):
     raise RuntimeError('a wire is loose')
 targets.Targets._on_hold = broken

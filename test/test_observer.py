@@ -16,11 +16,11 @@ import yaml
 from arm import Arm, PANDA, PERIOD, READY
 from judge import configuration, pinocchio_model, random_tree, robot_cases
 from osc_ros import Driver, Friction, InputError, OperationalSpace, Robot, shipped_urdf
-from osc_ros.control import observer as external_module
-from osc_ros.control.observer import LARGEST, LONGEST_STEP, MomentumObserver
-from osc_ros.control.task import Stiffness, Task
+from osc_ros.control.model_error import observer as external_module
+from osc_ros.control.model_error.observer import LARGEST, LONGEST_STEP, MomentumObserver
+from osc_ros.control.tasks.task import Stiffness, Task
+from osc_ros.dynamics.algebra.task_inertia import SingularityDamping
 from osc_ros.dynamics.methods import default_method
-from osc_ros.dynamics.task_inertia import SingularityDamping
 from osc_ros.dynamics.trees.momentum import Momentum
 from osc_ros.sim import Plant
 from tolerances import AGREEMENT, MOMENTUM_QUOTIENT

@@ -11,8 +11,8 @@ import pytest
 
 import operations
 from operations import BASE, CASES, CROSS, EFPA, FACTORS, LIMBS, SFA, SOLVED, SQUARED
-from osc_ros.dynamics.trees.bodies import locate
 from osc_ros.dynamics.trees.factor import square_factor
+from osc_ros.dynamics.trees.tree_bodies import locate
 from tolerances import INERTIA_TOLERANCE
 
 # The humanoid, counted by hand: for each freedom, the number of its ancestors.

@@ -8,9 +8,9 @@ import pytest
 
 from attacked import Attacked, direction, PERIOD, robot_of
 from osc_ros import InputError, Settings
-from osc_ros.control import requests
-from osc_ros.control.engine import ACTIVE, IDLE
-from osc_ros.control.free import FreeDrive
+from osc_ros.control.tasks.free import FreeDrive
+from osc_ros.loop import requests
+from osc_ros.loop.engine import ACTIVE, IDLE
 
 WRONG, FASTEST, SLOW = 2.0, 1.2, 0.01  # largest accepted speeds relative to the limits
 

@@ -18,13 +18,13 @@ from survey import chains, urdf_texts
 pytest.importorskip('rclpy', reason='rclpy is not installed')
 
 from osc_ros import Robot
-from osc_ros.control.freedoms import freedoms_of
+from osc_ros.control.tasks.freedoms import freedoms_of
 from osc_ros.errors import InputError, OscError
-from osc_ros.nodes.causes import cause, recording_of
-from osc_ros.nodes.demo_parameters import Parameters, text_of
-from osc_ros.nodes.demonstration import demonstration
-from osc_ros.nodes.report import result
 from osc_ros.sim import Plant
+from osc_ros.tools.demo.cause_search import cause, recording_of
+from osc_ros.tools.demo.demo_parameters import Parameters, text_of
+from osc_ros.tools.demo.demo_report import result
+from osc_ros.tools.demo.demonstration import demonstration
 
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
 

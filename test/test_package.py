@@ -85,7 +85,7 @@ def test_library_needs_no_ros():
 def test_nodes_beside_a_real_arm_load_no_simulator():
     pytest.importorskip('rclpy')
     run = subprocess.run([sys.executable, '-c', (
-        'import sys, osc_ros.nodes.arm, osc_ros.nodes.controller, osc_ros.nodes.relay; '
+        'import sys, osc_ros.ros.arm_node, osc_ros.ros.controller.controller, osc_ros.ros.relay; '
         "sys.exit('mujoco' in sys.modules)")], check=False)
     assert run.returncode == 0
 
@@ -118,7 +118,7 @@ def test_package_xml_depends_on_every_ros_package_that_is_imported():
                 if element.tag.endswith('depend')}
     imported = {
         line.split()[1].split('.')[0]
-        for source in (SOURCE / 'osc_ros' / 'nodes').glob('*.py')
+        for source in (SOURCE / 'osc_ros').rglob('*.py')
         for line in source.read_text('utf-8').splitlines()
         if line.startswith(('from ', 'import '))
     }

@@ -18,15 +18,15 @@ import pytest
 from conftest import PATIENCE
 from judge import random_urdf
 from osc_ros import OperationalSpace, Robot
-from osc_ros.dynamics.chain.layout import FORCE, packed_robot, TIP_WIDTH, WORK_WIDTH
+from osc_ros.dynamics.chain.chain_layout import FORCE, packed_robot, TIP_WIDTH, WORK_WIDTH
 from osc_ros.dynamics.chain.sweep import Sweep
-from osc_ros.dynamics.method import DONE
-from osc_ros.dynamics.plan import Workers
-from osc_ros.dynamics.teams import roles, signals
+from osc_ros.dynamics.contract.method import DONE
+from osc_ros.dynamics.contract.plan import Workers
+from osc_ros.dynamics.segments import roles, signals
+from osc_ros.dynamics.segments.lane_segments import Split
+from osc_ros.dynamics.segments.slots import SLOT_WIDTH
 from osc_ros.dynamics.teams.costs import Costs
-from osc_ros.dynamics.teams.lane_segments import Split
 from osc_ros.dynamics.teams.parallel import Parallel
-from osc_ros.dynamics.teams.slots import SLOT_WIDTH
 from osc_ros.errors import InputError, WorkerWarning
 from tolerances import TEAM_AGREEMENT
 from variants import quick_if

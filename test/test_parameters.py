@@ -25,19 +25,15 @@ from rclpy.parameter_client import AsyncParameterClient  # noqa: E402
 
 from osc_ros.errors import InputError  # noqa: E402
 from osc_ros.hardware.mujoco import MujocoArm  # noqa: E402
-from osc_ros.nodes import (  # noqa: E402
-    arm,
-    controller,
-    controller_parameters,
-    description,
-    relay,
-    simulator,
-)
-from osc_ros.nodes.parameters import Entry, MISSPELT, values  # noqa: E402
+from osc_ros.ros import arm_node, relay  # noqa: E402
+from osc_ros.ros.controller import controller  # noqa: E402
+from osc_ros.ros.parameters import controller_parameters, robot_parameters  # noqa: E402
+from osc_ros.ros.parameters.parameters import Entry, MISSPELT, values  # noqa: E402
+from osc_ros.ros.simulator import simulator  # noqa: E402
 
 TABLES = {'controller': controller_parameters.PARAMETERS, 'relay': relay.PARAMETERS,
           'simulator': simulator.PARAMETERS,
-          'arm': (*arm.OWN, *arm.entries_of(MujocoArm))}
+          'arm': (*arm_node.OWN, *arm_node.entries_of(MujocoArm))}
 PAGE = Path(__file__).parents[1] / 'doc' / 'parameters.md'
 WRITE = "make test ARGS='-k parameters --write-tables'"
 
@@ -76,8 +72,8 @@ def row(entry):
 
 def page():
     """Return the text of doc/parameters.md."""
-    shared = {entry.name for entry in description.ENTRIES}
-    tables = {'Every node: the robot': description.ENTRIES} | {
+    shared = {entry.name for entry in robot_parameters.ENTRIES}
+    tables = {'Every node: the robot': robot_parameters.ENTRIES} | {
         f'osc_{name}': [entry for entry in table if entry.name not in shared]
         for name, table in TABLES.items()}
     tables['osc_arm, besides those of osc_controller; `hardware.…` are those of `mujoco`'] = (
@@ -308,7 +304,7 @@ def test_what_names_files_programs_and_machines_or_takes_of_this_one_is_fixed():
                      'hardware', 'hardware.identity', 'record_cycles', 'workers',
                      'realtime.priority', 'realtime.lock_memory', 'realtime.cpus',
                      'black_box.megabytes'}
-    assert [entry.name for entry in arm.entries_of(FrankaArm) if entry.fixed] == [
+    assert [entry.name for entry in arm_node.entries_of(FrankaArm) if entry.fixed] == [
         'hardware.address', 'hardware.realtime']
 
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from osc_ros.dynamics.level_row import ACTIVATION, FRAME, RATE, ROOT, SPRING, U, WEIGHT
-from osc_ros.dynamics.priority import Priorities
-from osc_ros.dynamics.task_inertia import SingularityDamping
+from osc_ros.dynamics.algebra.task_inertia import SingularityDamping
+from osc_ros.dynamics.priority.level_row import ACTIVATION, FRAME, RATE, ROOT, SPRING, U, WEIGHT
+from osc_ros.dynamics.priority.priority import Priorities
 import tolerances
 
 DAMPING = SingularityDamping(0.3, 0.001, 0.003)

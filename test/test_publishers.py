@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip('rclpy', reason='rclpy is not installed')
 
-from osc_ros.nodes.publishers import KNOWN, NEW, OTHER, Source, UNCLEAR
+from osc_ros.ros.messages.publishers import KNOWN, NEW, OTHER, Source, UNCLEAR
 
 PERIOD, TIMEOUT = 0.002, 0.05
 

@@ -125,7 +125,7 @@ def test_without_mujoco_help_works_and_a_simulation_says_what_to_install():
 @pytest.mark.slow
 def test_first_use_says_that_it_compiles_and_the_second_says_nothing(tmp_path):
     code = ('import numpy as np\n'
-            'from osc_ros.dynamics.task_inertia import task_inertia\n'
+            'from osc_ros.dynamics.algebra.task_inertia import task_inertia\n'
             'task_inertia(np.eye(6))\n')
     first, second = (subprocess.run(
         [sys.executable, '-c', code], check=True, capture_output=True, text=True, timeout=300,

@@ -5,8 +5,8 @@
 
 import pytest
 
-from osc_ros.arm import reaction_log
-from osc_ros.arm.reaction_log import ReactionLog
+from osc_ros.loop.process import reaction_log
+from osc_ros.loop.process.reaction_log import ReactionLog
 
 
 class Logger:

@@ -12,26 +12,28 @@ import pytest
 
 from attacked import robot_of
 from osc_ros import Driver, Friction, Law, LookAt, Settings, Task
-from osc_ros.control import motion, requests, task_numbers, task_reference
-from osc_ros.control.disturbance import compensate, Compensation, Disturbance
-from osc_ros.control.engine import Engine
-from osc_ros.control.free import FreeDrive
-from osc_ros.control.guide import Guide, Jog, STOP
-from osc_ros.control.impedance import Impedance
-from osc_ros.control.limiter import limit_rate, Limiter
-from osc_ros.control.observer import ExternalForce
-from osc_ros.control.packing import packed, unpacked
-from osc_ros.control.places import Places
-from osc_ros.control.record import Slot, Table
+from osc_ros.compile.compiled import kernel
+from osc_ros.compile.record import Slot, Table
+from osc_ros.control.limits.limiter import limit_rate, Limiter
+from osc_ros.control.model_error.disturbance import compensate, Compensation, Disturbance
+from osc_ros.control.model_error.observer import ExternalForce
+from osc_ros.control.safety.supervision import DEFAULT_WATCHDOGS, REACTIONS, Supervision
+from osc_ros.control.safety.tables import PLAN, RESULT, SAMPLE, STATE
+from osc_ros.control.setpoint import motion
+from osc_ros.control.setpoint.guide import Guide, Jog, STOP
+from osc_ros.control.setpoint.trajectory import Hold, Path
 from osc_ros.control.settings import Observation
-from osc_ros.control.step import step
-from osc_ros.control.supervision import DEFAULT_WATCHDOGS, REACTIONS, Supervision
-from osc_ros.control.tables import PLAN, RESULT, SAMPLE, STATE
-from osc_ros.control.task import ForceControl, Stiffness, TargetLimits
-from osc_ros.control.trajectory import Hold, Path
+from osc_ros.control.step.places import Places
+from osc_ros.control.step.step import step
+from osc_ros.control.tasks import task_numbers, task_reference
+from osc_ros.control.tasks.free import FreeDrive
+from osc_ros.control.tasks.impedance import Impedance
+from osc_ros.control.tasks.task import ForceControl, Stiffness, TargetLimits
 from osc_ros.control.unmodelled import Unmodelled
-from osc_ros.dynamics.compiled import kernel
 from osc_ros.errors import InputError
+from osc_ros.loop import requests
+from osc_ros.loop.engine import Engine
+from osc_ros.loop.packing import packed, unpacked
 from variants import first_quick, quick_if
 
 HOME = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])

@@ -16,13 +16,13 @@ import pytest
 
 from arm import moved, PANDA, PERIOD
 from osc_ros import InputError
-from osc_ros.control import journal, requests
-from osc_ros.control.disturbance import Disturbance
-from osc_ros.control.engine import ACTIVE
-from osc_ros.control.friction import Friction
-from osc_ros.control.journal import CALL, Journal, loaded_piece, RESPOND
-from osc_ros.control.supervision import NOT_FINITE, Watchdog
-from osc_ros.control.trajectory import Hold
+from osc_ros.control.model_error.disturbance import Disturbance
+from osc_ros.control.model_error.friction import Friction
+from osc_ros.control.safety.supervision import NOT_FINITE, Watchdog
+from osc_ros.control.setpoint.trajectory import Hold
+from osc_ros.loop import journal, requests
+from osc_ros.loop.engine import ACTIVE
+from osc_ros.loop.journal import CALL, Journal, loaded_piece, RESPOND
 from osc_ros.recording import cdr, export
 from osc_ros.recording.explanation import difference, explained, summary
 from osc_ros.recording.replay import Replay
@@ -33,7 +33,7 @@ pytest.importorskip('mcap', reason='mcap is not installed')
 from mcap.reader import make_reader
 
 from osc_ros.recording.bag import BagReader, BagWriter
-from osc_ros.recording.load import joint_recording, loaded_bag
+from osc_ros.recording.recorded_joints import joint_recording, loaded_bag
 
 EFFORT = 1e-12  # rounding of the sum of the terms of a torque [N m]
 
@@ -468,7 +468,7 @@ def test_wrong_recordings_are_refused_with_what_is_accepted(tmp_path, monkeypatc
 
 
 def test_identification_reads_joint_states_of_a_bag(tmp_path):
-    from osc_ros.identification.recording import Recording
+    from osc_ros.identification.fit.joint_recording import Recording
     bag = BagWriter(tmp_path / 'run')
     for k in range(5):
         bag.write('/joint_states', cdr.STATES, k, cdr.joint_state(
@@ -489,7 +489,7 @@ def test_identification_reads_joint_states_of_a_bag(tmp_path):
 
 def replayed(capsys, *arguments):
     """Run osc_replay; return exit status, output and errors."""
-    from osc_ros.recording.command import main
+    from osc_ros.tools.record.replay_command import main
     with pytest.raises(SystemExit) as ended:
         main([str(one) for one in arguments])
     return ended.value.code, *capsys.readouterr()

@@ -24,15 +24,15 @@ from std_msgs.msg import UInt8MultiArray
 
 from conftest import PATIENCE
 import osc_ros
-from osc_ros.nodes import black_box
-from osc_ros.nodes.alternative import ChangedParameters, changes_of
-from osc_ros.nodes.black_box import BlackBox
-from osc_ros.nodes.records import Records
 from osc_ros.recording import cdr
 from osc_ros.recording.bag import BagReader, BagWriter
 from osc_ros.recording.explanation import difference
-from osc_ros.recording.load import loaded_bag
+from osc_ros.recording.recorded_joints import loaded_bag
 from osc_ros.recording.replay import PARAMETERS, Replay
+from osc_ros.ros.controller import black_box
+from osc_ros.ros.controller.black_box import BlackBox
+from osc_ros.ros.controller.records import Records
+from osc_ros.tools.record.alternative import ChangedParameters, changes_of
 from test_client import RosArm
 from test_watchdogs import bad_state, Watched
 
@@ -115,7 +115,7 @@ class Growing:
     joints = ()
 
     def __init__(self):
-        from osc_ros.control.journal import Journal
+        from osc_ros.loop.journal import Journal
         self.journal = Journal(1e3, 10**9)
         self.journal.begin(SimpleNamespace(
             acts=True, law=SimpleNamespace(robot=None), checkpoint=lambda: 'state'))
@@ -210,7 +210,7 @@ def test_recording_over_ros_is_computed_again(ros, tmp_path):
         with osc_ros.Arm.ros(timeout=120.0) as arm:
             before = readers_of_journal(controller)
             recorder = subprocess.Popen(
-                [sys.executable, '-m', 'osc_ros.nodes.record', '--output', tmp_path / 'run',
+                [sys.executable, '-m', 'osc_ros.start', 'record', '--output', tmp_path / 'run',
                  '--json'], stdout=subprocess.PIPE, text=True)
             until(lambda: readers_of_journal(controller) - before)
             arm.move_to(arm.pose(shift=(0.0, 0.05, 0.0)))
@@ -265,8 +265,8 @@ def test_arm_in_the_process_of_the_loop_has_a_black_box(spin, tmp_path, monkeypa
 
 SLOW_WRITER = """
 import sys, time
-from osc_ros.nodes.black_box import BlackBox
-from osc_ros.nodes import black_box
+from osc_ros.ros.controller.black_box import BlackBox
+from osc_ros.ros.controller import black_box
 from osc_ros.recording import cdr
 from osc_ros.recording.bag import Message
 
@@ -310,7 +310,7 @@ def test_black_box_whose_process_is_killed_keeps_what_was_written(tmp_path):
 def test_time_to_record_begins_when_the_controller_is_found(ros, capsys, monkeypatch):
     from rclpy.executors import SingleThreadedExecutor
 
-    from osc_ros.nodes import record
+    from osc_ros.tools.record import record_node
 
     class Recorder(Node):
         looks, failure, has_ended, lacks_journal = 0, None, False, False
@@ -321,9 +321,9 @@ def test_time_to_record_begins_when_the_controller_is_found(ros, capsys, monkeyp
             return self.looks > 8
 
     # the other executor needs a standard error with a file descriptor
-    monkeypatch.setattr(record, 'EventsExecutor', SingleThreadedExecutor)
+    monkeypatch.setattr(record_node, 'EventsExecutor', SingleThreadedExecutor)
     node = Recorder('late')
-    record._spin(node, 0.05, lambda: False)
+    record_node._spin(node, 0.05, lambda: False)
     node.destroy_node()
     assert node.looks > 8
     assert 'recording for 0.05 s' in capsys.readouterr().out
@@ -331,15 +331,16 @@ def test_time_to_record_begins_when_the_controller_is_found(ros, capsys, monkeyp
 
 @pytest.mark.parametrize('arguments', (['--controller', 'two words'], ['--topic', 'a topic']))
 def test_names_that_ros_does_not_have_are_refused(arguments, capsys):
-    from osc_ros.nodes import record
+    from osc_ros.tools.record import record_node
     with pytest.raises(SystemExit, match='2'):
-        record.main(arguments)
+        record_node.main(arguments)
     assert 'accepted are letters, digits and _' in capsys.readouterr().err
 
 
 # osc_record that waits for a controller for 1 s in place of 10 s, and for a long time.
 IMPATIENT, PATIENT = (
-    f'from osc_ros.nodes import record; record.PATIENCE = {time}; record.main()'
+    f'from osc_ros.tools.record import record_node as record; record.PATIENCE = {time}; '
+    'record.main()'
     for time in (1.0, 1000.0))
 ALONE = ('--controller', 'nobody', '--duration', '0.5', '--topic', '/none', '--output')
 
@@ -381,7 +382,7 @@ def test_record_says_once_and_when_the_controller_has_ended_and_started_again(sp
     topic = UInt8MultiArray, 'osc_controller/journal', 10
     journal = node.create_publisher(*topic)
     with log.open('w') as out, subprocess.Popen(
-            [sys.executable, '-m', 'osc_ros.nodes.record', '--output', tmp_path / 'run'],
+            [sys.executable, '-m', 'osc_ros.start', 'record', '--output', tmp_path / 'run'],
             stdout=out) as process:
         try:
             spin(journal.get_subscription_count, node, why='for the subscription')
@@ -404,7 +405,7 @@ def test_record_whose_file_cannot_grow_says_which_file_and_how_long_and_keeps_it
     journal = node.create_publisher(UInt8MultiArray, 'osc_controller/journal', 10)
     most = 2 ** 20
     with subprocess.Popen(
-            [sys.executable, '-m', 'osc_ros.nodes.record', '--output', tmp_path / 'run'],
+            [sys.executable, '-m', 'osc_ros.start', 'record', '--output', tmp_path / 'run'],
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)),
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         spin(lambda: journal.publish(UInt8MultiArray(data=bytes(20_000)))

@@ -11,7 +11,9 @@ import pytest
 from arm import READY, settings
 from judge import robot_cases
 from osc_ros import OperationalSpace, Robot
-from osc_ros.control.friction import (
+from osc_ros.control.law import Law
+from osc_ros.control.limits.limits import DECELERATION, EFFORT, LOWER, RATE, SPEED, UPPER, ZONE
+from osc_ros.control.model_error.friction import (
     FADE,
     feedback_gain,
     Friction,
@@ -21,13 +23,11 @@ from osc_ros.control.friction import (
     PUSH,
     put_compensation,
 )
-from osc_ros.control.law import Law
-from osc_ros.control.limits import DECELERATION, EFFORT, LOWER, RATE, SPEED, UPPER, ZONE
-from osc_ros.control.reference import MEMORY, PAUSE
-from osc_ros.control.task import ForceControl, Gains, Stiffness, Task
-from osc_ros.control.trajectory import figure_of_eight
-from osc_ros.dynamics import level_row
-from osc_ros.dynamics.priority import Priorities
+from osc_ros.control.setpoint.trajectory import figure_of_eight
+from osc_ros.control.step.reference import MEMORY, PAUSE
+from osc_ros.control.tasks.task import ForceControl, Gains, Stiffness, Task
+from osc_ros.dynamics.priority import level_row
+from osc_ros.dynamics.priority.priority import Priorities
 from osc_ros.dynamics.trees.articulated import Articulated
 
 STRETCHED = np.array([0.0, 0.3, 0.0, -0.05, 0.0, 0.4, 0.0])

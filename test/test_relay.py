@@ -31,11 +31,12 @@ from std_srvs.srv import Trigger  # noqa: E402
 
 from osc_ros import OperationalSpace, Robot  # noqa: E402
 from osc_ros.errors import OscError  # noqa: E402
-from osc_ros.nodes import commands, messages, relay  # noqa: E402
-from osc_ros.nodes.controller import Controller  # noqa: E402
-from osc_ros.nodes.qos import LATCHED_QOS  # noqa: E402
-from osc_ros.nodes.share import share_directory  # noqa: E402
-from osc_ros.nodes.simulator import Simulator  # noqa: E402
+from osc_ros.ros import relay  # noqa: E402
+from osc_ros.ros.controller.controller import Controller  # noqa: E402
+from osc_ros.ros.messages import commands, messages  # noqa: E402
+from osc_ros.ros.messages.qos import LATCHED_QOS  # noqa: E402
+from osc_ros.ros.process.share import share_directory  # noqa: E402
+from osc_ros.ros.simulator.simulator import Simulator  # noqa: E402
 from test_nodes import given, gravity, JOINTS, PANDA, ROBOT  # noqa: E402
 import texts  # noqa: E402
 from variants import first_quick, quick_if  # noqa: E402

@@ -16,9 +16,9 @@ from scipy.spatial.transform import Rotation
 
 from arm import PANDA, PERIOD, READY, settings
 from osc_ros import Robot
-from osc_ros.control.friction import Friction
 from osc_ros.control.law import Law
-from osc_ros.control.trajectory import figure_of_eight
+from osc_ros.control.model_error.friction import Friction
+from osc_ros.control.setpoint.trajectory import figure_of_eight
 from osc_ros.sim import Plant
 from tolerances import PERTURBED, PERTURBED_LEAST
 

@@ -16,7 +16,7 @@ import pytest
 from judge import configuration, pinocchio_model, random_urdf, robot_cases
 from osc_ros import OperationalSpace, Robot
 from osc_ros.dynamics.chain.ldl import LDL
-from osc_ros.dynamics.method import DONE
+from osc_ros.dynamics.contract.method import DONE
 from osc_ros.dynamics.papers import newton_euler
 from osc_ros.dynamics.papers.block_tridiagonal import BlockCyclicReduction, BlockLDL
 from osc_ros.dynamics.papers.blocks import Tridiagonal

@@ -37,9 +37,11 @@ from trajectory_msgs.msg import (
 from conftest import PATIENCE
 from osc_ros.errors import InputError, ModelError
 from osc_ros.model.urdf import description as urdf_description
-from osc_ros.nodes import description, record, serialized
-from osc_ros.nodes.controller import Controller
 from osc_ros.recording.bag import BagWriter
+from osc_ros.ros.controller.controller import Controller
+from osc_ros.ros.messages import serialized
+from osc_ros.ros.parameters import robot_parameters
+from osc_ros.tools.record import record_node
 from test_nodes import Rig
 from test_parameters import Other
 
@@ -65,7 +67,7 @@ def refusal(name):
 
     def read():
         try:
-            found.append(description.urdf_text(str(name)))
+            found.append(robot_parameters.urdf_text(str(name)))
         except InputError as error:
             found.append(str(error))
 
@@ -77,7 +79,7 @@ def refusal(name):
 
 def test_description_file_that_never_ends_is_refused(tmp_path, pipe):
     with (tmp_path / 'large.urdf').open('wb') as file:
-        file.truncate(int(description.LARGEST_FILE) + 1)
+        file.truncate(int(robot_parameters.LARGEST_FILE) + 1)
     (tmp_path / 'empty.urdf').write_text('')
     for path in (pipe, '/dev/zero', tmp_path, tmp_path / 'large.urdf', tmp_path / 'empty.urdf'):
         assert 'accepted is the path of a URDF' in refusal(path), path
@@ -88,7 +90,7 @@ def test_description_file_that_never_ends_is_refused(tmp_path, pipe):
 
 
 def test_page_reads_only_meshes_of_this_machine(tmp_path, pipe):
-    from osc_ros.nodes.viewer import LARGEST_MESH, mesh_file
+    from osc_ros.ros.viewer.viewer_node import LARGEST_MESH, mesh_file
     for name, is_mesh in (('a.stl', True), ('b.DAE', True), ('c.txt', False), ('d.zip', False)):
         (tmp_path / name).write_text('x')
         assert (mesh_file(f'file://{tmp_path}/{name}', None) is not None) is is_mesh, name
@@ -109,7 +111,7 @@ def test_description_that_expands_to_gigabytes_is_refused_at_once():
 # programs
 
 
-class Crowd(record.Recorder):
+class Crowd(record_node.Recorder):
     """A recorder in a network where a participant offers topics of any name and type."""
 
     offered = ()
@@ -126,7 +128,7 @@ def crowd(ros, tmp_path):
 
     def recorder(*offered):
         Crowd.offered = offered
-        bag = BagWriter(tmp_path / f'bag{len(made)}', record.definition)
+        bag = BagWriter(tmp_path / f'bag{len(made)}', record_node.definition)
         made.append((Crowd('osc_controller', bag, [], False), bag))
         return made[-1][0]
 
@@ -151,7 +153,7 @@ def test_recorder_imports_no_package_that_a_participant_names(crowd):
 
 
 def test_recorder_looks_at_a_bounded_number_of_topics(crowd, monkeypatch):
-    monkeypatch.setattr(record, 'MOST_TOPICS', 3)
+    monkeypatch.setattr(record_node, 'MOST_TOPICS', 3)
     found = crowd(*((f'x{k}', 'nobody/msg/Knows') for k in range(10)))
     found._look()
     assert len(found.problems) == 4
@@ -160,7 +162,7 @@ def test_recorder_looks_at_a_bounded_number_of_topics(crowd, monkeypatch):
 
 def test_recorder_ends_before_the_disk_is_full(crowd, monkeypatch):
     assert not crowd(('good', 'std_msgs/msg/String')).has_ended
-    monkeypatch.setattr(record, 'RESERVE', 1e30)
+    monkeypatch.setattr(record_node, 'RESERVE', 1e30)
     found = crowd(('good', 'std_msgs/msg/String'))
     assert found.has_ended
     assert 'ended: the disk has less than' in found.problems[0]
@@ -200,8 +202,8 @@ def nonsense():
 
 def test_no_message_of_a_participant_ends_the_page(spin):
     pytest.importorskip('viser', reason='viser is not installed')
-    from osc_ros.nodes.viewer import options_of, Viewer
-    from osc_ros.nodes.viewer_simulator import MOST_SOLIDS
+    from osc_ros.ros.viewer.viewer_node import options_of, Viewer
+    from osc_ros.ros.viewer.viewer_simulator import MOST_SOLIDS
     viewer, other = Viewer(options_of(['--listen-always', '--port', '18300'])[0]), Node('other')
     reading, sent = viewer._link.reading, nonsense()
     publishers = [other.create_publisher(kind, topic, 10) for kind, topic, _ in sent]

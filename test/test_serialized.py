@@ -22,10 +22,10 @@ from rclpy.serialization import deserialize_message, serialize_message  # noqa: 
 from sensor_msgs.msg import JointState  # noqa: E402
 from std_msgs.msg import Float64MultiArray  # noqa: E402
 
-from osc_ros.dynamics.compiled import unlocked  # noqa: E402
+from osc_ros.compile.compiled import unlocked  # noqa: E402
 from osc_ros.errors import InputError  # noqa: E402
-from osc_ros.nodes import commands, messages, serialized_states  # noqa: E402
-from osc_ros.nodes.serialized_states import JointStateReader, MOST_TRAILING  # noqa: E402
+from osc_ros.ros.messages import commands, messages, serialized_states  # noqa: E402
+from osc_ros.ros.messages.serialized_states import JointStateReader, MOST_TRAILING  # noqa: E402
 
 texts = st.text(st.characters(blacklist_characters='\0', blacklist_categories=('Cs',)),
                 max_size=80)

@@ -20,9 +20,9 @@ from std_msgs.msg import Float64MultiArray
 
 from blocked import done_while_python_is_blocked
 from conftest import CHECKOUT, PATIENCE
-from osc_ros.control import requests
-from osc_ros.control.trajectory import Hold
-from osc_ros.nodes import commands
+from osc_ros.control.setpoint.trajectory import Hold
+from osc_ros.loop import requests
+from osc_ros.ros.messages import commands
 from test_nodes import gravity, JOINTS, READY, Rig
 
 COUNT, BEFORE, ATTEMPTS, REST = 30, 400, 20, [0.0] * 7

@@ -15,9 +15,9 @@ pytest.importorskip('rclpy', reason='rclpy is not installed')
 
 from osc_ros.control.settings import Observation, Settings
 from osc_ros.errors import InputError
-from osc_ros.nodes import description
-from osc_ros.nodes.controller_parameters import PARAMETERS, WATCHDOGS, with_tasks
-from osc_ros.nodes.settings import law_settings, LoadedRobot, supervision
+from osc_ros.ros.parameters import robot_parameters
+from osc_ros.ros.parameters.controller_parameters import PARAMETERS, WATCHDOGS, with_tasks
+from osc_ros.ros.parameters.node_settings import law_settings, LoadedRobot, supervision
 
 PANDA = {'robot_description_file': 'panda', 'base': 'panda_link0', 'tip': 'panda_hand_tcp'}
 
@@ -31,7 +31,7 @@ def values(**changed):
 
 def robot(found):
     """Return the robot that these parameters describe."""
-    return description.robot(found, description.description(found))
+    return robot_parameters.robot(found, robot_parameters.description(found))
 
 
 def differences(found, expected, name='settings'):
@@ -130,15 +130,15 @@ import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 """ + """
 import numpy as np
-from osc_ros.control.trajectory import figure_of_eight, Hold
-from osc_ros.control.guide import Jog
-from osc_ros.control.impedance import Impedance
-from osc_ros.control.supervisor import Supervisor
-from osc_ros.control.task import TargetLimits
-from osc_ros.control.waypoints import path_through
-from osc_ros.dynamics.compiled import KERNELS, on_demand
-from osc_ros.nodes import description
-from osc_ros.nodes.settings import law_of, law_settings, supervision
+from osc_ros.control.setpoint.trajectory import figure_of_eight, Hold
+from osc_ros.control.setpoint.guide import Jog
+from osc_ros.control.tasks.impedance import Impedance
+from osc_ros.control.safety.supervisor import Supervisor
+from osc_ros.control.tasks.task import TargetLimits
+from osc_ros.control.setpoint.waypoints import path_through
+from osc_ros.compile.compiled import KERNELS, on_demand
+from osc_ros.ros.parameters import robot_parameters as description
+from osc_ros.ros.parameters.node_settings import law_of, law_settings, supervision
 from test_settings import values
 
 found = values(tasks=('elbow',), elbow__link='panda_link4')
@@ -217,8 +217,8 @@ sys.path.insert(0, {str(Path(__file__).parent)!r})
 import numpy as np
 import rclpy
 from rclpy.parameter import Parameter
-from osc_ros.dynamics.compiled import KERNELS
-from osc_ros.nodes.controller import Controller
+from osc_ros.compile.compiled import KERNELS
+from osc_ros.ros.controller.controller import Controller
 from test_settings import PANDA
 
 def parameters(**values):
@@ -257,8 +257,8 @@ from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectoryPoint
 from geometry_msgs.msg import Transform, Twist
-from osc_ros.control.trajectory import Hold
-from osc_ros.nodes import serialized
+from osc_ros.control.setpoint.trajectory import Hold
+from osc_ros.ros.messages import serialized
 
 loop, law, q = node._loop, node._law, node._loop.engine.q
 for k in range(3):  # a driver that sends velocities no longer; a state that is refused
@@ -293,10 +293,10 @@ def test_nothing_that_a_user_sends_is_compiled_in_a_running_controller(code):
 
 
 HELP = NODE + """
-from osc_ros.dynamics.compiled import recorded_uses
-from osc_ros.nodes import description
-from osc_ros.nodes.controller import values
-from osc_ros.nodes.settings import law_of
+from osc_ros.compile.compiled import recorded_uses
+from osc_ros.ros.parameters import robot_parameters as description
+from osc_ros.ros.controller.controller import values
+from osc_ros.ros.parameters.node_settings import law_of
 
 found = values(node, node._table)
 urdf = description.description(found, '')

@@ -21,13 +21,14 @@ from rclpy.node import Node  # noqa: E402
 from std_msgs.msg import Float64MultiArray  # noqa: E402
 
 from osc_ros import Robot  # noqa: E402
-from osc_ros.control.check import compare_efforts, Verdict  # noqa: E402
-from osc_ros.control.feedback import pose_error  # noqa: E402
+from osc_ros.control.tasks.feedback import pose_error  # noqa: E402
 from osc_ros.errors import OscError  # noqa: E402
-from osc_ros.nodes import commands, description, messages  # noqa: E402
-from osc_ros.nodes.controller import Controller  # noqa: E402
-from osc_ros.nodes.share import share_directory  # noqa: E402
-from osc_ros.nodes.simulator import Simulator  # noqa: E402
+from osc_ros.loop.rest_check import compare_efforts, Verdict  # noqa: E402
+from osc_ros.ros.controller.controller import Controller  # noqa: E402
+from osc_ros.ros.messages import commands, messages  # noqa: E402
+from osc_ros.ros.parameters import robot_parameters  # noqa: E402
+from osc_ros.ros.process.share import share_directory  # noqa: E402
+from osc_ros.ros.simulator.simulator import Simulator  # noqa: E402
 from osc_ros.sim import Plant  # noqa: E402
 from survey import urdf_texts  # noqa: E402
 from test_nodes import given  # noqa: E402
@@ -182,7 +183,7 @@ def test_tool_of_the_first_of_two_arms_is_changed_while_it_works(spin):
 
 
 def test_efforts_tell_which_hand_carries_what_the_model_lacks():
-    text = description.urdf_text('dual_panda')
+    text = robot_parameters.urdf_text('dual_panda')
     robot = Robot.from_urdf(text, 'pedestal', HANDS)
     root = ElementTree.fromstring(text)
     mass = root.find("link[@name='right_panda_hand']/inertial/mass")
@@ -200,7 +201,7 @@ def test_efforts_tell_which_hand_carries_what_the_model_lacks():
 
 
 def test_pair_is_two_of_the_arm_side_by_side():
-    text, pair = map(description.urdf_text, ('panda', 'dual_panda'))
+    text, pair = map(robot_parameters.urdf_text, ('panda', 'dual_panda'))
     arm, both = map(pin.buildModelFromXML, (text, pair))
     assert both.nq == 2 * arm.nq
     rng = np.random.default_rng(0)

@@ -22,8 +22,8 @@ from judge import configuration, pinocchio_model, robot_cases
 from osc_ros import Robot
 from osc_ros.control.law import Law
 from osc_ros.errors import InputError
-from osc_ros.nodes import scenario
 from osc_ros.sim import Plant
+from osc_ros.tools.demo import scenario
 import tolerances
 from variants import first_quick
 

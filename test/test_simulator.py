@@ -19,12 +19,12 @@ from sensor_msgs.msg import JointState  # noqa: E402
 from std_msgs.msg import String  # noqa: E402
 
 from osc_ros import Robot  # noqa: E402
-from osc_ros.dynamics.kinematics import link_pose  # noqa: E402
-from osc_ros.nodes import messages, transforms  # noqa: E402
-from osc_ros.nodes.commands import Command  # noqa: E402
-from osc_ros.nodes.controller import Controller  # noqa: E402
-from osc_ros.nodes.description import urdf_text  # noqa: E402
-from osc_ros.nodes.simulator import PARAMETERS, Simulator  # noqa: E402
+from osc_ros.dynamics.algebra.kinematics import link_pose  # noqa: E402
+from osc_ros.ros.controller.controller import Controller  # noqa: E402
+from osc_ros.ros.messages import messages, transforms  # noqa: E402
+from osc_ros.ros.messages.commands import Command  # noqa: E402
+from osc_ros.ros.parameters.robot_parameters import urdf_text  # noqa: E402
+from osc_ros.ros.simulator.simulator import PARAMETERS, Simulator  # noqa: E402
 from osc_ros.sim import Plant  # noqa: E402
 from test_nodes import given, ROBOT  # noqa: E402
 

@@ -15,11 +15,11 @@ pytest.importorskip('rclpy', reason='rclpy is not installed')
 from rclpy.node import Node
 
 import osc_ros
-from osc_ros.nodes import record
-from osc_ros.nodes.arm import ArmNode
-from osc_ros.nodes.relay import Relay
 from osc_ros.recording.bag import BagWriter
+from osc_ros.ros.arm_node import ArmNode
+from osc_ros.ros.relay import Relay
 from osc_ros.sim.hand import FINGERS
+from osc_ros.tools.record import record_node
 from test_arm import ARM
 from test_client import RosArm
 from test_nodes import given, ROBOT, SUCCESS
@@ -83,7 +83,7 @@ class Watcher(Node):
 @pytest.fixture
 def found(ros, spin, tmp_path):
     """Return what the nodes do, by enclave and rule."""
-    from osc_ros.nodes.viewer import options_of, Viewer
+    from osc_ros.ros.viewer.viewer_node import options_of, Viewer
     fingers = list(FINGERS['panda'])
     arm = ArmNode(namespace='apart', parameter_overrides=given(
         **(ARM | {'hardware__gripper__joints': fingers})))
@@ -92,10 +92,10 @@ def found(ros, spin, tmp_path):
     viewer = Viewer(options_of(['--listen-always', '--port', '18310'])[0])
     nodes = RosArm(ros, {'gripper__joints': fingers, 'cube__position': [0.5, -0.2, 0.02],
                          'world__ball__radius': 0.05})
-    bag = BagWriter(tmp_path / 'bag', record.definition)
+    bag = BagWriter(tmp_path / 'bag', record_node.definition)
     try:
         with osc_ros.Arm.ros(timeout=120.0) as client:
-            recorder = record.Recorder('osc_controller', bag, [], True)
+            recorder = record_node.Recorder('osc_controller', bag, [], True)
             spin(lambda: viewer._link.reading.robot is not None, watcher, arm, relay, viewer,
                  recorder, why='for the page to read the robot')
             viewer._link.target('', np.eye(4))

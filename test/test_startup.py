@@ -11,14 +11,14 @@ import pytest
 from foreign import ForeignPlant
 from judge import _erd, Case, robot_cases
 from osc_ros import Law, Robot, Settings
-from osc_ros.control import requests
-from osc_ros.control.check import compare_efforts, Verdict
-from osc_ros.control.disturbance import Disturbance
-from osc_ros.control.driver import Driver
-from osc_ros.control.engine import Engine
+from osc_ros.control.model_error.disturbance import Disturbance
+from osc_ros.control.model_error.driver import Driver
+from osc_ros.control.safety.supervision import Supervision
 from osc_ros.control.settings import Observation
-from osc_ros.control.startup import answer, load_of, NOTE, REFUSE, WARN
-from osc_ros.control.supervision import Supervision
+from osc_ros.loop import requests
+from osc_ros.loop.engine import Engine
+from osc_ros.loop.rest_check import compare_efforts, Verdict
+from osc_ros.loop.startup import answer, load_of, NOTE, REFUSE, WARN
 from variants import first_quick
 
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')

@@ -16,9 +16,9 @@ import pytest
 from arm import Arm, moved, PANDA, PERIOD, READY
 from judge import configuration, pinocchio_model, robot_cases
 from osc_ros import OperationalSpace, Robot
-from osc_ros.control.command_model import CommandModel
-from osc_ros.control.sample import CLOCK_STATES
-from osc_ros.control.supervision import (
+from osc_ros.control.model_error.command_model import CommandModel
+from osc_ros.control.safety.sample import CLOCK_STATES
+from osc_ros.control.safety.supervision import (
     DEADLINE,
     JUMP,
     NOT_FINITE,
@@ -28,8 +28,8 @@ from osc_ros.control.supervision import (
     Supervision,
     Watchdog,
 )
-from osc_ros.control.supervisor import Supervisor
-from osc_ros.control.trajectory import Hold
+from osc_ros.control.safety.supervisor import Supervisor
+from osc_ros.control.setpoint.trajectory import Hold
 from osc_ros.errors import InputError
 from osc_ros.sim import Plant
 from tolerances import GRAVITY_HELD

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from arm import Arm, moved, PERIOD
-from osc_ros.control.guide import Jog
-from osc_ros.control.task import TargetLimits
-from osc_ros.control.trajectory import Hold
+from osc_ros.control.setpoint.guide import Jog
+from osc_ros.control.setpoint.trajectory import Hold
+from osc_ros.control.tasks.task import TargetLimits
 
 LIMITS = TargetLimits()
 

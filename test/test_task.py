@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from osc_ros.control.feedback import pose_error, put_feedback
-from osc_ros.control.task import Gains, pose, Target
+from osc_ros.control.tasks.feedback import pose_error, put_feedback
+from osc_ros.control.tasks.task import Gains, pose, Target
 from osc_ros.errors import InputError
 from tolerances import HALF_TURN, POSE_ERROR
 

@@ -12,10 +12,10 @@ import pytest
 
 from judge import robot_cases
 from osc_ros import OperationalSpace, Robot
-from osc_ros.dynamics import task_inertia as operations
-from osc_ros.dynamics.level_row import ACTIVATION, U
-from osc_ros.dynamics.priority import Priorities
-from osc_ros.dynamics.task_inertia import SingularityDamping, task_inertia
+from osc_ros.dynamics.algebra import task_inertia as operations
+from osc_ros.dynamics.algebra.task_inertia import SingularityDamping, task_inertia
+from osc_ros.dynamics.priority.level_row import ACTIVATION, U
+from osc_ros.dynamics.priority.priority import Priorities
 from osc_ros.errors import InputError
 from tolerances import CONDITION_ROUNDING, SINGULAR_VALUE, TASK_FORCE
 from variants import first_quick

@@ -13,15 +13,15 @@ import scipy.linalg
 from arm import Arm, JUMPS, moved, PANDA, PERIOD, READY
 from judge import configuration, pinocchio_model
 from osc_ros import Robot
-from osc_ros.control.feedback import pose_error
 from osc_ros.control.law import Law
-from osc_ros.control.limits import Limits
-from osc_ros.control.posture import Posture
+from osc_ros.control.limits.limits import Limits
+from osc_ros.control.setpoint.posture import Posture
+from osc_ros.control.setpoint.trajectory import figure_of_eight, Hold, Path
 from osc_ros.control.settings import Settings
-from osc_ros.control.task import ForceControl, Gains, Stiffness, Task
-from osc_ros.control.trajectory import figure_of_eight, Hold, Path
-from osc_ros.dynamics import level_row
-from osc_ros.dynamics.task_inertia import SingularityDamping
+from osc_ros.control.tasks.feedback import pose_error
+from osc_ros.control.tasks.task import ForceControl, Gains, Stiffness, Task
+from osc_ros.dynamics.algebra.task_inertia import SingularityDamping
+from osc_ros.dynamics.priority import level_row
 from osc_ros.errors import InputError
 from osc_ros.sim import Plant
 import tolerances

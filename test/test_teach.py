@@ -15,9 +15,9 @@ import yaml
 from arm import READY
 from osc_ros import Robot, shipped_urdf
 from osc_ros.errors import InputError
-from osc_ros.teach.bag import write_mcap
-from osc_ros.teach.command import _options, EXAMPLE, main
-from osc_ros.teach.taught import load, require_robot, save, taught_path, taught_poses
+from osc_ros.tools.teach.taught import load, require_robot, save, taught_path, taught_poses
+from osc_ros.tools.teach.taught_bag import write_mcap
+from osc_ros.tools.teach.teach_command import _options, EXAMPLE, main
 
 PANDA = Robot.from_urdf(shipped_urdf('panda'), 'panda_link0', 'panda_hand_tcp')
 

@@ -113,7 +113,8 @@ def test_files_and_names_in_the_prose_exist(page):
         name = span.replace('NAME', 'panda')  # NAME stands for any shipped robot
         if re.fullmatch(r'(test|doc|config|launch|requirements|benchmark|osc_ros)/[\w./]+', name):
             assert (CHECKOUT / name).exists(), f'{page}: {span}'
-        if re.fullmatch(r'(model|dynamics|control|sim|nodes)/[\w./]+', name):
+        if re.fullmatch(r'(compile|model|dynamics|control|loop|recording|sim|hardware|ros|client|'
+                        r'tools)/[\w./]+', name):
             assert (CHECKOUT / 'osc_ros' / name).exists(), f'{page}: {span}'
         if re.fullmatch(r'test_\w+\.py', span):
             assert (CHECKOUT / 'test' / span).exists(), f'{page}: {span}'
@@ -199,7 +200,8 @@ def require_make(words):
         if name == 'ARGS' and words[0] in ('test', 'test-all'):
             require_tests(shlex.split(given))
         elif name == 'ARGS':
-            source = {'demo': 'osc_ros/nodes/demo.py', 'bench': 'benchmark/__main__.py'}[words[0]]
+            source = {'demo': 'osc_ros/tools/demo/demo.py',
+                      'bench': 'benchmark/__main__.py'}[words[0]]
             require_options(shlex.split(given), source)
         else:
             pytest.fail(f'make {words[0]} {word}')
@@ -350,7 +352,7 @@ def test_demo_runs_as_the_texts_call_it(arguments, tmp_path):
     urdf = (CHECKOUT / 'osc_ros' / 'robots' / 'ur5e.urdf').read_text(encoding='utf-8')
     (tmp_path / 'arm.urdf').write_text(urdf)
     done = subprocess.run(
-        [sys.executable, '-m', 'osc_ros.nodes.demo', '--headless', *shlex.split(arguments)],
+        [sys.executable, '-m', 'osc_ros.tools.demo.demo', '--headless', *shlex.split(arguments)],
         cwd=tmp_path, capture_output=True, text=True, timeout=300, env=ENVIRONMENT)
     # my.yaml has friction that is not compensated: doc/demo.md says that the arm does not follow.
     # On the wall clock of a loaded machine the errors have no bound: both codes are accepted.
@@ -369,7 +371,7 @@ FILES = [(page, block) for page in PAGES for block in blocks(page, 'yaml')]
 @pytest.mark.parametrize('page, block', FILES, ids=[f'{p}:{b.line}' for p, b in FILES])
 def test_parameters_of_yaml_blocks_are_those_of_the_nodes(page, block):
     pytest.importorskip('rclpy', reason='rclpy is not installed')
-    from osc_ros.nodes.controller_parameters import with_tasks
+    from osc_ros.ros.parameters.controller_parameters import with_tasks
     from test_parameters import TABLES
     for section, parameters in yaml.safe_load(block.text).items():
         node = re.fullmatch(r'/\*\*(?:/osc_(\w+))?', section)[1]

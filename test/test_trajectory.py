@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from osc_ros.control.feedback import pose_error
-from osc_ros.control.trajectory import figure_of_eight, Hold, Path, Schedule
+from osc_ros.control.setpoint.trajectory import figure_of_eight, Hold, Path, Schedule
+from osc_ros.control.tasks.feedback import pose_error
 from osc_ros.errors import InputError
 from tolerances import PATH_KNOT, PATH_RATE
 

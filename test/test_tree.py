@@ -11,8 +11,8 @@ import pytest
 
 from judge import held_configuration, SHIPPED_PANDA
 from osc_ros import OperationalSpace, Robot
-from osc_ros.control.feedback import pose_error
-from osc_ros.control.task import Gains, Target
+from osc_ros.control.tasks.feedback import pose_error
+from osc_ros.control.tasks.task import Gains, Target
 from osc_ros.dynamics.methods import METHODS, ONE_TIP
 from osc_ros.dynamics.trees.articulated import Articulated
 from osc_ros.errors import InputError, ModelError

@@ -17,19 +17,19 @@ from survey import urdf_texts
 
 pytest.importorskip('rclpy', reason='rclpy is not installed')
 
-from osc_ros.control.task import Stiffness, Task
-from osc_ros.dynamics.compiled import on_demand
-from osc_ros.nodes.demo_parameters import Parameters
-from osc_ros.nodes.tune import main, parameter_file, tuned_arm
+from osc_ros.compile.compiled import on_demand
+from osc_ros.control.tasks.task import Stiffness, Task
 from osc_ros.sim import Plant
-from osc_ros.sim.masses import with_masses
-from osc_ros.tuning.advice import advice
-from osc_ros.tuning.measurement import Laboratory
-from osc_ros.tuning.page import page
-from osc_ros.tuning.response import shape, step_response, Wanted
-from osc_ros.tuning.results import lines, numbers, Results
-from osc_ros.tuning.robustness import Robustness
-from osc_ros.tuning.subject import Variant
+from osc_ros.sim.mjcf.masses import with_masses
+from osc_ros.tools.demo.demo_parameters import Parameters
+from osc_ros.tools.tune.advice import advice
+from osc_ros.tools.tune.measurement import Laboratory
+from osc_ros.tools.tune.robustness import Robustness
+from osc_ros.tools.tune.step_response import shape, step_response, Wanted
+from osc_ros.tools.tune.subject import Variant
+from osc_ros.tools.tune.tune import main, parameter_file, tuned_arm
+from osc_ros.tools.tune.tuning_page import page
+from osc_ros.tools.tune.tuning_results import lines, numbers, Results
 
 CONFIG = Path(__file__).parents[1] / 'config'
 MET = 0.12  # relative: identified against set, with a delay of one period at 20 rad/s
@@ -131,8 +131,8 @@ def test_gains_that_are_too_high_for_the_delay_are_named_with_the_reason(stiff):
 
 def test_recommended_parameters_load_in_the_node_and_are_better_there(stiff, tmp_path, ros):
     """The file is read by rclpy; the values of the node, not those of osc_tune, are simulated."""
-    from osc_ros.nodes.controller import Controller
-    from osc_ros.nodes.parameters import values
+    from osc_ros.ros.controller.controller import Controller
+    from osc_ros.ros.parameters.parameters import values
     given, place, found = stiff
     file = tmp_path / 'parameters.yaml'
     file.write_text(parameter_file(given, results(stiff)))

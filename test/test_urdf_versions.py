@@ -13,8 +13,8 @@ from scipy.spatial.transform import Rotation
 
 from judge import configuration, pinocchio_model, robot_cases
 from osc_ros import Robot
-from osc_ros.control.bounds import ACCELERATION_ROWS, exceeds, HIGHEST
-from osc_ros.control.limits import Limits
+from osc_ros.control.limits.bounds import ACCELERATION_ROWS, exceeds, HIGHEST
+from osc_ros.control.limits.limits import Limits
 from osc_ros.errors import ModelError, ModelWarning
 from osc_ros.identification.corrected_urdf import _read
 from osc_ros.model.ends import fork_at
@@ -147,7 +147,7 @@ def test_joint_brakes_before_its_limit_with_the_deceleration_of_its_description(
 def test_capsule_is_drawn():
     [shape] = visuals(with_origins(''))
     assert (shape.kind, shape.size) == ('capsule', (0.1, 0.3))
-    shapes = pytest.importorskip('osc_ros.viewer.shapes')
+    shapes = pytest.importorskip('osc_ros.viewer.scene.shapes')
     made = shapes._shape(shape, lambda uri: None)
     np.testing.assert_allclose(made.extents, [0.2, 0.2, 0.5], atol=1e-2)
 

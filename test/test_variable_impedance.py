@@ -13,9 +13,9 @@ import pytest
 from arm import PANDA, PERIOD, READY
 from foreign import ForeignPlant
 from osc_ros import InputError, Law, Robot, Settings
-from osc_ros.control import impedance
-from osc_ros.control.free import FreeDrive
-from osc_ros.control.impedance import (
+from osc_ros.control.tasks import impedance
+from osc_ros.control.tasks.free import FreeDrive
+from osc_ros.control.tasks.impedance import (
     ADDED,
     CARRIED,
     DISSIPATED,
@@ -24,10 +24,10 @@ from osc_ros.control.impedance import (
     TANK,
     VariableImpedance,
 )
-from osc_ros.control.task import Stiffness, Task
-from osc_ros.control.task_numbers import AXES, GAIN, MOVES, SHAPE, TASK_WIDTH
-from osc_ros.control.task_reference import PLAN, put_references, STATE
-from osc_ros.dynamics import level_row
+from osc_ros.control.tasks.task import Stiffness, Task
+from osc_ros.control.tasks.task_numbers import AXES, GAIN, MOVES, SHAPE, TASK_WIDTH
+from osc_ros.control.tasks.task_reference import PLAN, put_references, STATE
+from osc_ros.dynamics.priority import level_row
 from osc_ros.sim import Plant
 
 SOFT = [10.0] * 3 + [500.0] * 3

@@ -21,12 +21,12 @@ pytest.importorskip('viser', reason="viser is not installed: pip install '.[view
 
 from osc_ros import Robot, shipped_urdf
 from osc_ros.model.visuals import fingers, visuals
-from osc_ros.viewer.frames import displaced
-from osc_ros.viewer.page import Page, PageError
 from osc_ros.viewer.panel import banner, different, facts, words
-from osc_ros.viewer.push_handle import BESIDE
-from osc_ros.viewer.reading import ERROR, Follower, OK, Reading, Solid
-from osc_ros.viewer.shapes import body_shapes, capsules
+from osc_ros.viewer.scene.push_handle import BESIDE
+from osc_ros.viewer.scene.reading import ERROR, Follower, OK, Reading, Solid
+from osc_ros.viewer.scene.shapes import body_shapes, capsules
+from osc_ros.viewer.scene.view_frames import displaced
+from osc_ros.viewer.viewer_page import Page, PageError
 
 DOC = Path(__file__).parents[1] / 'doc'
 STAND_IN = Path(__file__).with_name('viewer_stand_in.py')
@@ -300,7 +300,7 @@ def test_free_drive_and_release_show_what_the_controller_has(page, asked, panda)
 
 def test_command_line(tmp_path):
     pytest.importorskip('rclpy', reason='rclpy is not installed')
-    from osc_ros.nodes.viewer import options_of
+    from osc_ros.ros.viewer.viewer_node import options_of
     options, rest = options_of(['--port', '9000', '--ros-args', '-r', '__ns:=/left'])
     assert (options.host, options.port) == ('127.0.0.1', 9000)
     assert rest == ['--ros-args', '-r', '__ns:=/left']
@@ -311,7 +311,7 @@ def test_command_line(tmp_path):
 
 def test_mesh_files_are_found_by_package_folder_and_path(tmp_path, monkeypatch):
     pytest.importorskip('rclpy', reason='rclpy is not installed')
-    from osc_ros.nodes.viewer import mesh_file
+    from osc_ros.ros.viewer.viewer_node import mesh_file
     (tmp_path / 'x y.stl').write_text('')
     assert mesh_file(f'file://{tmp_path}/x%20y.stl', None) == tmp_path / 'x y.stl'
     assert mesh_file('x%20y.stl', tmp_path) == tmp_path / 'x y.stl'
@@ -341,7 +341,7 @@ def stand_in(tmp_path):
 def test_link_reads_a_controller_sets_parameters_and_survives_its_restart(spin, stand_in):
     from rclpy.node import Node
 
-    from osc_ros.nodes.viewer_link import ControllerLink
+    from osc_ros.ros.viewer.viewer_link import ControllerLink
     node, states = Node('osc_viewer'), Node('_osc_viewer_states')
     link = ControllerLink(node, states, 'osc_controller', 'osc_simulator')
     reading, first = link.reading, stand_in()
@@ -444,7 +444,7 @@ class Arm:
         from geometry_msgs.msg import PoseStamped
         from rclpy.node import Node
 
-        from osc_ros.nodes.share import share_directory
+        from osc_ros.ros.process.share import share_directory
         self._spin, self.node, self.tip = spin, Node('test_viewer'), None
         self.file = share_directory() / 'config' / 'panda.yaml'
         self._start = start
@@ -630,8 +630,9 @@ def save_film(film, path):
 @pytest.mark.ros
 def test_demo_opens_the_page_and_ends_it(tmp_path):
     pytest.importorskip('rclpy', reason='rclpy is not installed')
-    from osc_ros.nodes.demo_page import page as demo_page
-    script = ('import sys; from pathlib import Path; from osc_ros.nodes.demo_page import page\n'
+    from osc_ros.tools.demo.demo_page import page as demo_page
+    script = ('import sys; from pathlib import Path\n'
+              'from osc_ros.tools.demo.demo_page import page\n'
               'folder = Path(sys.argv[1])\n'
               'with page(folder, folder) as address:\n'
               '    print("ADDRESS", address)\n')
@@ -651,7 +652,7 @@ def test_playground_runs_on_the_wall_clock_and_activates_by_itself(tmp_path):
     pytest.importorskip('rclpy', reason='rclpy is not installed')
     from contextlib import ExitStack
 
-    from osc_ros.nodes import demo_page
+    from osc_ros.tools.demo import demo_page
     wanted = SimpleNamespace(given=lambda node: {'name': node, 'lockstep': True})
     with ExitStack() as stack:
         found = demo_page._parameters('dds', wanted, tmp_path, stack)

@@ -17,7 +17,7 @@ from websockets.sync.client import connect  # noqa: E402
 from conftest import PATIENCE  # noqa: E402
 from osc_ros.errors import InputError  # noqa: E402
 from osc_ros.viewer.access import Access, guarded  # noqa: E402
-from osc_ros.viewer.page import Page  # noqa: E402
+from osc_ros.viewer.viewer_page import Page  # noqa: E402
 from test_viewer import Asked, chromium, free_port, needs_browser  # noqa: E402
 
 

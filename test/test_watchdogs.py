@@ -20,9 +20,9 @@ from geometry_msgs.msg import PoseStamped  # noqa: E402
 from std_msgs.msg import Float64MultiArray  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 
-from osc_ros.control.supervision import HARMLESS  # noqa: E402
-from osc_ros.nodes.controller import Controller  # noqa: E402
-from osc_ros.nodes.controller_parameters import WATCHDOGS  # noqa: E402
+from osc_ros.control.safety.supervision import HARMLESS  # noqa: E402
+from osc_ros.ros.controller.controller import Controller  # noqa: E402
+from osc_ros.ros.parameters.controller_parameters import WATCHDOGS  # noqa: E402
 from test_nodes import given, gravity, JOINTS, READY, Rig, ROBOT, SUCCESS  # noqa: E402
 from texts import read  # noqa: E402
 
@@ -317,7 +317,7 @@ def test_garbage_is_collected_only_when_the_loop_allows(spin):
 
 def test_request_for_real_time_returns_a_message():
     said = subprocess.run(
-        [sys.executable, '-c', 'from osc_ros.arm import realtime as r\n'
+        [sys.executable, '-c', 'from osc_ros.loop.process import realtime as r\n'
          'print(r.prioritize(1)); print(r.lock_memory())'],
         capture_output=True, text=True, check=True).stdout.splitlines()
     assert said[0].startswith('SCHED_FIFO 1')
@@ -326,7 +326,7 @@ def test_request_for_real_time_returns_a_message():
 
 def test_real_time_is_for_all_threads_or_none():
     said = subprocess.run(
-        [sys.executable, '-c', 'from osc_ros.arm import realtime as r\n'
+        [sys.executable, '-c', 'from osc_ros.loop.process import realtime as r\n'
          'import os, threading\n'
          'end = threading.Event()\n'
          'threading.Thread(target=end.wait).start()\n'

@@ -82,9 +82,9 @@ from geometry_msgs.msg import PointStamped, TwistStamped, WrenchStamped  # noqa:
 from rclpy.node import Node  # noqa: E402
 from std_srvs.srv import SetBool  # noqa: E402
 
-from osc_ros.nodes import messages  # noqa: E402
-from osc_ros.nodes.controller import Controller  # noqa: E402
-from osc_ros.nodes.simulator import Simulator  # noqa: E402
+from osc_ros.ros.controller.controller import Controller  # noqa: E402
+from osc_ros.ros.messages import messages  # noqa: E402
+from osc_ros.ros.simulator.simulator import Simulator  # noqa: E402
 from test_nodes import given, ROBOT, wrench  # noqa: E402
 
 WORLD = {'world.table.size': TABLE.size, 'world.table.position': TABLE.position}
@@ -214,8 +214,8 @@ def test_arm_rolls_the_ball_over_the_table(spin):
 def test_page_hears_of_objects_and_gripper_and_forgets_them_when_the_simulator_ends(
         ros, spin, monkeypatch):
     pytest.importorskip('visualization_msgs', reason='visualization_msgs is not installed')
-    from osc_ros.nodes import viewer_simulator
-    from osc_ros.viewer.reading import Reading
+    from osc_ros.ros.viewer import viewer_simulator
+    from osc_ros.viewer.scene.reading import Reading
     fingers = ['panda_finger_joint1', 'panda_finger_joint2']
     simulator = Simulator(parameter_overrides=given(
         **ROBOT, **WORLD, initial_positions=READY.tolist(), lockstep=True, publish_tf=False,

@@ -13,14 +13,14 @@ from arm import Arm, moved, PERIOD, READY, settings
 from foreign import ForeignPlant
 from judge import configuration, pinocchio_model, robot_cases
 from osc_ros import Robot
-from osc_ros.control.blend import advance, Blend
-from osc_ros.control.fade import CHANGE_RATE
-from osc_ros.control.friction import FEEDBACK, feedback_gain, Friction, PUSH
-from osc_ros.control.holding import HOLDING
 from osc_ros.control.law import Law
-from osc_ros.control.limits import Limits
-from osc_ros.control.task import TargetLimits
-from osc_ros.control.trajectory import figure_of_eight, Hold
+from osc_ros.control.limits.holding import HOLDING
+from osc_ros.control.limits.limits import Limits
+from osc_ros.control.model_error.friction import FEEDBACK, feedback_gain, Friction, PUSH
+from osc_ros.control.setpoint.trajectory import figure_of_eight, Hold
+from osc_ros.control.step.blend import advance, Blend
+from osc_ros.control.tasks.task import TargetLimits
+from osc_ros.dynamics.algebra.fade import CHANGE_RATE
 from osc_ros.errors import InputError
 from test_reference import compiled
 from variants import first_quick

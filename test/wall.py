@@ -14,10 +14,10 @@ from attacked import robot_of
 from foreign import ForeignPlant
 from hardware import ARMS
 from judge import configuration
-from osc_ros.control.engine import Engine
 from osc_ros.control.law import Law
+from osc_ros.control.safety.supervision import CONTACT, Supervision, Watchdog
 from osc_ros.control.settings import Observation, Settings
-from osc_ros.control.supervision import CONTACT, Supervision, Watchdog
+from osc_ros.loop.engine import Engine
 
 PERIOD = 0.002  # [s]
 SUBSTEP = 1e-4  # of the simulation [s]; a wall of 1e5 N/m and 0.1 kg oscillate with 1000 rad/s

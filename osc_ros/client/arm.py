@@ -12,9 +12,9 @@ from types import TracebackType
 from typing import Any, TYPE_CHECKING
 
 from osc_ros.client.backend import Backend
+from osc_ros.client.client_recording import Recording
 from osc_ros.client.gripper import GRIPPER, Gripper
 from osc_ros.client.motions import Motions
-from osc_ros.client.recording import Recording
 from osc_ros.errors import InputError, installation, OscError
 
 if TYPE_CHECKING:
@@ -149,11 +149,11 @@ class Arm(Motions):
         values : mapping of str to value
             Values of its settings: the parameters `hardware.…` of osc_arm, without 'hardware.'.
         **options
-            `settings` of the law (default: those of `osc_ros.arm.start.usual_settings`);
-            `startup_check`, what to do if the torques that the arm measures at rest do not agree
-            with the model: 'certain' (default: refuse what is beyond doubt), 'refuse', 'warn' or
-            'off'; `system`, an `osc_ros.arm.start.System`: priority, memory and CPUs of the
-            process.
+            `settings` of the law (default: those of
+            `osc_ros.loop.process.process_start.usual_settings`); `startup_check`, what to do if
+            the torques that the arm measures at rest do not agree with the model: 'certain'
+            (default: refuse what is beyond doubt), 'refuse', 'warn' or 'off'; `system`, an
+            `osc_ros.loop.process.process_start.System`: priority, memory and CPUs of the process.
 
         Raises
         ------

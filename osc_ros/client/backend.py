@@ -12,8 +12,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.gripper_state import GripperState
-from osc_ros.control.task import Stiffness
+from osc_ros.control.tasks.task import Stiffness
+from osc_ros.model.gripper_state import GripperState
 
 Array = NDArray[np.float64]
 

@@ -9,8 +9,8 @@ import math
 from typing import TYPE_CHECKING
 
 from osc_ros.client.inputs import finite, positive
-from osc_ros.control.gripper_state import GripperState
 from osc_ros.errors import ArmTimeoutError
+from osc_ros.model.gripper_state import GripperState
 
 if TYPE_CHECKING:
     from osc_ros.client.backend import Backend

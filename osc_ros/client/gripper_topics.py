@@ -14,9 +14,9 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, MultiArrayDimension
 
-from osc_ros.control.gripper_state import GripperState
 from osc_ros.errors import ArmTimeoutError, InputError
-from osc_ros.nodes import messages
+from osc_ros.model.gripper_state import GripperState
+from osc_ros.ros.messages import messages
 
 ANSWERED = 2.0  # longest time until a command is answered, or the first state has come [s]
 

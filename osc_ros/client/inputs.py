@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.client.backend import ArmState
-from osc_ros.control.task import pose as pose_of
-from osc_ros.control.trajectory import require_rigid
-from osc_ros.dynamics.arrays import finite_array
+from osc_ros.control.setpoint.trajectory import require_rigid
+from osc_ros.control.tasks.task import pose as pose_of
+from osc_ros.dynamics.algebra.arrays import finite_array
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]

@@ -19,8 +19,8 @@ from osc_ros.client.inputs import (
     non_negative,
     positive,
 )
-from osc_ros.control.task import Stiffness
-from osc_ros.dynamics.arrays import finite_array
+from osc_ros.control.tasks.task import Stiffness
+from osc_ros.dynamics.algebra.arrays import finite_array
 from osc_ros.errors import ArmTimeoutError, InputError
 
 Array = NDArray[np.float64]

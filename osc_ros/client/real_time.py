@@ -17,32 +17,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.arm.channel import Record
-from osc_ros.arm.link import LoopError, LoopProcess
-from osc_ros.arm.process import ArmEngine
-from osc_ros.arm.reaction_log import ReactionLog
-from osc_ros.arm.start import Start, System
 from osc_ros.client.backend import ArmState, CLOSED, distance_text, TARGETS
 from osc_ros.client.robots import model_of, SHIPPED, TOLERANCE, TWIST_TIMEOUT
-from osc_ros.control import requests
-from osc_ros.control.arrival import Arrival, REACHED
-from osc_ros.control.chunks import chunk_entry, LEAD
-from osc_ros.control.disturbance import Disturbance
-from osc_ros.control.engine import ACTIVE, IDLE
-from osc_ros.control.gripper_state import GripperState
-from osc_ros.control.guide import Jog, Motion
+from osc_ros.compile.compiled import on_demand
 from osc_ros.control.law import Law
-from osc_ros.control.session import Session
+from osc_ros.control.model_error.disturbance import Disturbance
+from osc_ros.control.safety.supervision import HARMLESS
+from osc_ros.control.setpoint.arrival import Arrival, REACHED
+from osc_ros.control.setpoint.chunks import chunk_entry, LEAD
+from osc_ros.control.setpoint.guide import Jog, Motion
+from osc_ros.control.setpoint.trajectory import Hold
 from osc_ros.control.settings import Settings
-from osc_ros.control.startup import CHECKS, NOTE
-from osc_ros.control.supervision import HARMLESS
-from osc_ros.control.task import Stiffness, Target
-from osc_ros.control.trajectory import Hold
-from osc_ros.dynamics.compiled import on_demand
-from osc_ros.dynamics.kinematics import link_pose
+from osc_ros.control.tasks.task import Stiffness, Target
+from osc_ros.dynamics.algebra.kinematics import link_pose
 from osc_ros.errors import ArmError, ArmTimeoutError, InputError, OscError
-from osc_ros.hardware.table import hardware_class
+from osc_ros.hardware.hardware_table import hardware_class
+from osc_ros.loop import requests
+from osc_ros.loop.engine import ACTIVE, IDLE
+from osc_ros.loop.process.channel import Record
+from osc_ros.loop.process.link import LoopError, LoopProcess
+from osc_ros.loop.process.process import ArmEngine
+from osc_ros.loop.process.process_start import Start, System
+from osc_ros.loop.process.reaction_log import ReactionLog
+from osc_ros.loop.session import Session
+from osc_ros.loop.startup import CHECKS, NOTE
 from osc_ros.model.files import urdf_text
+from osc_ros.model.gripper_state import GripperState
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
@@ -176,7 +176,7 @@ class RealTimeBackend:
                 self._handle(event, *arguments)
 
     def _handle(self, event: str, *arguments: Any) -> None:
-        """Act on an event of the loop, see `osc_ros.control.engine.Engine`."""
+        """Act on an event of the loop, see `osc_ros.loop.engine.Engine`."""
         if event == 'report':
             self._error = arguments[2]
         elif event == 'change':

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from osc_ros.control.arrival import Tolerance
+from osc_ros.control.setpoint.arrival import Tolerance
 from osc_ros.errors import InputError
 from osc_ros.model.files import ROBOTS, shipped_urdf
 from osc_ros.model.robot import Robot

@@ -15,15 +15,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.client.backend import ArmState, AT_EDGE, CLOSED, distance_text, TARGETS, WAITS
 from osc_ros.client.robots import model_of, SHIPPED, TOLERANCE, TWIST_TIMEOUT
-from osc_ros.control.arrival import Arrival, REACHED
-from osc_ros.control.gripper_state import goal_of, GripperState
-from osc_ros.control.guide import Jog
 from osc_ros.control.law import Law
+from osc_ros.control.setpoint.arrival import Arrival, REACHED
+from osc_ros.control.setpoint.guide import Jog
+from osc_ros.control.setpoint.trajectory import Hold
 from osc_ros.control.settings import Settings
-from osc_ros.control.task import Stiffness
-from osc_ros.control.trajectory import Hold
+from osc_ros.control.tasks.task import Stiffness
 from osc_ros.errors import ArmError, InputError
 from osc_ros.model.files import urdf_text
+from osc_ros.model.gripper_state import goal_of, GripperState
 from osc_ros.sim.hand import FINGERS as SHIPPED_HANDS
 from osc_ros.sim.hand import Hand, hand_of
 from osc_ros.sim.simulation import Simulation

@@ -33,12 +33,12 @@ from osc_ros.client.gripper import GRIPPER
 from osc_ros.client.gripper_topics import GripperTopics
 from osc_ros.client.inputs import positive
 from osc_ros.client.services import ANSWERED, CHANGED, full_name, Services, START
-from osc_ros.control.gripper_state import GripperState
-from osc_ros.control.kinds.pose import pose_error
-from osc_ros.control.task import Stiffness
+from osc_ros.control.tasks.pose_error import pose_error
+from osc_ros.control.tasks.task import Stiffness
 from osc_ros.errors import ArmError, ArmTimeoutError, InputError
-from osc_ros.nodes import messages
-from osc_ros.nodes.qos import LATCHED_QOS
+from osc_ros.model.gripper_state import GripperState
+from osc_ros.ros.messages import messages
+from osc_ros.ros.messages.qos import LATCHED_QOS
 
 Array = NDArray[np.float64]
 

@@ -5,8 +5,8 @@
 Torques of the setup in force, blended with those of the setup that it replaces.
 
 After a change of robot or settings, the old setup goes on beside the new one for a while, see
-`osc_ros.control.blend`. A difference that fades before the limits would become a step, because the
-norm of the limits changes at once.
+`osc_ros.control.step.blend`. A difference that fades before the limits would become a step,
+because the norm of the limits changes at once.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.blend import Blend
-from osc_ros.control.friction import FrictionInForce
-from osc_ros.control.posture import PostureSetPoint
+from osc_ros.control.model_error.friction import FrictionInForce
+from osc_ros.control.setpoint.posture import PostureSetPoint
 from osc_ros.control.setup import Setup
-from osc_ros.control.tick_arrays import NO_INTEGERS
+from osc_ros.control.step.blend import Blend
+from osc_ros.control.step.tick_arrays import NO_INTEGERS
 
 Array = NDArray[np.float64]
 
@@ -56,7 +56,7 @@ class SetupBlending:
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """The arrays `blend` and `other` of `osc_ros.control.tick_arrays.LawArrays`."""
+        """The arrays `blend` and `other` of `osc_ros.control.step.tick_arrays.LawArrays`."""
         return self._blend.record, (NO_INTEGERS if self.replaced is None else
                                     self.replaced.tick.alone(self.friction, self.posture))
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from osc_ros.compile.addresses import Integers
+from osc_ros.control.safety.supervision import Supervision
 from osc_ros.control.settings import Settings
 from osc_ros.control.setup import Precomputed
-from osc_ros.control.supervision import Supervision
-from osc_ros.dynamics.addresses import Integers
 from osc_ros.model.robot import Robot
 
 
@@ -46,7 +46,7 @@ class Checkpoint(NamedTuple):
     guard : (Robot, Supervision, tuple, float)
         What a supervisor is made of; `Supervisor.words`; `ContactSense.until`.
     values : dict
-        Attributes of the engine, see `osc_ros.control.engine.VALUES`.
+        Attributes of the engine, see `osc_ros.loop.engine.VALUES`.
     remembered : tuple
         See `ControlCycle.remembered`.
     sizes : (k,) int

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from osc_ros.compile.addresses import address_of, entry_of
+from osc_ros.compile.parallel_parts import cores, in_parallel
 from osc_ros.control.law import Law
-from osc_ros.control.law_step import law_torque, put_torques
-from osc_ros.control.motion import HOLD, PLAN, STATE
-from osc_ros.control.places import Places
-from osc_ros.control.task_numbers import SEEN
-from osc_ros.control.trajectory import require_rigid
-from osc_ros.dynamics.addresses import address_of, entry_of
-from osc_ros.dynamics.arrays import finite_array
-from osc_ros.dynamics.parallel_parts import cores, in_parallel
+from osc_ros.control.setpoint.motion import HOLD, PLAN, STATE
+from osc_ros.control.setpoint.trajectory import require_rigid
+from osc_ros.control.step.law_step import law_torque, put_torques
+from osc_ros.control.step.places import Places
+from osc_ros.control.tasks.task_numbers import SEEN
+from osc_ros.dynamics.algebra.arrays import finite_array
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]

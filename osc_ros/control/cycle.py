@@ -21,25 +21,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from osc_ros.compile.addresses import Integers
 from osc_ros.control.blending import SetupBlending
-from osc_ros.control.command_model import CommandModel
-from osc_ros.control.compiled_tick import REFUSED
-from osc_ros.control.guide import Guide
-from osc_ros.control.law_memory import LawMemory
-from osc_ros.control.law_step import INFINITE, law_torque
-from osc_ros.control.level import Level
-from osc_ros.control.limiter import Limiter
-from osc_ros.control.observer import ExternalForce
-from osc_ros.control.posture import PostureSetPoint
+from osc_ros.control.limits.limiter import Limiter
+from osc_ros.control.model_error.command_model import CommandModel
+from osc_ros.control.model_error.observer import ExternalForce
+from osc_ros.control.setpoint.guide import Guide
+from osc_ros.control.setpoint.level import Level
+from osc_ros.control.setpoint.posture import PostureSetPoint
 from osc_ros.control.settings import Settings
 from osc_ros.control.setup import Setup
-from osc_ros.control.task import Target
-from osc_ros.control.tick_arrays import UNOBSERVED
+from osc_ros.control.step.law_memory import LawMemory
+from osc_ros.control.step.law_step import INFINITE, law_torque
+from osc_ros.control.step.setup_step import REFUSED
+from osc_ros.control.step.tick_arrays import UNOBSERVED
+from osc_ros.control.tasks.task import Target
 from osc_ros.control.unmodelled import Report
-from osc_ros.dynamics.addresses import Integers
-from osc_ros.dynamics.arrays import finite_array, kernel_array
+from osc_ros.dynamics.algebra.arrays import finite_array, kernel_array
 from osc_ros.dynamics.operational_space import OperationalSpace
-from osc_ros.dynamics.priority import Priorities
+from osc_ros.dynamics.priority.priority import Priorities
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -368,9 +368,9 @@ class ControlCycle:
 
     def table(self, records: tuple[Array, ...] = ()) -> Integers:
         """
-        Return the table of `osc_ros.control.law_step.law_torque`.
+        Return the table of `osc_ros.control.step.law_step.law_torque`.
 
-        With the arrays of `Guarded`, return that of `osc_ros.control.step.step`.
+        With the arrays of `Guarded`, return that of `osc_ros.control.step.step.step`.
 
         """
         return self._setup.tick.table(self._blending.replaced, self._arrays, records)

@@ -10,17 +10,17 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.control.chunks import chunk_entry, Entry, JOINING, Joining, LEAD
 from osc_ros.control.cycle import ControlCycle
-from osc_ros.control.free import REFUSAL
-from osc_ros.control.guide import Jog, Motion, STOP
-from osc_ros.control.impedance import Impedance
-from osc_ros.control.kinds.kind import Kind
-from osc_ros.control.level import Level
-from osc_ros.control.task import NO_ROTATION, pose
-from osc_ros.control.trajectory import Hold, Path, require_rigid
-from osc_ros.control.waypoints import path_through, path_within
-from osc_ros.dynamics.arrays import finite_array
+from osc_ros.control.setpoint.chunks import chunk_entry, Entry, JOINING, Joining, LEAD
+from osc_ros.control.setpoint.guide import Jog, Motion, STOP
+from osc_ros.control.setpoint.level import Level
+from osc_ros.control.setpoint.trajectory import Hold, Path, require_rigid
+from osc_ros.control.setpoint.waypoints import path_through, path_within
+from osc_ros.control.tasks.free import REFUSAL
+from osc_ros.control.tasks.impedance import Impedance
+from osc_ros.control.tasks.kind import Kind
+from osc_ros.control.tasks.task import NO_ROTATION, pose
+from osc_ros.dynamics.algebra.arrays import finite_array
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
@@ -98,7 +98,7 @@ class CommandedCycle(ControlCycle):
         Return a path through poses for a task, with estimated velocities.
 
         It begins with the velocity of the target if the target will be at the first pose at the
-        first time. See `osc_ros.control.waypoints.path_through`.
+        first time. See `osc_ros.control.setpoint.waypoints.path_through`.
 
         Parameters
         ----------
@@ -124,7 +124,8 @@ class CommandedCycle(ControlCycle):
         """
         Command a chunk of poses; return how the target of the task enters it.
 
-        The target does not stop before the chunk: see `osc_ros.control.chunks.chunk_entry`.
+        The target does not stop before the chunk: see
+        `osc_ros.control.setpoint.chunks.chunk_entry`.
 
         Parameters
         ----------
@@ -193,8 +194,8 @@ class CommandedCycle(ControlCycle):
 
         They may be changed at every tick. They take effect smoothly within `change_time` of its
         `Stiffness`, or later, if the energy that a rising stiffness adds must first be dissipated:
-        see `osc_ros.control.impedance`. They last until `latch`, or until a change to settings
-        with another `Stiffness`.
+        see `osc_ros.control.tasks.impedance`. They last until `latch`, or until a change to
+        settings with another `Stiffness`.
 
         Parameters
         ----------

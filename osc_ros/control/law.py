@@ -11,21 +11,21 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.control import impedance
 from osc_ros.control.checkpoint import LawRecipe
-from osc_ros.control.driver import Driver
-from osc_ros.control.feedback import pose_error
 from osc_ros.control.goals import CommandedCycle
-from osc_ros.control.guide import Guide, rehearse
-from osc_ros.control.holding import require_gradual, require_holding, require_strength
-from osc_ros.control.law_memory import PAUSE
-from osc_ros.control.load import Weight
-from osc_ros.control.places import Copies, load, Places
+from osc_ros.control.limits.holding import require_gradual, require_holding, require_strength
+from osc_ros.control.limits.load import Weight
+from osc_ros.control.model_error.driver import Driver
+from osc_ros.control.setpoint.guide import Guide, rehearse
 from osc_ros.control.settings import Settings
 from osc_ros.control.setup import NOTHING_KNOWN, Precomputed, Setup
-from osc_ros.dynamics.arrays import finite_array
-from osc_ros.dynamics.kinematics import LinkAxes
-from osc_ros.dynamics.task_inertia import task_inertia
+from osc_ros.control.step.law_memory import PAUSE
+from osc_ros.control.step.places import Copies, load, Places
+from osc_ros.control.tasks import impedance
+from osc_ros.control.tasks.feedback import pose_error
+from osc_ros.dynamics.algebra.arrays import finite_array
+from osc_ros.dynamics.algebra.kinematics import LinkAxes
+from osc_ros.dynamics.algebra.task_inertia import task_inertia
 from osc_ros.errors import InputError, require_type
 from osc_ros.model.robot import Robot
 
@@ -161,7 +161,7 @@ class Law(CommandedCycle):
         ------
         InputError
             The value is not three finite numbers, or the arm could not hold its configuration in
-            this gravity (see `osc_ros.control.holding.require_holding`).
+            this gravity (see `osc_ros.control.limits.holding.require_holding`).
 
         """
         return self._memory.gravity.copy()
@@ -187,7 +187,7 @@ class Law(CommandedCycle):
         ------
         InputError
             As of the property `gravity`; and gravity that turns over while the controller is
-            active (`osc_ros.control.holding.require_gradual`).
+            active (`osc_ros.control.limits.holding.require_gradual`).
 
         """
         wanted = finite_array('gravity', gravity, (3,)).copy()
@@ -242,7 +242,7 @@ class Law(CommandedCycle):
         Raises
         ------
         InputError
-            See `require_holding` and `require_strength` of `osc_ros.control.holding`.
+            See `require_holding` and `require_strength` of `osc_ros.control.limits.holding`.
 
         """
         robot, gravity = self.robot, self._memory.gravity_wanted
@@ -258,8 +258,8 @@ class Law(CommandedCycle):
         Use other settings, or another robot with the same joints.
 
         The torque does not jump: for `blend_time`, or longer if the torques differ much (see
-        `osc_ros.control.blend.Blend`), every tick computes it with the old and the new setup, each
-        within its limits, and blends the two. Tasks
+        `osc_ros.control.step.blend.Blend`), every tick computes it with the old and the new setup,
+        each within its limits, and blends the two. Tasks
         with the same name keep their targets. The activation of tasks and of single axes changes
         to its new value over `blend_time`, from 0 for a new task.
 
@@ -275,7 +275,7 @@ class Law(CommandedCycle):
         InputError
             As of the constructor; other joints; another robot while several processes evaluate
             the dynamics (its gravity may be set); a robot that cannot hold itself at the present
-            position (`osc_ros.control.holding.require_holding`).
+            position (`osc_ros.control.limits.holding.require_holding`).
 
         """
         self.use_setup(self.new_setup(settings, robot, q))
@@ -355,7 +355,7 @@ class Law(CommandedCycle):
         Smallest ratio, 0 to 1, of a natural frequency or damping rate to its set value.
 
         It is 1 unless a gain exceeds its bound at the measured period and delay of the states: see
-        `osc_ros.control.bandwidth`. For a stiffness the bound depends on the pose.
+        `osc_ros.control.tasks.bandwidth`. For a stiffness the bound depends on the pose.
 
         """
         return self._setup.gain_share()

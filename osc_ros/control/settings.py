@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from osc_ros.control.disturbance import Disturbance
-from osc_ros.control.driver import Driver
-from osc_ros.control.free import FreeDrive
-from osc_ros.control.freedoms import freedoms_of
-from osc_ros.control.friction import Friction
-from osc_ros.control.limits import Limits
-from osc_ros.control.observer import BANDWIDTH
-from osc_ros.control.posture import Posture
-from osc_ros.control.task import Task
-from osc_ros.dynamics.task_inertia import SingularityDamping
+from osc_ros.control.limits.limits import Limits
+from osc_ros.control.model_error.disturbance import Disturbance
+from osc_ros.control.model_error.driver import Driver
+from osc_ros.control.model_error.friction import Friction
+from osc_ros.control.model_error.observer import BANDWIDTH
+from osc_ros.control.setpoint.posture import Posture
+from osc_ros.control.tasks.free import FreeDrive
+from osc_ros.control.tasks.freedoms import freedoms_of
+from osc_ros.control.tasks.task import Task
+from osc_ros.dynamics.algebra.task_inertia import SingularityDamping
 from osc_ros.errors import InputError, require_type
 from osc_ros.model.robot import Robot
 
@@ -29,7 +29,7 @@ EFFORTS = 'commanded', 'measured', 'measured without driver'
 @dataclass(frozen=True)
 class Observation:
     """
-    Settings of the observer of external torques, see `osc_ros.control.observer`.
+    Settings of the observer of external torques, see `osc_ros.control.model_error.observer`.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class Settings:
     observation : Observation, optional
         Observe external torques, for `Law.external`. Default: only as `disturbance` needs it.
     disturbance : Disturbance, optional
-        Compensate what the model lacks, see `osc_ros.control.disturbance`.
+        Compensate what the model lacks, see `osc_ros.control.model_error.disturbance`.
     free : FreeDrive, optional
         The free drive, if a hand guides the arm: see `FreeDrive.applied_to`.
 
@@ -132,7 +132,7 @@ class Settings:
         Settings for a robot; a value that is given by name takes precedence.
 
         The limits are those of the robot. If it has fewer than six joints, the task has the axes
-        of `osc_ros.control.freedoms.freedoms_of`.
+        of `osc_ros.control.tasks.freedoms.freedoms_of`.
 
         """
         found: dict[str, Any] = {'limits': Limits.of(robot)}

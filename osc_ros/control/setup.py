@@ -10,29 +10,29 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.bandwidth import largest_push, longest_period, PERIOD_CHANGE
-from osc_ros.control.block import block_of, kept_in, OWN, views_of
-from osc_ros.control.command_model import CommandModel
-from osc_ros.control.disturbance import Disturbance
-from osc_ros.control.free import Guidance
-from osc_ros.control.friction import Friction, FrictionInForce, least_inertia
-from osc_ros.control.law_step import put_axes
-from osc_ros.control.level import Level
-from osc_ros.control.limiter import Limiter
-from osc_ros.control.motion import put_targets
-from osc_ros.control.posture import posture_acceleration, PostureSetPoint
-from osc_ros.control.reference import Reference
+from osc_ros.compile.addresses import address_of, Integers
+from osc_ros.control.limits.limiter import Limiter
+from osc_ros.control.model_error.command_model import CommandModel
+from osc_ros.control.model_error.disturbance import Disturbance
+from osc_ros.control.model_error.friction import Friction, FrictionInForce, least_inertia
+from osc_ros.control.setpoint.level import Level
+from osc_ros.control.setpoint.motion import put_targets
+from osc_ros.control.setpoint.posture import posture_acceleration, PostureSetPoint
 from osc_ros.control.settings import Settings
-from osc_ros.control.task import Task
-from osc_ros.control.task_numbers import TURNS_WITH
-from osc_ros.control.tick import Tick
-from osc_ros.control.tick_arrays import TURNING
+from osc_ros.control.step.block import block_of, kept_in, OWN, views_of
+from osc_ros.control.step.law_step import put_axes
+from osc_ros.control.step.reference import Reference
+from osc_ros.control.step.tick import Tick
+from osc_ros.control.step.tick_arrays import TURNING
+from osc_ros.control.tasks.bandwidth import largest_push, longest_period, PERIOD_CHANGE
+from osc_ros.control.tasks.free import Guidance
+from osc_ros.control.tasks.task import Task
+from osc_ros.control.tasks.task_numbers import TURNS_WITH
 from osc_ros.control.unmodelled import Unmodelled
-from osc_ros.dynamics.addresses import address_of, Integers
-from osc_ros.dynamics.kinematics import LinkAxes
+from osc_ros.dynamics.algebra.kinematics import LinkAxes
 from osc_ros.dynamics.methods import ONE_TIP
 from osc_ros.dynamics.operational_space import OperationalSpace
-from osc_ros.dynamics.priority import Priorities
+from osc_ros.dynamics.priority.priority import Priorities
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -46,9 +46,9 @@ class Precomputed(NamedTuple):
     Attributes
     ----------
     least_inertia : (n,), optional
-        See `osc_ros.control.friction.least_inertia`.
+        See `osc_ros.control.model_error.friction.least_inertia`.
     compensation : (4, n), optional
-        See `osc_ros.control.disturbance.Disturbance.limits`.
+        See `osc_ros.control.model_error.disturbance.Disturbance.limits`.
     fading : Disturbance, optional
         Settings of a compensation that fades out, because those of the setup have none.
 

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.disturbance import Compensation, Disturbance, yielding_axes
-from osc_ros.control.observer import ExternalForce, MomentumObserver
+from osc_ros.control.model_error.disturbance import Compensation, Disturbance, yielding_axes
+from osc_ros.control.model_error.observer import ExternalForce, MomentumObserver
 from osc_ros.control.settings import Observation, Settings
-from osc_ros.control.tick_arrays import UNCOMPENSATED
+from osc_ros.control.step.tick_arrays import UNCOMPENSATED
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
@@ -101,7 +101,7 @@ class Unmodelled:
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """Arrays of observer and compensation, see `osc_ros.control.tick_arrays.Guarded`."""
+        """Arrays of observer and compensation, see `osc_ros.control.step.tick_arrays.Guarded`."""
         return *self.observer.arrays, *(
             UNCOMPENSATED if self.compensation is None else self.compensation.records)
 

@@ -4,7 +4,7 @@
 """
 Operational-space dynamics of a robot, by several methods with one contract.
 
-`operational_space` is the interface for users, `method` the contract, `methods` the table of
-methods. The methods are in `chain`, `trees`, `teams` and `papers`; the last may be imported by
-`methods`, tests and benchmarks only.
+`operational_space` is the interface for users, `contract` what a method must do, `methods` the
+table of methods. They are in `chain`, `trees`, `teams` and `papers`; only `methods`, tests and
+benchmarks import the last.
 """

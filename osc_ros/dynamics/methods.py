@@ -10,14 +10,14 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from osc_ros.dynamics.chain.ldl import LDL
-from osc_ros.dynamics.method import Method
+from osc_ros.dynamics.contract.method import Method
+from osc_ros.dynamics.contract.plan import Plan, Workers
 from osc_ros.dynamics.papers.block_tridiagonal import BlockCyclicReduction, BlockLDL
 from osc_ros.dynamics.papers.dense import Dense
 from osc_ros.dynamics.papers.schur import Schur
-from osc_ros.dynamics.plan import Plan, Workers
 from osc_ros.dynamics.teams.planning import parallel_sweep, sweep_alone
-from osc_ros.dynamics.trees.layout import EXTENDED, FACTORED, PROPAGATED
 from osc_ros.dynamics.trees.tree import Tree
+from osc_ros.dynamics.trees.tree_layout import EXTENDED, FACTORED, PROPAGATED
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 

@@ -14,16 +14,16 @@ from math import isfinite
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.dynamics import arrays
-from osc_ros.dynamics.arrays import finite_array, FLOAT64, require_finite, require_output
-from osc_ros.dynamics.batches import Batches
-from osc_ros.dynamics.level_row import ACTIVATION, U
-from osc_ros.dynamics.method import DONE, Method
+from osc_ros.dynamics.algebra import arrays
+from osc_ros.dynamics.algebra.arrays import finite_array, FLOAT64, require_finite, require_output
+from osc_ros.dynamics.algebra.task_inertia import SingularityDamping, task_inertia
+from osc_ros.dynamics.batch.batches import Batches
+from osc_ros.dynamics.contract.method import DONE, Method
+from osc_ros.dynamics.contract.plan import Plan, Workers
+from osc_ros.dynamics.contract.task_state import TaskState, Tip
 from osc_ros.dynamics.methods import method_of
-from osc_ros.dynamics.plan import Plan, Workers
-from osc_ros.dynamics.priority import Priorities
-from osc_ros.dynamics.task_inertia import SingularityDamping, task_inertia
-from osc_ros.dynamics.task_state import TaskState, Tip
+from osc_ros.dynamics.priority.level_row import ACTIVATION, U
+from osc_ros.dynamics.priority.priority import Priorities
 from osc_ros.errors import InputError
 from osc_ros.model.assembly import names
 from osc_ros.model.robot import Robot

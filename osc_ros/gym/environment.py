@@ -16,9 +16,9 @@ from scipy.spatial.transform import Rotation
 
 from osc_ros.client.robots import SHIPPED
 from osc_ros.control.law import Law
+from osc_ros.control.setpoint.trajectory import Hold
 from osc_ros.control.settings import Settings
-from osc_ros.control.task import Stiffness, TargetLimits, Task
-from osc_ros.control.trajectory import Hold
+from osc_ros.control.tasks.task import Stiffness, TargetLimits, Task
 from osc_ros.errors import InputError
 from osc_ros.model.files import shipped_urdf
 from osc_ros.model.robot import Robot

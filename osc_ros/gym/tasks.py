@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.gym.environment import ArmEnv
-from osc_ros.sim.block import Block
+from osc_ros.sim.pushed_block import Block
 
 Array = NDArray[np.float64]
 

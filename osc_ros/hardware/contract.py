@@ -216,7 +216,7 @@ class Hardware(Protocol):
 
     An arm with a gripper also has `move_gripper(goal)`, which accepts a `HandGoal` or raises
     InputError, and `gripper_state()`, which returns the newest `GripperState`; both are classes of
-    `osc_ros.control.gripper_state`. Both return at once.
+    `osc_ros.model.gripper_state`. Both return at once.
 
     Every method may raise HardwareError. Nothing but `open`, `start`, `stop`, `recover` and
     `close` may take longer than a small part of the period, other than `read`, which waits.

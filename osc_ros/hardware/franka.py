@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 import pylibfranka
 
-from osc_ros.control.gripper_state import GripperState, HandGoal
 from osc_ros.errors import InputError
 from osc_ros.hardware.contract import Description, HardwareError, Setting, State
 from osc_ros.hardware.franka_errors import explanation
 from osc_ros.hardware.franka_gripper import FrankaHand
 from osc_ros.hardware.franka_model import FrankaModel, JOINTS, pose_of
+from osc_ros.model.gripper_state import GripperState, HandGoal
 
 Array = NDArray[np.float64]
 

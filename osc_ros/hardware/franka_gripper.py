@@ -13,8 +13,8 @@ import sys
 from time import monotonic, sleep
 from typing import Any
 
-from osc_ros.control.gripper_state import AT_GOAL, GripperState, HandGoal
 from osc_ros.hardware.contract import HardwareError
+from osc_ros.model.gripper_state import AT_GOAL, GripperState, HandGoal
 
 OPENING = 10.0  # longest time until the hand has answered [s]
 LOOK = 0.05  # time between two states of a hand that rests [s]

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.gripper_state import GripperState, HandGoal
 from osc_ros.errors import InputError
 from osc_ros.hardware.contract import Description, HardwareError, Setting, State
+from osc_ros.model.gripper_state import GripperState, HandGoal
 from osc_ros.model.urdf import description as urdf_description
 from osc_ros.model.urdf import near
 from osc_ros.sim.hand import Hand, hand_of
-from osc_ros.sim.payload import with_payload
 from osc_ros.sim.plant import COMPENSATES, Plant
+from osc_ros.sim.plant_payload import with_payload
 
 Array = NDArray[np.float64]
 

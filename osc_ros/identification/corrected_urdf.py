@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.errors import InputError
-from osc_ros.identification.inertial import (
+from osc_ros.identification.fit.inertial import (
     center_and_inertia,
     is_consistent,
     moved,

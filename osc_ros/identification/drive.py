@@ -16,11 +16,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.disturbance import Disturbance
+from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.errors import InputError
 from osc_ros.identification.excitation import DRY, Extent, MotionLimits, Trajectory
-from osc_ros.identification.recording import Recording
-from osc_ros.identification.regressor import link_positions, sweep
+from osc_ros.identification.fit.joint_recording import Recording
+from osc_ros.identification.fit.regressor import link_positions, sweep
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]

@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import null_space
 
-from osc_ros.dynamics.arrays import finite_array
+from osc_ros.dynamics.algebra.arrays import finite_array
 from osc_ros.errors import InputError
-from osc_ros.identification.base import BaseParameters
-from osc_ros.identification.inertial import inertial_parameters, moved, SIZE
-from osc_ros.identification.regressor import link_positions, regressor_of, Sweep, sweep
+from osc_ros.identification.fit.base import BaseParameters
+from osc_ros.identification.fit.inertial import inertial_parameters, moved, SIZE
+from osc_ros.identification.fit.regressor import link_positions, regressor_of, Sweep, sweep
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]

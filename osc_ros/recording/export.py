@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from osc_ros.control.journal import Piece, RESPOND
-from osc_ros.dynamics import compiled
+from osc_ros.compile import compiled
+from osc_ros.loop.journal import Piece, RESPOND
 from osc_ros.recording import cdr
 from osc_ros.recording.bag import Message
 from osc_ros.recording.tape import runs_of, segments_of

@@ -13,22 +13,15 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control import requests
+from osc_ros.compile.compiled import on_demand
 from osc_ros.control.checkpoint import Checkpoint
-from osc_ros.control.engine import Engine
-from osc_ros.control.journal import (
-    CALL,
-    FACTS,
-    PLAN,
-    ReplayClock,
-    RESPOND,
-    WATCH,
-)
+from osc_ros.control.safety.supervision import HARMLESS, Supervision
+from osc_ros.control.setpoint.trajectory import Hold, Path
 from osc_ros.control.setup import Setup
-from osc_ros.control.supervision import HARMLESS, Supervision
-from osc_ros.control.trajectory import Hold, Path
-from osc_ros.dynamics.compiled import on_demand
 from osc_ros.errors import InputError, OscError
+from osc_ros.loop import requests
+from osc_ros.loop.engine import Engine
+from osc_ros.loop.journal import CALL, FACTS, PLAN, ReplayClock, RESPOND, WATCH
 from osc_ros.recording.tape import Call, Segment
 
 Array = NDArray[np.float64]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.checkpoint import Checkpoint
-from osc_ros.control.journal import CALL, FAILED, HEAD, Piece, SENT
+from osc_ros.loop.journal import CALL, FAILED, HEAD, Piece, SENT
 
 Array = NDArray[np.float64]
 
@@ -26,7 +26,7 @@ class Call:
     Attributes
     ----------
     kind : int
-        RESPOND, PLAN, WATCH or CALL of `osc_ros.control.journal`.
+        RESPOND, PLAN, WATCH or CALL of `osc_ros.loop.journal`.
     numbers : (m,)
         Arguments, see `Journal`.
     readings : (k,)

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from osc_ros.control.gripper_state import GripperState, HandGoal
 from osc_ros.errors import InputError, ModelError
+from osc_ros.model.gripper_state import GripperState, HandGoal
 from osc_ros.model.origin import origin_pose
-from osc_ros.sim.parts import STOP_IMPEDANCE
+from osc_ros.sim.mjcf.parts import STOP_IMPEDANCE
 from osc_ros.sim.plant import Plant
 
 Array = NDArray[np.float64]

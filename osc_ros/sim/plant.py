@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.errors import InputError
-from osc_ros.sim.description import FLOOR, require, Urdf
-from osc_ros.sim.parts import (
+from osc_ros.sim.mjcf.mjcf_description import FLOOR, require, Urdf
+from osc_ros.sim.mjcf.parts import (
     add_ball,
     add_wall,
     amounts,
@@ -27,7 +27,7 @@ from osc_ros.sim.parts import (
     STOP_IMPEDANCE,
     vector,
 )
-from osc_ros.sim.picture import add_shapes, arm_corners, Image, picture, shape_names, Viewer
+from osc_ros.sim.mjcf.picture import add_shapes, arm_corners, Image, picture, shape_names, Viewer
 from osc_ros.sim.sensor import wrench_beyond
 
 Array = NDArray[np.float64]

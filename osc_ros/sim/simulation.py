@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.transform import Rotation
 
 from osc_ros.control.law import Law
-from osc_ros.dynamics.arrays import finite_array
-from osc_ros.dynamics.task_inertia import SingularityDamping
+from osc_ros.dynamics.algebra.arrays import finite_array
+from osc_ros.dynamics.algebra.task_inertia import SingularityDamping
 from osc_ros.errors import InputError, require_type
 from osc_ros.model.files import urdf_text
 

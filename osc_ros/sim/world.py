@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.errors import InputError
-from osc_ros.sim.description import require
+from osc_ros.sim.mjcf.mjcf_description import require
 
 if TYPE_CHECKING:
     from osc_ros.sim.plant import Plant

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from osc_ros.viewer.actions import Actions
 from osc_ros.viewer.mirror import Mirror
-from osc_ros.viewer.reading import ABSENT, ERROR, OK, Reading, STALE, WARN
+from osc_ros.viewer.scene.actions import Actions
+from osc_ros.viewer.scene.reading import ABSENT, ERROR, OK, Reading, STALE, WARN
 from osc_ros.viewer.text import block, line
 
 COLORS = {OK: '#2f855a', WARN: '#b7791f', ERROR: '#c53030', STALE: '#4a5568'}

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from osc_ros.viewer.actions import Actions
 from osc_ros.viewer.mirror import Mirror
-from osc_ros.viewer.reading import Follower, Reading
+from osc_ros.viewer.scene.actions import Actions
+from osc_ros.viewer.scene.reading import Follower, Reading
 from osc_ros.viewer.text import block, line
 
 SETTLED = 1.0  # after a user has moved a slider, it shows the controller's value again [s]

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.arrays import kernel_array
-from osc_ros.dynamics.chain.layout import A0, chain_of, FORCE, POSE, TWIST
+from osc_ros.dynamics.algebra.arrays import kernel_array
+from osc_ros.dynamics.chain.chain_layout import A0, chain_of, FORCE, POSE, TWIST
 from osc_ros.dynamics.chain.passes import (
     acceleration_response,
     compile_kernels,
@@ -18,7 +18,7 @@ from osc_ros.dynamics.chain.passes import (
     inward,
     jacobian,
 )
-from osc_ros.dynamics.method import Method
+from osc_ros.dynamics.contract.method import Method
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]

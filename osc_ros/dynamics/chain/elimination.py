@@ -16,10 +16,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from osc_ros.dynamics.chain.bodies import inverse_inertia, is_prismatic
-from osc_ros.dynamics.chain.layout import ROTOR
-from osc_ros.dynamics.compiled import inlined
-from osc_ros.dynamics.spatial import (
+from osc_ros.compile.compiled import inlined
+from osc_ros.dynamics.algebra.spatial import (
     add_matrix,
     add_mobility,
     add_outer,
@@ -34,6 +32,8 @@ from osc_ros.dynamics.spatial import (
     transpose,
     ZERO,
 )
+from osc_ros.dynamics.chain.chain_bodies import inverse_inertia, is_prismatic
+from osc_ros.dynamics.chain.chain_layout import ROTOR
 
 
 @inlined

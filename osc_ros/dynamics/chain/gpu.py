@@ -11,9 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.chain.batch import put_ends, put_law, put_terms
-from osc_ros.dynamics.chain.bodies import put_jacobian
-from osc_ros.dynamics.chain.layout import (
+from osc_ros.compile.cuda.device_kernels import (
+    cuda,
+    device_twins,
+    for_device,
+    kernel_for_device,
+    launch,
+    number_type,
+)
+from osc_ros.dynamics.algebra.lane_rows import goodness, load_rows, mark_rows, store_rows
+from osc_ros.dynamics.algebra.task_inertia import put_pseudo_inverse
+from osc_ros.dynamics.chain.chain_batch import put_ends, put_law, put_terms
+from osc_ros.dynamics.chain.chain_bodies import put_jacobian
+from osc_ros.dynamics.chain.chain_layout import (
     A0,
     ENDS_WIDTH,
     FORCE,
@@ -23,17 +33,7 @@ from osc_ros.dynamics.chain.layout import (
     TWIST,
     WORK_WIDTH,
 )
-from osc_ros.dynamics.cuda.kernels import (
-    cuda,
-    device_twins,
-    for_device,
-    kernel_for_device,
-    launch,
-    number_type,
-)
-from osc_ros.dynamics.lanes.rows import goodness, load_rows, mark_rows, store_rows
-from osc_ros.dynamics.method import States, Terms
-from osc_ros.dynamics.task_inertia import put_pseudo_inverse
+from osc_ros.dynamics.contract.method import States, Terms
 
 
 def _law_given(law: Any, has_tau: bool, has_qdd: bool) -> Any:

@@ -30,40 +30,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.chain import passes
-from osc_ros.dynamics.chain.bodies import (
-    along_axis,
-    body_motion,
-    inverse_inertia,
-    placement,
-    put_placement,
-    put_tip,
-)
-from osc_ros.dynamics.chain.chain_method import ChainMethod
-from osc_ros.dynamics.chain.elimination import (
-    across_axis,
-    axis_first,
-    axis_first_pair,
-    back_projection,
-    forward_substitution,
-    ldl_factors,
-    schur_complement,
-)
-from osc_ros.dynamics.chain.layout import (
-    ENDS_WIDTH,
-    FACTOR_WIDTH,
-    FORCE,
-    LINK_WIDTH,
-    PRISMATIC,
-    ROTOR,
-    TIP_WIDTH,
-    WORK_WIDTH,
-)
-from osc_ros.dynamics.chain.passes import back_substitution, inward_pass, shapes_fit, task_force
-from osc_ros.dynamics.compiled import ahead, inlined, kernel, lock
-from osc_ros.dynamics.kinematics import motion_transforms
-from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
-from osc_ros.dynamics.spatial import (
+from osc_ros.compile.compiled import ahead, inlined, kernel, lock
+from osc_ros.dynamics.algebra.kinematics import motion_transforms
+from osc_ros.dynamics.algebra.spatial import (
     add,
     add_mobility,
     all_finite,
@@ -80,6 +49,37 @@ from osc_ros.dynamics.spatial import (
     vector_at,
     ZERO,
 )
+from osc_ros.dynamics.chain import passes
+from osc_ros.dynamics.chain.chain_bodies import (
+    along_axis,
+    body_motion,
+    inverse_inertia,
+    placement,
+    put_placement,
+    put_tip,
+)
+from osc_ros.dynamics.chain.chain_layout import (
+    ENDS_WIDTH,
+    FACTOR_WIDTH,
+    FORCE,
+    LINK_WIDTH,
+    PRISMATIC,
+    ROTOR,
+    TIP_WIDTH,
+    WORK_WIDTH,
+)
+from osc_ros.dynamics.chain.chain_method import ChainMethod
+from osc_ros.dynamics.chain.elimination import (
+    across_axis,
+    axis_first,
+    axis_first_pair,
+    back_projection,
+    forward_substitution,
+    ldl_factors,
+    schur_complement,
+)
+from osc_ros.dynamics.chain.passes import back_substitution, inward_pass, shapes_fit, task_force
+from osc_ros.dynamics.contract.method import DONE, NOT_FINITE, WRONG_SHAPE
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]

@@ -20,42 +20,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from osc_ros.dynamics.chain.bodies import (
-    along_axis,
-    axis_part,
-    body_motion,
-    force_on_last_body,
-    inverse_inertia,
-    inward_sweep,
-    placement,
-    put_jacobian,
-    put_motion_torques,
-    put_placement,
-    put_tip,
-)
-from osc_ros.dynamics.chain.elimination import (
-    across_axis,
-    axis_first_pair,
-    from_across_axis,
-    inner_handle,
-    joint_elimination,
-    ldl_solution,
-    mobility_across,
-    rows_first,
-)
-from osc_ros.dynamics.chain.layout import (
-    A0,
-    empty_chain,
-    factors_at,
-    FORCE,
-    parts_of,
-    RESIDUAL,
-    ROTOR,
-    SCRATCH,
-)
-from osc_ros.dynamics.compiled import ahead, inlined, kernel, lock
-from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
-from osc_ros.dynamics.spatial import (
+from osc_ros.compile.compiled import ahead, inlined, kernel, lock
+from osc_ros.dynamics.algebra.spatial import (
     all_finite,
     along,
     dot,
@@ -71,10 +37,41 @@ from osc_ros.dynamics.spatial import (
     vector_at,
     ZERO,
 )
-from osc_ros.dynamics.task_inertia import (
-    replace_singular,
-    solve_in_place,
+from osc_ros.dynamics.algebra.task_inertia import replace_singular, solve_in_place
+from osc_ros.dynamics.chain.chain_bodies import (
+    along_axis,
+    axis_part,
+    body_motion,
+    force_on_last_body,
+    inverse_inertia,
+    inward_sweep,
+    placement,
+    put_jacobian,
+    put_motion_torques,
+    put_placement,
+    put_tip,
 )
+from osc_ros.dynamics.chain.chain_layout import (
+    A0,
+    empty_chain,
+    factors_at,
+    FORCE,
+    parts_of,
+    RESIDUAL,
+    ROTOR,
+    SCRATCH,
+)
+from osc_ros.dynamics.chain.elimination import (
+    across_axis,
+    axis_first_pair,
+    from_across_axis,
+    inner_handle,
+    joint_elimination,
+    ldl_solution,
+    mobility_across,
+    rows_first,
+)
+from osc_ros.dynamics.contract.method import DONE, NOT_FINITE, WRONG_SHAPE
 
 
 @inlined

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.compile.parallel_parts import in_parallel
 from osc_ros.dynamics.chain.chain_method import ChainMethod
 from osc_ros.dynamics.chain.passes import accelerations, law, outward
-from osc_ros.dynamics.method import States, Terms
-from osc_ros.dynamics.parallel_parts import in_parallel
+from osc_ros.dynamics.contract.method import States, Terms
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
@@ -46,8 +46,8 @@ class Sweep(ChainMethod):
     def torque_batch(self, states: States, out: Array, valid: NDArray[np.bool_],
                      threads: int | None) -> None:
         """Write torques to out (k, n), NaN where not `valid` (k,), in lanes and threads."""
-        from osc_ros.dynamics.chain.batch import laws, room_size
-        from osc_ros.dynamics.lanes.memory import zeros
+        from osc_ros.compile.lane_arrays import zeros
+        from osc_ros.dynamics.chain.chain_batch import laws, room_size
 
         gravity = states.gravity_rows()
 
@@ -61,8 +61,8 @@ class Sweep(ChainMethod):
 
     def evaluate_batch(self, states: States, found: Terms, threads: int | None) -> None:
         """Write `found.valid` and all terms that have a row for each state, in lanes, threads."""
-        from osc_ros.dynamics.chain.batch import room_size, terms
-        from osc_ros.dynamics.lanes.memory import zeros
+        from osc_ros.compile.lane_arrays import zeros
+        from osc_ros.dynamics.chain.chain_batch import room_size, terms
 
         flat, gravity = found.flat(), states.gravity_rows()
 

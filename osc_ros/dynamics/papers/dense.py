@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from osc_ros.dynamics.kinematics import placement
-from osc_ros.dynamics.method import DONE, NOT_FINITE
+from osc_ros.dynamics.algebra.kinematics import placement
+from osc_ros.dynamics.contract.method import DONE, NOT_FINITE
 from osc_ros.dynamics.papers import newton_euler
 from osc_ros.dynamics.papers.numpy_method import NumpyMethod
 

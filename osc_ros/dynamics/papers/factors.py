@@ -11,9 +11,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.dynamics.algebra.task_inertia import EXACT_LOW
 from osc_ros.dynamics.papers.block_tridiagonal import Factor, Factorization
 from osc_ros.dynamics.papers.blocks import gather, spread, Tridiagonal
-from osc_ros.dynamics.task_inertia import EXACT_LOW
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from osc_ros.dynamics.kinematics import motion_transforms, Placement
+from osc_ros.dynamics.algebra.kinematics import motion_transforms, Placement
 from osc_ros.dynamics.papers.block_tridiagonal import Factorization
 from osc_ros.dynamics.papers.blocks import gather, inverse, product, product_T, spread, Tridiagonal
 from osc_ros.dynamics.papers.factors import SchurBlocks

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.kinematics import Placement, placement, tip_frames
+from osc_ros.dynamics.algebra.kinematics import Placement, placement, tip_frames
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]

@@ -10,8 +10,8 @@ from abc import abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.method import DONE, Method, NOT_FINITE, Terms, WRONG_SHAPE
-from osc_ros.dynamics.task_inertia import task_inertia
+from osc_ros.dynamics.algebra.task_inertia import task_inertia
+from osc_ros.dynamics.contract.method import DONE, Method, NOT_FINITE, Terms, WRONG_SHAPE
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]

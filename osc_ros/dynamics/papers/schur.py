@@ -39,8 +39,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.dynamics.arrays import finite_array
-from osc_ros.dynamics.method import DONE, NOT_FINITE
+from osc_ros.dynamics.algebra.arrays import finite_array
+from osc_ros.dynamics.contract.method import DONE, NOT_FINITE
 from osc_ros.dynamics.papers import newton_euler
 from osc_ros.dynamics.papers.block_tridiagonal import BlockLDL, Factorization
 from osc_ros.dynamics.papers.blocks import gather, product, product_T, spread

@@ -38,12 +38,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.dynamics.arrays import finite_array
-from osc_ros.dynamics.kinematics import placement
-from osc_ros.dynamics.method import DONE, NOT_FINITE
+from osc_ros.dynamics.algebra.arrays import finite_array
+from osc_ros.dynamics.algebra.kinematics import placement
+from osc_ros.dynamics.algebra.task_inertia import task_inertia
+from osc_ros.dynamics.contract.method import DONE, NOT_FINITE
 from osc_ros.dynamics.papers import newton_euler
 from osc_ros.dynamics.papers.numpy_method import NumpyMethod
-from osc_ros.dynamics.task_inertia import task_inertia
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 

@@ -17,13 +17,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.chain.layout import packed_robot, TIP_WIDTH
+from osc_ros.dynamics.chain.chain_layout import packed_robot, TIP_WIDTH
 from osc_ros.dynamics.chain.sweep import Sweep
-from osc_ros.dynamics.teams import roles, signals
-from osc_ros.dynamics.teams.members import VARIANTS
-from osc_ros.dynamics.teams.memory import shared_arrays, size_in_bytes
-from osc_ros.dynamics.teams.roles import follow, lead
-from osc_ros.dynamics.teams.signals import ELIMINATE, PROGRESS_WIDTH, START, STOP
+from osc_ros.dynamics.segments import roles, signals
+from osc_ros.dynamics.segments.members import VARIANTS
+from osc_ros.dynamics.segments.roles import follow, lead
+from osc_ros.dynamics.segments.signals import ELIMINATE, PROGRESS_WIDTH, START, STOP
+from osc_ros.dynamics.segments.team_memory import shared_arrays, size_in_bytes
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]

@@ -41,8 +41,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.dynamics.arrays import finite_array
-from osc_ros.dynamics.chain.layout import (
+from osc_ros.dynamics.algebra.arrays import finite_array
+from osc_ros.dynamics.chain.chain_layout import (
     A0,
     FORCE,
     packed_robot,
@@ -51,11 +51,10 @@ from osc_ros.dynamics.chain.layout import (
     TWIST,
     WORK_WIDTH,
 )
-from osc_ros.dynamics.task_state import Tip
-from osc_ros.dynamics.teams import roles
-from osc_ros.dynamics.teams.costs import measured_costs
-from osc_ros.dynamics.teams.roles import commanded_force, follow, lead, lead_back
-from osc_ros.dynamics.teams.signals import (
+from osc_ros.dynamics.contract.task_state import Tip
+from osc_ros.dynamics.segments import roles
+from osc_ros.dynamics.segments.roles import commanded_force, follow, lead, lead_back
+from osc_ros.dynamics.segments.signals import (
     COMMAND,
     INWARD,
     JOINED,
@@ -73,7 +72,7 @@ from osc_ros.dynamics.teams.signals import (
     WAITING,
     words,
 )
-from osc_ros.dynamics.teams.slots import (
+from osc_ros.dynamics.segments.slots import (
     END,
     MOTION,
     OUT,
@@ -85,6 +84,7 @@ from osc_ros.dynamics.teams.slots import (
     TAU,
     TOTAL,
 )
+from osc_ros.dynamics.teams.costs import measured_costs
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 

@@ -33,17 +33,17 @@ import weakref
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.chain.layout import FORCE
+from osc_ros.dynamics.chain.chain_layout import FORCE
 from osc_ros.dynamics.chain.passes import outward
 from osc_ros.dynamics.chain.sweep import Sweep
-from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
-from osc_ros.dynamics.plan import Workers
-from osc_ros.dynamics.teams.lane_segments import Split
-from osc_ros.dynamics.teams.members import ByTurns, compile_for, Leader
+from osc_ros.dynamics.contract.method import DONE, NOT_FINITE, WRONG_SHAPE
+from osc_ros.dynamics.contract.plan import Workers
+from osc_ros.dynamics.segments.lane_segments import Split
+from osc_ros.dynamics.segments.members import ByTurns, compile_for, Leader
+from osc_ros.dynamics.segments.roles import commanded_force
+from osc_ros.dynamics.segments.signals import STAGE, START
+from osc_ros.dynamics.segments.slots import Q, QD, QDD, TAU
 from osc_ros.dynamics.teams.pace import INWARD, OUTWARD, Pace
-from osc_ros.dynamics.teams.roles import commanded_force
-from osc_ros.dynamics.teams.signals import STAGE, START
-from osc_ros.dynamics.teams.slots import Q, QD, QDD, TAU
 from osc_ros.dynamics.teams.team import Team
 from osc_ros.dynamics.teams.waiting import Fault
 from osc_ros.errors import WorkerWarning

@@ -10,14 +10,14 @@ import os
 
 import numpy as np
 
-from osc_ros.dynamics.chain.layout import packed_robot
+from osc_ros.compile.lane_arrays import WIDTH
+from osc_ros.dynamics.chain.chain_layout import packed_robot
 from osc_ros.dynamics.chain.sweep import Sweep
-from osc_ros.dynamics.lanes.memory import WIDTH
-from osc_ros.dynamics.plan import Plan, Workers
+from osc_ros.dynamics.contract.plan import Plan, Workers
+from osc_ros.dynamics.segments.lane_segments import lane_split, Split
+from osc_ros.dynamics.segments.segmented import Segmented
 from osc_ros.dynamics.teams.costs import Costs, law_call, measured_costs
-from osc_ros.dynamics.teams.lane_segments import lane_split, Split
 from osc_ros.dynamics.teams.parallel import Parallel
-from osc_ros.dynamics.teams.segmented import Segmented
 from osc_ros.model.robot import Robot
 
 _TRIAL = 0.02  # duration for which 'auto' compares two ways [s]

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.teams.lane_segments import Split
-from osc_ros.dynamics.teams.members import Leader
-from osc_ros.dynamics.teams.memory import shared_arrays, size_in_bytes
-from osc_ros.dynamics.teams.signals import command, PROGRESS_WIDTH, STOP
+from osc_ros.dynamics.segments.lane_segments import Split
+from osc_ros.dynamics.segments.members import Leader
+from osc_ros.dynamics.segments.signals import command, PROGRESS_WIDTH, STOP
+from osc_ros.dynamics.segments.team_memory import shared_arrays, size_in_bytes
 from osc_ros.dynamics.teams.waiting import Bell, Member, yield_core
 from osc_ros.dynamics.teams.worker import LOOKS, serve
 from osc_ros.errors import OscError

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.method import NOT_FINITE
-from osc_ros.dynamics.teams.signals import (
+from osc_ros.dynamics.contract.method import NOT_FINITE
+from osc_ros.dynamics.segments.signals import (
     FIRST_RUNG,
     LAST_RUNG,
     REST,

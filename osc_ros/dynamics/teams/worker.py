@@ -15,12 +15,12 @@ import traceback
 
 import numpy as np
 
-from osc_ros.dynamics.teams import signals
-from osc_ros.dynamics.teams.lane_segments import Split
-from osc_ros.dynamics.teams.members import begin, compile_for, follower_arguments
-from osc_ros.dynamics.teams.memory import Shared, shared_arrays
-from osc_ros.dynamics.teams.roles import follow
-from osc_ros.dynamics.teams.signals import LAST, PROGRESS_WIDTH, REST, STAGE, STOP
+from osc_ros.dynamics.segments import signals
+from osc_ros.dynamics.segments.lane_segments import Split
+from osc_ros.dynamics.segments.members import begin, compile_for, follower_arguments
+from osc_ros.dynamics.segments.roles import follow
+from osc_ros.dynamics.segments.signals import LAST, PROGRESS_WIDTH, REST, STAGE, STOP
+from osc_ros.dynamics.segments.team_memory import Shared, shared_arrays
 from osc_ros.dynamics.teams.waiting import Bell, Fault, Member
 
 LOOKS = 512  # reads of a signal before the kernel returns and the clock is read: about 10 µs

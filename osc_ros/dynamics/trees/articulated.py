@@ -14,9 +14,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.arrays import kernel_array
-from osc_ros.dynamics.compiled import ahead, inlined, kernel, lock, plain
-from osc_ros.dynamics.spatial import (
+from osc_ros.compile.compiled import ahead, inlined, kernel, lock, plain
+from osc_ros.dynamics.algebra.arrays import kernel_array
+from osc_ros.dynamics.algebra.spatial import (
     add,
     add_mobility,
     along,
@@ -42,7 +42,7 @@ from osc_ros.dynamics.spatial import (
     vector_at,
     ZERO,
 )
-from osc_ros.dynamics.trees.bodies import (
+from osc_ros.dynamics.trees.tree_bodies import (
     along_joint,
     axis_part,
     carried_acceleration,
@@ -52,7 +52,7 @@ from osc_ros.dynamics.trees.bodies import (
     push_tips,
     put_torques,
 )
-from osc_ros.dynamics.trees.layout import (
+from osc_ros.dynamics.trees.tree_layout import (
     ACCELERATION,
     ARTICULATED,
     constants_in,

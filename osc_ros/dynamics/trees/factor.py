@@ -14,8 +14,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.compiled import inlined, kernel
-from osc_ros.dynamics.spatial import (
+from osc_ros.compile.compiled import inlined, kernel
+from osc_ros.dynamics.algebra.spatial import (
     add,
     along,
     compose,
@@ -31,8 +31,8 @@ from osc_ros.dynamics.spatial import (
     vector_at,
     ZERO,
 )
-from osc_ros.dynamics.trees.bodies import axis_of, axis_part, freedoms_of, placement_at
-from osc_ros.dynamics.trees.layout import ARTICULATED, KIND, MASS, PARENT, SPHERICAL, V_AT
+from osc_ros.dynamics.trees.tree_bodies import axis_of, axis_part, freedoms_of, placement_at
+from osc_ros.dynamics.trees.tree_layout import ARTICULATED, KIND, MASS, PARENT, SPHERICAL, V_AT
 
 Array = NDArray[np.float64]
 

@@ -21,9 +21,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.arrays import kernel_array
-from osc_ros.dynamics.compiled import ahead, inlined, kernel, lock, plain, view
-from osc_ros.dynamics.spatial import (
+from osc_ros.compile.compiled import ahead, inlined, kernel, lock, plain, view
+from osc_ros.dynamics.algebra.arrays import kernel_array
+from osc_ros.dynamics.algebra.spatial import (
     add,
     along,
     compose,
@@ -39,8 +39,8 @@ from osc_ros.dynamics.spatial import (
     vector_at,
     ZERO,
 )
-from osc_ros.dynamics.trees.bodies import axis_of, freedoms_of, momentum, relative_placement
-from osc_ros.dynamics.trees.layout import (
+from osc_ros.dynamics.trees.tree_bodies import axis_of, freedoms_of, momentum, relative_placement
+from osc_ros.dynamics.trees.tree_layout import (
     constants_in,
     FIRST_MOMENT,
     KIND,

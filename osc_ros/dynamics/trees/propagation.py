@@ -22,8 +22,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.compiled import inlined, kernel
-from osc_ros.dynamics.spatial import (
+from osc_ros.compile.compiled import inlined, kernel
+from osc_ros.dynamics.algebra.spatial import (
     add,
     add_matrix,
     add_symmetric,
@@ -47,8 +47,8 @@ from osc_ros.dynamics.spatial import (
     ZERO,
 )
 from osc_ros.dynamics.trees.articulated import column_of
-from osc_ros.dynamics.trees.bodies import placement_at
-from osc_ros.dynamics.trees.layout import (
+from osc_ros.dynamics.trees.tree_bodies import placement_at
+from osc_ros.dynamics.trees.tree_layout import (
     ARTICULATED,
     D_INV,
     IN_BASE,

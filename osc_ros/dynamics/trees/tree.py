@@ -16,10 +16,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.compiled import ahead, inlined, kernel, lock, view
-from osc_ros.dynamics.method import DONE, Method, NOT_FINITE, States, Terms, WRONG_SHAPE
-from osc_ros.dynamics.parallel_parts import in_parallel
-from osc_ros.dynamics.spatial import (
+from osc_ros.compile.compiled import ahead, inlined, kernel, lock, view
+from osc_ros.compile.parallel_parts import in_parallel
+from osc_ros.dynamics.algebra.spatial import (
     add,
     all_finite,
     compose,
@@ -30,24 +29,23 @@ from osc_ros.dynamics.spatial import (
     spatial_at,
     vector_at,
 )
-from osc_ros.dynamics.task_inertia import (
-    replace_singular,
-    solve_in_place,
-)
+from osc_ros.dynamics.algebra.task_inertia import replace_singular, solve_in_place
+from osc_ros.dynamics.contract.method import DONE, Method, NOT_FINITE, States, Terms, WRONG_SHAPE
 from osc_ros.dynamics.trees.articulated import (
     Articulated,
     put_articulated_inertias,
     put_inverse_mass_matrix,
     put_response,
 )
-from osc_ros.dynamics.trees.bodies import accelerate, inward, jacobian, locate
 from osc_ros.dynamics.trees.factor import (
     factorize,
     put_inverse_by_factors,
     solve_by_factors,
     square_factor,
 )
-from osc_ros.dynamics.trees.layout import (
+from osc_ros.dynamics.trees.propagation import propagate_forces, propagate_mobilities
+from osc_ros.dynamics.trees.tree_bodies import accelerate, inward, jacobian, locate
+from osc_ros.dynamics.trees.tree_layout import (
     ACCELERATION,
     constants_in,
     EXTENDED,
@@ -59,7 +57,6 @@ from osc_ros.dynamics.trees.layout import (
     room_for,
     VELOCITY,
 )
-from osc_ros.dynamics.trees.propagation import propagate_forces, propagate_mobilities
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
@@ -345,7 +342,7 @@ class Tree(Articulated, Method):
     def torque_batch(self, states: States, out: Array, valid: NDArray[np.bool_],
                      threads: int | None) -> None:
         """Write torques to out (k, n), NaN where not `valid` (k,), in lanes and threads."""
-        from osc_ros.dynamics.trees.batch import batch_room, laws
+        from osc_ros.dynamics.trees.tree_batch import batch_room, laws
 
         given = [np.empty((0, self.robot.n)) if values is None else values
                  for values in (states.tau, states.qdd)] + [states.gravity_rows()]
@@ -360,7 +357,7 @@ class Tree(Articulated, Method):
 
     def evaluate_batch(self, states: States, found: Terms, threads: int | None) -> None:
         """Write `found.valid` and all terms that have a row for each state, in lanes, threads."""
-        from osc_ros.dynamics.trees.batch import batch_room, terms
+        from osc_ros.dynamics.trees.tree_batch import batch_room, terms
 
         flat, gravity = found.flat(), states.gravity_rows()
 

@@ -1,0 +1,185 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""
+Arrays and functions that compiled code finds by their addresses in memory.
+
+A call from Python takes 0.1 µs for every array; one table of addresses costs as much as one array.
+A function that is called by its address is compiled without the code of that function.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from llvmlite import ir
+import numba
+from numba.extending import intrinsic, overload
+from numba.np.arrayobj import make_array, populate_array
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.compile.compiled import is_recording, of_python
+
+types: Any = numba.types
+
+Integers = NDArray[np.int64]
+
+TABLE = types.Array(types.int64, 2, 'C')
+VECTOR = types.Array(types.float64, 1, 'C')
+TICK = TABLE, types.float64, VECTOR, VECTOR, VECTOR  # argument types of a tick
+
+
+def address_of(array: NDArray[Any]) -> int:
+    """Address of the first item of a contiguous array."""
+    address: int = array.__array_interface__['data'][0]
+    return address
+
+
+class Pointers:
+    """
+    A table of the addresses and sizes of arrays, made again when one of them is another object.
+
+    The arrays are kept as long as the table. Its last row has the addresses of two functions.
+
+    """
+
+    def __init__(self, *entries: int) -> None:
+        self._entries = entries or (0, 0)
+        self._arrays: tuple[NDArray[Any], ...] = ()
+        self._ids: tuple[int, ...] = ()
+        self._table: Integers = np.zeros((0, 2), dtype=np.int64)
+
+    def to(self, *arrays: NDArray[Any]) -> Integers:
+        """Table (k + 1, 2) of the addresses and sizes of k contiguous arrays."""
+        ids = tuple(map(id, arrays))
+        if ids != self._ids:
+            self._arrays, self._ids = arrays, ids
+            self._table = np.array([*((address_of(one), one.size) for one in arrays),
+                                    self._entries])
+        return self._table
+
+
+def numbers_at(address: int, size: int) -> NDArray[np.float64]:
+    """
+    Array (size,) of the numbers that stand in memory from an address on.
+
+    The caller guarantees that an array of at least this size is there, and stays there.
+
+    """
+    return np.ctypeslib.as_array((ctypes.c_double * int(size)).from_address(int(address)))
+
+
+def integers_at(address: int, size: int) -> Integers:
+    """Array (size,) of the integers of 64 bits from an address on; see `numbers_at`."""
+    return np.ctypeslib.as_array((ctypes.c_int64 * int(size)).from_address(int(address)))
+
+
+def bytes_at(address: int, size: int) -> NDArray[np.uint8]:
+    """Array (size,) of the bytes from an address on; see `numbers_at`."""
+    return np.ctypeslib.as_array((ctypes.c_uint8 * int(size)).from_address(int(address)))
+
+
+def _array_at(of_python: Any, item_type: Any) -> None:
+    """Let kernels call a function that returns an array of items at an address."""
+    found = types.Array(item_type, 1, 'C')
+
+    @intrinsic
+    def array_at(typing: Any, address: Any, size: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            start, count = arguments
+            number = context.get_data_type(item_type)
+            item = context.get_constant(types.intp, context.get_abi_sizeof(number))
+            result = make_array(found)(context, builder)
+            populate_array(result, data=builder.inttoptr(start, number.as_pointer()),
+                           shape=[count], strides=[item], itemsize=item, meminfo=None)
+            return result._getvalue()
+
+        return found(types.intp, types.intp), build
+
+    @overload(of_python, jit_options={'_nrt': True})
+    def compiled(address: Any, size: Any) -> Any:
+        def implementation(address: Any, size: Any) -> Any:
+            return array_at(address, size)
+
+        return implementation
+
+
+_array_at(numbers_at, types.float64)
+_array_at(integers_at, types.int64)
+_array_at(bytes_at, types.uint8)
+
+
+def entry_of(kernel: Any) -> int:
+    """Address of the machine code of a kernel that is compiled for one choice of types."""
+    if is_recording():  # the kernel runs as a Python function
+        return of_python(kernel)
+    (found,) = kernel.overloads.values()
+    address: int = found.library.get_pointer_to_function(found.fndesc.llvm_func_name)
+    return address
+
+
+def _call_of(*kinds: Any) -> tuple[Any, Any]:
+    """Signature and code of a call of a kernel with these argument types by its address."""
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        start, *given = arguments
+        convention = context.call_conv
+        kind = convention.get_function_type(types.int64, kinds)
+        _, found = convention.call_function(
+            builder, builder.inttoptr(start, kind.as_pointer()), types.int64, kinds, given)
+        return found
+
+    return types.int64(types.int64, *kinds), build
+
+
+@intrinsic
+def tick_at(typing: Any, address: Any, table: Any, time: Any, q: Any, qd: Any, tau: Any) -> Any:
+    """Call a kernel (table, time, q, qd, tau), see TICK, by its address; return its integer."""
+    return _call_of(*TICK)
+
+
+@intrinsic
+def stage_at(typing: Any, address: Any, table: Any, stage: Any, one: Any, two: Any, three: Any
+             ) -> Any:
+    """Call a kernel (table, stage, three arrays) by its address; return its integer."""
+    return _call_of(TABLE, types.int64, VECTOR, VECTOR, VECTOR)
+
+
+@intrinsic
+def step_at(typing: Any, address: Any, table: Any, tau: Any) -> Any:
+    """Call a kernel (table, tau) by its address; return its integer."""
+    return _call_of(TABLE, VECTOR)
+
+
+@intrinsic
+def sense_at(typing: Any, address: Any, table: Any) -> Any:
+    """Call a kernel (table) by its address; return its integer."""
+    return _call_of(TABLE)
+
+
+@intrinsic
+def watch_at(typing: Any, address: Any, plan: Any, state: Any, now: Any, longest: Any) -> Any:
+    """Call `osc_ros.control.safety.safety.watch` by its address; return its integer."""
+    return _call_of(VECTOR, VECTOR, types.float64, types.float64)
+
+
+@intrinsic
+def answer_at(typing: Any, address: Any, integers: Any, numbers: Any, memory: Any, plan: Any,
+              state: Any, result: Any, now: Any, tau: Any) -> Any:
+    """Call `osc_ros.control.safety.safety.answer` by its address; return its integer."""
+    return _call_of(types.Array(types.int64, 1, 'C'), *[VECTOR] * 5, types.float64, VECTOR)
+
+
+@intrinsic
+def c_at(typing: Any, address: Any, given: Any) -> Any:
+    """Call a function of C by its address with a tuple of integers of 64 bits; return its int."""
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        start, values = arguments
+        count, integer = len(given), ir.IntType(64)
+        kind = ir.FunctionType(ir.IntType(32), [integer] * count)
+        found = builder.call(builder.inttoptr(start, kind.as_pointer()),
+                             [builder.extract_value(values, i) for i in range(count)])
+        return builder.sext(found, integer)
+
+    return types.int64(types.int64, types.UniTuple(types.int64, len(given))), build

@@ -1,0 +1,469 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Numba decorators of the package, with a cache whose key is the source of all kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, ExitStack, suppress
+import ctypes
+import gc
+import logging
+import os
+from pathlib import Path
+import sys
+import tempfile
+from threading import RLock
+from typing import Any, TypeVar
+
+import numba
+from numba import njit
+from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.compiler_lock import global_compiler_lock
+from numba.extending import intrinsic, overload
+from numba.np.arrayobj import make_array, populate_array
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.compile.compiler import KnownFlags, OperationCompiler
+from osc_ros.compile.kernel_source import PACKAGE, stored_digest
+from osc_ros.errors import OscError
+
+try:
+    import fcntl
+except ImportError:  # not on Windows: processes then compile the same kernels twice
+    fcntl = None  # type: ignore[assignment]
+
+Function = TypeVar('Function', bound=Callable[..., Any])
+Item = TypeVar('Item', bound=np.generic)
+
+config: Any = numba.config
+types: Any = numba.types
+
+# Every kernel of the package, and every operation that is inlined into them.
+KERNELS: list[Any] = []
+OPERATIONS: list[Any] = []
+
+# Called with the name of a kernel and True when its compilation begins, False when it has ended.
+OBSERVERS: list[Callable[[str, bool], None]] = []
+_ON_DEMAND: list[bool] = []
+# While `recorded_uses` runs kernels as Python functions: the kernels by the numbers that stand for
+# their addresses.
+_OF_PYTHON: list[dict[int, Any]] = []
+# One entry for each context in which kernels may be compiled, in all threads; the kernels that are
+# locked when the last of them ends; what guards both.
+_UNLOCKED: list[bool] = []
+_LOCKED: set[Any] = set()
+_GATE = RLock()
+_ANNOUNCED: list[bool] = []  # not empty after the log message that this process compiles kernels
+
+# fastmath without 'nnan' and 'ninf', which would let the compiler remove checks for NaN and inf.
+# '_nrt' False: without reference counts of arrays, which no kernel needs, because none allocates.
+_OPTIONS: dict[str, Any] = {'error_model': 'numpy', 'fastmath': {'contract'},
+                            'no_cfunc_wrapper': True, '_nrt': False}
+# Kernels that loop over the joints of a robot are 5 % faster at LLVM's optimization level 3
+# (Numba's default) than at level 2. The other kernels are not faster at level 3, and take 1.3
+# times as long to compile.
+_OF_JOINTS = tuple(f'{PACKAGE.name}.dynamics.{name}.'
+                   for name in ('chain', 'trees', 'segments', 'teams'))
+
+
+def _compiled(function: Function, **options: Any) -> Any:
+    """Compile a function by Numba, with `KnownFlags`."""
+    found = njit(**options)(function)
+    if not config.DISABLE_JIT:  # else it is a plain function
+        found._compiler._customize_flags = KnownFlags
+    return found
+
+
+def inlined(function: Function, **more: bool) -> Function:
+    """
+    Compile a small operation that is inlined into the kernel that calls it.
+
+    There is no entry point for Python, which would take longer to compile than the operation: a
+    call from Python raises TypeError. For an operation that returns an array use `viewing`.
+
+    """
+    options = {'forceinline': True, **_OPTIONS, **more}
+    operation = _compiled(function, no_cpython_wrapper=True, pipeline_class=OperationCompiler,
+                          **options)
+
+    def refuse(*arguments: Any) -> None:
+        raise TypeError(f'{function.__name__} is a part of kernels, and cannot be called from '
+                        'Python: call it in a function that numba.njit compiles')
+
+    if not config.DISABLE_JIT:  # else it is a plain function
+        # Numba would call an address that is zero
+        operation._insert = lambda *entry, **options: None
+        operation._compile_for_args = refuse
+    OPERATIONS.append(operation)
+    return operation  # type: ignore[no-any-return]
+
+
+def viewing(function: Function) -> Function:
+    """Compile an operation as `inlined` does; it returns a view of an array that it was given."""
+    return inlined(function, _nrt=True)
+
+
+def stage(function: Function) -> Function:
+    """Compile an operation as `inlined` does, but it is called: it is long, or rarely needed."""
+    return inlined(function, forceinline=False)
+
+
+def part(function: Function) -> Function:
+    """
+    Compile an operation as part of the kernel that calls it, and never on its own.
+
+    For a long operation that one place calls: `inlined` would optimize and translate it twice.
+
+    """
+    OPERATIONS.append(_compiled(function, inline='always', **_OPTIONS))
+    return OPERATIONS[-1]  # type: ignore[no-any-return]
+
+
+def plain(compiled: Any) -> Any:
+    """The Python function of an operation or a kernel."""
+    return getattr(compiled, 'py_func', compiled)
+
+
+def kernel(function: Callable[..., Any], nogil: bool = False) -> Any:
+    """
+    Compile an entry point, and cache the machine code between runs.
+
+    The entry point keeps the GIL: a control loop that releases it for a few microseconds would
+    have to wait until another thread returns it. Use `released` for kernels that take long.
+
+    The cache is in the user's cache folder, so that a read-only installation works. The name of
+    the folder contains a digest of the source of all kernels (`stored_digest`): kernels are
+    compiled again only if this source changes.
+
+    """
+    compiled = _compiled(function, nogil=nogil, **_OPTIONS)
+    if config.DISABLE_JIT:  # it is a plain function
+        return compiled
+    if _CACHE is not None:
+        outer, config.CACHE_DIR = config.CACHE_DIR, str(_CACHE)
+        try:
+            compiled._cache = _KernelCache(function)
+        finally:
+            config.CACHE_DIR = outer
+    compiled.compile = _compile_alone(compiled)
+    KERNELS.append(compiled)
+    return compiled
+
+
+def released(function: Callable[..., Any]) -> Any:
+    """Compile an entry point that releases the GIL: for many states, or a long path."""
+    return kernel(function, nogil=True)
+
+
+def ahead(compile_all: Callable[[], None]) -> Callable[[], None]:
+    """Decorate a function that compiles kernels: it runs once, and not in `on_demand` contexts."""
+    is_done = False
+
+    def compile_once() -> None:
+        nonlocal is_done
+        if config.DISABLE_JIT:
+            raise OscError('the environment variable NUMBA_DISABLE_JIT is set: osc_ros has only '
+                           'compiled kernels; unset it')
+        if not (is_done or _ON_DEMAND):
+            with unlocked():
+                compile_all()
+            is_done = True
+
+    return compile_once
+
+
+@contextmanager
+def on_demand() -> Iterator[None]:
+    """
+    Within this context, compile each kernel at its first call, not all of them in advance.
+
+    At the end, the kernels that have been used are locked: other types of arguments raise
+    TypeError, as after a compilation `ahead`. So call every kernel that a control loop needs once
+    within the context. While another thread is in such a context, they are locked at its end.
+
+    """
+    _ON_DEMAND.append(True)
+    with unlocked():
+        try:
+            yield
+        finally:
+            with _GATE:
+                _ON_DEMAND.pop()
+                _LOCKED.update(compiled for compiled in KERNELS if compiled.overloads)
+
+
+@contextmanager
+def unlocked() -> Iterator[None]:
+    """
+    Within this context, locked kernels may be compiled for other types of arguments.
+
+    They are locked again when no thread is in such a context any more.
+
+    """
+    with _GATE:
+        _UNLOCKED.append(True)
+        for compiled in KERNELS:
+            if not compiled._can_compile:
+                _LOCKED.add(compiled)
+                compiled.disable_compile(False)
+    try:
+        yield
+    finally:
+        with _GATE:
+            _UNLOCKED.pop()
+            while _LOCKED and not _UNLOCKED:
+                _LOCKED.pop().disable_compile()
+
+
+def lock(compiled: Any) -> None:
+    """Let a kernel refuse other types of arguments from the end of the present contexts on."""
+    with _GATE:
+        _LOCKED.add(compiled)
+
+
+class _KernelCache(FunctionCache):  # type: ignore[misc]
+    """
+    The machine code of one kernel on disk.
+
+    Numba's own index depends on the time and the line numbers of the kernel's file. For kernels of
+    this package neither is needed: the name of the folder contains the digest of their source.
+
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        self.name = f'{function.__module__}.{function.__name__}'
+        if function.__module__.startswith(f'{PACKAGE.name}.'):
+            self._cache_file = IndexDataCacheFile(
+                self._cache_path, f'{self.name}-{sys.implementation.cache_tag}', source_stamp='')
+
+
+def _compile_alone(compiled: Any) -> Callable[[Any], Any]:
+    """
+    Return the kernel's method `compile`, restricted to one process at a time.
+
+    Another process that needs the same kernel waits, and loads the machine code from the cache.
+    Garbage collection is suspended: it would take a sixth of the time.
+
+    """
+    compile_here = compiled.compile
+
+    def compile_alone(signature: Any) -> Any:
+        if signature in compiled.overloads:
+            return compile_here(signature)
+        # the compiler's lock first: a thread that waits for it must not hold a kernel's lock
+        with (global_compiler_lock, _locked(compiled), _no_garbage_collection(),
+              _optimized(compiled)):
+            is_new = not is_cached(compiled, signature)
+            _observe(compiled, is_new)
+            try:
+                return compile_here(signature)
+            finally:
+                _observe(compiled, is_new, begins=False)
+
+    return compile_alone
+
+
+def _observe(compiled: Any, is_new: bool, begins: bool = True) -> None:
+    if not is_new:
+        return
+    for observer in tuple(OBSERVERS):  # another thread may remove its own
+        observer(compiled.py_func.__name__, begins)
+    if not (OBSERVERS or _ANNOUNCED):  # no observer reports why the call takes so long
+        _ANNOUNCED.append(True)
+        logging.getLogger(PACKAGE.name).warning(
+            'osc_ros compiles its kernels: some minutes, once; then they are in %s', _CACHE)
+
+
+def is_cached(compiled: Any, signature: Any) -> bool:
+    """Whether the machine code of a kernel for these argument types is in the cache."""
+    cache = compiled._cache
+    if not isinstance(cache, _KernelCache):
+        return False
+    key = cache._index_key(signature, compiled.targetctx.codegen())
+    return key in cache._cache_file._load_index()
+
+
+def is_being_compiled(compiled: Any) -> bool:
+    """Whether another process compiles a kernel now."""
+    with _locked(compiled, waits=False) as is_ours:
+        return not is_ours
+
+
+@contextmanager
+def _locked(compiled: Any, waits: bool = True) -> Iterator[bool]:
+    """Hold the lock of a kernel; yield False if another process holds it."""
+    if fcntl is None or not isinstance(compiled._cache, _KernelCache):
+        yield True
+        return
+    path = Path(compiled._cache.cache_path) / f'{compiled._cache.name}.lock'
+    is_ours = True
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(path.open('a'))
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
+        except BlockingIOError:
+            is_ours = False
+        except OSError:  # no such folder any more, or a file system without locks
+            pass
+        yield is_ours
+
+
+@contextmanager
+def _optimized(compiled: Any) -> Iterator[None]:
+    """Within this context, Numba compiles at the optimization level of this kernel."""
+    usual = config.OPT  # an environment variable of Numba sets it
+    of_joints = compiled.py_func.__module__.startswith(_OF_JOINTS)
+    config.OPT = type(usual)(usual if of_joints else min(usual, 2))
+    try:
+        yield
+    finally:
+        config.OPT = usual
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def view(array: NDArray[Item], start: int, shape: tuple[int, ...]) -> NDArray[Item]:
+    """
+    View of a contiguous array's entries from index `start` on, with the given shape.
+
+    In a kernel the bounds are not checked, and the view holds no reference: its array must be an
+    argument of the kernel, and a kernel must not return it. `reshape` would do the same, but takes
+    20 ns for every array in compiled code, and a multiple of the compile time; counting references
+    would take 15 ns.
+
+    """
+    size = 1
+    for length in shape:
+        size *= length
+    return array.reshape(-1)[start:start + size].reshape(shape)
+
+
+@overload(view, jit_options={'_nrt': True})
+def _compiled_view(array: Any, start: Any, shape: Any) -> Any:
+    def implementation(array: Any, start: Any, shape: Any) -> Any:
+        return _view(array, start, shape)
+
+    return implementation
+
+
+@intrinsic
+def _view(typing: Any, array: Any, start: Any, shape: Any) -> Any:
+    found = array.copy(ndim=len(shape))
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        given, first, lengths = arguments
+        flat, result = make_array(array)(context, builder, given), make_array(found)(
+            context, builder)
+        stride = context.get_constant(
+            types.intp, context.get_abi_sizeof(context.get_data_type(array.dtype)))
+        item = stride
+        shape_of: list[Any] = []
+        strides: list[Any] = []
+        for i in reversed(range(len(shape))):
+            length = builder.extract_value(lengths, i)
+            shape_of.insert(0, length)
+            strides.insert(0, stride)
+            stride = builder.mul(stride, length)
+        populate_array(result, data=builder.gep(flat.data, [first]), shape=shape_of,
+                       strides=strides, itemsize=item, meminfo=None)
+        return result._getvalue()
+
+    integers = types.UniTuple(types.intp, len(shape))
+    return found(array, types.intp, integers), build
+
+
+def is_recording() -> bool:
+    """Whether kernels run as Python functions, see `recorded_uses`."""
+    return bool(_OF_PYTHON)
+
+
+def of_python(compiled: Any) -> int:
+    """Return a number that stands for the address of a kernel that runs as a Python function."""
+    _OF_PYTHON[-1][id(compiled)] = compiled
+    return id(compiled)
+
+
+def _called(intrinsic: Any, address: int, *arguments: Any) -> int:
+    """Do what an intrinsic that calls a function by its address does in compiled code."""
+    found = _OF_PYTHON[-1].get(int(address))
+    if found is not None:
+        return int(found.py_func(*arguments))
+    [given] = arguments
+    return int(ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_int64] * len(given))(address)(*given))
+
+
+def recorded_uses(run: Callable[[], object]) -> list[tuple[Any, tuple[Any, ...]]]:
+    """
+    Return the kernels that a call uses, each with its argument types, in the order of their use.
+
+    The call runs all kernels as plain Python functions, so nothing is compiled. Use it in a
+    process of its own: argument types that are compiled already are not recorded.
+
+    """
+    uses: dict[tuple[Any, tuple[Any, ...]], None] = {}
+    depth = 0
+
+    def as_python(compiled: Any) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            nonlocal depth
+            depth += 1
+            try:
+                return compiled.py_func(*arguments)
+            finally:
+                depth -= 1
+
+        def resolve(*arguments: Any) -> Callable[..., Any]:
+            if depth == 0:
+                uses[compiled, tuple(map(compiled.typeof_pyval, arguments))] = None
+            return call
+
+        return resolve
+
+    usual = [(compiled, compiled._compile_for_args) for compiled in (*KERNELS, *OPERATIONS)]
+    for compiled, _ in usual:
+        compiled._compile_for_args = as_python(compiled)
+        compiled.disable_compile = lambda value=True: None
+    intrinsics: Any = type(_view)  # the class of all intrinsics
+    refuse = intrinsics.__call__
+    intrinsics.__call__ = _called
+    _OF_PYTHON.append({})
+    try:
+        run()
+    finally:
+        _OF_PYTHON.pop()
+        intrinsics.__call__ = refuse
+        for compiled, compile_for in usual:
+            compiled._compile_for_args = compile_for
+            del compiled.disable_compile
+    return list(uses)
+
+
+def _cache_directory() -> Path | None:
+    home = os.environ.get('XDG_CACHE_HOME') or os.path.expanduser('~/.cache')
+    for parent in (config.CACHE_DIR, home, tempfile.gettempdir()):
+        if not parent or parent.startswith('~'):
+            continue
+        own = Path(parent) / 'osc_ros'
+        with suppress(OSError):
+            own.mkdir(parents=True, exist_ok=True)
+            folder = own / f'osc_ros-{stored_digest(own, numba.__version__)}'
+            folder.mkdir(exist_ok=True)
+            if os.access(folder, os.W_OK):
+                return folder
+    return None
+
+
+_CACHE = _cache_directory()

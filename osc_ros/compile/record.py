@@ -1,0 +1,178 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""
+Flat arrays of numbers with names: a table gives kernels and Python the same views.
+
+Plan, state and result of a controller are records. A copy of the array is a copy of the record.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+import math
+from types import SimpleNamespace
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.compile.compiled import inlined, plain, view
+
+Array = NDArray[np.float64]
+
+
+class Slot(NamedTuple):
+    """
+    One entry of a record.
+
+    Attributes
+    ----------
+    name : str
+    shape : tuple of int or str
+        'n' is the number of joints. A single number has the shape (1,): its view is `name[0]`.
+    unit : str
+        Empty for numbers without a unit.
+    meaning : str
+
+    """
+
+    name: str
+    shape: tuple[int | str, ...]
+    unit: str
+    meaning: str
+
+
+class Table:
+    """
+    Slots in their order in memory: a record, or a part of one.
+
+    Attributes
+    ----------
+    name : str
+    slots : tuple of Slot
+    views : callable
+        Kernels call it with the array and the number of joints; it returns the views of all slots
+        as a named tuple. Offsets depend on the number of joints at run time.
+
+    """
+
+    def __init__(self, name: str, *slots: Slot) -> None:
+        self.name, self.slots = name, slots
+        self.views: Any
+        self.place((0, 0, 0))
+
+    def place(self, start: tuple[int, ...]) -> tuple[int, ...]:
+        """
+        Let the slots begin at an index of the array; return the index after them.
+
+        Parameters
+        ----------
+        start : (3,)
+            Coefficients of a polynomial in the number of joints: 1, n, n².
+
+        """
+        at, self._lines = list(start), {}
+        for slot in self.slots:
+            lengths = ''.join(f'{length}, ' for length in slot.shape)
+            self._lines[slot.name] = f'view(numbers, {_polynomial(at)}, ({lengths}))'
+            at[slot.shape.count('n')] += math.prod(
+                int(length) for length in slot.shape if length != 'n')
+        self._end, self.views = tuple(at), self.only(*self._lines)
+        return self._end
+
+    def only(self, *names: str) -> Any:
+        """
+        Return a function as `views`, for the slots with these names only.
+
+        A kernel compiles faster the fewer views it makes, even if it does not use them.
+
+        """
+        text = (f'def views(numbers, n):\n    return Views('
+                f'{", ".join(self._lines[name] for name in names)})')
+        found: dict[str, Any] = {
+            'view': view, 'Views': namedtuple(self.name, names), '__name__': __name__}
+        exec(compile(text, f'<table {self.name}>', 'exec'), found)
+        return inlined(found['views'])
+
+    def size(self, n: int) -> int:
+        """Index after the last slot, for n joints: the length of the array of a single table."""
+        return sum(c * n**k for k, c in enumerate(self._end))
+
+    def zeros(self, n: int) -> Array:
+        """Return the array of a record for n joints."""
+        return np.zeros(self.size(n))
+
+    def of(self, numbers: Array, n: int) -> Any:
+        """Return the views of a record for n joints, as `views` does in kernels."""
+        return plain(self.views)(numbers, n)
+
+
+class Record:
+    """
+    A record whose tables, one after the other, belong to the stages of a computation.
+
+    A stage calls `views` of the tables that it reads or writes.
+
+    Attributes
+    ----------
+    name : str
+    tables : tuple of Table
+
+    """
+
+    def __init__(self, name: str, *tables: Table) -> None:
+        self.name, self.tables = name, tables
+        at: tuple[int, ...] = (0, 0, 0)
+        for table in tables:
+            at = table.place(at)
+
+    def zeros(self, n: int) -> Array:
+        """Return the array of a record for n joints."""
+        return self.tables[-1].zeros(n)
+
+    def of(self, numbers: Array, n: int) -> SimpleNamespace:
+        """Return the views of all tables for n joints, by the names of tables and slots."""
+        return SimpleNamespace(**{table.name: table.of(numbers, n) for table in self.tables})
+
+
+class Recorded:
+    """
+    An object whose memory is records, one for each of its tables.
+
+    Attributes
+    ----------
+    records : tuple of arrays
+        What the kernels of the class take.
+    views : tuple of named tuples
+        Their slots.
+
+    Parameters
+    ----------
+    n : int
+        Number of joints.
+    records : tuple of arrays, optional
+        Parts of another array, filled with zeros, to be used as the records.
+
+    """
+
+    TABLES: ClassVar[tuple[Table, ...]]
+
+    def __init__(self, n: int, records: tuple[Array, ...] | None = None) -> None:
+        self._n = n
+        self.records = records or tuple(table.zeros(n) for table in self.TABLES)
+        self._connect()
+
+    @property
+    def record(self) -> Array:
+        """The record of the first table."""
+        return self.records[0]
+
+    def _connect(self) -> None:
+        self.views: tuple[Any, ...] = tuple(
+            table.of(numbers, self._n) for table, numbers in zip(self.TABLES, self.records))
+
+
+def _polynomial(coefficients: list[int]) -> str:
+    """Return the text of a polynomial in n."""
+    return ' + '.join(f'{c}{" * n" * k}' for k, c in enumerate(coefficients) if c) or '0'

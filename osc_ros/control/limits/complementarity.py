@@ -1,0 +1,133 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Solver of a linear complementarity problem: the least change of q̈ that satisfies bounds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from osc_ros.compile.compiled import inlined, kernel
+
+_ROUNDING = 1e-12  # tolerance of a bound, relative to 1 + |q̈|
+# The search ends without a solution after this work, the sum of (rows at a bound)³, but not before
+# so many iterations. Robots of up to 20 joints never come near it; for chains of more than 40
+# joints at their torque limits the problem can be too ill-conditioned to be solved.
+_MOST_WORK, _PATIENCE = 3e6, 30
+
+
+@inlined
+def _put_cholesky(K, chosen, count, factor):
+    """Write the Cholesky factor of K, limited to the chosen rows and columns."""
+    for a in range(count):
+        for b in range(a + 1):
+            total = K[chosen[a], chosen[b]]
+            for c in range(b):
+                total -= factor[a, c] * factor[b, c]
+            factor[a, b] = np.sqrt(total) if a == b else total / factor[b, b]
+
+
+@inlined
+def _solve_by_cholesky(factor, count, x):
+    """Overwrite x (count,) with K⁻¹ x, from the Cholesky factor of K."""
+    for a in range(count):
+        for c in range(a):
+            x[a] -= factor[a, c] * x[c]
+        x[a] /= factor[a, a]
+    for a in range(count - 1, -1, -1):
+        for c in range(a + 1, count):
+            x[a] -= factor[c, a] * x[c]
+        x[a] /= factor[a, a]
+
+
+@inlined
+def put_inverse(A, chosen, factor, inverse):
+    """Write the inverse of a symmetric positive definite A (n, n)."""
+    n = len(A)
+    for i in range(n):
+        chosen[i] = i
+    _put_cholesky(A, chosen, n, factor)
+    for i in range(n):  # row by row: the inverse is symmetric
+        for j in range(n):
+            inverse[i, j] = 1.0 if i == j else 0.0
+        _solve_by_cholesky(factor, n, inverse[i])
+
+
+@kernel
+def nearest_within(K, qdd, lower, upper, side, chosen, factor, push, change):
+    """
+    Write the change K λ of q̈, least in the norm of K⁻¹, that brings q̈ within its bounds.
+
+    λ are the multipliers of the bounds; λ and the bounds form a linear complementarity problem. K
+    is positive definite, so the solution is unique, and continuous in q̈ and the bounds. Principal
+    pivoting finds it: in an iteration all rows that violate a condition change sides, as long as
+    the number of such rows falls; otherwise only the last such row does, which terminates (Murty;
+    Júdice and Pires). The search starts from the given sides; if these are the solution of the
+    last tick, one iteration mostly suffices.
+
+    Parameters
+    ----------
+    K : (n, n)
+        Symmetric, positive definite.
+    qdd, lower, upper : (n,)
+    side : (n,) int, overwritten
+        -1 at the lower bound, 1 at the upper bound, 0 between them.
+    chosen, factor : (n,) int, (n, n), overwritten
+        Buffers.
+    push, change : (n,), written
+        λ, which is ≤ 0 at an upper bound, ≥ 0 at a lower one and 0 between them; and K λ.
+
+    Returns
+    -------
+    bool
+        Whether the solution was found.
+
+    """
+    n = len(qdd)
+    fewest, patience, work = n + 1, 3, 0.0
+    for k in range(100 + 10 * n):
+        if work > _MOST_WORK and k >= _PATIENCE:
+            return False
+        count = 0
+        for i in range(n):
+            push[i] = 0.0
+        for i in range(n):
+            if side[i] != 0:
+                chosen[count] = i
+                push[count] = (upper[i] if side[i] > 0 else lower[i]) - qdd[i]
+                count += 1
+        work += float(count) ** 3
+        _put_cholesky(K, chosen, count, factor)
+        _solve_by_cholesky(factor, count, push)
+        for a in range(count - 1, -1, -1):  # in place: chosen[a] ≥ a, so no value is overwritten
+            value, push[a] = push[a], 0.0
+            push[chosen[a]] = value
+        for i in range(n):
+            change[i] = 0.0
+            for a in range(count):
+                change[i] += K[i, chosen[a]] * push[chosen[a]]
+        wrong, last = 0, -1
+        for i in range(n):
+            margin = _ROUNDING * (1.0 + np.abs(qdd[i]))
+            if side[i] == 0:
+                off = qdd[i] + change[i] > upper[i] + margin or (
+                    qdd[i] + change[i] < lower[i] - margin)
+            else:
+                off = push[i] * side[i] > 0.0
+            if off:
+                wrong, last = wrong + 1, i
+        if wrong == 0:
+            return True
+        if wrong < fewest:
+            fewest, patience = wrong, 3
+        else:
+            patience -= 1
+        for i in range(last if patience < 0 else 0, last + 1):
+            if side[i] != 0:
+                if push[i] * side[i] > 0.0:
+                    side[i] = 0
+            elif qdd[i] + change[i] > upper[i]:
+                side[i] = 1
+            elif qdd[i] + change[i] < lower[i]:
+                side[i] = -1
+    return False

@@ -1,0 +1,166 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Check that an arm can hold the loads of its model against gravity."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.limits.load import Weight
+from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+# Largest share of the effort limit for holding; the rest is for motion and friction.
+HOLDING = 0.9
+TURN = 2.1  # largest angle between two values of gravity, while the controller is active [rad]
+
+
+def require_gradual(before: Array, gravity: Array) -> None:
+    """
+    Raise if the angle between two values of gravity (3,) [m/s²] is larger than TURN.
+
+    Call this only while the controller is active.
+
+    Raises
+    ------
+    InputError
+        Names the angle, and what to do: change the sign, or deactivate the controller first.
+
+    """
+    sizes = float(np.linalg.norm(before) * np.linalg.norm(gravity))
+    if sizes == 0.0 or not np.isfinite(sizes):
+        return
+    angle = float(np.arccos(np.clip(before @ gravity / sizes, -1.0, 1.0)))
+    if angle > TURN:
+        raise InputError(
+            f'gravity {np.round(gravity, 3).tolist()} is turned by {np.degrees(angle):.0f}° from '
+            f'{np.round(before, 3).tolist()}: accepted while the controller is active are up to '
+            f'{np.degrees(TURN):.0f}° at once. Gravity is the negated reading of an '
+            'accelerometer; if the base has been turned over, deactivate first')
+
+
+def require_holding(robot: Robot, gravity: Array, q: Array, effort: Array,
+                    before: tuple[Robot, Array] | None = None,
+                    weight: Weight | None = None) -> None:
+    """
+    Raise if the arm cannot hold the model at q (n,) with HOLDING of its effort limits.
+
+    Parameters
+    ----------
+    robot : Robot
+    gravity : (3,) [m/s²]
+    q : (n,)
+    effort : (n,)
+        Limits [N·m, N]; may be infinite.
+    before : (Robot, (3,)), optional
+        Model in force: a joint that needs no more torque than with this model is accepted.
+    weight : Weight, optional
+        `Weight` of the robot, if it is already constructed.
+
+    Raises
+    ------
+    InputError
+        Names the joint, its torque, and the largest payload or gravity that the joint could hold
+        at q. Both are exact, because the torque is affine in them.
+
+    """
+    most = HOLDING * effort
+    tau = _load(weight or Weight(robot), q, gravity)
+    over = np.abs(tau) > most
+    if not over.any():
+        return
+    if before is not None:
+        over &= np.abs(tau) > np.abs(_load(Weight(before[0]), q, before[1])) * (1.0 + 1e-9)
+        if not over.any():
+            return
+    i = int(np.argmax(np.where(over, np.abs(tau) / most, 0.0)))
+    mass = robot.payload_mass
+    where = (f"joint '{robot.joint_names[i]}' would take {abs(tau[i]):.4g} to hold the arm where "
+             f'it is, and may take {most[i]:.4g}, {HOLDING:.0%} of its effort limit of '
+             f'{effort[i]:g}')
+    turned = before is not None and not np.array_equal(gravity, before[1])
+    if mass > 0.0 and not turned:
+        alone = _load(Weight(robot.without_payload()), q, gravity)
+        share = largest_share(alone, tau - alone, most)
+        raise InputError(f'payload of {mass:g} kg: {where}: accepted there is at most '
+                         f'{_down(share * mass)} kg')
+    share = largest_share(np.zeros_like(tau), tau, most)
+    size = float(np.linalg.norm(gravity))
+    raise InputError(f'gravity of {size:g} m/s² along {np.round(gravity / size, 3).tolist()}: '
+                     f'{where}: accepted there is at most {_down(share * size)} m/s²')
+
+
+def require_strength(robot: Robot, gravity: Array, q: Array, effort: Array) -> None:
+    """
+    Raise if a joint may not take the torque that holds the arm at q (n,): it would fall.
+
+    Parameters
+    ----------
+    robot : Robot
+    gravity : (3,) [m/s²]
+    q, effort : (n,)
+        Positions; limits [N·m, N].
+
+    Raises
+    ------
+    InputError
+        Names the joint, its torque and its limit.
+
+    """
+    tau = np.abs(_load(Weight(robot), q, gravity))
+    for i in np.flatnonzero(tau > effort).tolist():
+        unit = 'N' if robot.prismatic[i] else 'N m'
+        raise InputError(f"joint '{robot.joint_names[i]}' would take {tau[i]:.4g} {unit} to hold "
+                         f'the arm where it is, and may take {effort[i]:g} {unit}: the arm would '
+                         'fall. Raise its effort limit (of the robot description, or '
+                         "'limits.effort'), or move the arm to where it needs less")
+
+
+def require_effort(robot: Robot, q: Array, effort: Array, before: Array) -> None:
+    """
+    Refuse effort limits (n,) that are lowered until the robot cannot hold itself at q (n,).
+
+    Parameters
+    ----------
+    robot : Robot
+    q : (n,)
+    effort, before : (n,)
+        Limits [N·m, N]: the new ones, and those in force; a limit that is not lowered is accepted.
+
+    Raises
+    ------
+    InputError
+        Names the joint, its torque, and the least limit that is accepted at q.
+
+    """
+    lowered = effort < before
+    if not lowered.any():
+        return
+    tau = np.abs(_load(Weight(robot), q, robot.gravity))
+    for i in np.flatnonzero(lowered & (tau > HOLDING * effort)).tolist():
+        raise InputError(f"parameter 'limits.effort': {effort[i]:g} for "
+                         f"'{robot.joint_names[i]}', which takes {tau[i]:.4g} to hold the arm "
+                         f'where it is: accepted there is at least {tau[i] / HOLDING:.4g}')
+
+
+def _load(weight: Weight, q: Array, gravity: Array) -> Array:
+    return weight.torque(np.array(q, dtype=np.float64), np.array(gravity, dtype=np.float64))
+
+
+def largest_share(base: Array, more: Array, most: Array) -> float:
+    """Largest s in [0, 1] with |base + s more| ≤ most everywhere; 0 if there is none."""
+    with np.errstate(divide='ignore', invalid='ignore'):
+        room = np.where(more == 0.0, np.inf, (np.copysign(most, more) - base) / more)
+    return float(np.clip(room.min(initial=1.0), 0.0, 1.0))
+
+
+def _down(x: float) -> str:
+    """A number with three digits, not rounded up."""
+    if x <= 0.0:
+        return '0'
+    unit = 10.0 ** (np.floor(np.log10(x)) - 2)
+    return f'{np.floor(x / unit * (1.0 + 1e-12)) * unit:.4g}'

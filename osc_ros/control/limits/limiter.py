@@ -1,0 +1,426 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""
+Changes the law's torques, as little as possible, so that the joints keep their limits.
+
+Limits of position and velocity become bounds of the accelerations
+(`osc_ros.control.limits.bounds`). Together with the bounds of the torques and of the gravity loads
+(`osc_ros.control.limits.load`) they define the admissible accelerations. The limiter commands the
+admissible acceleration nearest to the law's, in a norm that weights the tasks more than the
+posture (`osc_ros.control.limits.nearest`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.compile.addresses import numbers_at
+from osc_ros.compile.compiled import inlined, kernel, stage, view
+from osc_ros.compile.record import Recorded, Slot, Table
+from osc_ros.control.limits.bounds import (
+    ACCELERATION_ROWS,
+    BEFORE,
+    COMMANDED,
+    EARLIER,
+    exceeds,
+    HIGHEST,
+    LOWEST,
+    TOTAL,
+    UNEXPLAINED,
+)
+from osc_ros.control.limits.limits import DECELERATION, EFFORT, EFFORT_RATE, Limits, ROWS
+from osc_ros.control.limits.load import (
+    bodies_of,
+    BODY_WIDTH,
+    bounded_loads,
+    IDLE,
+    NEAR,
+    WORK_WIDTH,
+)
+from osc_ros.control.limits.nearest import torques_within
+from osc_ros.dynamics.algebra.fade import smoothed
+from osc_ros.dynamics.algebra.vectors import assign
+from osc_ros.dynamics.priority.priority import room_of
+from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+PLAN = Table(
+    'LimiterPlan',
+    Slot('table', (ROWS, 'n'), 'see limits', 'the limits after a change: `Limits.table`'),
+    Slot('blend_time', (1,), 's', 'duration over which changed limits come into force'),
+    Slot('bodies', ('n', BODY_WIDTH), 'see load', 'masses of the robot: `load.bodies_of`'),
+    Slot('is_guided', (1,), '', '1 in free drive'))
+
+STATE = Table(
+    'LimiterState',
+    Slot('table', (ROWS, 'n'), 'see limits', 'the limits in force'),
+    Slot('is_changing', (1,), '', '1 while the limits change'),
+    Slot('since', (1,), 's', 'when the change began; infinite until the next tick'),
+    Slot('begin', (ROWS, 'n'), 'see limits', 'the limits when the change began'),
+    Slot('accelerations', (ACCELERATION_ROWS, 'n'), 'rad/s², m/s²; row VELOCITY rad/s, m/s',
+         'see bounds.exceeds'),
+    Slot('sides', (3, 'n'), '', '-1 or 1 for accelerations, torques and loads at a bound, else 0; '
+         'as integers'),
+    Slot('guided', (1,), '', 'share of the rules of free drive in the limits'),
+    Slot('calm', (1,), '', 'share of the posture that damping replaces'),
+    Slot('idle', (1,), '', 'ticks until the loads are computed again'),
+    Slot('are_low', (1,), '', '1 if no load was near its bound when they were computed last'),
+    Slot('reckons', (1,), '', '1 if the bounds count accelerations that torques do not explain, '
+         'as of a push; 0 if torques act so late that these come from earlier torques'),
+    Slot('is_at_work', (1,), '', '1 if the limits changed the torques of the law'),
+    Slot('was_at_bound', (1,), '', '1 if a bound was active, or the limits are new'),
+    Slot('has_last', (1,), '', '1 after the first torque'),
+    Slot('time', (1,), 's', 'stamp of the state of the last torque'),
+    Slot('last', ('n',), 'N·m, N', 'the last torque'),
+    Slot('added', ('n',), 'N·m, N', 'torques that are added after the limits, within which their '
+         'sum stays: those that make up for what the model lacks'),
+    Slot('offset', ('n',), 'N·m, N', 'part of the last torque that the limits do not count: '
+         'compensation of friction, less what the driver adds, and what a blend adds'),
+    Slot('shares', (2,), '', 'shares of the accelerations of tasks and posture that remain'),
+    Slot('rate_share', (1,), '', 'share of the wanted change of the torques that the '
+         'limits of rates allowed'))
+
+ROOM = Table(
+    'LimiterRoom',
+    Slot('rows', ('n', 'n'), '', 'rows of the bounds of the loads'),
+    Slot('most', ('n',), '', 'bounds of the loads'),
+    Slot('joints', ('n', 2), '', 'joints and firmness of these bounds'),
+    Slot('work', ('n', WORK_WIDTH), '', 'memory for the loads'),
+    Slot('window', (2, 'n'), 'N·m, N', 'lowest and highest torques'),
+    Slot('load', ('n',), 'N·m, N', 'torques that hold the joints against gravity'),
+    Slot('M_inv', ('n', 'n'), '', 'inverse of the inertia matrix'),
+    Slot('unit', ('n',), '', 'memory for the inverse'),
+    Slot('tau', ('n',), 'N·m, N', 'torques added to the law, then torques before the limits'),
+    Slot('chosen', (6, 'n'), '', 'memory for indices, as integers: 6 n + 6 with the next slot'),
+    Slot('more_chosen', (6,), '', 'the rest of this memory'))
+
+_plan_views, _state_views, _room_views = (table.views for table in (PLAN, STATE, ROOM))
+_note_views, _inverse_views = STATE.only('accelerations', 'offset'), ROOM.only('M_inv')
+_rate_views = STATE.only('table', 'accelerations', 'reckons', 'is_at_work', 'has_last', 'time',
+                         'last', 'rate_share')
+
+
+@inlined
+def _advance(settings, at, time):
+    """Advance a change of the limits to a time [s], C¹; infinite limits jump."""
+    at.since[0] = min(at.since[0], time)
+    share = smoothed((time - at.since[0]) / settings.blend_time[0])
+    for row in range(len(at.table)):
+        for i in range(at.table.shape[1]):
+            begin, end = at.begin[row, i], settings.table[row, i]
+            at.table[row, i] = (begin + share * (end - begin)
+                                if np.isfinite(begin) and np.isfinite(end) else end)
+    if share == 1.0:
+        at.is_changing[0] = 0.0
+
+
+@inlined
+def _since_last(at, time):
+    """Time since the last torque; 0 at the first, and if time does not advance [s]."""
+    return time - at.time[0] if at.has_last[0] > 0.0 and time > at.time[0] else 0.0
+
+
+@inlined
+def _put_window(at, duration, guided, window):
+    """
+    Write the lowest and highest torques that the limits, and the rates for a time [s], allow.
+
+    The rates count in free drive only (`guided` is 1). `limit_rate` keeps them in all modes, and
+    scales the change of all joints alike. In free drive that would delay the light joints, which a
+    hand drives beyond their speed limits, until the torques of the heavy joints have changed.
+
+    """
+    for i in range(len(at.last)):
+        most, rate = at.table[EFFORT, i], at.table[EFFORT_RATE, i]
+        window[0, i], window[1, i] = -most, most
+        if guided > 0.0 and duration > 0.0 and rate < np.inf:
+            last, step = at.last[i] - at.offset[i], rate * duration / guided
+            window[0, i] = min(max(last - step, -most), most)
+            window[1, i] = max(min(last + step, most), -most)
+
+
+@stage
+def near_bounds(plan, state, room, gravity, time, q, qd, tau):
+    """
+    Compute the bounds of a tick, and decide whether `limit` must change the torques tau.
+
+    Before the call of `limit`, write the inverse of the inertia matrix to the room.
+
+    Parameters
+    ----------
+    plan, state, room
+        Records of PLAN, STATE and ROOM. Of the accelerations, row POSTURE has the part of the
+        posture, and row TOTAL all other parts of the acceleration that tau causes.
+    gravity : (3,) [m/s²]
+    time : float
+        Stamp of the state [s].
+    q, qd, tau : (n,)
+
+    Returns
+    -------
+    int
+        Number of joints whose load is bounded; -1 if tau is within all bounds: do not call
+        `limit`.
+
+    """
+    n, count = len(q), 0
+    settings, at, own = _plan_views(plan, n), _state_views(state, n), _room_views(room, n)
+    if at.is_changing[0] > 0.0:
+        _advance(settings, at, time)
+    dt = _since_last(at, time)
+    step = dt / settings.blend_time[0]
+    at.guided[0] += min(max(settings.is_guided[0] - at.guided[0], -step), step)
+    is_beyond = exceeds(at.accelerations, q, qd, at.table, 0.5 / dt if dt > 0.0 else 0.0,
+                        at.guided[0])
+    _put_window(at, dt, at.guided[0], own.window)
+    for i in range(n):
+        is_beyond = is_beyond or not own.window[0, i] <= tau[i] + at.added[i] <= own.window[1, i]
+    at.idle[0] -= 1.0
+    if at.idle[0] < 0.0:
+        count = bounded_loads(settings.bodies, gravity, q, qd, at.added, at.table[EFFORT], NEAR,
+                              own.work, own.load, own.rows, own.most, own.joints)
+        at.are_low[0], at.idle[0] = (1.0, IDLE) if count < 0 else (0.0, 0.0)
+        count = max(count, 0)
+    if not (is_beyond or count > 0 or at.was_at_bound[0] > 0.0):
+        at.is_at_work[0] = 0.0
+        return -1
+    at.shares[:] = 1.0
+    is_beyond = is_beyond or at.calm[0] != 0.0
+    for k in range(count):
+        load = 0.0
+        for i in range(n):
+            load += own.rows[k, i] * at.accelerations[TOTAL, i]
+        is_beyond = is_beyond or load > own.most[k]
+    if not is_beyond:
+        at.sides[:] = 0.0
+        at.is_at_work[0] = at.was_at_bound[0] = 0.0
+        return -1
+    return count
+
+
+@stage
+def limit(state, room, buffer, integers, numbers, solves, count, length, time, qd, tau):
+    """
+    Bring torques tau (n,) within all limits except their rates; call it after `near_bounds`.
+
+    Parameters
+    ----------
+    state, room
+        Records of STATE and ROOM.
+    buffer : array
+        See `osc_ros.control.limits.nearest.room_size`.
+    integers, numbers, solves
+        See `osc_ros.dynamics.priority.priority.Priorities`.
+    count : int
+        Number of bounds of gravity loads, which are the first rows of the room's `rows`.
+    length : float
+        Length [m] that weights a rotation of 1 rad of a task like a translation.
+    time : float
+        Stamp of the state [s].
+    qd, tau : (n,)
+
+    """
+    n = len(qd)
+    at, own = _state_views(state, n), _room_views(room, n)
+    assign(own.tau, tau)
+    at.was_at_bound[0] = 1.0
+    for i in range(n):
+        tau[i] += at.added[i]
+    sides, chosen = view(at.sides, 0, (3 * n,)), numbers_at(own.chosen.ctypes.data, 6 * n + 6)
+    found, qdd = room_of(integers, numbers), at.accelerations
+    solved = len(found.rows) * solves
+    at.is_at_work[0] = torques_within(
+        own.M_inv, view(found.J, 0, (6 * solved, n)), view(found.inertias, 0, (solved, 6, 6)),
+        found.rows, length, qd, qdd[TOTAL], qdd[LOWEST], qdd[HIGHEST], at.table[EFFORT],
+        at.table[DECELERATION], own.rows, own.most, own.joints, own.window, at.guided[0], count,
+        _since_last(at, time), at.calm, sides.view(np.int64), chosen.view(np.int64), buffer, tau,
+        at.shares)
+    for i in range(n):
+        tau[i] -= at.added[i]
+    for i in range(n):
+        for j in range(n):
+            at.accelerations[COMMANDED, i] += own.M_inv[i, j] * (tau[j] - own.tau[j])
+
+
+@kernel
+def add(state, room, torques):
+    """
+    Note torques (n,) [N·m] that are sent in addition to those of the setup, after its tick.
+
+    The commanded acceleration counts them. The next window of the torques does not: it is relative
+    to the torque of the setup itself. The room must have M⁻¹.
+
+    """
+    n = len(torques)
+    at, M_inv = _note_views(state, n), _inverse_views(room, n).M_inv
+    for i in range(n):
+        at.offset[i] += torques[i]
+        for j in range(n):
+            at.accelerations[COMMANDED, i] += M_inv[i, j] * torques[j]
+
+
+@inlined
+def keep(state, time, tau):
+    """Go on from torques tau (n,) [N·m] that were commanded at a time [s]."""
+    at = _rate_views(state, len(tau))
+    at.has_last[0], at.time[0] = 1.0, time
+    assign(at.last, tau)
+    assign(at.accelerations[EARLIER + 1], at.accelerations[EARLIER])
+    assign(at.accelerations[EARLIER], at.accelerations[BEFORE + 2])
+    for row in range(3):
+        assign(at.accelerations[BEFORE + row], at.accelerations[UNEXPLAINED + row])
+    if at.reckons[0] == 0.0:
+        at.accelerations[BEFORE, :] = np.nan
+
+
+@kernel
+def limit_rate(state, time, tau):
+    """
+    Shorten the step from the last torques to tau (n,) to the limits of the rates; store tau.
+
+    One factor shortens the steps of all joints, so their ratios stay. Returns whether all torques
+    are finite.
+
+    """
+    at = _rate_views(state, len(tau))
+    share = 1.0
+    if at.has_last[0] > 0.0 and time >= at.time[0]:
+        for i in range(len(tau)):
+            step, rate = np.abs(tau[i] - at.last[i]), at.table[EFFORT_RATE, i]
+            if step > 0.0 and rate < np.inf:
+                share = min(share, rate * (time - at.time[0]) / step)
+    at.rate_share[0], is_finite = share, True
+    if share < 1.0:
+        at.is_at_work[0] = 1.0
+        for i in range(len(tau)):
+            tau[i] = at.last[i] + share * (tau[i] - at.last[i])
+    for i in range(len(tau)):
+        is_finite = is_finite and np.isfinite(tau[i])
+    keep(state, time, tau)
+    return is_finite
+
+
+Sides = NDArray[np.int64]
+
+
+class Limiter(Recorded):
+    """
+    Brings the torques of a law within the limits of the joints.
+
+    Its state from tick to tick: the last torque, for the rate limit; a change of the limits in
+    progress; the share of the posture that damping replaces. The attributes describe the last
+    tick.
+
+    Attributes
+    ----------
+    accelerations : (ACCELERATION_ROWS, n) [rad/s²; m/s²]
+        Row 3, the acceleration of the posture; the others: see
+        `osc_ros.control.limits.bounds.exceeds`.
+    table : (8, n)
+        The limits in force: `Limits.table`, or values on the way to it after a change.
+    added : (n,) [N·m; N for prismatic]
+        Torques that are added after the limits; the limits hold for the sum.
+    shares : (2,)
+        Shares of the accelerations of tasks and posture that remain within the limits, 0 to 1.
+
+    Parameters
+    ----------
+    robot : Robot
+    limits : Limits
+    blend_time : float
+        Duration over which changed limits come into force [s].
+    records : tuple of arrays
+        See `Recorded`.
+    is_guided : bool
+        Whether the arm is in free drive.
+
+    """
+
+    TABLES = PLAN, STATE, ROOM
+
+    def __init__(self, robot: Robot, limits: Limits, blend_time: float,
+                 records: tuple[Array, ...], is_guided: bool = False) -> None:
+        n = robot.n
+        if limits.velocity.shape != (n,):
+            raise InputError(f'limits are for {len(limits.velocity)} joints: accepted are {n}')
+        super().__init__(n, records)
+        plan, self.views[1].reckons[0] = self.views[0], 1.0
+        plan.table[:], plan.blend_time[0] = limits.table, blend_time
+        plan.bodies[:], plan.is_guided[0] = bodies_of(robot), is_guided
+        self.forget()
+
+    def _connect(self) -> None:
+        super()._connect()
+        state = self.views[1]
+        self.table: Array = state.table
+        self.accelerations: Array = state.accelerations
+        self.shares: Array = state.shares
+        self.added: Array = state.added
+
+    @property
+    def record(self) -> Array:
+        """Record of the state."""
+        return self.records[1]
+
+    @property
+    def sides(self) -> Sides:
+        """-1 or 1 for joints whose acceleration is at its lower or upper bound, else 0 (n,)."""
+        return self._sides(0)
+
+    @property
+    def load_sides(self) -> Sides:
+        """The same (n,) for the bounds of the joints' loads, see `osc_ros.control.limits.load`."""
+        return self._sides(2)
+
+    @property
+    def saturated(self) -> NDArray[np.bool_]:
+        """Whether each joint's torque is at its limit, or in free drive that of its rate (n,)."""
+        return np.asarray(self._sides(1) != 0)
+
+    def _sides(self, row: int) -> Sides:
+        return np.asarray(self.views[1].sides[row].view(np.int64))
+
+    @property
+    def calm(self) -> float:
+        """Share of the posture that damping replaces, after a bound was active, 0 to 1."""
+        return float(self.views[1].calm[0])
+
+    @property
+    def rate_share(self) -> float:
+        """Share of the change of the torques that their rate limits allowed, 0 to 1."""
+        return float(self.views[1].rate_share[0])
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether the limits changed the torques of the law."""
+        return bool(self.views[1].is_at_work[0])
+
+    def go_on_from(self, before: Limiter) -> None:
+        """Copy another limiter's state; change its limits to this one's within `blend_time`."""
+        plan, at, old = self.views[0], self.views[1], before.views[1]
+        for name in ('sides', 'guided', 'calm', 'is_at_work', 'has_last', 'last', 'offset', 'time',
+                     'added'):
+            getattr(at, name)[:] = getattr(old, name)
+        at.was_at_bound[0] = 1.0
+        at.accelerations[BEFORE:] = old.accelerations[BEFORE:]
+        if not np.array_equal(old.table, plan.table):
+            at.begin[:], at.is_changing[0], at.since[0] = old.table, 1.0, np.inf
+            at.table[:] = np.where(np.isfinite(old.table) & np.isfinite(plan.table), old.table,
+                                   plan.table)
+
+    def forget(self) -> None:
+        """Reset the state: the rate limit does not apply to the next torque."""
+        plan, at, _ = self.views
+        reckons, added = at.reckons[0], at.added.copy()
+        self.records[1][:] = 0.0
+        at.added[:] = added
+        at.table[:], at.reckons[0], at.shares[:], at.rate_share[0] = plan.table, reckons, 1.0, 1.0
+        at.guided[0] = plan.is_guided[0]
+
+    def add(self, torques: Array) -> None:
+        """Note torques (n,) [N·m] that are sent in addition, see `limiting.add`."""
+        add(*self.records[1:], torques)

@@ -1,0 +1,421 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""
+Compensation of the torques that the model lacks: load, wrong masses, dry friction.
+
+The momentum observer's external torque τ_ext contains them, and contacts too. The compensation c
+is added to the torque of the law, and follows -τ_ext. A joint that dry friction holds has
+τ_ext = -(law's torque + c) + gravity, so c then integrates the torque of the law until the joint
+moves: no error remains at rest.
+
+Which part of τ_ext is load and friction, and which is contact, is decided by these rules:
+
+1. What a wrench along yielding axes explains is left out (`yielding_axes`): along an axis of force
+   the environment is pushed on purpose, and a spring keeps its stiffness and yields to loads too.
+2. Contacts come suddenly, loads and friction are followed. If |τ_ext + c| of one joint, without
+   the part of rule 1, exceeds its threshold, the arm touches something: c is held until all joints
+   are below half of it. For the time `free` after the start, the arm is taken to touch nothing, so
+   that a load which is there from the start is found.
+3. c is bounded by the torques that the errors of the model named in `Disturbance` can cause, and
+   its rate too: this bounds the force on an obstacle that is touched too slowly for rule 2.
+4. c is held while the caller says so (a target waits for the arm), while the observer has not
+   settled, and over gaps.
+5. The sum with the law's torque satisfies the effort limits; c does not wind up beyond them.
+
+If c is switched off, and on, it changes at `rate` too.
+
+In mode 'integral' c does not follow -τ_ext, but integrates the torque by which the law corrects
+the error of the first task, Jᵀ Λ u: integral action. It needs no knowledge of the torques that
+act, and leaves friction in motion, and the null space, as they are. It is also held while a limit
+acts, because the error then grows. All other rules apply.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from osc_ros.compile.compiled import inlined, kernel
+from osc_ros.compile.record import Recorded, Slot, Table
+from osc_ros.control.model_error import observer
+from osc_ros.control.model_error.observer import LONGEST_STEP, low_pass, share
+from osc_ros.control.tasks.task import Stiffness, Task
+from osc_ros.dynamics.algebra.vectors import assign
+from osc_ros.dynamics.trees.momentum import Momentum
+from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+SETTLED = 0.95  # share of the observer's estimate that must have settled
+# Largest product of the shares that observer and compensation follow in one tick. With a delay of
+# one more tick, and true inertias of half the model's, the loop through both is then stable at
+# 200 Hz and above.
+QUICKEST = 0.06
+LEAST = 1e-12  # a smaller compensation is zero: denormal numbers are slow [N·m]
+# Rows of `limits`.
+EFFORT, BOUND, SPEED, CONTACT = range(4)
+
+PLAN = Table(
+    'CompensationPlan',
+    Slot('is_active', (1,), '', '0: the compensation returns to zero at its largest rate'),
+    Slot('bandwidth', (1,), 'rad/s', 'bandwidth of the filter behind the observer'),
+    Slot('integral_rate', (1,), '1/s', 'rate of the integral action'),
+    Slot('free', (1,), 's', 'time after the start in which every torque counts as load'),
+    Slot('knows_friction', (1,), '', '1 if the law compensates friction, too'),
+    Slot('yields', (6,), '', '1 for the axes of the first task along which it gives way'),
+    Slot('limits', (4, 'n'), 'N·m, N; of the rate N·m/s, N/s',
+         'effort limit, bound, rate, and threshold of a contact'))
+
+STATE = Table(
+    'CompensationState',
+    Slot('time', (1,), 's', 'time of the last state'),
+    Slot('free', (1,), 's', 'what is left of the time in which every torque counts as load'),
+    Slot('in_contact', (1,), '', '1 while the arm touches something'),
+    Slot('torque', ('n',), 'N·m, N', 'compensation that is added to the torques of the law'),
+    Slot('friction', ('n',), 'N·m, N', 'friction compensation in the last torque'),
+    Slot('filtered', ('n',), 'N·m, N', '`friction` behind the filter of the observer'))
+
+RESULT = Table(
+    'CompensationResult',
+    Slot('external', ('n',), 'N·m, N', 'external torques without those of yielding axes'))
+
+_plan_views, _state_views, _result_views = (table.views for table in (PLAN, STATE, RESULT))
+plan_views, state_views = PLAN.only('knows_friction'), STATE.only('free', 'torque')
+
+
+@inlined
+def _elapsed(state, time):
+    """Time since the last state; 0 for the first one, after a gap, and if time goes back [s]."""
+    dt = time - state.time[0]
+    if np.isfinite(time):
+        state.time[0] = time
+    return dt if 0.0 < dt <= LONGEST_STEP else 0.0
+
+
+@inlined
+def _yielded(yields, axes, wrench, first, i):
+    """Component i of the part of a force or moment along yielding axes, in base axes."""
+    part = 0.0
+    for j in range(3):
+        along = 0.0
+        for k in range(3):
+            along += axes[k, j] * wrench[first + k]
+        part += axes[i, j] * yields[first + j] * along
+    return part
+
+
+@inlined
+def _leave_out(plan, result, fitted, axes):
+    """Subtract the torques of the wrench along yielding axes."""
+    for first in (0, 3):
+        for i in range(3):
+            part = _yielded(plan.yields, axes, fitted.wrench, first, i)
+            if part != 0.0:
+                for k in range(len(result.external)):
+                    result.external[k] -= fitted.columns[k, first + i] * part
+
+
+@inlined
+def _put_friction(state, result, seen, friction, made_up):
+    """Let the friction compensation (n,) replace the friction of the observer's model."""
+    for k in range(len(friction)):
+        state.filtered[k] = low_pass(state.filtered[k], state.friction[k], made_up)
+        state.friction[k] = friction[k]
+        result.external[k] += state.filtered[k] - seen.friction[k]
+
+
+@inlined
+def _touches(limits, state, result, was_in_contact):
+    """Whether a torque is too sudden for load and friction."""
+    worst = 0.0
+    for k in range(len(state.torque)):
+        worst = max(worst, np.abs(result.external[k] + state.torque[k]) / limits[CONTACT, k])
+    return worst > (0.5 if was_in_contact else 1.0)
+
+
+@inlined
+def _gain(plan, observed, dt):
+    """Share of the distance to the external torque that is made up in dt [s]."""
+    gain = share(plan.bandwidth[0], dt)
+    return min(gain, QUICKEST / max(share(observed, dt), QUICKEST)) if gain > 0.0 else gain
+
+
+@inlined
+def _follow(limits, state, result, gain, dt, feedback):
+    """Advance the compensation towards the negative external torque, or by the feedback."""
+    for k in range(len(state.torque)):
+        c, bound, most = state.torque[k], limits[BOUND, k], dt * limits[SPEED, k]
+        wanted = c + feedback[k] if len(feedback) > 0 else -result.external[k]
+        wanted = min(max(wanted, -bound), bound)
+        state.torque[k] += min(max(gain * (wanted - c), -most), most)
+
+
+@inlined
+def _limit(limits, state, tau):
+    """Keep the sum with the torques of the law within the effort limits."""
+    for k in range(len(tau)):
+        c, effort = state.torque[k], limits[EFFORT, k]
+        if np.isfinite(tau[k]):
+            c = min(max(c, min(-effort - tau[k], 0.0)), max(effort - tau[k], 0.0))
+        state.torque[k] = 0.0 if np.abs(c) < LEAST else c
+
+
+@inlined
+def _advance(plan, state, result, watching, seen, fitted, dt, axes, is_held, feedback, friction):
+    """Advance an active compensation."""
+    state.free[0] -= dt
+    assign(result.external, seen.torque)
+    if len(friction) > 0:
+        _put_friction(state, result, seen, friction, share(watching.bandwidth[0], dt))
+    _leave_out(plan, result, fitted, axes)
+    touches = state.free[0] <= 0.0 and _touches(
+        plan.limits, state, result, state.in_contact[0] > 0.0)
+    state.in_contact[0] = 1.0 if touches else 0.0
+    if is_held or touches or 1.0 - seen.missing[0] < SETTLED:
+        return
+    gain = (plan.integral_rate[0] * dt if len(feedback) > 0
+            else _gain(plan, watching.bandwidth[0], dt))
+    _follow(plan.limits, state, result, gain, dt, feedback)
+
+
+@kernel
+def compensate(plan, state, result, watching, seen, fitted, time, tau, axes, is_held, feedback,
+               friction):
+    """
+    Advance the compensation to a state.
+
+    Parameters
+    ----------
+    plan, state, result : flat arrays
+        Records of PLAN, STATE and RESULT.
+    watching, seen, fitted : flat arrays
+        Plan, state and result of the observer, after `observer.observe`.
+    time : float [s]
+    tau : (n,) [N·m, N]
+        Torques of the law.
+    axes : (3, 3)
+        Axes of the first task's frame, in base axes.
+    is_held : bool
+        Whether to hold the compensation: a target waits for the arm, or, with `feedback`, a limit
+        acts.
+    feedback : (n,) or (0,) [N·m, N]
+        Torque of the feedback that is integrated, in mode 'integral'; else empty.
+    friction : (n,) or (0,) [N·m, N]
+        Friction compensation in `tau`: it replaces the friction of the observer's model in the
+        external torque. Empty without.
+
+    """
+    n = (len(state) - 3) // 3
+    settings, at, found = _plan_views(plan, n), _state_views(state, n), _result_views(result, n)
+    estimate = observer.plan_views(watching, n)
+    dt = _elapsed(at, time)
+    if settings.is_active[0] > 0.0:
+        _advance(settings, at, found, estimate, observer.state_views(seen, n),
+                 observer.result_views(fitted, n), dt, axes, is_held, feedback, friction)
+    else:
+        at.free[0], at.in_contact[0], found.external[:] = settings.free[0], 0.0, 0.0
+        _follow(settings.limits, at, found, _gain(settings, estimate.bandwidth[0], dt), dt,
+                found.external[:0])
+    _limit(settings.limits, at, tau)
+
+MODES = 'observer', 'integral'
+# Sudden torque that counts as contact, relative to the friction: the reversal of a joint is twice
+# its friction.
+REVERSAL = 2.5
+MARGIN = 1.25  # of the bound: what is left over overcomes the friction
+SLOWER = 4.0  # loads may be followed so many times slower than friction, relative to their size
+LEVER = 0.1  # largest distance of the unknown payload's centre of mass from the tip [m]
+_POSITIONS = 64  # sampled for the bounds
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """
+    Settings of the compensation: its mode, and how wrong the model may be.
+
+    The bound of a joint's compensation is MARGIN times the sum of three torques: of the payload at
+    the tip and of the share of the arm's own weight, the largest of many positions, and of the
+    friction. A sudden torque is a contact if it exceeds REVERSAL times the friction plus the share
+    of the weight.
+
+    Attributes
+    ----------
+    mode : str
+        'observer': it follows the estimate of the external torques; 'integral': see
+        `osc_ros.control.model_error.disturbance`.
+    payload : float [kg]
+        Largest unknown payload; its centre of mass is at most LEVER away from the tip.
+    masses : float
+        Largest relative error of the masses of the links.
+    friction : float [N·m; N for prismatic]
+        Largest unknown dry friction of a joint.
+    bandwidth : float [rad/s]
+        Bandwidth of the low-pass filter behind the observer; less at low rates of the states.
+    rise : float [s]
+        Least time in which the compensation rises by `friction`; by the load, SLOWER times that.
+    free : float [s]
+        Time after the start during which every torque counts as load.
+    integral_rate : float [1/s]
+        Rate of the integral action; keep it below a quarter of the lowest natural frequency.
+
+    Raises
+    ------
+    InputError
+        Another mode; a number that is not finite, or negative; a bandwidth, friction, rise or
+        rate of 0.
+
+    """
+
+    mode: str = 'observer'
+    payload: float = 1.0
+    masses: float = 0.1
+    friction: float = 1.0
+    bandwidth: float = 200.0
+    rise: float = 0.3
+    free: float = 1.0
+    integral_rate: float = 2.0
+
+    def __post_init__(self) -> None:
+        """Validate the mode and the numbers."""
+        if self.mode not in MODES:
+            raise InputError(f"disturbance mode '{self.mode}': accepted is one of "
+                             + ', '.join(MODES))
+        for name in (field.name for field in fields(self) if field.name != 'mode'):
+            value, may_be_zero = getattr(self, name), name in ('payload', 'masses', 'free')
+            if not (math.isfinite(value) and (value > 0.0 or value == 0.0 and may_be_zero)):
+                raise InputError(f'disturbance {name} {value}: accepted is a finite number '
+                                 + ('of 0 or more' if may_be_zero else 'above 0'))
+
+    def limits(self, robot: Robot) -> Array:
+        """Effort limit, bound, rate and threshold of contact of each joint, (4, n)."""
+        model = Momentum(robot)
+        centred, *shifted = (Momentum(robot.with_payload(self.payload, centre))
+                             for centre in np.vstack([np.zeros(3), LEVER * np.eye(3)]))
+        rng, rest = np.random.default_rng(0), np.zeros(robot.n)
+        weight, load = rest, rest
+        for _ in range(_POSITIONS):
+            q = random_position(robot, rng)
+            own = model.at(q, rest)[1]
+            weight = np.maximum(weight, np.abs(own))
+            at_tip = centred.at(q, rest)[1]
+            turned = np.linalg.norm([one.at(q, rest)[1] - at_tip for one in shifted], axis=0)
+            load = np.maximum(load, np.abs(at_tip - own) + turned)
+        load = load + self.masses * weight
+        return np.array([robot.effort_limits, MARGIN * (load + self.friction),
+                         (self.friction + load / SLOWER) / self.rise,
+                         REVERSAL * self.friction + self.masses * weight])
+
+    def sudden_torques(self, robot: Robot, with_load: bool) -> Array:
+        """
+        Torques (n,) above which a sudden external torque is a contact [N·m; N].
+
+        Parameters
+        ----------
+        robot : Robot
+        with_load : bool
+            Whether the torque of the load counts as sudden, too.
+
+        """
+        limits = self.limits(robot)
+        load = limits[BOUND] / MARGIN - self.friction
+        return np.asarray(limits[CONTACT] + (load if with_load else 0.0))
+
+
+def random_position(robot: Robot, rng: np.random.Generator) -> Array:
+    """Random joint positions (nq,) within the limits, and within half a turn [rad, m]."""
+    lower, upper = np.clip(robot.position_limits.T, -np.pi, np.pi)
+    found, q = rng.uniform(np.minimum(lower, upper), upper), rng.normal(size=robot.nq)
+    single = ~robot.spherical
+    q[robot.q_index[single]] = found[robot.v_index[single]]
+    return q
+
+
+class Compensation(Recorded):
+    """
+    The torque that makes up for what the model lacks.
+
+    Attributes
+    ----------
+    torque : (n,) [N·m; N for prismatic]
+        The compensation in force; the array stays the same object.
+    limits : (4, n)
+        See `Disturbance.limits`.
+
+    Parameters
+    ----------
+    robot : Robot
+    settings : Disturbance, optional
+    limits : (4, n), optional
+        `settings.limits(robot)`, if it is known: it takes as long as many ticks.
+    yields : (6,), optional
+        See `yielding_axes`; default: zeros.
+    knows_friction : bool
+        Whether the law compensates friction, too.
+
+    """
+
+    TABLES = PLAN, STATE, RESULT
+
+    def __init__(self, robot: Robot, settings: Disturbance | None = None,
+                 limits: Array | None = None, yields: ArrayLike = 0.0,
+                 knows_friction: bool = False) -> None:
+        super().__init__(robot.n)
+        self.settings = settings = Disturbance() if settings is None else settings
+        plan = self.views[0]
+        plan.is_active[0], plan.yields[:], plan.knows_friction[0] = 1.0, yields, knows_friction
+        plan.bandwidth[0], plan.integral_rate[0], plan.free[0] = (
+            settings.bandwidth, settings.integral_rate, settings.free)
+        plan.limits[:] = settings.limits(robot) if limits is None else limits
+        self.forget()
+
+    def _connect(self) -> None:
+        super()._connect()
+        self.limits: Array = self.views[0].limits
+        self.torque: Array = self.views[1].torque
+
+    @property
+    def is_active(self) -> bool:
+        """If set to False, the compensation returns to zero at its largest rate."""
+        return bool(self.views[0].is_active[0])
+
+    @is_active.setter
+    def is_active(self, value: bool) -> None:
+        self.views[0].is_active[0] = value
+
+    @property
+    def in_contact(self) -> bool:
+        """Whether the arm touches something, by the rules of the compensation."""
+        return bool(self.views[1].in_contact[0])
+
+    def forget(self) -> None:
+        """Set the compensation to zero at once, for an arm that does not move; start anew."""
+        self.records[1][:] = 0.0
+        self.views[1].time[0], self.views[1].free[0] = -math.inf, self.settings.free
+
+    def begin_with(self, torque: Array) -> None:
+        """Set the compensation to a torque (n,) that holds the arm at rest, within the bound."""
+        self.forget()
+        self.torque[:] = np.clip(torque, -self.limits[BOUND], self.limits[BOUND])
+
+    def leave_to_model(self, weight: Array) -> Array:
+        """Subtract the part of `weight` (n,), of a new model, that is compensated; return it."""
+        taken = np.where(self.torque * weight > 0.0, np.sign(weight) * np.minimum(
+            np.abs(self.torque), np.abs(weight)), 0.0)
+        self.torque[:] -= taken
+        return taken
+
+    def go_on_from(self, other: Compensation) -> None:
+        """Take over the state of another compensation of the same joints."""
+        self.records[1][:] = other.records[1]
+        if not other.is_active:
+            self.views[1].free[0] = self.settings.free
+
+
+def yielding_axes(task: Task) -> Array:
+    """Array (6,): 1 for the axes along which a task gives way, in its frame; else 0."""
+    return task.along(*('force', 'motion') if isinstance(task.gains, Stiffness) else ('force',))

@@ -1,0 +1,309 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Friction compensation of the joints that does not amplify the motion that it causes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.compile.compiled import inlined, kernel
+from osc_ros.compile.record import Recorded, Slot, Table
+from osc_ros.control.limits.limits import DECELERATION, EFFORT, LOWER, RATE, SPEED, UPPER
+from osc_ros.dynamics.algebra.fade import CHANGE_RATE, LONGEST_TICK, smoothed
+from osc_ros.dynamics.methods import default_method
+from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+# Look-ahead of the reference velocity for the sign of dry friction [s]: the compensation must
+# change its sign shortly before the joint reverses.
+LOOK_AHEAD = 0.01
+# FEEDBACK: largest gain of the compensation's feedback, relative to that of the law's feedback.
+# FASTEST_LOOP: largest product of the tick [s] and the sum of the rates [1/s] of both feedbacks;
+# a sampled velocity loop with one tick of delay is stable below 1.
+FEEDBACK, FASTEST_LOOP = 4.0, 0.4
+# Share of the model's torque for the reference motion. Feedback up to this share counts as an
+# error of the model and is not amplified.
+MODEL_ERROR = 0.1
+# Width of the range below the velocity limit in which the compensation fades out, as a share of
+# the limit.
+FADE = 0.2
+# Bound of the compensation: alone, it needs at least (reaction time of the limits) / PUSH to
+# accelerate a joint with the model's least inertia to its velocity limit. So the law can correct
+# it, and a torque that lasts some ticks longer because the computer is busy drives no joint too
+# fast.
+PUSH = 2.0
+_STATES = 16  # number of configurations sampled for the least inertia
+VELOCITY = 0.02  # default width of the transition from one direction to the other [rad/s, m/s]
+
+_COEFFICIENTS = 'N·m, N; N·m·s/rad, N·s/m'
+IN_FORCE = Table(
+    'FrictionInForce',
+    Slot('coefficients', (2, 'n'), _COEFFICIENTS, 'dry and viscous friction in force'),
+    Slot('velocity', (1,), 'rad/s, m/s', 'width of the transition between the directions'),
+    Slot('begin', (2, 'n'), _COEFFICIENTS, '`coefficients` when their change began'),
+    Slot('begin_velocity', (1,), 'rad/s, m/s', '`velocity` when its change began'),
+    Slot('end', (2, 'n'), _COEFFICIENTS, '`coefficients` after their change'),
+    Slot('end_velocity', (1,), 'rad/s, m/s', '`velocity` after its change'),
+    Slot('stays', (1,), '', '1 if friction is compensated after the change'),
+    Slot('is_changing', (1,), '', '1 while the coefficients change'),
+    Slot('time', (1,), 's', 'time of the last tick of the change'),
+    Slot('age', (1,), 's', 'how long the coefficients have changed'),
+    Slot('duration', (1,), 's', 'how long they will change'))
+
+in_force_views = IN_FORCE.views
+
+
+def feedback_gain(rate: float, tick: float) -> float:
+    """
+    Gain of the compensation's feedback (1), at most FEEDBACK.
+
+    Parameters
+    ----------
+    rate : float [1/s]
+        Rate of the law's velocity feedback, the highest of all tasks.
+    tick : float [s]
+        Time between two torques.
+
+    """
+    loop = rate * tick
+    return FEEDBACK if loop <= 0.0 else min(max(FASTEST_LOOP / loop - 1.0, 0.0), FEEDBACK)
+
+
+gain_of = inlined(feedback_gain)  # for kernels
+
+
+@inlined
+def is_compensated(at):
+    """Whether friction is in force, from the views of a record of IN_FORCE."""
+    return at.is_changing[0] > 0.0 or at.stays[0] > 0.0
+
+
+@kernel
+def advance_friction(friction, time):
+    """Advance the change of the coefficients in a record of IN_FORCE to a time [s], C¹."""
+    at = in_force_views(friction, (len(friction) - 8) // 6)
+    if at.is_changing[0] == 0.0:
+        return
+    at.age[0] += min(max(time - at.time[0], 0.0), LONGEST_TICK)
+    at.time[0] = time
+    share = smoothed(at.age[0] / at.duration[0])
+    if at.age[0] >= at.duration[0]:
+        at.is_changing[0] = 0.0
+    for row in range(2):
+        for i in range(at.end.shape[1]):
+            begin = at.begin[row, i]
+            at.coefficients[row, i] = begin + share * (at.end[row, i] - begin)
+    at.velocity[0] = at.begin_velocity[0] + share * (at.end_velocity[0] - at.begin_velocity[0])
+
+
+@kernel
+def put_compensation(q, qd, motion, tau, gain, friction, velocity, inertia, table, torque):
+    """
+    Write the torques that compensate friction, see `Friction`.
+
+    If tau satisfies the effort limits, so does its sum with these torques.
+
+    Parameters
+    ----------
+    q, qd : (n,)
+        Measured state.
+    motion : (3, n)
+        Reference velocity and acceleration, from the targets and the posture, and the torque of
+        the model for them [rad/s], [rad/s²], [N·m]: see `Reference`.
+    tau : (n,)
+        Torque of the law [N·m]; τₑ is tau minus the torque of the model.
+    gain : float
+        κ, see `feedback_gain`.
+    friction, velocity : (2, n), float
+        Coefficients of dry and viscous friction; width of the transition.
+    inertia : (n,)
+        Least inertia of each joint, while the others are free [kg·m²].
+    table : (8, n)
+        Table of `Limits`.
+    torque : (n,), written [N·m; N]
+
+    """
+    coulomb, viscous, model = friction[0], friction[1], motion[2]
+    # one factor for all joints, because the torque of each joint accelerates the others too
+    common = 1.0
+    for i in range(len(torque)):
+        if table[SPEED, i] < np.inf:
+            x = 1.0 - np.abs(qd[i]) / table[SPEED, i]
+            common = min(common, max(x / FADE, 0.0))
+    common *= common * (3.0 - 2.0 * common)
+    for i in range(len(torque)):
+        reference, acceleration = motion[0, i], motion[1, i]
+        fastest, rate, deceleration = table[SPEED, i], table[RATE, i], table[DECELERATION, i]
+        most = PUSH * inertia[i] * fastest * rate
+        sliding = np.tanh((reference + LOOK_AHEAD * acceleration) / velocity)
+        wanted = coulomb[i] * sliding + viscous[i] * reference
+        free = coulomb[i] * (1.0 - np.abs(sliding))
+        lower, upper = min(wanted, 0.0) - free, max(wanted, 0.0) + free
+        unsure = MODEL_ERROR * np.abs(sliding * model[i])
+        demand = tau[i] - model[i]
+        feedback = gain * (demand - min(max(demand, -unsure), unsure))
+        wanted = min(max(min(max(wanted, -most), most) + feedback, lower), upper)
+        wanted = min(max(wanted, -most), most)  # see PUSH
+        x = 1.0
+        if fastest < np.inf:
+            distance = table[UPPER, i] - q[i] if wanted > 0.0 else q[i] - table[LOWER, i]
+            hasty = deceleration / rate
+            allowed = min(fastest, np.sqrt(hasty * hasty + 2.0 * deceleration
+                                           * max(distance, 0.0)) - hasty)
+            x = min(max((allowed - np.abs(qd[i])) / (FADE * fastest), 0.0), 1.0)
+        effort = table[EFFORT, i]
+        least, most = min(tau[i], -effort) - tau[i], max(tau[i], effort) - tau[i]
+        torque[i] = min(max(min(common, x * x * (3.0 - 2.0 * x)) * wanted, least), most)
+
+
+@dataclass(frozen=True, eq=False)
+class Friction:
+    """
+    Friction of the joints, f_c sign(q̇) + f_v q̇, and its compensation.
+
+    Compensation by the sign of the *measured* velocity adds energy to every motion, including the
+    motion that it causes: if the coefficients are too high, the joint runs away. Therefore:
+
+    - The feedforward of a joint that the targets or the posture move is
+      φ = f_c tanh(q̇ᵣ/v_s) + f_v q̇ᵣ,
+      with the reference velocity q̇ᵣ, which does not depend on the measured one (`Reference`). This
+      is the desired-velocity compensation of Armstrong-Hélouvry, Dupont and Canudas de Wit, "A
+      survey of models, analysis tools and compensation methods for the control of machines with
+      friction", Automatica 30 (1994), section 5; Kelly, Llamas and Campa, "A measurement procedure
+      for viscous and Coulomb friction", IEEE Trans. Instrum. Meas. 49 (2000), identify f_c, f_v.
+    - τₑ is the law's torque in addition to the model's torque for the reference motion. The
+      compensation is φ + κ τₑ, saturated between 0 and φ while the reference moves and to [-f_c,
+      f_c] while it rests; within this saturation τₑ is amplified by 1 + κ. So the compensation
+      lies in the sector [0, κ τₑ] about φ: if φ is 0 it does work on a joint only while the law
+      does, and at most κ times as much; and it is reduced as soon as the law brakes. κ is bounded
+      by `feedback_gain`, so that the amplified law stays well damped at its rate.
+    - φ and κ τₑ fade out towards the speed that the limits of position and velocity allow
+      (`FADE`), and are zero above it. Near the velocity limit of one joint the compensation of all
+      joints fades, because each joint accelerates the others through the inertia of the arm, a
+      light wrist most.
+      The compensation is bounded by PUSH: a gear with more friction has rotor inertia, which
+      belongs in the model.
+
+    Attributes
+    ----------
+    coulomb : (n,) [N·m; N for prismatic]
+        Dry friction f_c.
+    viscous : (n,) [N·m·s/rad; N·s/m]
+        Viscous friction f_v.
+    velocity : float [rad/s; m/s]
+        Width v_s of the transition from one direction to the other.
+
+    Raises
+    ------
+    InputError
+        Shapes differ, a number is negative or not finite, or the width is not positive.
+
+    """
+
+    coulomb: Array
+    viscous: Array
+    velocity: float = VELOCITY
+
+    @classmethod
+    def of(cls, robot: Robot, share: float) -> Friction | None:
+        """A share of the friction and damping of a robot's description; None if there is none."""
+        coulomb, viscous = share * robot.coulomb_friction, share * robot.viscous_friction
+        return cls(coulomb, viscous) if coulomb.any() or viscous.any() else None
+
+    def __post_init__(self) -> None:
+        """Convert the coefficients to arrays and validate them."""
+        for name in ('coulomb', 'viscous'):
+            value = np.array(getattr(self, name), dtype=np.float64)
+            if value.ndim != 1 or not (np.isfinite(value).all() and (value >= 0.0).all()):
+                raise InputError(f'friction {name} {value.tolist()}: accepted is a number for '
+                                 'each joint, finite, 0 or more')
+            object.__setattr__(self, name, value)
+        if self.coulomb.shape != self.viscous.shape:
+            raise InputError(f'friction has {len(self.coulomb)} entries of coulomb and '
+                             f'{len(self.viscous)} of viscous: accepted is one each a joint')
+        if not (np.isfinite(self.velocity) and self.velocity > 0.0):
+            raise InputError(f'friction velocity {self.velocity}: accepted is more than 0')
+
+
+class FrictionInForce(Recorded):
+    """
+    Friction coefficients in force; new coefficients come into force gradually.
+
+    The coefficients are faded, not the difference of two torques: a fading torque would be
+    independent of feedback and would drive a light joint away.
+
+    """
+
+    TABLES = IN_FORCE,
+
+    def __init__(self, n: int) -> None:
+        super().__init__(n)
+        self.set(None)
+
+    def set(self, friction: Friction | None) -> None:
+        """Set the friction, or None, immediately."""
+        [at] = self.views
+        self._put_end(friction)
+        at.coefficients[:], at.velocity[:], at.is_changing[0] = at.end, at.end_velocity, 0.0
+
+    def _put_end(self, friction: Friction | None) -> None:
+        [at] = self.views
+        at.stays[0] = friction is not None
+        at.end[:], at.end_velocity[0] = (
+            (0.0, VELOCITY) if friction is None
+            else ((friction.coulomb, friction.viscous), friction.velocity))
+
+    def begin(self, time: float, friction: Friction | None, effort: Array, speed: Array,
+              blend_time: float) -> None:
+        """
+        Begin the C¹ change to a friction, or to None, at a time [s].
+
+        Parameters
+        ----------
+        time : float
+        friction : Friction or None
+        effort, speed : (n,), (n,)
+            Limits; may be infinite. Torques change by at most CHANGE_RATE of their limit per
+            second.
+        blend_time : float
+            Least duration [s].
+
+        """
+        [at] = self.views
+        advance_friction(self.record, time)
+        before = at.stays[0], at.end.copy(), at.end_velocity[0]
+        self._put_end(friction)
+        if all(map(np.array_equal, before, (at.stays[0], at.end, at.end_velocity[0]))):
+            return
+        at.begin[:], at.begin_velocity[:] = at.coefficients, at.velocity
+        change = np.abs(at.end - at.begin) * [np.ones(len(speed)),
+                                              np.where(np.isfinite(speed), speed, 1.0)]
+        fastest = 1.5 * float((change.sum(axis=0) / effort).max()) / CHANGE_RATE
+        at.time[0], at.age[0], at.duration[0] = time, 0.0, max(blend_time, fastest)
+        at.is_changing[0] = 1.0
+
+    @property
+    def is_none(self) -> bool:
+        """Whether no friction is in force, and none will be."""
+        [at] = self.views
+        return not (at.is_changing[0] or at.stays[0])
+
+
+def least_inertia(robot: Robot) -> Array:
+    """Least inertia (n,) of each joint, the others free, over _STATES configurations [kg·m²]."""
+    dynamics, rng = default_method(robot), np.random.default_rng(0)
+    rest, M_inv = np.zeros(robot.n), np.zeros((robot.n, robot.n))
+    lower, upper = np.clip(robot.position_limits.T, -np.pi, np.pi)
+    most = np.zeros(robot.n)
+    for _ in range(_STATES):
+        q = rng.uniform(np.minimum(lower, upper), upper)
+        dynamics.outward(q, rest, None, rest)
+        dynamics.inverse_mass_matrix(M_inv)
+        most = np.maximum(most, np.diagonal(M_inv))
+    return np.asarray(1.0 / most)

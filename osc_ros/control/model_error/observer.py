@@ -1,0 +1,484 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""
+The momentum observer: torques of external forces on the joints, and the wrench that they show.
+
+With the momentum p = M q̇, the model's rate β = Cᵀq̇ - g of it, the motor torque τ and the bandwidth
+K, the residual r of De Luca and Mattone is
+
+    r = K (p - p(0) - ∫(τ + β + r) dt),    so that ṙ = K (τ_ext - r):
+
+the external torque behind a first-order filter; neither q̈ nor M⁻¹ is needed. Sources: De Luca and
+Mattone, "Actuator failure detection and isolation using generalized momenta", ICRA 2003, and
+"Sensorless robot collision detection and hybrid force/motion control", ICRA 2005; Haddadin, De
+Luca and Albu-Schäffer, "Robot collisions: a survey on detection, isolation, and identification",
+IEEE Trans. Robotics 33 (2017).
+
+The discrete form needs no integral. Between two states, dt apart, the mean external torque is
+
+    m = (p₁ - p₀)/dt - τ - (β₀ + β₁)/2,    r ← r + (1 - exp(-K dt)) (m - r).
+
+This is the exact solution for a constant external torque, for any sequence of time steps. At rest
+m has no discretization error; in motion its error is of second order in dt. The delay is the time
+constant 1/K. White noise of q̇ with the standard deviation σ gives r a standard deviation of about
+K σ ‖rows of M‖.
+
+Friction that the model has is subtracted: f_c tanh(q̇/v_s) + f_v q̇. The dry friction of a joint at
+rest is unknown, and is part of the estimate, up to f_c.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from osc_ros.compile.compiled import ahead, inlined, kernel, lock, plain
+from osc_ros.compile.record import Recorded, Slot, Table
+from osc_ros.control.model_error.driver import Driver
+from osc_ros.control.model_error.friction import Friction
+from osc_ros.dynamics.algebra.arrays import kernel_array
+from osc_ros.dynamics.algebra.spatial import all_finite
+from osc_ros.dynamics.algebra.task_inertia import SingularityDamping
+from osc_ros.dynamics.algebra.vectors import assign
+from osc_ros.dynamics.algebra.wrench_fit import put_wrench
+from osc_ros.dynamics.contract.method import DONE, NOT_FINITE, WRONG_SHAPE
+from osc_ros.dynamics.trees.momentum import put_link_jacobian, put_momentum, WORK_WIDTH
+from osc_ros.dynamics.trees.tree_layout import constants_in, packed_robot, pendulum, PROPAGATED
+from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+LONGEST_STEP = 0.1  # longest time between two states over which a torque counts as constant [s]
+
+PLAN = Table(
+    'ObserverPlan',
+    Slot('bandwidth', (1,), 'rad/s', 'bandwidth K of the estimate'),
+    Slot('uses_efforts', (1,), '', '1 if measured efforts count'),
+    Slot('adds_driver', (1,), '', '1 if measured efforts lack the torques of the driver'),
+    Slot('length', (1,), 'm', 'characteristic length of the fit of the wrench'),
+    Slot('low', (1,), '', 'threshold of the singular values of the fit'),
+    Slot('weights', ('n',), '1, m²', 'weights of the squared errors of the fit'),
+    Slot('coulomb', ('n',), 'N·m, N', 'Coulomb friction of the model'),
+    Slot('viscous', ('n',), 'N·m·s/rad, N·s/m', 'viscous friction of the model'),
+    Slot('velocity', (1,), 'rad/s, m/s', 'width of the transition of the Coulomb friction'),
+    Slot('bounds', ('n',), 'N·m, N', 'largest estimates'))
+
+STATE = Table(
+    'ObserverState',
+    Slot('time', (1,), 's', 'time of the last state'),
+    Slot('is_known', (1,), '', '1 if momentum and rate are those of the last state'),
+    Slot('momentum', ('n',), 'kg·m²/s, kg·m/s', 'momentum at the last state'),
+    Slot('rate', ('n',), 'N·m, N', 'rate of this momentum by the model'),
+    Slot('has_driver', (1,), '', '1 if `driver` is known'),
+    Slot('driver', ('n',), 'N·m, N', 'torques of the driver at the last state'),
+    Slot('missing', (1,), '', 'share of the estimate that is missing since the start'),
+    Slot('torque', ('n',), 'N·m, N', 'estimated torques of external forces'),
+    Slot('friction', ('n',), 'N·m, N', 'part of `torque` due to the friction of the model'))
+
+RESULT = Table(
+    'ObserverResult',
+    Slot('wrench', (6,), 'N·m, N', 'wrench on the link, base axes, [moment; force]'),
+    Slot('residual', ('n',), 'N·m, N', 'torques that the wrench does not explain'),
+    Slot('quality', (1,), '', 'how far to trust the wrench, 0 to 1'),
+    Slot('columns', ('n', 6), '1, m', "columns of the link's Jacobian, base axes"),
+    Slot('momentum', ('n',), 'kg·m²/s, kg·m/s', 'momentum at this state'),
+    Slot('rate', ('n',), 'N·m, N', 'rate of this momentum by the model'),
+    Slot('friction', ('n',), 'N·m, N', 'friction of the model'),
+    Slot('driver', ('n',), 'N·m, N', 'mean torques of the driver since the last state'),
+    Slot('work', ('n', WORK_WIDTH), '', 'memory of the pass over the bodies'))
+
+plan_views, state_views, result_views = (table.views for table in (PLAN, STATE, RESULT))
+
+
+@inlined
+def share(bandwidth, dt):
+    """Share of a difference that a low-pass filter makes up in dt [s]."""
+    return -np.expm1(-bandwidth * dt)
+
+
+@inlined
+def low_pass(value, target, made_up):
+    """Return the value of a low-pass filter that makes up a share of its distance to a target."""
+    return value + made_up * (target - value)
+
+
+@inlined
+def _put_driver(state, result, driver):
+    """Put the mean torques of the driver since the last state."""
+    for k in range(len(driver)):
+        last = state.driver[k] if state.has_driver[0] > 0.0 else driver[k]
+        state.driver[k], result.driver[k] = driver[k], 0.5 * (last + driver[k])
+    state.has_driver[0] = 1.0 if len(driver) > 0 else 0.0
+
+
+@inlined
+def _put_model(robot, plan, result, q, qd):
+    """Write momentum, its rate and the Jacobian at a state; return whether all are finite."""
+    put_momentum(robot, q, qd, result.work, result.momentum, result.rate)
+    for k in range(len(qd)):
+        result.friction[k] = plan.viscous[k] * qd[k]
+        if plan.coulomb[k] > 0.0:
+            result.friction[k] += plan.coulomb[k] * np.tanh(qd[k] / plan.velocity[0])
+        result.rate[k] -= result.friction[k]
+    put_link_jacobian(robot, result.work, result.columns)
+    return all_finite(result.momentum) and all_finite(result.rate)
+
+
+@inlined
+def _acting(plan, result, tau, effort, k):
+    """Torque of a motor since the last state: measured or commanded; NaN if unknown."""
+    measured = effort[k] + (result.driver[k] if plan.adds_driver[0] > 0.0 else 0.0)
+    if plan.uses_efforts[0] > 0.0 and np.isfinite(measured):
+        return measured
+    return tau[k] + result.driver[k]
+
+
+@inlined
+def _advance(plan, state, result, dt, tau, effort):
+    """Advance the estimate by dt, if the torques that acted are known."""
+    for k in range(len(tau)):
+        if not np.isfinite(_acting(plan, result, tau, effort, k)):
+            return
+    made_up = share(plan.bandwidth[0], dt)
+    for k in range(len(tau)):
+        mean = ((result.momentum[k] - state.momentum[k]) / dt
+                - _acting(plan, result, tau, effort, k) - 0.5 * (result.rate[k] + state.rate[k]))
+        torque = low_pass(state.torque[k], mean, made_up)
+        if np.isfinite(torque):  # else dt is almost zero
+            state.torque[k] = min(max(torque, -plan.bounds[k]), plan.bounds[k])
+        state.friction[k] = low_pass(state.friction[k], result.friction[k], made_up)
+    state.missing[0] *= np.exp(-plan.bandwidth[0] * dt)
+
+
+@inlined
+def _estimate(robot, plan, state, result, time, q, qd, tau, effort):
+    """Advance the estimate to a state, and fit the wrench; return DONE or NOT_FINITE."""
+    dt = time - state.time[0]
+    if -LONGEST_STEP <= dt <= 0.0:
+        return DONE  # repeated, or too late
+    if not (_put_model(robot, plan, result, q, qd) and np.isfinite(time)):
+        state.is_known[0] = 0.0
+        return NOT_FINITE
+    if dt < -LONGEST_STEP:  # the clock has been set back
+        state.missing[0] = 1.0
+        state.torque[:] = 0.0
+        state.friction[:] = 0.0
+    elif state.is_known[0] > 0.0 and dt <= LONGEST_STEP:
+        _advance(plan, state, result, dt, tau, effort)
+    assign(state.momentum, result.momentum)
+    assign(state.rate, result.rate)
+    state.time[0], state.is_known[0] = time, 1.0
+    result.quality[0] = (1.0 - state.missing[0]) * put_wrench(
+        result.columns, plan.weights, state.torque, plan.length[0], plan.low[0], result.wrench,
+        result.residual)
+    return DONE
+
+
+@kernel
+def observe(integers, numbers, plan, state, result, time, q, qd, tau, effort, driver):
+    """
+    Advance the estimate to a joint state; see `MomentumObserver.update`.
+
+    Parameters
+    ----------
+    integers, numbers : flat arrays
+        The robot, see `osc_ros.dynamics.trees.tree_layout`.
+    plan, state, result : flat arrays
+        Records of PLAN, STATE and RESULT.
+    time : float [s]
+    q, qd : (nq,), (n,)
+    tau, effort : (n,), (n,) [N·m, N]
+        Commanded and measured torques; an effort that is not finite is unknown.
+    driver : (n,) or (0,) [N·m, N]
+        Torques that the driver adds to the commanded ones; empty without a driver.
+
+    Returns
+    -------
+    DONE; WRONG_SHAPE, before anything is computed; NOT_FINITE: the state is not used
+
+    """
+    robot = constants_in(integers, numbers)
+    b, n = len(robot.tree), len(robot.rotors)
+    if (len(q) != b + 3 * (n - b) // 2 or not len(qd) == len(tau) == len(effort) == n
+            or len(driver) > 0 and len(driver) != n):
+        return WRONG_SHAPE
+    at, found = state_views(state, n), result_views(result, n)
+    _put_driver(at, found, driver)
+    return _estimate(robot, plan_views(plan, n), at, found, time, q, qd, tau, effort)
+
+BANDWIDTH = 100.0  # default [rad/s]: a time constant of 10 ms
+# Bound of the estimate, relative to the effort limits: a wrong reading of finite size is forgotten
+# within some time constants.
+LARGEST = 10.0
+WITHOUT_LIMIT = 1e6  # bound for a joint without effort limit [N·m, N]
+
+
+class ExternalForce(Recorded):
+    """
+    External torques and the wrench that explains them, updated in place by `MomentumObserver`.
+
+    Attributes
+    ----------
+    torque : (n,) [N·m; N for prismatic]
+        Estimated torques of external forces on the joints.
+    wrench : (6,) [N·m, N]
+        Wrench of the environment on the link, [moment; force], about the link's origin, base axes:
+        the least-squares solution of τ = JᵀF.
+    residual : (n,) [N·m; N]
+        `torque` less Jᵀ `wrench`.
+    friction : (n,) [N·m; N]
+        Part of `torque` that comes from the observer's friction model: without that model, the
+        estimate would be the difference of the two.
+
+    """
+
+    TABLES = PLAN, STATE, RESULT
+
+    def _connect(self) -> None:
+        super()._connect()
+        _, state, result = self.views
+        self.torque: Array = state.torque
+        self.friction: Array = state.friction
+        self.wrench: Array = result.wrench
+        self.residual: Array = result.residual
+
+    @property
+    def quality(self) -> float:
+        """
+        How far to trust `wrench`, from 0 to 1.
+
+        It is the product of three shares: of the wrench that is observable at this pose, in the
+        worst direction (0 at a singularity, and for fewer than six joints); of `torque` that the
+        wrench explains, 1 - |residual|²/|torque|²; and of the estimate that has settled since the
+        start of the observation. With 6 joints every torque is explained by some wrench: look at
+        `lever` too.
+
+        """
+        return float(self.views[2].quality[0])
+
+    @property
+    def bandwidth(self) -> float:
+        """Bandwidth of the estimate [rad/s]."""
+        return float(self.views[0].bandwidth[0])
+
+    @property
+    def settled(self) -> float:
+        """Share of the external torque that the filter lets through since its start, 0 to 1."""
+        return 1.0 - float(self.views[1].missing[0])
+
+    @property
+    def lever(self) -> float:
+        """
+        Distance from the link's origin to the axis of the wrench [m]; infinite without force.
+
+        A force that acts on the link has a lever not larger than the link. A larger one means that
+        the force acts elsewhere on the arm.
+
+        """
+        moment, force = self.wrench[:3].tolist(), self.wrench[3:].tolist()
+        squared = sum(f * f for f in force)
+        if not squared > 0.0:
+            return math.inf
+        (a, b, c), (x, y, z) = moment, force  # a product of np.cross takes ten times as long
+        return math.hypot(b * z - c * y, c * x - a * z, a * y - b * x) / float(squared)
+
+
+class MomentumObserver:
+    """
+    Estimates the torques of external forces from joint states and motor torques.
+
+    The dry friction of a joint at rest is unknown, and is part of the estimate. Equations and
+    sources: `osc_ros.control.model_error.observer`.
+
+    An instance owns its memory: use one per thread. The construction may compile; `update` does
+    not, and allocates no arrays without a driver.
+
+    Attributes
+    ----------
+    external : ExternalForce
+        The estimate; `update` returns this object, always the same.
+    gravity : (3,)
+        Gravity in the base frame [m/s²]; write to the array to change it.
+
+    Parameters
+    ----------
+    robot : Robot
+        With its payload and tool.
+    bandwidth : float [rad/s]
+        K. The larger, the faster and the noisier.
+    link : str, optional
+        Link on which the wrench acts; default: the robot's first tip.
+    friction : Friction, optional
+        Friction of the joints; `Friction.of(robot, 1.0)` is that of the robot's description.
+    driver : Driver, optional
+        Driver that adds torques to the commands. The observer adds them to commanded torques.
+    effort_includes_driver : bool
+        Whether measured efforts contain the driver's torques; if not, they are added too.
+    damping : SingularityDamping, optional
+        `length` and `low` of it are used, see `osc_ros.dynamics.algebra.wrench_fit`.
+
+    Raises
+    ------
+    InputError
+        A bandwidth that is not positive and finite; friction for another number of joints; a link
+        that does not exist or does not move.
+
+    """
+
+    def __init__(self, robot: Robot, bandwidth: float = BANDWIDTH, link: str | None = None,
+                 friction: Friction | None = None, driver: Driver | None = None,
+                 effort_includes_driver: bool = True,
+                 damping: SingularityDamping | None = None) -> None:
+        _compile()
+        link = robot.tip if link is None else link
+        if robot.frames.get(link, (-1,))[0] < 0:
+            raise InputError(f"link '{link}': accepted is a link that joints of the robot move")
+        self.robot, self.link, n = robot, link, robot.n
+        self._integers, self._numbers = packed_robot(replace(robot, tips=(link,)), PROPAGATED)
+        self.gravity: Array = plain(constants_in)(self._integers, self._numbers).gravity
+        self.external = ExternalForce(n)
+        self._driver, self._none, self._unknown = driver, np.zeros(0), np.full(n, math.nan)
+        self._plan(friction, SingularityDamping() if damping is None else damping,
+                   effort_includes_driver)
+        self.bandwidth = bandwidth
+        self.forget()
+
+    def _plan(self, friction: Friction | None, damping: SingularityDamping,
+              effort_includes_driver: bool) -> None:
+        """Write the plan."""
+        robot, plan = self.robot, self.external.views[0]
+        plan.length[0], plan.low[0], plan.velocity[0] = damping.length, damping.low, 1.0
+        plan.weights[:] = plan.uses_efforts[0] = 1.0
+        plan.weights[robot.v_index[robot.prismatic]] = damping.length**2
+        if friction is not None:
+            if len(friction.coulomb) != robot.n:
+                raise InputError(f'friction for {len(friction.coulomb)} joints: accepted is '
+                                 f'{robot.n}')
+            plan.coulomb[:], plan.viscous[:] = friction.coulomb, friction.viscous
+            plan.velocity[0] = friction.velocity
+        plan.bounds[:] = np.where(np.isfinite(robot.effort_limits), LARGEST * robot.effort_limits,
+                                  WITHOUT_LIMIT)
+        plan.adds_driver[0] = not effort_includes_driver
+
+    def has_model_of(self, other: MomentumObserver) -> bool:
+        """Whether another one differs at most in its bandwidth, and its estimate."""
+        drivers = [None if one._driver is None else one._driver.compensates
+                   for one in (self, other)]
+        ours, others = self.external.records[0], other.external.records[0]
+        return (self.robot is other.robot and self.link == other.link and drivers[0] == drivers[1]
+                and np.array_equal(ours[1:], others[1:]))  # without bandwidth
+
+    @property
+    def bandwidth(self) -> float:
+        """Bandwidth K [rad/s]; may be set at any time."""
+        return self.external.bandwidth
+
+    @bandwidth.setter
+    def bandwidth(self, bandwidth: float) -> None:
+        if not (math.isfinite(bandwidth) and bandwidth > 0.0):
+            raise InputError(f'bandwidth {bandwidth} rad/s: accepted is a positive, finite number')
+        self.external.views[0].bandwidth[0] = bandwidth
+
+    @property
+    def uses_efforts(self) -> bool:
+        """Whether measured efforts count, where they are known; may be set at any time."""
+        return bool(self.external.views[0].uses_efforts[0])
+
+    @uses_efforts.setter
+    def uses_efforts(self, uses: bool) -> None:
+        self.external.views[0].uses_efforts[0] = uses
+
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """The arrays that `osc_ros.control.model_error.observer.observe` takes first."""
+        return self._integers, self._numbers, *self.external.records
+
+    def forget(self) -> None:
+        """Set the estimate to zero; observe anew from the next state on."""
+        _, state, result = self.external.views
+        self.external.records[1][:] = result.quality[0] = 0.0
+        result.wrench[:] = result.residual[:] = 0.0
+        state.time[0], state.missing[0] = -math.inf, 1.0
+
+    def begin_with(self, torque: Array) -> None:
+        """Observe anew, from an external torque (n,) that is known [N·m, N]."""
+        self.forget()
+        plan, state, _ = self.external.views
+        state.missing[0], state.torque[:] = 0.0, np.clip(torque, -plan.bounds, plan.bounds)
+
+    def go_on_from(self, other: MomentumObserver) -> None:
+        """Take over the estimate of another observer of the same joints; quick."""
+        plan, state, _ = self.external.views
+        self.external.records[1][:] = other.external.records[1]
+        state.is_known[0] = state.has_driver[0] = 0.0
+        state.torque[:] = np.clip(state.torque, -plan.bounds, plan.bounds)
+
+    def update(self, time: float, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
+               effort: ArrayLike | None = None) -> ExternalForce:
+        """
+        Advance the estimate to a joint state, and return it; the object is always the same.
+
+        A repeated state, or one up to LONGEST_STEP older than the last, changes nothing. A state
+        that is not finite, a torque that is not known, and an interval above LONGEST_STEP leave
+        the estimate as it is, and the observation goes on from the next good state. If the clock
+        was set back further, the estimate starts at zero.
+
+        Parameters
+        ----------
+        time : float
+            Stamp of the state [s].
+        q, qd : (nq,), (n,)
+        tau : (n,) [N·m, N]
+            Torque commanded since the last state: the one computed from the last state.
+        effort : (n,), optional [N·m, N]
+            Measured torque. A joint whose entry is not finite uses `tau`.
+
+        Raises
+        ------
+        InputError
+            Not one number for each joint.
+
+        """
+        effort = self._unknown if effort is None else effort
+        given = self.arrays
+        try:
+            status = observe(*given, time, q, qd, tau, effort, self._driver_torque(q, qd))
+        except TypeError:  # not arrays as the kernel takes them
+            q, qd, tau, effort = map(_array, (q, qd, tau, effort))
+            status = observe(*given, float(time), q, qd, tau, effort, self._driver_torque(q, qd))
+        if status == WRONG_SHAPE:
+            raise InputError(
+                f'q, qd, tau, effort have the shapes {np.shape(q)}, {np.shape(qd)}, '
+                f'{np.shape(tau)}, {np.shape(effort)}: accepted are ({self.robot.nq},) and three '
+                f'times ({self.robot.n},)')
+        return self.external
+
+    def _driver_torque(self, q: ArrayLike, qd: ArrayLike) -> Array:
+        """Torques (n,) of the driver at a state [N·m; N]; empty without a driver."""
+        if self._driver is None or np.shape(q) != (self.robot.nq,) or np.shape(qd) != (
+                self.robot.n,):
+            return self._none
+        return self._driver.torque(_array(q), _array(qd), self.gravity)
+
+
+def _array(values: ArrayLike) -> Array:
+    """The values in the form that kernels take."""
+    try:
+        return kernel_array(np.asarray(values, dtype=np.float64))
+    except (TypeError, ValueError) as error:
+        raise InputError(f'a state or torque is not made of numbers: {error}') from None
+
+
+@ahead
+def _compile() -> None:
+    """Compile or load the kernel once per process; other argument types then raise TypeError."""
+    integers, numbers = packed_robot(pendulum(), PROPAGATED)
+    x = np.zeros(1)
+    observe(integers, numbers, *ExternalForce(1).records, 0.0, x, x, x, x, x)
+    lock(observe)

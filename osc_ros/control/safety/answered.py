@@ -1,0 +1,149 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""The records of joint states that a compiled tick has answered without Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.compile.record import Slot, Table
+from osc_ros.control.model_error.contact import NOT_TOUCHED
+from osc_ros.control.safety.safety import STOPPED
+from osc_ros.control.safety.tables import FAULTS
+
+Array = NDArray[np.float64]
+
+ANSWER = Table(
+    'Answer',
+    Slot('time', (1,), 's', 'stamp of the joint state'),
+    Slot('accepted', (1,), 's', 'its time for the supervisor: the stamp, if stamps advance'),
+    Slot('sec', (1,), 's', 'whole seconds of the stamp'),
+    Slot('nanosec', (1,), 'ns', 'its nanoseconds'),
+    Slot('arrived', (1,), 's', 'when it was taken, on the clock of the loop'),
+    Slot('now', (1,), 's', 'when its computation began'),
+    Slot('done', (1,), 's', 'when the torques had been published'),
+    Slot('code', (1,), '', 'what `step` returned, or UNASKED'),
+    Slot('touch', (1,), '', 'what `sense` returned'),
+    Slot('met', (1,), 'N·m, N', 'external torque, force or moment of the contact, if any'),
+    Slot('count', (1,), '', 'number of faults of the state'),
+    Slot('changed', (1,), '', '1 if cause or reaction have changed with it'),
+    Slot('asks', (1,), '', 'what Python must do, see `tables.TORQUE`'),
+    Slot('faults', (FAULTS, 5), 'see words', 'the faults, as in `tables.GATE_RESULT`'),
+    Slot('acting', (3,), '–, –, s', 'cause and reaction in force, as numbers, and its silence'),
+    Slot('q', ('n',), 'rad, m', 'positions'),
+    Slot('qd', ('n',), 'rad/s, m/s', 'velocities'),
+    Slot('effort', ('n',), 'N·m, N', 'measured torques'),
+    Slot('tau', ('n',), 'N·m, N', 'torques that were sent; NaN: none'),
+    Slot('pose', (4, 4), '–, m', 'pose of the first task'),
+    Slot('error', (6,), 'rad, m', 'error of the first task'),
+    Slot('F', (6,), 'N·m, N', 'force of the first task'))
+_NUMBERS = 13  # slots of a single number
+# If no state comes for this time, the supervisor sends the torques of a reaction without one; it
+# looks for a reaction at least once in this time [s].
+WATCH_PERIOD = 0.01
+UNASKED = -2**31  # code of a record without a state
+
+
+class Answered(NamedTuple):
+    """A joint state, or a lack of one, that compiled code has answered; see ANSWER."""
+
+    time: float
+    accepted: float
+    stamp: tuple[int, int]
+    arrived: float
+    now: float
+    done: float
+    code: int
+    touch: int
+    met: float
+    has_changed: bool
+    asks: float
+    faults: Array
+    acting: Array
+    q: Array
+    qd: Array
+    effort: Array
+    tau: Array
+    pose: Array
+    error: Array
+    F: Array
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether torques were sent."""
+        return bool(np.isfinite(self.tau[0]))
+
+
+class Answers:
+    """
+    Copies of records of ANSWER, oldest first.
+
+    Parameters
+    ----------
+    rows : (k, …)
+    n : int
+        Number of joints.
+
+    """
+
+    def __init__(self, rows: Array, n: int) -> None:
+        self.rows, self._n = rows, n
+        self._places = _places(n)
+
+    def __len__(self) -> int:
+        """Return k."""
+        return len(self.rows)
+
+    def __getitem__(self, i: int) -> Answered:
+        """Return the record with an index."""
+        return answered(self.rows[i], self._n)
+
+    def __getattr__(self, name: str) -> Array:
+        """Return a slot of all records: (k,) for a single number, else (k, …)."""
+        places = getattr(self._places, name)
+        return np.asarray(self.rows[:, places[0] if len(places) == 1 else places])
+
+    def parts(self, deadline: float) -> Iterator[tuple[Answers, bool]]:
+        """
+        Yield the records in their order, in parts, each with whether it is plain.
+
+        A part is plain if Python has nothing to decide about its records. Any other record is a
+        part of its own.
+
+        Parameters
+        ----------
+        deadline : float
+            Longest time for a torque [s].
+
+        """
+        is_plain = ((self.code > STOPPED) & (self.count == 0.0) & (self.touch == NOT_TOUCHED)
+                    & (self.changed == 0.0) & (self.done - self.now <= deadline))
+        first = 0
+        for i in (*np.flatnonzero(~is_plain).tolist(), len(self)):
+            for part, has_none in ((self.rows[first:i], True), (self.rows[i:i + 1], False)):
+                if len(part):
+                    yield Answers(part, self._n), has_none
+            first = i + 1
+
+
+@cache
+def _places(n: int) -> Any:
+    """Where the numbers of each slot stand in a record."""
+    at = ANSWER.of(np.arange(ANSWER.size(n), dtype=np.float64), n)
+    return type(at)(*(one.astype(int) for one in at))
+
+
+def answered(row: Array, n: int) -> Answered:
+    """Return the views of a record of ANSWER, which the caller does not change any more."""
+    at = ANSWER.of(row, n)
+    time, accepted, sec, nanosec, arrived, now, done, code, touch, met, count, changed, asks = (
+        float(one[0]) for one in at[:_NUMBERS])
+    return Answered(time, accepted, (int(sec), int(nanosec)), arrived, now, done,
+                    int(code), int(touch), met, changed > 0.0, asks,
+                    at.faults[:int(count)], *at[_NUMBERS + 1:])

@@ -1,0 +1,59 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Words for the faults of joint states, and of an arm that does not obey."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from osc_ros.control.safety import sample
+from osc_ros.control.safety.causes import DISOBEYS
+from osc_ros.control.safety.response import ESCALATION
+
+
+def runaway_text(code: float, joint: str, speed: float) -> str:
+    """Return why an arm is given up, from a code of `safety.causes`, a joint and its speed."""
+    if code == DISOBEYS:
+        return f"'{joint}' moves against its torques"
+    return (f'the arm speeds up for {ESCALATION} s or longer although a reaction brakes it: '
+            f"'{joint}' moves at {speed:.3g}")
+
+
+def silence_text(silent: float, why: str) -> str:
+    """Return that nothing has come for a time [s], or why what has come was rejected."""
+    return f'nothing valid for {silent:.3f} s: {why}' if why else f'nothing for {silent:.3f} s'
+
+
+def fault_text(code: int, joint: str, given: Any, one: float, two: float, three: float) -> str:
+    """
+    Return the reason of a fault of a sample.
+
+    Parameters
+    ----------
+    code : int
+        See `osc_ros.control.safety.sample`.
+    joint : str
+    given
+        Slots of SAMPLE, see `osc_ros.control.safety.tables`.
+    one, two, three : float
+        Numbers of this fault.
+
+    """
+    name = f"'{joint}'"
+    if code in (sample.STANDS, sample.RUNS_BACK):
+        return (f'the stamps of the states do not advance: for {one:.3f} s they '
+                + ('have gone back' if code == sample.RUNS_BACK else f'are {two:.3f} s')
+                + ', while states come')
+    if code == sample.NUMBERS:
+        return f'joint state {given.q.tolist()}, {given.qd.tolist()}'
+    if code == sample.CLOCK:
+        return (f'the time of the states went from {one:.3f} s to {two:.3f} s: a simulation '
+                'was reset, or two nodes publish the states')
+    if code == sample.IS_FROZEN:
+        return (f'the positions are frozen: none has changed for {one:.4g} s, although '
+                f'{name} moved at {two:.4g}')
+    if code == sample.TOO_FAST:
+        return f'{name} moves at {one:.4g}: its limit is {two:.4g}'
+    kind = 'the speed of ' if code == sample.SPEED_STEP else ''
+    return f'{kind}{name} went {one:.4g} in {two:.4g} s: accepted is {three:.4g}'

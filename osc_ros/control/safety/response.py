@@ -1,0 +1,295 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""
+How the joints respond to the torques that are sent: what else drives them, and disobedience.
+
+Two torques of each joint are compared: the torque that was sent, and the acting torque, which the
+measured motion needs by the inverse dynamics. They are equal if the model is right and there is
+neither friction nor an external force. If the sent torque changes, and the acting torque is its
+opposite, the joint does not obey: its motor turns the other way, or it gets the torques of another
+joint. If the acting torque changes as the sent one does, the joint obeys, whatever drives it
+besides: a hand that pushes an arm beyond its speed limits is no reason to give the arm up.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from osc_ros.compile.compiled import inlined, stage
+from osc_ros.control.limits.bounds import reckoning
+from osc_ros.control.limits.complementarity import put_inverse
+from osc_ros.control.model_error.command_model import put_command
+from osc_ros.control.safety.causes import abandon, DISOBEYS, REPORT, SPEEDS_UP
+from osc_ros.control.safety.prediction import put_acting, put_inertia
+from osc_ros.control.safety.sample import OVERSPEED_ONCE
+from osc_ros.control.safety.supervision import REACTIONS
+from osc_ros.control.safety.tables import (
+    ANSWERED,
+    CAUSES,
+    ENERGIES,
+    GATE,
+    LAGS,
+    OUTPUT,
+    PAIRS,
+    PREDICTION,
+    RESPONSE,
+    ROBOT,
+    ROOM,
+)
+from osc_ros.dynamics.algebra.spatial import all_finite
+from osc_ros.dynamics.algebra.vectors import any_beyond, assign
+
+BRISK = 0.5  # of the speed limit: no joint is examined while all are slower
+MIRRORED, TOLERANCE = PAIRS - LAGS, 0.25  # last torques that are opposite, and how nearly
+# A joint obeys if its acting torque changes by these shares of the changes of the sent torque, and
+# both are correlated; it contradicts if the share is lower by DOUBT standard errors. The changes
+# must be large enough, relative to the effort limit; older ones count less by KEPT in each period.
+OBEYS, CORRELATED, VARIED, KEPT, DOUBT = (0.5, 2.0), 0.6, 0.02, 0.96, 2.0
+LONGEST_PAIR = 0.02  # longest time between two states that are compared [s]
+LARGE = 0.005  # of the effort limit: least of the largest of them
+MOVING = 0.05  # of the speed limit: a slower joint is not seen to move against its torques
+HIT, HITTING = 0.1, 5  # change of an external torque, of the limit; states that it is not resisted
+EXAMINED = 4.0  # no external torque is resisted while a joint is faster, relative to its limit
+EXTERNAL = 2  # last states of which external torques are averaged
+# Time after which a reaction must have slowed an arm that is too fast [s]: the first if the joints
+# are not seen to obey, the second if they obey, so that something pushes the arm.
+ESCALATION, PUSHED = 0.02, 0.25
+GROWTH = 1.1  # the arm still speeds up if its kinetic energy has grown by this factor since
+GRAVITY = REACTIONS.index('gravity'), REACTIONS.index('zero')  # they brake nothing
+
+_views, _room_views = RESPONSE.views, ROOM.views
+_prediction_views = PREDICTION.only('answered', 'kept', 'times', 'q', 'qd', 'tau')
+_gate_views, _robot_views = GATE.only('time', 'q', 'qd'), ROBOT.only('fastest')
+_output_views = OUTPUT.only('limits')
+_causes_views = CAUSES.only('reaction', 'given_up', 'times_given_up')
+
+
+@inlined
+def _add_pair(response, limits, sent, acting):
+    """Add a pair of torques (n,), and find out whether something hits the arm."""
+    count, is_hit = int(response.pairs[0]), False
+    before = (count - 1 if count > 0 else 0) % PAIRS
+    k = count % PAIRS
+    if count == 0:
+        assign(response.sent[k], sent)
+        assign(response.acting[k], acting)
+    for i in range(len(sent)):
+        change = acting[i] - sent[i] - response.acting[before, i] + response.sent[before, i]
+        is_hit = is_hit or np.abs(change) > HIT * limits[i]
+    assign(response.sent[k], sent)
+    assign(response.acting[k], acting)
+    response.pairs[0] = count + 1.0
+    response.hit[0] = HITTING if is_hit else max(0.0, response.hit[0] - 1.0)
+    _compare_changes(response, limits)
+
+
+@inlined
+def _compare_changes(response, limits):
+    """Add the last changes of the torques, but for a joint that has just been hit."""
+    count = int(response.pairs[0])
+    for i in range(len(limits)):
+        response.moved[i] *= KEPT
+        for lag in range(LAGS + 1):
+            response.varied[lag, i] *= KEPT
+            response.followed[lag, i] *= KEPT
+        if count < 2:
+            continue
+        k, before = (count - 1) % PAIRS, (count - 2) % PAIRS
+        change = response.acting[k, i] - response.acting[before, i]
+        if np.abs(change - response.sent[k, i] + response.sent[before, i]) > HIT * limits[i]:
+            continue
+        response.moved[i] += change * change
+        for lag in range(min(LAGS, count - 2) + 1):
+            part = (response.sent[(k - lag) % PAIRS, i]
+                    - response.sent[(k - lag - 1) % PAIRS, i])
+            response.varied[lag, i] += part * part
+            response.followed[lag, i] += part * change
+
+
+@inlined
+def _obeys(response, limits, i):
+    """Whether the acting torque of a joint changes as the sent one, at most LAGS periods later."""
+    for lag in range(LAGS + 1):
+        varied, followed = response.varied[lag, i], response.followed[lag, i]
+        if (varied > (VARIED * limits[i]) ** 2
+                and OBEYS[0] * varied < followed < OBEYS[1] * varied
+                and followed > CORRELATED * np.sqrt(varied * response.moved[i])):
+            return True
+    return False
+
+
+@inlined
+def _is_pushed(response, limits, joint):
+    """Whether the fastest joint obeys, and no joint contradicts: something drives the arm."""
+    for i in range(len(limits)):
+        is_varied, follows = False, False
+        for lag in range(LAGS + 1):
+            varied, followed = response.varied[lag, i], response.followed[lag, i]
+            if varied == 0.0:
+                continue
+            is_varied = is_varied or varied > (VARIED * limits[i]) ** 2
+            rest = max(response.moved[i] - followed * followed / varied, 0.0)
+            doubt = DOUBT * np.sqrt((1.0 - KEPT) * rest * varied)
+            follows = follows or followed + doubt > OBEYS[0] * varied
+        if is_varied and not follows:
+            return False
+    return _obeys(response, limits, joint)
+
+
+@inlined
+def _is_like(response, i, lag, sign):
+    """
+    Whether the last acting torques of a joint are `sign` times those sent `lag` states ago.
+
+    For the opposite sign their changes must be opposite, too: a hand that pushes twice as hard as
+    the joint resists also makes the acting torque the opposite of that sent, but both then change
+    alike.
+
+    """
+    count, is_like, alike, before, earlier = int(response.pairs[0]), True, 0.0, 0.0, 0.0
+    for k in range(count - MIRRORED, count):
+        part, acting = response.sent[(k - lag) % PAIRS, i], response.acting[k % PAIRS, i]
+        is_like = is_like and np.abs(acting - sign * part) < TOLERANCE * np.abs(part)
+        if k > count - MIRRORED:
+            alike += (acting - before) * (part - earlier)
+        before, earlier = acting, part
+    return is_like and (sign > 0.0 or alike < 0.0)
+
+
+@inlined
+def _mirrored_joint(response, limits, qd, fastest):
+    """The first joint whose last acting torques are the opposite of those sent, or -1."""
+    count = int(response.pairs[0])
+    for i in range(len(limits) if count >= MIRRORED else 0):
+        if np.abs(qd[i]) < MOVING * fastest[i]:
+            continue
+        is_like, is_unlike = False, False
+        for lag in range(min(LAGS, min(count, PAIRS) - MIRRORED) + 1):
+            is_like = is_like or _is_like(response, i, lag, 1.0)
+            is_unlike = is_unlike or _is_like(response, i, lag, -1.0)
+        if not is_unlike or is_like or _obeys(response, limits, i):
+            continue
+        least, most, largest = np.inf, -np.inf, 0.0
+        for k in range(count - MIRRORED, count):
+            sent = response.sent[k % PAIRS, i]
+            least, most = min(least, sent), max(most, sent)
+            largest = max(largest, np.abs(sent))
+        if most - least > TOLERANCE * largest and largest > LARGE * limits[i]:
+            return i
+    return -1
+
+
+@stage
+def examine(model, plan, state, room):
+    """
+    Compare the states and torques that were recorded after the last call; see `disobeys`.
+
+    Parameters
+    ----------
+    model : `CommandModel.arrays`
+    plan, state, room
+        See `osc_ros.control.safety.tables`; `room` is the result. The limits in force of the
+        torques count; a joint without a limit is not examined.
+
+    """
+    n = int(plan[0])
+    at, sent, robot = _views(state, n), _prediction_views(state, n), _robot_views(plan, n)
+    limits, rows = _output_views(state, n).limits, _room_views(room, n).rows
+    kept, last = int(min(sent.kept[0], ANSWERED)), int(sent.answered[0])
+    for one in range(last - kept, last - 1):
+        k, after = one % ANSWERED, (one + 1) % ANSWERED
+        if sent.times[after] <= at.last[0]:
+            continue
+        at.last[0] = sent.times[after]
+        dt = put_acting(model, sent, k, after, rows, rows[3])
+        if not (0.0 < dt <= LONGEST_PAIR and all_finite(rows[3])):
+            at.pairs[0] = 0.0
+            continue
+        _add_pair(at, limits, sent.tau[k], rows[3])
+        if any_beyond(sent.qd[after], robot.fastest, 1.0):
+            at.disobeys[0] = _mirrored_joint(at, limits, sent.qd[after], robot.fastest) + 1.0
+
+
+@inlined
+def _kinetic_energy(model, q, qd, rows):
+    """Kinetic energy of the model at a state (n,), (n,) [J]."""
+    rows[0, :] = 0.0
+    put_command(*model, q, rows[0], qd, rows[1])
+    put_command(*model, q, rows[0], rows[0], rows[2])
+    energy = 0.0
+    for i in range(len(q)):
+        energy += 0.5 * qd[i] * (rows[1, i] - rows[2, i])
+    return energy
+
+
+@inlined
+def _speeds_up(model, at, time, q, qd, rows, within):
+    """Record the kinetic energy; return whether it has grown within a time [s]."""
+    count = int(at.energies[0])
+    at.energy[count % ENERGIES, 0] = time
+    at.energy[count % ENERGIES, 1] = _kinetic_energy(model, q, qd, rows)
+    at.energies[0], at.kept[0] = count + 1.0, min(at.kept[0] + 1.0, ENERGIES)
+    for k in range(1, int(at.kept[0])):
+        before = (count - k) % ENERGIES
+        if at.energy[before, 0] <= time - within or k == ENERGIES - 1:
+            return at.energy[count % ENERGIES, 1] > GROWTH * at.energy[before, 1]
+    return False
+
+
+@stage
+def watch_response(model, plan, state, room):
+    """Give the arm up if it does not obey, or is too fast and not slowed by a reaction."""
+    n = int(plan[0])
+    at, gate, causes = _views(state, n), _gate_views(state, n), _causes_views(state, n)
+    examine(model, plan, state, room)
+    if at.disobeys[0] > 0.0:
+        abandon(causes, DISOBEYS, at.disobeys[0] - 1.0, 0.0)
+        return
+    fastest, share, joint = _robot_views(plan, n).fastest, 0.0, 0
+    for i in range(n):
+        if np.abs(gate.qd[i]) / fastest[i] > share:
+            share, joint = np.abs(gate.qd[i]) / fastest[i], i
+    reaction, newest = int(causes.reaction[0]), (int(at.energies[0]) - 1) % ENERGIES
+    if (reaction <= REPORT or reaction in GRAVITY or share < OVERSPEED_ONCE
+            or at.kept[0] > 0.0 and at.energy[newest, 0] >= gate.time[0]):
+        at.kept[0] = 0.0
+        return
+    within = PUSHED if _is_pushed(at, _output_views(state, n).limits, joint) else ESCALATION
+    if _speeds_up(model, at, gate.time[0], gate.q, gate.qd, _room_views(room, n).rows, within):
+        abandon(causes, SPEEDS_UP, joint, np.abs(gate.qd[joint]))
+
+
+@stage
+def add_resistance(model, plan, state, room, q, qd, out):
+    """
+    Add torques (n,) against external torques that drive a joint beyond its speed limit.
+
+    They are zero while all joints are slow; after a hit, because a hit on a hard wall is over
+    before torques can answer it; and beyond EXAMINED, where the estimate is useless. The
+    external torques of all joints are cancelled together: to cancel the acceleration of one
+    joint alone would need large torques of the others.
+
+    """
+    n = len(q)
+    at, own, fastest = _views(state, n), _room_views(room, n), _robot_views(plan, n).fastest
+    count = int(at.pairs[0])
+    recent = min(min(count, PAIRS), EXTERNAL)
+    if recent == 0 or at.hit[0] > 0.0 or any_beyond(qd, fastest, EXAMINED):
+        return
+    rows, share = own.rows, 0.0
+    external, weight, inverse = rows[3], rows[4], own.inverse
+    for i in range(n):
+        external[i] = 0.0
+        for k in range(count - recent, count):
+            external[i] += (at.acting[k % PAIRS, i] - at.sent[k % PAIRS, i]) / recent
+    put_inertia(model, q, rows, weight, own.matrix)
+    put_inverse(own.matrix, own.chosen.view(np.int64), own.factor, inverse)
+    for i in range(n):
+        driven = 0.0
+        for k in range(n):
+            driven += inverse[i, k] * external[k]
+        if driven * qd[i] > 0.0:
+            share = max(share, reckoning(np.abs(qd[i]), fastest[i]))
+    for i in range(n):
+        out[i] -= share * external[i]

@@ -1,0 +1,430 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""What stands between a law and an arm, as compiled stages on the records of a controller."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from osc_ros.compile.compiled import inlined, kernel, stage
+from osc_ros.control.safety.causes import (
+    ABANDONS,
+    DEACTIVATE,
+    replaces_law,
+    REPORT,
+    trip,
+    update_causes,
+)
+from osc_ros.control.safety.command_check import LONGEST_GAP
+from osc_ros.control.safety.prediction import (
+    compare_directions,
+    forget_states_after,
+    predict,
+    record_answer,
+    record_torque,
+)
+from osc_ros.control.safety.response import add_resistance, BRISK, examine, watch_response
+from osc_ros.control.safety.sample import check_sample, CLOCK_STEPS, LATE_PERIODS, NUMBERS
+from osc_ros.control.safety.stopping import (
+    begin_source,
+    BRAKE,
+    GRAVITY,
+    HOLD,
+    LAW,
+    move_anchor,
+    NONE,
+    put_stop_torque,
+    record_way,
+    RESUMED,
+    RETRACT,
+    SOURCE_OF,
+    WEIGHT,
+    ZERO,
+)
+from osc_ros.control.safety.supervision import REACTIONS
+from osc_ros.control.safety.tables import (
+    CAUSES,
+    CAUSES_PLAN,
+    FED,
+    GATE,
+    GATE_PLAN,
+    GATE_RESULT,
+    OUTPUT,
+    OUTPUT_PLAN,
+    PREDICTION,
+    RESPONSE,
+    ROBOT,
+    ROOM,
+    SAMPLE,
+    STOPPING,
+    STOPPING_PLAN,
+    TORQUE,
+)
+from osc_ros.dynamics.algebra.fade import smoothed
+from osc_ros.dynamics.algebra.spatial import all_finite
+from osc_ros.dynamics.algebra.vectors import any_beyond, assign
+
+LONGEST_TICK = 0.05  # longest time step of a change of limits [s]
+HASTE = 0.1  # factor of `fade_time` for an arm faster than its limits
+
+
+@inlined
+def advance_limits(settings, blend_time, at, dt):
+    """Advance a change of the limits by a time dt [s]; infinite limits change at once."""
+    is_new = False
+    for i in range(len(at.limits)):
+        is_new = is_new or settings.limits[i] != at.limits_wanted[i]
+    if is_new:
+        at.limits_duration[0], at.limits_age[0] = blend_time, 0.0
+        for i in range(len(at.limits)):
+            wanted = settings.limits[i]
+            both = np.isfinite(at.limits[i]) and np.isfinite(wanted)
+            at.limits_wanted[i], at.limits_away[i] = wanted, at.limits[i] - wanted if both else 0.0
+    if at.limits_duration[0] > 0.0:
+        age = at.limits_age[0] = min(at.limits_age[0] + dt, at.limits_duration[0])
+        rest = 1.0 - smoothed(age / at.limits_duration[0])
+        for i in range(len(at.limits)):
+            at.limits[i] = at.limits_wanted[i] + rest * at.limits_away[i]
+        if age >= at.limits_duration[0]:
+            at.limits_duration[0] = 0.0
+
+
+@inlined
+def begin_fade(at, duration, tau):
+    """Begin to fade from the torque sent last to the torque tau (n,) of another source."""
+    at.fade_duration[0], at.fade_age[0] = duration, 0.0
+    for i in range(len(tau)):
+        at.fade_from[i] = at.tau[i] - tau[i]
+
+
+@inlined
+def fade(at, dt, tau):
+    """Add the rest of the fade after a further time dt [s] to the torque tau (n,)."""
+    if at.fade_duration[0] > 0.0:
+        age = at.fade_age[0] = min(at.fade_age[0] + dt, at.fade_duration[0])
+        rest = 1.0 - smoothed(age / at.fade_duration[0])
+        for i in range(len(tau)):
+            tau[i] += rest * at.fade_from[i]
+        if age >= at.fade_duration[0]:
+            at.fade_duration[0] = 0.0
+
+
+@inlined
+def bound(settings, at, dt, tau):
+    """
+    Write to `at.tau` the torques nearest to tau (n,) within limits, and their rates after dt [s].
+
+    Whatever tau is, the torques are finite.
+
+    """
+    for i in range(len(tau)):
+        last, limit = at.tau[i], at.limits[i]
+        found = min(max(tau[i], -limit), limit)
+        if at.has_sent[0] > 0.0 and settings.rates[i] < np.inf:
+            step = settings.rates[i] * dt
+            found = min(max(found, last - step), last + step)
+        at.tau[i] = found if np.isfinite(found) else (last if np.isfinite(last) else 0.0)
+    at.has_sent[0] = 1.0
+
+
+# What a compiled step returns beside a number of solves: the torques are those of a reaction, also
+# just after it; the state is not plausible, and is answered only if a reaction is in force.
+STOPPED, REJECTED = 0, -1
+# What the law does when a reaction has ended: REJOINS: its motions go on from where the arm is;
+# HOLDS: it holds the pose, so that the arm does not go back to where it touched something.
+REJOINS, HOLDS = 1, 2
+CHANGED, NEEDED, ENDS = 1, 2, 4  # what `watch` returns, added up
+AT_REST = 0.01  # a lower speed counts as rest [rad/s, m/s]
+PATIENCE = 2.0  # time for the arm to come to rest, after which commands end [s]
+REACTION_GRAVITY, REACTION_ZERO = REACTIONS.index('gravity'), REACTIONS.index('zero')
+
+_robot_views, _gate_plan, _causes_plan, _stopping_plan, _output_plan = (
+    table.views for table in (ROBOT, GATE_PLAN, CAUSES_PLAN, STOPPING_PLAN, OUTPUT_PLAN))
+_gate_views = GATE.only('is_open', 'time', 'came', 'q', 'qd', 'spacing')
+_stopping_views, _output_views = STOPPING.views, OUTPUT.views
+_causes_views = CAUSES.only('watches', 'cause', 'reaction', 'rests', 'stops', 'is_blind',
+                            'given_up', 'stopped')
+_prediction_views = PREDICTION.only('is_used', 'is_over', 'at_q', 'at_qd', 'unmodelled')
+_records_views = PREDICTION.only('sent', 'sent_times', 'sent_tau', 'answered', 'kept', 'times',
+                                 'q', 'qd', 'tau')
+_response_views, _room_views = RESPONSE.only('hit'), ROOM.only('wanted', 'unmodelled')
+gate_views, state_views = GATE.only('time'), GATE.only('time', 'q', 'qd')
+cause_views, output_views = (CAUSES.only('reaction', 'is_blind', 'stopped'),
+                             OUTPUT.only('has_sent', 'tau', 'before'))
+load_views = STOPPING_PLAN.only('load')
+_sample_views, _found_views, _torque_views = SAMPLE.views, GATE_RESULT.views, TORQUE.views
+
+
+@kernel
+def accept(plan, state, sample, result):
+    """
+    Return whether a joint state is plausible; report its faults, and keep it if it is.
+
+    Parameters
+    ----------
+    plan, state, sample, result
+        See `osc_ros.control.safety.tables`.
+
+    """
+    n = int(plan[0])
+    before = _gate_views(state, n).time[0]
+    accepted = check_sample(plan, state, sample, result)
+    found, causes, settings = _found_views(result, n), _causes_views(state, n), (
+        _causes_plan(plan, n))
+    now, gate = _sample_views(sample, n).now[0], _gate_views(state, n)
+    for k in range(int(found.count[0])):
+        trip(causes, int(settings.of_fault[int(found.faults[k, 0])]), now)
+    if not accepted:
+        if found.has_frozen[0] > 0.0:  # predict from the last state with new positions
+            forget_states_after(_records_views(state, n), gate.time[0])
+        return False
+    output, stopping = _output_views(state, n), _stopping_views(state, n)
+    if found.has_jumped[0] > 0.0:
+        output.source[0] = NONE  # the next source fades in from the torque sent last
+    if output.source[0] != RETRACT:
+        record_way(stopping, _stopping_plan(plan, n).retreat[0], gate.q)
+    causes.is_blind[0] = _prediction_views(state, n).is_used[0] = 0.0
+    if gate.time[0] < before + CLOCK_STEPS[0]:
+        causes.stopped[0] = HOLDS
+    if settings.stale[0] >= 0.0:
+        causes.watches[int(settings.stale[0]), FED] = now
+    return True
+
+
+@inlined
+def meet(plan, state, now):
+    """Record that there is a contact at a time [s]; see `osc_ros.control.safety.causes.trip`."""
+    n = int(plan[0])
+    trip(_causes_views(state, n), int(_causes_plan(plan, n).contact[0]), now)
+
+
+@inlined
+def _update(plan, state, now):
+    """Find the reaction at a time [s]; return whether it, or its cause, has changed."""
+    n = int(plan[0])
+    has_changed = update_causes(plan, state, now)
+    output = _output_views(state, n)
+    if replaces_law(_causes_views(state, n)) and (
+            output.source[0] == LAW or output.source[0] == RESUMED):
+        output.source[0] = NONE  # even if the reaction ends before a torque is sent
+    return has_changed
+
+
+@inlined
+def fail(plan, state, now):
+    """Record that the law has no torques at a time [s]; return what `update` does."""
+    n = int(plan[0])
+    trip(_causes_views(state, n), int(_causes_plan(plan, n).of_fault[NUMBERS]), now)
+    return _update(plan, state, now)
+
+
+@kernel
+def update(plan, state, now):
+    """Find the reaction at a time [s]; return whether it, or its cause, has changed."""
+    return _update(plan, state, now)
+
+
+@kernel
+def watch(plan, state, now, longest):
+    """
+    Find the reaction at a time at which no state has come.
+
+    Parameters
+    ----------
+    plan, state
+        See `osc_ros.control.safety.tables`.
+    now : float
+        On the clock of the loop [s].
+    longest : float
+        If the newest state is older than this, a reaction needs torques now, and not only at the
+        next state [s].
+
+    Returns
+    -------
+    int
+        CHANGED if the reaction or its cause has changed, plus NEEDED if `answer` must be called,
+        plus ENDS if the commands may have to end.
+
+    """
+    n = int(plan[0])
+    causes, gate = _causes_views(state, n), _gate_views(state, n)
+    found = CHANGED if _update(plan, state, now) else 0
+    if gate.is_open[0] > 0.0 and replaces_law(causes) and (
+            causes.is_blind[0] > 0.0 or now - gate.came[0] > longest):
+        found += NEEDED
+    return found + ENDS if ends(state, n) else found
+
+
+@inlined
+def ends(state, n):
+    """Whether the arm is being deactivated or was given up; then Python ends the commands."""
+    reaction = _causes_views(state, n).reaction[0]
+    return reaction == DEACTIVATE or reaction == ABANDONS
+
+
+@inlined
+def _state_for_stop(state, n):
+    """Positions and velocities (n,) for stopping: the last accepted or the predicted state."""
+    prediction, gate = _prediction_views(state, n), _gate_views(state, n)
+    if _causes_views(state, n).is_blind[0] > 0.0 and prediction.is_used[0] > 0.0:
+        return prediction.at_q, prediction.at_qd
+    return gate.q, gate.qd
+
+
+@inlined
+def _source_of_stop(plan, state):
+    """Source of the torque while the law is replaced, see `osc_ros.control.safety.stopping`."""
+    n = int(plan[0])
+    causes, reaction = _causes_views(state, n), int(_causes_views(state, n).reaction[0])
+    if reaction == REACTION_ZERO:
+        return ZERO
+    if reaction == DEACTIVATE:
+        _, qd = _state_for_stop(state, n)
+        fastest = 0.0
+        for i in range(n):
+            fastest = max(fastest, np.abs(qd[i]))
+        if fastest < AT_REST:
+            causes.rests[0] = 1.0
+        if causes.rests[0] > 0.0:
+            return int(_stopping_plan(plan, n).idle[0])
+    if reaction == REACTION_GRAVITY:
+        return GRAVITY
+    if causes.is_blind[0] > 0.0:
+        return WEIGHT if _prediction_views(state, n).is_over[0] > 0.0 else BRAKE
+    return int(SOURCE_OF[reaction]) if 0 <= reaction < ABANDONS else HOLD
+
+
+@stage
+def _put_stop(model, plan, state, result, source):
+    """Write the torque (n,) of a source to `wanted`; the last one sent if it is not finite."""
+    n = int(plan[0])
+    causes, output, own = _causes_views(state, n), _output_views(state, n), (
+        _room_views(result, n))
+    unmodelled, (q, qd) = own.unmodelled, _state_for_stop(state, n)
+    if causes.is_blind[0] > 0.0:  # that which the prediction has estimated
+        assign(unmodelled, _prediction_views(state, n).unmodelled)
+    else:
+        assign(unmodelled, _stopping_plan(plan, n).load)
+        if (causes.cause[0] < 0.0 or causes.cause[0] != _causes_plan(plan, n).contact[0]
+                ) and any_beyond(qd, _robot_views(plan, n).fastest, BRISK):
+            examine(model, plan, state, result)
+            add_resistance(model, plan, state, result, q, qd, unmodelled)
+    put_stop_torque(model, plan, state, result, source, (q, qd), output.limits, unmodelled)
+    if not all_finite(own.wanted):  # an absurd state, such as 1e200
+        assign(own.wanted, output.tau)
+
+
+@inlined
+def _time_step(gate, output, now):
+    """Time since the last torque, by the states; by the clock if there was no new state [s]."""
+    dt = gate.time[0] - output.time[0]
+    if 0.0 < dt < PATIENCE:
+        return dt
+    return now - output.at[0] if dt == 0.0 else 0.0
+
+
+@inlined
+def _send(model, plan, state, result, now, source, is_of_law):
+    """Write the torque of a source, faded from the last torque if the source has changed."""
+    n = int(plan[0])
+    output, gate, causes = _output_views(state, n), _gate_views(state, n), _causes_views(state, n)
+    settings, period, fastest = _output_plan(plan, n), _gate_plan(plan, n).period[0], (
+        _robot_views(plan, n).fastest)
+    records, is_blind, dt = _records_views(state, n), causes.is_blind[0], _time_step(
+        gate, output, now)
+    tau = _room_views(result, n).wanted
+    for i in range(n):
+        output.before[i] = output.tau[i] if output.has_sent[0] > 0.0 else np.nan
+    if source != output.source[0]:
+        begin_source(plan, state, int(output.source[0]), source, gate.q, gate.qd)
+    elif source == RETRACT:
+        move_anchor(plan, state, min(dt, LONGEST_TICK))
+    advance_limits(settings, _gate_plan(plan, n).blend_time[0], output, min(dt, LONGEST_TICK))
+    if not is_of_law:
+        _put_stop(model, plan, state, result, source)
+    # after a gap between calls the predicted state has changed much: fade the torque
+    is_late = is_blind > 0.0 and dt > LATE_PERIODS * period
+    if output.has_sent[0] > 0.0 and (source != output.source[0] or is_late
+                                     or is_blind != output.was_blind[0]):
+        is_hasty = (is_blind == 0.0 and _response_views(state, n).hit[0] == 0.0
+                    and any_beyond(gate.qd, fastest, 1.0))
+        is_other = output.was_blind[0] < 0.0 and source == output.source[0] and not is_hasty
+        begin_fade(output, _gate_plan(plan, n).blend_time[0] if is_other else
+                   settings.fade_time[0] * (HASTE if is_hasty else 1.0), tau)
+    is_answer = gate.time[0] != output.time[0] and is_blind == 0.0
+    output.was_blind[0], output.source[0] = is_blind, source
+    output.time[0], output.at[0] = gate.time[0], now
+    # by at most one period after a gap, during which the joints had the last torque
+    fade(output, min(dt, period), tau)
+    # no torque was sent during a gap
+    bound(settings, output, min(dt, LONGEST_GAP * max(gate.spacing[0], period)), tau)
+    assign(_torque_views(result, n).tau, output.tau)
+    record_torque(records, now, output.tau)
+    if is_answer:
+        record_answer(records, gate.time[0], gate.q, gate.qd, output.tau)
+        compare_directions(model, state, result, fastest)
+        if any_beyond(gate.qd, fastest, BRISK):
+            watch_response(model, plan, state, result)
+
+
+@inlined
+def _predict(model, plan, state, result, now):
+    """Advance the prediction to a time [s] if the last state is too old."""
+    n = int(plan[0])
+    if _causes_views(state, n).is_blind[0] > 0.0 and _output_views(state, n).has_sent[0] > 0.0:
+        predict(model, plan, state, result, now)
+
+
+@inlined
+def _put_idle(model, plan, state, result, now):
+    """Write the torque to leave after deactivation to the result."""
+    n = int(plan[0])
+    limits, tau = _output_plan(plan, n).limits, _torque_views(result, n).tau
+    _predict(model, plan, state, result, now)
+    _put_stop(model, plan, state, result, int(_stopping_plan(plan, n).idle[0]))
+    wanted = _room_views(result, n).wanted
+    for i in range(n):
+        tau[i] = min(max(wanted[i], -limits[i]), limits[i])
+
+
+@kernel
+def answer(integers, numbers, memory, plan, state, result, now, tau):
+    """
+    Write the torque to send to the result: that of the law, or what replaces it.
+
+    Parameters
+    ----------
+    integers, numbers, memory : `CommandModel.arrays`
+    plan, state, result
+        See `osc_ros.control.safety.tables`.
+    now : float
+        On the clock of the loop [s].
+    tau : (n,) or (0,)
+        Finite torque of the law; (0,) if there is none.
+
+    Returns the source of the torque; see `osc_ros.control.safety.stopping`.
+
+    """
+    n, model = int(plan[0]), (integers, numbers, memory)
+    if _stopping_plan(plan, n).leaves[0] > 0.0:
+        _put_idle(model, plan, state, result, now)
+        return int(_stopping_plan(plan, n).idle[0])
+    source, causes = int(_output_views(state, n).source[0]), _causes_views(state, n)
+    is_of_law = len(tau) == n and not replaces_law(causes)
+    if is_of_law:
+        # after an interruption the law computes its first torque for a long time step, so the
+        # second torque may differ much from the first: 'resumed' and 'law' are two sources
+        source = LAW if source in (NONE, LAW, RESUMED) else RESUMED
+        assign(_room_views(result, n).wanted, tau)
+    else:
+        _predict(model, plan, state, result, now)
+        if replaces_law(causes) or source in (NONE, LAW, RESUMED):
+            source = _source_of_stop(plan, state)
+        # else the reaction has ended, and its torques go on until the law has been told
+        if causes.reaction[0] > REPORT and causes.is_blind[0] == 0.0:
+            is_contact = causes.cause[0] >= 0.0 and causes.cause[0] == _causes_plan(
+                plan, n).contact[0]
+            causes.stopped[0] = max(causes.stopped[0], HOLDS if is_contact else REJOINS)
+    _send(model, plan, state, result, now, source, is_of_law)
+    return source

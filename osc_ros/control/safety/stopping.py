@@ -1,0 +1,265 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Torques that stop an arm, hold it, or compensate its gravity, independently of the law."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from osc_ros.compile.compiled import inlined, stage
+from osc_ros.control.limits.complementarity import put_inverse
+from osc_ros.control.model_error.command_model import put_command
+from osc_ros.control.safety.prediction import put_inertia
+from osc_ros.control.safety.sample import short_step
+from osc_ros.control.safety.supervision import REACTIONS
+from osc_ros.control.safety.tables import ROBOT, ROOM, STOPPING, STOPPING_PLAN, WAY
+from osc_ros.dynamics.algebra.vectors import any_beyond, assign
+
+SPACING = 0.005  # of the recorded positions: least motion of the joint that moves most [rad, m]
+PIECES = 400  # of the longest way back, so that WAY positions are enough
+
+
+@inlined
+def _distance(q, other):
+    """Largest motion of a joint between two positions [rad, m]."""
+    farthest = 0.0
+    for i in range(len(q)):
+        farthest = max(farthest, np.abs(q[i] - other[i]))
+    return farthest
+
+
+@inlined
+def record_way(stopping, longest, q):
+    """Record a position (n,) if it is not too near to the last one, for a way [rad, m] back."""
+    count = int(stopping.positions[0])
+    if count == 0 or _distance(q, stopping.came[(count - 1) % WAY]) > max(
+            SPACING, longest / PIECES):
+        assign(stopping.came[count % WAY], q)
+        stopping.positions[0] = count + 1.0
+
+
+@inlined
+def begin_way_back(stopping, distance, q):
+    """
+    Begin the way back at a position (n,).
+
+    Its length is measured at the joint that moves most in each piece [rad, m]; it ends at the
+    oldest recorded position at the latest.
+
+    """
+    assign(stopping.at, q)
+    assign(stopping.anchor, q)
+    stopping.left[0], stopping.next[0] = distance, stopping.positions[0] - 1.0
+
+
+@inlined
+def go_back(stopping, distance):
+    """Move `at` on by a distance [rad, m] on the way back."""
+    distance = min(distance, stopping.left[0])
+    oldest = max(0, int(stopping.positions[0]) - WAY)
+    while distance > 0.0 and stopping.next[0] >= oldest:
+        goal = stopping.came[int(stopping.next[0]) % WAY]
+        step = _distance(goal, stopping.at)
+        share = distance / step if step > distance else 1.0
+        for i in range(len(goal)):
+            stopping.at[i] += share * (goal[i] - stopping.at[i])
+        stopping.left[0] -= min(step, distance)
+        distance -= step
+        if share == 1.0:
+            stopping.next[0] -= 1.0
+
+
+BLIND_RATE = 10.0  # least braking rate of 'brake', to stop within TRUST of the prediction [1/s]
+# If a joint would stop farther from its anchor after a gap of the states, a new anchor is set
+# [rad, m].
+SAGGED = 0.05
+TOO_FAST = 1.3, 1.6  # shares of the speed limit between which braking gets harder
+EXACT = 0.3  # least share of the wanted braking at which the motion keeps its direction
+# Share of a torque limit. As C + G passes this range below the limit, braking changes gradually:
+# from one that keeps the direction of the motion to one of each joint alone.
+NEAR = 0.1
+
+# Sources of torques: 'resumed' is the law after an interruption. 'zero': none. 'gravity',
+# 'weight': compensate gravity; 'gravity' also damps joints that are faster than their limits.
+# 'damp', 'brake': brake the speed with the stop rate, or for 'brake' at least BLIND_RATE. 'hold',
+# 'retract': move to the anchor and hold it. 'comply': brake, and move to the anchor slowly.
+SOURCES = ('', 'law', 'resumed', 'zero', 'gravity', 'weight', 'brake', 'damp', 'hold', 'comply',
+           'retract')
+(NONE, LAW, RESUMED, ZERO, GRAVITY, WEIGHT, BRAKE, DAMP, HOLD, COMPLY, RETRACT) = range(
+    len(SOURCES))
+SOURCE_OF = np.array([SOURCES.index(one) if one in ('comply', 'retract', 'damp') else HOLD
+                      for one in REACTIONS])  # of each reaction, if nothing is special
+
+_views, _plan_views, _robot_views, _room_views = (
+    table.views for table in (STOPPING, STOPPING_PLAN, ROBOT, ROOM))
+
+
+@inlined
+def _goes_on(settings, at, source, q, qd):
+    """Whether `source` set the anchor before a gap of the states, and the arm stops near it."""
+    for i in range(len(q)):
+        if np.abs(q[i] + qd[i] / settings.rate[0] - at.anchor[i]) > SAGGED:
+            return False
+    return at.anchored[0] == source
+
+
+@inlined
+def begin_source(plan, state, before, source, q, qd):
+    """Set the anchor when the source of the torques changes from `before`, at q, qd (n,)."""
+    n = len(q)
+    settings, robot, at = _plan_views(plan, n), _robot_views(plan, n), _views(state, n)
+    was_blind = before == BRAKE or before == WEIGHT
+    if source == BRAKE or source == WEIGHT:
+        if not was_blind and before != at.anchored[0]:
+            at.anchored[0] = NONE
+        return
+    if was_blind and _goes_on(settings, at, source, q, qd):
+        return
+    at.anchored[0] = source
+    if source == HOLD:  # where the arm stops
+        for i in range(n):
+            at.anchor[i] = min(max(q[i] + qd[i] / settings.rate[0], robot.lower[i]),
+                               robot.upper[i])
+    elif source in (COMPLY, RETRACT):
+        begin_way_back(at, settings.retreat[0], q)
+
+
+@inlined
+def move_anchor(plan, state, dt):
+    """Move the anchor of 'retract' by a time dt [s]."""
+    n = int(plan[0])
+    settings, robot, at = _plan_views(plan, n), _robot_views(plan, n), _views(state, n)
+    go_back(at, dt * settings.retreat_speed[0])
+    for i in range(n):
+        at.anchor[i] = min(max(at.at[i], robot.lower[i]), robot.upper[i])
+
+
+@inlined
+def _extra_rate(robot, i, q, qd, rate, hardest):
+    """
+    Damping rate of a joint beyond the stop rate [1/s].
+
+    It stops a joint before its position limit, and is the hardest for a joint that is far
+    beyond its speed limit, see TOO_FAST.
+
+    """
+    speed = np.abs(qd)
+    space = robot.upper[i] - q if qd > 0.0 else q - robot.lower[i]
+    # a constant deceleration of q̇²/(2 space) stops at the limit
+    needed = speed / max(2.0 * space, speed / hardest + 1e-12)
+    beyond = (speed / robot.fastest[i] - TOO_FAST[0]) / (TOO_FAST[1] - TOO_FAST[0])
+    needed = max(needed, min(max(beyond, 0.0), 1.0) * hardest)
+    return max(needed - rate, 0.0)
+
+
+@inlined
+def _put_accelerations(settings, robot, at, source, q, qd, qdd):
+    """Write the accelerations (n,) of a source that moves or brakes the arm [rad/s²]."""
+    rate = settings.rate[0]
+    if source == BRAKE:
+        rate = max(rate, BLIND_RATE)
+    for i in range(len(q)):
+        away = short_step(robot, i, at.anchor[i] - q[i])
+        if source in (HOLD, RETRACT):
+            # with the anchor at q + q̇/ω this is q̈ = -ω q̇: an exponential, without overshoot
+            qdd[i] = rate * (rate * away - 2.0 * qd[i])
+        elif source == COMPLY:
+            qdd[i] = settings.frequency[0] * settings.frequency[0] * away - rate * qd[i]
+        else:
+            qdd[i] = -rate * qd[i]
+        qdd[i] -= _extra_rate(robot, i, q[i], qd[i], settings.rate[0],
+                              settings.hardest[0]) * qd[i]
+
+
+@inlined
+def _share_within(h, limits, tau):
+    """Largest share, at most 1, of the way from h to tau (n,) that is within the limits (n,)."""
+    share = 1.0
+    for i in range(len(tau)):
+        room = limits[i] - h[i] if tau[i] > h[i] else limits[i] + h[i]
+        if tau[i] != h[i] and room > 0.0:
+            share = min(share, room / np.abs(tau[i] - h[i]))
+    return share
+
+
+@inlined
+def _put_within(model, settings, robot, own, q, qd, limits, unmodelled, tau):
+    """
+    Change torques tau (n,) that brake so that they are within limits (n,); return their share.
+
+    The change of the motion that tau causes is reduced by one factor for all joints, the
+    share, so that the kinetic energy falls. If the share of a joint that is faster than its
+    speed limit is below EXACT, since Coriolis torques take up the torque limits, each joint is
+    braked by itself more and more, with a rate [1/s]: such torques take energy from the arm at
+    any speed, as long as the limits carry its weight.
+
+    """
+    rows = own.rows
+    rest, h, weight = rows[4], rows[5], rows[6]
+    rest[:] = 0.0
+    put_command(*model, q, qd, rest, h)
+    for i in range(len(q)):
+        h[i] += unmodelled[i]
+    share = _share_within(h, limits, tau)
+    for i in range(len(q)):
+        tau[i] = h[i] + share * (tau[i] - h[i])
+    if not any_beyond(qd, robot.fastest, 1.0):
+        return 1.0
+    for i in range(len(q)):
+        room = (1.0 - np.abs(h[i]) / limits[i]) / NEAR
+        if room < 1.0:
+            share = min(share, EXACT * max(0.0, room))
+    if share < EXACT:
+        put_inertia(model, q, rows, weight, own.matrix)
+        put_inverse(own.matrix, own.chosen.view(np.int64), own.factor, own.inverse)
+        for i in range(len(q)):
+            alone = (weight[i] + unmodelled[i]
+                     - settings.hardest[0] * qd[i] / own.inverse[i, i])
+            alone = min(max(alone, -limits[i]), limits[i])
+            tau[i] = alone + share / EXACT * (tau[i] - alone)
+    return share
+
+
+@stage
+def put_stop_torque(model, plan, state, room, source, state_now, limits, unmodelled):
+    """
+    Write torques (n,) of a source that needs no law to `wanted` of `room` [N·m].
+
+    Parameters
+    ----------
+    model : `CommandModel.arrays`
+    plan, state, room
+        See `osc_ros.control.safety.tables`; `room` is the result.
+    source : int
+        Index in SOURCES.
+    state_now : (n,), (n,)
+        Positions and velocities.
+    limits : (n,)
+        Effort limits in force [N·m]; may be infinite.
+    unmodelled : (n,)
+        Torque that the joints need in addition to the model's [N·m].
+
+    """
+    q, qd = state_now
+    n = len(q)
+    settings, robot, at = _plan_views(plan, n), _robot_views(plan, n), _views(state, n)
+    own = _room_views(room, n)
+    qdd, rest, tau = own.rows[7], own.rows[4], own.wanted
+    rest[:], tau[:] = 0.0, 0.0
+    if source == ZERO:
+        return
+    if source in (GRAVITY, WEIGHT):
+        for i in range(n):  # damping of joints beyond their speed limit only
+            beyond = qd[i] - min(max(qd[i], -robot.fastest[i]), robot.fastest[i])
+            qdd[i] = -settings.hardest[0] * beyond if source == GRAVITY else 0.0
+        qd = rest
+    else:
+        _put_accelerations(settings, robot, at, source, q, qd, qdd)
+    put_command(*model, q, qd, qdd, tau)
+    for i in range(n):
+        tau[i] += unmodelled[i]
+    if source not in (GRAVITY, WEIGHT) and any_beyond(tau, limits, 1.0):
+        share = _put_within(model, settings, robot, own, q, qd, limits, unmodelled, tau)
+        if share < EXACT and source == HOLD:  # the arm stops elsewhere
+            begin_source(plan, state, NONE, source, q, qd)

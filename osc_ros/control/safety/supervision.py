@@ -1,0 +1,175 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Settings of a supervisor: causes and their watchdogs, limits, times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.limits.limits import Limits
+from osc_ros.control.model_error.contact import Contact
+from osc_ros.control.model_error.disturbance import Disturbance
+from osc_ros.control.tasks.bandwidth import largest_damping_rate
+from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+# By increasing priority.
+REACTIONS = 'report', 'comply', 'retract', 'hold', 'damp', 'gravity', 'zero', 'deactivate'
+
+HARMLESS = '', 'report'  # reactions with which the law still controls the arm
+
+# Causes that a supervisor detects itself, if they have a watchdog.
+STALE_STATE, JUMP, NOT_FINITE, DEADLINE = 'stale_state', 'jump', 'not_finite', 'deadline'
+OVERSPEED, CONTACT = 'overspeed', 'contact'
+STALE_TARGET = 'stale_target'  # the caller reports every target by `Supervisor.feed`
+
+HARDEST = 5.0  # times the stop rate: highest braking rate before a position limit
+
+
+@dataclass(frozen=True)
+class Watchdog:
+    """
+    Reaction to one cause.
+
+    Attributes
+    ----------
+    reaction : str
+        One of REACTIONS. 'report' counts the cause and changes nothing. 'comply' stops the arm,
+        which a weak spring then pulls to where it was. 'retract' moves it back along the way that
+        it came, by `Supervision.retreat`, and holds it there. 'hold' stops the arm and
+        holds its position. 'damp' stops the arm, which can then be pushed. 'gravity' compensates
+        only gravity. 'zero' sends zero torque. 'deactivate' holds until the arm is at rest, then
+        applies `Supervision.idle` and sets `Supervisor.finished`.
+    latched : bool
+        Whether the reaction lasts until `release`, rather than until the cause ends; 'deactivate'
+        is always latched, 'report' never.
+    timeout : float [s]
+        Longest time between two calls of `Supervisor.feed`; the cause begins when it is exceeded.
+        If infinite, only `Supervisor.trip` reports the cause.
+
+    Raises
+    ------
+    InputError
+        An unknown reaction, a time-out that is not positive.
+
+    """
+
+    reaction: str
+    latched: bool = False
+    timeout: float = np.inf
+
+    def __post_init__(self) -> None:
+        """Raise for an unknown reaction or a time-out that is not positive."""
+        if self.reaction not in REACTIONS:
+            raise InputError(f"reaction '{self.reaction}': accepted is one of "
+                             + ', '.join(REACTIONS))
+        if not self.timeout > 0.0:
+            raise InputError(f'time-out of {self.timeout} s: accepted is more than 0')
+
+
+# Default watchdogs, by cause; the controller's parameters have the same.
+DEFAULT_WATCHDOGS: Mapping[str, Watchdog] = {
+    STALE_STATE: Watchdog('hold', timeout=0.1), STALE_TARGET: Watchdog('report'),
+    DEADLINE: Watchdog('report'), NOT_FINITE: Watchdog('hold'), JUMP: Watchdog('hold'),
+    OVERSPEED: Watchdog('hold'), CONTACT: Watchdog('report', latched=True)}
+
+
+@dataclass(frozen=True, eq=False)
+class Supervision:
+    """
+    Settings of a supervisor; all may change while it runs, except the names of the watchdogs.
+
+    Attributes
+    ----------
+    watchdogs : mapping of str to Watchdog
+        Watchdogs by the name of the cause.
+    effort_limits : (n,)
+        Largest torque of each joint [N·m]; may be infinite.
+    stop_rate : float [1/s]
+        Rate of the exponential decay of the speed while braking.
+    fade_time : float [s]
+        Duration of the fade from one source of torque to another, at one torque per period.
+    blend_time : float [s]
+        Duration over which new effort limits come into force, for the law and the supervisor.
+    settle_time : float [s]
+        Time without the cause before the law resumes.
+    deadline : float [s]
+        Longest computation time of the law; a longer one is a missed deadline.
+    period : float [s]
+        Expected interval between two states.
+    idle : str
+        Torque after the final stop: 'gravity' or 'zero'.
+    bridges : bool
+        Whether the arm is braked by prediction as soon as a state is missing, before STALE_STATE
+        is a cause; during a reaction it always is. A state is missing after LATE_PERIODS mean
+        intervals, or after LATE_SHARE of the time-out of STALE_STATE if that is longer.
+    velocity_limits : (n,), optional
+        Limits of the measured speeds for 'overspeed' [rad/s, m/s]; the robot's if not given.
+        Lower limits come into force with the time constant `blend_time`.
+    contact : Contact, optional
+        Thresholds of the external torques for 'contact'; without them it is not detected.
+    comply_frequency : float [rad/s]
+        Natural frequency of the spring of 'comply'.
+    retreat, retreat_speed : float [rad, m], [rad/s, m/s]
+        Way of 'retract', of the joint that moves most, and its speed.
+    effort_rates : (n,), optional
+        Largest rate of change of the torques of any source [N·m/s, N/s]; unlimited if not given.
+
+    Raises
+    ------
+    InputError
+        A number that is not positive.
+
+    """
+
+    watchdogs: Mapping[str, Watchdog]
+    effort_limits: Array
+    stop_rate: float = 10.0
+    fade_time: float = 0.05
+    blend_time: float = 0.3
+    settle_time: float = 0.1
+    deadline: float = np.inf
+    period: float = 0.002
+    idle: str = 'gravity'
+    bridges: bool = False
+    velocity_limits: Array | None = None
+    effort_rates: Array | None = None
+    contact: Contact | None = None
+    comply_frequency: float = 2.0
+    retreat: float = 0.1
+    retreat_speed: float = 0.5
+
+    def __post_init__(self) -> None:
+        """Raise for a number that is not positive."""
+        for name in ('stop_rate', 'fade_time', 'blend_time', 'settle_time', 'deadline', 'period',
+                     'comply_frequency', 'retreat', 'retreat_speed'):
+            if not getattr(self, name) > 0.0:
+                raise InputError(f'{name} {getattr(self, name)}: accepted is more than 0')
+
+    @classmethod
+    def of(cls, robot: Robot, limits: Limits, rate: float) -> Supervision:
+        """Default settings for a robot with these joint limits, at a rate of the states [Hz]."""
+        return cls(DEFAULT_WATCHDOGS, limits.effort, period=1.0 / rate, deadline=1.0 / rate,
+                   bridges=True, velocity_limits=limits.velocity,
+                   effort_rates=limits.effort_rate,
+                   contact=Contact.of(robot, Disturbance(), False))
+
+    @cached_property
+    def reacts_to_contact(self) -> bool:
+        """Whether another torque than that of the law is sent at a contact."""
+        watchdog = self.watchdogs.get(CONTACT)
+        return watchdog is not None and watchdog.reaction not in HARMLESS
+
+    @cached_property
+    def hardest(self) -> float:
+        """Highest damping rate before a joint limit that is stable at this period [1/s]."""
+        carried = largest_damping_rate(self.period) - self.stop_rate  # 'hold' damps by both
+        return min(HARDEST * self.stop_rate, max(self.stop_rate, carried))

@@ -1,0 +1,126 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Detection of the arrival of a task's link at its goal."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.tasks.task import Task
+
+Array = NDArray[np.float64]
+
+NO_GOAL, ON_THE_WAY, REACHED = 'none', 'on the way', 'reached'
+
+
+class Tolerance(NamedTuple):
+    """
+    A goal counts as reached if the errors stay within these bounds for the settle time.
+
+    Attributes
+    ----------
+    rotation : float [rad]
+    translation : float [m]
+    settle_time : float [s]
+
+    """
+
+    rotation: float
+    translation: float
+    settle_time: float
+
+
+class Approach(NamedTuple):
+    """
+    Present pose of a task's link, and its goal, in the base frame.
+
+    Attributes
+    ----------
+    task : Task
+    pose : (4, 4)
+        Pose of the link.
+    goal : (4, 4), optional
+        None if there is no goal.
+    axes : (3, 3)
+        Axes of the task's frame.
+
+    """
+
+    task: Task
+    pose: Array
+    goal: Array | None
+    axes: Array
+
+    def error(self) -> Array | None:
+        """
+        Return the error (6,) from the link to its goal, [angular; linear] [rad, m].
+
+        Base axes; zero along axes without motion control. None without a goal.
+
+        """
+        if self.goal is None:
+            return None
+        parts = self.task.kind.error(self.pose, self.goal).reshape(2, 3) @ self.axes
+        moves = self.task.along('motion').reshape(2, 3)
+        return np.asarray((moves * parts @ self.axes.T).ravel())
+
+
+class Arrival:
+    """
+    Compares the distance of a link from its goal with a tolerance over time.
+
+    Attributes
+    ----------
+    state : str
+        NO_GOAL, ON_THE_WAY or REACHED. A goal stays reached until the next motion is commanded,
+        even if the link leaves it.
+    angle, distance : float
+        Error from the link to the goal, at the last update [rad, m]; NaN without a goal.
+
+    """
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget the goal."""
+        self.state = NO_GOAL
+        self.angle = self.distance = np.nan
+        self._within_since = np.inf
+
+    def begin(self) -> None:
+        """Record that a motion was commanded, even if its goal is the same."""
+        self.state = ON_THE_WAY
+
+    def update(self, time: float, error: Array | None, tolerance: Tolerance) -> bool:
+        """
+        Return whether the goal has been reached since the previous update.
+
+        Parameters
+        ----------
+        time : float
+            Stamp of the joint state from which the error was computed [s].
+        error : (6,), optional
+            Error from the link to the goal, [angular; linear] [rad, m]; None without a goal.
+        tolerance : Tolerance
+
+        """
+        if error is None:
+            self.clear()
+            return False
+        self.angle = float(np.linalg.norm(error[:3]))
+        self.distance = float(np.linalg.norm(error[3:]))
+        if self.angle <= tolerance.rotation and self.distance <= tolerance.translation:
+            self._within_since = min(self._within_since, time)  # the clock may have gone back
+        else:
+            self._within_since = np.inf
+        has_settled = time - self._within_since >= tolerance.settle_time
+        if self.state == REACHED or not has_settled:
+            self.state = REACHED if self.state == REACHED else ON_THE_WAY
+            return False
+        self.state = REACHED
+        return True

@@ -1,0 +1,278 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Action chunks: poses from an old observation become a C² path that goes on from the target."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from osc_ros.control.setpoint.joining import composed, difference, Drift
+from osc_ros.control.setpoint.trajectory import Path
+from osc_ros.control.setpoint.waypoints import excess
+from osc_ros.control.tasks.feedback import pose_error
+from osc_ros.control.tasks.task import Target, TargetLimits
+from osc_ros.errors import InputError
+
+Array = NDArray[np.float64]
+
+LEAD = 0.02  # time from the planning of a motion to its start; a plan takes 1 to 3 ms [s]
+LONGER = 1.5  # factor of the fade from one plan to the next, if it exceeds the limits
+PLANS = 8  # largest number of such plans
+REMEMBERED = 2.0  # length of a `Trail` [s]
+BRAKE_KNOTS = 9  # number of knots while the motion slows down
+QUICK = 0.7  # longest time in which a difference of velocity and acceleration fades [s]
+APART = 1e-3  # least time between two knots [s]
+
+
+@dataclass(frozen=True)
+class Joining:
+    """
+    How the target goes from one chunk to the next.
+
+    Attributes
+    ----------
+    fade : float [s]
+        Time in which the distance between the motion in progress and the new chunk fades out; a
+        difference of velocity and acceleration does in QUICK at most. For a distance d the jerk of
+        the fade is 60 d / fade³, and the speed changes by 15/8 d / fade.
+    slow_down : float [s]
+        Time in which the target slows down to rest at the end of a chunk, if no other one comes.
+        It begins slow_down / 2 before the end.
+
+    Raises
+    ------
+    InputError
+        A time that is not finite and positive.
+
+    """
+
+    fade: float = 0.7
+    slow_down: float = 0.5
+
+    def __post_init__(self) -> None:
+        """Raise for times that cannot be used."""
+        for name in ('fade', 'slow_down'):
+            value = getattr(self, name)
+            if not 0.0 < value < np.inf:
+                raise InputError(f'{name} of chunks is {value} s: accepted is more than 0')
+
+
+JOINING = Joining()
+
+
+class Entry(NamedTuple):
+    """
+    A chunk that is ready to be followed.
+
+    Attributes
+    ----------
+    path : Path
+        From `start` on, C² from the target's state there; it ends at rest, at the last pose.
+    start : float [s]
+        Time at which the target goes over to the chunk.
+    age : float [s]
+        Time from the observation to `start`.
+    skipped : int
+        Number of poses of the chunk whose time is over.
+    fade : float [s]
+        Time in which the difference fades out.
+
+    """
+
+    path: Path
+    start: float
+    age: float
+    skipped: int
+    fade: float
+
+    def __str__(self) -> str:
+        """Return a text for reports."""
+        return (f'enters {self.age:.3f} s after the observation, {self.skipped} poses are over')
+
+
+def chunk_entry(times: ArrayLike, poses: ArrayLike, observed_at: float, present: Target,
+                start: float, limits: TargetLimits, joining: Joining = JOINING) -> Entry:
+    """
+    Return the path by which the target goes on from its motion to the poses of a chunk.
+
+    The chunk is entered where its times say. Its difference to the motion in progress at `start`
+    (position, velocity and acceleration), which contains the error of the pose that was observed,
+    is cancelled there and fades out by a quintic. At the end of the chunk the target slows down
+    to rest along the path; a chunk that comes before takes over from the speed that it has.
+
+    Parameters
+    ----------
+    times : (m,)
+        Times of the poses [s], increasing, on the clock of the states.
+    poses : (m, 4, 4)
+        Poses in the base frame.
+    observed_at : float
+        Time of the observation from which they were predicted [s].
+    present : Target
+        The target at `start`, if no chunk comes.
+    start : float
+        Time at which the new motion begins [s], LEAD after now.
+    limits : TargetLimits
+    joining : Joining
+
+    Raises
+    ------
+    InputError
+        See `Path`; all poses are over; a chunk that exceeds the limits of the target is left to
+        `path_within`.
+
+    """
+    course = Path(times, poses, ends=(None, None))
+    if start >= course.times[-1]:
+        raise InputError(f'the chunk is over: its last pose is for {course.times[-1]:.3f} s, '
+                         f'accepted is later than {start:.3f} s')
+    if observed_at > start:
+        raise InputError(f'the observation is of {observed_at:.3f} s: accepted is no later than '
+                         f'now, {start:.3f} s')
+    skipped = int(np.searchsorted(course.times, start, side='right'))
+    course = slowed_to_rest(course, start, joining.slow_down)
+    fade, path = joining.fade, joined(course, present, start, joining.fade)
+    for _ in range(PLANS):
+        if excess(path, limits) <= 1.0 or excess(course, limits) > 1.0:
+            break
+        fade *= LONGER
+        path = joined(course, present, start, fade)
+    return Entry(path, start, start - observed_at, skipped, fade)
+
+
+def joined(course: Path, present: Target, start: float, fade: float) -> Path:
+    """
+    Return a path that begins with a target, and becomes a course.
+
+    The path is course ⊕ offset. The offset is the difference of `present` from the course at
+    `start`; it goes to zero by a quintic in the time `fade` [s], but its velocity and acceleration
+    in QUICK at most: a velocity v that fades in T leads 0.2 v T away, and an acceleration a leads
+    0.017 a T² away. Before its first knot and after its last, the course rests.
+
+    """
+    x = difference(_at(course, start), present)
+    faded, quick = start + fade, min(fade, QUICK)
+    still, moving = x * [[1.0], [0.0], [0.0]], x * [[0.0], [1.0], [1.0]]
+    grid = np.concatenate([np.linspace(start, end, 4) for end in (faded, start + quick)])
+    knots = np.concatenate([grid, course.times[course.times > start]])
+    knots = _apart(np.unique(knots))
+    targets = [composed(_at(course, time), _faded(still, (time - start) / fade, fade)
+                        + _faded(moving, (time - start) / quick, quick))
+               for time in knots.tolist()]
+    targets[0] = present
+    return Path(knots, [t.pose for t in targets], [t.twist for t in targets],
+                [t.acceleration for t in targets])
+
+
+def slowed_to_rest(path: Path, start: float, duration: float) -> Path:
+    """
+    Return a path that slows down in time at its end, so that it ends at rest.
+
+    During the duration D [s] the rate of the path parameter τ falls from 1 to 0 with
+    τ' = 1 - 10x³ + 15x⁴ - 6x⁵, x from 0 to 1. τ advances by D/2, so the path ends D/2 later. D is
+    at most twice the time from `start` to the end of the path.
+
+    """
+    end = float(path.times[-1])
+    D = min(duration, 2.0 * (end - max(start, float(path.times[0]))))
+    begin = end - 0.5 * D
+    x = np.linspace(0.0, 1.0, BRAKE_KNOTS)
+    rate = (1.0 - x ** 3 * (10.0 - 15.0 * x + 6.0 * x ** 2))[:, None]
+    slope = (-30.0 * x ** 2 * (1.0 - x) ** 2 / D)[:, None]
+    passed = x - 2.5 * x ** 4 + 3.0 * x ** 5 - x ** 6
+    poses, twists, accelerations = (np.empty((BRAKE_KNOTS, *shape))
+                                    for shape in ((4, 4), (6,), (6,)))
+    path.sample(np.minimum(begin + D * passed, end), poses, twists, accelerations)
+    before = path.times < begin - APART
+    return Path(np.concatenate([path.times[before], begin + D * x]),
+                np.concatenate([path.poses[before], poses]),
+                np.concatenate([path.twists[before], rate * twists]),
+                np.concatenate([path.accelerations[before],
+                                rate ** 2 * accelerations + slope * twists]))
+
+
+def _at(course: Path, time: float) -> Target:
+    """The course at a time; before its first knot it goes on with the velocity of this knot."""
+    if time >= course.times[0]:
+        return course.at(time)
+    first = course.at(float(course.times[0]))
+    return Drift(first.pose, first.twist, float(course.times[0])).at(time)
+
+
+def _faded(x: Array, s: float, fade: float) -> Array:
+    """Offset (3, 6) at s from 0 to 1 of a fade [s] that begins with the offset x and ends at 0."""
+    if s >= 1.0 - 1e-12:
+        return np.zeros((3, 6))
+    p, v, a = x[0], fade * x[1], fade * fade * x[2]
+    c = np.array([p, v, 0.5 * a, -10.0 * p - 6.0 * v - 1.5 * a, 15.0 * p + 8.0 * v + 1.5 * a,
+                  -6.0 * p - 3.0 * v - 0.5 * a])
+    k = np.arange(6.0)
+    powers = s ** k
+    slopes = np.array([0.0, *(k[1:] * powers[:-1])])
+    bends = np.array([0.0, 0.0, *(k[2:] * k[1:-1] * powers[:-2])])
+    return np.array([powers @ c, slopes @ c / fade, bends @ c / fade ** 2])
+
+
+def _apart(times: Array) -> Array:
+    """Times (m,) without those that follow another one by less than APART; the first stays."""
+    kept = [float(times[0])]
+    for time in times[1:].tolist():
+        if time - kept[-1] >= APART:
+            kept.append(time)
+    if times[-1] > kept[-1]:
+        kept[-1] = float(times[-1])
+    return np.array(kept)
+
+
+class Trail:
+    """Poses of a link in the last REMEMBERED seconds, for chunks relative to a past pose."""
+
+    def __init__(self) -> None:
+        self._times: deque[float] = deque()
+        self._poses: deque[Array] = deque()
+
+    @property
+    def newest(self) -> float:
+        """Time of the last pose [s]; -inf without one."""
+        return self._times[-1] if self._times else -np.inf
+
+    def add(self, time: float, pose: Array) -> None:
+        """Add the pose (4, 4) at a time [s]; if the clock went back, forget all others."""
+        if time <= self.newest:
+            self._times.clear()
+            self._poses.clear()
+        self._times.append(time)
+        self._poses.append(np.array(pose))
+        while self._times[-1] - self._times[0] > REMEMBERED:
+            self._times.popleft()
+            self._poses.popleft()
+
+    def at(self, time: float) -> Array:
+        """
+        Return the pose (4, 4) at a time [s], between two poses on the shortest way.
+
+        After the newest pose, it is this one, for the poses are reported at a rate.
+
+        Raises
+        ------
+        InputError
+            No pose is as old.
+
+        """
+        if not self._times or time < self._times[0]:
+            span = f'the last {self.newest - self._times[0]:.2f} s' if self._times else 'none'
+            raise InputError(f'the pose at {time:.3f} s, when the chunk was observed, is not '
+                             f'known: remembered are those of {span}')
+        k = bisect_right(self._times, time) - 1
+        before = self._poses[k]
+        if k + 1 == len(self._times):
+            return before.copy()
+        share = (time - self._times[k]) / (self._times[k + 1] - self._times[k])
+        return Drift(before, pose_error(before, self._poses[k + 1]), 0.0).at(share).pose

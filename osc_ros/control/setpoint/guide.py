@@ -1,0 +1,521 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Target of a task: it moves from one commanded motion to the next, C² on SE(3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from osc_ros.compile.addresses import address_of
+from osc_ros.compile.compiled import plain
+from osc_ros.compile.record import Recorded
+from osc_ros.control.setpoint.joining import Base, composed, difference, Drift, joining_offset
+from osc_ros.control.setpoint.motion import (
+    ahead,
+    AT_THE_EDGE,
+    COAST,
+    DRIFT,
+    HOLD,
+    leaves,
+    PATH,
+    PLAN,
+    put_motion,
+    put_target,
+    STATE,
+)
+from osc_ros.control.setpoint.trajectory import Hold, Path
+from osc_ros.control.setpoint.waypoints import path_through, path_within
+from osc_ros.control.tasks.task import Target, TargetLimits
+from osc_ros.control.tasks.task_numbers import AXES
+from osc_ros.errors import InputError
+
+Array = NDArray[np.float64]
+
+TOLERATED = 1.02  # ratio to a limit up to which a target turns without a stop
+COASTED = 9.0  # time constants after which a target that comes to rest has arrived
+LOOKS = 0.02  # period in which a target that waits for the arm looks whether it comes [s]
+SPARSEST = 0.25  # longest time between two poses of one stream [s]
+FORESIGHT = 1000.0  # a face of the box that a twist would reach later is ignored [s]
+
+_NO_BOX = np.array([[-np.inf] * 3, [np.inf] * 3])
+_NO_PATH = np.zeros(2), np.zeros((2, 4, 4)), np.zeros((1, 6, 6))  # nothing reads them
+
+
+@dataclass(frozen=True, eq=False)
+class Jog:
+    """
+    A motion with a constant twist until a time, and then a stop.
+
+    Attributes
+    ----------
+    twist : (6,) [rad/s, m/s]
+        Base axes, [angular; linear].
+    until : float [s]
+
+    Raises
+    ------
+    InputError
+        Another shape, numbers that are not finite.
+
+    """
+
+    twist: Array
+    until: float
+
+    if TYPE_CHECKING:  # sequences are accepted; they become arrays
+        def __init__(self, twist: ArrayLike, until: float) -> None: ...
+
+    def __post_init__(self) -> None:
+        """Convert the twist to an array and validate it."""
+        twist = np.array(self.twist, dtype=np.float64)
+        if twist.shape != (6,) or not np.isfinite(twist).all():
+            raise InputError(f'twist {twist.tolist()}: accepted are 6 finite numbers')
+        object.__setattr__(self, 'twist', twist)
+
+
+Motion: TypeAlias = Hold | Path | Jog
+STOP = Jog(np.zeros(6), np.inf)
+
+
+def rehearse() -> None:
+    """
+    Use each part of the guide once, so that the first motion takes no longer than later ones.
+
+    This compiles its kernels. It also makes scipy's first call of LAPACK, for which OpenBLAS
+    allocates its buffer: 10 ms with the GIL held, if the memory is locked.
+
+    """
+    guide, limits = Guide(np.eye(4)), TargetLimits(too_fast='slow')
+    poses = np.repeat(np.eye(4)[None], 4, axis=0)
+    poses[:, 0, 3] = 0.1, 2.1, 4.2, 6.1  # too fast: the path ramps up and brakes
+    poses[1, :2, :2] = [[0.8, -0.6], [0.6, 0.8]]
+    path = path_within(path_through([0.0, 2.0, 4.0, 9.0], poses, limits), limits)
+    guide.add(path, 0.0)
+    for time, error in ((0.0, 0.0), (0.1, 0.0), (0.2, 9.0), (0.3, 0.0)):
+        guide.at(time, limits, np.full(6, error))
+        guide.plan(limits, np.full(6, error))
+        guide.add(Jog(np.full(6, 0.1), 9.0), 0.1)
+    composed(guide.target, np.zeros((3, 6)))
+
+
+class Guide(Recorded):
+    """
+    Computes the target of a task at every tick, C² in time across changes of the motion.
+
+    A new motion takes over at the target's present pose, velocity and acceleration. The target is
+    the motion ⊕ an offset: the rotation R_motion exp(φ×) and the position p_motion + d. The offset
+    (φ, d) starts as the difference of target and motion, so nothing jumps, and decays to zero as
+    fast as the limits allow with bounded jerk (Ruckig: Berscheid and Kröger, RSS 2021). In this
+    way the target approaches a pose, catches up with a path, and reaches a twist. Every plan is
+    compared with the limits of the whole target; if it exceeds them, a slower plan is tried.
+
+    Compiled code writes the target of a tick from the records of
+    `osc_ros.control.setpoint.motion`, `at` does it for Python. `plan` does the slow part, and is
+    called when the target has been used: it begins motions from the last target, and goes on where
+    a plan ends before the next tick. So its time of computation has no effect on the motion, as
+    long as it is done by the next tick.
+
+    If the arm cannot follow, the target pauses: see `TargetLimits.leash`. After a pause of the
+    clock the target resumes where it was. If the clock goes back, the target stops and all
+    scheduled motions are dropped.
+
+    Attributes
+    ----------
+    clamped : bool
+        Whether the motion was changed to keep the box or, for a twist, the speed limit.
+
+    Parameters
+    ----------
+    pose : (4, 4)
+        The target until the first motion starts, in the base frame.
+
+    """
+
+    TABLES = PLAN, STATE
+
+    def __init__(self, pose: Array) -> None:
+        super().__init__(0)
+        plan, state = self.views
+        self.clamped = self._rejoins = False
+        self._pending: list[tuple[float, Motion]] = []
+        self._motion: Motion = STOP
+        self._posed = -np.inf  # time of the last command of a pose, on the motion's clock [s]
+        state.now[0], plan.until[0], plan.bounds[:] = -np.inf, np.inf, _NO_BOX
+        plan.wakes[0] = np.inf
+        self._settle(Hold(pose))
+        state.pose[:] = pose
+
+    @classmethod
+    def coasting(cls, pose: Array, twist: Array, rates: Array, before: Guide) -> Guide:
+        """
+        Return a guide whose target comes to rest from a pose (4, 4) and a twist (6,).
+
+        Rotation and translation decay with the rates (2,) [1/s], from the last tick of the guide
+        before.
+
+        """
+        guide = cls(pose)
+        (plan, state), last = guide.views, before.views[1]
+        state.now[0], state.pace[0] = last.now[0], last.pace[0]
+        now = float(state.now[0])
+        if now > -np.inf and twist.any():
+            guide._settle(Drift(pose, np.zeros(6), now), now + COASTED / float(rates.min()))
+            plan.kind[0], plan.twist[:], plan.rates[:] = COAST, twist, rates
+            state.twist[:] = twist
+        return guide
+
+    @property
+    def motions(self) -> tuple[Any, ...]:
+        """What the next targets depend on beside the records."""
+        return (self._motion, self._base, tuple(self._pending), self._posed, self.clamped,
+                self._rejoins)
+
+    @motions.setter
+    def motions(self, motions: tuple[Any, ...]) -> None:
+        self._motion, self._base, pending, self._posed, self.clamped, self._rejoins = motions
+        self._pending = list(pending)
+        self._use_knots(self._base)
+
+    def _use_knots(self, base: Base) -> None:
+        """Write to the plan the addresses of a path's times, poses and coefficients."""
+        knots = (base.times, base.poses, base.coefficients) if isinstance(base, Path) else _NO_PATH
+        self.views[0].knots.view(np.int64)[:] = len(knots[0]), *map(address_of, knots)
+
+    @property
+    def addresses(self) -> tuple[int, ...]:
+        """Addresses of the records, for `osc_ros.control.setpoint.motion.put_targets`."""
+        return tuple(map(address_of, self.records))
+
+    def keep_within(self, limits: TargetLimits) -> None:
+        """Wait for an arm whose error exceeds the reach of these limits, from the next tick on."""
+        self.views[0].reach[:] = limits.reach
+
+    @property
+    def target(self) -> Target:
+        """A copy of the target of the last tick."""
+        state = self.views[1]
+        return Target(state.pose.copy(), state.twist.copy(), state.acceleration.copy())
+
+    @property
+    def waits(self) -> bool:
+        """Whether the target pauses because the arm lags."""
+        return bool(self.views[1].waits[0])
+
+    @property
+    def _moves(self) -> bool:
+        plan = self.views[0]
+        return bool(plan.kind[0] != HOLD or plan.begin[0] < np.inf)
+
+    def _ask(self) -> None:
+        """Write to the plan when `plan` has work."""
+        first = self._pending[0][0] if self._pending else np.inf
+        if self.waits:
+            first = min(first, float(self.views[1].now[0]) + LOOKS)
+        self.views[0].wakes[0] = -np.inf if self._rejoins else first
+
+    def add(self, motion: Motion, start: float) -> None:
+        """Schedule a motion at `start` [s]; motions scheduled for then or later are dropped."""
+        self._pending = [entry for entry in self._pending if entry[0] < start]
+        self._pending.append((start, motion))
+        self._ask()
+
+    def rejoin(self, pose: Array) -> None:
+        """Go on with the motion from a pose (4, 4) at rest, at which the arm was meanwhile."""
+        state = self.views[1]
+        if isinstance(self._base, Hold) and not self._moves:
+            self._motion = self._base
+        self._settle(Hold(pose))
+        state.pose[:], state.twist[:], state.acceleration[:] = pose, 0.0, 0.0
+        self._rejoins = True
+        self._ask()
+
+    def note_hold(self) -> None:
+        """Take over a pose that was written to the plan as that of a `Hold`."""
+        self._motion = Hold(self.views[0].pose.copy())
+        self._settle(self._motion)
+        self._pending, self.clamped, self._rejoins = [], False, False
+
+    def goal(self, limits: TargetLimits) -> Array | None:
+        """Pose (4, 4) at which the newest motion ends; None for a twist, a stop, or no motion."""
+        motion = self._pending[-1][1] if self._pending else self._motion
+        if isinstance(motion, Hold):
+            return limits.inside(motion.pose)
+        return motion.poses[-1] if isinstance(motion, Path) else None
+
+    def at(self, time: float, limits: TargetLimits, error: Array | None = None) -> Target:
+        """
+        The target at a time [s], from the present plan.
+
+        A motion that starts now is planned by `plan` from this target; it affects the next target.
+        If `plan` was not called since the last target, this calls it first.
+
+        Parameters
+        ----------
+        time : float
+            Time on the clock of the motions [s].
+        limits : TargetLimits
+            For motions that start now.
+        error : (6,), optional
+            Pose error at the last tick [rad, m], base axes, [angular; linear], zero along axes
+            without motion control.
+
+        """
+        self.jump(limits, time)
+        self.plan(limits, error)
+        put_target(*self.records, time, np.empty(AXES))
+        return self.target
+
+    def jump(self, limits: TargetLimits, time: float = -np.inf) -> None:
+        """Begin motions that start now before a tick at a time [s], if the target may jump."""
+        state = self.views[1]
+        if limits.smooth:
+            return
+        if state.now[0] == -np.inf:  # else the time of the last tick counts
+            state.now[0], state.pace[0] = time, np.inf
+        if state.now[0] > -np.inf:
+            state.is_open[0] = 1.0
+            self.plan(limits)
+
+    def plan(self, limits: TargetLimits, error: Array | None = None) -> None:
+        """
+        Plan the motions that start at the last target, and what ends before the next one.
+
+        Call this after using the target. Parameters are those of `at`.
+
+        """
+        plan, state = self.views
+        if not state.is_open[0]:
+            return
+        soon = state.now[0] + plain(ahead)(state)
+        by = state.now[0] if limits.smooth else soon  # a jump is made at its time, not after it
+        state.is_open[0] = 0.0
+        if state.went_back[0]:
+            self._pending, state.went_back[0] = [(-np.inf, STOP)], 0.0
+        if self._rejoins:
+            self._begin(self._motion, limits, state.late[0])
+        while self._pending and self._pending[0][0] <= by:
+            (_, motion), *self._pending = self._pending
+            self._begin(motion, limits)
+        if by > plan.until[0]:
+            self._begin(STOP, limits)
+        if error is not None and (self._moves or self.waits):
+            self._watch(error, limits)
+        while soon - state.late[0] >= plan.event[0]:
+            event, plan.event[0] = plan.event[0], np.inf  # also if this raises
+            self._handle_end(limits, event)
+        self._ask()
+
+    def predicted(self, time: float) -> Target:
+        """The target at a time [s] after the last tick, if no more motions are commanded."""
+        scheduled = [motion for start, motion in self._pending if start <= time]
+        plan, state = self.views
+        if not scheduled and time <= plan.until[0]:
+            now = max(time, state.now[0]) - state.late[0]
+            end = float(self._base.times[-1]) if isinstance(self._base, Path) else np.inf
+            return self._sample(now) if now <= end else Target(self._sample(end).pose)
+        if not scheduled or isinstance(scheduled[-1], Jog):  # its course is not planned yet
+            return Target(state.pose.copy())
+        return scheduled[-1].at(time)
+
+    # changes of the motion
+
+    def _begin(self, motion: Motion, limits: TargetLimits, late: float = 0.0,
+               now: float | None = None) -> None:
+        """
+        Start the transition to a motion; an error leaves the state unchanged.
+
+        Parameters
+        ----------
+        motion : Motion
+        limits : TargetLimits
+        late : float
+            Delay of the motion's clock [s].
+        now : float, optional
+            Start of the transition on that clock [s]; the present time if not given.
+
+        """
+        before, records = dict(vars(self)), [record.copy() for record in self.records]
+        try:
+            self._change_motion(motion, limits, late,
+                                self.views[1].now[0] - late if now is None else now)
+        except InputError:
+            vars(self).update(before)
+            for record, kept in zip(self.records, records):
+                record[:] = kept
+            raise
+
+    def _change_motion(self, motion: Motion, limits: TargetLimits, late: float, now: float
+                       ) -> None:
+        plan, state = self.views
+        present = self._sample(now + late - state.late[0])
+        if isinstance(motion, Path) and now >= motion.times[-1]:
+            motion = Hold(motion.poses[-1])  # the path is over: go to its end
+        self._motion, state.late[0], plan.event[0] = motion, late, np.inf
+        self._rejoins = self.clamped = False
+        plan.until[0] = motion.until if isinstance(motion, Jog) else np.inf
+        state.waits[0] = 0.0
+        plan.bounds[0] = np.minimum(limits.box[0], present.pose[:3, 3])
+        plan.bounds[1] = np.maximum(limits.box[1], present.pose[:3, 3])
+        if isinstance(motion, Jog):
+            self._jog(motion, present, limits, now)
+        elif isinstance(motion, Hold):
+            goal = Hold(limits.inside(motion.pose))
+            self.clamped = goal.pose is not motion.pose
+            # in a stream of poses, the target is still moving to one pose when the next one comes
+            apart, self._posed = now - self._posed, now
+            pace = 2.0 * apart if present.twist.any() and apart < SPARSEST else 0.0
+            share = self._join(goal, present, limits, now,
+                               duration=max(pace, motion.arrival - now))
+            # if the change of direction exceeds the limits, stop first; `_handle_end` goes on
+            if share > TOLERATED and present.twist.any():
+                self._jog(STOP, present, limits, now)
+        elif now < motion.times[0]:
+            first = motion.at(float(motion.times[0]))
+            self._join(Hold(first.pose), present, limits, now, duration=motion.times[0] - now,
+                       goal=first)
+        else:
+            self._join(motion, present, limits, now)
+
+    def _handle_end(self, limits: TargetLimits, event: float) -> None:
+        """Continue at an event: the end of an offset, the start or the end of a path."""
+        plan, state = self.views
+        motion, base = self._motion, self._base
+        now = max(event, state.now[0] - state.late[0])  # if late: from the last target
+        if isinstance(base, Path):
+            end = base.at(float(base.times[-1]))
+            if now < base.times[-1]:
+                plan.begin[0], plan.event[0] = np.inf, base.times[-1]
+            elif (plan.begin[0] < np.inf or plan.kind[0] == COAST or end.twist.any()
+                  or end.acceleration.any()):
+                self._begin(Hold(end.pose), limits, state.late[0], now)
+            else:
+                self._motion = Hold(end.pose)
+                self._settle(self._motion)
+        elif isinstance(motion, Path) and not self.waits:
+            if now < motion.times[0]:
+                self._settle(base, until=float(motion.times[0]))
+            else:
+                self._begin(motion, limits, state.late[0], now)
+        elif isinstance(base, Hold):
+            self._settle(base)
+        elif isinstance(motion, Hold) and not self.waits:
+            self._begin(motion, limits, state.late[0], now)
+        else:
+            pose = self._sample(now).pose
+            self._settle(Drift(pose, base.twist, now) if base.twist.any() else Hold(pose))
+
+    def _settle(self, base: Base, until: float = np.inf) -> None:
+        """Make `base` the target, without an offset, until a time on the motion's clock [s]."""
+        plan = self.views[0]
+        self._base = base
+        plan.begin[0], plan.event[0] = np.inf, until
+        self._use_knots(base)
+        if isinstance(base, Path):
+            plan.kind[0] = PATH
+            return
+        plan.kind[0], plan.pose[:] = HOLD, base.pose
+        if isinstance(base, Drift):
+            plan.kind[0], plan.twist[:], plan.since[0] = DRIFT, base.twist, base.since
+
+    def _watch(self, error: Array, limits: TargetLimits) -> None:
+        """
+        Stop the target if the arm lags by more than `leash`.
+
+        The target goes on when the arm lags by less than half of `leash`. It also goes on if its
+        motion leads back to the arm, because the arm may be unable to follow any farther.
+
+        """
+        near, (plan, state) = 0.5 * np.array(limits.reach), self.views
+        if not self.waits and not plain(leaves)(error, state.twist, limits.reach):
+            return
+        motion, until, now = self._motion, plan.until[0], state.now[0] - state.late[0]
+        if not self.waits:
+            self._begin(STOP, limits)
+            self._motion, plan.until[0] = motion, until
+            state.stopped[0], state.waits[0] = now, 1.0
+        elif _is_near(error, *near) or self._turns_back(error, near, limits):
+            # a path resumes where it paused
+            self._begin(motion, limits,
+                        state.now[0] - state.stopped[0] if isinstance(motion, Path) else 0.0)
+
+    def _turns_back(self, error: Array, near: Array, limits: TargetLimits) -> bool:
+        """
+        Whether the target is at rest, and its motion would not take it farther from the arm.
+
+        Angles and distances below `near` (2,) [rad, m] do not count.
+
+        """
+        state, motion = self.views[1], self._motion
+        if state.twist.any():
+            return False
+        if isinstance(motion, Jog):
+            return not plain(leaves)(error, motion.twist, near)
+        now = state.stopped[0]
+        goal = (motion if isinstance(motion, Path) else Hold(limits.inside(motion.pose))).at(now)
+        way = goal.twist - difference(goal, self.target)[0]
+        way[:3] = goal.pose[:3, :3] @ way[:3]
+        return not plain(leaves)(error, way, near)
+
+    def _sample(self, now: float) -> Target:
+        """The target at a time on the motion's clock [s]."""
+        found = Target(np.empty((4, 4)), np.empty(6), np.empty(6))
+        put_motion(self.records[0], now, found.pose, found.twist, found.acceleration)
+        return found
+
+    # plans
+
+    def _jog(self, jog: Jog, present: Target, limits: TargetLimits, now: float) -> None:
+        """Plan the transition to a twist; the target stops at the faces of the workspace box."""
+        twist, pose, speed = jog.twist.copy(), present.pose.copy(), np.full(6, np.inf)
+        for part, most in enumerate(limits.speed):
+            own = twist[3 * part:3 * part + 3]
+            length = np.linalg.norm(own)
+            if length > most:
+                own *= most / length
+                self.clamped = True
+        for axis in range(3):
+            along = twist[3 + axis]
+            face = limits.box[int(along > 0.0), axis]
+            if abs(face - pose[axis, 3]) < FORESIGHT * abs(along):
+                twist[3 + axis] = 0.0
+                if (face - pose[axis, 3]) * np.sign(along) > AT_THE_EDGE:
+                    pose[axis, 3], speed[3 + axis] = face, abs(along)
+                else:
+                    self.clamped = True
+        self._join(Drift(pose, twist, now), present, limits, now, speed=speed)
+
+    def _join(self, base: Hold | Path | Drift, present: Target, limits: TargetLimits, now: float,
+              duration: float = 0.0, goal: Target | None = None, speed: Array | None = None
+              ) -> float:
+        """
+        Make base ⊕ a new offset the target; return the target's largest ratio to a limit.
+
+        The ratio is 0 if no offset is needed. See `joining_offset` for the parameters.
+
+        """
+        self._settle(base, now)
+        if not limits.smooth:
+            return 0.0
+        plan = self.views[0]
+        x = difference(base.at(now), present)
+        if speed is None and goal is None and not x.any():
+            return 0.0
+        offset, share = joining_offset(base, x, limits, plan.bounds, now, duration, goal, speed)
+        if offset is None and goal is not None:
+            return self._join(base, present, limits, now, duration)
+        if offset is None:
+            raise InputError(f'no motion was found for an offset of {x.tolist()}')
+        plan.begin[0], plan.end[0], plan.pieces[:] = offset.start, offset.end, offset.pieces
+        plan.event[0] = min(offset.end, base.times[-1] if isinstance(base, Path) else np.inf)
+        return share
+
+
+def _is_near(error: Array, turning: float, moving: float) -> bool:
+    """Whether the angular [rad] and the linear error [m] are within their limits."""
+    return bool(error[:3] @ error[:3] <= turning * turning
+                and error[3:] @ error[3:] <= moving * moving)

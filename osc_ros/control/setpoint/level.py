@@ -1,0 +1,358 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""State of one task from tick to tick: target, wrench, activation, and the gains in force."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.setpoint.arrival import Approach
+from osc_ros.control.setpoint.guide import Guide
+from osc_ros.control.tasks import task_numbers
+from osc_ros.control.tasks.bandwidth import (
+    largest_damping_rate,
+    largest_integral_rate,
+    largest_natural_frequency,
+)
+from osc_ros.control.tasks.impedance import CARRIED, Impedance, VariableImpedance
+from osc_ros.control.tasks.kind_table import number_of
+from osc_ros.control.tasks.task import Gains, Stiffness, Target, Task
+from osc_ros.control.tasks.task_reference import PLAN, STATE
+from osc_ros.dynamics.priority import level_row
+from osc_ros.errors import InputError
+
+Array = NDArray[np.float64]
+
+COASTING = 5.0, 100.0  # range of the rate at which a target comes to rest, see `coast` [1/s]
+SLOWEST = 1e-6  # least square of a speed that a rate is computed from
+TABLES = PLAN, STATE
+
+
+class Level:
+    """
+    A task with its state from tick to tick.
+
+    Attributes describe the last tick, in base axes unless stated otherwise.
+
+    Attributes
+    ----------
+    task : Task
+    pose, twist : (4, 4), (6,)
+        Pose and twist of the link.
+    error, u : (6,)
+        Error as the kind of the task defines it (see `control.tasks.kind`); commanded
+        acceleration [rad/s², m/s²].
+    activation : (6,)
+        Activation of each axis of the task's frame, 0 to 1.
+    longest_period : float [s]
+        Longest period of the states for which the set gains are stable.
+    moves : (6,)
+        1 for the axes of motion, 0 for the others.
+    rate : float [1/s]
+        Highest rate of the velocity feedback, without the damping of springs.
+    axes : (3, 3)
+        Rotation of the task's frame in the base frame.
+
+    Parameters
+    ----------
+    task : Task
+    blend_time : float
+        Duration of changes of activation and wrench [s].
+    rows : (TASK_WIDTH,), (WIDTH,), (…), (…), (2,) int
+        The task's row of numbers (see `osc_ros.control.tasks.task_numbers`), its row of
+        `Priorities.rows`, its records of `osc_ros.control.tasks.task_reference`, PLAN and STATE,
+        and the addresses of its guide's records.
+
+    """
+
+    def __init__(self, task: Task, blend_time: float, rows: tuple[Array, ...]) -> None:
+        self.task = task
+        self._force = task.along('force')
+        self.moves = task.along('motion')
+        self.rate = task.force.damping * float(self._force.max())
+        gains = task.gains
+        self._yields = not isinstance(gains, Gains)
+        self._row, self._records, self._guides = rows[1], rows[2:4], rows[4]
+        self._create_views(rows[0])
+        self._plan, self._state = (
+            table.of(numbers, 0) for table, numbers in zip(TABLES, self._records))
+        self._put_plan(blend_time)
+        if isinstance(gains, Gains):
+            pace, bounds = gains.natural_frequency, (*gains.speed, *gains.acceleration)
+            self.rate = max(self.rate, float((2.0 * gains.damping_ratio * pace).max()))
+        else:
+            pace, bounds = gains.stiffness, (*gains.force, *gains.force)
+        self._shape[:] = np.array([self.moves, task.force.damping * self._force, pace,
+                                   gains.damping_ratio, (*bounds, 0.0, 0.0), np.zeros(6)])
+        self._find_bandwidth(task)
+        self._wanted_activation = self._plan.activation
+        self._wanted_activation[:] = task.activation * task.along('motion', 'force')
+        self.axes[:] = np.eye(3)
+
+    def start(self, pose: Array, before: Level | None = None, is_new: bool = False) -> None:
+        """
+        Begin with the pose (4, 4) of the link as target, or go on as the task before.
+
+        Parameters
+        ----------
+        pose : (4, 4)
+        before : Level, optional
+            State of the task that this one replaces.
+        is_new : bool
+            Whether the task is added to others that are active: its activation starts from 0.
+
+        """
+        task = self.task
+        self._end_impedance()
+        self.activation[:] = (0.0 if is_new else 1.0) * self._wanted_activation
+        if before is not None and (before.task.link, before.task.kind) == (task.link, task.kind):
+            self._go_on_as(before)
+        else:
+            self.latch(pose)
+        self._state.activation[:] = self.activation
+        self._state.since[0] = math.inf  # until the first tick
+        self._state.is_changing[0] = not np.array_equal(self.activation, self._wanted_activation)
+
+    def _put_plan(self, blend_time: float) -> None:
+        """Write the plan of the wrench, and clear the state."""
+        plan, control = self._plan, self.task.force
+        for record in self._records:
+            record[:] = 0.0
+        plan.blend_time[0], plan.force[:], plan.is_closed[0] = (
+            blend_time, self._force, control.is_closed)
+        plan.gain[0], plan.integral_rate[0], plan.correction[:] = (
+            control.gain, control.integral_rate, control.correction)
+        plan.filter_rate[0] = largest_integral_rate(control.damping)
+        plan.fastest[0] = math.inf
+
+    def _create_views(self, memory: Array) -> None:
+        """Create views of the parts of the task's row of numbers (TASK_WIDTH,)."""
+        memory[:] = 0.0
+        self._memory = memory
+        self.axes: Array = memory[task_numbers.AXES:task_numbers.SHAPE].reshape(3, 3)
+        self._shape = memory[task_numbers.SHAPE:task_numbers.ERROR].reshape(6, 6)
+        self.activation: Array = self._shape[task_numbers.ACTIVATION]
+        self._found = memory[task_numbers.ERROR:task_numbers.SEEN]
+        self.error: Array = memory[task_numbers.ERROR:task_numbers.LAG]
+        # lag of the link behind the last target, which `Guide` compares with `TargetLimits.leash`
+        self._lag = memory[task_numbers.LAG:task_numbers.COMMANDED]
+        self.u: Array = memory[task_numbers.COMMANDED:task_numbers.SEEN]
+        self._seen = memory[task_numbers.SEEN:task_numbers.SEEN_TWIST].reshape(4, 4)
+        self._seen_twist = memory[task_numbers.SEEN_TWIST:task_numbers.IS_SPRING]
+
+    def put_constants(self) -> None:
+        """Write what the kind of the task determines."""
+        memory = self._memory
+        memory[task_numbers.IS_SPRING] = self._yields
+        memory[task_numbers.KIND] = number_of(self.task.kind)
+        memory[task_numbers.OWN:] = self.task.kind.numbers()
+
+    @property
+    def guide(self) -> Guide:
+        """Computes the targets."""
+        return self._guide
+
+    @guide.setter
+    def guide(self, guide: Guide) -> None:
+        self._guide, self._guides[:] = guide, guide.addresses
+        guide.keep_within(self.task.limits)
+
+    @property
+    def impedance(self) -> VariableImpedance | None:
+        """Stiffness and damping ratio in force, if they were commanded by `set_impedance`."""
+        plan = self._plan
+        return VariableImpedance(plan, self._state) if plan.is_commanded[0] > 0.0 else None
+
+    @property
+    def numbers(self) -> Array:
+        """Its row (TASK_WIDTH,) of numbers, see `osc_ros.control.tasks.task_numbers`."""
+        return self._memory
+
+    @property
+    def target(self) -> Target:
+        """Target of the last tick."""
+        return self.guide.target
+
+    @property
+    def pose(self) -> Array:
+        """Pose (4, 4) of the link at the last tick."""
+        return self._seen.copy()
+
+    @property
+    def twist(self) -> Array:
+        """Twist (6,) of the link at the last tick, base axes [rad/s, m/s]."""
+        return self._seen_twist.copy()
+
+    @property
+    def wanted_wrench(self) -> Array:
+        """Commanded wrench (6,), which may be changed, in the task's axes [N·m, N]."""
+        return np.asarray(self._plan.wrench)
+
+    @property
+    def wrench(self) -> Array:
+        """Wrench (6,) in force, which approaches the commanded one, in the task's axes."""
+        return np.asarray(self._state.wrench)
+
+    def _find_bandwidth(self, task: Task) -> None:
+        """Compute the largest stable gains times the period; they do not depend on the period."""
+        moves, ratios = task.along('motion'), task.gains.damping_ratio
+        self._set = self._shape[1:3].copy()
+        self._largest = np.array([
+            [largest_damping_rate(1.0)] * 6,
+            [largest_natural_frequency(ratio, 1.0) for ratio in ratios.tolist()]])
+        used = np.array([self._force, moves * (not self._yields)]) * self._set
+        self.longest_period = float(np.min(self._largest[used > 0.0] / used[used > 0.0],
+                                           initial=math.inf))
+        self._largest_of_spring = float(np.min(self._largest[1][moves > 0.0], initial=math.inf))
+        if self._yields and moves.any():
+            self.longest_period = 0.0  # the frequency of a spring depends on the pose
+
+    def soften(self, period: float) -> None:
+        """Reduce the gains to the largest stable ones for this period of the states [s]."""
+        most = self._largest / period
+        if self._yields:
+            self._plan.fastest[0] = (self._largest_of_spring / period) ** 2
+            self._row[level_row.FASTEST] = self._plan.fastest[0]
+            most[1] = math.inf
+        np.minimum(self._set, most, out=self._shape[1:3])
+        control = self.task.force
+        damping = min(control.damping, float(most[0, 0]))
+        self._plan.filter_rate[0] = largest_integral_rate(damping)
+        self._plan.integral_rate[0] = min(control.integral_rate,
+                                          largest_integral_rate(damping, control.gain))
+
+    def gain_share(self, mobility: Array) -> float:
+        """Least ratio of a reduced gain to its parameter, given Λ⁻¹ (6, 6) in base axes."""
+        axes, fastest = self._set > 0.0, float(self._plan.fastest[0])
+        if self.impedance is not None:
+            return math.sqrt(self.impedance.energy[CARRIED])
+        share = float(np.min(self._shape[1:3][axes] / self._set[axes], initial=1.0))
+        if not self._yields or math.isinf(fastest):
+            return share
+        row = self._row
+        T = np.kron(np.eye(2), row[level_row.FRAME:level_row.FRAME + 9].reshape(3, 3))
+        S = np.diag(row[level_row.ROOT:level_row.ROOT + 6])
+        highest = float(np.linalg.eigvalsh(S @ T.T @ mobility @ T @ S)[-1])
+        return min(share, math.sqrt(fastest / highest) if highest > 0.0 else 1.0)
+
+    def latch(self, pose: Array) -> None:
+        """Set the target to a pose (4, 4) and the wrench to zero, and drop all motions."""
+        self._seen[:] = pose
+        self.guide = Guide(self.task.kind.set_point(pose))
+        state = self._state
+        for wrench in (self.wanted_wrench, state.wrench, state.wrench_rate, state.integral,
+                       state.filtered, state.measured):
+            wrench[:] = 0.0
+        state.measured_time[0], state.wrench_time[0] = -math.inf, math.nan
+        self._end_impedance()
+
+    def _end_impedance(self) -> None:
+        """Go back to the stiffness of the settings, if another one was commanded."""
+        if self.impedance is not None:
+            self.impedance.end()
+            self._shape[task_numbers.GAIN] = self._set[1]
+            self._shape[task_numbers.RATIO] = self.task.gains.damping_ratio
+            self._row[level_row.FASTEST] = self._plan.fastest[0]
+            self._row[level_row.WRENCH:level_row.WRENCH + 6] = 0.0
+
+    def rejoin(self, pose: Array) -> None:
+        """Let the target go on with its motion from the pose (4, 4) of the link, at rest."""
+        self._seen[:] = pose
+        self.guide.rejoin(self.task.kind.set_point(pose))
+
+    def coast(self, twist: Array, acceleration: Array) -> None:
+        """
+        Drop all motions; the target comes to rest from the pose of the link.
+
+        Parameters
+        ----------
+        twist, acceleration : (6,), (6,)
+            Of the link [rad/s, m/s], [rad/s², m/s²]; the target decelerates about as much.
+
+        """
+        kind, before = self.task.kind, self.guide
+        v, a = twist.reshape(2, 3), acceleration.reshape(2, 3)
+        rates = np.clip(-(v * a).sum(axis=1) / np.maximum((v * v).sum(axis=1), SLOWEST), *COASTING)
+        moves = float('pose' in kind.goals)
+        self.guide = Guide.coasting(kind.set_point(self.pose), moves * twist, rates, before)
+        # activated at once: the target is where the link is, so this changes the torque little
+        rises = self._wanted_activation > self.activation
+        self._state.activation[rises] = self.activation[rises] = self._wanted_activation[rises]
+
+    def carry(self, T: Array) -> None:
+        """Move the link's frame on its body by T (4, 4); set the target that the kind returns."""
+        self._seen[:] = self._seen @ T
+        self.guide = Guide(self.task.kind.set_point_with_link(self.target.pose, T))
+
+    def _go_on_as(self, before: Level) -> None:
+        """Copy the state of the previous task on the same link."""
+        self._seen[:], self.guide = before._seen, before.guide
+        self._found[:] = before._found
+        self.activation[:] = before.activation
+        self.wanted_wrench[:] = self._force * before.wanted_wrench
+        is_used = self._force * self.task.force.is_closed
+        for name, share in (('wrench', 1.0), ('wrench_rate', 1.0), ('integral', is_used),
+                            ('filtered', is_used), ('measured', 1.0), ('measured_time', 1.0),
+                            ('wrench_time', 1.0)):
+            getattr(self._state, name)[:] = share * getattr(before._state, name)
+        own, old = self.task.gains, before.task.gains
+        if (before.impedance is not None and isinstance(own, Stiffness)
+                and isinstance(old, Stiffness) and np.array_equal(own.stiffness, old.stiffness)
+                and np.array_equal(own.damping_ratio, old.damping_ratio)
+                and np.array_equal(self.moves, before.moves)):
+            VariableImpedance(self._plan, self._state).go_on_as(
+                before.impedance, own.change_time, own.tank)
+
+    def set_impedance(self, wanted: Impedance) -> None:
+        """
+        Approach another stiffness, damping ratio and feedforward wrench from the next tick on.
+
+        Raises
+        ------
+        InputError
+            The task is no spring; a wrench along axes that are not controlled in motion, or
+            larger than the limits of the spring.
+
+        """
+        gains, name = self.task.gains, self.task.name
+        if not isinstance(gains, Stiffness):
+            raise InputError(f"task '{name}' has Gains, and no stiffness: accepted with a "
+                             "Stiffness (parameter mode 'impedance')")
+        if wanted.wrench is not None:
+            for k in np.flatnonzero(wanted.wrench * (1.0 - self.moves)).tolist():
+                raise InputError(f"wrench {wanted.wrench.tolist()} of task '{name}': axis {k} is "
+                                 f'one of {self.task.axes[k]}, accepted there is 0')
+            for half, what in enumerate(('moment', 'force')):
+                size = float(np.linalg.norm(wanted.wrench[3 * half:3 * half + 3]))
+                if size > gains.force[half]:
+                    raise InputError(f"{what} {size:g} of task '{name}': accepted is at most "
+                                     f'{gains.force[half]:g}, the largest {what} of the spring')
+        found = VariableImpedance(self._plan, self._state)
+        if self.impedance is None:
+            found.begin(gains.stiffness, gains.damping_ratio, gains.change_time, gains.tank)
+        found.command(wanted)
+
+    @property
+    def goal(self) -> Array | None:
+        """Pose (4, 4) at which the newest motion ends; None if it is a twist or a stop."""
+        return self.guide.goal(self.task.limits)
+
+    def approach(self) -> Approach:
+        """The task, the pose of its link at the last tick, its newest goal, and its axes."""
+        return Approach(self.task, self.pose, self.goal, self.axes.copy())
+
+    def set_measured_wrench(self, wrench: Array, time: float) -> None:
+        """Set the measured wrench (6,) of the link [N·m, N], base axes, and its stamp [s]."""
+        self._state.measured[:], self._state.measured_time[0] = wrench, time
+
+    def plan(self) -> None:
+        """Plan the motions of the target that start now, and what ends before the next tick."""
+        self.guide.plan(self.task.limits, self._lag)
+
+    def jump(self, time: float = -math.inf) -> None:
+        """Begin motions that start now before the next tick, see `Guide.jump`."""
+        self.guide.jump(self.task.limits, time)

@@ -1,0 +1,339 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""
+The target of a task at a tick, in one compiled function on records.
+
+The target is a motion ⊕ an offset, see `osc_ros.control.setpoint.guide.Guide`. PLAN has both as
+numbers, and the addresses of the knots of a path, which `Guide` keeps. Python changes a plan
+between ticks, and ahead of time: no tick waits for it. If it is late, the target goes on by the
+present plan, and comes to rest at its end.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from osc_ros.compile.addresses import numbers_at
+from osc_ros.compile.compiled import inlined, kernel, view
+from osc_ros.compile.record import Slot, Table
+from osc_ros.control.setpoint.trajectory import put_segment
+from osc_ros.control.tasks.task_numbers import AXES, LAG
+from osc_ros.dynamics.algebra.rotation import (
+    body_acceleration,
+    body_rate,
+    exponential,
+    rotation_of,
+)
+from osc_ros.dynamics.algebra.spatial import add, compose, cross, rotate
+from osc_ros.dynamics.algebra.vectors import assign, interval_of
+
+PIECES = 12  # segments of constant jerk: 2 to brake into the limits, 7, 1 after the end, 2 spare
+AT_THE_EDGE = 1e-9  # tolerance for rounding at a face of the workspace box [m]
+# A longer step from tick to tick is a pause of the clock: the target then resumes where it was.
+LONGEST_STEP = 0.04  # [s]
+LONGEST_STEPS = 4.0  # times the previous step, at low rates of the states
+LONGEST_BACK = 0.25  # at any rate; if the clock goes back by more, the target stops [s]
+ROUNDING = 1e-6  # of stamps, and of differences between them [s]
+RATE = 10.0  # at which a speed decays if Python is late by more than LONGEST_STEP [1/s]
+
+HOLD, DRIFT, COAST, PATH = range(4)  # kinds of motions
+
+PLAN = Table(
+    'MotionPlan',
+    Slot('kind', (1,), '', 'kind of the motion: 0 a pose, 1 a twist, 2 coming to rest, 3 a path'),
+    Slot('pose', (4, 4), '–, m', 'pose of the motion at its start, base axes'),
+    Slot('twist', (6,), 'rad/s, m/s', 'twist of the motion at its start, base axes'),
+    Slot('rates', (2,), '1/s', 'rates at which rotation and translation come to rest'),
+    Slot('since', (1,), 's', 'start of the motion, on its clock'),
+    Slot('begin', (1,), 's', 'start of the offset on this clock; infinite: there is none'),
+    Slot('end', (1,), 's', 'end of the offset on this clock'),
+    Slot('pieces', (6, PIECES, 5), 's, and rad, m with derivatives', 'of each component of the '
+         'offset: start of each piece, position, velocity, acceleration and jerk there'),
+    Slot('bounds', (2, 3), 'm', 'lowest and highest position of the target'),
+    Slot('event', (1,), 's', 'end of this plan on this clock, at which Python goes on; infinite: '
+         'none'),
+    Slot('until', (1,), 's', 'end of a twist, on the clock of the states'),
+    Slot('wakes', (1,), 's', 'stamp from which `Guide.plan` has work after a tick: the start of '
+         'the next scheduled motion, or of a look whether the arm comes; -infinite if the target '
+         'goes on from another pose; infinite: none'),
+    Slot('reach', (2,), 'rad, m', 'largest errors of the arm before the target waits for it'),
+    Slot('knots', (4,), '', 'number of the knots of the path, addresses of their times (m,), '
+         'poses (m, 4, 4) and coefficients (m - 1, 6, 6), as integers'))
+
+STATE = Table(
+    'MotionState',
+    Slot('pose', (4, 4), '–, m', 'pose of the last target, base axes'),
+    Slot('twist', (6,), 'rad/s, m/s', 'twist of the last target'),
+    Slot('acceleration', (6,), 'rad/s², m/s²', 'acceleration of the last target'),
+    Slot('now', (1,), 's', 'time of the last tick; -infinite before the first one'),
+    Slot('pace', (1,), 's', 'step from the tick before it'),
+    Slot('late', (1,), 's', 'delay of the clock of the motion: the pauses'),
+    Slot('waits', (1,), '', '1 if the target pauses because the arm lags'),
+    Slot('stopped', (1,), 's', 'start of this pause, on the clock of the motion'),
+    Slot('is_open', (1,), '', '1 if Python has not looked at the last target yet'),
+    Slot('went_back', (1,), '', '1 if the clock went back far since Python looked'))
+
+PLAN_SIZE, STATE_SIZE = PLAN.size(0), STATE.size(0)
+_plan_views, _state_views = PLAN.views, STATE.views
+
+
+@inlined
+def put_drift(pose, twist, time, out):
+    """Write the pose (4, 4) that a constant twist reaches from a pose after a time [s]."""
+    R = compose(exponential((time * twist[0], time * twist[1], time * twist[2])),
+                rotation_of(pose))
+    for i in range(3):
+        out[i, 0], out[i, 1], out[i, 2] = R[3 * i], R[3 * i + 1], R[3 * i + 2]
+        out[i, 3] = pose[i, 3] + time * twist[3 + i]
+        out[3, i] = 0.0
+    out[3, 3] = 1.0
+
+
+@inlined
+def _component_at(pieces, time):
+    """Position, velocity and acceleration of a component with pieces (k, 5) at a time [s]."""
+    k = 0
+    while k + 1 < len(pieces) and pieces[k + 1, 0] <= time:
+        k += 1
+    h, p, v, a, j = time - pieces[k, 0], pieces[k, 1], pieces[k, 2], pieces[k, 3], pieces[k, 4]
+    return (p + h * (v + h * (0.5 * a + h / 6.0 * j)), v + h * (a + 0.5 * h * j), a + h * j)
+
+
+@inlined
+def add_offset(pose, twist, acceleration, pieces, time, to_pose, to_twist, to_acceleration):
+    """
+    Write the state of base ⊕ offset (6, k, 5) at a time [s] after the offset's start.
+
+    The arrays that are written may be those of the base.
+
+    """
+    x, dx, ddx = _component_at(pieces[0], time)
+    y, dy, ddy = _component_at(pieces[1], time)
+    z, dz, ddz = _component_at(pieces[2], time)
+    phi, rate = (x, y, z), (dx, dy, dz)
+    R = compose(rotation_of(pose), exponential(phi))
+    v = rotate(R, body_rate(phi, rate))
+    a = add(rotate(R, body_acceleration(phi, rate, (ddx, ddy, ddz))),
+            cross((twist[0], twist[1], twist[2]), v))
+    for i in range(3):
+        to_pose[i, 0], to_pose[i, 1], to_pose[i, 2] = R[3 * i], R[3 * i + 1], R[3 * i + 2]
+        to_pose[3, i] = 0.0
+        to_twist[i], to_acceleration[i] = twist[i] + v[i], acceleration[i] + a[i]
+        x, dx, ddx = _component_at(pieces[3 + i], time)
+        to_pose[i, 3] = pose[i, 3] + x
+        to_twist[3 + i] = twist[3 + i] + dx
+        to_acceleration[3 + i] = acceleration[3 + i] + ddx
+    to_pose[3, 3] = 1.0
+
+
+@inlined
+def _put_path(knots, now, pose, twist, acceleration):
+    """
+    Write pose, twist and acceleration of a path at a time [s].
+
+    A path that ends in motion goes on until Python plans what follows, see `_is_overdue`. A path
+    that begins in motion is extrapolated backwards, because its plan may be in force a tick early.
+
+    """
+    m = knots[0]
+    times, poses = numbers_at(knots[1], m), view(numbers_at(knots[2], 16 * m), 0, (m, 4, 4))
+    inside = min(max(now, times[0]), times[-1])
+    over = now - inside
+    if over >= -LONGEST_STEP:
+        coefficients = view(numbers_at(knots[3], 36 * (m - 1)), 0, (m - 1, 6, 6))
+        k = interval_of(times, inside)
+        duration = times[k + 1] - times[k]
+        put_segment(poses[k], coefficients[k], (inside - times[k]) / duration, duration, pose,
+                    twist, acceleration)
+        if over != 0.0:
+            for i in range(6):
+                twist[i] += 0.5 * over * acceleration[i]
+            put_drift(pose, twist, over, pose)
+            for i in range(6):
+                twist[i] += 0.5 * over * acceleration[i]
+    else:
+        for i in range(4):
+            assign(pose[i], poses[0, i])
+
+
+@inlined
+def _put_motion(plan, now, pose, twist, acceleration):
+    """Write pose, twist and acceleration of motion ⊕ offset at a time on its clock [s]."""
+    kind = plan.kind[0]
+    for i in range(6):
+        twist[i] = acceleration[i] = 0.0
+    if kind == PATH:
+        _put_path(plan.knots.view(np.int64), now, pose, twist, acceleration)
+    elif kind == DRIFT:
+        put_drift(plan.pose, plan.twist, now - plan.since[0], pose)
+        assign(twist, plan.twist)
+    elif kind == COAST:
+        for i in range(6):  # first the way so far
+            twist[i] = (1.0 - np.exp(-plan.rates[i // 3] * (now - plan.since[0]))) / plan.rates[
+                i // 3] * plan.twist[i]
+        put_drift(plan.pose, twist, 1.0, pose)
+        for i in range(6):
+            rate = plan.rates[i // 3]
+            twist[i] = np.exp(-rate * (now - plan.since[0])) * plan.twist[i]
+            acceleration[i] = -rate * twist[i]
+    else:
+        for i in range(4):
+            assign(pose[i], plan.pose[i])
+    if plan.begin[0] < np.inf:
+        latest = plan.end[0] + LONGEST_BACK  # an offset that ends in motion goes on until then
+        add_offset(pose, twist, acceleration, plan.pieces, min(now, latest) - plan.begin[0],
+                   pose, twist, acceleration)
+        for i in range(3):
+            position = pose[i, 3]
+            pose[i, 3] = min(max(position, plan.bounds[0, i]), plan.bounds[1, i])
+            if abs(position - pose[i, 3]) > AT_THE_EDGE:
+                twist[3 + i] = acceleration[3 + i] = 0.0
+
+
+@inlined
+def _longest_step(state):
+    """Longest step to the next tick that is no pause of the clock [s]."""
+    return min(max(LONGEST_STEP, LONGEST_STEPS * state.pace[0]), LONGEST_BACK)
+
+
+@inlined
+def _went_back(state, time):
+    """Set the time [s], a pause delays the motion; return whether the clock went back far."""
+    step = time - state.now[0]
+    if step == 0.0:
+        return False
+    if not 0.0 <= step <= LONGEST_STEP and state.now[0] > -np.inf:
+        if not 0.0 <= step <= _longest_step(state):
+            state.late[0] += step
+    state.pace[0], state.now[0] = step, time
+    return -np.inf < step < -LONGEST_BACK
+
+
+@inlined
+def _is_overdue(plan, state):
+    """Whether Python is late: the motion should have ended `_longest_step` ago, or earlier."""
+    late = state.now[0] - _longest_step(state)
+    kind, knots = plan.kind[0], plan.knots.view(np.int64)
+    if kind == DRIFT:
+        return late > plan.until[0]
+    if kind == PATH:
+        return late - state.late[0] > numbers_at(knots[1], knots[0])[-1]
+    return kind == HOLD and late - state.late[0] > plan.event[0]
+
+
+@inlined
+def _coast(plan, state):
+    """Let the target come to rest from the last tick on, until Python plans."""
+    plan.kind[0], plan.since[0], plan.begin[0] = COAST, state.now[0] - state.late[0], np.inf
+    for i in range(4):
+        assign(plan.pose[i], state.pose[i])
+    assign(plan.twist, state.twist)
+    plan.rates[0] = plan.rates[1] = RATE
+
+
+@inlined
+def ahead(state):
+    """Time from the last tick to the next one, if it comes as the last one did [s]; else 0."""
+    pace = state.pace[0]
+    return pace + ROUNDING if 0.0 < pace <= LONGEST_BACK else 0.0
+
+
+@inlined
+def _is_due(plan, state):
+    """Whether Python must plan before the next tick."""
+    soon = state.now[0] + ahead(state)
+    return (state.went_back[0] > 0.0 or soon >= plan.wakes[0] or soon > plan.until[0]
+            or soon - state.late[0] >= plan.event[0])
+
+
+@kernel
+def put_target(plan, state, time, row):
+    """
+    Write the target at a time to the state and to the task's row.
+
+    Parameters
+    ----------
+    plan, state : (…), (…)
+        Records of PLAN and STATE.
+    time : float
+        Time on the clock of the states [s].
+    row : (AXES or more,), written
+        The task's row of numbers, see `osc_ros.control.tasks.task_numbers`.
+
+    """
+    plan, at = _plan_views(plan, 0), _state_views(state, 0)
+    if _is_overdue(plan, at):
+        _coast(plan, at)
+    if _went_back(at, time):
+        at.went_back[0] = at.is_open[0] = 1.0
+    _put_motion(plan, time - at.late[0], at.pose, at.twist, at.acceleration)
+    for i in range(AXES):  # pose, twist and acceleration stand first in both
+        row[i] = state[i]
+    if plan.kind[0] != HOLD or plan.begin[0] < np.inf or _is_due(plan, at):
+        at.is_open[0] = 1.0
+
+
+@inlined
+def leaves(error, twist, reach):
+    """Whether an error (6,) exceeds a limit (2,), and the target still moves away from the arm."""
+    for part in range(2):
+        ahead = going = 0.0
+        for i in range(3 * part, 3 * part + 3):
+            ahead += error[i] * error[i]
+            going += error[i] * twist[i]
+        if ahead > reach[part] * reach[part] and going > 0.0:
+            return True
+    return False
+
+
+@kernel
+def look(guides, tasks):
+    """
+    Look at the last targets after a tick; return whether Python must look, too.
+
+    It need not while a target moves, the arm follows, and nothing ends before the next tick.
+    Parameters are those of `put_targets`.
+
+    """
+    asks = False
+    for i in range(len(tasks)):
+        plan = _plan_views(numbers_at(guides[i, 0], PLAN_SIZE), 0)
+        at = _state_views(numbers_at(guides[i, 1], STATE_SIZE), 0)
+        if not _is_due(plan, at) and not leaves(tasks[i, LAG:], at.twist, plan.reach):
+            at.is_open[0] = 0.0
+        asks = asks or at.is_open[0] > 0.0
+    return asks
+
+
+@inlined
+def any_waits(guides):
+    """Whether a target waits for the arm; `guides` is that of `put_targets`."""
+    waits = False
+    for i in range(len(guides)):
+        waits = waits or _state_views(numbers_at(guides[i, 1], STATE_SIZE), 0).waits[0] > 0.0
+    return waits
+
+
+@kernel
+def put_motion(plan, now, pose, twist, acceleration):
+    """Write the target of a plan at a time on the clock of its motion [s]; see `put_target`."""
+    _put_motion(_plan_views(plan, 0), now, pose, twist, acceleration)
+
+
+@kernel
+def put_targets(guides, time, tasks):
+    """
+    Write the targets of all tasks at a time [s] to their rows (k, …).
+
+    Parameters
+    ----------
+    guides : (k, 2) int
+        Addresses of each task's records of PLAN and STATE.
+    time, tasks
+        See `put_target`.
+
+    """
+    for i in range(len(tasks)):
+        put_target(numbers_at(guides[i, 0], PLAN_SIZE), numbers_at(guides[i, 1], STATE_SIZE),
+                   time, tasks[i])

@@ -1,0 +1,204 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""The posture: set-point of the joint positions, and the acceleration towards it."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from osc_ros.compile.compiled import inlined, kernel
+from osc_ros.compile.record import Recorded, Slot, Table
+from osc_ros.control.limits.limits import LOWER, SPEED, UPPER, ZONE
+from osc_ros.control.safety.sample import continuous_joints
+from osc_ros.dynamics.algebra.fade import SETTLED
+from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+ARRIVED = 1e-9  # nearer than this the set-point has reached its goal [rad, m]
+
+
+@dataclass(frozen=True, eq=False)
+class Posture:
+    """
+    Gains of the posture, which acts in the nullspace of the tasks.
+
+    Attributes
+    ----------
+    natural_frequency : float [rad/s]
+        0 leaves only the damping.
+    damping_ratio : float
+    damping : float [1/s]
+        Least rate 2ζω, so that joints are damped where the natural frequency is low.
+
+    Raises
+    ------
+    InputError
+        A number that is negative or not finite.
+
+    """
+
+    natural_frequency: float = 5.0
+    damping_ratio: float = 1.0
+    damping: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Raise for negative and non-finite numbers."""
+        for name in ('natural_frequency', 'damping_ratio', 'damping'):
+            value = getattr(self, name)
+            if not (np.isfinite(value) and value >= 0.0):
+                raise InputError(f'posture {name} {value}: accepted is 0 or more')
+
+
+SET_POINT = Table(
+    'PostureSetPoint',
+    Slot('now', ('n',), 'rad, m', 'the set-point of the last tick'),
+    Slot('wraps', ('n',), '', '1 for continuous joints: they take the shorter way'),
+    Slot('wanted', ('n',), 'rad, m', 'the goal'),
+    Slot('offset', ('n',), 'rad, m', 'from the goal to the set-point'),
+    Slot('rate', ('n',), 'rad/s, m/s', 'of this offset'),
+    Slot('is_moving', (1,), '', '1 while the set-point is not at the goal'))
+
+_views = SET_POINT.views
+
+
+@kernel
+def posture_acceleration(q, qd, posture, wraps, table, frequency, rate, push, qdd):
+    """
+    Write the accelerations towards a posture, and out of the soft zones of the joints.
+
+    Parameters
+    ----------
+    q, qd, posture : (n,)
+    wraps : (n,)
+        1 for continuous joints: they take the shorter way.
+    table : (8, n)
+        See `Limits.table`. The speed of approach is at most the velocity limit.
+    frequency, rate : float [rad/s], [1/s]
+        Natural frequency ω and damping rate 2ζω.
+    push : float [rad/s]
+        Natural frequency of the push out of the soft zones.
+    qdd : (n,), written
+
+    """
+    for i in range(len(q)):
+        away, fastest, zone = posture[i] - q[i], table[SPEED, i], table[ZONE, i]
+        if wraps[i] > 0.0:
+            away = (away + np.pi) % (2.0 * np.pi) - np.pi
+        if rate == 0.0:
+            qdd[i] = frequency * frequency * away
+        else:
+            approach = min(max(frequency * frequency / rate * away, -fastest), fastest)
+            qdd[i] = rate * (approach - qd[i])
+        if zone > 0.0:
+            for side in range(2):
+                distance = table[UPPER, i] - q[i] if side else q[i] - table[LOWER, i]
+                depth = min(max(1.0 - distance / zone, 0.0), 1.0)
+                pushed = push * push * zone * depth * depth
+                qdd[i] += -pushed if side else pushed
+
+
+@inlined
+def advance_posture(record, n, blend_time, dt):
+    """
+    Advance a set-point by dt [s]; it arrives at its goal within `blend_time` [s].
+
+    Its offset from the goal follows a critically damped second-order system with the equilibrium
+    0, solved exactly: C¹, and 1 % of an initial offset remains after `blend_time`.
+
+    """
+    at, is_moving, pace = _views(record, n), False, SETTLED / blend_time
+    if at.is_moving[0] == 0.0:
+        return
+    decay = np.exp(-pace * dt)
+    for i in range(n):
+        bend = at.rate[i] + pace * at.offset[i]
+        at.offset[i] = decay * (at.offset[i] + dt * bend)
+        at.rate[i] = decay * (at.rate[i] - pace * dt * bend)
+        is_moving = is_moving or np.abs(at.offset[i]) > ARRIVED
+    for i in range(n):
+        if not is_moving:
+            at.offset[i] = at.rate[i] = 0.0
+        at.now[i] = at.wanted[i] + at.offset[i]
+    at.is_moving[0] = 1.0 if is_moving else 0.0
+
+
+class PostureSetPoint(Recorded):
+    """
+    Set-point of the joint positions, which moves smoothly to its goal.
+
+    Parameters
+    ----------
+    robot : Robot
+    q : (n,)
+        The first set-point.
+
+    """
+
+    TABLES = SET_POINT,
+
+    def __init__(self, robot: Robot, q: Array) -> None:
+        super().__init__(robot.n)
+        self.views[0].wraps[:] = continuous_joints(robot)
+        self.latch(q)
+
+    @property
+    def wanted(self) -> Array:
+        """The goal (n,)."""
+        return np.array(self.views[0].wanted)
+
+    @property
+    def now(self) -> Array:
+        """The set-point (n,) of the last tick."""
+        return np.asarray(self.views[0].now)
+
+    @property
+    def wraps(self) -> Array:
+        """Which joints are continuous (n,): their set-point takes the shorter way."""
+        return np.asarray(self.views[0].wraps)
+
+    def copied(self) -> PostureSetPoint:
+        """Return a set-point that goes on by itself."""
+        found = copy(self)
+        found.records = tuple(one.copy() for one in self.records)
+        found._connect()
+        return found
+
+    def latch(self, q: Array) -> None:
+        """Set both the goal and the set-point to q (n,), at rest."""
+        [at] = self.views
+        at.wanted[:], at.now[:], at.offset[:], at.rate[:], at.is_moving[0] = q, q, 0.0, 0.0, 0.0
+
+    def take(self, posture: ArrayLike, robot: Robot) -> None:
+        """
+        Set another goal (n,); the set-point moves there from its present value.
+
+        Raises
+        ------
+        InputError
+            A shape that does not fit, or a position outside the joint's limits.
+
+        """
+        wanted = np.array(posture, dtype=np.float64)
+        if wanted.shape != self.now.shape or not np.isfinite(wanted).all():
+            raise InputError(f'posture {wanted.tolist()}: accepted are {robot.n} finite joint '
+                             'positions')
+        lower, upper = robot.position_limits.T
+        for i in np.flatnonzero((wanted < lower) | (wanted > upper)).tolist():
+            raise InputError(f"posture of joint '{robot.joint_names[i]}' is {wanted[i]:g}: "
+                             f'accepted is {lower[i]:g} to {upper[i]:g}')
+        self.lead_to(wanted)
+
+    def lead_to(self, wanted: Array) -> None:
+        """Set the goal (n,) without checks."""
+        [at] = self.views
+        away = at.wanted + at.offset - wanted
+        turns = np.round(away / (2.0 * np.pi)) * (2.0 * np.pi)
+        at.wanted[:], at.offset[:] = wanted, away - at.wraps * turns
+        at.now[:], at.is_moving[0] = at.wanted + at.offset, 1.0

@@ -1,0 +1,219 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Streams of poses at 5 to 50 Hz: the target follows them with a known lag, and does not stop."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.setpoint.joining import composed
+from osc_ros.control.setpoint.trajectory import Hold, Path
+from osc_ros.control.setpoint.waypoints import excess
+from osc_ros.control.tasks.feedback import pose_error
+from osc_ros.control.tasks.task import Target, TargetLimits
+from osc_ros.errors import InputError
+
+Array = NDArray[np.float64]
+
+STREAMS = 'stop', 'follow', 'extrapolate'
+SPARSEST = 0.5  # longest time between two poses of one stream [s]
+MISSING = 2.5  # periods after which the next pose is missing
+LEAST, MOST = 5, 64  # smallest and largest number of poses that the course is fitted to
+ARRIVALS = 40  # largest number of times of arrival from which the times of sending are estimated
+REGULAR = 0.25  # largest distance of an arrival from a regular sequence, relative to the period
+
+
+@dataclass(frozen=True)
+class Following:
+    """
+    How the target follows poses that come one by one.
+
+    Attributes
+    ----------
+    mode : 'stop', 'follow' or 'extrapolate'
+        'stop': go to each pose and stop there, unless the next one comes before. 'follow': follow
+        the course of the poses, one period behind. 'extrapolate': follow it without lag.
+    horizon : float [s]
+        Time in which the target goes over to the course; the course is fitted to the poses of the
+        last `horizon`, at least to LEAST poses. A longer time gives less jerk from jitter, and
+        rounds the course more.
+    slow_down : float [s]
+        Least time in which the target stops, if the next pose is missing.
+
+    Raises
+    ------
+    InputError
+        An unknown mode, a time that is not finite and positive.
+
+    """
+
+    mode: str = 'stop'
+    horizon: float = 0.45
+    slow_down: float = 0.5
+
+    def __post_init__(self) -> None:
+        """Raise for values that cannot be used."""
+        if self.mode not in STREAMS:
+            raise InputError(f"mode of streams is '{self.mode}': accepted is one of "
+                             f"{', '.join(STREAMS)}")
+        for name in ('horizon', 'slow_down'):
+            value = getattr(self, name)
+            if not 0.0 < value < np.inf:
+                raise InputError(f'{name} of streams is {value} s: accepted is more than 0')
+
+
+class Continuation(NamedTuple):
+    """
+    How the target goes on after a pose of a stream.
+
+    Attributes
+    ----------
+    path : Path
+        From now on, C² from the state of the target.
+    hold : Hold
+        Replaces the path if no other pose comes: the newest pose.
+    missing_at : float
+        Time from which the next pose is missing, and `hold` replaces `path` [s].
+    lag : float
+        Time by which the target is behind the stream [s].
+
+    """
+
+    path: Path
+    hold: Hold
+    missing_at: float
+    lag: float
+
+
+class Stream:
+    """
+    The newest poses of a stream, and the continuations of the target's motion that follow them.
+
+    The course of the stream is the quadratic that fits the poses of the last `horizon` best: its
+    residuals average what is left of the jitter of the times. With every pose the target is
+    planned anew, by a quintic from its state to the state of the course one `horizon` ahead.
+
+    Parameters
+    ----------
+    following : Following
+
+    """
+
+    def __init__(self, following: Following) -> None:
+        self.following = following
+        self._times: deque[float] = deque(maxlen=MOST)
+        self._poses: deque[Array] = deque(maxlen=MOST)
+        self._arrivals: deque[float] = deque(maxlen=ARRIVALS)
+
+    def clear(self) -> None:
+        """Forget all poses: another motion was commanded."""
+        self._times.clear()
+        self._poses.clear()
+        self._arrivals.clear()
+
+    def add(self, time: float, pose: Array, is_exact: bool = False) -> bool:
+        """
+        Add a pose (4, 4) at a time [s]; return whether it belongs to a stream.
+
+        It does not if the pose before is older than SPARSEST, or newer: the first pose of a
+        stream is approached like a single one.
+
+        Parameters
+        ----------
+        time : float
+            Of the pose; or of its arrival, from which the time of the pose is estimated.
+        pose : (4, 4)
+        is_exact : bool
+            Whether it is the time of the pose.
+
+        """
+        if not (self._times and 0.0 < time - self._times[-1] <= SPARSEST):
+            self.clear()
+        self._times.append(time)
+        self._poses.append(np.array(pose))
+        if is_exact:
+            self._arrivals.clear()
+        else:
+            self._arrivals.append(time)
+        horizon = self.following.horizon
+        while len(self._times) > LEAST and time - self._times[0] > horizon:
+            self._times.popleft()
+            self._poses.popleft()
+        return len(self._times) > 1
+
+    @property
+    def period(self) -> float:
+        """Mean time between two poses [s]."""
+        return (self._times[-1] - self._times[0]) / (len(self._times) - 1)
+
+    def continuation(self, present: Target, start: float, limits: TargetLimits) -> Continuation:
+        """
+        Return how the target goes on from `present`, its state at the time `start` [s].
+
+        If this exceeds the limits of the target, the quintic is stretched; if a doubled time does
+        not suffice, the caller's check of the path refuses it.
+
+        """
+        following, newest = self.following, self._times[-1]
+        lag = self.period if following.mode == 'follow' else 0.0
+        path = self._path(present, start, lag, following.horizon)
+        for stretched in (1.4, 2.0):
+            if excess(path, limits) <= 1.0:
+                break
+            path = self._path(present, start, lag, stretched * following.horizon)
+        missing_at = max(start, newest + MISSING * self.period)
+        hold = Hold(self._poses[-1], arrival=missing_at + following.slow_down)
+        return Continuation(path, hold, missing_at, lag)
+
+    def _path(self, present: Target, start: float, lag: float, horizon: float) -> Path:
+        """Quintic to the course after a time [s], and another one to rest."""
+        joined = start + horizon
+        course = self._course(joined - lag)
+        rest = course.pose.copy()
+        rest[:3, 3] += 0.5 * self.following.slow_down * course.twist[3:]
+        still = np.zeros(6)
+        return Path([start, joined, joined + self.following.slow_down],
+                    [present.pose, course.pose, rest],
+                    [present.twist, course.twist, still],
+                    [present.acceleration, course.acceleration, still])
+
+    def _course(self, time: float) -> Target:
+        """State of the fitted course at a time [s]."""
+        times, poses = self._regular_times(), list(self._poses)
+        newest = float(times[-1])
+        R = poses[-1][:3, :3]
+        rows = np.array([pose_error(poses[-1], pose) for pose in poses])
+        rows[:, :3] = rows[:, :3] @ R  # in the axes of the newest pose
+        away = times - newest
+        degree = min(2, len(poses) - 1)
+        c = np.zeros((3, 6))
+        c[:degree + 1] = np.polynomial.polynomial.polyfit(away, rows, degree)
+        s = time - newest
+        x = np.array([c[0] + s * (c[1] + s * c[2]), c[1] + 2.0 * s * c[2], 2.0 * c[2]])
+        return composed(Target(poses[-1]), x)
+
+    def _regular_times(self) -> Array:
+        """
+        Return the times (m,) of the poses, without the jitter of their arrival.
+
+        A sender with a fixed period, of which some poses may be lost, arrives on a straight line
+        over the number of the pose, but for the jitter. If the arrivals are not within REGULAR of
+        such a line, their times are returned as they are.
+
+        """
+        times, arrivals = np.array(self._times), np.array(self._arrivals)
+        if len(arrivals) < max(3, len(times)):
+            return times
+        gaps = np.diff(arrivals)
+        number = np.concatenate([[0.0], np.cumsum(np.round(gaps / np.median(gaps)))])
+        period, offset = np.polynomial.polynomial.polyfit(number, arrivals, 1)[::-1]
+        regular = offset + period * number
+        if np.abs(arrivals - regular).max() > REGULAR * period or (np.diff(number) < 1.0).any():
+            return times
+        return np.asarray(regular[-len(times):])

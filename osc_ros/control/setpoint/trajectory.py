@@ -1,0 +1,469 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Motions of a target over time: a pose to hold, a path through poses, a schedule of both."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.interpolate import CubicSpline
+from scipy.spatial.transform import Rotation, RotationSpline
+
+from osc_ros.compile.compiled import inlined, kernel, released
+from osc_ros.control.tasks.task import Target
+from osc_ros.dynamics.algebra.rotation import (
+    body_acceleration,
+    body_rate,
+    exponential,
+    rotation_of,
+    rotation_vector,
+    solved_rate,
+)
+from osc_ros.dynamics.algebra.spatial import compose, rotate, transpose, unrotate
+from osc_ros.dynamics.algebra.vectors import interval_of
+from osc_ros.errors import InputError
+
+Array = NDArray[np.float64]
+
+RIGID_TOLERANCE = 1e-6  # of the entries of R Rᵀ - 1: products of rotations drift by far less
+PIECE, OVERLAP = 128, 28  # knots of a spline solved together; further knots on each side of them
+AT_REST = np.zeros(6)
+# attributes of a path of m knots and k points, from which it is made again to the last bit
+KNOTS: dict[str, tuple[str | int, ...]] = {
+    'times': ('m',), 'poses': ('m', 4, 4), 'twists': ('m', 6), 'accelerations': ('m', 6),
+    'coefficients': ('m - 1', 6, 6), 'points': ('k',), 'peaks': (2, 2), 'peak_times': (2, 2),
+    'extent': (2, 3), 'extent_times': (2, 3)}
+
+
+@dataclass(frozen=True, eq=False)
+class Hold:
+    """
+    A pose to move to and to hold.
+
+    Attributes
+    ----------
+    pose : (4, 4)
+        Pose in the base frame.
+    arrival : float
+        Time of arrival [s]; as early as possible if not given, or if this time is too early.
+
+    """
+
+    pose: Array
+    arrival: float = -np.inf
+
+    def at(self, time: float) -> Target:
+        """The target at a time [s]: always the pose, at rest."""
+        return Target(self.pose)
+
+
+class Path:
+    """
+    A C² motion through poses, by quintics in position and in rotation vector.
+
+    Between two knots the orientation is R_k exp(φ(t)×) with φ a quintic that has the angular
+    velocities and accelerations of both knots, so it is C² as the position is. Before the first
+    knot the target rests there, after the last knot at the last one.
+
+    Attributes
+    ----------
+    times, poses, twists, accelerations : (m,), (m, 4, 4), (m, 6), (m, 6)
+        The knots.
+    coefficients : (m - 1, 6, 6)
+        Quintics of rotation vector and position from each knot to the next one.
+    points : (k,)
+        Times of the points as given, by which errors name them; default: those of the knots.
+    peaks, peak_times : (2, 2)
+        Largest speeds [rad/s, m/s] and accelerations [rad/s², m/s²], of rotation and translation,
+        at nine samples from each knot to the next, and their times [s].
+    extent, extent_times : (2, 3)
+        Lowest and highest position at the same samples [m], and their times [s].
+
+    Parameters
+    ----------
+    times : (m,)
+        Increasing [s], on the clock of the joint states.
+    poses : (m, 4, 4)
+        Poses in the base frame.
+    twists, accelerations : (m, 6), optional [rad/s, m/s], [rad/s², m/s²]
+        Base axes, [angular; linear]. Both or neither; if not given, those of cubic splines
+        through the poses. See `osc_ros.control.setpoint.waypoints.path_through`, too.
+    ends : tuple of two (6,), optional
+        Twists of these splines at the first and the last knot, at rest if not given; None in the
+        tuple: a natural end, without acceleration.
+
+    Raises
+    ------
+    InputError
+        Fewer than two knots, times that do not increase, poses that are not rigid, half a turn or
+        more between two knots, numbers that are not finite, shapes that do not fit.
+
+    """
+
+    def __init__(self, times: ArrayLike, poses: ArrayLike, twists: ArrayLike | None = None,
+                 accelerations: ArrayLike | None = None,
+                 ends: tuple[Array | None, Array | None] = (AT_REST, AT_REST)) -> None:
+        self.times = np.array(times, dtype=np.float64)
+        self.poses = np.array(poses, dtype=np.float64, order='C')
+        if (twists is None) != (accelerations is None):
+            raise InputError('a path takes both twists and accelerations, or neither')
+        m = self.times.size
+        if not (self.times.shape == (m,) and m >= 2 and np.isfinite(self.times).all()
+                and (np.diff(self.times) > 0.0).all()):
+            raise InputError(f'path times {self.times.ravel().tolist()[:8]}: accepted are two or '
+                             'more, increasing and finite')
+        if self.poses.shape != (m, 4, 4):
+            raise InputError(f'path has {m} times and poses of shape {self.poses.shape}')
+        require_rigid('path: pose', self.poses)
+        if twists is None or accelerations is None:
+            rates = _spline_rates(self.times, self.poses, ends)
+        else:
+            rates = (np.array(twists, dtype=np.float64), np.array(accelerations, dtype=np.float64))
+        for what, values in zip(('twists', 'accelerations'), rates):
+            if values.shape != (m, 6):
+                raise InputError(f'path has {m} times and {what} of shape {values.shape}')
+            if not np.isfinite(values).all():
+                raise InputError(f'path: {what} are not finite')
+        self._start, self._end = float(self.times[0]), float(self.times[-1])
+        self.points, (self.twists, self.accelerations) = self.times, rates
+        self.coefficients = np.empty((m - 1, 6, 6))
+        _quintics(self.times, self.poses, rates[0], rates[1], self.coefficients)
+        turns = np.linalg.norm(self.coefficients[:, :3, :].sum(axis=2), axis=1)
+        if (turns > np.radians(179.0)).any():
+            k = int(np.argmax(turns))
+            raise InputError(f'path turns by {np.degrees(turns[k]):.0f}° from knot {k} to '
+                             f'{k + 1}: accepted is less than half a turn between knots')
+        self.peaks, self.extent = np.zeros((2, 2)), np.array([[np.inf] * 3, [-np.inf] * 3])
+        self.peak_times, self.extent_times = np.zeros((2, 2)), np.zeros((2, 3))
+        sample = Target(np.empty((4, 4)), np.empty(6), np.empty(6))
+        _peaks(self.times, self.poses, self.coefficients, sample.pose, sample.twist,
+               sample.acceleration, self.peaks, self.peak_times, self.extent, self.extent_times)
+
+    @classmethod
+    def of_knots(cls, **given: Array) -> Path:
+        """Return the path that has these attributes, see KNOTS; InputError for other shapes."""
+        path, m = cls.__new__(cls), len(given['times'])
+        sizes: dict[str | int, int] = {'m': m, 'm - 1': m - 1, 'k': len(given['points'])}
+        for name, shape in KNOTS.items():
+            array, wanted = given[name], tuple(sizes.get(one, one) for one in shape)
+            if m < 2 or array.dtype != float or array.shape != wanted or not array.flags.carray:
+                raise InputError(f'path: {name} are {array.dtype} of shape {array.shape}, accepted'
+                                 f' are numbers of shape {wanted}')
+            setattr(path, name, array)
+        path._start, path._end = float(path.times[0]), float(path.times[-1])
+        return path
+
+    def at_lower_speed(self, factor: float) -> Path:
+        """Return this path, from its first time on, stretched to `factor` times its duration."""
+        slow = copy(self)
+        slow.times, slow.points, slow.peak_times, slow.extent_times = (
+            self._start + factor * (times - self._start)
+            for times in (self.times, self.points, self.peak_times, self.extent_times))
+        slow._end = float(slow.times[-1])
+        slow.peaks = self.peaks / np.array([[factor], [factor ** 2]])
+        slow.twists, slow.accelerations = self.twists / factor, self.accelerations / factor ** 2
+        return slow
+
+    def sample(self, times: Array, poses: Array, twists: Array, accelerations: Array) -> None:
+        """
+        Write the motion at several times.
+
+        Parameters
+        ----------
+        times : (k,)
+            Ascending [s]; equal times are accepted.
+        poses, twists, accelerations : (k, 4, 4), (k, 6), (k, 6), written
+
+        """
+        _samples(self.times, self.poses, self.coefficients, times, poses, twists, accelerations)
+
+    def at(self, time: float) -> Target:
+        """The target at a time [s]; at rest before the first knot and after the last."""
+        if not self._start <= time <= self._end:
+            return Target(self.poses[0 if time < self._start else -1])
+        target = Target(np.empty((4, 4)), np.empty(6), np.empty(6))
+        _sample(self.times, self.poses, self.coefficients, time, target.pose, target.twist,
+                target.acceleration)
+        return target
+
+
+class Schedule:
+    """
+    Motions with start times: at its start each motion replaces the one before.
+
+    Parameters
+    ----------
+    now : Hold or Path
+        Motion until the first scheduled one starts.
+
+    """
+
+    def __init__(self, now: Hold | Path) -> None:
+        self._current: Hold | Path = now
+        self._pending: list[tuple[float, Hold | Path]] = []
+
+    def add(self, motion: Hold | Path, start: float) -> None:
+        """Schedule a motion at `start` [s]; motions scheduled for then or later are dropped."""
+        self._pending = [entry for entry in self._pending if entry[0] < start]
+        self._pending.append((start, motion))
+
+    def at(self, time: float) -> Target:
+        """The target at a time [s]; a motion that was replaced does not return."""
+        while self._pending and self._pending[0][0] <= time:
+            self._current = self._pending.pop(0)[1]
+        return self._current.at(time)
+
+
+def figure_of_eight(pose: Array, width: float, height: float, period: float, turns: float,
+                    start: float, rate: float = 50.0, swing: float = 0.0) -> Path:
+    """
+    Path along a lemniscate of Gerono in the y-z plane of the base, from rest to rest.
+
+    It starts and ends at the given pose. Its phase accelerates during the first quarter period,
+    and decelerates during one more at the end.
+
+    Parameters
+    ----------
+    pose : (4, 4)
+        Crossing of the eight, in the base frame.
+    width, height : float
+        Size of the whole figure [m].
+    period : float
+        Duration of one eight at full speed [s].
+    turns : float
+        Number of eights, a multiple of 1/2.
+    start : float
+        Time of the first knot [s].
+    rate : float
+        Knots per second [1/s].
+    swing : float
+        Amplitude of a rotation about the base's x axis, in phase with the motion along y [rad].
+
+    Raises
+    ------
+    InputError
+        A period, rate or number of turns that is not positive, or a number of turns that is not a
+        multiple of 1/2.
+
+    """
+    if not (period > 0.0 and rate > 0.0 and turns > 0.0 and 2.0 * turns % 1.0 == 0.0):
+        raise InputError(f'figure of eight: period {period} s, rate {rate} /s, {turns} turns: '
+                         'accepted are positive numbers, and turns in halves')
+    ramp = 0.25 * period
+    duration = turns * period + ramp
+    times = np.linspace(0.0, duration, max(2, int(np.ceil(duration * rate)) + 1))
+    phase, dphase, ddphase = _phase(times, duration, ramp, period)
+    poses = np.repeat(pose[None], len(times), axis=0)
+    twists, accelerations = np.zeros((len(times), 6)), np.zeros((len(times), 6))
+    for axis, size, k in ((1, 0.5 * width, 1), (2, 0.5 * height, 2)):
+        poses[:, axis, 3] += size * np.sin(k * phase)
+        twists[:, 3 + axis] = size * k * np.cos(k * phase) * dphase
+        accelerations[:, 3 + axis] = size * k * (
+            np.cos(k * phase) * ddphase - k * np.sin(k * phase) * dphase ** 2)
+    angle = swing * np.sin(phase)
+    poses[:, :3, :3] = Rotation.from_rotvec(
+        np.outer(angle, [1.0, 0.0, 0.0])).as_matrix() @ pose[:3, :3]
+    twists[:, 0] = swing * np.cos(phase) * dphase
+    accelerations[:, 0] = swing * (np.cos(phase) * ddphase - np.sin(phase) * dphase ** 2)
+    return Path(start + times, poses, twists, accelerations)
+
+
+def require_rigid(what: str, poses: Array) -> None:
+    """
+    Require that poses (m, 4, 4) are rotations and positions.
+
+    Raises
+    ------
+    InputError
+        Names the first pose that is not rigid: `what`, and its index if there are several.
+
+    """
+    k = _first_not_rigid(poses)
+    if k >= 0:
+        index = f' {k}' if len(poses) > 1 else ''
+        raise InputError(f'{what}{index} is not a rotation and a position: {poses[k].tolist()}')
+
+
+def _phase(times: Array, duration: float, ramp: float, period: float
+           ) -> tuple[Array, Array, Array]:
+    """Phase of the eight (m,) [rad] and its derivatives: C², with ramps of the speed [s]."""
+    speed = 2.0 * np.pi / period
+    x = np.clip(np.minimum(times, duration - times) / ramp, 0.0, 1.0)
+    dphase = speed * x ** 2 * (3.0 - 2.0 * x)
+    sign = np.where(times < 0.5 * duration, 1.0, -1.0)
+    ddphase = speed * 6.0 * x * (1.0 - x) / ramp * sign
+    risen = speed * ramp * (x ** 3 - 0.5 * x ** 4)
+    total = speed * (duration - ramp)
+    cruise = speed * (np.minimum(times, duration - times) - ramp)
+    half = risen + np.maximum(cruise, 0.0)
+    return np.where(times < 0.5 * duration, half, total - half), dphase, ddphase
+
+
+def _spline_rates(times: Array, poses: Array, ends: tuple[Array | None, Array | None]
+                  ) -> tuple[Array, Array]:
+    """
+    Twists and accelerations (m, 6) of cubic splines through the poses; for `ends` see `Path`.
+
+    The splines are solved in pieces, because scipy holds the GIL during a solve. The effect of a
+    knot decays as 0.27ʲ with the distance of j knots, so with OVERLAP more knots on both sides
+    each piece equals the whole spline, up to rounding.
+
+    """
+    m = len(times)
+    twists, accelerations = np.zeros((m, 6)), np.zeros((m, 6))
+    for first in range(0, m, PIECE):
+        last = min(first + PIECE, m)
+        own = slice(max(first - OVERLAP, 0), min(last + OVERLAP, m))
+        inner = slice(first - own.start, last - own.start)
+        R, t = poses[own, :3, :3], times[own]
+        at_ends = [end if is_end else AT_REST
+                   for end, is_end in zip(ends, (own.start == 0, own.stop == m))]
+        # the given velocity at this end, or no acceleration
+        conditions = [(2, AT_REST[3:]) if end is None else (1, end[3:]) for end in at_ends]
+        linear = CubicSpline(t, poses[own, :3, 3], bc_type=conditions)
+        turning = RotationSpline(t, Rotation.from_matrix(R))
+        for found, order in ((twists, 1), (accelerations, 2)):
+            found[first:last, :3] = np.einsum('kij,kj->ki', R, turning(t, order))[inner]
+            found[first:last, 3:] = linear(t, order)[inner]
+    for k, end in zip((0, -1), ends):
+        if end is not None:
+            twists[k], accelerations[k, :3] = end, 0.0
+    return twists, accelerations
+
+
+@released
+def _first_not_rigid(poses):
+    """Index of the first pose (4, 4) that is not rigid or not finite; -1 if there is none."""
+    for k in range(len(poses)):
+        T = poses[k]
+        excess = 0.0
+        for i in range(3):
+            for j in range(3):
+                product = T[i, 0] * T[j, 0] + T[i, 1] * T[j, 1] + T[i, 2] * T[j, 2]
+                excess = max(excess, abs(product - (1.0 if i == j else 0.0)))
+        turn = (T[0, 0] * (T[1, 1] * T[2, 2] - T[1, 2] * T[2, 1])
+                - T[0, 1] * (T[1, 0] * T[2, 2] - T[1, 2] * T[2, 0])
+                + T[0, 2] * (T[1, 0] * T[2, 1] - T[1, 1] * T[2, 0]))
+        total = 0.0
+        for i in range(4):
+            for j in range(4):
+                total += T[i, j]
+        if not (excess < RIGID_TOLERANCE and turn > 0.0 and abs(total) < np.inf):
+            return k
+    return -1
+
+
+@released
+def _quintics(times, poses, twists, accelerations, coefficients):
+    """Write coefficients (m-1, 6, 6) of [φ; p - p_k] in powers of s, 0 to 1 from knot k on."""
+    for k in range(len(times) - 1):
+        h = times[k + 1] - times[k]
+        n = k + 1
+        R0, R1 = rotation_of(poses[k]), rotation_of(poses[n])
+        turn = rotation_vector(compose(transpose(R0), R1))
+        w0 = unrotate(R0, (twists[k, 0], twists[k, 1], twists[k, 2]))
+        w1 = unrotate(R1, (twists[n, 0], twists[n, 1], twists[n, 2]))
+        a0 = unrotate(R0, (accelerations[k, 0], accelerations[k, 1], accelerations[k, 2]))
+        a1 = unrotate(R1, (accelerations[n, 0], accelerations[n, 1], accelerations[n, 2]))
+        rate = solved_rate(turn, w1)
+        drift = body_acceleration(turn, rate, (0.0, 0.0, 0.0))
+        bend = solved_rate(turn, (a1[0] - drift[0], a1[1] - drift[1], a1[2] - drift[2]))
+        for i in range(3):
+            _quintic(coefficients[k, i], turn[i], h * w0[i], h * rate[i],
+                     h * h * a0[i], h * h * bend[i])
+            _quintic(coefficients[k, 3 + i], poses[n, i, 3] - poses[k, i, 3],
+                     h * twists[k, 3 + i], h * twists[n, 3 + i],
+                     h * h * accelerations[k, 3 + i], h * h * accelerations[n, 3 + i])
+
+
+@inlined
+def _quintic(c, end, v0, v1, a0, a1):
+    """Write the quintic (6,) from 0 at s = 0 to `end` at s = 1, with derivatives v and a there."""
+    c[0], c[1], c[2] = 0.0, v0, 0.5 * a0
+    c[3] = 10.0 * end - 6.0 * v0 - 4.0 * v1 - 1.5 * a0 + 0.5 * a1
+    c[4] = -15.0 * end + 8.0 * v0 + 7.0 * v1 + 1.5 * a0 - a1
+    c[5] = 6.0 * end - 3.0 * v0 - 3.0 * v1 - 0.5 * a0 + 0.5 * a1
+
+
+@inlined
+def _polynomial(c, s):
+    """Value, first and second derivative in s."""
+    return (s * (c[1] + s * (c[2] + s * (c[3] + s * (c[4] + s * c[5])))),
+            c[1] + s * (2.0 * c[2] + s * (3.0 * c[3] + s * (4.0 * c[4] + s * 5.0 * c[5]))),
+            2.0 * c[2] + s * (6.0 * c[3] + s * (12.0 * c[4] + s * 20.0 * c[5])))
+
+
+@inlined
+def put_segment(knot, coefficients, s, duration, pose, twist, acceleration):
+    """Write the motion at s in [0, 1] of a segment that takes `duration` [s]."""
+    R0 = rotation_of(knot)
+    x, dx, ddx = _polynomial(coefficients[0], s)
+    y, dy, ddy = _polynomial(coefficients[1], s)
+    z, dz, ddz = _polynomial(coefficients[2], s)
+    once, twice = 1.0 / duration, 1.0 / (duration * duration)
+    phi = (x, y, z)
+    rate = (once * dx, once * dy, once * dz)
+    R = compose(R0, exponential(phi))
+    omega = rotate(R, body_rate(phi, rate))
+    alpha = rotate(R, body_acceleration(phi, rate, (twice * ddx, twice * ddy, twice * ddz)))
+    for i in range(3):
+        value, first, second = _polynomial(coefficients[3 + i], s)
+        pose[i, 0], pose[i, 1], pose[i, 2] = R[3 * i], R[3 * i + 1], R[3 * i + 2]
+        pose[i, 3] = knot[i, 3] + value
+        pose[3, i] = 0.0
+        twist[i], twist[3 + i] = omega[i], once * first
+        acceleration[i], acceleration[3 + i] = alpha[i], twice * second
+    pose[3, 3] = 1.0
+
+
+@kernel
+def _sample(times, poses, coefficients, time, pose, twist, acceleration):
+    """Write the motion at a time [s] from the first to the last knot."""
+    k = interval_of(times, time)
+    duration = times[k + 1] - times[k]
+    put_segment(poses[k], coefficients[k], (time - times[k]) / duration, duration, pose, twist,
+                acceleration)
+
+
+@kernel
+def _samples(times, poses, coefficients, wanted, to_poses, twists, accelerations):
+    """Write the motion at ascending times [s]; at rest before and after the path."""
+    k, last = 0, len(times) - 2
+    for m in range(len(wanted)):
+        time = wanted[m]
+        while k < last and times[k + 1] <= time:
+            k += 1
+        duration = times[k + 1] - times[k]
+        put_segment(poses[k], coefficients[k], min(max((time - times[k]) / duration, 0.0), 1.0),
+                    duration, to_poses[m], twists[m], accelerations[m])
+        if not times[0] <= time <= times[last + 1]:
+            for i in range(6):
+                twists[m, i] = accelerations[m, i] = 0.0
+
+
+@released
+def _peaks(times, poses, coefficients, pose, twist, acceleration, peaks, peak_times, extent,
+           extent_times):
+    """Write the attributes `peaks` and `extent` of a `Path`, and their times."""
+    for k in range(len(times) - 1):
+        duration = times[k + 1] - times[k]
+        for j in range(9):
+            put_segment(poses[k], coefficients[k], j / 8.0, duration, pose, twist, acceleration)
+            time = times[k] + j / 8.0 * duration
+            for row in range(2):
+                for part in range(2):
+                    square = 0.0
+                    for i in range(3 * part, 3 * part + 3):
+                        x = twist[i] if row == 0 else acceleration[i]
+                        square += x * x
+                    if not np.sqrt(square) <= peaks[row, part]:
+                        peaks[row, part], peak_times[row, part] = np.sqrt(square), time
+            for i in range(3):
+                if pose[i, 3] < extent[0, i]:
+                    extent[0, i], extent_times[0, i] = pose[i, 3], time
+                if pose[i, 3] > extent[1, i]:
+                    extent[1, i], extent_times[1, i] = pose[i, 3], time

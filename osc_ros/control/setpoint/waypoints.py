@@ -1,0 +1,188 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Paths through poses within the limits of a task: estimated velocities, and slowing down."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from osc_ros.control.setpoint.motion import AT_THE_EDGE
+from osc_ros.control.setpoint.trajectory import AT_REST, Path
+from osc_ros.control.tasks.feedback import pose_error
+from osc_ros.control.tasks.task import Target, TargetLimits
+from osc_ros.errors import InputError
+
+Array = NDArray[np.float64]
+
+# The target counts as at the first pose of a path if its distance is less than NEAR times the
+# distance from the first pose to the second, or less than NEAREST [rad, m].
+NEAR, NEAREST = 0.1, (0.02, 0.005)
+BRAKE_KNOTS = 9  # number of knots while braking
+BRAKE_SHARE = 0.7  # share of the acceleration limit for braking at the end of a path
+LONGER = 1.5  # factor of the braking time from one plan to the next, if it exceeds the limits
+BRAKE_PLANS = 4  # largest number of such plans
+ROUNDED = 1.0 + 1e-6  # additional factor of the duration of a slowed path, for rounding
+_UNITS = (('rad/s', 'm/s'), ('rad/s²', 'm/s²'))
+
+
+def path_through(times: ArrayLike, poses: ArrayLike, limits: TargetLimits,
+                 present: Target | None = None) -> Path:
+    """
+    Return a path of cubic splines through poses without velocities.
+
+    It begins with the twist of the target if the target is at the first pose, otherwise at rest.
+    It ends at rest. If this path exceeds the limits at its ends, the target accelerates from rest
+    after the first pose, or brakes before the last one, along the path, and the path takes longer.
+    If the path between its ends exceeds the limits, all times are stretched if `limits.too_fast`
+    is 'slow'; otherwise the path exceeds the limits, and `path_within` raises for it.
+
+    Parameters
+    ----------
+    times : (m,)
+        Increasing [s], on the clock of the states.
+    poses : (m, 4, 4)
+        Poses in the base frame.
+    limits : TargetLimits
+        Limits of the task's target.
+    present : Target, optional
+        The target at the first time.
+
+    Raises
+    ------
+    InputError
+        See `Path`.
+
+    """
+    path = Path(times, poses)
+    first = AT_REST
+    if present is not None and present.twist.any() and _is_near(present.pose, path.poses):
+        first = np.array(present.twist)
+        path = Path(times, poses, ends=(first, AT_REST))
+    if excess(path, limits) <= 1.0:
+        return path
+    between = Path(times, poses, ends=(None, None))
+    factor = excess(between, limits)
+    if factor > 1.0:  # independently of the ends
+        if limits.too_fast != 'slow':
+            return between
+        times = between.at_lower_speed(factor * ROUNDED).times
+    plans = [path]
+    for ramps, brakes in ((False, False), (True, False), (False, True), (True, True)):
+        path = Path(times, poses, ends=(None if ramps else first, None if brakes else AT_REST))
+        if ramps:
+            path = _shift_to(path.times[0], _reverse(_brake(_reverse(path), limits)))
+        if brakes:
+            path = _brake(path, limits)
+        if excess(path, limits) <= 1.0:
+            return path
+        plans.append(path)
+    return min(plans, key=lambda plan: excess(plan, limits))
+
+
+def excess(path: Path, limits: TargetLimits) -> float:
+    """Factor by which a path must be slowed down to keep the limits; at most 1 if it does."""
+    speed, acceleration = path.peaks / np.array([limits.speed, limits.acceleration])
+    return float(max(speed.max(), math.sqrt(acceleration.max())))
+
+
+def path_within(path: Path, limits: TargetLimits) -> Path:
+    """
+    Return a path within the limits: the same, or slowed down if `too_fast` is 'slow'.
+
+    Raises
+    ------
+    InputError
+        A position outside of the box; a speed or acceleration above its limit, unless `too_fast`
+        is 'slow'. The message names the point.
+
+    """
+    for axis in range(3):
+        for bound, sign in ((0, 1.0), (1, -1.0)):
+            found, accepted = path.extent[bound, axis], limits.box[bound, axis]
+            if not sign * (found - accepted) >= -AT_THE_EDGE:
+                where = _point(path, path.extent_times[bound, axis])
+                raise InputError(
+                    f"the path leaves the workspace box: {'xyz'[axis]} is {found:.4g} m at "
+                    f'{where}, accepted is {limits.box[0, axis]:g} to {limits.box[1, axis]:g} m')
+    factor = excess(path, limits)
+    if factor <= 1.0:
+        return path
+    if limits.too_fast == 'slow':
+        return path.at_lower_speed(factor * ROUNDED)
+    bounds = np.array([limits.speed, limits.acceleration])
+    row, part = np.argwhere(path.peaks > bounds)[0].tolist()
+    accepted = bounds[row, part]
+    raise InputError(
+        f'the path asks for {path.peaks[row, part]:.3g} {_UNITS[row][part]} at '
+        f'{_point(path, path.peak_times[row, part])}: accepted is at most {accepted:g} '
+        f"{_UNITS[row][part]} (too_fast 'slow' slows it down)")
+
+
+def _point(path: Path, time: float) -> str:
+    """Text for errors on the point of a path nearest to a time [s]."""
+    k = int(np.argmin(np.abs(path.points - time)))
+    return f'point {k} of {len(path.points)}, {time - path.times[0]:.3g} s after the first'
+
+
+def _is_near(pose: Array, poses: Array) -> bool:
+    """Whether a pose (4, 4) counts as at the first of several poses; see NEAR."""
+    away, step = pose_error(poses[0], pose), pose_error(poses[0], poses[1])
+    lengths = np.linalg.norm([away.reshape(2, 3), step.reshape(2, 3)], axis=2)
+    return bool((lengths[0] <= np.maximum(NEAR * lengths[1], NEAREST)).all())
+
+
+def _reverse(path: Path) -> Path:
+    """Return the path in the opposite direction; time t becomes -t."""
+    back = Path(-path.times[::-1], path.poses[::-1], -path.twists[::-1],
+                path.accelerations[::-1])
+    back.points = -path.points[::-1]
+    return back
+
+
+def _shift_to(time: float, path: Path) -> Path:
+    """Return the path shifted in time, so that it begins at a time [s]."""
+    late = time - path.times[0]
+    moved = Path(path.times + late, path.poses, path.twists, path.accelerations)
+    moved.points = path.points + late
+    return moved
+
+
+def _brake(path: Path, limits: TargetLimits) -> Path:
+    """
+    Return a path that ends in motion, braked to rest at its end; it takes longer.
+
+    During the braking time D the rate of the path parameter τ falls from 1 to 0,
+    τ' = 1 - 3x² + 2x³ with x from 0 to 1. So τ advances by D/2, and the largest deceleration is
+    1.5 / D times the speed.
+
+    """
+    best, end = path, float(path.times[-1])
+    last = path.at(end).twist.reshape(2, 3)
+    duration = 1.5 * float((np.linalg.norm(last, axis=1) / (
+        BRAKE_SHARE * limits.acceleration)).max())
+    x = np.linspace(0.0, 1.0, BRAKE_KNOTS)
+    rate = (1.0 - 3.0 * x ** 2 + 2.0 * x ** 3)[:, None]
+    for _ in range(BRAKE_PLANS):
+        begin = end - 0.5 * duration
+        if not 0.0 < duration < 2.0 * (end - path.times[0]):
+            break
+        before = path.times < begin - 1e-3 * duration
+        poses, twists, accelerations = (np.empty((BRAKE_KNOTS, *shape))
+                                        for shape in ((4, 4), (6,), (6,)))
+        path.sample(np.minimum(begin + duration * (x - x ** 3 + 0.5 * x ** 4), end), poses,
+                    twists, accelerations)
+        slope = (6.0 * (x ** 2 - x) / duration)[:, None]
+        knots = ((path.times, begin + duration * x), (path.poses, poses),
+                 (path.twists, rate * twists),
+                 (path.accelerations, rate ** 2 * accelerations + slope * twists))
+        all_times, *rest = (np.concatenate([own[before], braked]) for own, braked in knots)
+        best = Path(all_times, rest[0], rest[1], rest[2])
+        best.points = path.points
+        if excess(best, limits) <= 1.0:
+            break
+        duration *= LONGER
+    return best

@@ -1,0 +1,143 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""
+The blend of the torques of two setups while one replaces the other, on records.
+
+All limits of a state are linear in the torques, so a blend of torques that satisfy the limits
+satisfies them, too. Therefore the torques are blended after the limits. If the setups have
+different robots, they are blended before, and the limits of the new robot act on the blend.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.compile.compiled import kernel, stage
+from osc_ros.compile.record import Recorded, Slot, Table
+from osc_ros.control.limits.limiter import add
+from osc_ros.control.step.block import block_in, OWN
+from osc_ros.dynamics.algebra.fade import CHANGE_RATE, LONGEST_TICK, smoothed
+
+Array = NDArray[np.float64]
+
+BLEND = Table(
+    'Blend',
+    Slot('weight', (1,), '', 'share of the replaced setup, 1 to 0; 0: there is none'),
+    Slot('time', (1,), 's', 'stamp of the last tick'),
+    Slot('age', (1,), 's', 'time since the blend began'),
+    Slot('duration', (1,), 's', 'length of the blend'),
+    Slot('is_other', (1,), '', '1 if the replaced setup has another robot'),
+    Slot('added', ('n',), 'N·m, N', 'added to the torques of the replaced setup, if it was itself '
+         'still blended with an older one'),
+    Slot('before', ('n',), 'N·m, N', 'torques of the replaced setup at this tick, with `added`'),
+    Slot('difference', ('n',), 'N·m, N', 'torques of this tick minus those of the new setup'),
+    Slot('driver', ('n',), 'N·m, N', 'torques that the driver adds'))
+
+_views, _own_views = BLEND.views, OWN.views
+
+
+@kernel
+def advance(blend, n, time):
+    """Advance a blend to a time [s]; return the weight of what is replaced."""
+    at = _views(blend, n)
+    if at.weight[0] > 0.0:
+        at.age[0] += min(max(time - at.time[0], 0.0), LONGEST_TICK)
+        at.time[0] = time
+        at.weight[0] = 1.0 - smoothed(at.age[0] / at.duration[0])
+    return at.weight[0]
+
+
+@stage
+def prepare(blend, old_integers, old_numbers, integers, numbers):
+    """
+    Write the torques of the replaced setup to the record of the setup in force.
+
+    Call it after the tick of the replaced setup, and before that of the setup in force.
+
+    Parameters
+    ----------
+    blend : array
+        Record of BLEND, with the torques of the replaced setup in `before`.
+    old_integers, old_numbers, integers, numbers : arrays
+        Of the replaced setup, and of the setup in force; see `osc_ros.control.step.block`.
+
+    """
+    n = integers[2]
+    at = _views(blend, n)
+    old, own = (_own_views(block_in(old_integers, old_numbers).own, n),
+                _own_views(block_in(integers, numbers).own, n))
+    own.weight[0] = at.weight[0] * at.is_other[0]
+    for i in range(n):
+        at.before[i] += at.added[i]
+        own.other[i] = old.within[i] + at.added[i]
+
+
+@stage
+def mix(blend, old_integers, old_numbers, integers, numbers, tau):
+    """
+    Overwrite the torques tau (n,) of the setup in force with the blended ones.
+
+    The limits of both setups compare the motion with the torques that are really sent. Parameters
+    are those of `prepare`.
+
+    """
+    n = integers[2]
+    at = _views(blend, n)
+    old, new = block_in(old_integers, old_numbers), block_in(integers, numbers)
+    before, own = _own_views(old.own, n), _own_views(new.own, n)
+    own.weight[0] = 0.0
+    for i in range(n):
+        driver = at.weight[0] * (own.driver[i] - before.driver[i])
+        at.driver[i] = own.driver[i] - driver
+        at.difference[i] = (driver if at.is_other[0] > 0.0
+                            else at.weight[0] * (at.before[i] - tau[i]))
+        tau[i] += at.difference[i]
+        # from now on: what is sent beside the torques of the replaced setup
+        at.before[i] = tau[i] - at.before[i] + at.added[i]
+    add(new.limiter, new.room, at.difference)
+    add(old.limiter, old.room, at.before)
+
+
+class Blend(Recorded):
+    """
+    The weight of what is replaced while one source of torques replaces another: 1 to 0, C¹.
+
+    The duration is the blend time, or the largest 2 |difference| / (CHANGE_RATE · limit) of all
+    joints if that is longer: then a constant difference changes by at most 3/4 CHANGE_RATE · limit
+    per second.
+
+    """
+
+    TABLES = BLEND,
+
+    @property
+    def weight(self) -> float:
+        """Weight of what is replaced; 0 after the end."""
+        return float(self.views[0].weight[0])
+
+    def end(self) -> None:
+        """End at once."""
+        self.record[:] = 0.0
+
+    def begin(self, time: float, difference: Array, limits: Array, blend_time: float) -> None:
+        """
+        Begin with weight 1.
+
+        Parameters
+        ----------
+        time : float
+            Start [s].
+        difference : (n,) [N·m]
+            Torques of what is replaced, minus those of what replaces it.
+        limits : (n,)
+            Effort limits [N·m]; may be infinite.
+        blend_time : float
+            Least duration [s].
+
+        """
+        [at] = self.views
+        share = float((np.abs(difference) / limits).max())
+        at.duration[0] = max(blend_time, 2.0 * share / CHANGE_RATE)
+        at.difference[:], at.time[0], at.age[0], at.weight[0] = difference, time, 0.0, 1.0

@@ -1,0 +1,210 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Torque of a setup from the joint state, in one compiled call."""
+
+from __future__ import annotations
+
+from osc_ros.compile.addresses import stage_at
+from osc_ros.compile.compiled import inlined, kernel, stage, view
+from osc_ros.control.limits.bounds import POSTURE, TOTAL
+from osc_ros.control.limits.limiter import limit, near_bounds, ROOM, STATE
+from osc_ros.control.model_error.command_model import put_driver
+from osc_ros.control.model_error.friction import (
+    advance_friction,
+    gain_of,
+    in_force_views,
+    is_compensated,
+    put_compensation,
+)
+from osc_ros.control.safety.safety import REJECTED
+from osc_ros.control.setpoint.motion import look
+from osc_ros.control.setpoint.posture import posture_acceleration
+from osc_ros.control.step.block import block_in, OWN
+from osc_ros.control.step.reference import memory_in, note_tick, put_forces, put_motion
+from osc_ros.control.step.stages import (
+    INVERSE_MASS,
+    INWARD,
+    JACOBIAN,
+    method_in,
+    MOTION,
+    OUTWARD,
+    RESPONSE,
+)
+from osc_ros.control.step.tick_arrays import given_in
+from osc_ros.control.tasks.feedback import put_feedback_torque, put_task_forces
+from osc_ros.control.tasks.free import damping_rate, guide, guides, put_friction
+from osc_ros.control.tasks.task_reference import put_references, put_wrenches
+from osc_ros.dynamics.algebra.vectors import assign
+from osc_ros.dynamics.contract.method import DONE
+from osc_ros.dynamics.priority import priority
+
+REFUSED = REJECTED - 1  # what a tick returns if the state or the motion of the tips is not finite
+
+_limiter_views = STATE.only('table', 'accelerations', 'is_at_work', 'offset')
+_room_views, _own_views = ROOM.only('M_inv', 'unit', 'tau'), OWN.views
+
+
+@inlined
+def _put_difference(own, tau, more):
+    """Blend tau (n,) with the torques of another setup; write to `more` (n,) what this adds."""
+    for i in range(len(tau)):
+        more[i] = own.weight[0] * (own.other[i] - tau[i]) if own.weight[0] > 0.0 else 0.0
+        tau[i] += more[i]
+
+
+@stage
+def begin(integers, numbers, Lambda_inv, friction, posture, time, q, qd):
+    """
+    Advance what does not depend on the dynamics; write the acceleration of the posture.
+
+    The arrays are those of `Given`, time and state those of `setup_torque`; Λ⁻¹ (6 m, 6 m) is that
+    of the last tick.
+
+    """
+    parts, n = block_in(integers, numbers), len(q)
+    own, limits = _own_views(parts.own, n), _limiter_views(parts.limiter, n)
+    put_references(integers, parts.task_plans, parts.task_states, parts.tasks,
+                   priority.level_rows(integers, parts.solver), Lambda_inv,
+                   memory_in(integers, parts.reference).rates, time, own.period[0])
+    advance_friction(friction, time)
+    if guides(parts.drive):
+        own.posture[0] = 0.0
+        own.posture[1] = damping_rate(parts.drive, parts.guided, qd,
+                                      view(parts.J, 6 * n * integers[3], (6, n)))
+    posture_acceleration(q, qd, view(posture, 0, (n,)), view(posture, n, (n,)), limits.table,
+                         own.posture[0], own.posture[1], own.posture[2],
+                         limits.accelerations[POSTURE])
+
+
+@stage
+def put_links(integers, numbers, poses, twists, Lambda_inv, a0, time):
+    """
+    Write the forces of the tasks on their links, after `outward` and `jacobian`.
+
+    Parameters
+    ----------
+    integers, numbers, time
+        Arrays of `Given`; stamp of the state [s].
+    poses, twists, Lambda_inv, a0 : (m, 4, 4), (6 m,), (6 m, 6 m), (6 m,)
+        Of the m links.
+
+    Returns
+    -------
+    int
+        Number of solves.
+
+    """
+    parts = block_in(integers, numbers)
+    n, k = integers[2], integers[3]
+    own, limits = _own_views(parts.own, n), _limiter_views(parts.limiter, n)
+    if own.has_force[0] > 0.0:
+        put_wrenches(parts.task_plans, parts.task_states, parts.tasks,
+                     priority.level_rows(integers, parts.solver), poses, time,
+                     limits.is_at_work[0] > 0.0)
+    count = put_task_forces(integers, parts.solver, parts.tasks, poses, twists, parts.J,
+                            Lambda_inv, a0, own.damping[0], own.damping[1], own.damping[2])
+    if guides(parts.drive):
+        guide(parts.drive, parts.guided, k, poses[k], twists, Lambda_inv, a0, parts.tasks[0],
+              priority.link_forces(integers, parts.solver))
+    if own.integrates[0] > 0.0:
+        put_feedback_torque(parts.tasks[0], k, Lambda_inv, parts.J, own.room, own.feedback)
+    return count
+
+
+@stage
+def finish(given, q, qd, tau):
+    """Add the compensation of friction to torques within the limits, subtract the driver's."""
+    parts, n = block_in(given.integers, given.numbers), len(q)
+    own, limits = _own_views(parts.own, n), _limiter_views(parts.limiter, n)
+    at, moved = in_force_views(given.friction, n), memory_in(given.integers, parts.reference)
+    own.asks[0] = 1.0 if look(parts.guides, parts.tasks) else 0.0
+    assign(own.within, tau)
+    if not is_compensated(at):
+        own.friction[:] = 0.0
+    elif guides(parts.drive):
+        put_friction(parts.drive, qd, at.coefficients, own.friction)
+    else:
+        put_compensation(q, qd, moved.motion, tau, gain_of(moved.rate[0], moved.clock[1]),
+                         at.coefficients, at.velocity[0], own.least_inertia, limits.table,
+                         own.friction)
+    put_driver(given.model, given.model_numbers, given.model_room, q, qd, own.driver)
+    for i in range(n):
+        limits.offset[i] = own.friction[i] - own.driver[i]
+        tau[i] += limits.offset[i]
+
+
+@stage
+def _follow(table, method, given, count, time, q, qd):
+    """Advance the reference motion of the friction compensation; return whether that is done."""
+    integers, entry, n = given.integers, method.entry[0], len(q)
+    parts = block_in(integers, given.numbers)
+    own, limits = _own_views(parts.own, n), _limiter_views(parts.limiter, n)
+    at = memory_in(integers, parts.reference)
+    dt = time - at.clock[0]
+    # forces that bring the tasks up to their speeds, and the response to these forces
+    put_forces(integers, parts.solver, count, q, dt, view(given.posture, 0, (n,)),
+               view(given.posture, n, (n,)), own.posture[0], own.posture[1], own.posture[2],
+               limits.table, parts.J, at.buffer, at.motion, at.forces)
+    status = stage_at(entry, table, RESPONSE, at.rest, at.forces, at.change)
+    at.rate[0] = put_motion(integers, dt, at.change, limits.table,
+                            view(method.Lambda_inv, 0, (len(method.a0), len(method.a0))),
+                            at.rates, at.buffer, at.motion)
+    note_tick(at.clock, time)
+    return status | stage_at(entry, table, MOTION, qd, at.motion[1], at.motion[2])
+
+
+@kernel
+def setup_torque(table, time, q, qd, tau):
+    """
+    Write the torques of a setup: within all limits except rates, with friction, less the driver's.
+
+    The caller first writes the targets of the tasks for this state, and their axes that turn with
+    other links. The kernel finds its arrays by a table of addresses, because each array argument
+    of a compiled call takes 0.1 µs.
+
+    Parameters
+    ----------
+    table : (…, 2) int
+        Addresses and sizes of arrays: those of the method of the dynamics, see
+        `osc_ros.control.step.stages`, then those of `Given`. During a change of settings, the
+        record OWN of the setup also has the torques of the other setup.
+    time : float
+        Stamp of the state [s].
+    q, qd : (n,)
+    tau : (n,), written [N·m]
+
+    Returns
+    -------
+    int
+        Number of solves, which is positive, or REFUSED.
+
+    """
+    given, method = given_in(table), method_in(table)
+    integers, numbers, entry = given.integers, given.numbers, method.entry[0]
+    n, rows = len(q), len(method.a0)
+    Lambda_inv, parts = view(method.Lambda_inv, 0, (rows, rows)), block_in(integers, numbers)
+    begin(integers, numbers, Lambda_inv, given.friction, given.posture, time, q, qd)
+    limits, room = _limiter_views(parts.limiter, n), _room_views(parts.room, n)
+    accelerations, qdd, own = limits.accelerations, limits.accelerations[POSTURE], _own_views(
+        parts.own, n)
+    if stage_at(entry, table, OUTWARD, q, qd, qdd) != DONE:
+        return REFUSED
+    status = stage_at(entry, table, JACOBIAN, view(parts.J, 0, (rows * n,)), q, qd)
+    count = put_links(integers, numbers, view(method.pose, 0, (integers[1], 4, 4)), method.twist,
+                      Lambda_inv, method.a0, time)
+    F = priority.link_forces(integers, parts.solver)
+    status |= stage_at(entry, table, INWARD, qdd, F, tau)
+    if is_compensated(in_force_views(given.friction, n)):
+        status |= _follow(table, method, given, count, time, q, qd)
+    _put_difference(own, tau, room.tau)
+    status |= stage_at(entry, table, RESPONSE, room.tau, F, accelerations[TOTAL])
+    loads = near_bounds(parts.limits, parts.limiter, parts.room, method.gravity, time, q, qd, tau)
+    if loads >= 0 or own.blends[0] > 0.0:
+        status |= stage_at(entry, table, INVERSE_MASS, room.unit, view(room.M_inv, 0, (n * n,)),
+                           qd)
+    if loads >= 0:
+        limit(parts.limiter, parts.room, parts.buffer, integers, parts.solver, count, loads,
+              own.damping[0], time, qd, tau)
+    finish(given, q, qd, tau)
+    return count if status == DONE else REFUSED

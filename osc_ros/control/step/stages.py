@@ -1,0 +1,209 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""The stages of a method of the dynamics for compiled code, which calls them by an address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+import ctypes
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.compile.addresses import c_at, entry_of, integers_at, numbers_at, Pointers
+from osc_ros.compile.compiled import kernel, view, viewing
+from osc_ros.dynamics.contract.method import DONE, Method, NOT_FINITE
+from osc_ros.dynamics.trees import tree
+from osc_ros.dynamics.trees.tree_bodies import put_motion_torques
+from osc_ros.dynamics.trees.tree_layout import constants_in, EXTENDED, memory_in, pendulum
+
+Array = NDArray[np.float64]
+Arrays = tuple[NDArray[Any], ...]
+
+# The stages, and what they take and write: outward (q, q̇, q̈); Jacobian (J written); inward (q̈ of
+# the outward pass, F, τ written); response (τ, F, M⁻¹(τ + JᵀF) written); inverse mass (room (n,),
+# M⁻¹ written); torques of a motion at the same state (q̇, q̈, τ written).
+STAGES = OUTWARD, JACOBIAN, INWARD, RESPONSE, INVERSE_MASS, MOTION = range(6)
+
+
+class OfMethod(NamedTuple):
+    """
+    What compiled code reads of a method of the dynamics, in the order of a table.
+
+    A table begins with OWN rows of arrays that only the functions of the method read. Then come
+    the arrays of this class.
+
+    Attributes
+    ----------
+    entry : (1,) int
+        Address of a kernel (table, stage, three arrays (…)), which returns DONE or another status.
+    pose, twist, Lambda_inv, a0, gravity : arrays
+        Those of `Method`, flat.
+
+    """
+
+    entry: NDArray[np.int64]
+    pose: Array
+    twist: Array
+    Lambda_inv: Array
+    a0: Array
+    gravity: Array
+
+
+OWN = 3  # rows of the method's own arrays, before those of `OfMethod`
+OF_DYNAMICS = OWN + len(OfMethod._fields)  # rows of a table
+
+
+@viewing
+def numbers_of(table, k):
+    """The numbers that row k of a table points to."""
+    return numbers_at(table[k, 0], table[k, 1])
+
+
+@viewing
+def integers_of(table, k):
+    """The integers that row k of a table points to."""
+    return integers_at(table[k, 0], table[k, 1])
+
+
+@viewing
+def method_in(table):
+    """The `OfMethod` of a table."""
+    return OfMethod(integers_of(table, OWN), numbers_of(table, OWN + 1),
+                    numbers_of(table, OWN + 2), numbers_of(table, OWN + 3),
+                    numbers_of(table, OWN + 4), numbers_of(table, OWN + 5))
+
+
+@kernel
+def tree_stage(table, stage, one, two, three):
+    """Compute one of STAGES by the kernels of trees; the table begins with `Tree.arrays`."""
+    constants, parameters, memory = (integers_of(table, 0), numbers_of(table, 1),
+                                     numbers_of(table, 2))
+    none = one[:0]
+    if stage == OUTWARD:
+        return tree.outward(constants, parameters, memory, one, two, none, three)
+    if stage == JACOBIAN:
+        rows = len(memory_in(constants, memory)[1].a0)
+        tree.motions(constants, parameters, memory, view(one, 0, (rows, len(one) // rows)))
+    elif stage == INWARD:
+        tree.torques(constants, parameters, memory, none, one, two, three)
+    elif stage == RESPONSE:
+        tree.acceleration_response(constants, parameters, memory, one, two, three)
+    elif stage == INVERSE_MASS:
+        tree.inverse_mass_matrix(constants, parameters, memory,
+                                 view(two, 0, (len(one), len(one))))
+    else:
+        robot, (store, _) = constants_in(constants, parameters), memory_in(constants, memory)
+        put_motion_torques(robot.tree, robot.bodies, robot.gravity, robot.rotors, two,
+                           store.work, three)
+    return DONE
+
+
+@kernel
+def python_stage(table, stage, one, two, three):
+    """Compute one of STAGES by a C function; the first number of the table is its address."""
+    return c_at(integers_of(table, 0)[0], (
+        np.int64(stage), np.int64(one.ctypes.data), np.int64(two.ctypes.data),
+        np.int64(three.ctypes.data)))
+
+
+class PythonStages:
+    """
+    The stages of a method whose functions are called from Python, for compiled code.
+
+    Attributes
+    ----------
+    address : int
+        Address of the C function that `python_stage` calls; valid as long as this object exists.
+    failure : BaseException, optional
+        What the method has raised; the stage then returned NOT_FINITE.
+
+    """
+
+    def __init__(self, dynamics: Method) -> None:
+        self._dynamics, self.failure = dynamics, None
+        self._n, self._rows = dynamics.robot.n, len(dynamics.a0)
+        self._q = np.zeros(dynamics.robot.nq)
+        integer = ctypes.c_int64
+        self._function = ctypes.CFUNCTYPE(ctypes.c_int, *[integer] * 4)(self._call)
+        self.address = ctypes.cast(self._function, ctypes.c_void_p).value or 0
+
+    failure: BaseException | None
+
+    def _call(self, stage: int, *addresses: int) -> int:
+        try:
+            return self._do(stage, *addresses)
+        except BaseException as error:  # any kind, Ctrl-C too: compiled code has no exceptions
+            self.failure = error
+            return NOT_FINITE
+
+    def _do(self, stage: int, one: int, two: int, three: int) -> int:
+        dynamics, n, rows = self._dynamics, self._n, self._rows
+        if stage == OUTWARD:
+            self.failure = None
+            self._q[:] = numbers_at(one, len(self._q))
+            return dynamics.outward(self._q, numbers_at(two, n), None, numbers_at(three, n))
+        if stage == JACOBIAN:
+            dynamics.jacobian(numbers_at(one, rows * n).reshape(rows, n))
+        elif stage == INWARD:
+            dynamics.inward(numbers_at(two, rows), numbers_at(three, n))
+        elif stage == RESPONSE:
+            dynamics.acceleration_response(numbers_at(one, n), numbers_at(two, rows),
+                                           numbers_at(three, n))
+        elif stage == INVERSE_MASS:
+            dynamics.inverse_mass_matrix(numbers_at(two, n * n).reshape(n, n))
+        else:
+            numbers_at(three, n)[:] = dynamics.inverse_dynamics(
+                self._q, numbers_at(one, n), numbers_at(two, n))
+        return DONE
+
+
+class Stages(NamedTuple):
+    """
+    How compiled code computes the dynamics.
+
+    Attributes
+    ----------
+    rows : tuple of OF_DYNAMICS arrays
+        The first ones of a table.
+    of_python : PythonStages, optional
+        Given if the functions of the method are called from Python, by the interpreter.
+
+    """
+
+    rows: Arrays
+    of_python: PythonStages | None
+
+
+def stages_of(dynamics: Method) -> Stages:
+    """Return the stages of a method; compile their kernels if that was not done before."""
+    arrays, of_python = getattr(dynamics, 'arrays', ()), None
+    if type(dynamics) is tree.Tree:
+        entry = _tree_entry()
+    else:
+        of_python = PythonStages(dynamics)
+        entry, arrays = _python_entry(), (np.array([of_python.address]),)
+    none = (np.zeros(0),) * (OWN - len(arrays))
+    results = dynamics.pose, dynamics.twist, dynamics.Lambda_inv, dynamics.a0, dynamics.gravity
+    return Stages((*arrays, *none, np.array([entry]), *results), of_python)
+
+
+def _compiled(stage: Callable[..., int], *arrays: NDArray[Any]) -> int:
+    """Compile a kernel for the arrays of a pendulum, or load it; return its address."""
+    x = np.ones(1)
+    stage(Pointers().to(*arrays), OUTWARD, x, x, x.copy())
+    return entry_of(stage)
+
+
+@cache
+def _tree_entry() -> int:
+    return _compiled(tree_stage, *tree.Tree(pendulum(), EXTENDED).arrays)
+
+
+@cache
+def _python_entry() -> int:
+    ends = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_int64] * 4)(lambda *_: DONE)
+    return _compiled(python_stage, np.array([ctypes.cast(ends, ctypes.c_void_p).value]))

@@ -1,0 +1,92 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""The compiled tick of one setup, and the tables by which it finds its arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.compile.addresses import Integers, Pointers
+from osc_ros.control.model_error.command_model import CommandModel
+from osc_ros.control.model_error.friction import FrictionInForce
+from osc_ros.control.setpoint.posture import PostureSetPoint
+from osc_ros.control.step.setup_step import setup_torque
+from osc_ros.control.step.stages import stages_of
+from osc_ros.control.step.step import entries
+from osc_ros.dynamics.contract.method import Method
+
+Array = NDArray[np.float64]
+Arrays: TypeAlias = Callable[[], tuple[NDArray[Any], ...]]
+
+
+class Tick:
+    """
+    Computes the torques of a setup in one compiled call, or gives the table for supervised ones.
+
+    Attributes
+    ----------
+    is_compiled : bool
+        Whether the method of the dynamics never needs the interpreter.
+
+    Parameters
+    ----------
+    dynamics : Method
+    block : (array, array)
+        Integers and numbers of the setup, see `osc_ros.control.step.block`.
+    model : CommandModel
+    places : arrays
+        `gravities` and `turning` of `osc_ros.control.step.tick_arrays.Given`.
+
+    """
+
+    def __init__(self, dynamics: Method, block: tuple[NDArray[Any], Array], model: CommandModel,
+                 places: tuple[Integers, Integers]) -> None:
+        self._stages = stages_of(dynamics)
+        self._arrays = *self._stages.rows, *block, *model.arrays, *places
+        self._alone = Pointers(*entries())
+        # with and without a supervisor: what the table was made for, and the table
+        self._made: dict[bool, tuple[object, object, Pointers, Integers]] = {}
+        self.is_compiled = self._stages.of_python is None
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What the method has raised in the last torques, if it is not compiled."""
+        return None if self._stages.of_python is None else self._stages.of_python.failure
+
+    def torques(self, friction: FrictionInForce, posture: PostureSetPoint, time: float, q: Array,
+                qd: Array, tau: Array) -> int:
+        """Write torques (n,), see `osc_ros.control.step.setup_step.setup_torque`."""
+        return int(setup_torque(self.alone(friction, posture), time, q, qd, tau))
+
+    def alone(self, friction: FrictionInForce, posture: PostureSetPoint) -> Integers:
+        """Return the table of `osc_ros.control.step.setup_step.setup_torque`."""
+        return self._alone.to(*self._arrays, friction.record, posture.record)
+
+    def table(self, replaced: object, arrays: Arrays, records: tuple[Array, ...] = ()
+              ) -> Integers:
+        """
+        Return the table of `law_step.law_torque`, or with records that of `step`.
+
+        It is made again when the setup that is replaced, or the tuple of records, is another one.
+
+        Parameters
+        ----------
+        replaced : Setup, optional
+        arrays : callable
+            Returns the last two arrays of `osc_ros.control.step.tick_arrays.Given`, then those of
+            `LawArrays`.
+        records : tuple of arrays
+            Those of `Guarded`.
+
+        """
+        made = self._made.get(bool(records))
+        if made is None or replaced is not made[0] or records is not made[1]:
+            pointers = Pointers(*entries())  # keeps the arrays
+            made = replaced, records, pointers, pointers.to(*self._arrays, *arrays(), *records)
+            self._made[bool(records)] = made
+        return made[3]

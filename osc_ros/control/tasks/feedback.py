@@ -1,0 +1,197 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Forces of the tasks from poses and targets: pose error, feedback, and one compiled call."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.compile.compiled import inlined, part, stage, view
+from osc_ros.control.tasks.kind_table import put_kind
+from osc_ros.control.tasks.pose_error import pose_error as pose_error
+from osc_ros.control.tasks.task_numbers import (
+    ACTIVATION,
+    AXES,
+    axes_of,
+    BOUNDS,
+    COMMANDED,
+    DRAG,
+    GAIN,
+    IS_SPRING,
+    MOVES,
+    put_in_axes,
+    put_in_base,
+    SEEN,
+    SEEN_TWIST,
+    SHAPE,
+    TURNS_WITH,
+)
+from osc_ros.dynamics.algebra.spatial import unrotate
+from osc_ros.dynamics.algebra.task_inertia import solve_in_place
+from osc_ros.dynamics.priority import level_row, priority
+
+Array = NDArray[np.float64]
+
+SOFTENING = 1e-3  # of the mean mobility: bounds the feedback torque near singularities
+
+
+@inlined
+def _scale_to(x, start, most):
+    """Factor, at most 1, that limits the norm of x[start:start + 3] to `most`."""
+    total = 0.0
+    for k in range(start, start + 3):
+        total += x[k] * x[k]
+    return min(1.0, most / np.sqrt(total)) if total > 0.0 else 1.0
+
+
+@inlined
+def put_feedback(error, rate, acceleration, frequency, ratio, speed, most, u):
+    """
+    Write the acceleration u = a_d + 2ζω(v_d - v) + ω² e of a link, in the axes of the arguments.
+
+    Written as u = a_d + 2ζω(v_d - v + ω/(2ζ) e). The approach speed ω/(2ζ) e, and then the whole
+    feedback, are scaled down to their limits and keep their directions, so the link approaches a
+    far target at a bounded speed without wind-up.
+
+    Parameters
+    ----------
+    error, rate, acceleration : (6,)
+        Error e, [angular; linear]; its rate v_d - v [rad/s, m/s]; a_d [rad/s², m/s²].
+    frequency, ratio, speed, most
+        See `Gains`; `most` are its accelerations.
+    u : (6,), written [rad/s², m/s²]
+
+    """
+    for half in range(2):
+        axes = range(3 * half, 3 * half + 3)
+        for k in axes:
+            u[k] = frequency[k] / (2.0 * ratio[k]) * error[k]
+        slower = _scale_to(u, 3 * half, speed[half])
+        for k in axes:
+            u[k] = 2.0 * ratio[k] * frequency[k] * (rate[k] + slower * u[k])
+        softer = _scale_to(u, 3 * half, most[half])
+        for k in axes:
+            u[k] = acceleration[k] + softer * u[k]
+
+
+@inlined
+def _put_spring(row, motion, gains, bounds, u, e, a):
+    """Write SPRING, ROOT and WEIGHT of a row: spring force, roots of stiffness and damping."""
+    for half in range(2):
+        for k in range(3 * half, 3 * half + 3):
+            u[k] = a[k]
+            e[k] *= gains[0, k]
+            a[k] = np.sqrt(gains[0, k]) * motion[k]
+            row[level_row.WEIGHT + k] = np.sqrt(2.0 * gains[1, k]) * a[k]
+        softer = _scale_to(e, 3 * half, bounds[half])
+        for k in range(3 * half, 3 * half + 3):
+            e[k] *= softer
+
+
+@inlined
+def _put_row(task, pose, twist, row):
+    """
+    Fill a task's row of `Priorities`, and write the errors and commands of the task to `task`.
+
+    Parameters
+    ----------
+    task : (TASK_WIDTH,)
+    pose, twist : (4, 4), (6,)
+        Pose and twist of the link.
+    row : (WIDTH,), written
+
+    """
+    shape = view(task, SHAPE, (6, 6))
+    motion, drag, gains, bounds = shape[MOVES], shape[DRAG], shape[GAIN:BOUNDS], shape[BOUNDS]
+    share = put_kind(task, pose, twist, row)
+    R = axes_of(task)
+    for i in range(9):
+        row[level_row.FRAME + i] = R[i]
+    for i in range(6):
+        row[level_row.ACTIVATION + i] = share * shape[ACTIVATION, i]
+    u, e = row[level_row.U:level_row.U + 6], row[level_row.SPRING:level_row.SPRING + 6]
+    rate = row[level_row.RATE:level_row.RATE + 6]
+    a = row[level_row.ROOT:level_row.ROOT + 6]  # overwritten below
+    if task[IS_SPRING] != 0.0:
+        _put_spring(row, motion, gains, bounds, u, e, a)
+    else:
+        put_feedback(e, rate, a, gains[0], gains[1], bounds[:2], bounds[2:], u)
+        for k in range(6):
+            e[k] = a[k] = 0.0
+    for half in range(0, 6, 3):
+        v = unrotate(R, (twist[half], twist[half + 1], twist[half + 2]))
+        for i in range(3):
+            u[half + i] -= drag[half + i] * v[i]
+    put_in_base(R, u, task[COMMANDED:SEEN])
+
+
+@part
+def put_task_forces(integers, numbers, tasks, poses, twists, J, Lambda_inv, a0, length, low, high):
+    """
+    Write the forces of all tasks on their links, by priority, to the arrays of `Priorities`.
+
+    Parameters
+    ----------
+    integers, numbers : `Priorities.arrays`
+        The caller must have set WRENCH and FASTEST in the rows of `Priorities`.
+    tasks : (k, TASK_WIDTH)
+        A row per task: see `osc_ros.control.tasks.task_numbers`. Results are written to it.
+    poses, twists : (m, 4, 4), (6 m,)
+        Poses and twists of the links.
+    J, Lambda_inv, a0 : (6 m, n), (6 m, 6 m), (6 m,)
+    length, low, high : float
+        Parameters of `SingularityDamping`.
+
+    Returns
+    -------
+    Number of solves.
+
+    """
+    room = priority.room_of(integers, numbers)
+    for k in range(len(tasks)):
+        task, link = tasks[k], room.at[k]
+        pose, twist = poses[link], twists[6 * link:6 * link + 6]
+        source = int(task[TURNS_WITH])
+        if source >= 0:
+            for i in range(9):
+                task[AXES + i] = poses[source, i // 3, i % 3]
+        for i in range(16):
+            task[SEEN + i] = pose[i // 4, i % 4]
+        for i in range(6):
+            task[SEEN_TWIST + i] = twist[i]
+        _put_row(task, pose, twist, room.rows[k])
+    return priority.put_solution(integers, numbers, J, Lambda_inv, a0, length, low, high)
+
+
+@stage
+def put_feedback_torque(task, link, Lambda_inv, J, room, out):
+    """
+    Write the torques (n,) Jᵀ Λ u of the motion of a task [N·m]; bounded near singularities.
+
+    Parameters
+    ----------
+    task : (TASK_WIDTH,)
+        Its row, after `put_task_forces`.
+    link : int
+        Index of its link.
+    Lambda_inv, J : (6 m, 6 m), (6 m, n)
+    room : (7, 6), overwritten
+    out : (n,), written
+
+    """
+    first, W, F, trace = 6 * link, view(room, 0, (36,)), room[6], 0.0
+    put_in_axes(axes_of(task), task[COMMANDED:SEEN], view(task, SHAPE, (6, 6))[MOVES], F)
+    put_in_base(axes_of(task), F, F)
+    for i in range(6):
+        trace += Lambda_inv[first + i, first + i]
+        for j in range(6):
+            room[i, j] = Lambda_inv[first + i, first + j]
+    for i in range(6):
+        room[i, i] += SOFTENING * trace / 6.0
+    solve_in_place(W, F, 6)
+    for k in range(len(out)):
+        out[k] = 0.0
+        for i in range(6):
+            out[k] += J[first + i, k] * F[i]

@@ -1,0 +1,142 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""The axes of a task that an arm can control: all six, or fewer if it has fewer freedoms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.dynamics.algebra.kinematics import LinkAxes
+from osc_ros.dynamics.operational_space import OperationalSpace
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+SAMPLES = 200  # random joint positions
+LENGTH = 0.3  # characteristic length: a rotation of 1 rad counts as this displacement [m]
+# Singular values of the scaled Jacobian, relative to the largest. The number of the tip's freedoms
+# is the number of values above RANK in most positions; axes are accepted if all are above FAIR.
+RANK, FAIR = 2e-3, 0.02
+ROTATIONS, TRANSLATIONS = range(3), range(3, 6)
+
+
+@dataclass(frozen=True)
+class Freedoms:
+    """
+    The controlled axes of a task.
+
+    Attributes
+    ----------
+    controlled : tuple of 6 bool
+        [angular; linear], in the axes of the frame.
+    frame : str
+        Link in whose axes `controlled` is given; the base if empty.
+
+    """
+
+    controlled: tuple[bool, ...] = (True,) * 6
+    frame: str = ''
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """'motion' or 'free' for each axis, in the form of `Task.axes`."""
+        return tuple('motion' if own else 'free' for own in self.controlled)
+
+    @property
+    def count(self) -> int:
+        """Number of controlled axes."""
+        return sum(self.controlled)
+
+
+class Selection:
+    """
+    Errors and Jacobians along the controlled axes only.
+
+    Parameters
+    ----------
+    robot : Robot
+        A robot whose joints have one degree of freedom each.
+    freedoms : Freedoms
+
+    """
+
+    def __init__(self, robot: Robot, freedoms: Freedoms) -> None:
+        self._mask = np.array(freedoms.controlled)
+        self._axes = LinkAxes(robot, freedoms.frame) if freedoms.frame else None
+
+    def part(self, q: Array, x: Array) -> Array:
+        """Rows (k,) or (k, m) of the controlled axes of x, (6,) or (6, m), base axes."""
+        if self._axes is None:
+            return np.asarray(x[self._mask])
+        R = self._axes.at(q)[:3, :3]
+        return np.asarray(np.concatenate([R.T @ x[:3], R.T @ x[3:]])[self._mask])
+
+
+def freedoms_of(robot: Robot) -> Freedoms:
+    """
+    Return the axes that the arm can control at its tip.
+
+    An arm whose tip has six freedoms controls all axes. An arm whose tip has k < 6 freedoms
+    controls k axes: the position, and k - 3 rotations. The rotations, and the link between base
+    and tip in whose axes they are, are chosen for the best conditioning: the ratio of smallest to
+    largest singular value of the scaled Jacobian (see LENGTH) that nine tenths of SAMPLES random
+    joint positions exceed. For an arm of five joints (base, shoulder, elbow, wrist bend, wrist
+    roll) the axes are position, pitch and roll. If an arm cannot control all three directions of
+    the position, for example an arm that moves in a plane, it controls two of them and one more
+    rotation, and so on.
+
+    """
+    rng, space = np.random.default_rng(0), OperationalSpace(robot)
+    lower, upper = np.clip(robot.position_limits.T, -np.pi, np.pi)
+    middle, half = 0.5 * (lower + upper), 0.5 * (upper - lower)
+    states = middle + 0.7 * half * rng.uniform(-1.0, 1.0, size=(SAMPLES, robot.n))
+    scaled = np.array([_scaled_jacobian(space, q) for q in states])
+    values = np.linalg.svd(scaled, compute_uv=False)
+    rank = int(np.sum(np.median(values / values[:, :1], axis=0) > RANK))
+    if rank >= 6:
+        return Freedoms()
+    body, links = robot.frames[robot.tip][0], ['', robot.tip]
+    path = {body}
+    while body >= 0:
+        body = int(robot.parent[body])
+        path.add(body)
+    links += [link for link, (carrier, _) in robot.frames.items() if carrier in path
+              and link != robot.tip and carrier >= 0]
+    best, found = 0.0, Freedoms()
+    for translations in range(min(3, rank), -1, -1):
+        for link in links:
+            for chosen in _choices(rank, translations):
+                freedoms = Freedoms(tuple(k in chosen for k in range(6)), link)
+                score = _score(robot, freedoms, states, scaled)
+                if score > 1.05 * best:  # ignores links that are hardly better than an earlier one
+                    best, found = score, freedoms
+        if best > FAIR:
+            break
+    return found
+
+
+def _scaled_jacobian(space: OperationalSpace, q: Array) -> Array:
+    space.outward(q, np.zeros(len(q)))
+    J = space.jacobian()
+    J[3:] /= LENGTH
+    return J
+
+
+def _choices(count: int, translations: int) -> list[tuple[int, ...]]:
+    """Return the choices of `count` axes of which `translations` are translations."""
+    if count - translations > 3:
+        return []
+    return [(*turning, *moving) for turning in combinations(ROTATIONS, count - translations)
+            for moving in combinations(TRANSLATIONS, translations)]
+
+
+def _score(robot: Robot, freedoms: Freedoms, states: Array, scaled: Array) -> float:
+    selection = Selection(robot, freedoms)
+    values = np.linalg.svd([selection.part(q, J) for q, J in zip(states, scaled)],
+                           compute_uv=False)
+    return float(np.quantile(values[:, -1] / np.maximum(values[:, 0], np.finfo(float).tiny), 0.1))

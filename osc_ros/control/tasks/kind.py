@@ -1,0 +1,81 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""The contract of a kind of task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """
+    One kind of task, with its own parameters as fields.
+
+    Each field has a default and `metadata={'description': …}`. The controller node makes a ROS
+    parameter `NAME.FIELD` of each field, for a task with the name NAME.
+
+    A kind defines up to six coordinates of its link: three in rad, then three in m (`axes` says
+    which of them are controlled). Their velocity is S v, where v is the twist of the link, and
+    their acceleration S a + Ṡ v; S is 6 × 6 and depends on the pose of the link and on the
+    set-point. The compiled part of the kind, a function of its module that `kinds.table` calls,
+    writes for one tick:
+
+        put_NAME(task, pose, twist, row) -> share
+
+    task : (TASK_WIDTH,)
+        See `osc_ros.control.tasks.task_numbers`. Set-point and own numbers are read; AXES, if the
+        kind determines them, ERROR and LAG are written.
+    pose, twist : (4, 4), (6,)
+        Pose and twist of the link, base frame, [angular; linear].
+    row : (WIDTH,)
+        See `osc_ros.dynamics.priority.level_row`. Written, in the task's axes, 0 where not
+        controlled: SPRING, the error; VELOCITY, the wanted velocity of the coordinates; RATE,
+        VELOCITY minus the actual velocity; ROOT, the wanted acceleration minus Ṡ v. If S is not
+        the identity: MAPPED = 1 and MAP, S in base axes.
+    share : float
+        0 to 1, continuous: the activation is multiplied by it. It has to be 0 wherever S, or its
+        rate of change, is not bounded.
+
+    All written values have to be finite and continuous for finite pose, twist and set-point.
+
+    Attributes
+    ----------
+    name : str
+        Value of the parameter `NAME.kind`.
+    controls : str
+        What the task controls: a part of the description of the parameter `NAME.kind`.
+    axes : tuple of 6 str, optional
+        'motion' or 'free', if the kind determines them; None if each task chooses its own.
+    goals : tuple of str
+        Commands that a task of this kind accepts: some of 'pose', 'twist', 'trajectory', 'point'.
+
+    """
+
+    name: ClassVar[str]
+    controls: ClassVar[str]
+    axes: ClassVar[tuple[str, ...] | None] = None
+    goals: ClassVar[tuple[str, ...]] = ('pose', 'twist', 'trajectory', 'chunk')
+
+    def numbers(self) -> Array:
+        """The parameters (9,) for the compiled part, which reads them as `task[OWN:]`."""
+        return np.zeros(9)
+
+    def set_point(self, pose: Array) -> Array:
+        """The set-point (4, 4) for which a link at `pose` (4, 4) has no error."""
+        raise NotImplementedError
+
+    def error(self, pose: Array, goal: Array) -> Array:
+        """The error (6,) from a link at `pose` (4, 4) to `goal` (4, 4), base axes."""
+        raise NotImplementedError
+
+    def set_point_with_link(self, set_point: Array, T: Array) -> Array:
+        """The set-point (4, 4) after the link's frame is moved by T (4, 4) on its body."""
+        raise NotImplementedError

@@ -1,0 +1,189 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Look-at tasks: an axis of a link points at a point."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.compile.compiled import inlined
+from osc_ros.control.tasks.kind import Kind
+from osc_ros.control.tasks.task_numbers import (
+    ACCELERATION,
+    AXES,
+    ERROR,
+    LAG,
+    OWN,
+    SHAPE,
+    TARGET,
+    TWIST,
+)
+from osc_ros.dynamics.algebra.rotation import rotation_of
+from osc_ros.dynamics.algebra.spatial import add, along, compose, cross, dot, sub, unrotate, ZERO
+from osc_ros.dynamics.priority import level_row
+from osc_ros.errors import InputError
+
+Array = NDArray[np.float64]
+
+AHEAD = 1.0  # distance of the first set-point, on the axis [m]
+# Distances of the point from the link's origin [m]: below OFF the task is not active, above ON it
+# is fully active. Near the origin the direction to the point would turn too fast, at the rate
+# speed / distance.
+OFF, ON = 0.1, 0.2
+FASTEST = 100.0  # largest speed of the point that the task uses [m/s]
+BEHIND = 0.1  # sine of the angle to the opposite direction, where the error fades out
+SHORTEST, LONGEST = 1e-3, 1e3  # accepted length of the axis
+
+
+@dataclass(frozen=True)
+class LookAt(Kind):
+    """
+    An axis of the link through its origin points at a point: two freedoms.
+
+    Rotation about the axis and the distance to the point are free. With d the unit vector from the
+    origin of the link to the point c, ρ their distance, and (t₁, t₂, axis) orthonormal and fixed
+    in the link, the coordinates have the velocities
+
+        tᵢ · (ω + d × v / ρ - d × ċ / ρ),  i = 1, 2
+
+    of the axis relative to the line of sight. The error is the rotation vector from the axis to d,
+    which has no part along the axis. Of the set-point, only the position counts.
+
+    If the point is near the link's origin, the activation of the task fades out, to 0 at OFF: its
+    freedoms are then left to the tasks below and to the posture. If the point is behind the link,
+    opposite to the axis within the angle BEHIND, the error that acts fades out, to 0 at half a
+    turn: there all directions of rotation are equally short. That equilibrium is unstable.
+
+    Attributes
+    ----------
+    axis : tuple of 3 float
+        Axis in the link's frame, of any length from SHORTEST to LONGEST.
+
+    Raises
+    ------
+    InputError
+        An axis that is not three finite numbers, or of another length.
+
+    """
+
+    name: ClassVar[str] = 'look_at'
+    controls: ClassVar[str] = 'the direction of one axis of the link, which points at a point'
+    axes: ClassVar[tuple[str, ...] | None] = ('motion',) * 2 + ('free',) * 4
+    goals: ClassVar[tuple[str, ...]] = ('point', 'twist', 'trajectory')
+
+    axis: tuple[float, ...] = field(default=(0.0, 0.0, 1.0), metadata={
+        'description': 'Axis of the link, in its frame, that points at the target; of any length; '
+                       'kind look_at'})
+
+    def __post_init__(self) -> None:
+        """Raise for an axis of length 0, or of another unusable length."""
+        axis = np.array(self.axis, dtype=np.float64)
+        if axis.shape != (3,) or not SHORTEST <= float(np.linalg.norm(axis)) <= LONGEST:
+            raise InputError(f'axis {axis.tolist()}: accepted are three numbers, a vector of '
+                             f'length {SHORTEST:g} to {LONGEST:g}')
+        object.__setattr__(self, 'axis', tuple(axis.tolist()))
+
+    def numbers(self) -> Array:
+        """Rotation (9,), by rows, whose third column is the axis, in the link's frame."""
+        z = np.array(self.axis) / np.linalg.norm(self.axis)
+        # the link's axis that is nearest to a right angle with z; the first one of equal ones
+        x = np.eye(3)[np.argmin(np.abs(z) - 1e-9 * np.array([2.0, 1.0, 0.0]))]
+        x = x - (x @ z) * z
+        x /= np.linalg.norm(x)
+        return np.array([x, np.cross(z, x), z]).T.ravel()
+
+    def set_point(self, pose: Array) -> Array:
+        """The point at the distance AHEAD on the axis, as a pose (4, 4)."""
+        there = np.eye(4)
+        there[:3, 3] = pose[:3, 3] + AHEAD * pose[:3, :3] @ self.numbers()[2::3]
+        return there
+
+    def error(self, pose: Array, goal: Array) -> Array:
+        """Return (6,), base axes: the rotation vector from the axis to the point, then zeros."""
+        R = pose[:3, :3] @ self.numbers().reshape(3, 3)
+        axis, way = R[:, 2], goal[:3, 3] - pose[:3, 3]
+        turn = np.cross(axis, way)
+        angle, length = np.arctan2(np.linalg.norm(turn), axis @ way), np.linalg.norm(turn)
+        direction = turn / length if length > 0.0 else R[:, 0]
+        return np.concatenate([angle * direction, np.zeros(3)])
+
+    def set_point_with_link(self, set_point: Array, T: Array) -> Array:
+        """The unchanged set-point (4, 4): the point does not move with the link."""
+        return set_point
+
+
+@inlined
+def _at_most(most, x):
+    """The vector x, scaled to the length `most` if it is longer."""
+    length = np.sqrt(dot(x, x))
+    return along(most / length, x, ZERO) if length > most else x
+
+
+@inlined
+def _aim(axis, side, d):
+    """Rotation vector from an axis to a direction d, and the share of it that is the error."""
+    turn = cross(axis, d)
+    sine, cosine = np.sqrt(dot(turn, turn)), dot(axis, d)
+    if sine > 0.0:
+        share = min(sine / BEHIND, 1.0) if cosine < 0.0 else 1.0
+        return along(np.arctan2(sine, cosine) / sine, turn, ZERO), share
+    return along(np.pi if cosine < 0.0 else 0.0, side, ZERO), 0.0
+
+
+@inlined
+def _put_map(k, S):
+    """Write to S (36,), by rows, the matrix that maps a twist (ω, v) to (ω + k × v, v)."""
+    for i in range(36):
+        S[i] = 1.0 if i % 7 == 0 else 0.0
+    S[4], S[5] = -k[2], k[1]
+    S[9], S[11] = k[2], -k[0]
+    S[15], S[16] = -k[1], k[0]
+
+
+@inlined
+def _put_turning(R, x, moves, y):
+    """Write an angular velocity or acceleration in the task's axes; the linear part is 0."""
+    turned = unrotate(R, x)
+    for i in range(3):
+        y[i] = moves[i] * turned[i]
+        y[3 + i] = 0.0
+
+
+@inlined
+def put_look_at(task, pose, twist, row):
+    """Write the task's row for this tick, see `Kind`; return the factor for its activation."""
+    moves = task[SHAPE:SHAPE + 6]
+    own = task[OWN:OWN + 9]
+    R = compose(rotation_of(pose), (own[0], own[1], own[2], own[3], own[4], own[5], own[6], own[7],
+                                    own[8]))
+    axis, side = (R[2], R[5], R[8]), (R[0], R[3], R[6])
+    omega, v = (twist[0], twist[1], twist[2]), (twist[3], twist[4], twist[5])
+    c = (task[TARGET + 3], task[TARGET + 7], task[TARGET + 11])
+    dc = _at_most(FASTEST, (task[TWIST + 3], task[TWIST + 4], task[TWIST + 5]))
+    ddc = (task[ACCELERATION + 3], task[ACCELERATION + 4], task[ACCELERATION + 5])
+    x = sub(c, (pose[0, 3], pose[1, 3], pose[2, 3]))
+    distance = np.sqrt(dot(x, x))
+    k = along(1.0 / max(distance, OFF) ** 2, x, ZERO)  # d / ρ
+    sight = cross(k, sub(dc, v))  # angular velocity of the line of sight
+    wanted = cross(k, dc)
+    bend = add(along(-2.0 * dot(k, sub(dc, v)), sight, cross(k, ddc)), cross(sight, omega))
+    error, share = _aim(axis, side, along(1.0 / max(distance, OFF), x, ZERO))
+    _put_turning(R, error, moves, row[level_row.SPRING:level_row.SPRING + 6])
+    for i in range(3):
+        row[level_row.SPRING + i] *= share
+        task[ERROR + i], task[ERROR + 3 + i] = error[i], 0.0
+        task[LAG + i], task[LAG + 3 + i] = 0.0, x[i] - distance * axis[i]
+    for i in range(9):
+        task[AXES + i] = R[i]
+    _put_turning(R, sub(sight, omega), moves, row[level_row.RATE:level_row.RATE + 6])
+    _put_turning(R, wanted, moves, row[level_row.VELOCITY:level_row.VELOCITY + 6])
+    _put_turning(R, bend, moves, row[level_row.ROOT:level_row.ROOT + 6])
+    row[level_row.MAPPED] = 1.0
+    _put_map(k, row[level_row.MAP:level_row.MAP + 36])
+    near = min(max((distance - OFF) / (ON - OFF), 0.0), 1.0)
+    return near * near * near * (10.0 - 15.0 * near + 6.0 * near * near)

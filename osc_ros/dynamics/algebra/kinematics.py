@@ -1,0 +1,162 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Poses of bodies and links, without velocities and forces, in numpy; a link's axes, compiled."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+
+from osc_ros.compile.addresses import address_of
+from osc_ros.compile.compiled import kernel
+from osc_ros.dynamics.algebra.spatial import compose, Matrix
+from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+
+class Placement(NamedTuple):
+    """
+    Poses of the bodies and of the tips.
+
+    Attributes
+    ----------
+    R : (b, 3, 3)
+        Axes of every body, in base axes.
+    p : (b, 3)
+        Origin of every body, in the base frame [m].
+    T_tips : (m, 4, 4)
+        Poses of the tips in the base frame.
+
+    """
+
+    R: Array
+    p: Array
+    T_tips: Array
+
+    @property
+    def T_tip(self) -> Array:
+        """Pose (4, 4) of the first tip."""
+        return np.asarray(self.T_tips[0])
+
+
+def placement(robot: Robot, q: Array) -> Placement:
+    """Poses of all bodies and of the tips at joint positions q (nq,)."""
+    b = len(robot.parent)
+    T = np.empty((b + 1, 4, 4))
+    T[-1] = np.eye(4)  # the base: index -1, the parent of the first bodies
+    for i, (parent, k) in enumerate(zip(robot.parent.tolist(), robot.q_index.tolist())):
+        T_joint = np.eye(4)
+        if robot.spherical[i]:
+            T_joint[:3, :3] = Rotation.from_quat(q[k:k + 4]).as_matrix()
+        elif robot.prismatic[i]:
+            T_joint[2, 3] = q[k]
+        else:
+            c, s = np.cos(q[k]), np.sin(q[k])
+            T_joint[:2, :2] = [[c, -s], [s, c]]
+        T[i] = T[parent] @ robot.T_parent_body[i] @ T_joint
+    tips = [T[body] @ T_body_tip for body, T_body_tip in tip_frames(robot)]
+    return Placement(T[:b, :3, :3].copy(), T[:b, :3, 3].copy(), np.array(tips))
+
+
+def tip_frames(robot: Robot) -> list[tuple[int, Array]]:
+    """For each tip, the index of the body that carries it, and its pose (4, 4) in that body."""
+    return [robot.frames[tip] for tip in robot.tips]
+
+
+def link_pose(robot: Robot, q: Array, link: str) -> Array:
+    """
+    Pose (4, 4) of any link of the description in the base frame, at joint positions q (nq,).
+
+    Raises
+    ------
+    InputError
+        If the robot has no such link; the message lists the robot's links.
+
+    """
+    if link not in robot.frames:
+        raise InputError(f"frame '{link}' is not a link of robot '{robot.name}' "
+                         f"(links: {', '.join(sorted(robot.frames))})")
+    body, T_body_link = robot.frames[link]
+    if body < 0:
+        return np.array(T_body_link)
+    at = placement(robot, q)
+    T = np.eye(4)
+    T[:3, :3], T[:3, 3] = at.R[body], at.p[body]
+    return T @ T_body_link
+
+
+def motion_transforms(R: Array, p: Array) -> Array:
+    """
+    Motion transforms X (n, 6, 6) from a frame to n frames with axes R (n, 3, 3), origins p (n, 3).
+
+    X maps [ω; v] to [Rᵀω; Rᵀ(v + ω × p)].
+
+    """
+    X = np.zeros((len(R), 6, 6))
+    X[:, :3, :3] = X[:, 3:, 3:] = R.transpose(0, 2, 1)
+    across = np.cross(np.eye(3), p[:, None, :])  # rows e × p: ω × p = ω @ across
+    X[:, 3:, :3] = R.transpose(0, 2, 1) @ across.transpose(0, 2, 1)
+    return X
+
+
+@kernel
+def put_link_axes(rotations, turns, places, q, axes):
+    """Write the axes of a link to axes (3, 3) or more; the others are those of `LinkAxes`."""
+    R: Matrix = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
+    for k in range(len(rotations)):
+        S = rotations[k]
+        R = compose(R, (S[0, 0], S[0, 1], S[0, 2], S[1, 0], S[1, 1], S[1, 2],
+                        S[2, 0], S[2, 1], S[2, 2]))
+        if turns[k] != 0:
+            c, s = np.cos(q[places[k]]), np.sin(q[places[k]])
+            R = compose(R, (c, -s, 0.0, s, c, 0.0, 0.0, 0.0, 1.0))
+    for i in range(3):
+        for j in range(3):
+            axes[i, j] = R[3 * i + j]
+
+
+class LinkAxes:
+    """
+    The axes of one link in the base frame.
+
+    Parameters
+    ----------
+    robot : Robot
+        Every joint between its base and the link has one degree of freedom.
+    link : str
+
+    Raises
+    ------
+    InputError
+        If the robot has no such link; the message lists the robot's links.
+
+    """
+
+    def __init__(self, robot: Robot, link: str) -> None:
+        link_pose(robot, robot.neutral, link)
+        body, T_body_link = robot.frames[link]
+        path: list[int] = []
+        while body >= 0:
+            path.insert(0, body)
+            body = int(robot.parent[body])
+        self._rotations = np.array([*robot.T_parent_body[path, :3, :3], T_body_link[:3, :3]])
+        self._turns = np.array([*~robot.prismatic[path], False], dtype=np.int64)
+        self._places = np.array([*robot.q_index[path], 0], dtype=np.int64)
+        self._axes = np.eye(4)
+
+    def at(self, q: Array) -> Array:
+        """The link's axes as a pose (4, 4) at the origin; the next call overwrites the array."""
+        put_link_axes(self._rotations, self._turns, self._places, q, self._axes)
+        return self._axes
+
+    @property
+    def addresses(self) -> tuple[int, int, int, int]:
+        """Number of rotations on the way; addresses of the first arrays of `put_link_axes`."""
+        arrays = self._rotations, self._turns, self._places
+        return len(self._turns), *map(address_of, arrays)  # type: ignore[return-value]

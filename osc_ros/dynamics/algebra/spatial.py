@@ -1,0 +1,370 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""
+Spatial algebra on tuples, for the compiled kernels.
+
+The compiler keeps numbers of tuples in registers: no arrays, no allocation, no aliasing.
+
+    vector    (x, y, z)
+    rotation  (r00, r01, r02, r10, …, r22), by rows; also any 3 × 3 matrix
+    symmetric (s00, s01, s02, s11, s12, s22)
+    spatial   (angular, linear), a pair of vectors
+    mobility  (A, B, C) is [[A, B], [Bᵀ, C]]: A, C symmetric, B a matrix; takes a force
+              [moment; force] to an acceleration [angular; linear]
+    coupling  (T, U, V, W) is [[T, U], [V, W]], all of them matrices
+
+A placement (R, p) is the pose of a body's frame in its parent's: x_parent = R x_body + p.
+
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.compile.compiled import inlined
+from osc_ros.compile.either import put as put
+
+Vector: TypeAlias = tuple[float, float, float]
+Matrix: TypeAlias = tuple[float, float, float, float, float, float, float, float, float]
+Symmetric: TypeAlias = tuple[float, float, float, float, float, float]
+Spatial: TypeAlias = tuple[Vector, Vector]
+Mobility: TypeAlias = tuple[Symmetric, Matrix, Symmetric]
+Coupling: TypeAlias = tuple[Matrix, Matrix, Matrix, Matrix]
+
+Row: TypeAlias = NDArray[np.float64]
+
+ZERO: Vector = (0.0, 0.0, 0.0)
+
+
+@inlined
+def add(a: Vector, b: Vector) -> Vector:
+    """The sum a + b of two vectors."""
+    return (a[0] + b[0], a[1] + b[1], a[2] + b[2])
+
+
+@inlined
+def sub(a: Vector, b: Vector) -> Vector:
+    """The difference a - b of two vectors."""
+    return (a[0] - b[0], a[1] - b[1], a[2] - b[2])
+
+
+@inlined
+def along(s: float, a: Vector, b: Vector) -> Vector:
+    """The vector s a + b, for a number s."""
+    return (s * a[0] + b[0], s * a[1] + b[1], s * a[2] + b[2])
+
+
+@inlined
+def dot(a: Vector, b: Vector) -> float:
+    """The scalar product aᵀ b of two vectors."""
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+
+
+@inlined
+def cross(a: Vector, b: Vector) -> Vector:
+    """The cross product a × b of two vectors."""
+    return (a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
+
+
+@inlined
+def rotate(R: Matrix, a: Vector) -> Vector:
+    """The vector R a, for any 3 × 3 matrix R."""
+    return (R[0] * a[0] + R[1] * a[1] + R[2] * a[2],
+            R[3] * a[0] + R[4] * a[1] + R[5] * a[2],
+            R[6] * a[0] + R[7] * a[1] + R[8] * a[2])
+
+
+@inlined
+def unrotate(R: Matrix, a: Vector) -> Vector:
+    """The vector Rᵀ a, for any 3 × 3 matrix R."""
+    return (R[0] * a[0] + R[3] * a[1] + R[6] * a[2],
+            R[1] * a[0] + R[4] * a[1] + R[7] * a[2],
+            R[2] * a[0] + R[5] * a[1] + R[8] * a[2])
+
+
+@inlined
+def compose(R: Matrix, S: Matrix) -> Matrix:
+    """The product R S of two 3 × 3 matrices."""
+    return (R[0] * S[0] + R[1] * S[3] + R[2] * S[6],
+            R[0] * S[1] + R[1] * S[4] + R[2] * S[7],
+            R[0] * S[2] + R[1] * S[5] + R[2] * S[8],
+            R[3] * S[0] + R[4] * S[3] + R[5] * S[6],
+            R[3] * S[1] + R[4] * S[4] + R[5] * S[7],
+            R[3] * S[2] + R[4] * S[5] + R[5] * S[8],
+            R[6] * S[0] + R[7] * S[3] + R[8] * S[6],
+            R[6] * S[1] + R[7] * S[4] + R[8] * S[7],
+            R[6] * S[2] + R[7] * S[5] + R[8] * S[8])
+
+
+@inlined
+def transpose(R: Matrix) -> Matrix:
+    """The transpose Rᵀ of a 3 × 3 matrix."""
+    return (R[0], R[3], R[6], R[1], R[4], R[7], R[2], R[5], R[8])
+
+
+@inlined
+def times(S: Symmetric, a: Vector) -> Vector:
+    """The product S a of a symmetric 3 × 3 matrix and a vector."""
+    return (S[0] * a[0] + S[1] * a[1] + S[2] * a[2],
+            S[1] * a[0] + S[3] * a[1] + S[4] * a[2],
+            S[2] * a[0] + S[4] * a[1] + S[5] * a[2])
+
+
+@inlined
+def add_symmetric(S: Symmetric, T: Symmetric) -> Symmetric:
+    """The sum S + T of two symmetric 3 × 3 matrices."""
+    return (S[0] + T[0], S[1] + T[1], S[2] + T[2], S[3] + T[3], S[4] + T[4], S[5] + T[5])
+
+
+@inlined
+def add_matrix(R: Matrix, S: Matrix) -> Matrix:
+    """The sum R + S of two 3 × 3 matrices."""
+    return (R[0] + S[0], R[1] + S[1], R[2] + S[2],
+            R[3] + S[3], R[4] + S[4], R[5] + S[5],
+            R[6] + S[6], R[7] + S[7], R[8] + S[8])
+
+
+@inlined
+def full(S: Symmetric) -> Matrix:
+    """The symmetric matrix as nine numbers."""
+    return (S[0], S[1], S[2], S[1], S[3], S[4], S[2], S[4], S[5])
+
+
+@inlined
+def upper(R: Matrix) -> Symmetric:
+    """The upper triangle (six numbers, by rows) of a symmetric 3 × 3 matrix."""
+    return (R[0], R[1], R[2], R[4], R[5], R[8])
+
+
+@inlined
+def add_outer(a: Vector, b: Vector, R: Matrix) -> Matrix:
+    """R + a bᵀ, for a 3 × 3 matrix R."""
+    return (R[0] + a[0] * b[0], R[1] + a[0] * b[1], R[2] + a[0] * b[2],
+            R[3] + a[1] * b[0], R[4] + a[1] * b[1], R[5] + a[1] * b[2],
+            R[6] + a[2] * b[0], R[7] + a[2] * b[1], R[8] + a[2] * b[2])
+
+
+@inlined
+def cross_rows(R: Matrix, p: Vector) -> Matrix:
+    """The 3 × 3 matrix R p×: each row is the cross product of that row of R with p."""
+    a = cross((R[0], R[1], R[2]), p)
+    b = cross((R[3], R[4], R[5]), p)
+    c = cross((R[6], R[7], R[8]), p)
+    return (a[0], a[1], a[2], b[0], b[1], b[2], c[0], c[1], c[2])
+
+
+@inlined
+def unrotate_symmetric(R: Matrix, S: Symmetric) -> Symmetric:
+    """Rᵀ S R, for a symmetric 3 × 3 matrix S."""
+    T = compose(full(S), R)
+    return (R[0] * T[0] + R[3] * T[3] + R[6] * T[6],
+            R[0] * T[1] + R[3] * T[4] + R[6] * T[7],
+            R[0] * T[2] + R[3] * T[5] + R[6] * T[8],
+            R[1] * T[1] + R[4] * T[4] + R[7] * T[7],
+            R[1] * T[2] + R[4] * T[5] + R[7] * T[8],
+            R[2] * T[2] + R[5] * T[5] + R[8] * T[8])
+
+
+@inlined
+def unrotate_matrix(R: Matrix, B: Matrix) -> Matrix:
+    """Rᵀ B R, for any 3 × 3 matrix B."""
+    return compose(transpose(R), compose(B, R))
+
+
+@inlined
+def motion_to_body(R: Matrix, p: Vector, v: Spatial) -> Spatial:
+    """X v: a motion vector of the parent's frame (axes and origin), in the body's frame."""
+    return unrotate(R, v[0]), unrotate(R, add(v[1], cross(v[0], p)))
+
+
+@inlined
+def force_to_parent(R: Matrix, p: Vector, f: Spatial) -> Spatial:
+    """Xᵀ f: a force vector of the body's frame (axes and origin), in the parent's frame."""
+    linear = rotate(R, f[1])
+    return add(rotate(R, f[0]), cross(p, linear)), linear
+
+
+@inlined
+def force_to_body(R: Matrix, p: Vector, f: Spatial) -> Spatial:
+    """X⁻ᵀ f: a force vector of the parent's frame (axes and origin), in the body's frame."""
+    return unrotate(R, add(f[0], cross(f[1], p))), unrotate(R, f[1])
+
+
+@inlined
+def mobility_shifted(p: Vector, K: Mobility) -> Mobility:
+    """The mobility at the point p instead of the origin, in the same axes."""
+    A, B, C = K
+    Ap = cross_rows(full(A), p)
+    B_p = add_matrix(B, Ap)
+    # C + Bᵀ p× + (Bᵀ p×)ᵀ - p× A p×, with the last term taken from B_p
+    half = cross_rows(transpose(B), p)
+    rest = cross_rows(transpose(B_p), p)
+    return A, B_p, (C[0] + half[0] + rest[0],
+                    C[1] + half[3] + rest[1],
+                    C[2] + half[6] + rest[2],
+                    C[3] + half[4] + rest[4],
+                    C[4] + half[7] + rest[5],
+                    C[5] + half[8] + rest[8])
+
+
+@inlined
+def mobility_unrotated(R: Matrix, K: Mobility) -> Mobility:
+    """The mobility in axes turned by R: Rᵀ (·) R on every block."""
+    A, B, C = K
+    return unrotate_symmetric(R, A), unrotate_matrix(R, B), unrotate_symmetric(R, C)
+
+
+@inlined
+def add_mobility(K: Mobility, L: Mobility) -> Mobility:
+    """The sum K + L of two mobilities."""
+    return add_symmetric(K[0], L[0]), add_matrix(K[1], L[1]), add_symmetric(K[2], L[2])
+
+
+@inlined
+def mobility_times(K: Mobility, f: Spatial) -> Spatial:
+    """The acceleration K f that the spatial force f causes at a mobility K."""
+    A, B, C = K
+    return add(times(A, f[0]), rotate(B, f[1])), add(unrotate(B, f[0]), times(C, f[1]))
+
+
+@inlined
+def linear_first(K: Mobility) -> Mobility:
+    """The mobility in the order [linear; angular]."""
+    return K[2], transpose(K[1]), K[0]
+
+
+@inlined
+def rank_one_downdate(K: Mobility, w: float, a: Vector, c: Vector) -> Mobility:
+    """K - w [a; c][a; c]ᵀ."""
+    A, B, C = K
+    wa, wc = (w * a[0], w * a[1], w * a[2]), (w * c[0], w * c[1], w * c[2])
+    return ((A[0] - wa[0] * a[0], A[1] - wa[0] * a[1], A[2] - wa[0] * a[2],
+             A[3] - wa[1] * a[1], A[4] - wa[1] * a[2], A[5] - wa[2] * a[2]),
+            (B[0] - wa[0] * c[0], B[1] - wa[0] * c[1], B[2] - wa[0] * c[2],
+             B[3] - wa[1] * c[0], B[4] - wa[1] * c[1], B[5] - wa[1] * c[2],
+             B[6] - wa[2] * c[0], B[7] - wa[2] * c[1], B[8] - wa[2] * c[2]),
+            (C[0] - wc[0] * c[0], C[1] - wc[0] * c[1], C[2] - wc[0] * c[2],
+             C[3] - wc[1] * c[1], C[4] - wc[1] * c[2], C[5] - wc[2] * c[2]))
+
+
+@inlined
+def inertia_to_parent(R: Matrix, p: Vector, I: Mobility) -> Mobility:
+    """Xᵀ I X: an inertia [[A, B], [Bᵀ, C]] of the body's frame, in the parent's frame."""
+    turned = mobility_unrotated(transpose(R), I)
+    return linear_first(mobility_shifted((-p[0], -p[1], -p[2]), linear_first(turned)))
+
+
+@inlined
+def inverse(S: Symmetric) -> Symmetric:
+    """The inverse S⁻¹ of a symmetric 3 × 3 matrix."""
+    c0, c1 = S[3] * S[5] - S[4] * S[4], S[2] * S[4] - S[1] * S[5]
+    c2 = S[1] * S[4] - S[2] * S[3]
+    d = 1.0 / (S[0] * c0 + S[1] * c1 + S[2] * c2)
+    return (d * c0, d * c1, d * c2, d * (S[0] * S[5] - S[2] * S[2]),
+            d * (S[1] * S[2] - S[0] * S[4]), d * (S[0] * S[3] - S[1] * S[1]))
+
+
+@inlined
+def sub_matrix(R: Matrix, S: Matrix) -> Matrix:
+    """The difference R - S of two 3 × 3 matrices."""
+    return (R[0] - S[0], R[1] - S[1], R[2] - S[2],
+            R[3] - S[3], R[4] - S[4], R[5] - S[5],
+            R[6] - S[6], R[7] - S[7], R[8] - S[8])
+
+
+@inlined
+def plus(a: Spatial, b: Spatial) -> Spatial:
+    """The sum a + b of two spatial vectors."""
+    return add(a[0], b[0]), add(a[1], b[1])
+
+
+@inlined
+def minus(a: Spatial, b: Spatial) -> Spatial:
+    """The difference a - b of two spatial vectors."""
+    return sub(a[0], b[0]), sub(a[1], b[1])
+
+
+@inlined
+def motion_cross(v: Spatial, w: Spatial) -> Spatial:
+    """The cross product v × w of two spatial motion vectors."""
+    return cross(v[0], w[0]), add(cross(v[0], w[1]), cross(v[1], w[0]))
+
+
+@inlined
+def force_cross(v: Spatial, f: Spatial) -> Spatial:
+    """The cross product v ×* f of a spatial motion vector and a spatial force vector."""
+    return add(cross(v[0], f[0]), cross(v[1], f[1])), cross(v[0], f[1])
+
+
+@inlined
+def vector_at(row: Row, k: int) -> Vector:
+    """The vector stored in row[k:k + 3]."""
+    return (row[k], row[k + 1], row[k + 2])
+
+
+@inlined
+def spatial_at(row: Row, k: int) -> Spatial:
+    """The spatial vector stored in row[k:k + 6]."""
+    return vector_at(row, k), vector_at(row, k + 3)
+
+
+@inlined
+def symmetric_at(row: Row, k: int) -> Symmetric:
+    """The symmetric 3 × 3 matrix stored in row[k:k + 6]."""
+    return (row[k], row[k + 1], row[k + 2], row[k + 3], row[k + 4], row[k + 5])
+
+
+@inlined
+def matrix_at(row: Row, k: int) -> Matrix:
+    """The 3 × 3 matrix stored in row[k:k + 9]."""
+    return (row[k], row[k + 1], row[k + 2], row[k + 3], row[k + 4],
+            row[k + 5], row[k + 6], row[k + 7], row[k + 8])
+
+
+@inlined
+def mobility_at(row: Row, k: int) -> Mobility:
+    """The mobility stored in row[k:k + 21]."""
+    return symmetric_at(row, k), matrix_at(row, k + 6), symmetric_at(row, k + 15)
+
+
+@inlined
+def put_mobility(row: Row, k: int, K: Mobility) -> None:
+    """Write a mobility into row[k:k + 21]."""
+    put(row, k, K[0])
+    put(row, k + 6, K[1])
+    put(row, k + 15, K[2])
+
+
+@inlined
+def coupling_at(row: Row, k: int) -> Coupling:
+    """The coupling [[C0, C1], [C2, C3]] stored in row[k:k + 36]."""
+    return (matrix_at(row, k), matrix_at(row, k + 9), matrix_at(row, k + 18),
+            matrix_at(row, k + 27))
+
+
+@inlined
+def put_coupling(row: Row, k: int, C: Coupling) -> None:
+    """Write a coupling [[C0, C1], [C2, C3]] into row[k:k + 36]."""
+    put(row, k, C[0])
+    put(row, k + 9, C[1])
+    put(row, k + 18, C[2])
+    put(row, k + 27, C[3])
+
+
+@inlined
+def coupling_transposed(C: Coupling) -> Coupling:
+    """The transpose of a coupling [[C0, C1], [C2, C3]]."""
+    return transpose(C[0]), transpose(C[2]), transpose(C[1]), transpose(C[3])
+
+
+@inlined
+def all_finite(x: Row) -> bool:
+    """Whether every number of an array is finite."""
+    total = 0.0
+    for i in range(len(x)):
+        total += 0.0 * x[i]  # 0 unless something is infinite or not a number
+    return total == 0.0

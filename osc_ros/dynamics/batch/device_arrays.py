@@ -1,0 +1,188 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Users' arrays on a GPU: of PyTorch, CuPy, JAX or Numba, read and written without a copy."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from osc_ros.compile.cuda.device_kernels import cuda, IS_SIMULATED
+from osc_ros.dynamics.algebra.arrays import is_on_gpu
+from osc_ros.errors import InputError
+
+# Numbers of streams in `__cuda_array_interface__`, and of PyTorch and CuPy.
+_LEGACY_DEFAULT, _PER_THREAD_DEFAULT = (0, 1), 2
+
+
+class Library:
+    """
+    The library that owns an array, for memory and streams: of Numba, or unknown.
+
+    Arrays that it makes are Numba's, which have `__cuda_array_interface__`.
+
+    """
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    @property
+    def device(self) -> int:
+        """Index of the GPU that has the array."""
+        return 0 if IS_SIMULATED else int(cuda.get_current_device().id)
+
+    def empty(self, shape: tuple[int, ...], number: Any) -> Any:
+        """Return an array on the same GPU, with np.float64, np.float32 or np.bool_ entries."""
+        return cuda.device_array(shape, number)
+
+    def stream(self) -> Any:
+        """Return the caller's stream: that of the array, if it names one."""
+        own = getattr(self._array, 'stream', None)
+        if not isinstance(own, int) and own is not None:
+            return own
+        return stream_of(getattr(self._array, '__cuda_array_interface__', {}).get('stream') or 0)
+
+    def finish(self, stream: Any) -> None:
+        """Wait for the stream, if the library could otherwise read results too early."""
+
+
+class Torch(Library):
+    """PyTorch: memory of its allocator, and its current stream."""
+
+    @property
+    def device(self) -> int:
+        """Index of the GPU that has the tensor."""
+        return int(self._array.device.index)
+
+    def empty(self, shape: tuple[int, ...], number: Any) -> Any:
+        """Return a tensor on the same GPU."""
+        torch: Any = sys.modules['torch']
+        kind = {np.float64: torch.float64, np.float32: torch.float32, np.bool_: torch.bool}
+        return torch.empty(shape, dtype=kind[number], device=self._array.device)
+
+    def stream(self) -> Any:
+        """Return PyTorch's current stream."""
+        torch: Any = sys.modules['torch']
+        return stream_of(torch.cuda.current_stream(self._array.device).cuda_stream)
+
+
+class CuPy(Library):
+    """CuPy: memory of its pool, and its current stream."""
+
+    @property
+    def device(self) -> int:
+        """Index of the GPU that has the array."""
+        return int(self._array.device.id)
+
+    def empty(self, shape: tuple[int, ...], number: Any) -> Any:
+        """Return an array on the same GPU."""
+        with self._array.device:
+            return sys.modules['cupy'].empty(shape, number)
+
+    def stream(self) -> Any:
+        """Return CuPy's current stream."""
+        with self._array.device:
+            return stream_of(sys.modules['cupy'].cuda.get_current_stream().ptr)
+
+
+class Jax(Library):
+    """
+    JAX, which lends no stream: the call waits for the arrays, and for the result.
+
+    A result is written into the memory of a new array, before anybody else has it.
+
+    """
+
+    @property
+    def device(self) -> int:
+        """Index of the GPU that has the array."""
+        return int(next(iter(self._array.devices())).local_hardware_id)
+
+    def empty(self, shape: tuple[int, ...], number: Any) -> Any:
+        """Return an array on the same GPU."""
+        with sys.modules['jax'].default_device(next(iter(self._array.devices()))):
+            return sys.modules['jax'].numpy.empty(shape, number).block_until_ready()
+
+    def stream(self) -> Any:
+        """Return the default stream."""
+        return stream_of(0)
+
+    def finish(self, stream: Any) -> None:
+        """Wait for the stream."""
+        stream.synchronize()
+
+
+_LIBRARIES: dict[str, type[Library]] = {
+    'torch': Torch, 'cupy': CuPy, 'jax': Jax, 'jaxlib': Jax}
+
+
+def library_of(array: Any) -> Library:
+    """Return the library that owns an array."""
+    return _LIBRARIES.get(type(array).__module__.partition('.')[0], Library)(array)
+
+
+def stream_of(pointer: int) -> Any:
+    """Numba's stream for a cudaStream_t as a number."""
+    if IS_SIMULATED:
+        return cuda.stream()
+    if pointer in _LEGACY_DEFAULT:
+        return cuda.legacy_default_stream()
+    if pointer == _PER_THREAD_DEFAULT:
+        return cuda.per_thread_default_stream()
+    return cuda.external_stream(pointer)
+
+
+def number_of(name: str, array: Any) -> Any:
+    """
+    Type of the numbers of an array: np.float64 or np.float32.
+
+    Raises
+    ------
+    InputError
+        If it is another one.
+
+    """
+    kind = str(getattr(array, 'dtype', type(array))).removeprefix('torch.')
+    if kind not in ('float64', 'float32'):
+        raise InputError(f'{name} has dtype {kind}: accepted on a GPU are float64 and float32')
+    return np.float64 if kind == 'float64' else np.float32
+
+
+def device_view(name: str, array: Any, shape: tuple[int, ...], number: Any, device: int) -> Any:
+    """
+    View of a user's array for a kernel; it keeps the array, and nothing is copied.
+
+    Raises
+    ------
+    InputError
+        If the array is in the memory of the host, has another shape (the message has both),
+        another type or another order, or is on another GPU.
+
+    """
+    if not is_on_gpu(array):
+        raise InputError(f'{name} is a {type(array).__name__} in the memory of the host: accepted '
+                         'are arrays on the GPU only, if one of the arguments is there')
+    if tuple(array.shape) != shape:
+        raise InputError(f'{name} has shape {tuple(array.shape)}, accepted is {shape}')
+    kind = str(array.dtype).removeprefix('torch.')
+    if kind != np.dtype(number).name:
+        raise InputError(f'{name} has dtype {kind}, accepted is {np.dtype(number).name}, as of q')
+    if getattr(array, 'requires_grad', False):
+        raise InputError(f'{name} requires a gradient, and the law gives none: accepted is '
+                         f'{name}.detach()')
+    if library_of(array).device != device:
+        raise InputError(f'{name} is on GPU {library_of(array).device}: accepted is {device}, '
+                         'which has q')
+    if 0 in shape:
+        return cuda.device_array(shape, number)
+    library_ready = getattr(array, 'block_until_ready', None)  # of JAX
+    if library_ready is not None:
+        library_ready()
+    view = array if IS_SIMULATED else cuda.as_cuda_array(array, sync=False)
+    if not view.is_c_contiguous():
+        raise InputError(f'{name} is not contiguous: its rows must follow each other in memory '
+                         '(in PyTorch, contiguous() gives such an array)')
+    return view

@@ -1,0 +1,314 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""The contract of a method: the functions that every method of the dynamics has."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.dynamics.algebra.task_inertia import task_inertia
+from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+# Status that `torque` and `outward` return.
+DONE, WRONG_SHAPE, NOT_FINITE = 0, 1, 2
+
+
+# Terms that `evaluate` has, and `evaluate_batch` by default.
+EVALUATED = ('pose', 'twist', 'J', 'Jdot_qd', 'h', 'Lambda_inv', 'Lambda')
+
+
+class States(NamedTuple):
+    """
+    k states of a robot with m tips, and what the law shall do there.
+
+    Attributes
+    ----------
+    q, qd : (k, nq), (k, n)
+    gravity : (k, 3), optional
+        Default: that of the method.
+    u : (k, 6 m), optional
+        Commanded accelerations of the tips, for the law.
+    tau, qdd : (k, n), optional
+        τ⁰ and posture accelerations; see `Method.outward`.
+    payload : (k, PAYLOAD_WIDTH), optional
+        Further bodies, fixed to the first tip; see `lanes.payload`.
+
+    """
+
+    q: Array
+    qd: Array
+    gravity: Array | None = None
+    u: Array | None = None
+    tau: Array | None = None
+    qdd: Array | None = None
+    payload: Array | None = None
+
+    def part(self, first: int, last: int) -> States:
+        """The states from `first` up to, but without, `last`."""
+        return self._mapped(lambda values: values[first:last])
+
+    def state(self, k: int) -> States:
+        """State k, without the first axis."""
+        return self._mapped(lambda values: values[k])
+
+    def _mapped(self, entry: Callable[[Array], Array]) -> States:
+        q, qd, *others = self
+        rest = (None if values is None else entry(values) for values in others)
+        return States(entry(q), entry(qd), *rest)
+
+    def gravity_rows(self) -> Array:
+        """`gravity`, or (0, 3) if it is not given."""
+        return np.empty((0, 3)) if self.gravity is None else self.gravity
+
+
+class Terms(NamedTuple):
+    """
+    Terms of the law at k states.
+
+    Attributes
+    ----------
+    pose : (k, 4, 4), or (k, m, 4, 4) for m > 1 tips
+    twist : (k, 6 m) [rad/s, m/s]
+    J : (k, 6 m, n)
+    Jdot_qd : (k, 6 m) [rad/s², m/s²]
+    h : (k, n) [N·m]
+    Lambda_inv, Lambda : (k, 6 m, 6 m)
+    a0 : (k, 6 m), optional
+        Accelerations of the tips without joint torques [rad/s², m/s²].
+    valid : (k,) bool
+        False where a number of the state, or of a term, is not finite: there all terms are NaN.
+
+    Terms that were not chosen have no states: k is 0.
+
+    """
+
+    pose: Array
+    twist: Array
+    J: Array
+    Jdot_qd: Array
+    h: Array
+    Lambda_inv: Array
+    Lambda: Array
+    a0: Array
+    valid: NDArray[np.bool_]
+
+    @classmethod
+    def empty(cls, robot: Robot, k: int, chosen: Collection[str] = EVALUATED) -> Terms:
+        """Return a Terms with uninitialized arrays for k states; 0 states if not chosen."""
+        tips, n = len(robot.tips), robot.n
+        m = 6 * tips
+        pose = (4, 4) if tips == 1 else (tips, 4, 4)
+        shapes = (pose, (m,), (m, n), (m,), (n,), (m, m), (m, m), (m,))
+        terms = [np.empty((k if name in chosen else 0, *shape))
+                 for name, shape in zip(cls._fields, shapes)]
+        return cls._make([*terms, np.ones(k, dtype=bool)])
+
+    def flat(self) -> list[Array]:
+        """The terms as arrays with one row for each state, which share their memory."""
+        return [values.reshape(len(values), int(np.prod(values.shape[1:])))
+                for values in self[:-1]]
+
+
+@runtime_checkable
+class Method(Protocol):
+    """
+    Dynamics of one robot, as seen from its m tips.
+
+    A method checks shapes and numbers only where its docstring says so, and requires contiguous,
+    aligned, writeable float64 arrays. `OperationalSpace` validates the input of users. An
+    instance owns its memory: use one per thread. A method derives from this class, and inherits
+    what it does not override.
+
+    `outward` evaluates a state. `inward`, `jacobian`, `acceleration_response` and
+    `inverse_mass_matrix` refer to the last `outward` that returned DONE, and leave its results as
+    they are; every other call may overwrite them.
+
+    Attributes
+    ----------
+    robot : Robot
+    gravity : (3,)
+        Gravity in the base frame [m/s²]; write to the array to change it.
+    Lambda_inv, a0, pose, twist : (6 m, 6 m), (6 m,), (4, 4), (6 m,)
+        Results of the last `outward`, at the tips, base axes, [angular; linear]; pose is
+        (m, 4, 4) for m > 1 tips. Read only; the arrays stay the same objects.
+
+    """
+
+    robot: Robot
+    gravity: Array
+    Lambda_inv: Array
+    a0: Array
+    pose: Array
+    twist: Array
+
+    @abstractmethod
+    def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,
+               out: Array) -> int:
+        """
+        Write τ⁰ + JᵀΛ(u - a⁰) to out (n,), for u (6 m,), in one call.
+
+        Arguments and status are those of `outward`.
+
+        """
+
+    @abstractmethod
+    def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
+        """
+        Compute Λ⁻¹, a⁰ = J M⁻¹(τ⁰ - h) + J̇q̇, poses and twists of the tips.
+
+        Parameters
+        ----------
+        q, qd : (nq,), (n,)
+        tau : (n,), optional
+            τ⁰ [N·m].
+        qdd : (n,), optional
+            Posture acceleration [rad/s²]: then τ⁰ is M q̈ + h, plus tau if tau is given too.
+
+        Returns
+        -------
+        DONE; WRONG_SHAPE, before anything is computed; NOT_FINITE
+
+        """
+
+    @abstractmethod
+    def inward(self, F: Array, out: Array) -> None:
+        """Write τ⁰ + JᵀF to out (n,), for forces F (6 m,) at the tips [N·m, N]."""
+
+    @abstractmethod
+    def jacobian(self, out: Array) -> None:
+        """Write the Jacobian J (6 m, n) to out."""
+
+    @abstractmethod
+    def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
+        """
+        Write M⁻¹(τ + JᵀF) to out (n,) [rad/s²], with the factors of the last `outward`.
+
+        Parameters
+        ----------
+        tau : (n,)
+            Joint torques [N·m].
+        F : (6 m,)
+            Forces on the tips, base axes, [moment; force] [N·m, N].
+
+        """
+
+    def inverse_mass_matrix(self, out: Array) -> None:
+        """Write M⁻¹ to out (n, n), exactly symmetric, with the factors of the last `outward`."""
+        unit, no_force = np.zeros(self.robot.n), np.zeros_like(self.a0)
+        for i in range(len(unit)):
+            unit[i] = 1.0
+            self.acceleration_response(unit, no_force, out[i])
+            unit[i] = 0.0
+        out[:] = 0.5 * (out + out.T)
+
+    @abstractmethod
+    def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
+        """Joint accelerations (n,) under torques (n,) and forces on the tips (6 m,)."""
+
+    def inverse_dynamics(self, q: Array, qd: Array, qdd: Array) -> Array:
+        """Joint torques M q̈ + h (n,) of a motion; NaN where the state is not accepted."""
+        out = np.full(self.robot.n, np.nan)
+        if self.outward(q, qd, None, qdd) == DONE:
+            self.inward(np.zeros_like(self.a0), out)
+        return out
+
+    @abstractmethod
+    def apply_M_inv(self, q: Array, x: Array) -> Array:
+        """The product M⁻¹ x (n,), for x (n,)."""
+
+    def torque_batch(self, states: States, out: Array, valid: NDArray[np.bool_],
+                     threads: int | None) -> None:
+        """Write torques to out (k, n), NaN where not `valid` (k,), which is written too."""
+        self._require_no_payload(states)
+        with self._own_gravity():
+            for k in range(len(out)):
+                at = self._state(states, k)
+                valid[k] = self.torque(at.q, at.qd, at.u, at.tau, at.qdd, out[k]) == DONE  # type: ignore[arg-type]
+                if not valid[k]:
+                    out[k] = np.nan
+
+    def evaluate_batch(self, states: States, found: Terms, threads: int | None) -> None:
+        """Write `found.valid` and all terms that have a row for each state."""
+        self._require_no_payload(states)
+        rest, F = np.zeros(self.robot.n), np.zeros_like(self.a0)
+        with self._own_gravity():
+            for k in range(len(found.valid)):
+                at = self._state(states, k)
+                row = Terms._make(values[k:k + 1] for values in found)
+                is_good = self.outward(at.q, at.qd, None, None) == DONE
+                row.a0[:] = self.a0
+                row.valid[:] = self.outward(at.q, at.qd, None, rest) == DONE and is_good
+                if not row.valid:
+                    for values in row[:-1]:
+                        values[:] = np.nan
+                    continue
+                row.pose[:], row.twist[:], row.Jdot_qd[:] = self.pose, self.twist, self.a0
+                row.Lambda_inv[:], row.Lambda[:] = self.Lambda_inv, task_inertia(self.Lambda_inv)
+                for J in row.J:
+                    self.jacobian(J)
+                for h in row.h:
+                    self.inward(F, h)
+
+    def _require_no_payload(self, states: States) -> None:
+        if states.payload is not None:
+            raise InputError(f'payloads: {type(self).__name__} takes one robot for all states: '
+                             "accepted are methods 'sweep', 'recursive', 'efpa' and 'sfa', by one "
+                             'process')
+
+    def on_gpu(self, number: type[np.floating[Any]], device: int) -> Any:
+        """
+        Return the method's kernels for a GPU, and their constants on it.
+
+        Parameters
+        ----------
+        number : np.float64 or np.float32
+        device : int
+            Index of the GPU in use.
+
+        Returns
+        -------
+        object with the methods `torque_batch` and `evaluate_batch`
+            They have no `threads` but a stream, and take views of arrays on the GPU.
+
+        Raises
+        ------
+        InputError
+            If the method has no such kernels.
+
+        """
+        raise InputError(f"'{type(self).__name__}' does not run on a GPU: accepted is method "
+                         "'sweep', on a plain chain with one tip")
+
+    def _state(self, states: States, k: int) -> States:
+        """State k, without the first axis; sets its gravity."""
+        if states.gravity is not None:
+            self.gravity[:] = states.gravity[k]
+        return states.state(k)
+
+    @contextmanager
+    def _own_gravity(self) -> Iterator[None]:
+        """Restore the gravity at the end of the context."""
+        gravity = self.gravity.copy()
+        try:
+            yield
+        finally:
+            self.gravity[:] = gravity
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Failures of worker processes so far; each time the workers are replaced."""
+        return ()
+
+    def close(self) -> None:
+        """End the worker processes, if there are any; this process evaluates later calls."""
+        return  # most methods have none

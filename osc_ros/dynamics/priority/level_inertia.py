@@ -1,0 +1,338 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""
+The task-space inertia Λ of one priority level; singular directions are faded out.
+
+Λ acts in the controlled axes of the level only. `osc_ros.dynamics.priority.priority` defines the
+quantities of a level: its mobility W, frame T and Jacobian J. Matrices are 6 × 6, flat.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from osc_ros.compile.compiled import inlined
+from osc_ros.dynamics.algebra.task_inertia import diagonalize, EXACT_HIGH, share
+from osc_ros.dynamics.priority.level_row import FASTEST, FRAME, RATE, ROOT, SPRING, WEIGHT
+
+_SMALLEST_PIVOT = 1e-14  # relative to the trace: a smaller pivot is a rounding error
+# Modes whose eigenvalue of √K W √K, relative to the largest one, is below this get no damping.
+_STIFFEST = 1e-12
+
+
+@inlined
+def rotate_to_frame(row, x, y, start):
+    """Write Tᵀ x (6,) to y[start:start + 6]: x is in base axes, y in the frame's axes."""
+    for part in range(0, 6, 3):
+        for i in range(3):
+            y[start + part + i] = (row[FRAME + i] * x[part] + row[FRAME + 3 + i] * x[part + 1]
+                                   + row[FRAME + 6 + i] * x[part + 2])
+
+
+@inlined
+def rotate_to_base(row, x, y):
+    """Write T x (6,) to y: x is in the frame's axes, y in base axes."""
+    for part in range(0, 6, 3):
+        for i in range(3):
+            y[part + i] = (row[FRAME + 3 * i] * x[part] + row[FRAME + 3 * i + 1] * x[part + 1]
+                           + row[FRAME + 3 * i + 2] * x[part + 2])
+
+
+@inlined
+def _put_inverse(A, X):
+    """Write X = A⁻¹ (6 × 6, flat, symmetric; overwrites A) by LDLᵀ, with a bound for pivots."""
+    trace = 0.0
+    for i in range(6):
+        trace += A[7 * i]
+    for k in range(6):
+        A[7 * k] = max(A[7 * k], _SMALLEST_PIVOT * trace)
+        for i in range(k + 1, 6):
+            row = A[6 * i + k] / A[7 * k]
+            for j in range(k + 1, i + 1):
+                A[6 * i + j] -= row * A[6 * j + k]
+        for i in range(k + 1, 6):
+            A[6 * i + k] /= A[7 * k]
+    for c in range(6):
+        for i in range(6):
+            total = 1.0 if i == c else 0.0
+            for j in range(i):
+                total -= A[6 * i + j] * X[6 * j + c]
+            X[6 * i + c] = total
+        for i in range(5, -1, -1):
+            total = X[6 * i + c] / A[7 * i]
+            for j in range(i + 1, 6):
+                total -= A[6 * j + i] * X[6 * j + c]
+            X[6 * i + c] = total
+
+
+@inlined
+def _add_impedance(row, W, A, V, x, r):
+    """
+    Add to r the acceleration that spring and modal damping of a level cause, frame's axes.
+
+    The modes are the eigenvectors of √K W √K = V a Vᵀ, and √a are their natural frequencies. If
+    a > FASTEST, the stiffness of the mode is reduced: the stiffness matrix becomes
+    √K V min(1, FASTEST/a) Vᵀ √K, and the damping of the mode is computed from the reduced one.
+
+    """
+    stiffest = 0.0
+    for i in range(6):
+        for j in range(6):
+            A[6 * i + j] = row[ROOT + i] * W[6 * i + j] * row[ROOT + j]
+    diagonalize(A, V, 6)
+    for k in range(6):
+        stiffest = max(stiffest, A[7 * k])
+        x[k] = row[SPRING + k]
+    for k in range(6):
+        if A[7 * k] > _STIFFEST * stiffest:
+            along = 0.0
+            for i in range(6):
+                along += V[6 * i + k] * row[WEIGHT + i] * row[RATE + i]
+            less = min(1.0, row[FASTEST] / A[7 * k])
+            along *= np.sqrt(less / A[7 * k])
+            pull = 0.0
+            if less < 1.0:
+                for i in range(6):
+                    if row[ROOT + i] > 0.0:
+                        pull += V[6 * i + k] * row[SPRING + i] / row[ROOT + i]
+                pull *= less - 1.0
+            for i in range(6):
+                x[i] += V[6 * i + k] * (row[WEIGHT + i] * along + row[ROOT + i] * pull)
+    for i in range(6):
+        for j in range(6):
+            r[i] += W[6 * i + j] * x[j]
+
+
+@inlined
+def _in_frame(row, B, X):
+    """Replace B (6 × 6, flat, base axes) by Tᵀ B T (the frame's axes); overwrites X."""
+    for a in range(6):
+        part = 3 * (a // 3)
+        for b in range(6):
+            X[6 * a + b] = (row[FRAME + a % 3] * B[6 * part + b]
+                            + row[FRAME + 3 + a % 3] * B[6 * part + 6 + b]
+                            + row[FRAME + 6 + a % 3] * B[6 * part + 12 + b])
+    for a in range(6):
+        for b in range(6):
+            part = 3 * (b // 3)
+            B[6 * a + b] = (X[6 * a + part] * row[FRAME + b % 3]
+                            + X[6 * a + part + 1] * row[FRAME + 3 + b % 3]
+                            + X[6 * a + part + 2] * row[FRAME + 6 + b % 3])
+
+
+@inlined
+def put_block(row, W, i, B, X):
+    """Write the block of W of level i, in the frame's axes, to B (6 × 6, flat); overwrites X."""
+    for a in range(6):
+        for b in range(6):
+            B[6 * a + b] = W[6 * i + a, 6 * i + b]
+    _in_frame(row, B, X)
+
+
+@inlined
+def put_gram(row, mask, J, i, length, G, X):
+    """
+    Write the Gram matrix A Aᵀ of level i to G; return its largest diagonal entry.
+
+    A = S Tᵀ J, where T is the level's frame and S scales the axes: by the mask, and the linear
+    axes also by 1 / length. Overwrites X.
+
+    """
+    most = 0.0
+    for a in range(6):
+        for b in range(a + 1):
+            total = 0.0
+            for k in range(J.shape[1]):
+                total += J[6 * i + a, k] * J[6 * i + b, k]
+            G[6 * a + b] = G[6 * b + a] = total
+    _in_frame(row, G, X)
+    for a in range(6):
+        for b in range(6):
+            units = (1.0 if a < 3 else 1.0 / length) * (1.0 if b < 3 else 1.0 / length)
+            G[6 * a + b] *= units * mask[a] * mask[b]
+        most = max(most, G[7 * a])
+    return most
+
+
+@inlined
+def _is_regular(A, largest, high, X):
+    """
+    Return True only if all eigenvalues of A (6 × 6, flat) exceed high² times the largest.
+
+    False does not prove the opposite: as the largest eigenvalue this test takes its upper bound,
+    the Frobenius norm of A, or `largest` if that is larger. It tries a Cholesky factorization of
+    A - c 1, in a tenth of the time of an eigenvalue decomposition. Overwrites X.
+
+    """
+    norm = 0.0
+    for k in range(36):
+        norm += A[k] * A[k]
+    least = high * high * max(np.sqrt(norm), largest)
+    for i in range(6):
+        for j in range(i + 1):
+            total = A[6 * i + j] - (least if i == j else 0.0)
+            for k in range(j):
+                total -= X[6 * i + k] * X[6 * j + k]
+            if i == j:
+                if not total > _SMALLEST_PIVOT * norm:
+                    return False
+                X[7 * i] = np.sqrt(total)
+            else:
+                X[6 * i + j] = total / X[7 * j]
+    return True
+
+
+@inlined
+def _exact_inverse(row, mask, mobility, length, A, B, X, Lambda):
+    """
+    Write Λ of a level (base axes) if no direction of its controlled axes is singular.
+
+    B contains W in the frame's axes. Overwrites A and X.
+
+    """
+    count = 0.0
+    for k in range(6):
+        count += mask[k]
+    typical = mobility / count  # diagonal entry of axes that are not controlled
+    for a in range(6):
+        for b in range(6):
+            units = (1.0 if a < 3 else 1.0 / length) * (1.0 if b < 3 else 1.0 / length)
+            A[6 * a + b] = units * mask[a] * mask[b] * B[6 * a + b]
+        A[7 * a] += typical * (1.0 - mask[a])
+    _put_inverse(A, X)
+    for a in range(6):
+        for b in range(6):
+            units = (1.0 if a < 3 else 1.0 / length) * (1.0 if b < 3 else 1.0 / length)
+            X[6 * a + b] *= units * mask[a] * mask[b]
+    for a in range(6):
+        part = 3 * (a // 3)
+        for b in range(6):
+            A[6 * a + b] = (row[FRAME + 3 * (a % 3)] * X[6 * part + b]
+                            + row[FRAME + 3 * (a % 3) + 1] * X[6 * part + 6 + b]
+                            + row[FRAME + 3 * (a % 3) + 2] * X[6 * part + 12 + b])
+    for a in range(6):
+        for b in range(6):
+            part = 3 * (b // 3)
+            Lambda[6 * a + b] = (A[6 * a + part] * row[FRAME + 3 * (b % 3)]
+                                 + A[6 * a + part + 1] * row[FRAME + 3 * (b % 3) + 1]
+                                 + A[6 * a + part + 2] * row[FRAME + 3 * (b % 3) + 2])
+
+
+@inlined
+def _damped_inverse(row, mask, shares, ratios, mobility, length, A, V, B, X, Lambda):
+    """
+    Write Λ of a level (base axes), with singular directions faded out.
+
+    The columns of V are the singular directions of the level, s their shares of control (1: full,
+    0: none). S scales the axes as in `put_gram`, T is the frame, and N is diagonal with the mean
+    scaled mobility in the axes that are not controlled. Then
+
+        Λ = E (√s Vᵀ (S W S + N) V √s + D)⁻¹ Eᵀ,  E = T S V √s
+
+    If all s are 1, D is 0 and Λ is the exact inverse; a direction with s = 0 gets no force. D is
+    (1 - s) times an estimate of each direction's mobility. Directions with equal `ratios` have
+    equal estimates, so Λ does not depend on the choice of V for equal singular values.
+
+    B contains W in the frame's axes. Overwrites A, B and X.
+
+    """
+    count, squares = 0.0, 0.0
+    for k in range(6):
+        count += mask[k]
+        squares += ratios[k] * ratios[k]
+    typical = mobility / count  # diagonal entry of axes that are not controlled
+    for a in range(6):
+        for b in range(6):
+            units = (1.0 if a < 3 else 1.0 / length) * (1.0 if b < 3 else 1.0 / length)
+            X[6 * a + b] = units * mask[a] * mask[b] * B[6 * a + b]
+        X[7 * a] += typical * (1.0 - mask[a])
+    for k in range(6):
+        for a in range(6):
+            B[6 * k + a] = 0.0
+            for b in range(6):
+                B[6 * k + a] += V[6 * b + k] * X[6 * b + a]
+    for k in range(6):
+        for m in range(6):
+            total = 0.0
+            for a in range(6):
+                total += B[6 * k + a] * V[6 * a + m]
+            A[6 * k + m] = np.sqrt(shares[k] * shares[m]) * total
+        size = max(ratios[k] * ratios[k] / squares, EXACT_HIGH) * 6.0 * typical
+        A[7 * k] += size * (1.0 - shares[k])
+    _put_inverse(A, X)
+    for a in range(6):
+        half = 3 * (a // 3)
+        unit = 1.0 if a < 3 else 1.0 / length
+        for k in range(6):
+            total = 0.0
+            for b in range(half, half + 3):
+                total += row[FRAME + 3 * (a - half) + b - half] * mask[b] * V[6 * b + k]
+            B[6 * a + k] = unit * np.sqrt(shares[k]) * total
+    for a in range(6):
+        for m in range(6):
+            A[6 * a + m] = 0.0
+            for k in range(6):
+                A[6 * a + m] += B[6 * a + k] * X[6 * k + m]
+    for a in range(6):
+        for b in range(6):
+            Lambda[6 * a + b] = 0.0
+            for m in range(6):
+                Lambda[6 * a + b] += A[6 * a + m] * B[6 * b + m]
+
+
+@inlined
+def put_ratios(A, V, largest, ratios):
+    """Write singular values relative to the largest, and their directions V; A: Gram matrix."""
+    diagonalize(A, V, 6)
+    for k in range(6):
+        largest = max(largest, A[7 * k])
+    for k in range(6):
+        ratios[k] = np.sqrt(max(A[7 * k], 0.0) / largest)
+
+
+@inlined
+def scaled_mobility(mask, B, length):
+    """Trace of W (6 × 6, in B) over the axes in `mask`; linear ones are divided by length²."""
+    total = 0.0
+    for a in range(6):
+        unit = 1.0 if a < 3 else 1.0 / length
+        total += mask[a] * unit * unit * B[7 * a]
+    return total
+
+
+@inlined
+def add_spring(row, A, B, V, x, y, r, i):
+    """Add the acceleration by spring and damper of level i to r; B contains W of the level."""
+    for a in range(6):
+        x[a] = r[6 * i + a]
+    rotate_to_frame(row, x, y, 0)
+    _add_impedance(row, B, A, V, x, y)
+    rotate_to_base(row, y, x)
+    for a in range(6):
+        r[6 * i + a] = x[a]
+
+
+@inlined
+def put_inertia(row, mask, most, mobility, length, low, high, largest, scratch, ratios, shares,
+                 V, Lambda):
+    """
+    Write Λ of a level, with singular directions faded out.
+
+    scratch[:36] contains the Gram matrix of the level, scratch[36:72] contains W in the frame's
+    axes; all of `scratch` may be overwritten.
+
+    """
+    A, B, X = scratch[:36], scratch[36:72], scratch[108:144]
+    # an axis that is not controlled must not look singular: it gets the largest value
+    for a in range(6):
+        A[7 * a] += most * (1.0 - mask[a])
+    if _is_regular(A, largest, high, X):
+        for k in range(6):
+            shares[k] = 1.0
+        _exact_inverse(row, mask, mobility, length, A, B, X, Lambda)
+    else:
+        put_ratios(A, V, largest, ratios)
+        for k in range(6):
+            shares[k] = share(ratios[k], low, high)
+        _damped_inverse(row, mask, shares, ratios, mobility, length, A, V, B, X, Lambda)

@@ -1,0 +1,76 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Priority levels whose velocity is not their link's twist, but a matrix S times this twist."""
+
+from __future__ import annotations
+
+from osc_ros.compile.compiled import inlined
+from osc_ros.dynamics.priority.level_row import MAP, MAPPED
+
+# S (6 × 6, flat, base axes) is the part MAP of a row of `Priorities`; if MAPPED is 0, S is 1.
+
+
+@inlined
+def map_level(S, i, a0, J, W, r, x):
+    """Convert J, W and r of level i from the twist of its link to its own velocity, S · twist."""
+    own = 6 * i
+    for a in range(6):
+        r[own + a] += a0[a]
+        for c in range(6):
+            r[own + a] -= S[6 * a + c] * a0[c]
+    for k in range(J.shape[1]):
+        _multiply(S, J[own:own + 6, k], x)
+    for k in range(W.shape[1]):
+        _multiply(S, W[own:own + 6, k], x)
+    for k in range(len(W)):
+        _multiply(S, W[k, own:own + 6], x)
+
+
+@inlined
+def _multiply(S, y, x):
+    """Replace y (6,) by S y; overwrites x."""
+    for a in range(6):
+        x[a] = y[a]
+    for a in range(6):
+        y[a] = 0.0
+        for c in range(6):
+            y[a] += S[6 * a + c] * x[c]
+
+
+@inlined
+def put_link_force(row, force, x):
+    """
+    Replace a level's force f (6,) by the wrench Sᵀ f on its link, in place.
+
+    S (6, 6) maps the twist of the link to the coordinates of the level.
+
+    """
+    for a in range(6):
+        x[a] = force[a]
+    for a in range(6):
+        force[a] = 0.0
+        for c in range(6):
+            force[a] += row[MAP + 6 * c + a] * x[c]
+
+
+@inlined
+def subtract_velocity(row, twist, y, start):
+    """Subtract a level's velocity, S times its link's twist, from y[start:start + 6] (base)."""
+    for a in range(6):
+        if row[MAPPED] != 0.0:
+            for c in range(6):
+                y[start + a] -= row[MAP + 6 * a + c] * twist[c]
+        else:
+            y[start + a] -= twist[a]
+
+
+@inlined
+def add_link_force(row, force, total):
+    """Add Sᵀ f, the wrench on a level's link, to `total`; f (6,) is in the level's coordinates."""
+    for a in range(6):
+        if row[MAPPED] != 0.0:
+            for c in range(6):
+                total[a] += row[MAP + 6 * c + a] * force[c]
+        else:
+            total[a] += force[a]

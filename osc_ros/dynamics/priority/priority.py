@@ -1,0 +1,458 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""
+The forces of several tasks with priorities.
+
+A task does not disturb the tasks of higher priority: it acts in their dynamically consistent null
+space. Task i of k, highest priority first, is level i. J (6 k, n) is the Jacobian of all levels,
+W = Λ⁻¹ (6 k, 6 k) their mobility, r = u - a⁰ (6 k,) the accelerations that the forces must cause
+(u commanded, a⁰ without these forces). A block LDLᵀ factorization of W eliminates level after
+level, for i = 1 … k:
+
+    Λᵢ = E (Eᵀ Wᵢᵢ E + D)⁻¹ Eᵀ,  fᵢ = Λᵢ rᵢ + the added wrench (WRENCH)
+    for j > i:  Lⱼᵢ = Wⱼᵢ Λᵢ,  Wⱼₖ -= Lⱼᵢ Wᵢₖ,  rⱼ -= Lⱼᵢ rᵢ,  Jⱼ -= Lⱼᵢ Jᵢ
+
+Back substitution then gives the force of each level, Fᵢ = fᵢ - Σⱼ Lⱼᵢᵀ Fⱼ. After the elimination
+of the levels above, Wⱼⱼ is the mobility of task j while the accelerations of these levels do not
+change, and Jⱼ is its Jacobian in their null space. E fades out the singular directions of the
+scaled Jⱼ, and D is 0 if no direction is faded out: see `osc_ros.dynamics.priority.level_inertia`.
+
+The velocity of some tasks is not their link's twist, but S times this twist (S: MAP of the row).
+Such a level has S J in place of J, its W and a⁰ are mapped too, and the force on its link is Sᵀ F.
+
+An activation a between 0 and 1 is not a weight in this solve: a task with a small weight would
+still override all tasks below it. Instead the solutions with and without the task are blended: F
+is the mean over θ in (0, 1) of the solutions that control only the axes with a > θ.
+
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.compile.compiled import inlined, kernel, part, plain, view, viewing
+from osc_ros.dynamics.algebra.task_inertia import SingularityDamping
+from osc_ros.dynamics.priority.level_inertia import (
+    add_spring,
+    put_block,
+    put_gram,
+    put_inertia,
+    put_ratios,
+    rotate_to_base,
+    scaled_mobility,
+)
+from osc_ros.dynamics.priority.level_map import add_link_force, map_level, put_link_force
+from osc_ros.dynamics.priority.level_row import (
+    ACTIVATION,
+    FASTEST,
+    FRAME,
+    MAP,
+    MAPPED,
+    ROOT,
+    U,
+    VELOCITY,
+    WIDTH,
+    WRENCH,
+)
+
+Array = NDArray[np.float64]
+
+_SCRATCH = 192  # length of the working memory of a solve
+
+
+@inlined
+def _gather(links_J, links_W, a0, at, rows, J, W, r, x, y):
+    """Copy J, W and r = u - a⁰ of each level's link to the arrays of the levels."""
+    for i in range(len(rows)):
+        own = 6 * at[i]
+        for a in range(6):
+            x[a] = rows[i, U + a]
+        rotate_to_base(rows[i], x, y)
+        for a in range(6):
+            r[6 * i + a] = y[a] - a0[own + a]
+            for k in range(J.shape[1]):
+                J[6 * i + a, k] = links_J[own + a, k]
+            for j in range(len(rows)):
+                for b in range(6):
+                    W[6 * i + a, 6 * j + b] = links_W[own + a, 6 * at[j] + b]
+    for i in range(len(rows)):
+        if rows[i, MAPPED] != 0.0:
+            own = 6 * at[i]
+            map_level(rows[i, MAP:MAP + 36], i, a0[own:own + 6], J, W, r, x)
+
+
+@inlined
+def _eliminate(i, levels, Lambda, J, W, r, x):
+    """Project J, W and r of the levels below i into the null space of i; Lⱼᵢ overwrites Wⱼᵢ."""
+    for j in range(6 * i + 6, 6 * levels):
+        for b in range(6):
+            x[b] = 0.0
+            for c in range(6):
+                x[b] += W[j, 6 * i + c] * Lambda[6 * c + b]
+        for b in range(6):
+            W[j, 6 * i + b] = x[b]
+            r[j] -= x[b] * r[6 * i + b]
+            for k in range(J.shape[1]):
+                J[j, k] -= x[b] * J[6 * i + b, k]
+    for j in range(6 * i + 6, 6 * levels):
+        for k in range(6 * i + 6, 6 * levels):
+            for c in range(6):
+                W[j, k] -= W[j, 6 * i + c] * W[6 * i + c, k]
+
+
+@part
+def _solve(links_J, links_W, a0, length, low, high, weight, room, c):
+    """Solve for the axes whose mask is 1; write factors to room.J[c] and W[c], forces to parts."""
+    rows, masks, scratch, r, forces = room.rows, room.masks, room.scratch, room.r, room.parts
+    J, W, mobility, most = room.J[c], room.W[c], room.mobility, room.most
+    levels = len(rows)
+    A, B, V, X = scratch[:36], scratch[36:72], scratch[72:108], scratch[108:144]
+    x, y, Lambda = scratch[144:150], scratch[150:156], scratch[156:192]
+    _gather(links_J, links_W, a0, room.at, rows, J, W, r, x, y)
+    for i in range(1, levels):
+        # largest singular value and mobility before the elimination: references for what is small
+        most[i] = put_gram(rows[i], masks[i], J, i, length, A, X)
+        put_block(rows[i], W, i, B, X)
+        mobility[i] = scaled_mobility(masks[i], B, length)
+    for i in range(levels):
+        row, mask = rows[i], masks[i]
+        put_block(row, W, i, B, X)
+        stiff, count = 0.0, 0.0
+        for a in range(6):
+            stiff += row[ROOT + a]
+            count += mask[a]
+        if stiff > 0.0:
+            add_spring(row, A, B, V, x, y, r, i)
+        largest = put_gram(row, mask, J, i, length, A, X)
+        if i == 0:
+            most[0], mobility[0] = largest, scaled_mobility(mask, B, length)
+        if mobility[i] > 0.0 and most[i] > 0.0:
+            put_inertia(row, mask, most[i], mobility[i], length, low, high,
+                         max(most[i], largest), scratch, room.ratios[i], room.shares[i], V, Lambda)
+        else:
+            for k in range(36):
+                Lambda[k] = 0.0
+            for k in range(6):
+                room.shares[i, k] = 0.0 if count > 0.0 else 1.0
+        for a in range(6):
+            x[a] = mask[a] * row[WRENCH + a]
+        rotate_to_base(row, x, y)
+        for a in range(6):
+            forces[6 * i + a] = y[a]
+            for b in range(6):
+                forces[6 * i + a] += Lambda[6 * a + b] * r[6 * i + b]
+        _eliminate(i, levels, Lambda, J, W, r, x)
+        for k in range(36):
+            room.inertias[c, i, k // 6, k % 6] = weight * Lambda[k]
+    for i in range(6 * levels - 7, -1, -1):
+        for j in range(6 * (i // 6) + 6, 6 * levels):
+            forces[i] -= W[j, i] * forces[j]
+
+
+class Room(NamedTuple):
+    """
+    Input, results and memory of a solve, as views into one array: see `room_of`.
+
+    Attributes
+    ----------
+    at : (k,) int
+        The link of each level.
+    rows : (k, WIDTH)
+    F, forces, ratios, shares, directions
+        See `Priorities`.
+    J, W, inertias : (c, 6 k, n), (c, 6 k, 6 k), (c, k, 6, 6)
+        Results of c solves, one for each value of the activations. J: the Jacobian of each level
+        in the null space of the levels above, base axes. W: Lⱼᵢ in the blocks below the diagonal.
+        inertias: Λ of the controlled directions, times the weight of the solve. A joint
+        acceleration q̈ needs the torques Σ JᵢᵀΛᵢJᵢ q̈ against the tasks.
+    masks, most, mobility, r, parts, scratch
+        Working memory.
+
+    """
+
+    at: Array
+    rows: Array
+    F: Array
+    forces: Array
+    ratios: Array
+    shares: Array
+    directions: Array
+    J: Array
+    W: Array
+    inertias: Array
+    masks: Array
+    most: Array
+    mobility: Array
+    r: Array
+    parts: Array
+    scratch: Array
+
+
+@inlined
+def room_of(integers, numbers):
+    """The `Room` in the two arrays of `Priorities`; two arrays are quick to pass to a kernel."""
+    k, m, n = integers[0], integers[1], integers[2]
+    c, i = 6 * k + 1, 0
+    F, i = numbers[i:i + 6 * m], i + 6 * m
+    rows, i = view(numbers, i, (k, WIDTH)), i + WIDTH * k
+    forces, i = numbers[i:i + 6 * k], i + 6 * k
+    ratios, i = view(numbers, i, (k, 6)), i + 6 * k
+    shares, i = view(numbers, i, (k, 6)), i + 6 * k
+    directions, i = view(numbers, i, (k, 6, 6)), i + 36 * k
+    masks, i = view(numbers, i, (k, 6)), i + 6 * k
+    most, mobility, i = numbers[i:i + k], numbers[i + k:i + 2 * k], i + 2 * k
+    J, i = view(numbers, i, (c, 6 * k, n)), i + c * 6 * k * n
+    W, i = view(numbers, i, (c, 6 * k, 6 * k)), i + c * 36 * k * k
+    inertias, i = view(numbers, i, (c, k, 6, 6)), i + c * 36 * k
+    r, parts, i = numbers[i:i + 6 * k], numbers[i + 6 * k:i + 12 * k], i + 12 * k
+    return Room(integers[3:], rows, F, forces, ratios, shares, directions, J, W, inertias, masks,
+                most, mobility, r, parts, numbers[i:i + _SCRATCH])
+
+
+@viewing
+def link_forces(integers, numbers):
+    """Forces F (6 m,) on the m links: the first numbers of the solver's array, see `Room`."""
+    return numbers[:6 * integers[1]]
+
+
+@viewing
+def level_rows(integers, numbers):
+    """Rows (k, WIDTH) of the levels, which follow the forces in the solver's array."""
+    return view(numbers, 6 * integers[1], (integers[0], WIDTH))
+
+
+@viewing
+def first_force(integers, numbers):
+    """Force (6,) of the first task on its link, which follows the rows of the levels."""
+    return view(numbers, 6 * integers[1] + WIDTH * integers[0], (6,))
+
+
+def solver_size(k: int, m: int, n: int) -> int:
+    """Length of the numbers of `Priorities`, for k levels on m links and n joints."""
+    c = 6 * k + 1
+    return results_size(k, m, n) + c * (36 * k * k + 36 * k) + 12 * k + _SCRATCH
+
+
+def results_size(k: int, m: int, n: int) -> int:
+    """How many of these numbers are read after the solve: those before W in `Room`."""
+    return k * (WIDTH + 62) + 6 * m + (6 * k + 1) * 6 * k * n
+
+
+@part
+def put_solution(integers, numbers, links_J, links_W, a0, length, low, high):
+    """
+    Write the forces of the levels, and their sum for each link, to the arrays of `Room`.
+
+    Returns the number of solves: one for each different value of the activations.
+
+    """
+    room = room_of(integers, numbers)
+    rows, masks = room.rows, room.masks
+    for k in range(len(room.forces)):
+        room.forces[k] = 0.0
+    upper, count = 1.0, 0
+    while upper > 0.0:
+        lower = 0.0
+        for i in range(len(rows)):
+            for a in range(6):
+                activation = rows[i, ACTIVATION + a]
+                masks[i, a] = 1.0 if activation >= upper else 0.0
+                if activation < upper:
+                    lower = max(lower, activation)
+        _solve(links_J, links_W, a0, length, low, high, upper - lower, room, count)
+        for k in range(len(room.forces)):
+            room.forces[k] += (upper - lower) * room.parts[k]
+        upper, count = lower, count + 1
+    for k in range(len(room.F)):
+        room.F[k] = 0.0
+    for i in range(len(rows)):
+        if rows[i, MAPPED] != 0.0:
+            put_link_force(rows[i], room.forces[6 * i:6 * i + 6], room.scratch)
+        for a in range(6):
+            room.F[6 * room.at[i] + a] += room.forces[6 * i + a]
+    return count
+
+
+solve = kernel(plain(put_solution))
+
+
+@kernel
+def _put_conditioning(integers, numbers, count, length):
+    """Write the singular values and directions of all levels, for the last of `count` solves."""
+    room = room_of(integers, numbers)
+    A, X = room.scratch[:36], room.scratch[36:72]
+    for i in range(len(room.rows)):
+        V, axes = view(room.directions[i], 0, (36,)), 0.0
+        for a in range(6):
+            axes += room.masks[i, a]
+        if room.mobility[i] > 0.0 and room.most[i] > 0.0:
+            largest = max(room.most[i], put_gram(room.rows[i], room.masks[i], room.J[count - 1], i,
+                                              length, A, X))
+            for a in range(6):
+                A[7 * a] += room.most[i] * (1.0 - room.masks[i, a])
+            put_ratios(A, V, largest, room.ratios[i])
+        else:
+            for k in range(36):
+                V[k] = 0.0
+            for k in range(6):
+                room.ratios[i, k] = 0.0 if axes > 0.0 else 1.0
+
+
+@inlined
+def velocity_wanted(row, x, y, start):
+    """Write the velocity of a level's target, base axes, to y[start:start + 6]; overwrites x."""
+    for a in range(6):
+        x[a] = row[VELOCITY + a]
+    rotate_to_base(row, x, y[start:])
+
+
+@inlined
+def forces_for(room, count, r, parts, F):
+    """
+    Write to F (6 m,) the forces on the m links that accelerate the k levels by r (6 k,).
+
+    The factors are those of the last solve, so F is valid for the state and activations of that
+    solve.
+
+    Parameters
+    ----------
+    room : Room
+        Memory of the solver, with the factors.
+    count : int
+        `Priorities.solves`.
+    r, parts : (6 k,), (6 k,)
+        Accelerations in base axes; working memory.
+
+    """
+    at, W, inertias, size = room.at, room.W, room.inertias, len(r)
+    for k in range(len(F)):
+        F[k] = 0.0
+    for c in range(count):
+        for j in range(size):
+            parts[j] = r[j]
+            for k in range(6 * (j // 6)):
+                parts[j] -= W[c, j, k] * parts[k]
+        for i in range(size - 6, -1, -6):
+            Lambda = inertias[c, i // 6]
+            x = (parts[i], parts[i + 1], parts[i + 2], parts[i + 3], parts[i + 4], parts[i + 5])
+            for a in range(6):
+                total = 0.0
+                for b in range(6):
+                    total += Lambda[a, b] * x[b]
+                for j in range(i + 6, size):
+                    total -= W[c, j, i + a] * parts[j]
+                parts[i + a] = total
+            add_link_force(room.rows[i // 6], parts[i:i + 6], F[6 * at[i // 6]:])
+
+
+class Priorities:
+    """
+    Solver for the forces of tasks on links, with the results of its last call.
+
+    Parameters
+    ----------
+    at : sequence of int, length k
+        Index of the link of each level, highest priority first.
+    links : int
+    n : int
+        Number of joints.
+    arrays : (integers, numbers), optional
+        Arrays to be used: integers that begin with k, links, n and `at`; numbers that begin with
+        `solver_size` zeros. Default: new arrays.
+
+    Attributes
+    ----------
+    rows : (k, WIDTH)
+        Commands of the levels, see `level_row`; to be filled before each call.
+    forces : (6 k,)
+        Force of each level, base axes [N·m, N]; it also compensates the forces of lower levels.
+    shares : (k, 6)
+        Controlled share of each singular direction, 0 to 1.
+
+    """
+
+    def __init__(self, at: Sequence[int], links: int, n: int,
+                 arrays: tuple[Array, Array] | None = None) -> None:
+        k = len(at)
+        self._integers, self._numbers = arrays or (
+            np.array([k, links, n, *at]), np.zeros(solver_size(k, links, n)))
+        self._room: Room = Room(*plain(room_of)(self._integers, self._numbers))
+        self.rows: Array = self._room.rows
+        self.rows[:, FRAME:] = np.eye(3).ravel()
+        self.rows[:, FASTEST] = np.inf
+        self.forces: Array = self._room.forces
+        self.shares: Array = self._room.shares
+        self.shares[:] = self._room.ratios[:] = 1.0
+        self.F: Array = self._room.F
+        self._solves, self._length = 0, 1.0
+
+    @property
+    def arrays(self) -> tuple[Array, Array]:
+        """The arrays that every kernel of this module takes first: `integers` and `numbers`."""
+        return self._integers, self._numbers
+
+    def solve(self, J: Array, Lambda_inv: Array, a0: Array, damping: SingularityDamping) -> Array:
+        """
+        Forces (6 m,) on the m links, base axes [N·m, N].
+
+        Parameters
+        ----------
+        J : (6 m, n)
+        Lambda_inv : (6 m, 6 m)
+        a0 : (6 m,)
+            Accelerations of the links under τ⁰ alone [rad/s², m/s²].
+        damping : SingularityDamping
+
+        """
+        self.note(solve(self._integers, self._numbers, J, Lambda_inv, a0, damping.length,
+                        damping.low, damping.high), damping.length)
+        return self.F
+
+    def note(self, solves: int, length: float) -> None:
+        """Record a call of the kernel `solve`: its result and its characteristic length [m]."""
+        self._solves, self._length = solves, length
+
+    @property
+    def ratios(self) -> Array:
+        """
+        Singular values (k, 6) of each level, relative to the largest, of the last `solve`.
+
+        Axes that the task does not control do not count. They are computed at each read.
+
+        """
+        return self._conditioning()[0]
+
+    @property
+    def directions(self) -> Array:
+        """Singular directions (k, 6, 6), in columns, frame's axes; linear axes / length."""
+        return self._conditioning()[1]
+
+    def _conditioning(self) -> tuple[Array, Array]:
+        """Ratios and directions, computed in a copy of the numbers: a tick may be using them."""
+        if self._solves == 0:
+            return self._room.ratios, self._room.directions
+        numbers = self._numbers.copy()
+        _put_conditioning(self._integers, numbers, self._solves, self._length)
+        room = plain(room_of)(self._integers, numbers)
+        return room.ratios, room.directions
+
+    @property
+    def solves(self) -> int:
+        """Return value of the last kernel `solve`: number of different activation values."""
+        return self._solves
+
+    def weakest(self, level: int = 0) -> Array:
+        """
+        Direction (6,) of a task's smallest singular value, which is lost first at a singularity.
+
+        It is in the axes of the task's frame, [angular; linear]; its norm is 1 if the linear part
+        is in units of the characteristic length.
+
+        """
+        ratios, directions = self._conditioning()
+        return np.asarray(directions[level][:, np.argmin(ratios[level])])

@@ -1,0 +1,264 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""
+Segments of a plain chain in the lanes of one core.
+
+A member that works in lanes splits its bodies into `WIDTH` segments of equal length. Kernels of
+`segments.py` treat them at once, and this member joins them; the other members see one segment.
+Bodies in lanes have revolute joints: in lanes a kernel cannot branch on the type of a joint.
+
+The memory of a member is `LaneMemory`: links in lanes, a room in lanes, and the slot of the bodies
+that the leader has before its first segment.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.compile.compiled import inlined, view, viewing
+from osc_ros.compile.either import lane_array
+from osc_ros.compile.lane_arrays import array_of_lanes, none_or_lanes, WIDTH, zeros
+from osc_ros.dynamics.algebra.spatial import (
+    force_to_body,
+    force_to_parent,
+    matrix_at,
+    plus,
+    put,
+    spatial_at,
+    vector_at,
+    ZERO,
+)
+from osc_ros.dynamics.chain.chain_bodies import inward_sweep
+from osc_ros.dynamics.chain.chain_layout import LINK_WIDTH, PRISMATIC, WORK_WIDTH
+from osc_ros.dynamics.segments.segments import (
+    eliminate_base,
+    join_segments,
+    motion_outside,
+    put_end,
+    put_motion,
+    put_response,
+)
+from osc_ros.dynamics.segments.slots import (
+    SLOT_B,
+    SLOT_END,
+    SLOT_JOINT,
+    SLOT_K,
+    SLOT_MOTION,
+    SLOT_TOTAL,
+    SLOT_WIDTH,
+)
+
+Array = NDArray[np.float64]
+
+# Parts of a room [lanes]: slots of the segments, motion of the body inside each of them, force on
+# its last body, five rows of joints (q, q̇, τ⁰, q̈ₚ, torque), and `work`.
+_INSIDE, _FORCE, _JOINTS = SLOT_WIDTH, SLOT_WIDTH + 12, SLOT_WIDTH + 18
+_TORQUE = 4
+# R, p, v and a of a body relative to itself.
+AT_REST = ((1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), ZERO, (ZERO, ZERO), (ZERO, ZERO))
+
+
+class LaneMemory(NamedTuple):
+    """Memory of a member that works in lanes, for m bodies in each lane."""
+
+    links: Array
+    room: Array
+    base: Array
+
+
+class Split(NamedTuple):
+    """
+    Split of a chain between the members of a team.
+
+    Attributes
+    ----------
+    bounds : (4, members + 1)
+        First body of every member, and n at the end, for the four variants of a call.
+    lengths : tuple of int
+        Number of bodies of each member in a lane; empty if the members do not work in lanes.
+
+    """
+
+    bounds: NDArray[np.intp]
+    lengths: tuple[int, ...] = ()
+
+
+def lane_memory(links: Array, bodies: int) -> LaneMemory:
+    """Memory for the last bodies of `links` (n, LINK_WIDTH), with this many in each lane."""
+    mine = links[len(links) - bodies * WIDTH:].reshape(WIDTH, bodies, LINK_WIDTH)
+    packed = zeros(bodies * LINK_WIDTH)
+    packed[:] = mine.transpose(1, 2, 0).ravel()
+    return LaneMemory(packed, zeros(_JOINTS + bodies * (5 + WORK_WIDTH)), np.zeros(SLOT_WIDTH))
+
+
+def lane_split(links: Array, members: int) -> Split | None:
+    """
+    Split of a chain between members that work in lanes; None if it does not fit.
+
+    All members have the same number of bodies in a lane, or one less; the leader has the remaining
+    bodies too. Lanes need a vector register, revolute joints, and a body in each lane.
+
+    """
+    n = len(links)
+    if WIDTH == 1 or n < WIDTH * members or links[:, PRISMATIC].any():
+        return None
+    bodies, more = divmod(n // WIDTH, members)
+    lengths = bodies + (np.arange(members) < more)
+    bounds = np.concatenate([[0], n % WIDTH + WIDTH * np.cumsum(lengths)])
+    return Split(np.tile(bounds, (4, 1)), tuple(lengths.tolist()))
+
+
+@inlined
+def _parts(memory):
+    """Slots of the segments, links, room and `work`, in lanes."""
+    links, room = array_of_lanes(memory.links, WIDTH), array_of_lanes(memory.room, WIDTH)
+    m = len(links) // LINK_WIDTH
+    return (room[:SLOT_WIDTH], view(links, 0, (m, LINK_WIDTH)), room,
+            view(room, _JOINTS + 5 * m, (m, WORK_WIDTH)))
+
+
+@viewing
+def _joints(room, row, m):
+    """A row of joints, in lanes."""
+    first = _JOINTS + row * m
+    return room[first:first + m]
+
+
+@viewing
+def _joint_numbers(memory, row, m):
+    """A row of joints, as numbers (m, WIDTH)."""
+    return view(memory.room, (_JOINTS + row * m) * WIDTH, (m, WIDTH))
+
+
+@inlined
+def _load(memory, row, m, numbers):
+    found, first = _joint_numbers(memory, row, m), len(numbers) - m * WIDTH
+    for i in range(m):
+        for lane in range(WIDTH):
+            found[i, lane] = numbers[first + lane * m + i]
+
+
+@inlined
+def move_in_lanes(base, q, qd, tau, qdd, memory, slot):
+    """
+    Do phase 1 (see `segments.py`) for the last bodies of q, in lanes.
+
+    Parameters
+    ----------
+    base : (R, p, v, a)
+        Motion of the body inside the first segment, relative to that of `slot`.
+
+    """
+    slots, links, room, work = _parts(memory)
+    m = len(links)
+    _load(memory, 0, m, q)
+    _load(memory, 1, m, qd)
+    _load(memory, 2, m, tau)
+    if qdd is not None:
+        _load(memory, 3, m, qdd)
+    put_motion(links, _joints(room, 0, m), _joints(room, 1, m),
+               none_or_lanes(qdd, _joints(room, 3, m)), work, slots)
+    R, p, v, a = base
+    for lane in range(WIDTH):
+        R, p, v, a = motion_outside(R, p, v, a, lane_array(slots, lane))
+    put(slot, SLOT_MOTION, R)
+    put(slot, SLOT_MOTION + 9, p)
+    put(slot, SLOT_MOTION + 12, v[0] + v[1])
+    put(slot, SLOT_MOTION + 18, a[0] + a[1])
+
+
+@inlined
+def eliminate_in_lanes(R, p, v, a, qdd, memory, slot):
+    """Do phase 2 for segments in lanes, and join them; R, p, v, a are of the body inside."""
+    slots, links, room, work = _parts(memory)
+    m, inside = len(links), room[_INSIDE:_FORCE]
+    for lane in range(WIDTH):
+        numbers = lane_array(inside, lane)
+        put(numbers, 0, v[0] + v[1])
+        put(numbers, 6, a[0] + a[1])
+        R, p, v, a = motion_outside(R, p, v, a, lane_array(slots, lane))
+    put_response(links, _joints(room, 0, m), _joints(room, 1, m), _joints(room, 2, m),
+                 none_or_lanes(qdd, _joints(room, 3, m)), spatial_at(inside, 0),
+                 spatial_at(inside, 6), work, slots)
+    first = lane_array(slots, 0)
+    total = spatial_at(first, SLOT_TOTAL)
+    for lane in range(1, WIDTH):
+        mine = lane_array(slots, lane)
+        join_segments(first, mine, True)
+        if qdd is not None:
+            total = plus(force_to_body(matrix_at(mine, SLOT_MOTION),
+                                       vector_at(mine, SLOT_MOTION + 9), total),
+                         spatial_at(mine, SLOT_TOTAL))
+    for i in range(SLOT_JOINT, SLOT_TOTAL):
+        slot[i] = first[i]
+    put(slot, SLOT_TOTAL, total[0] + total[1])
+    put_end(R, p, v, a, slot)
+
+
+@inlined
+def return_in_lanes(f, qdd, memory, out):
+    """
+    Do phase 3 for segments in lanes: write the torques of the last bodies of `out`.
+
+    Returns the force on the body inside the first segment; f is the force on the last body.
+
+    """
+    slots, links, room, work = _parts(memory)
+    m, force = len(links), room[_FORCE:_JOINTS]
+    for i in range(WIDTH):
+        mine, numbers = lane_array(slots, WIDTH - 1 - i), lane_array(force, WIDTH - 1 - i)
+        put(numbers, 0, f[0] + f[1])
+        if qdd is not None:
+            f = plus(f, spatial_at(mine, SLOT_TOTAL))
+        f = force_to_parent(matrix_at(mine, SLOT_MOTION), vector_at(mine, SLOT_MOTION + 9), f)
+    inward_sweep(links, _joints(room, 2, m), none_or_lanes(qdd, _joints(room, 3, m)),
+                 spatial_at(force, 0), work, _joints(room, _TORQUE, m))
+    found, first = _joint_numbers(memory, _TORQUE, m), len(out) - m * WIDTH
+    for lane in range(WIDTH):
+        for i in range(m):
+            out[first + lane * m + i] = found[i, lane]
+    return f
+
+
+@inlined
+def remaining_bodies(memory, bodies):
+    """Number of the leader's bodies before its first segment in lanes."""
+    return bodies - len(memory.links) // LINK_WIDTH
+
+
+@inlined
+def move_base(links, q, qd, tau, qdd, work, memory, slot):
+    """Do phase 1 for the leader: the remaining bodies, then its segments in lanes."""
+    rest = remaining_bodies(memory, len(q))
+    put_motion(links[:rest], q[:rest], qd[:rest], None if qdd is None else qdd[:rest], work,
+               memory.base)
+    R, p, v, a = AT_REST
+    base = motion_outside(R, p, v, a, memory.base)
+    move_in_lanes(base, q, qd, tau, qdd, memory, slot)
+
+
+@inlined
+def eliminate_base_in_lanes(links, ends, q, qd, tau, qdd, work, memory, slot):
+    """Do phase 2 for the leader: the remaining bodies, then its segments in lanes."""
+    rest, base = remaining_bodies(memory, len(q)), memory.base
+    eliminate_base(links[:rest], ends, q[:rest], qd[:rest], tau[:rest],
+                   None if qdd is None else qdd[:rest], work, base)
+    eliminate_in_lanes(matrix_at(base, SLOT_END), vector_at(base, SLOT_END + 9),
+                       spatial_at(base, SLOT_END + 12), spatial_at(base, SLOT_END + 18), qdd,
+                       memory, slot)
+    join_segments(base, slot, None)
+    for i in range(SLOT_K, SLOT_B + 6):
+        slot[i] = base[i]
+
+
+@inlined
+def return_base(links, f, tau, qdd, work, memory, out):
+    """Do phase 3 for the leader: its segments in lanes, then the remaining bodies."""
+    rest = remaining_bodies(memory, len(out))
+    f = return_in_lanes(f, qdd, memory, out)
+    inward_sweep(links[:rest], tau[:rest], None if qdd is None else qdd[:rest], f, work,
+                 out[:rest])

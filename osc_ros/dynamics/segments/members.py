@@ -1,0 +1,165 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""The members of a team: the calls of the leader and the followers, and all members by turns."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.compile.lane_arrays import WIDTH
+from osc_ros.dynamics.chain.chain_layout import WORK_WIDTH
+from osc_ros.dynamics.segments.lane_segments import lane_memory, Split
+from osc_ros.dynamics.segments.roles import (
+    compile_kernels,
+    compile_lane_kernels,
+    follow,
+    lead,
+    lead_back,
+)
+from osc_ros.dynamics.segments.signals import (
+    COMMAND,
+    INWARD,
+    LAST,
+    MOVE,
+    PROGRESS_WIDTH,
+    REST,
+    STAGE,
+    WAITING,
+    words,
+)
+from osc_ros.dynamics.segments.slots import QDD, SLOT_WIDTH, TAU
+from osc_ros.dynamics.segments.team_memory import Shared
+
+Array = NDArray[np.float64]
+
+# Variants of a call: bit 0 is set if τ⁰ is given, bit 1 if a posture acceleration is given.
+VARIANTS = range(4)
+
+
+def compile_for(split: Split) -> None:
+    """Compile or load the kernels of a team once per process."""
+    if not split.lengths:
+        compile_kernels()
+        return
+    for with_qdd in (False, True):
+        compile_lane_kernels(with_qdd, by_team=True)
+
+
+def follower_arguments(shared: Shared, split: Split, k: int, progress: NDArray[np.int64],
+                       looks: int) -> list[tuple[Any, ...]]:
+    """Arguments of `roles.follow` for member k, for each variant; in lanes, τ⁰ is given in all."""
+    bounds = split.bounds
+    lanes = (lane_memory(shared.links[bounds[0, k]:bounds[0, k + 1]], split.lengths[k])
+             if split.lengths else None)
+    arguments = []
+    for variant in VARIANTS:
+        mine = slice(*bounds[variant, k:k + 2])
+        q, qd, tau, qdd, out = shared.state[:, mine]
+        arguments.append((
+            shared.links[mine], shared.ends, q, qd, tau if variant & 1 or lanes else None,
+            qdd if variant & 2 else None, shared.work[mine], shared.slots, shared.flags,
+            shared.force, out, k, progress, looks, lanes))
+    return arguments
+
+
+class Leader(ABC):
+    """
+    Member 0 of a team: the calls of the owner.
+
+    Parameters
+    ----------
+    shared : Shared
+        Memory of all members; links and ends are set.
+    split : Split
+    progress : (PROGRESS_WIDTH,)
+        Progress of member 0.
+    looks : int
+        Reads of a signal before a kernel returns.
+
+    """
+
+    def __init__(self, shared: Shared, split: Split, progress: NDArray[np.int64],
+                 looks: int) -> None:
+        self.shared, self.progress = shared, progress
+        self._looks = looks
+        self._bodies = split.bounds[:, 1].tolist()
+        self._lanes = (lane_memory(shared.links[:self._bodies[0]], split.lengths[0])
+                       if split.lengths else None)
+        self._no_torque = np.zeros(len(shared.links)) if split.lengths else None
+        self._variant = 0
+
+    def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None,
+                tip: Array) -> int:
+        """Make the outward pass with the other members, see `roles.lead`; raises Fault."""
+        if tau is None:
+            tau = self._no_torque
+        self._variant = (tau is not None) + 2 * (qdd is not None)
+        shared = self.shared
+        return self._run(lead, shared.links, shared.ends, q, qd, tau, qdd,
+                         self._bodies[self._variant], shared.state, shared.work, shared.slots,
+                         shared.flags, tip, self.progress, self._looks, self._lanes)
+
+    def inward(self, F: Array, out: Array) -> int:
+        """Make the inward pass with the other members, see `roles.lead_back`; raises Fault."""
+        shared = self.shared
+        tau, qdd = self.torques
+        return self._run(lead_back, shared.links, shared.ends, tau, qdd, F,
+                         self._bodies[self._variant], shared.state, shared.force, shared.work,
+                         shared.slots, shared.flags, self.progress, self._looks, out, self._lanes)
+
+    @property
+    def torques(self) -> tuple[Array | None, Array | None]:
+        """τ⁰ and q̈ₚ of the last `outward`, in the memory of all members."""
+        return (self.shared.state[TAU] if self._variant & 1 else None,
+                self.shared.state[QDD] if self._variant & 2 else None)
+
+    @abstractmethod
+    def _run(self, kernel: Callable[..., int], *arguments: Any) -> int:
+        """Call a kernel of the leader until it is done; return its status."""
+
+
+class ByTurns(Leader):
+    """
+    All members in this process, one after the other: the results of a team to the last bit.
+
+    Parameters
+    ----------
+    links, ends : from `layout.packed_robot`
+    split : Split
+
+    """
+
+    def __init__(self, links: Array, ends: Array, split: Split) -> None:
+        n, members = len(links), split.bounds.shape[1] - 1
+        # the bodies in lanes have their results in lanes
+        shared = Shared(links, ends.copy(), np.zeros((5, n)), np.zeros((WIDTH, WORK_WIDTH)),
+                        np.zeros((members, SLOT_WIDTH)), np.zeros(6),
+                        np.zeros(words(members), np.int64))
+        super().__init__(shared, split, np.zeros(PROGRESS_WIDTH, np.int64), 0)
+        self._followers = []
+        for k in range(members - 1, 0, -1):
+            progress = np.zeros(PROGRESS_WIDTH, np.int64)
+            progress[STAGE] = REST
+            self._followers.append((progress, follower_arguments(shared, split, k, progress, 0)))
+
+    def _run(self, kernel: Callable[..., int], *arguments: Any) -> int:
+        status = kernel(*arguments)
+        while status == WAITING:
+            command = int(self.shared.flags[COMMAND])
+            for progress, variants in self._followers:
+                if command % INWARD != progress[LAST] % INWARD:
+                    begin(progress, command)
+                follow(*variants[command % INWARD])
+            status = kernel(*arguments)
+        return status
+
+
+def begin(progress: NDArray[np.int64], command: int) -> None:
+    """Let a follower begin with a command of another variant than the one before."""
+    progress[LAST], progress[STAGE] = command, MOVE

@@ -1,0 +1,266 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""
+Compiled kernels that evaluate segments of a plain chain in parallel, then join them.
+
+Member 0 of a team has the segment at the base. Every other member has a segment whose first body
+is subject to an unknown force F_a of the body inside it. A call has three phases, with an exchange
+of data after each of the first two:
+
+    1  each member computes the motion of its last body relative to the segment inside
+       → to all members outside
+    2  each member goes outward over its bodies as the serial sweep does, with the response to F_a
+       as well (the handle); then segments are joined in pairs, pairs in pairs, … up to the leader:
+       a tree, ⌈log₂ P⌉ deep for P members
+       → the tip's Λ⁻¹ and a⁰ to the leader, and the task force F back
+    3  each member goes inward over its bodies
+
+Joining two segments is the elimination of the joint between them. The step from body to body is
+the same with one body as outer segment: K₂ = C₂ = K_a2 = I⁻¹.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from osc_ros.compile.compiled import inlined
+from osc_ros.dynamics.algebra.spatial import (
+    add,
+    add_mobility,
+    along,
+    compose,
+    coupling_at,
+    coupling_transposed,
+    cross,
+    full,
+    matrix_at,
+    minus,
+    mobility_at,
+    mobility_shifted,
+    mobility_times,
+    mobility_unrotated,
+    motion_cross,
+    motion_to_body,
+    plus,
+    put,
+    put_coupling,
+    put_mobility,
+    rotate,
+    spatial_at,
+    sub,
+    transpose,
+    unrotate,
+    vector_at,
+    ZERO,
+)
+from osc_ros.dynamics.chain.chain_bodies import (
+    along_axis,
+    body_motion,
+    inverse_inertia,
+    placement,
+    put_placement,
+)
+from osc_ros.dynamics.chain.chain_layout import POSITION, PRISMATIC, ROTATION, ROTOR
+from osc_ros.dynamics.chain.elimination import (
+    across_axis,
+    axis_first,
+    axis_first_pair,
+    back_projection,
+    coupling_rows,
+    forward_substitution,
+    inner_handle,
+    ldl_factors,
+    rows_first,
+    schur_complement,
+)
+from osc_ros.dynamics.chain.passes import at_base, outward_sweep
+from osc_ros.dynamics.segments.slots import (
+    JOINT_TAU,
+    SLOT_B,
+    SLOT_BA,
+    SLOT_C,
+    SLOT_END,
+    SLOT_JOINT,
+    SLOT_K,
+    SLOT_KA,
+    SLOT_MOTION,
+    SLOT_TOTAL,
+)
+
+
+@inlined
+def put_motion(links, q, qd, qdd, work, slot):
+    """Do phase 1: write the placements of the bodies to `work`, and the last body's to `slot`."""
+    R, p = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), ZERO
+    w, alpha = (ZERO, ZERO), (ZERO, ZERO)
+    for i in range(len(q)):
+        link = links[i]
+        R_i, p_i, _, _ = placement(link, q[i])
+        R, p = put_placement(R_i, p_i, R, p, work[i])
+        Hqd = along_axis(link, qd[i])
+        w = plus(motion_to_body(R_i, p_i, w), Hqd)
+        if qdd is not None:
+            alpha = plus(plus(motion_to_body(R_i, p_i, alpha), motion_cross(w, Hqd)),
+                         along_axis(link, qdd[i]))
+    put(slot, SLOT_MOTION, R)
+    put(slot, SLOT_MOTION + 9, p)
+    put(slot, SLOT_MOTION + 12, w[0] + w[1])
+    put(slot, SLOT_MOTION + 18, alpha[0] + alpha[1])
+
+
+@inlined
+def motion_outside(R_base, p_base, v, a, slot):
+    """Pose, velocity and acceleration at the outer end of a segment, from its inner end."""
+    R, p = matrix_at(slot, SLOT_MOTION), vector_at(slot, SLOT_MOTION + 9)
+    w, alpha = spatial_at(slot, SLOT_MOTION + 12), spatial_at(slot, SLOT_MOTION + 18)
+    R_base, p_base = compose(R_base, R), add(p_base, rotate(R_base, p))
+    v = motion_to_body(R, p, v)
+    a = plus(plus(motion_to_body(R, p, a), motion_cross(v, w)), alpha)
+    return R_base, p_base, plus(v, w), a
+
+
+@inlined
+def put_end(R, p, v, a, slot):
+    put(slot, SLOT_END, R)
+    put(slot, SLOT_END + 9, p)
+    put(slot, SLOT_END + 12, v[0] + v[1])
+    put(slot, SLOT_END + 18, a[0] + a[1])
+
+
+@inlined
+def put_handle(slot, handle):
+    C, K_a, b_a, f = handle
+    put_coupling(slot, SLOT_C, C)
+    put_mobility(slot, SLOT_KA, K_a)
+    put(slot, SLOT_BA, b_a[0] + b_a[1])
+    put(slot, SLOT_TOTAL, f[0] + f[1])
+
+
+@inlined
+def eliminate_base(links, ends, q, qd, tau, qdd, work, slot):
+    """Do phase 2 of a call for the leader: the serial sweep over its bodies."""
+    R, p, v, a, b, K = at_base(ends, qdd)
+    _, _, v, a, b, K, _ = outward_sweep(links, q, qd, tau, qdd, R, p, v, a, b, K, work, None, True,
+                                        None)
+    put_end(matrix_at(slot, SLOT_MOTION), vector_at(slot, SLOT_MOTION + 9), v, a, slot)
+    put_mobility(slot, SLOT_K, K)
+    if qdd is not None and tau is None:
+        b = (ZERO, ZERO)
+    put(slot, SLOT_B, b[0] + b[1])
+
+
+@inlined
+def motion_inside(ends, qdd, slots, k):
+    """R, p, v, a of the body inside the segment of member k; R, p of the segment's last body."""
+    R, p, v, a, _, _ = at_base(ends, qdd)
+    for j in range(k):
+        R, p, v, a = motion_outside(R, p, v, a, slots[j])
+    R_end, p_end, _, _ = motion_outside(R, p, v, a, slots[k])
+    return R, p, v, a, R_end, p_end
+
+
+@inlined
+def eliminate_segment(links, ends, q, qd, tau, qdd, work, slots, k):
+    """
+    Do phase 2 of a call for member k: the sweep over its bodies.
+
+    The sweep includes the response to the unknown force on the member's first body.
+
+    """
+    slot = slots[k]
+    _, _, v, a, R_end, p_end = motion_inside(ends, qdd, slots, k)
+    v, a = put_response(links, q, qd, tau, qdd, v, a, work, slot)
+    put_end(R_end, p_end, v, a, slot)
+
+
+@inlined
+def put_response(links, q, qd, tau, qdd, v, a, work, slot):
+    """
+    Go outward over a segment from the body inside, and write its first joint and its response.
+
+    Returns v and a of the last body. The numbers are of one segment, or lanes of several.
+
+    """
+    link, body = links[0], work[0]
+    R_i, p_i = matrix_at(body, 0), vector_at(body, 9)
+    slot[SLOT_JOINT + PRISMATIC], slot[SLOT_JOINT + ROTOR] = link[PRISMATIC], link[ROTOR]
+    put(slot, SLOT_JOINT + ROTATION, R_i)
+    put(slot, SLOT_JOINT + POSITION, p_i)
+    v, a, zeta, bias = body_motion(link, R_i, p_i, 0, qd, qdd, v, a, body)
+    K = inverse_inertia(link)
+    b = mobility_times(K, minus((ZERO, ZERO), bias))
+    A, B, C = K
+    f = (ZERO, ZERO)
+    if qdd is not None:
+        f = spatial_at(body, 12)
+        outer_qdd = qdd[1:]
+    else:
+        outer_qdd = None
+    if tau is not None:
+        slot[SLOT_JOINT + JOINT_TAU] = tau[0]
+        outer_tau = tau[1:]
+    else:
+        slot[SLOT_JOINT + JOINT_TAU] = 0.0
+        outer_tau = None
+    handle = (full(A), B, transpose(B), full(C)), K, minus(b, zeta), f
+    # the placements are in `work`, so the pose of the base is not needed
+    _, _, v, a, b, K, handle = outward_sweep(links[1:], q[1:], qd[1:], outer_tau, outer_qdd, R_i,
+                                             p_i, v, a, b, K, work[1:], None, True, handle)
+    put_mobility(slot, SLOT_K, K)
+    if qdd is not None and tau is None:
+        C_a, K_a, _, f = handle
+        b, handle = (ZERO, ZERO), (C_a, K_a, (ZERO, ZERO), f)
+    put(slot, SLOT_B, b[0] + b[1])
+    put_handle(slot, handle)
+    return v, a
+
+
+@inlined
+def join_segments(left, right, handle):
+    """Join two segments, writing to slot `left`; if `left` is at the base, `handle` is None."""
+    joint = right[SLOT_JOINT:SLOT_K]
+    R, p = matrix_at(joint, ROTATION), vector_at(joint, POSITION)
+    tau, s = joint[JOINT_TAU], np.sqrt(joint[ROTOR])
+    G = add_mobility(mobility_at(right, SLOT_KA),
+                     mobility_unrotated(R, mobility_shifted(p, mobility_at(left, SLOT_K))))
+    z = minus(plus(mobility_times(G, along_axis(joint, tau)), spatial_at(right, SLOT_BA)),
+              motion_to_body(R, p, spatial_at(left, SLOT_B)))
+    L = ldl_factors(axis_first(joint, G), s)
+    y = forward_substitution(L, *across_axis(s, axis_first_pair(joint, z)))
+    C_t = rows_first(joint, coupling_transposed(coupling_at(right, SLOT_C)))
+    a, c = coupling_rows(C_t, s)
+    K, za, zc = schur_complement(mobility_at(right, SLOT_K), L, a, c)
+    T, U, _, _ = C_t
+    b = minus(spatial_at(right, SLOT_B), back_projection(L, y, za, zc))
+    b = along(tau, (T[6], T[7], T[8]), b[0]), along(tau, (U[6], U[7], U[8]), b[1])
+    if handle is not None:
+        outer = (coupling_at(left, SLOT_C), mobility_at(left, SLOT_KA), spatial_at(left, SLOT_BA),
+                 spatial_at(left, SLOT_TOTAL))
+        put_handle(left, inner_handle(joint, R, p, joint[JOINT_TAU:], 0, L, y, za, zc, outer))
+    put_mobility(left, SLOT_K, K)
+    put(left, SLOT_B, b[0] + b[1])
+
+
+@inlined
+def outer_force(ends, slots, k, qdd, F):
+    """
+    Force on the last body of member k by the bodies between it and the tip, in body axes.
+
+    It is the force F at the tip, plus the Newton-Euler forces of these bodies if `qdd` is given.
+
+    """
+    last = len(slots) - 1
+    p_k, R_k = vector_at(slots[k], SLOT_END + 9), matrix_at(slots[k], SLOT_END)
+    p_tip = add(vector_at(slots[last], SLOT_END + 9),
+                rotate(matrix_at(slots[last], SLOT_END), vector_at(ends, 12)))
+    force = vector_at(F, 3)
+    moment = add(vector_at(F, 0), cross(sub(p_tip, p_k), force))
+    if qdd is not None:
+        for j in range(last, k, -1):
+            R_j = matrix_at(slots[j], SLOT_END)
+            f = rotate(R_j, vector_at(slots[j], SLOT_TOTAL + 3))
+            m = rotate(R_j, vector_at(slots[j], SLOT_TOTAL))
+            arm = sub(vector_at(slots[j], SLOT_END + 9), p_k)
+            force, moment = add(force, f), add(moment, add(m, cross(arm, f)))
+    return unrotate(R_k, moment), unrotate(R_k, force)

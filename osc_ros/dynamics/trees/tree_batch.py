@@ -1,0 +1,198 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""The law of a tree, and its terms, at many states: several at once in lanes."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.compile.compiled import inlined, released, view
+from osc_ros.compile.lane_arrays import array_of_lanes, own_or_lanes, WIDTH, zeros
+from osc_ros.dynamics.algebra.lane_rows import (
+    goodness,
+    load_rows,
+    mark_rows,
+    store_rows,
+    zero_if_finite,
+)
+from osc_ros.dynamics.algebra.payload_lanes import PAYLOAD_WIDTH, put_loaded
+from osc_ros.dynamics.algebra.spatial import matrix_at, vector_at
+from osc_ros.dynamics.algebra.task_inertia import put_pseudo_inverse
+from osc_ros.dynamics.trees.tree import put_law, put_outward
+from osc_ros.dynamics.trees.tree_bodies import inward, jacobian
+from osc_ros.dynamics.trees.tree_layout import (
+    BODY_WIDTH,
+    Constants,
+    constants_in,
+    MASS,
+    memory_in,
+    room_for,
+)
+
+Array = NDArray[np.float64]
+
+
+def batch_room(integers: Array) -> Array:
+    """Memory for `laws` and `terms`: that of one state, and the numbers of one state, in lanes."""
+    b, tips, n = integers[:3].tolist()
+    m, nq = 6 * tips, b + 3 * (n - b) // 2
+    own = 3 + nq + 5 * n + 2 * m + m * m + m * n + PAYLOAD_WIDTH + b * BODY_WIDTH
+    return zeros(len(room_for(integers)) + own)
+
+
+@inlined
+def parts_of_room(lanes, nq, n, m):
+    """Lanes of gravity, q, qd, u, a⁰ (m,), three more (n,), Λ and J, at the end of a room."""
+    i = len(lanes) - (3 + nq + 5 * n + 2 * m + m * m + m * n)
+    gravity, i = lanes[i:i + 3], i + 3
+    q, i = lanes[i:i + nq], i + nq
+    joints, i = view(lanes, i, (5, n)), i + 5 * n
+    tips, i = view(lanes, i, (2, m)), i + 2 * m
+    return gravity, q, joints, tips, lanes[i:i + m * m], lanes[i + m * m:]
+
+
+@inlined
+def bodies_in_lanes(bodies, payload, lanes):
+    """Lanes without those at their end, a payload P, and constants of the bodies for payloads."""
+    i = len(lanes) - bodies.size
+    P, B = lanes[i - PAYLOAD_WIDTH:i], view(lanes, i, bodies.shape)
+    if payload is not None:
+        for k in range(len(bodies)):
+            for j in range(BODY_WIDTH):
+                B[k, j] = bodies[k, j]
+    return lanes[:i - PAYLOAD_WIDTH], P, own_or_lanes(payload, bodies, B)
+
+
+@inlined
+def load_payloads(robot, payload, first, P, bodies):
+    """Write the inertias of a body with WIDTH payloads; 0 where all of them are finite."""
+    total = 0.0
+    if payload is not None:
+        k, end = robot.tips[0], robot.ends[0]
+        load_rows(payload, first, P)
+        put_loaded(robot.bodies[k, MASS:], P, matrix_at(end, 0), vector_at(end, 9),
+                   bodies[k, MASS:])
+        total += zero_if_finite(P)
+    return total
+
+
+@inlined
+def constants_of_states(robot, gravity, first, G, bodies):
+    """The constants of a robot, with lanes G of each state's gravity, by default its own."""
+    if len(gravity) > 0:
+        load_rows(gravity, first, G)
+    else:
+        for i in range(3):
+            G[i] = robot.gravity[i]
+    return Constants(robot.tree, bodies, robot.tips, robot.ends, G, robot.rotors,
+                     robot.paths, robot.starts, robot.common, robot.carriers, robot.before)
+
+
+@released
+def laws(integers, numbers, q, qd, u, tau, qdd, gravity, payload, room, out, valid):
+    """
+    Write τ⁰ + JᵀΛ(u - a⁰) at k states.
+
+    Parameters
+    ----------
+    integers, numbers : arrays
+        See `layout`.
+    q, qd, u : (k, nq), (k, n), (k, 6 m)
+    tau, qdd, gravity : (k, n), (k, n), (k, 3); or without rows if not given
+    payload : (k, PAYLOAD_WIDTH) or None
+        Further bodies, fixed to the first tip.
+    room : as of `batch_room`
+    out : (k, n), written [N·m]
+        A row of NaN where a number of the state, or of the result, is not finite.
+    valid : (k,) bool, written
+        False for the rows of NaN.
+
+    """
+    lanes, constants = array_of_lanes(room, WIDTH), constants_in(integers, numbers)
+    lanes, P, bodies = bodies_in_lanes(constants.bodies, payload, lanes)
+    memory, found = memory_in(integers, lanes)
+    G, Q, joints, tips, _, _ = parts_of_room(lanes, q.shape[1], qd.shape[1], u.shape[1])
+    U, QD, OUT = tips[0], joints[0], joints[1]
+    TAU = joints[2] if len(tau) > 0 else joints[2, :0]
+    QDD = joints[3] if len(qdd) > 0 else joints[3, :0]
+    for first in range(0, len(q), WIDTH):
+        load_rows(q, first, Q)
+        load_rows(qd, first, QD)
+        load_rows(u, first, U)
+        if len(tau) > 0:
+            load_rows(tau, first, TAU)
+        if len(qdd) > 0:
+            load_rows(qdd, first, QDD)
+        robot = constants_of_states(constants, gravity, first, G, bodies)
+        total = load_payloads(constants, payload, first, P, bodies)
+        put_outward(integers[5], robot, memory, found, Q, QD, TAU, QDD)
+        put_law(robot, memory, found, U, TAU, QDD, OUT)
+        good = goodness(zero_if_finite(Q) + zero_if_finite(QD) + zero_if_finite(U)
+                        + zero_if_finite(TAU) + zero_if_finite(QDD) + zero_if_finite(OUT)
+                        + total)
+        store_rows(out, first, OUT, good)
+        mark_rows(valid, first, good)
+
+
+@released
+def terms(integers, numbers, q, qd, gravity, payload, room, poses, twists, J, Jdot_qd, h,
+          Lambda_inv, Lambda, a0, valid):
+    """
+    Write terms of the law at k states; those whose arrays have no rows are not computed.
+
+    Parameters
+    ----------
+    integers, numbers, q, qd, gravity, payload, room, valid
+        As of `laws`.
+    poses, twists, J, Jdot_qd, h, Lambda_inv, Lambda, a0 : (k or 0, …), written
+        One row for each state: (16 m,), (6 m,), (6 m n,), (6 m,), (n,), (36 m²,), (36 m²,),
+        (6 m,), for m tips.
+
+    """
+    lanes, constants = array_of_lanes(room, WIDTH), constants_in(integers, numbers)
+    lanes, P, bodies = bodies_in_lanes(constants.bodies, payload, lanes)
+    memory, found = memory_in(integers, lanes)
+    n, m, rest = qd.shape[1], len(found.a0), memory.rest
+    G, Q, joints, tips, square, tall = parts_of_room(lanes, q.shape[1], n, m)
+    QD, H, free = joints[0], joints[1], tips[0]
+    Lambda_inv_flat = view(found.Lambda_inv, 0, (m * m,))
+    poses_flat = view(found.poses, 0, (found.poses.size,))
+    moving = len(Jdot_qd) > 0 or len(h) > 0
+    for first in range(0, len(q), WIDTH):
+        load_rows(q, first, Q)
+        load_rows(qd, first, QD)
+        robot = constants_of_states(constants, gravity, first, G, bodies)
+        total = (zero_if_finite(Q) + zero_if_finite(QD)
+                 + load_payloads(constants, payload, first, P, bodies))
+        for step in range(2):
+            is_free = step == 0
+            if (is_free and moving and len(a0) == 0) or not (is_free or moving):
+                continue
+            put_outward(integers[5], robot, memory, found, Q, QD, rest[:0],
+                        rest[:0] if is_free else rest)
+            total = total + zero_if_finite(found.a0)
+            if is_free:
+                for i in range(m):
+                    free[i] = found.a0[i]
+        if len(h) > 0:
+            inward(robot.tree, robot.tips, robot.ends, robot.rotors, rest[:0], rest,
+                   memory.no_force, memory.work, H)
+            total = total + zero_if_finite(H)
+        good = goodness(total + zero_if_finite(Lambda_inv_flat) + zero_if_finite(found.twists)
+                        + zero_if_finite(poses_flat))
+        if len(Lambda) > 0:
+            put_pseudo_inverse(Lambda_inv_flat, memory.scratch, view(square, 0, (m, m)), m)
+        if len(J) > 0:
+            jacobian(robot.tree, robot.ends, robot.paths, robot.starts, memory.work,
+                     view(tall, 0, (m, n)))
+        mark_rows(valid, first, good)
+        store_rows(poses, first, poses_flat, good)
+        store_rows(twists, first, found.twists, good)
+        store_rows(J, first, tall, good)
+        store_rows(Jdot_qd, first, found.a0, good)
+        store_rows(h, first, H, good)
+        store_rows(Lambda_inv, first, Lambda_inv_flat, good)
+        store_rows(Lambda, first, square, good)
+        store_rows(a0, first, free, good)

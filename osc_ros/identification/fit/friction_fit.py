@@ -1,0 +1,92 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Friction of the joints in a regression: its columns, and what they mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.identification.fit.least_squares import Fit
+from osc_ros.identification.fit.samples import Samples
+
+Array = NDArray[np.float64]
+
+COLUMNS = 4  # a joint: Coulomb, offset, viscous, difference of viscous between the directions
+REVERSAL = 2e-3  # speed at which the direction of motion is certain [rad/s, m/s]
+RESTS = 0.02  # a joint below this speed for REST may be held by its friction [rad/s, m/s]
+REST = 0.06  # [s]
+AROUND = 0.12  # time before and after a rest that is left out, for the filter [s]
+# A joint whose filtered speed never exceeds this does not tell Coulomb from viscous friction.
+FAST_ENOUGH = 0.1  # [rad/s, m/s]
+
+
+@dataclass(frozen=True, eq=False)
+class FrictionEstimate:
+    """
+    Friction of n joints: coulomb sign(q̇) + viscous q̇ + offset.
+
+    Attributes
+    ----------
+    coulomb, viscous, offset : (n,) [N m, N m s/rad, N m]
+    by_direction : (n, 4)
+        Coulomb forward, backward; viscous forward, backward: both as numbers of 0 or more.
+    deviations : (n, 3)
+        Standard deviations of coulomb, viscous and offset.
+    told : (n, 3) bool
+        Whether the data tell each of the three: the joint moved, and the standard deviation is
+        below the value or below a share of the joint's torques.
+
+    """
+
+    coulomb: Array
+    viscous: Array
+    offset: Array
+    by_direction: Array
+    deviations: Array
+    told: NDArray[np.bool_]
+
+
+def friction_columns(motion: Samples) -> Array:
+    """Return the columns (k, n, 4 n) of the friction, before the filter."""
+    k, n = motion.qd.shape
+    parts = np.stack([np.tanh(motion.qd / REVERSAL), np.ones((k, n)), motion.qd,
+                      np.abs(motion.qd)], axis=2)
+    columns = np.zeros((k, n, COLUMNS * n))
+    for i in range(n):
+        columns[:, i, COLUMNS * i:COLUMNS * (i + 1)] = parts[:, i]
+    return columns
+
+
+def slides(motion: Samples) -> NDArray[np.bool_]:
+    """Return (k, n) where a joint slides: not where it rests, nor shortly before and after."""
+    slow = np.abs(motion.qd) < RESTS
+    shortest, around = (max(1, round(t / motion.period)) for t in (REST, AROUND))
+    sliding = np.ones(slow.shape, dtype=bool)
+    for i, column in enumerate(slow.T):
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], column.astype(int), [0]])))
+        for begin, end in edges.reshape(-1, 2).tolist():
+            if end - begin >= shortest:
+                sliding[max(0, begin - around):end + around, i] = False
+    return sliding
+
+
+def friction_of(found: Fit, first: int, motion: Samples) -> FrictionEstimate:
+    """Return the friction of a fit whose friction columns begin at `first`."""
+    n = motion.qd.shape[1]
+    values = found.values[first:first + COLUMNS * n].reshape(n, COLUMNS)
+    deviations = found.deviations[first:first + COLUMNS * n].reshape(n, COLUMNS)
+    coulomb, offset, viscous, difference = values.T
+    by_direction = np.column_stack([coulomb + offset, coulomb - offset, viscous + difference,
+                                    viscous - difference])
+    deviations = deviations[:, [0, 2, 1]]
+    moved = np.abs(motion.qd).max(axis=0) > FAST_ENOUGH
+    size = np.abs(np.column_stack([coulomb, viscous, offset]))
+    # an offset or a friction that is certainly small is known, too
+    small = 0.02 * np.ptp(motion.torque, axis=0)[:, None]
+    told = moved[:, None] & ((deviations < 0.5 * size) | (deviations < small))
+    return FrictionEstimate(np.maximum(coulomb, 0.0), np.maximum(viscous, 0.0), offset,
+                            by_direction, deviations, told)

@@ -1,0 +1,235 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""What an identification found: judged on a second motion, as text, parameters and numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+import yaml
+
+from osc_ros.identification.excitation import ARM
+from osc_ros.identification.fit.arm_fit import arm_estimate, ArmEstimate, relative_mass_changes
+from osc_ros.identification.fit.joint_recording import Recording
+from osc_ros.identification.fit.payload_fit import payload_estimate, PayloadEstimate
+from osc_ros.identification.fit.plausibility import require_motion, require_plausible
+from osc_ros.identification.fit.regression import described_friction, Motion, total_error
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Identification:
+    """
+    An estimate, with the errors of the predicted torques before and after it.
+
+    Attributes
+    ----------
+    robot : Robot
+        As described.
+    estimate : PayloadEstimate or ArmEstimate
+    motions : tuple of Motion
+        The motion of the estimate, and that of the validation, if there is one.
+    before, after : (m, n)
+        RMS error of the torques for each motion, by the description with its friction, and by
+        the estimate [N m].
+    notes : tuple of str
+        What the data do not tell.
+
+    """
+
+    robot: Robot
+    estimate: PayloadEstimate | ArmEstimate
+    motions: tuple[Motion, ...]
+    before: Array
+    after: Array
+    notes: tuple[str, ...]
+
+    @property
+    def gains(self) -> list[float]:
+        """Return the factor by which the error of the torques is cut, for each motion."""
+        return [total_error(b) / total_error(a) for b, a in zip(self.before, self.after)]
+
+
+def identification(robot: Robot, recordings: list[Recording], wanted: str,
+                   link: str | None = None) -> Identification:
+    """
+    Return the payload, or the arm's parameters, with the friction, from recordings.
+
+    Parameters
+    ----------
+    robot : Robot
+        As described; for 'payload' without one.
+    recordings : list of one or two Recording
+        The second one is used for validation only.
+    wanted : str
+        'payload' or 'arm'.
+    link : str, optional
+        That carries the payload; default: the first tip.
+
+    Raises
+    ------
+    InputError
+        Recordings that cannot be used or are not plausible; says why.
+    NotDeterminedError
+        The motion does not tell the parameters.
+
+    """
+    motions = tuple(Motion.of(robot, recording) for recording in recordings)
+    require_motion(motions[0], robot)
+    require_plausible(motions[0], robot)
+    estimate: PayloadEstimate | ArmEstimate = (
+        arm_estimate(motions[0], robot) if wanted == ARM
+        else payload_estimate(motions[0], robot, link))
+    described = described_friction(robot)
+    before = np.array([motion.error(motion.rigid_torque(robot) + motion.friction @ described)
+                       for motion in motions])
+    after = np.array([motion.error(estimate.predicted(motion, robot)) for motion in motions])
+    return Identification(robot, estimate, motions, before, after,
+                          tuple(_notes(robot, estimate, before, after)))
+
+
+def _notes(robot: Robot, estimate: PayloadEstimate | ArmEstimate, before: Array, after: Array
+           ) -> list[str]:
+    notes = []
+    for k, what in enumerate(('Coulomb friction', 'viscous friction', 'offset')):
+        joints = [name for name, told in zip(robot.joint_names, estimate.friction.told[:, k])
+                  if not told]
+        if joints:
+            notes.append(f"the data do not tell the {what} of {', '.join(joints)}"
+                         + (': 0 is written' if k < 2 else ''))
+    if isinstance(estimate, PayloadEstimate):
+        if estimate.mass == 0.0:
+            notes.append('the arm carries no payload that the data tell from zero')
+        elif not estimate.has_inertia:
+            notes.append("the data do not tell the payload's inertia: a point mass is written")
+    elif not estimate.told.all():
+        notes.append(f'{np.count_nonzero(~estimate.told)} of {len(estimate.told)} base '
+                     'parameters do not differ from the description by more than their standard '
+                     'deviation')
+    if len(after) > 1 and total_error(after[1]) > 2.0 * total_error(after[0]):
+        notes.append('the estimate predicts the second motion much worse than the first: do not '
+                     'use it')
+    if total_error(after[-1]) > 0.8 * total_error(before[-1]):
+        notes.append('the estimate hardly predicts the torques better than the description')
+    return notes
+
+
+def parameters(found: Identification) -> dict[str, Any]:
+    """Return parameters of osc_controller by name: payload and friction."""
+    estimate, friction = found.estimate, found.estimate.friction
+    values: dict[str, Any] = {}
+    if isinstance(estimate, PayloadEstimate):
+        inertia = estimate.inertia[np.triu_indices(3)]
+        values = {'payload.mass': _rounded(estimate.mass),
+                  'payload.center_of_mass': _rounded(estimate.center),
+                  'payload.inertia': _rounded(inertia), 'payload.link': estimate.link}
+    told = friction.told
+    return {**values,
+            'friction.coulomb': _rounded(np.where(told[:, 0], friction.coulomb, 0.0)),
+            'friction.viscous': _rounded(np.where(told[:, 1], friction.viscous, 0.0))}
+
+
+def _rounded(value: Any) -> Any:
+    """Return a number or a list of numbers with five significant digits."""
+    if np.ndim(value):
+        return [_rounded(x) for x in value]
+    return float(f'{float(value):.5g}')
+
+
+def parameter_file(found: Identification, node: str = 'osc_controller') -> str:
+    """Return the parameters as the text of a YAML file for ROS, with deviations in comments."""
+    estimate, friction = found.estimate, found.estimate.friction
+    lines = [f'# Written by osc_identify for robot {found.robot.name}: standard deviations in '
+             'comments', f'/**/{node}:', '  ros__parameters:']
+    comments = {
+        'friction.coulomb': f'± {_rounded(friction.deviations[:, 0])} N m',
+        'friction.viscous': f'± {_rounded(friction.deviations[:, 1])} N m s/rad'}
+    if isinstance(estimate, PayloadEstimate):
+        comments.update({
+            'payload.mass': f'± {_rounded(estimate.mass_deviation)} kg',
+            'payload.center_of_mass': f'± {_rounded(estimate.center_deviation)} m',
+            'payload.inertia': f'± {_rounded(estimate.inertia_deviation)} kg m²'})
+    for name, value in parameters(found).items():
+        text = yaml.safe_dump(value, default_flow_style=True, width=1000).splitlines()[0]
+        lines.append(f'    {name}: {text}' + (f'  # {comments[name]}' if name in comments else ''))
+    lines.append('# Offset of the torque of each joint, which the controller does not use [N m]: '
+                 f'{_rounded(friction.offset)}')
+    lines += [f'# {note}' for note in found.notes]
+    return '\n'.join(lines) + '\n'
+
+
+def numbers(found: Identification) -> dict[str, Any]:
+    """Return all results as numbers, lists and texts, for a JSON file."""
+    estimate, friction = found.estimate, found.estimate.friction
+    values: dict[str, Any] = {
+        'robot': found.robot.name, 'joints': list(found.robot.joint_names),
+        'parameters': parameters(found), 'condition': _rounded(estimate.fit.condition),
+        'friction': {
+            'coulomb': _rounded(friction.coulomb), 'viscous': _rounded(friction.viscous),
+            'offset': _rounded(friction.offset),
+            'coulomb_forward': _rounded(friction.by_direction[:, 0]),
+            'coulomb_backward': _rounded(friction.by_direction[:, 1]),
+            'viscous_forward': _rounded(friction.by_direction[:, 2]),
+            'viscous_backward': _rounded(friction.by_direction[:, 3]),
+            'deviations': _rounded(friction.deviations), 'told': friction.told.tolist()},
+        'torque_error_before': _rounded(np.nan_to_num(found.before)),
+        'torque_error_after': _rounded(np.nan_to_num(found.after)),
+        'error_cut_by': _rounded(found.gains), 'notes': list(found.notes)}
+    if isinstance(estimate, PayloadEstimate):
+        values['payload_deviations'] = {
+            'mass': _rounded(estimate.mass_deviation),
+            'center_of_mass': _finite(estimate.center_deviation),
+            'inertia': _finite(estimate.inertia_deviation)}
+    else:
+        values['base_parameters'] = [
+            {'name': name, 'correction': _rounded(c), 'deviation': _rounded(d), 'told': bool(t),
+             'consistent_correction': _rounded(p)}
+            for name, c, d, t, p in zip(estimate.base.names, estimate.corrections,
+                                        estimate.deviations, estimate.told,
+                                        estimate.consistent_corrections, strict=True)]
+    return values
+
+
+def _finite(value: Array) -> Any:
+    return [x if np.isfinite(x) else None for x in _rounded(value)]
+
+
+def report(found: Identification) -> str:
+    """Return the results in words and a table."""
+    estimate, friction = found.estimate, found.estimate.friction
+    lines = []
+    if isinstance(estimate, PayloadEstimate):
+        lines.append(f'payload at {estimate.link}: {estimate.mass:.3f} ± '
+                     f'{estimate.mass_deviation:.3f} kg')
+        if estimate.mass:
+            center = ', '.join(f'{1e3 * x:.1f} ± {1e3 * d:.1f}' for x, d in zip(
+                estimate.center, estimate.center_deviation))
+            lines.append(f'  centre of mass: {center} mm')
+        if estimate.has_inertia:
+            lines.append('  inertia xx yy zz: ' + ', '.join(
+                f'{x:.4f} ± {d:.4f}' for x, d in zip(np.diagonal(estimate.inertia),
+                                                     estimate.inertia_deviation[[0, 3, 5]]))
+                         + ' kg m²')
+    else:
+        lines.append(f'{len(estimate.base.names)} base parameters, '
+                     f'{np.count_nonzero(estimate.told)} of them differ from the description')
+        lines.append('  masses of the bodies, change: ' + ', '.join(
+            f'{100.0 * x:+.0f} %' for x in relative_mass_changes(estimate)))
+    lines.append(f"{'joint':24}{'Coulomb [N m]':>18}{'viscous [N m s]':>18}{'offset [N m]':>18}"
+                 f"{'error [N m]':>20}")
+    for i, name in enumerate(found.robot.joint_names):
+        cells = [f'{x[i]:.3f} ± {d:.3f}' for x, d in zip(
+            (friction.coulomb, friction.viscous, friction.offset), friction.deviations[i])]
+        error = f'{found.before[-1][i]:.3f} → {found.after[-1][i]:.3f}'
+        lines.append(f'{name:24}' + ''.join(f'{cell:>18}' for cell in cells) + f'{error:>20}')
+    which = ('on the second motion' if len(found.motions) > 1
+             else 'on the motion of the estimate (no second motion was given)')
+    lines.append(f'error of the torques cut by {found.gains[-1]:.1f} {which}; condition number '
+                 f'{estimate.fit.condition:.0f}')
+    return '\n'.join(lines + [f'note: {note}' for note in found.notes])

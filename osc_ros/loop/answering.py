@@ -1,0 +1,213 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""A joint state that compiled code answers: from its record of ANSWER to the rest of it."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.compile.addresses import answer_at, entry_of, sense_at, step_at, watch_at
+from osc_ros.compile.compiled import inlined, kernel, lock, unlocked, view
+from osc_ros.control.model_error.contact import CONTACT, NOT_TOUCHED
+from osc_ros.control.safety.answered import ANSWER, Answers, UNASKED, WATCH_PERIOD
+from osc_ros.control.safety.safety import CHANGED, ENDS, gate_views, NEEDED, REJECTED
+from osc_ros.control.safety.tables import CAUSES, GATE, GATE_RESULT, SAMPLE, SILENT, TORQUE, WAITS
+from osc_ros.control.step.step import example_table, sense, step
+from osc_ros.control.step.tick_arrays import given_in, guarded_in
+from osc_ros.dynamics.algebra.vectors import assign
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+ROWS = 16  # states after which Python concludes them
+
+_views, _sample_views = ANSWER.views, SAMPLE.views
+_fault_views, _torque_views = GATE_RESULT.only('count', 'faults'), TORQUE.views
+_cause_views = CAUSES.only('cause', 'reaction', 'watches')
+_newest_views, _met_views = GATE.only('time', 'came'), CONTACT.only('value')
+
+
+@inlined
+def _put_acting(state, at, n):
+    """Write the cause and the reaction in force."""
+    causes = _cause_views(state, n)
+    number = int(causes.cause[0])
+    at.acting[0], at.acting[1] = number, causes.reaction[0]
+    at.acting[2] = causes.watches[number, SILENT] if number >= 0 else 0.0
+
+
+@inlined
+def put_answer(entry, table, at, n):
+    """
+    Answer the state of a record by `step`; return its code, and write what it has found.
+
+    Parameters
+    ----------
+    entry : int
+        Address of `osc_ros.control.step.step.step`.
+    table : (TABLE_ROWS, 2) int
+    at : views of ANSWER
+        `time`, q, qd, effort and `now` are given; `done`, and `touch` unless the code is REJECTED,
+        are left to the caller. If there are no torques to send, `tau` is NaN.
+    n : int
+        Number of joints.
+
+    """
+    guarded = guarded_in(table)
+    sample, found = _sample_views(guarded.sample, n), _torque_views(guarded.result, n)
+    sample.time[0], sample.now[0] = at.time[0], at.now[0]
+    assign(sample.q, at.q)
+    assign(sample.qd, at.qd)
+    assign(sample.effort, at.effort)
+    code = step_at(entry, table, at.tau)
+    at.accepted[0] = gate_views(guarded.state, n).time[0]
+    gate = _fault_views(guarded.result, n)
+    _put_acting(guarded.state, at, n)
+    at.code[0], at.count[0] = code, gate.count[0]
+    for k in range(int(gate.count[0])):
+        assign(at.faults[k], gate.faults[k])
+    at.touch[0], at.changed[0], at.asks[0] = found.touch[0], found.has_changed[0], found.asks[0]
+    assign(at.tau, found.tau)
+    if code != REJECTED:
+        assign(view(at.pose, 0, (16,)), view(found.pose, 0, (16,)))
+        assign(at.error, found.error)
+        assign(at.F, found.F)
+    return code
+
+
+@inlined
+def put_watch(watch_entry, answer_entry, table, at, n):
+    """
+    Do what `Engine.watch` does when no state has come: find the reaction, and its torques.
+
+    Returns what `osc_ros.control.safety.safety.watch` returns.
+
+    Parameters
+    ----------
+    watch_entry, answer_entry : int
+        Addresses of `watch` and `answer` of `osc_ros.control.safety.safety`.
+    table : (TABLE_ROWS, 2) int
+    at : views of ANSWER
+        `now` is given; `done` is left to the caller.
+    n : int
+        Number of joints.
+
+    """
+    given, guarded, now = given_in(table), guarded_in(table), at.now[0]
+    found = watch_at(watch_entry, guarded.plan, guarded.state, now, WATCH_PERIOD)
+    at.code[0], at.changed[0] = UNASKED, found & CHANGED
+    at.touch[0], at.count[0] = NOT_TOUCHED, 0.0
+    at.asks[0] = WAITS if found & ENDS else 0.0
+    _put_acting(guarded.state, at, n)
+    gate = _newest_views(guarded.state, n)
+    at.accepted[0], at.arrived[0] = gate.time[0], gate.came[0]
+    for i in range(n):
+        at.tau[i] = np.nan
+    if found & NEEDED:
+        answer_at(answer_entry, given.model, given.model_numbers, given.model_room, guarded.plan,
+                  guarded.state, guarded.result, now, view(at.tau, 0, (0,)))
+        assign(at.tau, _torque_views(guarded.result, n).tau)
+    return found
+
+
+@inlined
+def put_touch(entry, table, at, n):
+    """Look for a contact by `sense` of `control.step.step`, after the torques have been sent."""
+    at.touch[0] = sense_at(entry, table)
+    at.met[0] = _met_views(guarded_in(table).contact, n).value[0]
+
+
+@kernel
+def answer(entry, table, row, n):
+    """Call `put_answer` with a row of ANSWER; return whether torques must be sent."""
+    at = _views(row, n)
+    put_answer(entry, table, at, n)
+    return np.isfinite(at.tau[0])
+
+
+@kernel
+def is_done(entry, table, row, n):
+    """Look for a contact, after the torques of `answer`; return whether Python has no work."""
+    at = _views(row, n)
+    if at.code[0] == REJECTED:
+        return False
+    put_touch(entry, table, at, n)
+    return at.count[0] == 0.0 and at.touch[0] == NOT_TOUCHED and at.asks[0] == 0.0
+
+
+class Answering:
+    """
+    Answers joint states of an arm in compiled code, and keeps the answers until Python has time.
+
+    Attributes
+    ----------
+    is_full : bool
+        Whether `taken` must be called before the next state.
+
+    Parameters
+    ----------
+    n : int
+        Number of joints.
+
+    """
+
+    def __init__(self, n: int) -> None:
+        _compile()
+        self._n, self._entry, self._sense, self._count = n, entry_of(step), entry_of(sense), 0
+        self._rows = np.zeros((ROWS, ANSWER.size(n)))
+        self._at = [ANSWER.of(row, n) for row in self._rows]
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no room for another state."""
+        return self._count == ROWS
+
+    def answer(self, table: Integers, state: tuple[float, Array, Array, tuple[int, int], float],
+               effort: Array | None, now: float) -> Array | None:
+        """
+        Return the torques (n,) for a state [N·m, N]; None if none are to be sent.
+
+        Call `is_plain` when they have been sent.
+
+        Parameters
+        ----------
+        table : (TABLE_ROWS, 2) int
+        state : time, q, qd, stamp, arrived
+        effort : (n,), optional
+            See `osc_ros.loop.engine.Engine.update`.
+        now : float
+            The time, on the clock of the loop [s].
+
+        """
+        at = self._at[self._count]
+        at.time[0], at.q[:], at.qd[:], (at.sec[0], at.nanosec[0]), at.arrived[0] = state
+        at.effort[:] = np.nan if effort is None else effort
+        at.now[0] = at.done[0] = now
+        has_torques = answer(self._entry, table, self._rows[self._count], self._n)
+        self._count += 1
+        return at.tau if has_torques else None
+
+    def is_plain(self, table: Integers, done: float) -> bool:
+        """Note when torques were sent [s]; return whether Python has nothing to decide."""
+        self._at[self._count - 1].done[0] = done
+        return bool(is_done(self._sense, table, self._rows[self._count - 1], self._n))
+
+    def taken(self) -> Answers | None:
+        """Return copies of the answers since the last time; None if there are none."""
+        count, self._count = self._count, 0
+        return Answers(self._rows[:count].copy(), self._n) if count else None
+
+
+@cache
+def _compile() -> None:
+    """Compile or load the kernels once per process; other argument types then raise TypeError."""
+    table, row = example_table(), ANSWER.zeros(1)
+    with unlocked():
+        answer(entry_of(step), table, row, 1)
+        is_done(entry_of(sense), table, row, 1)
+    lock(answer)
+    lock(is_done)

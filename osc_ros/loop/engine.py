@@ -1,0 +1,468 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""A law and its supervisor in a control loop: a torque for every joint state, without ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from functools import partial
+import math
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.compile.addresses import Integers
+from osc_ros.control.checkpoint import Checkpoint
+from osc_ros.control.law import Law
+from osc_ros.control.model_error.contact import ContactSense, NOT_TOUCHED
+from osc_ros.control.safety.answered import Answered, Answers, UNASKED
+from osc_ros.control.safety.safety import HOLDS, REJECTED, STOPPED
+from osc_ros.control.safety.sample import CLOCK_STEPS
+from osc_ros.control.safety.stopping import LAW, SOURCES
+from osc_ros.control.safety.supervision import (
+    CONTACT,
+    HARMLESS,
+    NOT_FINITE,
+    STALE_TARGET,
+    Supervision,
+)
+from osc_ros.control.safety.supervisor import Supervisor
+from osc_ros.control.safety.tables import PLANS, WAITS
+from osc_ros.control.setpoint.trajectory import Hold
+from osc_ros.control.setup import Setup
+from osc_ros.control.step.places import Copies, load
+from osc_ros.dynamics.algebra.arrays import float_array
+from osc_ros.errors import InputError, OscError
+from osc_ros.loop.answering import Answering
+from osc_ros.loop.journal import Journal, journaled
+from osc_ros.loop.rest_check import Rest, STILL
+from osc_ros.loop.statistics import Counts
+
+Array = NDArray[np.float64]
+Stamp = tuple[int, int]  # seconds and nanoseconds of a ROS time
+
+IDLE, ACTIVE, ENDING = MODES = 'idle', 'active', 'ending'
+# Attributes of an engine that a checkpoint has beside law, supervisor and arrays.
+VALUES = 'mode', 'effort', 'q', 'qd', 'time', 'stamp', 'asks', '_left'
+
+
+class Engine(Counts):
+    """
+    Computes torques from joint states by a law; a supervisor checks them.
+
+    The caller passes each state to `update`, or to `respond` and later, if `asks`, calls `plan`;
+    it calls `watch` regularly. The engine passes the commands to `send`. In the modes ACTIVE and
+    ENDING there is a command for each state. When the arm is at rest in mode ENDING, the engine
+    sends the idle command as the last one, and the mode becomes IDLE. After a reaction to a
+    contact the law holds the pose of the arm. All calls come from one thread, or under one lock.
+
+    Attributes
+    ----------
+    law : Law
+    guard : Supervisor
+        Checks states and torques, and replaces the law's torque if a cause is active.
+    mode : str
+        IDLE, ACTIVE or ENDING.
+    asks : bool
+        Whether `plan` has work.
+    is_last : bool
+        Whether the command that is being sent is the last one until an activation.
+    time, stamp : float [s], Stamp
+        Time of the newest valid state, which advances even if the stamps do not; its stamp.
+    q, qd : (n,)
+        Positions and velocities of that state; empty before the first one.
+    effort : (n,), optional [N·m, N]
+        Measured torques of that state; NaN where they are unknown.
+    touch : ContactSense
+        Detects contacts, and learns thresholds for them.
+    rest : Rest
+        States and efforts while idle, for the start-up check.
+    journal : Journal, optional
+        Records the inputs, see `keep`.
+
+    Parameters
+    ----------
+    law : Law
+    supervision : Supervision
+    period : float
+        Expected time between states [s].
+    send : callable
+        Called with the torques (n,), base first, and the stamp of the state from which they were
+        computed, or None for torques without a state.
+    post : callable
+        Called with the name of an event and its arguments: 'report' (stamp, pose, error, F,
+        external) every `report_period`, see `Law.external_report`; 'change' (cause, reaction,
+        text) on a change of these; 'stopped' () when the arm has stopped and the idle command was
+        sent; 'learned' (thresholds, text) when thresholds of contacts were learned, or None and
+        why not; 'error', 'warning', 'refusal' (text).
+
+    """
+
+    def __init__(self, law: Law, supervision: Supervision, period: float,
+                 send: Callable[[Array, Stamp | None], None], post: Callable[..., None]) -> None:
+        self.law, self.period = law, period
+        self.journal: Journal | None = None
+        self._clock: Callable[[], float] = perf_counter
+        self.guard = Supervisor(law.robot, law, supervision, self._on_change)
+        self.mode, self.is_last, self.rest, self.asks = IDLE, False, Rest(), False
+        self.touch = ContactSense(law.robot.joint_names)
+        self.effort: Array | None = None
+        self.q = self.qd = np.zeros(0)
+        self.time, self.stamp, self.report_period, self._last_good = 0.0, (0, 0), np.inf, -np.inf
+        self._send, self._post, self._answering = send, post, Answering(law.robot.n)
+        self._copies, self._records = Copies(), (*self.guard.records, self.touch.record)
+        self._left = np.full(law.robot.n, np.nan), np.zeros(law.robot.n)  # q, compensation
+        self.reset_counts()
+
+    def keep(self, journal: Journal) -> None:
+        """Record all inputs in a journal from now on, so that the run can be computed again."""
+        self.use_clock(journal.clock)
+        self.journal = journal
+        journal.begin(self)
+
+    def use_clock(self, clock: Callable[[], float]) -> None:
+        """Use a clock [s]."""
+        self._clock = self.guard.clock = clock
+
+    def checkpoint(self) -> Checkpoint:
+        """Copy everything on which the next torques depend; this takes about 35 µs."""
+        guard = self.guard
+        return Checkpoint(
+            self.law.recipe, (guard.robot, guard.settings, guard.words, self.touch.until),
+            {name: copy(vars(self)[name]) for name in VALUES}, self.law.remembered,
+            *self._copies.of(self.kept()))
+
+    @classmethod
+    def restored(cls, found: Checkpoint, send: Callable[[Array, Stamp | None], None],
+                 post: Callable[..., None]) -> Engine:
+        """Return an engine in the state of a checkpoint; InputError if it cannot be used."""
+        robot, supervision, words, until = found.guard
+        engine = cls(Law.of_recipe(found.law), supervision, 1.0, send, post)
+        if robot.joint_names != engine.law.robot.joint_names:
+            raise InputError(f"a supervisor of the joints {', '.join(robot.joint_names)}: accepted"
+                             ' are those of the law')
+        engine.guard = Supervisor(robot, engine.law, supervision, engine._on_change)
+        engine._records = *engine.guard.records, engine.touch.record
+        vars(engine).update({name: found.values[name] for name in VALUES})
+        if engine.mode != IDLE or engine.q.size:
+            for name in ('q', 'qd', 'effort'):
+                if (value := vars(engine)[name]) is not None:
+                    vars(engine)[name] = float_array(name, value, (robot.n,))
+        for motion, base, pending, *_ in found.remembered[3]:
+            for one in (motion, base, *(scheduled for _, scheduled in pending)):
+                if isinstance(one, Hold):
+                    float_array('pose', one.pose, (4, 4))
+        load(engine.kept(), found.sizes, found.row)
+        engine.law.remembered, engine.touch.until = found.remembered, until
+        engine.guard.words = words
+        return engine
+
+    @property
+    def acts(self) -> bool:
+        """Whether the engine answers each joint state with a command."""
+        return self.mode != IDLE
+
+    @property
+    def state_age(self) -> float:
+        """Time since the newest valid state arrived [s]."""
+        return perf_counter() - self._last_good
+
+    def state(self) -> str:
+        """Return a text with the state of the controller, and the reason if a watchdog acts."""
+        is_at_work = self.acts or self.guard.runaway
+        return self.guard.acting().text('active') if is_at_work else 'inactive'
+
+    @journaled
+    def activate(self, missing: Array | None = None) -> None:
+        """
+        Hold the pose of the newest state, and send a command for every state from now on.
+
+        The compensation begins with `missing` (n,), of a `Finding`, or where it ended.
+
+        Raises
+        ------
+        InputError
+            The arm was given up, and not released.
+
+        """
+        if self.guard.runaway:
+            raise InputError(self.state())
+        self.reset_counts()
+        where, held = (self.q, self.law.compensation) if self.mode == ENDING else self._left
+        if missing is None and (np.abs(self.q - where) < STILL).all():
+            missing = held.copy()
+        self.law.latch(self.q)
+        self.law.begin_with(missing)
+        self.guard.begin(self.guard.last_torque if self.mode == ENDING else None)
+        self.guard.accept_state(self.time, self.q, self.qd)
+        self.mode, self.is_last = ACTIVE, False
+        self._expect_targets()
+
+    @journaled
+    def use_setup(self, setup: Setup, supervision: Supervision) -> None:
+        """Use a setup from `Law.new_setup`, and other settings of the watchdogs."""
+        before, commands = self.law.setup, self.acts and self.guard.source == SOURCES[LAW]
+        self.law.use_setup(setup, commands)
+        if self.acts and not commands:  # the model of the reaction changes, too
+            self.guard.fade(setup.added_weight(before, self.q))
+        self.guard.settings = supervision
+        self._expect_targets()
+
+    def _expect_targets(self) -> None:
+        """In free drive, miss no target until one comes after it."""
+        if STALE_TARGET in self.guard.settings.watchdogs and self.law.settings.free is not None:
+            self.guard.feed(STALE_TARGET, math.inf)
+
+    @journaled
+    def deactivate(self) -> None:
+        """Begin to stop the arm."""
+        if self.mode == ACTIVE:
+            self.mode = ENDING
+            self.guard.stop()
+
+    @journaled
+    def leave(self) -> None:
+        """Send the idle command as the last one, and stop sending commands."""
+        self.is_last = True
+        self._command(self.guard.idle_torque(), None)
+        self.mode, self._left = IDLE, (self.q.copy(), self.law.compensation.copy())
+
+    def _take(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
+              effort: Array | None) -> None:
+        """Store a plausible state; `time` is that of `sample.check_sample` if the engine acts."""
+        before, self.time, self.stamp, self.q, self.qd = self.time, time, stamp, q, qd
+        self._last_good, self.effort = arrived, effort
+        if self.mode == ACTIVE and time < before + CLOCK_STEPS[0]:
+            self._post('warning', f'time went back from {before:.3f} s to {time:.3f} s: holding '
+                       'the present pose')
+            self.law.latch(q)
+
+    def update(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
+               effort: Array | None = None) -> bool:
+        """
+        Take a state; if the engine acts, send the command for it, and then plan the targets.
+
+        Returns whether the state is plausible. If it is not, and the supervisor must act, its
+        torque is sent.
+
+        Parameters
+        ----------
+        time, stamp : float [s], Stamp
+        q, qd : (n,)
+        arrived : float
+            Time of its arrival by `perf_counter` [s].
+        effort : (n,), optional [N·m, N]
+            Measured torques.
+
+        """
+        accepted = self.respond(time, q, qd, stamp, arrived, effort)
+        if self.asks:
+            self.plan()
+        return accepted
+
+    @journaled
+    def respond(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
+                effort: Array | None = None) -> bool:
+        """Do as `update`, but for the plans: if there are any to make, `asks` is True."""
+        if (table := self.table()) is None:  # idle
+            self._take(time, q, qd, stamp, arrived, effort)
+            return True
+        tau = self._answering.answer(table, (time, q, qd, stamp, arrived), effort, self._clock())
+        try:
+            if tau is not None:
+                self._command(tau.copy(), stamp)
+                self._answering.is_plain(table, self._clock())
+        finally:
+            answers = self._answering.taken()
+        return answers is not None and self._concluded(answers[0])
+
+    def conclude(self, done: Answers, is_plain: bool) -> bool:
+        """
+        Do the rest of `respond` for states that compiled code has answered.
+
+        `is_plain` is that of `Answers.parts`. If it is False there is one state. If compiled code
+        has left it to Python, torques are computed and sent now; it must not be answering another
+        state then. Returns whether there is a state, and it is plausible.
+
+        """
+        if is_plain:
+            if self.journal is not None:
+                self.journal.record_answers(done)
+            self._note_use(np.abs(done.tau).max(axis=0), self.law.settings.limits.effort)
+            for i, (time, took) in enumerate(zip(done.accepted[:-1].tolist(),
+                                                 (done.done - done.arrived).tolist())):
+                self._count(time, took, self.period)
+                if self._is_due(time):
+                    self._report(done[i])
+            return self._concluded(done[-1])
+        one = done[0]
+        if one.is_sent:
+            self._note_command(one.tau, None if one.code == UNASKED else one.stamp)
+        if self.journal is None:
+            return self._concluded(one)
+        return self.journal.record_answer(one, partial(self._concluded, one))
+
+    def _concluded(self, done: Answered) -> bool:
+        is_valid = done.code not in (UNASKED, REJECTED)
+        self.guard.explain(done)
+        if is_valid:
+            self._take(done.accepted, done.q, done.qd, done.stamp, done.arrived, done.effort)
+            self._note_touch(done)
+        if is_valid and done.code < REJECTED:
+            try:
+                self.law.require(done.code, done.q, done.qd)
+            except Exception as error:  # of any kind, for a method that is not compiled
+                self.guard.tell(NOT_FINITE, f'{type(error).__name__}: {error}')
+        if done.has_changed:
+            self._on_change(done)
+        if done.code > STOPPED:
+            self.law.note(done.code)
+            self.guard.note_duration(done.done - done.now)
+        if is_valid and done.asks == WAITS:  # else compiled code may be answering the next state
+            self._resume()
+            self.plan()
+        self.asks = done.asks == PLANS or self.asks and not is_valid
+        if is_valid:
+            self._note_tick(done)
+        if done.asks == WAITS:
+            self._conclude()
+        return is_valid
+
+    def table(self) -> Integers | None:
+        """Table of the compiled step, which answers the next state; None while idle."""
+        if not self.acts:
+            return None
+        self._use_contact()
+        return self.law.table(self._records)
+
+    def kept(self) -> tuple[Array, ...]:
+        """Return the arrays on which the next torque depends, see `Law.kept`."""
+        return *self.law.kept(), *self._records
+
+    def _use_contact(self) -> None:
+        """Give the contact sense its thresholds; none in free drive, for a hand is no contact."""
+        settings, law = self.guard.settings.contact, self.law
+        self.touch.use(None if law.settings.free is not None else settings, law.compensation,
+                       self._observes_first)
+
+    @property
+    def _observes_first(self) -> bool:
+        """Whether a torque depends on the estimate of external torques for the same state."""
+        return self.law.compensates or self.guard.settings.reacts_to_contact
+
+    def _note_tick(self, done: Answered) -> None:
+        """Count an answered state, and post a report if one is due."""
+        if self.mode == ACTIVE:
+            self._count(self.time, done.done - done.arrived, self.period)
+            if self._is_due(self.time):
+                self._report(done)
+
+    @journaled
+    def plan(self) -> None:
+        """
+        Plan the targets, and end a change of the settings whose time is over.
+
+        Compiled code must not be answering a state. The torques do not wait for it, see `Guide`.
+
+        """
+        self.asks = False
+        try:
+            self.law.end_blend()
+            self.law.plan()
+        except OscError as error:
+            self._post('error', f'target dropped: {error}')
+        except Exception as error:  # of any kind: the commands must not stop
+            self.fail(f'{type(error).__name__}: {error}')
+
+    def _report(self, done: Answered) -> None:
+        self._reported = done.accepted
+        self._post('report', done.stamp, done.pose.copy(), done.error.copy(), done.F.copy(),
+                   self.law.external_report())
+
+    @journaled
+    def watch(self, longest: float) -> None:
+        """Send the supervisor's command if the newest state is older than `longest` [s]."""
+        if not self.acts:
+            return
+        if (tau := self.guard.torque_without_state(longest)) is not None:
+            self._command(tau, None)
+        self._conclude()
+
+    @journaled
+    def refuse(self, reason: str, has_all_joints: bool) -> None:
+        """Count a refused joint state; trip a watchdog if it has all joints of this robot."""
+        self.refused += 1
+        self.refusal = reason
+        self._post('refusal', reason)
+        if has_all_joints:
+            self.guard.trip(NOT_FINITE, reason)
+
+    @journaled
+    def fail(self, reason: str) -> None:
+        """Send a safe torque after an error of the caller."""
+        self._post('error', f'control loop: {reason}')
+        if self.acts:
+            self.guard.trip(NOT_FINITE, reason)
+            self._command(self.guard.torque(), None)
+
+    @journaled
+    def lose(self) -> None:
+        """Stop sending commands at once: the arm does not accept them any more."""
+        self.mode = IDLE
+
+    @journaled
+    def learn_contact(self, duration: float) -> None:
+        """Learn thresholds of contacts for a time [s]; contacts are not detected in that time."""
+        self.touch.learn(self.time + duration)
+
+    def _note_touch(self, done: Answered) -> None:
+        """Put the contact of an answered state into words; learn thresholds."""
+        if done.touch != NOT_TOUCHED:
+            self.guard.tell(CONTACT, self.touch.reason(done.touch, done.met))
+        if self.touch.learns:
+            self._learn(self.guard.acting(done).reaction)
+
+    def _learn(self, reaction: str) -> None:
+        """Post the thresholds that were learned, if it is time for that."""
+        if self.mode != ACTIVE or reaction not in HARMLESS:
+            self.touch.stop_learning()
+            self._post('learned', None, f'not learned: {self.state()}')
+        elif (found := self.touch.learned(self.time, self.law.settings.limits.effort)) is not None:
+            self._post('learned', found, '')
+
+    def _resume(self) -> None:
+        """Tell the law once that a reaction has replaced it, and now has ended."""
+        if (stopped := self.guard.take_stopped()) == HOLDS:  # not back to where it touched
+            self.law.hold_at(self.q)
+        elif stopped:  # not with the speed that an error from before it asks for
+            self.law.rejoin(self.q)
+
+    def _command(self, tau: Array, stamp: Stamp | None) -> None:
+        """Send torques (n,)."""
+        try:
+            self._send(tau, stamp)
+        finally:
+            self._note_command(tau, stamp)
+
+    def _note_command(self, tau: Array, stamp: Stamp | None) -> None:
+        """Note torques (n,) that were sent."""
+        if self.journal is not None:
+            self.journal.sent(tau, stamp)
+        self._note_use(np.abs(tau), self.law.settings.limits.effort)
+
+    def _conclude(self) -> None:
+        """Send the idle command and end, if the supervisor has finished stopping the arm."""
+        if self.guard.finished:
+            self.leave()
+            self._post('stopped')
+
+    def _on_change(self, done: Answered | None = None) -> None:
+        """Post what acts now, or has acted for an answered state."""
+        acting = self.guard.acting(done)
+        if self.acts or self.guard.runaway:
+            self._post('change', acting.cause, acting.reaction, acting.text('active'))
+        else:  # no torques are sent
+            self._post('change', '', '', 'inactive')

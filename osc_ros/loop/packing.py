@@ -1,0 +1,213 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""
+Values of the control law as bytes, and back.
+
+The bytes are a text in JSON, which describes everything but the numbers of arrays, and then these
+numbers. Described are numbers, texts, sequences, dictionaries, and objects of CLASSES, which are
+made by their constructors (a path from arrays of the right shapes). So bytes that somebody else
+has sent run nothing but these. What needs more than one object to be checked, such as the number
+of joints, is checked where they meet: see `Law.of_recipe` and `Engine.restored`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+import json
+import math
+from struct import Struct
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.checkpoint import Checkpoint, LawRecipe
+from osc_ros.control.limits.limits import Limits
+from osc_ros.control.model_error.contact import Contact
+from osc_ros.control.model_error.disturbance import Disturbance
+from osc_ros.control.model_error.driver import Driver
+from osc_ros.control.model_error.friction import Friction
+from osc_ros.control.safety.supervision import Supervision, Watchdog
+from osc_ros.control.setpoint.guide import Jog
+from osc_ros.control.setpoint.joining import Drift
+from osc_ros.control.setpoint.posture import Posture
+from osc_ros.control.setpoint.trajectory import Hold, KNOTS, Path
+from osc_ros.control.settings import Observation, Settings
+from osc_ros.control.setup import Precomputed
+from osc_ros.control.tasks.free import FreeDrive
+from osc_ros.control.tasks.impedance import Impedance
+from osc_ros.control.tasks.kind_table import KINDS
+from osc_ros.control.tasks.task import ForceControl, Gains, Stiffness, TargetLimits, Task
+from osc_ros.dynamics.algebra.arrays import finite_array
+from osc_ros.dynamics.algebra.task_inertia import SingularityDamping
+from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
+
+CLASSES: dict[str, type] = {one.__name__: one for one in (
+    Checkpoint, Contact, Disturbance, Drift, Driver, ForceControl, FreeDrive, Friction, Gains,
+    Hold, Impedance, Jog, *KINDS.values(), LawRecipe, Limits, Observation, Path, Posture,
+    Precomputed, Robot, Settings, SingularityDamping, Stiffness, Supervision, TargetLimits, Task,
+    Watchdog)}
+_ARGUMENTS: dict[type, tuple[str, ...]] = {  # by which an object of a class is made again
+    **{one: getattr(one, '_fields', None) or tuple(
+        field.name for field in fields(one) if field.init)
+       for one in CLASSES.values() if one not in (Driver, Path, SingularityDamping)},
+    Driver: ('robot', 'compensates'), Path: tuple(KNOTS),
+    SingularityDamping: ('length', 'low', 'high')}
+_MAKERS: dict[type, Callable[..., Any]] = {
+    Path: Path.of_knots,
+    Drift: lambda pose, twist, since: Drift(
+        finite_array('pose', pose, (4, 4)), finite_array('twist', twist, (6,)), float(since))}
+NUMBERS = '|b1', '|u1', '<i4', '<u4', '<i8', '<u8', '<f4', '<f8'  # types of arrays
+# Classes of which an object is described once, and later named by its number; and the arguments in
+# which such a number is accepted. Elsewhere, objects that contain each other several times would
+# let a few bytes describe a value that takes hours to print.
+SHARED = Driver, Path, Robot, Settings
+_REFERRING = {(Driver, 'robot'), (Settings, 'driver'), (LawRecipe, 'setups'),
+              *((Checkpoint, name) for name in ('law', 'guard', 'remembered'))}
+_SCALARS = bool, int, float, str, type(None)  # a key is one of them
+# names of what is no object of a class; AGAIN is an object that was described before
+ARRAY, BYTES, DICT, TUPLE, AGAIN = 'array', 'bytes', 'dict', 'tuple', 'again'
+_LENGTH = Struct('<I')
+
+
+def packed(value: Any) -> bytes:
+    """
+    Return a value as bytes; an object of SHARED that occurs twice is one object after `unpacked`.
+
+    Raises
+    ------
+    InputError
+        A value of another type.
+
+    """
+    parts: list[bytes] = []
+    text = json.dumps(_described(value, parts, {})).encode()
+    return b''.join((_LENGTH.pack(len(text)), text, *parts))
+
+
+def unpacked(data: bytes) -> Any:
+    """
+    Return the value of `packed`.
+
+    Raises
+    ------
+    InputError
+        Not such bytes, or of another version of osc_ros.
+
+    """
+    try:
+        return _Reader(data).value
+    except Exception as error:  # of any kind: a class has changed, bytes are missing
+        raise InputError('the state of the controller cannot be read, accepted are recordings of '
+                         f'this version ({type(error).__name__}: {error})') from None
+
+
+def _described(value: Any, parts: list[bytes], known: dict[int, int] | None) -> Any:
+    """
+    Return what JSON has in place of a value.
+
+    Parameters
+    ----------
+    value
+    parts : list of bytes
+        Gets the numbers of arrays.
+    known : dict, optional
+        Objects of SHARED that were described before; None where each one is described.
+
+    """
+    kind = type(value)
+    if kind in _SCALARS:
+        return value
+    if kind is np.ndarray and value.dtype.str in NUMBERS:
+        parts.append(value.tobytes())
+        return {ARRAY: [value.dtype.str, *value.shape]}
+    if kind is list:
+        return [_described(one, parts, known) for one in value]
+    if kind is tuple:
+        return {TUPLE: [_described(one, parts, known) for one in value]}
+    if kind is bytes:
+        parts.append(value)
+        return {BYTES: len(value)}
+    if kind in _ARGUMENTS:
+        if known is not None and id(value) in known:
+            return {AGAIN: known[id(value)]}
+        found = {kind.__name__: [_described(
+            getattr(value, name), parts, known if (kind, name) in _REFERRING else None)
+            for name in _ARGUMENTS[kind]]}
+        if known is not None and kind in SHARED:
+            known[id(value)] = len(known)
+        return found
+    if isinstance(value, Mapping):
+        return {DICT: [[_key(key), _described(one, parts, known)] for key, one in value.items()]}
+    if isinstance(value, np.generic):
+        return value.item()
+    raise InputError(f'a {kind.__name__} in the state of a controller: accepted are numbers, '
+                     f"texts, sequences, arrays, and {', '.join(CLASSES)}")
+
+
+def _key(key: Any) -> Any:
+    if type(key) not in _SCALARS:
+        raise InputError(f'a {type(key).__name__} as a key')
+    return key
+
+
+class _Reader:
+    """
+    Makes the value that bytes describe.
+
+    Attributes
+    ----------
+    value
+        This value.
+
+    """
+
+    def __init__(self, data: bytes) -> None:
+        [length] = _LENGTH.unpack_from(data)
+        self._data, self._at = memoryview(data), _LENGTH.size + length
+        self._known: list[Any] = []
+        text = self._data[_LENGTH.size:self._at].tobytes()
+        self.value = self._made(json.loads(text), True)
+        if self._at != len(data):
+            raise InputError(f'{len(data) - self._at} bytes too many')
+
+    def _made(self, found: Any, refers: bool) -> Any:
+        """Return a value; `refers`: whether it may have objects that were described before."""
+        if type(found) is list:
+            return [self._made(one, refers) for one in found]
+        if type(found) is not dict:
+            return found
+        [(name, content)] = found.items()
+        if name == TUPLE:
+            return tuple([self._made(one, refers) for one in content])
+        if name == ARRAY:
+            return self._array(*content)
+        if name == BYTES:
+            return self._taken(content).tobytes()
+        if name == DICT:
+            return {_key(key): self._made(one, refers) for key, one in content}
+        if name == AGAIN and refers and content >= 0:
+            return self._known[content]
+        kind = CLASSES[name]
+        given = {argument: self._made(one, refers and (kind, argument) in _REFERRING)
+                 for argument, one in zip(_ARGUMENTS[kind], content, strict=True)}
+        made = _MAKERS.get(kind, kind)(**given)
+        if refers and kind in SHARED:
+            self._known.append(made)
+        return made
+
+    def _array(self, name: str, *shape: int) -> NDArray[Any]:
+        if name not in NUMBERS or min(shape, default=0) < 0:
+            raise InputError(f"an array of '{name}' of shape {shape}")
+        kind = np.dtype(name)
+        return np.frombuffer(self._taken(math.prod(shape) * kind.itemsize), kind
+                             ).reshape(shape).copy()
+
+    def _taken(self, size: int) -> memoryview:
+        if not 0 <= size <= len(self._data) - self._at:
+            raise InputError(f'{size} bytes are missing')
+        self._at += size
+        return self._data[self._at - size:self._at]

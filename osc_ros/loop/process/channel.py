@@ -1,0 +1,236 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""
+Memory that a node and the loop of its arm share, without locks.
+
+It is an anonymous file: it has no name in /dev/shm, and ends with the last process that has it
+open. Each of its parts has one writer and one reader. The writer first writes the data and then a
+counter; the reader first reads the counter and then the data. Counters are loaded and stored with
+sequential consistency (`osc_ros.compile.atomic`), so that the reader of a counter sees the
+data that were written before it, on every processor. Neither process waits for the other: a full
+queue refuses a message, and new records replace old ones.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.compile.atomic import load, store
+from osc_ros.compile.compiled import kernel
+from osc_ros.errors import InputError
+
+Array = NDArray[np.float64]
+
+REQUESTS, EVENTS = 2 ** 24, 2 ** 22  # bytes of the queues to the loop and to the node
+RECORDS = 2 ** 12  # number of records that are kept, a power of two
+_LINE = 8  # words between two counters, so that none shares a cache line with another
+_REQUESTS, _EVENTS, _RECORDS, _COUNTERS = 0, 2 * _LINE, 4 * _LINE, 5 * _LINE
+_LENGTH = 8  # bytes before a message, for its length
+
+
+@kernel
+def _value(counters, i):
+    return load(counters, i)
+
+
+@kernel
+def _set(counters, i, value):
+    store(counters, i, value)
+
+
+@kernel
+def _put_record(counters, i, records, time, sent, numbers, q, qd, tau, command):
+    """Write a record, then the counter of records."""
+    count = load(counters, i)
+    row, n = records[count % len(records)], len(q)
+    row[0], row[1], row[2] = count, time, sent
+    for k in range(3):
+        row[3 + k] = numbers[k]
+    for k in range(n):
+        row[6 + k], row[6 + n + k] = q[k], qd[k]
+        row[6 + 2 * n + k], row[6 + 3 * n + k] = tau[k], command[k]
+    store(counters, i, count + 1)
+
+
+class Queue:
+    """
+    Messages from one process to the other, in order.
+
+    Parameters
+    ----------
+    counters : (k,) int64
+    at : int
+        Index of the number of bytes written so far; the number of bytes read follows at a distance
+        of _LINE.
+    data : (m,) uint8
+        m is a power of two.
+
+    """
+
+    def __init__(self, counters: NDArray[np.int64], at: int, data: NDArray[np.uint8]) -> None:
+        self._counters, self._written, self._read, self._data = counters, at, at + _LINE, data
+
+    def put(self, message: bytes) -> bool:
+        """
+        Append a message; return False if there is no room for it at present.
+
+        Raises
+        ------
+        InputError
+            The message is longer than the queue.
+
+        """
+        size, room = _LENGTH + len(message), len(self._data)
+        if size > room:
+            raise InputError(f'a message to the control loop has {len(message)} bytes: accepted '
+                             f'are {room - _LENGTH}')
+        written = int(_value(self._counters, self._written))
+        if written + size - int(_value(self._counters, self._read)) > room:
+            return False
+        self._copy_in(written, len(message).to_bytes(_LENGTH, 'little'))
+        self._copy_in(written + _LENGTH, message)
+        _set(self._counters, self._written, written + size)
+        return True
+
+    def take(self) -> bytes | None:
+        """Remove and return the oldest message; None if there is none."""
+        read = int(_value(self._counters, self._read))
+        if read == int(_value(self._counters, self._written)):
+            return None
+        size = int.from_bytes(self._copy_out(read, _LENGTH), 'little')
+        message = self._copy_out(read + _LENGTH, size)
+        _set(self._counters, self._read, read + _LENGTH + size)
+        return message
+
+    def _copy_in(self, at: int, message: bytes) -> None:
+        at, given = at % len(self._data), np.frombuffer(message, dtype=np.uint8)
+        first = min(len(given), len(self._data) - at)
+        self._data[at:at + first] = given[:first]
+        self._data[:len(given) - first] = given[first:]
+
+    def _copy_out(self, at: int, size: int) -> bytes:
+        at = at % len(self._data)
+        first = min(size, len(self._data) - at)
+        return self._data[at:at + first].tobytes() + self._data[:size - first].tobytes()
+
+
+class Record(NamedTuple):
+    """
+    One cycle of the loop.
+
+    Attributes
+    ----------
+    number : int
+        Number of the cycle, from 0.
+    arrived : float
+        Time of the state's arrival, by `time.perf_counter` [s].
+    sent : bool
+        Whether a command was sent.
+    mode : int
+        Index of the mode in `osc_ros.loop.engine.MODES`.
+    stamp : (int, int)
+        Seconds and nanoseconds of the state.
+    q, qd, tau, command : (n,)
+        Positions, velocities, measured torques, commanded torques.
+
+    """
+
+    number: int
+    arrived: float
+    sent: bool
+    mode: int
+    stamp: tuple[int, int]
+    q: Array
+    qd: Array
+    tau: Array
+    command: Array
+
+
+class Channel:
+    """
+    The shared memory: requests to the loop, events to the node, and records of the cycles.
+
+    Attributes
+    ----------
+    file : int
+        Descriptor of the memory, for the other process.
+    requests, events : Queue
+
+    Parameters
+    ----------
+    joints : int
+        Number of joints.
+    file : int, optional
+        Descriptor of existing memory; None for new memory.
+
+    """
+
+    def __init__(self, joints: int, file: int | None = None) -> None:
+        width = 6 + 4 * joints
+        sizes = 8 * _COUNTERS, REQUESTS, EVENTS, 8 * RECORDS * width
+        self.file = os.memfd_create('osc_ros', 0) if file is None else file
+        if file is None:
+            os.ftruncate(self.file, sum(sizes))
+        self._memory = mmap.mmap(self.file, sum(sizes))
+        ends = np.cumsum((0, *sizes)).tolist()
+        parts = [np.frombuffer(self._memory, np.uint8, size, begin)
+                 for size, begin in zip(sizes, ends)]
+        self._counters = parts[0].view(np.int64)
+        self.requests = Queue(self._counters, _REQUESTS, parts[1])
+        self.events = Queue(self._counters, _EVENTS, parts[2])
+        self._records = parts[3].view(np.float64).reshape(RECORDS, width)
+        self._n = joints
+
+    def record(self, arrived: float, sent: bool, numbers: Array, *vectors: Array) -> None:
+        """
+        Append a record.
+
+        Parameters
+        ----------
+        arrived, sent
+            See `Record`.
+        numbers : (3,)
+            Mode, seconds and nanoseconds.
+        *vectors : 4 arrays (n,)
+            q, q̇, τ and command.
+
+        """
+        _put_record(self._counters, _RECORDS, self._records, arrived, float(sent), numbers,
+                    *vectors)
+
+    @property
+    def count(self) -> int:
+        """Number of records so far."""
+        return int(_value(self._counters, _RECORDS))
+
+    def at(self, number: int) -> Record | None:
+        """Return the record of a cycle; None if there is none, or a newer one has replaced it."""
+        count = self.count
+        if not max(0, count - RECORDS + 1) <= number < count:
+            return None
+        row, n = self._records[number % RECORDS].copy(), self._n
+        if self.count - number >= RECORDS:
+            return None  # it was perhaps being replaced while it was read
+        q, qd, tau, command = row[6:].reshape(4, n)
+        return Record(int(row[0]), float(row[1]), bool(row[2]), int(row[3]),
+                      (int(row[4]), int(row[5])), q, qd, tau, command)
+
+    def close(self) -> None:
+        """Close the file; the memory lasts until the last process has closed it."""
+        os.close(self.file)
+
+
+def rehearse() -> None:
+    """Use a channel once, so that its kernels are compiled."""
+    channel, one = Channel(1), np.zeros(1)
+    channel.requests.put(b'')
+    channel.requests.take()
+    channel.record(0.0, False, np.zeros(3), one, one, one, one)
+    channel.at(0)
+    channel.close()

@@ -1,0 +1,424 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""The process of osc_arm's control loop: state, law, torque, in one thread and without ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+import math
+import os
+import pickle
+import signal
+import sys
+from threading import Event, Thread
+from time import perf_counter, perf_counter_ns, sleep
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.compile.addresses import Integers
+from osc_ros.compile.compiled import on_demand
+from osc_ros.control.law import Law
+from osc_ros.control.safety.supervision import Supervision
+from osc_ros.control.settings import Settings
+from osc_ros.control.setup import Precomputed
+from osc_ros.errors import InputError, OscError
+from osc_ros.hardware.contract import Description, Hardware, HardwareError
+from osc_ros.hardware.hardware_table import hardware_class
+from osc_ros.loop.engine import Engine, MODES, Stamp
+from osc_ros.loop.process import realtime
+from osc_ros.loop.process.channel import Channel, rehearse
+from osc_ros.loop.process.process_start import Start, System
+from osc_ros.loop.process.reservation import reserve
+from osc_ros.model.gripper_state import goal_of, GripperState
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+EVENT, ANSWER, ERROR = range(3)  # kinds of messages to the node
+OPENED, REFUSED = 'opened', 'refused'  # the first event
+COLLECTED = 1000  # garbage is collected once in this number of cycles
+LOST_PERIOD = 0.01  # between two looks for a request while the arm is lost [s]
+ENDING = 3.0  # longest time until an arm that is not held has come to rest [s]
+LOOK_PERIOD = 0.1  # between two looks for the node while the arm is opened [s]
+RECORDED = 600_000  # number of cycles whose times are recorded
+
+
+class ArmEngine(Engine):
+    """
+    An engine with the arm that it drives.
+
+    The node requests its methods and functions of `osc_ros.loop.requests`, one per cycle, in
+    the rest of the period after the command was sent.
+
+    Attributes
+    ----------
+    hardware : Hardware
+    is_ending : bool
+        Whether the process ends as soon as the arm is at rest.
+    is_held : bool
+        Whether the loop goes on if the node is killed.
+    node : int
+        Number of the process of the node.
+
+    Parameters
+    ----------
+    law : Law
+    supervision : Supervision
+    hardware : Hardware
+        An open one.
+    period : float
+        Time between two states [s].
+    channel : Channel
+    system : System
+
+    """
+
+    def __init__(self, law: Law, supervision: Supervision, hardware: Hardware, period: float,
+                 channel: Channel, system: System) -> None:
+        super().__init__(law, supervision, period, self._write, self._tell)
+        self.hardware, self.is_ending, self.is_held = hardware, False, True
+        self._channel, self.node = channel, os.getppid()
+        self._latest = math.inf  # time by which the process ends [s]
+        self._robot, self._arrived, self._stamp = law.robot, 0.0, (0, 0)
+        self._compiled: Integers | None = None  # the table by which the next state is answered
+        self._has_written = self._is_alone = self._is_lost = False
+        self._command_sent = np.full(law.robot.n, np.nan)
+        self._numbers = np.zeros(3)
+        self._cycle = 0
+        self._file = system.record_cycles
+        self._times = np.zeros((RECORDED if self._file else 1, 3), dtype=np.int64)
+
+    # what the node requests, beside the functions of osc_ros.loop.requests
+
+    def activate(self, missing: Array | None = None) -> None:
+        """Begin to control the arm, and hold the pose of the newest state."""
+        self.hardware.start()
+        try:
+            self._has_written = False
+            self._read(self.update)
+            super().activate(missing)
+            self.update(self.time, self.q, self.qd, self._stamp, self._arrived, self.effort)
+        except BaseException:
+            self._stop()
+            raise
+
+    def leave(self) -> None:
+        """Send the idle command as the last one, and give the arm back to its own control."""
+        super().leave()
+        self._stop()
+
+    def recover(self) -> None:
+        """Clear an error of the arm."""
+        if self.acts:
+            raise InputError('the arm is under control: there is nothing to recover from')
+        self.hardware.recover()
+        self._is_lost = False
+
+    def hardware_report(self) -> dict[str, float]:
+        """Return the figures of the arm for the diagnostics."""
+        return dict(self.hardware.report())
+
+    def move_gripper(self, command: list[float]) -> None:
+        """Move the gripper: width, largest force, speed; NaN or missing: the default."""
+        self._require_gripper()
+        self.hardware.move_gripper(goal_of(command))  # type: ignore[attr-defined]
+
+    def gripper_state(self) -> GripperState:
+        """Return the newest state of the gripper; InputError if there is none."""
+        self._require_gripper()
+        state: GripperState = self.hardware.gripper_state()  # type: ignore[attr-defined]
+        return state
+
+    def _require_gripper(self) -> None:
+        if not hasattr(self.hardware, 'move_gripper'):
+            raise InputError('this kind of arm has no gripper')
+
+    def has_enough_states(self) -> bool:
+        """Whether states for the start-up check have come, see `Rest.is_enough`."""
+        return self.rest.is_enough
+
+    def use_robot(self, robot: Robot) -> None:
+        """Use another robot in the next `prepare`."""
+        self._robot = robot
+
+    def prepare(self, settings: Settings, known: Precomputed) -> None:
+        """Build the setup for other settings, which the node has built and checked before."""
+        with on_demand():  # without it, the first model would load all kernels of its method
+            self._prepared = self.law.same_setup(settings, self._robot, known)
+
+    def use_prepared(self, supervision: Supervision) -> None:
+        """Use the setup of `prepare`, and other settings of the watchdogs."""
+        self.use_setup(self._prepared, supervision)
+
+    def end(self) -> None:
+        """Bring the arm to rest, then end the process; a signal handler may call this."""
+        self.is_ending = True
+
+    # the cycle
+
+    def run(self) -> None:
+        """Run cycles until `end`; while the arm is lost, only serve requests."""
+        try:
+            while not self.is_ending or self.acts:
+                self._look_for_node()
+                if self.is_ending:
+                    self._settle()
+                    self.deactivate()
+                if perf_counter() > self._latest:
+                    return
+                if self._is_lost:
+                    sleep(LOST_PERIOD)
+                else:
+                    self._try_cycle()
+                self._serve()
+        finally:
+            if self._file:
+                np.save(self._file, self._times[:min(self._cycle, RECORDED)])
+
+    def _try_cycle(self) -> None:
+        try:
+            try:
+                self.cycle()
+            except HardwareError:
+                raise
+            except Exception as error:  # of any kind: an error must not stop the torques
+                self._settle()
+                self.fail(f'{type(error).__name__}: {error}')
+        except HardwareError as error:
+            self._settle()
+            # an arm that has ended the control by itself may go on sending states
+            self._is_lost = not self.acts
+            self.lose()
+            self._stop()
+            self._tell('lost', str(error))
+
+    def cycle(self) -> None:
+        """Read a state, answer it with a torque if the engine acts, and record both."""
+        self._has_written, acted = False, self.acts
+        accepted = self._read(self.update if self._compiled is None else self._answer)
+        if self.acts:
+            if not self._has_written and self.guard.last_torque is not None:
+                self._write(self.guard.last_torque, None)
+        elif accepted and not acted:
+            self.rest.add(self.q, self._state.tau)
+        if self._compiled is None:
+            self.watch(math.inf)
+            self._compiled = self.table()
+        self._record()  # after all, so that the record of the last cycle says how it ended
+        self._cycle += 1
+        if self._cycle % COLLECTED == 0:
+            realtime.collect_garbage()
+
+    def _answer(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
+                effort: Array | None = None) -> bool:
+        """Do as `update` in compiled code; what does not concern the torque is done later."""
+        table, is_plain = self._compiled, False
+        assert table is not None
+        tau = self._answering.answer(table, (time, q, qd, stamp, arrived), effort, arrived)
+        if tau is not None:
+            self._write(tau, stamp)
+            done = perf_counter()
+            is_plain = (self._answering.is_plain(table, done)
+                        and done - arrived <= self.guard.settings.deadline)
+        if not is_plain or self._answering.is_full:
+            self._settle()
+        return True
+
+    def _settle(self) -> None:
+        """Conclude what compiled code has answered; without a new table, Python answers next."""
+        self._compiled = None
+        if (answers := self._answering.taken()) is None:
+            return
+        for part, is_plain in answers.parts(self.guard.settings.deadline):
+            try:
+                self.conclude(part, is_plain)
+            except HardwareError:
+                raise
+            except Exception as error:  # of any kind: an error must not stop the torques
+                self.fail(f'{type(error).__name__}: {error}')
+        if self.asks:
+            self.plan()
+        if self.journal is not None:
+            self.journal.renew_if_due()
+
+    def _look_for_node(self) -> None:
+        """Say once if the program that started this process has ended; end, too, if so wanted."""
+        if self._is_alone or os.getppid() == self.node:
+            return
+        self._is_alone = True
+        if self.is_held and not self._is_lost:
+            print('osc_ros: the program of this control loop has ended: the arm follows its last '
+                  f'target and then holds it; to stop the arm: kill {os.getpid()}',
+                  file=sys.stderr, flush=True)
+            return
+        print('osc_ros: the program of this control loop has ended: the loop ends',
+              file=sys.stderr, flush=True)
+        self._latest = perf_counter() + ENDING
+        self.end()
+
+    def _read(self, take: Callable[..., bool]) -> bool:
+        """Read a state and pass it to `take`, as `update`; return whether it is plausible."""
+        self._state = state = self.hardware.read()
+        self._arrived = perf_counter()
+        self._times[self._cycle % len(self._times), 0] = perf_counter_ns()
+        # while the engine acts, its supervisor checks the numbers
+        if not self.acts and not np.isfinite([*state.q, *state.qd]).all():
+            self.refuse(f'positions {state.q.tolist()}, velocities {state.qd.tolist()}: accepted '
+                        'are finite numbers', True)
+            return False
+        self._stamp = whole, rest = divmod(round(state.time * 1e9), 1_000_000_000)
+        return take(whole + 1e-9 * rest, state.q, state.qd, self._stamp, self._arrived, state.tau)
+
+    def _write(self, tau: Array, stamp: Stamp | None) -> None:
+        """Send torques to the arm, once per cycle."""
+        if self._has_written:
+            return
+        self._has_written = True
+        times = self._times[self._cycle % len(self._times)]
+        times[1] = perf_counter_ns()
+        self.hardware.write(tau)
+        times[2] = perf_counter_ns()
+        self._command_sent = tau
+
+    def _record(self) -> None:
+        state, numbers = self._state, self._numbers
+        numbers[0] = MODES.index(self.mode)
+        numbers[1:] = self._stamp
+        self._channel.record(self._arrived, self._has_written, numbers, state.q, state.qd,
+                             state.tau, self._command_sent)
+
+    def _stop(self) -> None:
+        """End the control of the arm; its own brakes and control hold it."""
+        try:
+            self.hardware.stop()
+        except HardwareError as error:
+            self._tell('error', f'the arm did not accept the end of the control: {error}')
+
+    def _tell(self, event: str, *arguments: Any) -> None:
+        """Send an event to the node; it is dropped if the node does not read its events."""
+        self._channel.events.put(pickle.dumps((EVENT, event, arguments)))
+
+    def _serve(self) -> None:
+        """Do what the node requests, at most one request."""
+        message = self._channel.requests.take()
+        if message is None:
+            return
+        self._settle()
+        number, kind, answer = -1, ERROR, None
+        try:
+            number, what, arguments = pickle.loads(message)
+            kind, answer = ANSWER, what(self, *arguments)
+        except OscError as error:
+            answer = error
+        except Exception as error:  # an error must not end the loop
+            answer = OscError(f'{type(error).__name__}: {error}')
+        self._compiled = self.table()
+        try:
+            self._send_answer(kind, number, answer)
+        except InputError as error:  # too long, as a recorded path of 10,000 poses
+            self._send_answer(ERROR, number, error)
+
+    def _send_answer(self, kind: int, number: int, answer: object) -> None:
+        self._channel.events.put(pickle.dumps(
+            (kind, number, (answer, self._channel.count, self.mode))))
+
+
+def open_arm(start: Start, channel: Channel) -> tuple[ArmEngine, Description]:
+    """
+    Return the engine of an arm that has been opened, and the arm's description.
+
+    Raises
+    ------
+    InputError, HardwareError
+        The arm cannot be opened, or does not fit the robot.
+
+    """
+    robot = start.robot
+    hardware = hardware_class(start.hardware)(start.values, start.urdf, robot.joint_names)
+    described = hardware.open()
+    try:
+        settings, guard = start.fitted(described)
+        with on_demand():
+            rehearse()
+            law = Law(robot, settings, start.method, 1)
+        engine = ArmEngine(law, guard, hardware, described.period, channel, start.system)
+        engine.is_held = described.is_held
+        return engine, described
+    except BaseException:
+        with suppress(HardwareError):
+            hardware.close()
+        raise
+
+
+def set_system(system: System) -> str:
+    """Apply settings of the operating system; return what they are now, for the log."""
+    said = [realtime.wake_on_time()]
+    if system.cpus:
+        said.append(realtime.run_on(system.cpus))
+    if system.lock_memory:
+        said.append(realtime.lock_memory())
+    if system.priority:
+        said.append(realtime.prioritize(system.priority))
+    return ', '.join(text for text in said if text)
+
+
+def _end_with(node: int, is_open: Event) -> None:
+    """
+    End this process at once if that of the node ends before the arm is open.
+
+    A thread does that, because opening an arm can take long in one call: a compilation, a driver.
+
+    """
+    while not is_open.wait(LOOK_PERIOD):
+        if os.getppid() != node:
+            os._exit(0)
+
+
+def main() -> None:
+    """
+    Run the control loop of one arm.
+
+    Arguments: number of joints, file of the channel, number of the node's process. The node may
+    already have been killed when this function begins, or be killed while the arm is opened.
+
+    """
+    joints, file, node = map(int, sys.argv[1:])
+    channel = Channel(joints, file)
+    is_open = Event()
+    watch = Thread(target=_end_with, args=[node, is_open], daemon=True)
+    watch.start()
+    while (message := channel.requests.take()) is None:
+        sleep(1e-3)
+    start: Start = pickle.loads(message)
+    reserved = None
+    try:
+        kind = hardware_class(start.hardware)
+        reserved = reserve(start.hardware, kind.settings, start.values)
+        engine, described = open_arm(start, channel)
+        engine.node = node
+    except Exception as error:  # the node tells what it is
+        text = str(error) if isinstance(error, OscError) else f'{type(error).__name__}: {error}'
+        channel.events.put(pickle.dumps((EVENT, REFUSED, (text,))))
+        return
+    is_open.set()
+    watch.join()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: engine.end())
+    said = set_system(start.system)
+    realtime.keep_garbage_out(engine)
+    channel.events.put(pickle.dumps((EVENT, OPENED, (described, said))))
+    try:
+        engine.run()
+    finally:
+        with suppress(HardwareError):
+            engine.hardware.close()
+        if reserved is not None:
+            reserved.close()
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,154 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""What the process of a control loop needs to begin, and whether that fits the arm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from osc_ros.control.limits.limits import Limits
+from osc_ros.control.model_error.driver import Driver
+from osc_ros.control.safety.supervision import Supervision
+from osc_ros.control.setpoint.posture import Posture
+from osc_ros.control.settings import Settings
+from osc_ros.control.tasks.task import Gains
+from osc_ros.errors import InputError
+from osc_ros.hardware.contract import Description
+from osc_ros.model.robot import Robot
+
+REAL = 8.0, 3.0  # natural frequencies of tip and posture of a real arm [rad/s]
+RATE_SHARE = 0.8  # of the torque rate at which an arm ends the control
+
+
+@dataclass(frozen=True)
+class System:
+    """
+    What the process asks of the operating system.
+
+    Attributes
+    ----------
+    priority : int
+        SCHED_FIFO priority; 0 for none.
+    lock_memory : bool
+    cpus : tuple of int
+        CPUs on which the process may run; empty for all.
+    record_cycles : str
+        File for the times of the cycles; empty for none.
+
+    """
+
+    priority: int = 0
+    lock_memory: bool = False
+    cpus: tuple[int, ...] = ()
+    record_cycles: str = ''
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """
+    What the process needs to begin.
+
+    Attributes
+    ----------
+    hardware : str
+        Name of the kind of arm, see `osc_ros.hardware.hardware_table`.
+    values : dict of str to value
+        Values of its settings.
+    urdf : str
+    robot : Robot
+    settings : Settings, optional
+        None: see `usual_settings`.
+    method : str
+    supervision : Supervision, optional
+        None: the default watchdogs.
+    system : System
+
+    """
+
+    hardware: str
+    values: dict[str, Any]
+    urdf: str
+    robot: Robot
+    settings: Settings | None
+    method: str
+    supervision: Supervision | None
+    system: System = System()
+
+    def fitted(self, described: Description) -> tuple[Settings, Supervision]:
+        """
+        Return the settings for an arm that has been opened.
+
+        Raises
+        ------
+        InputError
+            The arm is not the one that the settings describe, see `require_fit`.
+
+        """
+        settings = self.settings or usual_settings(self.robot, described)
+        settings = settings.with_limits_of(self.robot)
+        guard = self.supervision or Supervision.of(self.robot, settings.limits,
+                                                   1.0 / described.period)
+        require_fit(described, self.robot, settings, guard.period)
+        return settings, guard
+
+
+def usual_settings(robot: Robot, described: Description) -> Settings:
+    """
+    Return settings for an arm: it gets no more than it accepts, and what it adds is subtracted.
+
+    A real arm, whose clock is the wall's, gets the lower gains REAL.
+
+    """
+    effort, rate = robot.effort_limits, None
+    if described.effort_limits is not None:
+        effort = np.minimum(effort, described.effort_limits)
+    limits = Limits.of(robot, effort=effort)
+    if described.effort_rates is not None:
+        rate = np.minimum(limits.effort_rate, RATE_SHARE * described.effort_rates)
+        limits = Limits.of(robot, effort=effort, effort_rate=rate)
+    settings = Settings.of(robot, limits=limits, driver=None if described.compensates == 'none'
+                           else Driver(robot, described.compensates))
+    if described.clock == 'simulated':
+        return settings
+    tip, posture = REAL
+    return replace(settings, posture=Posture(posture), tasks=tuple(
+        replace(task, gains=Gains([tip] * 6)) for task in settings.tasks))
+
+
+def require_fit(described: Description, robot: Robot, settings: Settings, period: float) -> None:
+    """
+    Raise InputError if the arm is not the one that the settings describe.
+
+    Raises
+    ------
+    InputError
+        Other joints, another compensation, larger limits of the torques or their rates, another
+        period [s].
+
+    """
+    if described.joint_names != robot.joint_names:
+        raise InputError(f"{described.name} has the joints {', '.join(described.joint_names)}: "
+                         f"the robot description has {', '.join(robot.joint_names)}")
+    compensates = 'none' if settings.driver is None else settings.driver.compensates
+    if described.compensates != compensates:
+        raise InputError(f"parameter 'driver_compensates' is '{compensates}': {described.name} "
+                         f"compensates '{described.compensates}' by itself, so accepted is "
+                         f"'{described.compensates}'")
+    if abs(period - described.period) > 0.01 * described.period:
+        raise InputError(f"parameter 'rate' is {1.0 / period:g} Hz: {described.name} has "
+                         f'{1.0 / described.period:g} states a second, so accepted is '
+                         f'{1.0 / described.period:g}')
+    limits = settings.limits
+    for parameter, unit, most, given in (
+            ('limits.effort', 'N·m', described.effort_limits, limits.effort),
+            ('limits.effort_rate', 'N·m/s', described.effort_rates, limits.effort_rate)):
+        if most is None:
+            continue
+        for i in np.flatnonzero(np.broadcast_to(given, most.shape) > most)[:1].tolist():
+            raise InputError(f"parameter '{parameter}': {np.broadcast_to(given, most.shape)[i]:g} "
+                             f"{unit} for '{robot.joint_names[i]}': {described.name} accepts at "
+                             f'most {most.tolist()}')

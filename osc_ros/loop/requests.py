@@ -1,0 +1,418 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""
+What a ROS node requests of an engine between two states: commands, changes, and reports.
+
+The first argument of every function is the engine; the other arguments and the results can be
+pickled, because the engine may run in another process than the node. All functions take less than
+a period.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.safety.supervision import HARMLESS, STALE_TARGET
+from osc_ros.control.setpoint.arrival import Approach
+from osc_ros.control.setpoint.guide import Motion
+from osc_ros.control.setpoint.trajectory import Hold, Path
+from osc_ros.control.tasks.impedance import Impedance, TANK
+from osc_ros.control.unmodelled import Report
+from osc_ros.errors import InputError
+from osc_ros.loop.engine import ACTIVE, Engine, Stamp
+from osc_ros.loop.journal import Journal, journaled, Piece
+from osc_ros.loop.rest_check import Finding
+from osc_ros.loop.statistics import Window
+
+Array = NDArray[np.float64]
+
+FARTHEST_AHEAD = 3600.0  # a stamp farther ahead than this must be of another clock [s]
+
+
+class Timing(NamedTuple):
+    """
+    Copies of an engine's timing statistics, see `Engine`.
+
+    Attributes
+    ----------
+    updates, periods, ages : Window [s]
+    missed, refused : int
+    refusal : str
+    state_age : float [s]
+    torque_use : float
+
+    """
+
+    updates: Window
+    periods: Window
+    ages: Window
+    missed: int
+    refused: int
+    refusal: str
+    state_age: float
+    torque_use: float
+
+
+@dataclass(frozen=True, eq=False)
+class Status:
+    """
+    State of a law and of its supervisor.
+
+    Attributes
+    ----------
+    mode : str
+        See `Engine`.
+    text, reaction : str
+        What the supervisor does and why, or the normal state; its reaction.
+    counts : dict of str to int
+        Number of times that each cause began.
+    saturated, sides : (n,)
+        Joints whose torque is at its limit; joints held by other limits (not 0).
+    target : str
+        Whether the target of the first task waits for the arm, is at the edge of the box, or free.
+    has_waiting : bool
+        Whether the target of any task waits for the arm.
+    shares : (2,)
+        Shares of task and posture that the limits leave.
+    rate_share : float
+        Share of the change of the torque that the rate limits leave.
+    gain_share : float
+        See `Law.gain_share`.
+    least_share, conditioning : float
+        Of the first task: smallest controlled share of a direction; ratio of the extreme singular
+        values.
+    weakest : (6,)
+        Direction that the first task controls least, [angular; linear].
+    friction_use : float
+        Largest friction compensation, relative to the effort limits.
+    disturbance_use : float
+        The same of the compensation of what the model lacks.
+    external : Report, optional
+        See `Law.external_report`.
+    period, delay : float [s], [periods]
+        Measured period of the states; delay of the commands, see `Law`.
+    is_free : bool
+        Whether the arm is in free drive.
+    impedance : str
+        Origin of the stiffness of the first task: parameters, or commands, or commands that wait
+        for the energy tank.
+    tank : float [J]
+        Energy in the tank of a commanded impedance; NaN without one.
+
+    """
+
+    mode: str
+    text: str
+    reaction: str
+    counts: dict[str, int]
+    saturated: NDArray[np.bool_]
+    sides: NDArray[np.int64]
+    target: str
+    has_waiting: bool
+    shares: Array
+    rate_share: float
+    gain_share: float
+    least_share: float
+    conditioning: float
+    weakest: Array
+    friction_use: float
+    disturbance_use: float
+    external: Report | None
+    period: float
+    delay: float
+    is_free: bool
+    impedance: str
+    tank: float
+
+
+class Progress(NamedTuple):
+    """Time and stamp of the newest state [s], and the approach of every task to its goal."""
+
+    time: float
+    stamp: Stamp
+    approaches: dict[str, Approach]
+
+
+# modes and causes
+
+
+def leave(engine: Engine) -> None:
+    """Send the idle command as the last one, and stop sending commands."""
+    engine.leave()
+
+
+@journaled
+def hold(engine: Engine) -> None:
+    """Stop all targets."""
+    _require_active(engine)
+    engine.law.stop()
+    engine.guard.feed(STALE_TARGET, math.inf)
+
+
+@journaled
+def release(engine: Engine) -> tuple[bool, str]:
+    """End latched reactions whose causes are gone; return whether all are, and a text on that."""
+    guard = engine.guard
+    if engine.mode != ACTIVE and guard.runaway:
+        guard.release()
+        return True, 'released: the next activation is accepted'
+    if engine.mode != ACTIVE:
+        return False, 'not active: there is nothing to release'
+    held_by = '' if guard.reaction in HARMLESS else guard.cause
+    guard.release()
+    if guard.reaction not in HARMLESS:
+        return False, f"not released, the cause is still there: {guard.acting().text('')}"
+    if held_by:
+        return True, f'released from {held_by}: the law controls the arm again'
+    return True, 'there is nothing to release: the law controls the arm'
+
+
+@journaled
+def set_present(engine: Engine, causes: Mapping[str, str]) -> None:
+    """Set the causes that are present from now on, with their reasons."""
+    engine.guard.set_present(causes)
+
+
+def learn_contact(engine: Engine, duration: float) -> None:
+    """Learn thresholds of contacts from the motions of the next time [s]."""
+    _require_active(engine)
+    if engine.guard.reaction not in HARMLESS:
+        raise InputError(f'the law does not control the arm: {engine.state()}')
+    if engine.law.external is None:
+        raise InputError('there is no observer of external torques')
+    if engine.law.settings.free is not None:
+        raise InputError('free drive is on, and the hand would count: end it first')
+    engine.learn_contact(duration)
+
+
+# commands
+
+
+@journaled
+def follow(engine: Engine, motion: Motion, stamp: float, task: str) -> bool:
+    """
+    Command a motion of a task; return False if a pose had to be moved into the workspace box.
+
+    Parameters
+    ----------
+    motion : Motion
+    stamp : float
+        Time at which the motion begins, on the clock of the states [s]; a past one means now.
+    task : str
+
+    Raises
+    ------
+    InputError
+        See `Law.follow`; a stamp of another clock; the engine is not active.
+
+    """
+    _require_active(engine)
+    _require_clock(engine, stamp)
+    now = engine.time
+    start = max(stamp, now)
+    inside = engine.law.follow(motion, start, task)
+    engine.guard.feed(STALE_TARGET, max(0.0, _end_of(motion, start) - now))
+    return inside
+
+
+def predicted(engine: Engine, task: str, time: float) -> object:
+    """Motion of a task's target at a time [s]; see `Guide.predicted`."""
+    return engine.law.levels[task].guide.predicted(time)
+
+
+@journaled
+def push(engine: Engine, wrench: Array, task: str) -> None:
+    """Set the wrench (6,) of a task; see `Law.push`."""
+    _require_active(engine)
+    engine.law.push(wrench, task)
+
+
+@journaled
+def set_impedance(engine: Engine, impedance: Impedance, task: str) -> None:
+    """
+    Change stiffness, damping ratio and feedforward wrench of a task; see `Law.set_impedance`.
+
+    Raises
+    ------
+    InputError
+        See there; a stamp of another clock; the engine is not active.
+
+    """
+    _require_active(engine)
+    _require_clock(engine, impedance.stamp)
+    engine.law.set_impedance(impedance, task)
+
+
+@journaled
+def set_measured_wrench(engine: Engine, wrench: Array, place: Array, task: str) -> None:
+    """Set a task's measured wrench (6,), about a point (3,), base axes, measured now."""
+    if engine.mode != ACTIVE:
+        return
+    moment, force = wrench.reshape(2, 3)
+    moment = moment + np.cross(place - engine.law.levels[task].pose[:3, 3], force)
+    engine.law.set_measured_wrench(np.hstack([moment, force]), engine.time, task)
+
+
+@journaled
+def set_posture(engine: Engine, posture: Array) -> None:
+    """Set the goal (n,) of the posture; see `Law.set_posture`."""
+    _require_active(engine)
+    engine.law.set_posture(posture)
+
+
+@journaled
+def set_gravity(engine: Engine, gravity: Array) -> None:
+    """Set gravity (3,) [m/s²], which `Law.checked_gravity` has checked."""
+    engine.law.use_gravity(gravity)
+
+
+# changes of settings
+
+
+@journaled
+def set_delay(engine: Engine, delay: float) -> None:
+    """Set the delay of the commands [periods]; see `Law`."""
+    engine.law.delay = delay
+
+
+def set_report_period(engine: Engine, period: float) -> None:
+    """Set the time between two reports [s]."""
+    engine.report_period = period
+
+
+# the journal
+
+
+def begin_journal(engine: Engine, duration: float, most: int, facts: Mapping[str, Any]) -> None:
+    """Keep the inputs of the last `duration` seconds, at most `most` bytes; see `Journal`."""
+    journal = Journal(duration, most)
+    journal.facts = dict(facts)
+    engine.keep(journal)
+
+
+def tell_journal(engine: Engine, facts: Mapping[str, Any]) -> None:
+    """Change facts that the journal has beside the engine, see `Journal.facts`."""
+    if engine.journal is not None:
+        engine.journal.tell(facts)
+
+
+def journal_piece(engine: Engine, at: tuple[int, int, int] | None) -> Piece | None:
+    """Return what follows a place in the journal, see `Journal.piece`."""
+    return None if engine.journal is None else engine.journal.piece(at)
+
+
+def renew_journal(engine: Engine) -> tuple[int, int, int] | None:
+    """Begin a new segment of the journal; return its beginning, or None without a journal."""
+    if engine.journal is None:
+        return None
+    engine.journal.renew()
+    return engine.journal.newest
+
+
+def journal_failure(engine: Engine) -> str:
+    """Why the journal has ended; empty while it goes on, and without one."""
+    return '' if engine.journal is None else engine.journal.failure
+
+
+# reports
+
+
+def progress(engine: Engine) -> Progress | None:
+    """Return the approach of each task to its goal; None if the law does not run now."""
+    if engine.mode == ACTIVE and engine.guard.reaction not in HARMLESS:
+        return None  # its poses are old
+    return Progress(engine.time, engine.stamp, {} if engine.mode != ACTIVE else {
+        name: level.approach() for name, level in engine.law.levels.items()})
+
+
+def inertia(engine: Engine) -> Array | None:
+    """Return Λ (6, 6) of the first task, see `Law.inertia`; None before a tick after a hold."""
+    try:
+        return engine.law.inertia()
+    except InputError:
+        return None
+
+
+def terms(engine: Engine) -> dict[str, Array]:
+    """
+    Return torques by term (n,), and joint accelerations of the last tick: predicted, met.
+
+    They are empty if no tick has followed a hold.
+
+    """
+    try:
+        rows = engine.law.terms()
+    except InputError:
+        return {}
+    try:
+        rows['predicted'], rows['met'] = engine.law.predicted_and_measured()
+    except InputError:  # needs two ticks
+        rows['predicted'] = rows['met'] = np.full(engine.law.robot.n, np.nan)
+    return rows
+
+
+def finding(engine: Engine) -> Finding:
+    """Return the result of the start-up check for the states while idle."""
+    friction = engine.law.settings.friction
+    return engine.rest.finding(engine.law.robot, None if friction is None else friction.coulomb)
+
+
+def has_efforts(engine: Engine) -> bool:
+    """Whether the newest state has the effort of every joint."""
+    return engine.effort is not None and bool(np.isfinite(engine.effort).all())
+
+
+def timing(engine: Engine) -> Timing:
+    """Return copies of the timing statistics."""
+    return Timing(engine.updates.copy(), engine.periods.copy(), engine.ages.copy(), engine.missed,
+                  engine.refused, engine.refusal, engine.state_age,
+                  float(np.max(engine.torque_use)))
+
+
+def status(engine: Engine) -> Status:
+    """Return the state of the law and of its supervisor."""
+    law, guard, limiter = engine.law, engine.guard, engine.law.limiter
+    solved = law.priorities
+    first = next(iter(law.levels.values()))
+    tip, commanded, effort = first.guide, first.impedance, law.settings.limits.effort
+    return Status(
+        mode=engine.mode, text=engine.state(), reaction=guard.reaction, counts=dict(guard.counts),
+        saturated=law.saturated.copy(), sides=limiter.sides.copy(),
+        target='waits for the arm' if tip.waits else 'at the edge' if tip.clamped else 'free',
+        has_waiting=any(level.guide.waits for level in law.levels.values()),
+        shares=limiter.shares.copy(), rate_share=limiter.rate_share, gain_share=law.gain_share(),
+        least_share=float(solved.shares[0].min()), conditioning=float(solved.ratios[0].min()),
+        weakest=solved.weakest(),
+        friction_use=float(np.max(np.abs(law.friction_torque) / effort)),
+        disturbance_use=float(np.max(np.abs(law.compensation) / effort)),
+        external=law.external_report(),
+        period=law.period, delay=law.delay, is_free=law.settings.free is not None,
+        impedance='parameters' if commanded is None else commanded.source,
+        tank=math.nan if commanded is None else float(commanded.energy[TANK]))
+
+
+def _require_active(engine: Engine) -> None:
+    if engine.mode != ACTIVE:
+        raise InputError('the controller is not active')
+
+
+def _require_clock(engine: Engine, stamp: float) -> None:
+    now = engine.time
+    if stamp > now + FARTHEST_AHEAD:
+        raise InputError(f'its stamp, {stamp:.3f} s, is far ahead of the joint states, which '
+                         f'are at {now:.3f} s: accepted is 0 for now, or at most '
+                         f'{FARTHEST_AHEAD:g} s ahead on their clock')
+
+
+def _end_of(motion: Motion, start: float) -> float:
+    """Time at which a motion begun at `start` has reached its goal or its time-out [s]."""
+    if isinstance(motion, Hold):
+        return start
+    return float(motion.times[-1]) if isinstance(motion, Path) else motion.until

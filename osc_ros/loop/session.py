@@ -1,0 +1,107 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Activation of a controller, and what is checked before: the same for nodes and clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.law import Law
+from osc_ros.errors import InputError
+from osc_ros.loop import requests
+from osc_ros.loop.startup import answer, load_of, OFF, REFUSE
+
+Array = NDArray[np.float64]
+
+
+class ControlLoop(Protocol):
+    """What a session needs of the loop that computes torques."""
+
+    @property
+    def q(self) -> Array:
+        """Positions (n,) of the newest state."""
+
+    def read(self, what: Callable[..., Any], *arguments: Any) -> Any:
+        """Call `what(engine, *arguments)`, which must not change it; return the result."""
+
+    def activate(self, missing: Array | None = None) -> None:
+        """Begin to control the arm, see `osc_ros.loop.engine.Engine.activate`."""
+
+
+class Session:
+    """
+    A law, and the loop that computes its torques, from its activations on.
+
+    Attributes
+    ----------
+    finding : str
+        Result of the last start-up check; empty if there was none.
+    load : float
+        Unknown load at the tip that is compensated because of it [kg].
+
+    Parameters
+    ----------
+    law : Law
+        Has the robot and the settings in force.
+    loop : ControlLoop
+    use_load : callable
+        Compensates an unknown load at the tip [kg] from now on; 0: as the settings say.
+    tell : callable
+        Called with the level (NOTE or WARN) and the text of a finding.
+    by_name : str
+        How the user sets the start-up check, with {} for the value.
+
+    """
+
+    def __init__(self, law: Law, loop: ControlLoop, use_load: Callable[[float], None],
+                 tell: Callable[[str, str], None], by_name: str = 'startup_check {}') -> None:
+        self._law, self._loop, self._by_name = law, loop, by_name
+        self._use_load, self._tell = use_load, tell
+        self.finding, self.load = '', 0.0
+        self._missing: Array | None = None
+
+    def check(self, reaction: str) -> None:
+        """
+        Compare the measured torques at rest with the model.
+
+        Parameters
+        ----------
+        reaction : str
+            One of `osc_ros.loop.startup.CHECKS`.
+
+        Raises
+        ------
+        InputError
+            They do not agree, and this reaction refuses that; says what to do.
+
+        """
+        self.finding, self._missing, load = '', None, 0.0
+        if reaction != OFF:
+            finding = self._loop.read(requests.finding)
+            self.finding = str(finding)
+            level, text = answer(finding, reaction, self._law.settings, self._by_name)
+            if level == REFUSE:
+                raise InputError(text)
+            self._tell(level, text)
+            self._missing, load = finding.missing, load_of(finding)
+        if load != self.load:
+            self.load = load
+            self._use_load(load)
+
+    def activate(self) -> None:
+        """
+        Begin to control the arm; it holds its present pose, also what the check has found.
+
+        Raises
+        ------
+        InputError
+            The arm cannot hold itself there, see `Law.require_holding`; or it was given up.
+
+        """
+        self._law.require_holding(self._loop.q)
+        self._loop.activate(self._missing)

@@ -1,0 +1,95 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Timing of a control loop: percentiles, counts, and when a report is due."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.safety.sample import CLOCK_STEPS
+
+Array = NDArray[np.float64]
+
+
+class Window:
+    """
+    The newest numbers of a stream, and their percentiles.
+
+    The percentiles of 10,000 numbers take 0.2 ms; of 100,000 they would take 1.6 ms.
+
+    """
+
+    def __init__(self, size: int = 10_000) -> None:
+        self._numbers: Array = np.zeros(size)
+        self.count = 0
+
+    def add(self, number: float) -> None:
+        """Add a number; in a full window it replaces the oldest number."""
+        self._numbers[self.count % len(self._numbers)] = number
+        self.count += 1
+
+    def copy(self) -> Window:
+        """Return a copy."""
+        other = Window(0)
+        other._numbers, other.count = self._numbers.copy(), self.count
+        return other
+
+    def percentile(self, *shares: float) -> list[float]:
+        """Return percentiles of the numbers; NaN if there are none."""
+        kept = self._numbers[:self.count]
+        return [float(x) for x in np.percentile(kept, shares)] if self.count else [np.nan] * len(
+            shares)
+
+
+class Counts:
+    """
+    What an engine counts while it is active.
+
+    Attributes
+    ----------
+    updates, periods, ages : Window
+        Times from state to command, between states, and from the stamp of a state to its arrival
+        [s].
+    missed, refused : int
+        Number of states that did not arrive in time, and of refused states.
+    refusal : str
+        Reason of the last refusal of a state.
+    torque_use : (n,) or float
+        Largest torques so far, relative to the effort limits.
+    report_period : float
+        Time between two reports [s].
+
+    """
+
+    report_period: float
+
+    def reset_counts(self) -> None:
+        """Reset the counters and the timing statistics."""
+        self.updates, self.periods, self.ages = Window(), Window(), Window(1000)
+        self.missed = self.refused = 0
+        self.refusal = ''
+        self.torque_use: Any = 0.0
+        self._counted = self._reported = -np.inf
+
+    def _note_use(self, largest: Array, limits: Array) -> None:
+        """Note largest torques (n,) that were sent."""
+        self.torque_use = np.maximum(self.torque_use, largest / limits)
+
+    def _count(self, time: float, took: float, period: float) -> None:
+        """Add the duration of an update and the time between states to the statistics [s]."""
+        self.updates.add(took)
+        gap = time - self._counted
+        if 0.0 < gap < np.inf:
+            self.periods.add(gap)
+            if gap < CLOCK_STEPS[1]:
+                self.missed += max(0, round(gap / period) - 1)
+        self._counted = time
+
+    def _is_due(self, time: float) -> bool:
+        """Whether a state at a time [s] is to be reported."""
+        # abs: the clock of a simulation may restart
+        return abs(time - self._reported) >= self.report_period

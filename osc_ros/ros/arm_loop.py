@@ -1,0 +1,150 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""The node's side of osc_arm's control loop, which is a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from builtin_interfaces.msg import Time
+import numpy as np
+from numpy.typing import NDArray
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rosgraph_msgs.msg import Clock as ClockMessage
+from sensor_msgs.msg import JointState
+
+from osc_ros.control.law import Law
+from osc_ros.control.safety.supervision import Supervision
+from osc_ros.control.setup import Setup
+from osc_ros.loop.answering import Answering
+from osc_ros.loop.engine import Stamp
+from osc_ros.loop.process.channel import Record
+from osc_ros.loop.process.link import LoopProcess
+from osc_ros.loop.process.process_start import Start
+from osc_ros.ros.messages import messages
+from osc_ros.ros.parameters.node_settings import law_of, LoadedRobot
+
+Array = NDArray[np.float64]
+
+POST_PERIOD = 0.005  # period of the node's thread for what the process of the loop tells [s]
+STATES_QOS = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)  # lose no message
+
+
+def law_and_loop_of(values: Mapping[str, Any], urdf: str) -> tuple[LoadedRobot, Law]:
+    """
+    Return the same as `law_of`, and compile the kernels of the loop's process, too.
+
+    So that process, whose progress nobody sees, has nothing to compile.
+
+    """
+    found = law_of(values, urdf)
+    Answering(found[1].robot.n)
+    return found
+
+
+class ArmLoop(LoopProcess):
+    """
+    The process of a control loop, with topics for its states, for a node.
+
+    It has the attributes and methods of `osc_ros.ros.dds.ros_loop.Loop` that the node uses; see
+    there.
+
+    Parameters
+    ----------
+    owner : Node
+        Its executor calls the handlers, and publishes joint_states.
+    law : Law
+        Does no ticks; it gets the robot and the settings of the law in the process.
+    start : Start
+    rate : float
+        Rate of joint_states [Hz].
+    handlers : mapping of str to callable
+        What is called in the owner's thread, within POST_PERIOD, for each event: those of
+        `osc_ros.loop.engine.Engine`, 'lost' (text) when the arm fails, and 'ended' (text) when
+        the process has ended without a request.
+
+    Raises
+    ------
+    OscError
+        The arm cannot be opened, or does not fit the robot.
+
+    """
+
+    def __init__(self, owner: Node, law: Law, start: Start, rate: float,
+                 handlers: Mapping[str, Callable[..., None]]) -> None:
+        super().__init__(start)
+        self.listener: Callable[[Stamp | None, float, Array], None] | None = None
+        self._owner, self._handlers, self._law = owner, handlers, law
+        self._read, self._spacing, self._next_state = 0, 1.0 / rate, -np.inf
+        self._tolerance = 0.5 * self.description.period
+        self._states = owner.create_publisher(JointState, 'joint_states', STATES_QOS)
+        self._clock = (owner.create_publisher(ClockMessage, '/clock', 10)
+                       if self.description.clock == 'simulated' else None)
+        self._poster = owner.create_timer(POST_PERIOD, self.do_posted,
+                                          clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+    def close(self) -> None:
+        """End the process, after the arm has come to rest or ENDING_TIME has passed."""
+        self._owner.destroy_timer(self._poster)
+        super().close()
+        for publisher in (self._states, self._clock):
+            if publisher is not None:
+                self._owner.destroy_publisher(publisher)
+
+    @property
+    def required(self) -> str:
+        """What a state must contain."""
+        return f"positions and velocities of {', '.join(self.joints)}"
+
+    @property
+    def refusal(self) -> str:
+        """Why the last states were not used; empty if that is not known."""
+        return 'the process of the control loop has ended' if self.has_ended else ''
+
+    def lack_of_states(self) -> str:
+        """Reason why no valid states arrive, if it is known."""
+        return self.refusal or f'{self.description.name} has sent ' + (
+            f'the newest {self.state_age:.1f} s ago' if self.count else 'none')
+
+    def use(self, setup: Setup, supervision: Supervision) -> None:
+        """Use the settings and the robot of a setup, and other settings of the watchdogs."""
+        super().use(setup, supervision)
+        self._law.use_setup(setup)
+
+    def set_velocity_source(self, mode: str) -> None:
+        """Do nothing: the arm measures its velocities."""
+
+    # events and states for the node
+
+    def do_posted(self) -> None:
+        """Publish new states, and call the handlers of events; in the owner's thread."""
+        self._publish_states()
+        while (posted := self.next_event()) is not None:
+            event, arguments = posted
+            self._handlers[event](*arguments)
+        if end := self.unexpected_end():
+            self._handlers['ended'](end)
+
+    def _publish_states(self) -> None:
+        self._read, records = self.records(self._read)
+        for record in records:
+            stamp = messages.time_of(record.stamp)
+            time = messages.seconds(stamp)
+            if self.listener is not None and record.sent:
+                self.listener(record.stamp, time, record.command)
+            late = time - self._next_state + self._tolerance
+            if late >= 0.0 or late < -2.0 * self._spacing:
+                self._next_state = self._spacing + (
+                    self._next_state if 0.0 <= late < self._spacing else time)
+                self._publish_state(record, stamp)
+
+    def _publish_state(self, record: Record, stamp: Time) -> None:
+        message = messages.joint_state(self.joints, 0.0, record.q, record.qd, record.tau)
+        message.header.stamp = stamp
+        self._states.publish(message)
+        if self._clock is not None:
+            self._clock.publish(ClockMessage(clock=stamp))

@@ -1,0 +1,152 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Writes the last seconds of a control loop to a bag when a watchdog replaces the law."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import chain
+import os
+from pathlib import Path
+import re
+from shutil import rmtree
+from threading import Event, Thread
+from time import perf_counter, sleep, strftime
+from typing import Any
+
+from osc_ros.control.safety.causes import STOP
+from osc_ros.control.safety.supervision import HARMLESS
+from osc_ros.errors import OscError
+from osc_ros.loop.journal import Piece
+from osc_ros.recording import cdr
+from osc_ros.recording.bag import BagWriter, required
+from osc_ros.recording.export import JOURNAL, journal_messages, state_messages
+
+AFTER = 2.0  # the file has this much of what follows the event, too [s]
+BATCH, PAUSE = 20, 2e-3  # after so many messages the writing thread rests for so long [s]
+CLOSING = 5.0  # longest time until a file is written when the node ends [s]
+FOLDER = 'osc_black_box'
+
+
+def log_folder() -> Path:
+    """Return the folder of ROS's logs."""
+    if folder := os.environ.get('ROS_LOG_DIR'):
+        return Path(folder).expanduser()
+    return Path(os.environ.get('ROS_HOME') or '~/.ros').expanduser() / 'log'
+
+
+class BlackBox:
+    """
+    Writes files in a thread of its own; its errors end in a text, and nowhere else.
+
+    Attributes
+    ----------
+    text : str
+        What became of the last file, for the diagnostics.
+
+    Parameters
+    ----------
+    name : str
+        Name of the node; files begin with it.
+    pieces : callable
+        Returns the pieces of the journal, in the thread of the node.
+    facts : dict
+        See `Journal.facts`.
+    log : callable
+        Called with a text when a file was written, or not.
+
+    """
+
+    def __init__(self, name: str, pieces: Callable[[], list[Piece]], facts: dict[str, Any],
+                 log: Callable[[str], object]) -> None:
+        self._name, self._pieces = name.strip('/').replace('/', '_'), pieces
+        self._facts, self._log = facts, log
+        self.text, self._cause, self._due = 'ready', '', float('inf')
+        self._folder, self._most = log_folder() / FOLDER, 0
+        self._thread: Thread | None = None
+        self._hurries = Event()
+        try:
+            required('mcap.writer')
+        except OscError as error:
+            self.text = f'no files: {error}'
+
+    def apply(self, values: Mapping[str, Any]) -> None:
+        """Set the parameters."""
+        given = values['black_box.directory']
+        self._folder = Path(given).expanduser() if given else log_folder() / FOLDER
+        self._most = values['black_box.files']
+
+    def on_change(self, cause: str, reaction: str) -> None:
+        """Prepare a file if a watchdog has replaced the law."""
+        if reaction in HARMLESS or cause == STOP or not self._most or self._cause:
+            return
+        self._cause, self._due = cause, perf_counter() + AFTER
+
+    def update(self) -> None:
+        """Write a file if it is time for it; call this regularly."""
+        is_busy = self._thread is not None and self._thread.is_alive()
+        if perf_counter() < self._due or is_busy:
+            return
+        cause, self._cause, self._due = self._cause, '', float('inf')
+        try:
+            pieces = self._pieces()
+        except OscError as error:  # the process of the loop has ended
+            self.text = f'{cause}: not written: {error}'
+            return
+        self.text = 'writing a file'
+        self._thread = Thread(target=self._try_to_write, args=(cause, pieces), name='black box',
+                              daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Write a file that is due or begun, now and without rests."""
+        self._hurries.set()
+        if self._cause:
+            self._due = 0.0
+            self.update()
+        if self._thread is not None:
+            self._thread.join(CLOSING)
+
+    def _try_to_write(self, cause: str, pieces: list[Piece]) -> None:
+        folder = self._folder / f"{self._name}_{strftime('%Y%m%d_%H%M%S')}_{cause}"
+        try:
+            self._remove_old()
+            self._write(folder, pieces)
+            self.text = f'{cause}: written to {folder}'
+        except Exception as error:  # of any kind: the disk is full, mcap is not installed
+            self.text = f'{cause}: not written to {self._folder}: {error}'
+            rmtree(folder, ignore_errors=True)
+        self._log(f'black box: {self.text}')
+
+    def _remove_old(self) -> None:
+        """Remove the oldest files, so that there are at most as many as wanted with a new one."""
+        ours = re.compile(re.escape(self._name) + r'_\d{8}_\d{6}_\w+')
+        if self._folder.is_dir():
+            found = sorted(one for one in self._folder.iterdir() if ours.fullmatch(one.name))
+            for one in found[:max(0, len(found) + 1 - self._most)]:
+                rmtree(one)
+
+    def _write(self, folder: Path, pieces: list[Piece]) -> None:
+        if not pieces:
+            raise OscError('the journal of the control loop is empty')
+        facts, count = self._facts, 0
+        bag = BagWriter(folder)
+        try:
+            topic, offset = f"{facts['node']}/{JOURNAL}", facts['clock offset']
+            bag.write('/robot_description', cdr.TEXT, self._first_time(pieces, offset),
+                      cdr.text(facts['urdf']))
+            for message in chain(journal_messages(pieces, topic, offset),
+                                 state_messages(pieces, facts)):
+                bag.write(*message)
+                count += 1
+                if count % BATCH == 0 and not self._hurries.is_set():
+                    sleep(PAUSE)
+            bag.close()
+        except BaseException:
+            bag.abandon()
+            raise
+
+    def _first_time(self, pieces: list[Piece], offset: float) -> int:
+        return next((one.time for one in journal_messages(pieces[:1], '', offset) if one.time),
+                    0)

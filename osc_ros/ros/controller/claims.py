@@ -1,0 +1,326 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Which of several controllers on one command topic may be active: they tell each other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from threading import Event, Lock, Thread
+from time import perf_counter, sleep, time_ns
+from uuid import uuid4
+
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from rclpy.serialization import deserialize_message
+from std_msgs.msg import String
+
+from osc_ros.errors import InputError
+from osc_ros.ros.dds.inbox import hidden_node, Inbox
+from osc_ros.ros.messages.publishers import NAMELESS, publishers
+from osc_ros.ros.messages.qos import LATCHED_QOS
+from osc_ros.ros.parameters.controller_parameters import ON_ACTIVATION
+
+PERIOD = 0.1  # between two claims of a controller [s]
+SILENCE = 1.0  # a controller whose claims are older than this has been killed or hangs [s]
+FOUND = 0.5  # age of a node when it has found the others, with the profile of this package [s]
+PATIENCE = 2.5  # longest time until it is known who may be active [s]
+HEAD_START = 2.0  # longest wait for a controller that started earlier and is not ready yet [s]
+MOST = 64  # controllers whose claims are kept
+ACTIVE, IS_READY, COMING, INACTIVE, ENDED = 'active', 'ready', 'coming', 'inactive', 'ended'
+
+
+@dataclass(frozen=True)
+class Claim:
+    """
+    What a controller says.
+
+    Attributes
+    ----------
+    number : str
+        Random identifier of the controller.
+    turn : str
+        How often the controller has become ready so far.
+    name : str
+        Its name.
+    started : int
+        When its node started [ns since 1970].
+    state : str
+        ACTIVE, IS_READY, COMING (will be ready by itself), INACTIVE or ENDED.
+    heard : tuple of str
+        `identifier` of the claims of other controllers that it has received: those that are ready
+        or active.
+
+    """
+
+    number: str
+    turn: str
+    name: str
+    started: int
+    state: str
+    heard: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, text: str) -> Claim | None:
+        """Return the claim that a message contains; None if there is none."""
+        words, *heard = text.split()[:4], *text.split()[4:]
+        if (len(words) != 4 or not words[2].isdecimal() or len(text) > 4000
+                or not all('.' in word for word in heard)):
+            return None
+        number, _, turn = words[0].partition('.')
+        return cls(number, turn, words[1], int(words[2]), words[3], tuple(heard))
+
+    def __str__(self) -> str:
+        """Return the text of the message."""
+        return ' '.join((self.identifier, self.name, str(self.started), self.state, *self.heard))
+
+    @property
+    def identifier(self) -> str:
+        """Number and turn: a controller that has received this claim lists them in `heard`."""
+        return f'{self.number}.{self.turn}'
+
+    def precedes(self, other: Claim) -> bool:
+        """Whether this node started before another one; a total order."""
+        return (self.started, self.number) < (other.started, other.number)
+
+
+class Claims:
+    """
+    Tells other controllers on a command topic whether this one is active, and hears them.
+
+    A controller claims its command topic every PERIOD, from a thread of its own, so that a long
+    callback of its node does not silence it. At most one controller is active: one that is ready
+    waits until all others have said that they know it, and while another one is active, or is
+    ready and started earlier. So of two, however late their claims arrive, the second one to say
+    that it knows the other tells what it is itself. Which of two that start together is configured
+    first is chance; so the one that started later waits for the other for HEAD_START. If two are
+    active all the same, because they discovered each other too late, the one that started later
+    has to yield. A controller whose claims stop is taken for dead after SILENCE, even if DDS lists
+    it for longer.
+    A publisher on the command topic that does not claim it is not of this package: it counts as
+    active as long as it is listed.
+
+    Parameters
+    ----------
+    node : Node
+        Owner of the publisher of commands.
+    topic : str
+        Topic of the commands.
+    started : int
+        When the node started [ns since 1970].
+    is_active : callable
+        Returns whether this controller sends commands; any thread calls it.
+    is_coming : bool
+        Whether this controller will be ready by itself.
+    on_stronger : callable
+        Called in the node's thread with the names of active controllers that have precedence,
+        while this one is active, too.
+
+    Attributes
+    ----------
+    accepts_others : bool
+        Whether this controller may be active beside others.
+
+    """
+
+    def __init__(self, node: Node, topic: str, started: int, is_active: Callable[[], bool],
+                 is_coming: bool, on_stronger: Callable[[str], None]) -> None:
+        self._node, self._topic, self._is_active = node, topic, is_active
+        self._is_coming, self._on_stronger, self.accepts_others = is_coming, on_stronger, False
+        self._own = Claim(uuid4().hex, '0', node.get_fully_qualified_name(), started, INACTIVE)
+        self._heard: dict[str, tuple[Claim, float]] = {}
+        self._decision = Lock()  # what is said is not older than what is decided
+        self._ready_since = self._ready_until = self._taken_until = -float('inf')
+        age = 1e-9 * (time_ns() - started)
+        self._earliest = perf_counter() + max(2.0 * PERIOD, FOUND - age)
+        self._listed, self._grew = 1, -float('inf')
+        # hidden, so that no bag of all topics contains it: played, it would be a controller
+        topic = f'{self._topic}/_claims'
+        self._publisher = node.create_publisher(String, topic, LATCHED_QOS)
+        self._hidden = hidden_node(node, 'claims')
+        self._inbox = Inbox(self._hidden, (String, topic, LATCHED_QOS))
+        self._timer = node.create_timer(PERIOD, self._yield,
+                                        clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self._is_closed = Event()
+        self._thread = Thread(target=self._spin, name='claims', daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Say that this controller ends, and destroy the topic's publisher and subscription."""
+        if not self._is_closed.is_set():
+            self._is_closed.set()
+            self._thread.join()
+            self._node.destroy_timer(self._timer)
+            self._node.destroy_publisher(self._publisher)
+            self._hidden.destroy_node()
+
+    # what this controller says
+
+    def _state(self) -> str:
+        now = perf_counter()
+        if now < self._taken_until or self._is_active():
+            return ACTIVE
+        return IS_READY if now < self._ready_until else COMING if self._is_coming else INACTIVE
+
+    def _say(self, state: str) -> None:
+        heard = tuple(one.identifier for one in self._others() if one.state in (ACTIVE, IS_READY))
+        self._publisher.publish(String(data=str(replace(self._own, state=state, heard=heard))))
+
+    def _spin(self) -> None:
+        due = last = perf_counter()
+        said = ''
+        with self._inbox.opened():
+            while not self._is_closed.is_set() and self._node.context.ok():
+                self._inbox.wait(max(0.0, due - perf_counter()))
+                now = perf_counter()
+                if now - last > 5.0 * PERIOD:  # this process stood still: what it knows is old
+                    self._earliest = now + SILENCE
+                last = now
+                is_new = False
+                while (data := self._inbox.take()) is not None:
+                    is_new |= self._hear(deserialize_message(data, String).data, now)
+                with self._decision:
+                    if now >= due or is_new or self._state() != said:
+                        due, said = now + PERIOD, self._state()
+                        self._say(said)
+            if self._node.context.ok():
+                self._say(ENDED)
+
+    def _hear(self, text: str, now: float) -> bool:
+        """Keep a claim; return whether its controller has become ready since its last one."""
+        claim = Claim.of(text)
+        if claim is None or claim.number == self._own.number:
+            return False
+        before = self._heard.get(claim.number)
+        heard = {number: one for number, one in self._heard.items()
+                 if now - one[1] <= SILENCE and number != claim.number}
+        if claim.state != ENDED and len(heard) < MOST:
+            heard[claim.number] = claim, now
+        self._heard = heard  # another one, because other threads read it
+        return claim.state == IS_READY and (
+            before is None or before[0].identifier != claim.identifier)
+
+    # what the others say
+
+    def _others(self) -> list[Claim]:
+        now = perf_counter()
+        return [claim for claim, heard in self._heard.values() if now - heard <= SILENCE]
+
+    def _foreign(self) -> tuple[str, ...]:
+        """Return names of publishers of commands that do not claim the topic, sorted."""
+        topic, count = self._topic, self._node.count_publishers
+        listed, claiming = count(topic), count(self._publisher.topic_name)
+        if claiming > self._listed:
+            self._grew = perf_counter()
+        self._listed = claiming
+        if listed <= max(1, claiming):
+            return ()
+        names = Counter(publishers(self._node, topic).values())
+        names -= Counter(publishers(self._node, self._publisher.topic_name).values())
+        return tuple(sorted(names.elements()))[:listed - claiming] or (NAMELESS,)
+
+    def others(self) -> tuple[str, ...]:
+        """Return the names of the other nodes that publish commands, or could, and live."""
+        return tuple(sorted((*self._foreign(), *(claim.name for claim in self._others()))))
+
+    def _hindrance(self) -> tuple[list[str], list[str]]:
+        """Return the names of active publishers, and of controllers that are next in turn."""
+        claims = self._others()
+        return ([*self._foreign(), *(one.name for one in claims if one.state == ACTIVE)],
+                [one.name for one in claims if one.state == IS_READY and one.precedes(self._own)])
+
+    def hindrance(self) -> str:
+        """
+        Return why this controller must not become active now; empty if it may.
+
+        If it may, it claims the arm for the next 5 PERIOD as if it were active.
+
+        """
+        with self._decision:
+            active, earlier = ([], []) if self.accepts_others else self._hindrance()
+            if not active and not earlier:
+                self._taken_until = perf_counter() + 5.0 * PERIOD
+        if active:
+            return (f"{' and '.join(sorted(active))} publishes on '{self._topic}', too, and the "
+                    'torques of both would alternate: end that node (a killed one of another '
+                    "package stays listed for the lease of DDS, by its default 20 s); accepted "
+                    f"with {ON_ACTIVATION} 'accept'")
+        return (f"{' and '.join(sorted(earlier))} started earlier, and is about to publish on "
+                f"'{self._topic}'" if earlier else '')
+
+    def require(self) -> None:
+        """
+        Wait until it is known whether this controller may become active.
+
+        Raises
+        ------
+        InputError
+            It may not, because of another node.
+
+        """
+        latest = perf_counter() + PATIENCE
+        while not self.be_ready() and perf_counter() < latest:
+            sleep(0.02)
+        while NAMELESS in (text := self.hindrance()) and perf_counter() < latest:
+            sleep(0.02)
+        if text:
+            raise InputError(text)
+
+    def be_ready(self) -> bool:
+        """
+        Say that this controller would be active; return whether `hindrance` can be relied on.
+
+        Call it again and again: after 5 PERIOD this controller is no longer ready.
+
+        """
+        now = perf_counter()
+        with self._decision:
+            if now > self._ready_until:
+                self._ready_since = now
+                self._own = replace(self._own, turn=str(int(self._own.turn) + 1))
+            self._ready_until, self._is_coming = now + 5.0 * PERIOD, False
+        if self.accepts_others:
+            return True
+        self._foreign()
+        others, own = self._others(), self._own.identifier
+        unheard = self._listed - 1 - len(others)
+        return now >= max(self._earliest, self._ready_since + SILENCE * any(
+                              own not in one.heard for one in others),
+                          self._ready_since + HEAD_START * any(
+                              one.state == COMING and one.precedes(self._own) for one in others),
+                          self._grew + SILENCE if unheard > 0 else -float('inf'))
+
+    def _yield(self) -> None:
+        """Report active controllers that started earlier, if this one is active."""
+        if self._is_closed.is_set() or self.accepts_others or not self._is_active():
+            return
+        names = sorted(one.name for one in self._others()
+                       if one.state == ACTIVE and one.precedes(self._own))
+        if names:
+            self._on_stronger(' and '.join(names))
+
+
+class NoClaims:
+    """In place of `Claims` where only one node can command the arm."""
+
+    accepts_others = True
+
+    def others(self) -> tuple[str, ...]:
+        """Return nothing."""
+        return ()
+
+    def hindrance(self) -> str:
+        """Return nothing."""
+        return ''
+
+    def be_ready(self) -> bool:
+        """Return that nothing is awaited."""
+        return True
+
+    def require(self) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""

@@ -1,0 +1,471 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Node osc_controller: its lifecycle, its parameters, and the thread around the control loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from time import perf_counter, time_ns
+from typing import Any
+
+import numpy as np
+from rclpy.clock import Clock, ClockType
+from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
+from std_msgs.msg import Float64MultiArray, String
+
+from osc_ros.compile.compilation import compile_in_parallel
+from osc_ros.compile.compiled import on_demand
+from osc_ros.control.law import Law
+from osc_ros.control.limits.holding import require_effort, require_gradual
+from osc_ros.errors import InputError
+from osc_ros.loop import requests
+from osc_ros.loop.engine import ACTIVE, ENDING, Engine, IDLE
+from osc_ros.loop.process import realtime
+from osc_ros.loop.process.reaction_log import ReactionLog
+from osc_ros.loop.session import Session
+from osc_ros.loop.startup import NOTE
+from osc_ros.ros.controller.claims import Claims
+from osc_ros.ros.controller.contact_learning import Contacts
+from osc_ros.ros.controller.diagnosis import Diagnosis, state_delay
+from osc_ros.ros.controller.goal_topics import Goals
+from osc_ros.ros.controller.managed import ManagedNode, SUCCESS, TooEarlyError
+from osc_ros.ros.controller.records import Records
+from osc_ros.ros.controller.targets import Targets
+from osc_ros.ros.dds.ros_loop import Loop, Output, Timing
+from osc_ros.ros.dds.served import compile_kernels
+from osc_ros.ros.messages.compilation_report import CompilationReport
+from osc_ros.ros.messages.frames import Frames
+from osc_ros.ros.messages.publishers import Senders
+from osc_ros.ros.messages.qos import COMMAND_QOS, LATCHED_QOS, RECEIPT
+from osc_ros.ros.parameters import robot_parameters
+from osc_ros.ros.parameters.controller_parameters import (
+    ON_ACTIVATION,
+    OTHER_PUBLISHER,
+    TASKS,
+    with_tasks,
+)
+from osc_ros.ros.parameters.gains import DELAY, require_bandwidth
+from osc_ros.ros.parameters.node_settings import (
+    law_of,
+    law_settings,
+    LoadedRobot,
+    supervision,
+    with_load,
+)
+from osc_ros.ros.parameters.parameters import (
+    declare,
+    Entry,
+    initial_value,
+    refuse_bad_sets,
+    values,
+)
+from osc_ros.ros.process.node_process import run_and_exit
+
+UPDATES_FOR_DELAY = 100  # fewest updates from which their duration is estimated
+DELAY_CHANGE = 0.05  # a smaller one is not passed on [periods]
+
+
+def law_in_loop(found: dict[str, Any], urdf: str) -> tuple[LoadedRobot, Law]:
+    """Do as `law_of`; also compile what a `Loop` needs besides."""
+    loaded, law = law_of(found, urdf)
+    compile_kernels(law.robot)
+    return loaded, law
+
+
+class Controller(ManagedNode):
+    """
+    A managed node around one `osc_ros.control.law.Law` and the `Supervisor` that watches it.
+
+    A `Loop` with a thread of its own answers each joint state with one command, when it arrives
+    or on a timer. An active node always sends commands: if the state is too old, a state or a
+    torque is invalid, or another watchdog acts, the supervisor computes them. After `deactivate`
+    commands go on until the arm is at rest. All else runs in the thread that spins this node; it
+    does slow work first, and takes the loop's lock only to hand over the result.
+
+    """
+
+    _build = staticmethod(law_in_loop)
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__('osc_controller', **arguments)
+        self._table = self._entries()
+        declare(self, self._table, self._elsewhere())
+        refuse_bad_sets(self, self._table, lambda: self._law is not None, self._apply)
+        self._started = time_ns()
+        self._law: Law | None = None
+        self._loop: Any = None  # a `Loop`, or alike
+        self._diagnosis: Diagnosis | None = None
+        self._made = ExitStack()
+        self._cleans_up_at_rest = False
+        self._urdf = ''
+        self._steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self._frames = Frames(self)
+        self._reactions = ReactionLog(self.get_logger(), 'active')
+        self.create_subscription(String, 'robot_description', self._on_description, LATCHED_QOS)
+        self._starter = self.create_timer(0.05, self._start, clock=self._steady)
+
+    def _entries(self) -> tuple[Entry, ...]:
+        """Return the parameters of the node."""
+        return with_tasks(initial_value(self, TASKS))
+
+    def _elsewhere(self) -> set[str]:
+        """Return names of parameters that have no effect here, but are not refused."""
+        return set()
+
+    # transitions
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Read the robot description, compile the kernels, and create the law and the loop."""
+        return self._transition('configure', self._configure)
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Hold the present pose; from now on, send a command for every joint state."""
+        return self._transition('activate', self._activate)
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Begin to stop the arm: commands go on until it is at rest."""
+        return self._transition('deactivate', self._deactivate)
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Discard the robot model as soon as the arm is at rest."""
+        return self._transition('clean up', self._clean_up)
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Stop as on deactivation, and discard the robot model as soon as the arm is at rest."""
+        was_active = self._active
+        self._transition('deactivate', self._deactivate)
+        if was_active and self._active:  # the transition failed
+            self._transition('leave the arm', self._leave)
+        return self._transition('clean up', self._clean_up)
+
+    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Stop as on deactivation, and go back to unconfigured."""
+        return self.on_shutdown(state)
+
+    def ready_to_stop(self) -> bool:
+        """Begin to stop the arm; return whether it is at rest. Any thread may call this."""
+        self._starter.cancel()
+        self._deactivate()
+        return not self._ending
+
+    def stop(self) -> None:
+        """End now, even if the arm moves: the last command is the idle command."""
+        self.ready_to_stop()
+        if self._ending:
+            self._leave()
+        if self._loop is not None:
+            self._loop.do_posted()
+        if self._loop is not None:  # a queued call may have destroyed the loop
+            self._records.close()
+            self._claims.close()
+            self._loop.close()
+            self._commands.wait_for_all_acked(RECEIPT)  # else its end can overtake the last one
+        if self._law is not None:
+            self._law.close()
+        realtime.collect_garbage_as_usual(self)
+
+    @property
+    def _active(self) -> bool:
+        return self._loop is not None and self._loop.mode == ACTIVE
+
+    @property
+    def _ending(self) -> bool:
+        return self._loop is not None and self._loop.mode == ENDING
+
+    # configuration and clean-up
+
+    def _configure(self) -> None:
+        if self._ending:
+            raise InputError('the arm is still being stopped')
+        found = values(self, self._table)
+        require_bandwidth(found, 1.0 / found['rate'])
+        urdf, started = robot_parameters.description(found, self._urdf), perf_counter()
+        with ExitStack() as made:
+            self._claim(found['autostart'], made)
+            with CompilationReport(self) as report, compile_in_parallel(
+                    self._build, found, urdf, tell=report.tell, by_several=found['workers'] == 1):
+                self._loaded, law = self._build(found, urdf)
+                took = perf_counter() - started
+                self._period, robot = 1.0 / found['rate'], law.robot
+                self._make(law, found, urdf, made)
+            self._made, self._law = made.pop_all(), law
+        self._use_realtime(found)
+        self.get_logger().info(
+            f"configured '{robot.name}' from '{robot.base}' to "
+            f"{' and '.join(map(repr, robot.tips))}, {robot.n} joints, "
+            f"method '{law.space.method}', {law.space.plan}; kernels ready in {took:.2f} s")
+
+    def _claim(self, is_coming: bool, made: ExitStack) -> None:
+        """Make the publisher of commands, and tell others that it will be used."""
+        self._commands = self.create_publisher(Float64MultiArray, '~/commands', COMMAND_QOS)
+        made.callback(self.destroy_publisher, self._commands)
+        made.callback(self._commands.wait_for_all_acked, RECEIPT)
+        self._claims = self._make_claims(is_coming)
+        made.callback(self._claims.close)
+
+    def _make(self, law: Law, found: dict[str, Any], urdf: str, made: ExitStack) -> None:
+        """Make all that a configured node has; `made` gets the calls that close it."""
+        made.callback(law.close)
+        loop = self._make_loop(law, found, urdf)
+        made.callback(loop.close)
+        self._goals = Goals(self, loop, law)
+        made.callback(self._goals.close)
+        diagnosis = Diagnosis(self, loop, law, self._goals)
+        made.callback(diagnosis.close)
+        self._targets = Targets(self, loop, law, self._frames, self._goals)
+        made.callback(self._targets.close)
+        self._records = records = Records(self, loop, found, urdf, law.robot.joint_names)
+        made.callback(records.close)
+        policy = self._targets.policy
+        self._senders = senders = Senders(self, {
+            'commanded by': self._targets.topics,
+            'joint states of': [self.resolve_topic_name('joint_states')]})
+        diagnosis.inputs = lambda: (*policy.values(), *records.values(), *senders.values())
+        self._session = Session(law, loop, self._use_load, self._tell_finding)
+        self._contacts = Contacts(self, loop)
+        made.callback(self._contacts.close)
+        self._apply_times(found, loop)
+        timer = self.create_timer(1.0, self._every_second, clock=self._steady)
+        made.callback(self.destroy_timer, timer)
+        self._loop, self._diagnosis = loop, diagnosis
+        self._told: tuple[dict[str, str], float] = {}, DELAY
+
+    def _make_loop(self, law: Law, found: dict[str, Any], urdf: str) -> Any:
+        """Return the loop between the joint states and the commands: a `Loop`, or alike."""
+        return Loop(self, law, supervision(found, law.robot, law.settings.limits),
+                    Output(self._commands, robot_parameters.command_order(found, law.robot)),
+                    Timing(self._period, found['update'] == 'on_timer'), found['velocity'],
+                    self._handlers())
+
+    def _make_claims(self, is_coming: bool) -> Any:
+        """Return what decides between this controller and others on the topic: `Claims`."""
+        return Claims(self, self._commands.topic_name, self._started,
+                      lambda: self._active or self._ending, is_coming, self._yield)
+
+    def _handlers(self) -> dict[str, Callable[..., None]]:
+        """Return what the loop calls in the thread of this node, by the name of the event."""
+        log, each_second = self.get_logger(), {'throttle_duration_sec': 1.0}
+        # each has a line of its own: rclpy accepts one severity, and one period, for a line
+        return {'report': self._report, 'stopped': self._on_stopped, 'change': self._log_change,
+                'error': lambda text: log.error(text),
+                'warning': lambda text: log.warning(text),
+                'refusal': lambda text: log.error(f'joint state refused: {text}', **each_second),
+                'velocity': lambda text: log.warning(text, **each_second),
+                'unrelated': lambda text: log.info(text),
+                'learned': self._on_learned}
+
+    def _use_realtime(self, found: dict[str, Any]) -> None:
+        realtime.switch_threads_quickly()
+        if found['realtime.priority']:
+            self.get_logger().info(realtime.prioritize(found['realtime.priority']))
+        if found['realtime.lock_memory']:
+            self.get_logger().info(realtime.lock_memory())
+        realtime.keep_garbage_out(self)  # now, before the loop runs: it takes long
+
+    def _clean_up(self) -> None:
+        self._cleans_up_at_rest = self._ending
+        if self._ending:
+            return
+        self._made.close()
+        self._law = self._loop = self._diagnosis = None
+        self._cleans_up_at_rest = False
+        realtime.collect_garbage_as_usual(self)
+
+    # activation, start-up check and deactivation
+
+    def _activate(self) -> None:
+        self._require_states()
+        self._claims.require()
+        self._check()
+        self._check_efforts()
+        self._session.activate()
+        self.get_logger().info('active: holding the present pose')
+
+    def _require_states(self) -> None:
+        loop = self._loop
+        if loop.state_age <= self._state_timeout:
+            return
+        text = f'required are {loop.required} ({loop.lack_of_states()})'
+        if np.isinf(loop.state_age) and not loop.refusal:
+            raise TooEarlyError(f'no joint_states have come yet: {text}')
+        raise InputError(f'no good joint_states for {self._state_timeout} s: {text}')
+
+    def _check(self) -> None:
+        """Compare the driver's efforts with the model; startup_check sets the reaction."""
+        try:
+            self._session.check(self.get_parameter('startup_check').value)
+        finally:
+            self._diagnosis.finding = self._session.finding
+
+    def _tell_finding(self, level: str, text: str) -> None:
+        if level == NOTE:  # rclpy accepts only one severity per call in the source
+            self.get_logger().info(text)
+        else:
+            self.get_logger().warning(text)
+
+    def _use_load(self, mass: float) -> None:
+        """Compensate an unknown load at the tip; the session says how much."""
+        found = values(self, self._table)
+        self._apply(found, found)
+
+    def _check_efforts(self) -> None:
+        """Warn if external torques are to be computed from efforts that do not come."""
+        efforts = self.get_parameter('external_force.efforts').value
+        if efforts != 'commanded' and not self._loop.read(requests.has_efforts):
+            self.get_logger().warning(
+                f"external_force.efforts is '{efforts}', but joint_states have no effort of every "
+                'joint: the commanded torques are used for the others')
+
+    def _deactivate(self) -> None:
+        if self._active:
+            self._loop.request(Engine.deactivate)
+            self._diagnosis.publish_status()
+            self.get_logger().info('inactive: stopping the arm')
+
+    def _leave(self) -> None:
+        """Send the idle command as the last one, at any pose of the arm."""
+        self._loop.request(requests.leave)
+        self._log_stopped()
+
+    def _yield(self, names: str) -> None:
+        """Leave the arm at once to controllers that are active, too, and started earlier."""
+        self._loop.request(Engine.lose)
+        self.get_logger().error(f'{names} is active, too, and started earlier: this node stops '
+                                'sending commands at once')
+        if self._state_machine.current_state[1] == 'active':
+            self.trigger_deactivate()
+        self._starter.reset()  # with autostart, this node waits for its turn again
+
+    def _on_stopped(self) -> None:
+        """Finish a requested deactivation or clean-up after the loop has stopped the arm."""
+        if self._loop is None or self._loop.mode != IDLE:
+            return
+        if self._state_machine.current_state[1] == 'active':
+            self.trigger_deactivate()
+        self._log_stopped()
+        if self._cleans_up_at_rest:
+            self._clean_up()
+
+    def _log_stopped(self) -> None:
+        carries = self.get_parameter('idle').value == 'gravity'
+        self.get_logger().info('the arm is stopped: the last command '
+                               + ('carries the weight here; without brakes or friction the arm '
+                                  'drifts from here' if carries else 'is zero'))
+
+    # autostart
+
+    def _start(self) -> None:
+        """Try once to configure and activate, if parameter autostart says so."""
+        if not self.get_parameter('autostart').value:
+            return
+        try:
+            if self._law is None:
+                found = values(self, self._table)
+                robot_parameters.description(found, self._urdf)
+        except InputError as error:
+            self.get_logger().warning(f'waiting: {error}', throttle_duration_sec=5.0)
+            return
+        if self._law is None and self.trigger_configure() != SUCCESS:
+            self._starter.cancel()
+            return
+        if self._state_age() > self._state_timeout or not self._loop.has_enough_states:
+            self.get_logger().info(f'waiting for joint_states ({self._loop.lack_of_states()})',
+                                   throttle_duration_sec=5.0, skip_first=True)
+            return
+        if not self._claims.be_ready():
+            return
+        if text := self._claims.hindrance():
+            self.get_logger().warning(f'waiting: {text}', throttle_duration_sec=5.0)
+            return
+        self._starter.cancel()
+        self.trigger_activate()
+
+    def _on_description(self, message: String) -> None:
+        self._urdf = message.data
+        if self._law is None and self._starter.is_canceled():
+            self._starter.reset()
+
+    def _state_age(self) -> float:
+        return np.inf if self._loop is None else self._loop.state_age
+
+    # live parameters
+
+    def _apply(self, found: dict[str, Any], before: dict[str, Any]) -> None:
+        delay = self._delay(self._loop.read(requests.timing))
+        require_bandwidth(found, self._period, delay, before)
+        q = self._loop.q
+        found = with_load(found, self._session.load)
+        with on_demand():  # without it, a model would compile all kernels of its method
+            robot, driver = self._loaded.of(found)
+            if self._active:
+                require_gradual(self._law.robot.gravity, robot.gravity)
+            settings = law_settings(found, robot, driver)
+            if len(q):
+                require_effort(robot, q, settings.limits.effort, self._law.settings.limits.effort)
+            prepared = self._law.new_setup(settings, robot, q if len(q) else None)
+        self._records.apply(found)
+        self._loop.use(prepared, supervision(found, robot, prepared.settings.limits))
+        self._apply_times(found, self._loop)
+
+    def _delay(self, timing: requests.Timing) -> float:
+        """Median delay [periods] from the stamp of a state to its command; at least DELAY."""
+        if timing.updates.count < UPDATES_FOR_DELAY:
+            return DELAY
+        # not the maximum: a single late command acts like a lost state, and adds no phase lag
+        return max(DELAY, (state_delay(timing) + timing.updates.percentile(50)[0]) / self._period)
+
+    def _apply_times(self, found: dict[str, Any], loop: Any) -> None:
+        loop.set_velocity_source(found['velocity'])
+        loop.request(requests.set_report_period,
+                     1.0 / found['report_rate'] if found['report_rate'] else np.inf)
+        self._state_timeout = found['state_timeout']
+        self._claims.accepts_others = found[ON_ACTIVATION] == 'accept'
+        self._targets.apply(found)
+        self._goals.apply(found)
+
+    # events of the loop
+
+    def _log_change(self, cause: str, reaction: str, state: str) -> None:
+        self._reactions.change(cause, reaction, state)
+        self._records.on_change(cause, reaction)
+        if self._diagnosis is not None:
+            self._diagnosis.publish_status()
+
+    def _on_learned(self, *found: Any) -> None:
+        self._contacts.learned(*found)
+
+    def _report(self, *tick: Any) -> None:
+        if self._diagnosis is not None:
+            self._targets.policy.record(*tick[:2])
+            self._diagnosis.publish_tick(*tick)
+
+    def _present(self) -> dict[str, str]:
+        """Return causes that are present, and their reasons."""
+        others = ', '.join(self._claims.others())
+        return {OTHER_PUBLISHER: f'{others} publishes there too'} if others else {}
+
+    def _every_second(self) -> None:
+        if self._law is None:  # the executor chose this call before the clean-up
+            return
+        self._senders.update()
+        timing, present = self._loop.read(requests.timing), self._present()
+        told, delay = self._told[1], self._delay(timing)
+        if present != self._told[0]:
+            self._loop.request(requests.set_present, present)
+        if abs(delay - told) > DELAY_CHANGE:
+            self._loop.request(requests.set_delay, told := delay)
+        self._told = present, told
+        self._diagnosis.publish_status(timing)
+        self._reactions.conclude()
+        realtime.collect_garbage()
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the node until SIGINT or SIGTERM."""
+    run_and_exit(Controller, arguments)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,267 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Reports of the controller: pose, error, forces, parts of the torque, diagnostics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from builtin_interfaces.msg import Time
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
+import numpy as np
+from numpy.typing import NDArray
+from rclpy.node import Node
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
+
+from osc_ros.control.law import Law
+from osc_ros.control.safety.causes import ABANDON
+from osc_ros.control.unmodelled import Report
+from osc_ros.loop import requests
+from osc_ros.loop.engine import ACTIVE, Stamp
+from osc_ros.loop.requests import Status, Timing
+from osc_ros.ros.controller.display import Display
+from osc_ros.ros.controller.goal_topics import Goals
+from osc_ros.ros.dds.ros_loop import Loop
+from osc_ros.ros.messages import commands, messages
+
+Array = NDArray[np.float64]
+# First words of the diagnostics of osc_arm when it cannot control the arm any more.
+FAILED, ENDED = 'the arm has failed', 'the process of the control loop has ended'
+Pairs = Iterator[tuple[str, object]]
+
+LEAST_GAIN_SHARE = 0.98  # warn below it; smaller reductions are variations of the measured period
+DEPTH = 100  # queue depth of ~/commands_stamped, whose messages are sent in bursts
+OLDEST = 1.0  # largest median age of states; if larger, the stamps are of another clock [s]
+SHOWN_DIRECTION = 0.2  # smallest component of the weakest direction that is reported
+
+
+class Diagnosis:
+    """
+    Publishers of a configured controller, except those of the commands and the goals.
+
+    Attributes
+    ----------
+    finding : str
+        Result of the start-up check.
+    more : list of (str, object)
+        Further keys and values of the diagnostics.
+    inputs : callable
+        Returns keys and values about the commands.
+
+    Parameters
+    ----------
+    node : Node
+        Owns the publishers.
+    loop : Loop
+    law : Law
+        Its robot and dynamics are those of the loop's law.
+    goals : Goals
+
+    """
+
+    def __init__(self, node: Node, loop: Loop, law: Law, goals: Goals) -> None:
+        self._node, self._loop, self._law = node, loop, law
+        self._goals, self.finding = goals, ''
+        self.more: list[tuple[str, object]] = []
+        self.inputs: Callable[[], Iterable[tuple[str, object]]] = tuple
+        self._publishers: list[Any] = []
+        self._display = Display(node, loop, law)
+
+        def publisher(kind: Any, topic: str, depth: int = 10) -> Any:
+            self._publishers.append(node.create_publisher(kind, topic, depth))
+            return self._publishers[-1]
+
+        self._pose = publisher(PoseStamped, '~/pose')
+        self._pose_error = publisher(TwistStamped, '~/pose_error')
+        self._wrench = publisher(WrenchStamped, '~/wrench')
+        self._inertia = publisher(Float64MultiArray, '~/inertia')
+        self._terms = publisher(Float64MultiArray, '~/terms')
+        self._torque = publisher(JointState, '~/external_torque')
+        self._force = publisher(WrenchStamped, '~/external_wrench')
+        self._quality = publisher(Float64MultiArray, '~/external_quality')
+        self._commands = publisher(JointState, '~/commands_stamped', DEPTH)
+        self._stamped = commands.StampedCommand(loop.joints)
+        self._diagnostics = publisher(DiagnosticArray, '/diagnostics')
+
+    def close(self) -> None:
+        """Destroy the publishers; later calls publish nothing."""
+        self._display.close()
+        self._loop.listener = None
+        for publisher in self._publishers:
+            self._node.destroy_publisher(publisher)
+        self._publishers = []
+
+    def publish_tick(self, stamp: Stamp, pose: Array, error: Array, F: Array,
+                     external: Report | None) -> None:
+        """
+        Publish the results of the loop for one joint state, on topics with subscribers.
+
+        Parameters
+        ----------
+        stamp : Stamp
+        pose : (4, 4)
+        error, F : (6,)
+            [angular; linear] in the base frame.
+        external : Report, optional
+
+        """
+        if not self._publishers:
+            return
+        self._goals.follow()
+        self._listen_to_commands()
+        self._display.publish_markers(stamp, pose, error, F, external)
+        base, time = self._law.robot.base, messages.time_of(stamp)
+        for publisher, message_of, numbers in ((self._pose, messages.pose_message, pose),
+                                               (self._pose_error, messages.twist_message, error),
+                                               (self._wrench, messages.wrench_message, F)):
+            if publisher.get_subscription_count():
+                publisher.publish(message_of(numbers, base, time))
+        if external is not None:
+            self._publish_external(external, time)
+        # nothing, if the law has been made to hold a pose since that joint state
+        if self._inertia.get_subscription_count() and (
+                Lambda := self._loop.request(requests.inertia)) is not None:
+            self._inertia.publish(messages.inertia_message(Lambda, time))
+        if self._terms.get_subscription_count() and (rows := self._loop.request(requests.terms)):
+            self._terms.publish(messages.table_message(
+                list(rows), self._law.robot.joint_names, np.array(list(rows.values())), time))
+
+    def _publish_external(self, external: Report, time: Time) -> None:
+        """Publish external torques, their wrench, and how far to trust it."""
+        robot = self._law.robot
+        if self._torque.get_subscription_count():
+            message = JointState(name=robot.joint_names, effort=external.torque)
+            message.header.stamp, message.header.frame_id = time, robot.base
+            self._torque.publish(message)
+        if self._force.get_subscription_count():
+            self._force.publish(messages.wrench_message(external.wrench, robot.base, time))
+        if self._quality.get_subscription_count():
+            self._quality.publish(messages.table_message(
+                ['quality', 'lever', 'settled', 'contact'], ['value'], np.array([
+                    [external.quality], [external.lever], [external.settled],
+                    [external.in_contact]]), time))
+
+    def _listen_to_commands(self) -> None:
+        """Have the loop record its commands while `~/commands_stamped` has subscribers."""
+        self._loop.listener = (self._publish_command if self._commands.get_subscription_count()
+                               else None)
+
+    def _publish_command(self, stamp: Stamp | None, time: float, tau: Array) -> None:
+        """Publish a command (n,), with the stamp of its state, or a time [s] if it has none."""
+        if self._publishers:
+            self._commands.publish(self._stamped.fill(tau, stamp, time))
+
+    def publish_status(self, timing: Timing | None = None) -> None:
+        """Publish the diagnostics, with the present timing statistics if they are not given."""
+        if not self._publishers:
+            return
+        self._goals.update()
+        self._listen_to_commands()
+        status = self._loop.read(requests.status)
+        timing = timing or self._loop.read(requests.timing)
+        level, text = self._level(status)
+        self._diagnostics.publish(messages.diagnostic_message(
+            level, f'{self._node.get_fully_qualified_name()[1:]}: control', text,
+            self._law.robot.name, (*self._loop_values(timing), *self._goals.values(),
+                                   *self._limit_values(status), *self._law_values(status),
+                                   *self.inputs(), *self.more),
+            self._node.get_clock().now().to_msg()))
+
+    def publish_failure(self, text: str) -> None:
+        """Publish diagnostics of level ERROR with this text only."""
+        if self._publishers:
+            self._diagnostics.publish(messages.diagnostic_message(
+                DiagnosticStatus.ERROR,
+                f'{self._node.get_fully_qualified_name()[1:]}: control', text,
+                self._law.robot.name, (), self._node.get_clock().now().to_msg()))
+
+    def _level(self, status: Status) -> tuple[bytes, str]:
+        """Level and text of the gravest of the present conditions."""
+        if status.reaction == ABANDON:
+            return DiagnosticStatus.ERROR, status.text
+        if status.mode != ACTIVE:
+            return DiagnosticStatus.OK, status.text
+        if status.reaction:
+            return (DiagnosticStatus.WARN if status.reaction == 'report'
+                    else DiagnosticStatus.ERROR), status.text
+        for applies, text in (
+                (status.saturated.any(), 'torque at its limit'),
+                (status.has_waiting, 'the target waits for the arm'),
+                (status.sides.any(), 'joints held by their limits'),
+                (status.gain_share < LEAST_GAIN_SHARE, 'gains are reduced: too high for joint '
+                 f'states every {1e3 * status.period:.1f} ms, answered {status.delay:.1f} periods '
+                 'after their stamps')):
+            if applies:
+                return DiagnosticStatus.WARN, text
+        return DiagnosticStatus.OK, (
+            'free drive: the arm follows the hand' if status.is_free else status.text)
+
+    def _loop_values(self, timing: Timing) -> Pairs:
+        yield 'method', self._law.space.method
+        yield 'workers', self._law.space.plan
+        yield 'updates', timing.updates.count
+        for name, time in zip(('p50', 'p99', 'max'), timing.updates.percentile(50, 99, 100)):
+            yield f'update {name} [us]', f'{1e6 * time:.1f}'
+        for name, time in zip(('p50', 'p99', 'max'), timing.periods.percentile(50, 99, 100)):
+            yield f'period {name} [ms]', f'{1e3 * time:.3f}'
+        yield 'missed states', timing.missed
+        yield 'refused states', timing.refused
+        yield 'last refusal', timing.refusal
+        yield 'state age [s]', f'{timing.state_age:.3f}'
+        yield 'delay of the states [ms]', f'{1e3 * state_delay(timing):.2f}'
+        yield 'largest torque use', f'{timing.torque_use:.3f}'
+
+    def _limit_values(self, status: Status) -> Pairs:
+        yield 'saturated joints', self._joint_names(status.saturated)
+        yield 'target', status.target
+        yield 'joints held by limits', self._joint_names(status.sides)
+        yield 'task share', f'{status.shares[0]:.3f}'
+        yield 'posture share', f'{status.shares[1]:.3f}'
+        yield 'torque rate share', f'{status.rate_share:.3f}'
+        for name, count in status.counts.items():
+            yield f'watchdog {name}', count
+
+    def _law_values(self, status: Status) -> Pairs:
+        yield 'gain share', f'{status.gain_share:.3f}'
+        yield 'free drive', 'on' if status.is_free else 'off'
+        yield 'impedance', status.impedance
+        yield 'energy tank [J]', f'{status.tank:.3f}'
+        yield 'start-up check', self.finding
+        yield 'friction torque use', f'{status.friction_use:.3f}'
+        yield 'disturbance torque use', f'{status.disturbance_use:.3f}'
+        if status.external is not None:
+            yield 'external force [N]', f'{np.linalg.norm(status.external.wrench[3:]):.2f}'
+            yield 'external moment [N m]', f'{np.linalg.norm(status.external.wrench[:3]):.3f}'
+            yield 'external wrench quality', f'{status.external.quality:.3f}'
+        yield 'payload [kg]', self._node.get_parameter('payload.mass').value
+        yield 'conditioning', f'{status.conditioning:.3e}'
+        yield 'least controlled share', f'{status.least_share:.3f}'
+        yield 'damping', f'{1.0 - status.least_share:.3f}'
+        yield 'weakest direction', _direction(status.weakest)
+
+    def _joint_names(self, is_chosen: Any) -> str:
+        return ' '.join(name for name, chosen in zip(self._law.robot.joint_names, is_chosen)
+                        if chosen)
+
+
+def state_delay(timing: Timing) -> float:
+    """
+    Median time from the stamp of a state to its arrival [s].
+
+    0 if the stamps are of another clock: always in simulated time; else, if the median is
+    negative or more than OLDEST.
+
+    """
+    age = timing.ages.percentile(50)[0]
+    return age if 0.0 <= age <= OLDEST else 0.0
+
+
+def _direction(twist: Array) -> str:
+    """Return a text with the larger components of a direction (6,), [angular; linear]."""
+    names = [f'{kind} {axis}' for kind in ('turn', 'shift') for axis in 'xyz']
+    return ', '.join(f'{name} {part:+.2f}' for name, part in zip(names, twist)
+                     if abs(part) > SHOWN_DIRECTION)

@@ -1,0 +1,98 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Reports how far each task is from its goal, and when it has reached it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from geometry_msgs.msg import PoseStamped, TwistStamped
+import numpy as np
+from rclpy.node import Node
+
+from osc_ros.control.law import Law
+from osc_ros.control.setpoint.arrival import Arrival, ON_THE_WAY, Tolerance
+from osc_ros.loop import requests
+from osc_ros.ros.dds.ros_loop import Loop
+from osc_ros.ros.messages import messages
+from osc_ros.ros.messages.qos import LATCHED_QOS
+
+
+class Goals:
+    """
+    Publishes `~/goal_error` and `~/goal_reached` for the tip, `~/NAME/…` for each further task.
+
+    All methods run in the thread that spins the node.
+
+    Parameters
+    ----------
+    node : Node
+        Owns the publishers.
+    loop : Loop
+    law : Law
+        Its robot and tasks are those of the loop's law.
+
+    """
+
+    def __init__(self, node: Node, loop: Loop, law: Law) -> None:
+        self._node, self._loop, self._base = node, loop, law.robot.base
+        first, *further = law.levels
+        prefixes = {first: '', **{name: f'{name}/' for name in further}}
+        self._arrivals = {name: Arrival() for name in prefixes}
+        self._errors = {name: node.create_publisher(TwistStamped, f'~/{prefix}goal_error', 10)
+                        for name, prefix in prefixes.items()}
+        self._events = {
+            name: node.create_publisher(PoseStamped, f'~/{prefix}goal_reached', LATCHED_QOS)
+            for name, prefix in prefixes.items()}
+        self._tolerance = Tolerance(0.0, 0.0, 0.0)
+
+    def close(self) -> None:
+        """Destroy the publishers."""
+        for publisher in (*self._errors.values(), *self._events.values()):
+            self._node.destroy_publisher(publisher)
+        self._errors, self._events, self._arrivals = {}, {}, {}
+
+    def apply(self, values: Mapping[str, Any]) -> None:
+        """Set the parameters that concern goals."""
+        self._tolerance = Tolerance(values['goal.rotation.tolerance'],
+                                    values['goal.translation.tolerance'],
+                                    values['goal.settle_time'])
+
+    def begin(self, task: str) -> None:
+        """Record that a motion of a task was commanded."""
+        self._arrivals[task].begin()
+        self.update()
+
+    def follow(self) -> None:
+        """Do as `update` while a goal is not reached, or the errors have a subscriber."""
+        if (any(arrival.state == ON_THE_WAY for arrival in self._arrivals.values())
+                or any(one.get_subscription_count() for one in self._errors.values())):
+            self.update()
+
+    def update(self) -> None:
+        """Publish the distances to the goals, and every goal that has been reached."""
+        found = self._loop.read(requests.progress)
+        if found is None:
+            return
+        if not found.approaches:
+            for arrival in self._arrivals.values():
+                arrival.clear()
+            return
+        stamp = messages.time_of(found.stamp)
+        for name, arrival in self._arrivals.items():
+            approach = found.approaches[name]
+            error = approach.error()
+            if error is not None and self._errors[name].get_subscription_count():
+                self._errors[name].publish(messages.twist_message(error, self._base, stamp))
+            if arrival.update(found.time, error, self._tolerance):
+                self._events[name].publish(messages.pose_message(approach.goal, self._base, stamp))
+
+    def values(self) -> Iterator[tuple[str, object]]:
+        """Yield the keys and values of the diagnostics."""
+        for i, (name, arrival) in enumerate(self._arrivals.items()):
+            prefix = f'{name} ' if i else ''
+            yield f'{prefix}goal', arrival.state
+            yield f'{prefix}goal distance [mm]', f'{1e3 * arrival.distance:.2f}'
+            yield f'{prefix}goal angle [deg]', f'{np.degrees(arrival.angle):.2f}'

@@ -1,0 +1,146 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Chunks and streams of poses from topics: planned in the node's thread, outside of the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.law import Law
+from osc_ros.control.setpoint.chunks import chunk_entry, Entry, Joining, LEAD, Trail
+from osc_ros.control.setpoint.streams import Following, Stream
+from osc_ros.errors import InputError
+from osc_ros.loop import requests
+from osc_ros.loop.engine import Stamp
+from osc_ros.ros.dds.ros_loop import Loop
+from osc_ros.ros.messages import messages
+
+Array = NDArray[np.float64]
+
+NEW = 1.0  # a chunk that comes longer after the end of the one before begins a new motion [s]
+
+
+class PolicyInput:
+    """
+    Motions of tasks by chunks and streams of poses.
+
+    Parameters
+    ----------
+    loop : Loop
+    law : Law
+        Its robot and settings are those of the loop's law.
+    frame_pose : callable
+        Returns the pose (4, 4) of a frame in the base frame, at the newest joint state.
+
+    """
+
+    def __init__(self, loop: Loop, law: Law, frame_pose: Callable[[str], Array]) -> None:
+        self._loop, self._law, self._frame_pose = loop, law, frame_pose
+        self._first = next(iter(law.levels))
+        self._trail = Trail()  # of the first task's link
+        self._streams: dict[str, Stream] = {}
+        self._ends: dict[str, float] = {}  # of the last chunk of each task [s]
+        self._joining, self._following = Joining(), Following()
+        self._chunks = self._late = 0
+        self._age = np.nan
+
+    def apply(self, values: Mapping[str, Any]) -> None:
+        """Set the parameters that concern chunks and streams."""
+        self._joining = Joining(values['target.chunk_fade'], values['target.slow_down'])
+        following = Following(values['target.stream'], values['target.stream_horizon'],
+                              values['target.slow_down'])
+        if following != self._following:
+            self._following, self._streams = following, {}
+
+    def record(self, stamp: Stamp, pose: Array) -> None:
+        """Remember the measured pose (4, 4) of the first task's link."""
+        self._trail.add(messages.seconds(messages.time_of(stamp)), pose)
+
+    def forget_stream(self, task: str) -> None:
+        """Begin a new stream with the next pose: another motion of the task was commanded."""
+        self._streams.pop(task, None)
+
+    def values(self) -> Iterator[tuple[str, object]]:
+        """Yield the keys and values of the diagnostics."""
+        yield 'chunks', self._chunks
+        yield 'late chunks', self._late
+        yield 'age of the last chunk [s]', f'{self._age:.3f}'
+
+    def follow_chunk(self, task: str, data: bytes) -> tuple[Entry, float]:
+        """
+        Command a chunk; return how it is entered, and how late it is [s].
+
+        A chunk is late if the target had begun to slow down, because the one before was ending.
+
+        Parameters
+        ----------
+        task : str
+        data : bytes
+            A serialized MultiDOFJointTrajectory without velocities; see `messages.chunk`.
+
+        Raises
+        ------
+        InputError
+            See `messages.chunk`, `chunk_entry` and `Law.follow`.
+
+        """
+        now = self._loop.time
+        times, poses, observed_at = messages.chunk(data, now, self._pose_at_observation(task))
+        start = now + LEAD
+        present = self._loop.read(requests.predicted, task, start)
+        entry = chunk_entry(times, poses, observed_at, present, start, self._limits(task),
+                            self._joining)
+        self._loop.request(requests.follow, entry.path, start, task)
+        self.forget_stream(task)
+        end = self._ends.get(task, -np.inf)
+        late = start - (end - self._joining.slow_down)
+        late = late if late > 0.0 and start < end + NEW else 0.0
+        self._ends[task] = float(entry.path.times[-1])
+        self._chunks, self._late = self._chunks + 1, self._late + (late > 0.0)
+        self._age = entry.age
+        return entry, late
+
+    def follow_stream(self, task: str, pose: Array, stamp: float) -> bool:
+        """
+        Follow a pose (4, 4) of a stream; return False if it has to be approached by itself.
+
+        This is so with target.stream 'stop', with the first pose of a stream, for a stamp in the
+        future [s], and if the course of the poses exceeds the limits or leaves the box.
+
+        """
+        now = self._loop.time
+        if self._following.mode == 'stop' or stamp > now:
+            self.forget_stream(task)
+            return False
+        limits, stream = self._limits(task), self._streams.setdefault(
+            task, Stream(self._following))
+        if not stream.add(stamp or now, limits.inside(pose), stamp > 0.0):
+            return False
+        start = now + LEAD
+        present = self._loop.read(requests.predicted, task, start)
+        found = stream.continuation(present, start, limits)
+        try:
+            self._loop.request(requests.follow, found.path, start, task)
+        except InputError:
+            return False
+        self._loop.request(requests.follow, found.hold, found.missing_at, task)
+        return True
+
+    def _limits(self, task: str) -> Any:
+        return next(one.limits for one in self._law.settings.tasks if one.name == task)
+
+    def _pose_at_observation(self, task: str) -> Callable[[str, float], Array]:
+        """Return a function that returns the pose of a frame: that of the tip at a time [s]."""
+        own = self._law.settings.tasks[0].link or self._law.robot.tip
+
+        def found(frame: str, time: float) -> Array:
+            if frame == own and task == self._first:
+                return self._trail.at(time)
+            return self._frame_pose(frame)
+
+        return found

@@ -1,0 +1,396 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Topics and services that command the controller: poses, paths, wrenches, loads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+from builtin_interfaces.msg import Time
+from diagnostic_msgs.msg import DiagnosticStatus
+from geometry_msgs.msg import (
+    InertiaStamped,
+    PointStamped,
+    PoseStamped,
+    TwistStamped,
+    Vector3Stamped,
+    WrenchStamped,
+)
+import numpy as np
+from numpy.typing import NDArray
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from rclpy.qos import qos_profile_sensor_data
+from rclpy.serialization import serialize_message
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
+from std_srvs.srv import SetBool, Trigger
+from trajectory_msgs.msg import MultiDOFJointTrajectory
+
+from osc_ros.control.law import Law
+from osc_ros.control.setpoint.guide import Motion
+from osc_ros.control.setpoint.trajectory import Hold, Path
+from osc_ros.control.setpoint.waypoints import path_through, path_within
+from osc_ros.control.tasks.task import NO_ROTATION, pose, Task
+from osc_ros.errors import InputError
+from osc_ros.loop import requests
+from osc_ros.loop.engine import ACTIVE
+from osc_ros.ros.controller.goal_topics import Goals
+from osc_ros.ros.controller.policy import PolicyInput
+from osc_ros.ros.dds.ros_loop import Loop
+from osc_ros.ros.messages import messages, serialized
+from osc_ros.ros.messages.frames import Frames
+
+Array = NDArray[np.float64]
+
+LOGGED = 1.0  # shortest time between two equal lines in the log [s]
+ROUNDING = 1e-9  # smaller components of a rotated wrench are 0; relative to the largest one
+
+
+class Targets:
+    """
+    Subscriptions and services of a configured controller.
+
+    Every callback runs in the thread that spins the node. It prepares the command, and requests
+    the rest of the loop. A refused message is logged with its reason and changes
+    nothing. `~/answers` says what became of each command.
+
+    Attributes
+    ----------
+    policy : PolicyInput
+        Plans chunks and streams of poses.
+
+    Parameters
+    ----------
+    node : Node
+        Owns the subscriptions; the payload is stored in its parameters.
+    loop : Loop
+    law : Law
+        Its robot and settings are those of the loop's law, which may be in another process.
+    frames : Frames
+    goals : Goals
+        Receives every motion, to publish when its goal is reached.
+
+    """
+
+    def __init__(self, node: Node, loop: Loop, law: Law, frames: Frames, goals: Goals) -> None:
+        self._node, self._loop, self._law = node, loop, law
+        self._frames, self._goals, self._told = frames, goals, dict[str, float]()
+        self.policy = PolicyInput(loop, law, self._frame_pose)
+        self._answers = node.create_publisher(DiagnosticStatus, '~/answers', 100)
+        # compiled here, and not when the first path comes
+        serialized.trajectory(serialize_message(MultiDOFJointTrajectory()))
+        first, *further = self._law.levels
+        prefixes = {first: '', **{name: f'{name}/' for name in further}}
+        self._subscriptions = [
+            *(self._subscribe_task(task, prefix, *topic) for topic in (
+                (PoseStamped, 'target_pose', self._on_pose),
+                (TwistStamped, 'target_twist', self._on_twist),
+                # serialized: rclpy would make an object of every number, under the GIL
+                (MultiDOFJointTrajectory, 'target_trajectory', self._on_trajectory, 10, True),
+                (MultiDOFJointTrajectory, 'target_chunk', self._on_chunk, 10, True),
+                (WrenchStamped, 'target_wrench', self._on_wrench),
+                (WrenchStamped, 'measured_wrench', self._on_measured_wrench,
+                 qos_profile_sensor_data))
+              for task, prefix in prefixes.items()),
+            # the task of the tip always controls a pose, so it has no target point
+            *(self._subscribe_task(task, prefixes[task], PointStamped, 'target_point',
+                                   self._on_point) for task in further),
+            *(node.create_subscription(kind, f'~/{topic}', callback, 10)
+              for kind, topic, callback in (
+                  (JointState, 'target_posture', self._on_posture),
+                  (InertiaStamped, 'payload', self._on_payload),
+                  (Vector3Stamped, 'gravity', self._on_gravity),
+                  (Float64MultiArray, 'target_impedance', partial(self._on_impedance, first)))),
+        ]
+        self._services = [node.create_service(Trigger, name, callback) for name, callback in (
+            ('~/hold', self._on_hold), ('~/release', self._on_release))]
+        self._services.append(
+            node.create_service(SetBool, '~/free_drive', self._on_free_drive))
+        self._mode = 'acceleration'  # after a free drive
+
+    def _subscribe_task(self, task: str, prefix: str, kind: Any, topic: str,
+                        callback: Callable[..., None], qos: Any = 10, raw: bool = False) -> Any:
+        return self._node.create_subscription(
+            kind, f'~/{prefix}{topic}', partial(callback, task, prefix + topic), qos, raw=raw)
+
+    def close(self) -> None:
+        """Destroy the subscriptions and services."""
+        for subscription in self._subscriptions:
+            self._node.destroy_subscription(subscription)
+        for service in self._services:
+            self._node.destroy_service(service)
+        self._node.destroy_publisher(self._answers)
+
+    def apply(self, values: Mapping[str, Any]) -> None:
+        """Set the parameters that concern targets."""
+        self._twist_timeout: float = values['target.twist_timeout']
+        self.policy.apply(values)
+        self._sign = 1.0 if values['force.measured'] == 'by_robot' else -1.0
+        if values['mode'] != 'free':
+            self._mode: str = values['mode']
+
+    @property
+    def topics(self) -> list[str]:
+        """The names of the topics that command the arm."""
+        return [one.topic_name for one in self._subscriptions]
+
+    @property
+    def _active(self) -> bool:
+        return bool(self._loop.mode == ACTIVE)
+
+    def _frame_pose(self, frame: str) -> Array:
+        """Pose (4, 4) of a frame in the base frame, at the newest joint state."""
+        q = self._loop.q
+        if not len(q):
+            raise InputError(f"frame '{frame}' cannot be located: no joint state has come yet")
+        return self._frames.pose(self._law.robot, q, frame)
+
+    # motions
+
+    def _on_pose(self, task: str, topic: str, message: PoseStamped) -> None:
+        def read() -> tuple[Motion | None, float]:
+            T = self._frame_pose(message.header.frame_id) @ messages.pose_array(message.pose)
+            stamp = messages.seconds(message.header.stamp)
+            return None if self.policy.follow_stream(task, T, stamp) else Hold(T), stamp
+
+        self._follow(task, topic, message.header.stamp, read)
+
+    def _on_point(self, task: str, topic: str, message: PointStamped) -> None:
+        def read() -> tuple[Motion | None, float]:
+            point = pose(messages.point_array(message), NO_ROTATION)
+            there = self._frame_pose(message.header.frame_id) @ point
+            there[:3, :3] = point[:3, :3]
+            return Hold(there), messages.seconds(message.header.stamp)
+
+        self._follow(task, topic, message.header.stamp, read)
+
+    def _on_chunk(self, task: str, topic: str, data: bytes) -> None:
+        def read() -> tuple[None, float]:
+            entry, late = self.policy.follow_chunk(task, data)
+            if late > 0.0:
+                self._node.get_logger().warning(
+                    f'{topic} comes {late:.3f} s after the set-point began to slow down: it '
+                    f'{entry}', throttle_duration_sec=1.0)
+            self._text = str(entry)
+            return None, 0.0
+
+        self._follow(task, topic, messages.time_of(serialized.stamp(data)), read)
+
+    def _on_trajectory(self, task: str, topic: str, data: bytes) -> None:
+        stamp = messages.time_of(serialized.stamp(data))
+        self._follow(task, topic, stamp, lambda: messages.path(
+            data, self._loop.time, self._frame_pose, partial(self._path, task, topic)))
+
+    def _path(self, task: str, topic: str, times: Array, poses: Array) -> Path:
+        """Return the path through poses; its first velocity is the target's if it is there."""
+        present = None
+        if len(times):  # if not, `path_through` raises
+            present = self._loop.read(requests.predicted, task, float(times[0]))
+        path = path_through(times, poses, self._task(task).limits, present)
+        self._log_delay(topic, float(times[-1]), path)
+        return path
+
+    def _task(self, name: str) -> Task:
+        """Return the settings of a task that are in force from the next tick on."""
+        return next(task for task in self._law.settings.tasks if task.name == name)
+
+    def _on_twist(self, task: str, topic: str, message: TwistStamped) -> None:
+        self._follow(task, topic, message.header.stamp, lambda: messages.jog(
+            message, self._loop.time, self._twist_timeout, self._frame_pose))
+
+    def _follow(self, task: str, topic: str, sent: Time,
+                read: Callable[[], tuple[Motion | None, float]]) -> None:
+        """
+        Command the motion and start time that `read` returns, and answer; log a refusal.
+
+        `sent` is the stamp of the message. `read` returns no motion if it has commanded it.
+
+        """
+        if not self._active:
+            self._ignore(topic, sent)
+            return
+        self._text = ''
+        try:
+            self._require_goal(task, topic)
+            motion, stamp = read()
+            if isinstance(motion, Path):
+                fitting = path_within(motion, self._task(task).limits)
+                self._log_delay(topic, float(motion.times[-1]), fitting)
+                motion = fitting
+            inside = motion is None or self._loop.request(requests.follow, motion, stamp, task)
+        except InputError as error:
+            self._refuse(topic, 'target', error, sent)
+            return
+        if motion is not None and topic.rpartition('/')[2] != 'target_pose':
+            self.policy.forget_stream(task)
+        now = self._loop.time  # before the goal can be reported as reached
+        self._goals.begin(task)
+        if not inside:
+            self._text = 'outside of the workspace box: the nearest position inside is used'
+            self._node.get_logger().warning(f'{topic} is {self._text}', throttle_duration_sec=1.0)
+        self._answer(topic, sent, DiagnosticStatus.OK if inside else DiagnosticStatus.WARN,
+                     self._text, now)
+
+    def _ignore(self, topic: str, sent: Time) -> None:
+        """Log and answer that the controller is not active."""
+        if self._is_new(text := f'{topic} ignored: the controller is not active'):
+            self._node.get_logger().warning(text)
+        self._answer(topic, sent, DiagnosticStatus.ERROR, 'the controller is not active')
+
+    def _is_new(self, text: str) -> bool:
+        """Whether this text was not logged within the last LOGGED seconds, so that it is now."""
+        now = perf_counter()
+        self._told = {one: at for one, at in self._told.items() if now - at <= LOGGED}
+        return self._told.setdefault(text, now) == now
+
+    def _answer(self, topic: str, sent: Time, level: bytes, text: str,
+                time: float | None = None) -> None:
+        """Publish what became of the command with the stamp `sent`, at a time [s]; now if None."""
+        if self._answers.get_subscription_count():
+            self._answers.publish(messages.answer_message(
+                level, topic, text, sent, self._loop.time if time is None else time))
+
+    def _log_delay(self, topic: str, end: float, path: Path) -> None:
+        """Log how much later than `end` [s] a path ends, if the limits have slowed it down."""
+        late = float(path.times[-1]) - end
+        if late > 1e-6:
+            self._node.get_logger().warning(
+                f'{topic} is too fast for the limits, and ends {late:.3g} s later '
+                '(see target.too_fast)')
+
+    def _require_goal(self, task: str, topic: str) -> None:
+        """Refuse a command that the kind of the task does not accept."""
+        kind = self._task(task).kind
+        if topic.rpartition('target_')[2] not in kind.goals:
+            raise InputError(f"task '{task}' is of kind {kind.name}: accepted are "
+                             + ', '.join(f'target_{goal}' for goal in kind.goals))
+
+    # forces
+
+    def _on_wrench(self, task: str, topic: str, message: WrenchStamped) -> None:
+        """Set the wrench of a task, in the axes of the message's frame, at the task's link."""
+        if not self._active:
+            self._ignore(topic, message.header.stamp)
+            return
+        try:
+            frame = self._task(task).frame
+            R = (self._frame_pose(frame).T @ self._frame_pose(message.header.frame_id))[:3, :3]
+            wrench = np.kron(np.eye(2), R) @ messages.wrench_array(message.wrench)
+            is_rounding = np.abs(wrench) < ROUNDING * np.abs(wrench).max()
+            self._loop.request(requests.push, np.where(is_rounding, 0.0, wrench), task)
+        except InputError as error:
+            self._refuse(topic, 'one', error, message.header.stamp)
+            return
+        self._answer(topic, message.header.stamp, DiagnosticStatus.OK, '')
+
+    def _on_measured_wrench(self, task: str, topic: str, message: WrenchStamped) -> None:
+        """Shift a wrench from the origin of its frame, the sensor, to the link, and set it."""
+        if not self._active:
+            return
+        try:
+            T = self._frame_pose(message.header.frame_id)
+            wrench = messages.wrench_array(message.wrench).reshape(2, 3) @ T[:3, :3].T
+            self._loop.request(requests.set_measured_wrench, self._sign * wrench.ravel(), T[:3, 3],
+                               task)
+        except InputError as error:
+            self._node.get_logger().error(f'{topic} refused: {error}', throttle_duration_sec=1.0)
+
+    def _on_impedance(self, task: str, message: Float64MultiArray) -> None:
+        if not self._active:
+            self._node.get_logger().warning(
+                'target_impedance ignored: the controller is not active',
+                throttle_duration_sec=1.0)
+            return
+        try:
+            self._loop.request(requests.set_impedance, messages.impedance(message), task)
+        except InputError as error:
+            self._node.get_logger().error(
+                f'target_impedance refused, the old one stays: {error}',
+                throttle_duration_sec=1.0)
+
+    # posture, payload and gravity of the arm
+
+    def _on_posture(self, message: JointState) -> None:
+        if not self._active:
+            self._node.get_logger().warning(
+                'target_posture ignored: the controller is not active')
+            return
+        try:
+            posture = messages.positions(message, self._law.robot.joint_names)
+            self._loop.request(requests.set_posture, posture)
+        except InputError as error:
+            self._refuse('target_posture', 'one', error)
+
+    def _on_payload(self, message: InertiaStamped) -> None:
+        result = self._node.set_parameters_atomically([
+            Parameter(name, value=value) for name, value in messages.payload(message).items()])
+        if not result.successful:
+            self._refuse('payload', 'one', result.reason)
+
+    def _on_gravity(self, message: Vector3Stamped) -> None:
+        try:
+            R = self._frame_pose(message.header.frame_id)[:3, :3]
+            gravity = self._law.checked_gravity(R @ messages.vector_array(message.vector),
+                                                self._loop.q if len(self._loop.q) else None,
+                                                self._active)
+            self._loop.request(requests.set_gravity, gravity)
+            self._law.use_gravity(gravity)
+        except InputError as error:
+            self._node.get_logger().error(f'gravity refused, the old one stays: {error}',
+                                          throttle_duration_sec=1.0)
+
+    def _refuse(self, topic: str, what: str, reason: object, sent: Time | None = None) -> None:
+        if self._is_new(text := f'{topic} refused, the old {what} stays: {reason}'):
+            self._node.get_logger().error(text)
+        if sent is not None:
+            self._answer(topic, sent, DiagnosticStatus.ERROR, str(reason))
+
+    # services
+
+    def _on_hold(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        """Stop all targets; end a free drive."""
+        response.success = self._active
+        if self._active:
+            self._loop.request(requests.hold)
+            if self._law.settings.free is not None and (reason := self._set_mode(self._mode)):
+                response.success, response.message = False, reason
+                return response
+        response.message = 'stopping' if self._active else 'not active'
+        return response
+
+    def _on_free_drive(self, request: SetBool.Request, response: SetBool.Response
+                       ) -> SetBool.Response:
+        """Set the parameter `mode` to free, or back to what it was."""
+        if request.data and not self._active:
+            response.success, response.message = False, 'not active: activate the controller first'
+            return response
+        reason = self._set_mode('free' if request.data else self._mode)
+        response.success = not reason
+        response.message = reason or (
+            'free drive: the arm follows the hand' if request.data else
+            f'free drive is off, mode {self._mode}: the arm holds where it is')
+        if response.success and request.data:
+            status = self._loop.read(requests.status)
+            if status.reaction not in requests.HARMLESS:
+                response.message += f', as soon as no watchdog acts ({status.text})'
+        return response
+
+    def _set_mode(self, mode: str) -> str:
+        """Set the parameter `mode`; return why it was refused, or an empty text."""
+        result = self._node.set_parameters_atomically([Parameter('mode', value=mode)])
+        if result.successful:
+            self._node.get_logger().info(
+                'free drive: the arm follows the hand' if mode == 'free' else
+                f'mode {mode}: the arm holds where it is')
+        return '' if result.successful else str(result.reason)
+
+    def _on_release(self, request: Trigger.Request, response: Trigger.Response
+                    ) -> Trigger.Response:
+        """End latched reactions whose causes are gone."""
+        response.success, response.message = self._loop.request(requests.release)
+        return response

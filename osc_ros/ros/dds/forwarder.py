@@ -1,0 +1,519 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""The loop of osc_relay: joint states and commands in, commands out, in its own thread."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, ExitStack, suppress
+from threading import RLock, Thread
+from time import perf_counter, sleep
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from rclpy.node import Node
+from rclpy.publisher import Publisher
+from rclpy.qos import qos_profile_sensor_data, QoSProfile, ReliabilityPolicy
+from rclpy.serialization import deserialize_message
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
+
+from osc_ros.compile.addresses import entry_of
+from osc_ros.control.safety.command_check import CommandCheck
+from osc_ros.control.safety.safety import answer
+from osc_ros.control.safety.supervisor import Supervisor
+from osc_ros.errors import InputError
+from osc_ros.ros.dds.forwarding import (
+    ANSWER,
+    CHANGED,
+    COMMAND,
+    COUNTERS,
+    Expected,
+    FAILED,
+    forward,
+    FORWARDED,
+    GIVEN_UP,
+    Guarded,
+    LABELLED,
+    LEAVE,
+    NEWEST_NANOSEC,
+    NEWEST_SEC,
+    OWN,
+    REJECTED,
+    STATE,
+)
+from osc_ros.ros.dds.inbox import hidden_node, Inbox
+from osc_ros.ros.dds.rcl_calls import RclCalls
+from osc_ros.ros.dds.rcl_plan import LENGTH
+from osc_ros.ros.messages import commands, messages
+from osc_ros.ros.messages.publishers import gids, KNOWN, NEW, publishers, SEVERAL, Source, UNCLEAR
+from osc_ros.ros.messages.serialized_states import Reading
+from osc_ros.ros.parameters.state_input import StateInput
+
+Array = NDArray[np.float64]
+
+# depth > 1, so that a command of one publisher does not displace that of another one
+INPUT_QOS = QoSProfile(depth=5, reliability=ReliabilityPolicy.RELIABLE)
+OF_COMMANDS = SILENCE, NONSENSE, OTHER_PUBLISHER = 'silence', 'nonsense', 'other_publisher'
+WATCH_PERIOD = 0.005  # longest time between two looks for a reaction [s]
+LOGGED = 1.0  # shortest time between two messages that name other publishers [s]
+MOST_POSTED = 1000  # length of the queue of messages for the log
+TIMED = 10_000  # number of commands whose times are kept
+STATES, COMMANDS = range(2)  # the topics of the inbox
+WAITED = -1  # in place of a reason of `forward`: Python waited
+
+
+class Parts(NamedTuple):
+    """
+    What depends on the robot.
+
+    Attributes
+    ----------
+    guard : Supervisor
+    states : StateInput
+    check : CommandCheck
+    order : (n,) int
+        For each entry of a command, the index of its joint in the robot.
+
+    """
+
+    guard: Supervisor
+    states: StateInput
+    check: CommandCheck
+    order: NDArray[np.intp]
+
+
+class Forwarder:
+    """
+    Forwards the torque commands of one publisher, and stops the arm if they are missing or wrong.
+
+    To stop the arm, it uses its own model of the robot. Nothing is sent before the first good
+    command after a good joint state. From then on it always sends commands, because the hardware
+    would apply the last torque for ever. The compiled function `forward` does the work, but for
+    messages that are not in order. Other threads may use the attributes only within `parked`.
+
+    Attributes
+    ----------
+    parts : Parts, optional
+        None before there is a robot.
+    source : Source
+        Which publisher is forwarded.
+    acts : bool
+        Whether a good command has come.
+    refused : int
+        Number of commands that were refused.
+    refusal : str
+        Why the last one was refused.
+    is_open : bool
+        Whether the loop runs.
+    posted : deque of (str, tuple)
+        What the owner's thread is to log: 'change', with the arguments of `ReactionLog.change`,
+        and 'error', 'warning' or 'info' (text). Nothing in the log delays a torque.
+
+    Parameters
+    ----------
+    owner : Node
+    publisher : Publisher
+        Publisher of the commands.
+    rate : float
+        At which commands are expected [Hz].
+
+    """
+
+    def __init__(self, owner: Node, publisher: Publisher, rate: float) -> None:
+        self._owner, self._publisher = owner, publisher
+        self.posted: deque[tuple[str, Any]] = deque(maxlen=MOST_POSTED)
+        self.topic = owner.resolve_topic_name('osc_controller/commands')
+        self.parts: Parts | None = None
+        self.source = Source()
+        self.acts = self._gave_up = False
+        self.refused, self.refusal, self._named = 0, '', -np.inf
+        self._label, self._depth, self._lock = '', 0, RLock()  # of the newest state; of `parked`
+        self._times = np.array([0.0, min(WATCH_PERIOD, 1.0 / rate)])
+        self._took = np.full(TIMED, np.nan)
+        self._shared = np.zeros(len(COUNTERS), dtype=np.int64)
+        self._arrays: tuple[Guarded, Expected] | None = None
+        self._calls: RclCalls | None = None
+        self._node = hidden_node(owner, 'loop')
+        self._inbox = Inbox(self._node, (
+            JointState, owner.resolve_topic_name('joint_states'), qos_profile_sensor_data),
+            (Float64MultiArray, self.topic, INPUT_QOS))
+        self.is_open = True
+        self._thread = Thread(target=self._spin, name='relay loop', daemon=True)
+        self._thread.start()
+
+    def use(self, parts: Parts) -> None:
+        """Use the parts of a robot, from now on."""
+        n = len(parts.order)
+        calls = self._new_calls(n)
+        model, records = parts.guard.model.arrays, parts.guard.records
+        names = list(parts.guard.settings.watchdogs)
+        with self.parked():
+            self._wanted, self._command = np.zeros(n), commands.Command(n)
+            self.parts, self._calls = parts, calls
+            self._arrays = Guarded(*model, *records), Expected(
+                self.source.gid, self.source.heard, parts.check.bounds, parts.check.memory,
+                np.array(parts.order, dtype=np.int64), np.array([*map(names.index, OF_COMMANDS)]))
+
+    def _new_calls(self, n: int) -> RclCalls | None:
+        try:
+            calls = RclCalls(self._inbox, self._publisher, n, 3)
+        except (OSError, AttributeError) as error:
+            self.post('warning', 'commands are forwarded by Python, and not in compiled code, '
+                       f'and only while there is one publisher of them: {error}')
+            return None
+        calls.plan[ANSWER:] = entry_of(answer), *calls.labelled(commands.HOLD_LABEL)
+        return calls
+
+    def close(self) -> None:
+        """End the thread of the loop, even if the arm moves."""
+        with self.parked():
+            self.is_open = False
+        self._thread.join()
+        if self._calls is not None:
+            self._calls.close()
+        self._node.destroy_node()
+
+    @contextmanager
+    def parked(self) -> Iterator[None]:
+        """Within this context, the loop handles no message, and its records are this thread's."""
+        with self._lock, ExitStack() as stack:
+            if self._calls is not None and self._depth == 0:
+                self._shared[LEAVE] = 1
+                self._calls.wake()
+                stack.enter_context(self._calls.held())
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
+
+    @property
+    def forwarded(self) -> int:
+        """Number of commands that were forwarded."""
+        return int(self._shared[FORWARDED])
+
+    @property
+    def own(self) -> int:
+        """Number of torques of reactions that were sent."""
+        return int(self._shared[OWN])
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the arm is held because the controller has sent its last command."""
+        return self.source.has_ended and self._guard.cause == SILENCE
+
+    def state(self) -> str:
+        """Return a text that says what the loop does, and why; within `parked`."""
+        if self.parts is None:
+            return 'waits for a robot description'
+        if not self.acts:
+            return 'waits for a joint state and a command'
+        return self._ended_text if self.has_ended else self._guard.acting().text(
+            'forwards', '~/forward forwards')
+
+    @property
+    def _ended_text(self) -> str:
+        return f'the last command of {gids(self.source.names)} has come: {self._guard.reaction}'
+
+    def release(self) -> bool:
+        """
+        Release latched causes; return whether nothing is wrong any more, within `parked`.
+
+        An arm that was given up is not commanded before another joint state and command.
+
+        """
+        if self.parts is None or not self.acts:
+            return False
+        self.note_change()
+        guard, self.acts = self._guard, not self._guard.runaway
+        guard.release()
+        if not self.acts:
+            guard.begin(guard.sent)
+            self.parts.check.forget()
+            self._label = ''
+        return not guard.reaction
+
+    @property
+    def heard(self) -> float:
+        """When the last good command came [s]."""
+        return self._guard.last_feed(SILENCE) if self.acts else -np.inf
+
+    def publisher_count(self) -> int:
+        """Return the number of publishers of commands with which the loop is matched."""
+        handle = self._inbox.subscriptions[COMMANDS]
+        with handle:
+            return int(handle.get_publisher_count())
+
+    def took(self) -> Array:
+        """Return the newest times from taking a command to its publication [s]."""
+        return self._took[:self.forwarded].copy()
+
+    def send_last(self) -> None:
+        """Publish the torques that carry the weight; call this only if `acts`."""
+        self._publish(self._guard.idle_torque(), commands.LAST_LABEL)
+
+    @property
+    def _guard(self) -> Supervisor:
+        assert self.parts is not None
+        return self.parts.guard
+
+    def on_change(self) -> None:
+        """Post a change of the reaction, or its cause; a `Supervisor` calls this."""
+        found = (self._guard.cause, self._guard.reaction) if self.acts else ('', '')
+        self.posted.append(('change', (*found, self.state(), not self.has_ended)))
+
+    def note_change(self) -> None:
+        """Post a change that compiled code has found; call it often, and before other changes."""
+        if self._shared[CHANGED]:
+            with self.parked():
+                self._shared[CHANGED], guard = 0, self._guard
+                if guard.cause == SILENCE and guard.last_feed(SILENCE) < guard.began:
+                    guard.trip(SILENCE, guard.reason)  # its text from now on
+                self.on_change()
+
+    def post(self, level: str, text: str) -> None:
+        """Post a text for the log: 'error', 'warning' or 'info'."""
+        self.posted.append((level, (text,)))
+
+    # the thread
+
+    def _spin(self) -> None:
+        with self._inbox.opened():
+            while self.is_open and self._owner.context.ok():
+                try:
+                    why = self._pass()
+                    with self._lock:
+                        self._handle(why)
+                except Exception as error:  # of any kind: the commands must not stop
+                    with self._lock, suppress(Exception):
+                        self._fail(f'{type(error).__name__}: {error}')
+                        self._watch()
+                    sleep(self._times[1])
+
+    def _pass(self) -> int:
+        """Wait for messages; forward in compiled code where possible; return why it ended."""
+        with self._lock:
+            calls, arrays, is_plain = self._calls, self._arrays, self._is_plain()
+            self._shared[LEAVE], self._shared[NEWEST_SEC] = not self.is_open, -1
+        if calls is None or arrays is None or not is_plain:
+            self._inbox.wait(self._times[0] - perf_counter())
+            return WAITED
+        assert self.parts is not None
+        states = self.parts.states
+        try:
+            with calls.kept():
+                return int(forward(calls.plan, Reading(*states.reader.arrays, states.record),
+                                   *arrays, self._shared, self._took, self._times))
+        except Exception as error:  # of any kind
+            self.post('error', f'{type(error).__name__}: {error}')
+            return FAILED
+
+    def _is_plain(self) -> bool:
+        """Whether compiled code may take the next messages."""
+        return (self.acts and self.parts is not None and self.source.has_one
+                and bool(self.source.gid.any()) and self.parts.states.reader.knows_names
+                and not self._gave_up)
+
+    def _handle(self, why: int) -> None:
+        """Do the work that `_pass` returned to Python, by its reason."""
+        self.note_change()
+        seconds, nanoseconds = self._shared[[NEWEST_SEC, NEWEST_NANOSEC]].tolist()
+        if seconds >= 0 and self.acts:
+            self._label = messages.stamp_label((seconds, nanoseconds))
+        if why == WAITED:
+            self._take()
+        elif why == STATE:
+            self._on_state(self._message(STATES))
+        elif why == COMMAND:
+            self._on_command(self._message(COMMANDS), self._gid)
+        elif why == REJECTED:
+            self._guard.explain()
+            self._react()
+        elif why == LABELLED:
+            self._prepare(self._label)
+            self._react()
+        elif why == GIVEN_UP and self.acts:
+            self._send(self._label)
+        elif why == FAILED and self._owner.context.ok():
+            self._arrays = None
+            self._fail('a function of rcl has failed; from now on Python forwards the commands')
+        if perf_counter() >= self._times[0]:
+            self._times[0] = perf_counter() + self._times[1]
+            self._watch()
+
+    def _take(self) -> None:
+        """Handle a state and a command, if they have come."""
+        if (data := self._taken(STATES)) is not None:
+            self._on_state(data)
+        if (data := self._taken(COMMANDS)) is not None:
+            self._on_command(data, self._gid)
+
+    def _taken(self, topic: int) -> bytes | None:
+        """Take the oldest message of a topic; None if there is none."""
+        return self._inbox.take(topic) if self._calls is None else self._calls.take(topic)
+
+    def _message(self, topic: int) -> bytes:
+        """The message that compiled code has taken."""
+        assert self._calls is not None
+        return self._calls.message(topic)
+
+    @property
+    def _gid(self) -> bytes:
+        """GID of the publisher of the message that was taken last; empty if it is unknown."""
+        found = b'' if self._calls is None else self._calls.gid
+        return found if any(found) else b''
+
+    def _fail(self, text: str) -> None:
+        self.post('error', text)
+        if self.parts is not None:
+            self._guard.trip(NONSENSE, text)
+
+    # states and commands, in Python
+
+    def _on_state(self, data: bytes) -> None:
+        if self.parts is None:
+            return
+        states = self.parts.states
+        try:
+            state = states.read(data)
+        except InputError as error:
+            self.post('error', f'joint state refused: {error}')
+            return
+        if state is None:
+            return
+        if not self._guard.accept_state(*state):
+            states.reject()
+        self._label = messages.stamp_label(states.reader.stamp)
+        self._react()
+
+    def _stops(self) -> bool:
+        """Whether a reaction is in force; a reaction to commands lasts until a good one comes."""
+        guard = self._guard
+        if guard.cause in OF_COMMANDS and guard.last_feed(SILENCE) < guard.began:
+            guard.trip(guard.cause, guard.reason)
+        return guard.watch()
+
+    def _react(self) -> None:
+        """After a state: if a reaction is in force, send its torques."""
+        if self.acts and self._stops():
+            self._send(self._label)
+
+    def _on_command(self, data: bytes, gid: bytes) -> None:
+        started = perf_counter()
+        if self.parts is None or not self._label:
+            self.post('warning', 'commands are not forwarded before there is '
+                       + ('a robot' if self.parts is None else 'a good joint state'))
+            return
+        was_stopping = self.acts and self._stops()
+        if was_stopping and self._guard.last_feed(SILENCE) < self._guard.began:
+            self.parts.check.forget()  # the torques of the reaction are in force
+        label = self._accepted(data, started) if self._is_of_the_source(gid, started) else None
+        if label is None and not (self.acts and self._stops()):
+            return
+        is_last = label == commands.LAST_LABEL
+        if is_last:
+            self._begin_silence(was_stopping)
+        if not (was_stopping and self._stops()):
+            place = self.forwarded % TIMED
+            self._send(self._label if label is None or is_last else label)
+            self._took[place] = perf_counter() - started
+
+    def _begin_silence(self, was_stopping: bool) -> None:
+        """Take over after the last command of the publisher; another one may be chosen now."""
+        guard, timeout = self._guard, self._guard.settings.watchdogs[SILENCE].timeout
+        guard.feed(SILENCE, guard.began - guard.clock() - timeout)  # before the reaction
+        self.source.end()
+        if was_stopping:  # its reaction goes on, so there is no change
+            self.post('warning', self._ended_text)
+
+    def _is_of_the_source(self, gid: bytes, now: float) -> bool:
+        """Whether a command is of the chosen publisher; stop the arm if that is not clear."""
+        where = self.source.judge(gid, self.publisher_count(), now,
+                                  self._guard.settings.watchdogs[SILENCE].timeout)
+        if where == KNOWN:
+            return True
+        if where == NEW:
+            self._take_publisher()
+            return True
+        if where == UNCLEAR and self.acts:
+            self._guard.trip(OTHER_PUBLISHER, SEVERAL)
+        if now - self._named > LOGGED:
+            self._named = now
+            text = self.source.refusal(where, publishers(self._owner, self.topic))
+            self.post('error', f'not forwarded: {text}')
+        return False
+
+    def _take_publisher(self) -> None:
+        """Choose another publisher, and hold the arm until its commands are forwarded."""
+        assert self.parts is not None
+        self.source.take_names(publishers(self._owner, self.topic))
+        self.parts.check.forget()
+        latches = self.acts and self._guard.settings.watchdogs[OTHER_PUBLISHER].latched
+        self.post('info', f'accepts the commands of {gids(self.source.names)}'
+                  + (': forwards them after a call of ~/forward' if latches else ''))
+        if self.acts and not self._stops():
+            self._guard.trip(OTHER_PUBLISHER, f'commands come from {gids(self.source.names)} now')
+
+    def _accepted(self, data: bytes, now: float) -> str | None:
+        """Check a command; return its label and store its torques if it is good, else None."""
+        assert self.parts is not None
+        try:
+            try:
+                message = deserialize_message(data, Float64MultiArray)
+            except Exception as error:  # rclpy does not say which
+                raise InputError(f'command of {len(data)} bytes cannot be read: {error}') from None
+            label = commands.label(message)
+            if label == commands.LAST_LABEL and self.acts:  # its torques are not used
+                self.parts.check.forget()
+                return label
+            time = commands.labelled_time(label)
+            # Only differences between the times of two commands are used, so the clock of the
+            # sender need not agree with ours. When the source of the time changes, the command
+            # counts as late.
+            tau = self.parts.check.torque(message.data, now if time is None else time,
+                                          self._guard.spacing)
+        except InputError as error:
+            self.refused += 1
+            self.refusal = str(error)
+            self._guard.trip(NONSENSE, self.refusal)
+            self.post('error', f'not forwarded: {error}')
+            return None
+        self._guard.feed(SILENCE)
+        self._wanted[self.parts.order] = tau
+        self.acts = True
+        if time is not None:
+            self._prepare(label)
+        return label
+
+    def _prepare(self, label: str) -> None:
+        """Let compiled code send commands whose label is as long as this one."""
+        if self._calls is not None and len(label) != self._calls.plan[LENGTH]:
+            self._calls.prepare(len(label))
+
+    def _send(self, label: str) -> None:
+        if self._gave_up and self._guard.runaway:
+            return
+        tau = self._guard.torque(lambda: self._wanted)
+        self._gave_up = bool(self._guard.runaway)
+        if self._gave_up:  # the last command until `release`
+            tau, label = self._guard.idle_torque(), commands.LAST_LABEL
+        self._publish(tau, label)
+        self._shared[OWN if self._guard.reaction else FORWARDED] += 1
+
+    def _publish(self, tau: Array, label: str) -> None:
+        assert self.parts is not None
+        self._publisher.publish(self._command.fill(tau[self.parts.order], label))
+
+    def _watch(self) -> None:
+        """Look for a reaction; send its torques if no state has come, or it has just begun."""
+        if not self.acts:
+            return
+        was_stopping = bool(self._guard.reaction)
+        if not self.source.has_one:
+            self._guard.trip(OTHER_PUBLISHER, SEVERAL)
+        if self._stops() and (self._guard.blind or not was_stopping):
+            self._send(commands.HOLD_LABEL if self._guard.blind else self._label)

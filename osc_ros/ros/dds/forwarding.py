@@ -1,0 +1,305 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""
+Commands forwarded over DDS in one compiled function, without the interpreter and its lock.
+
+It takes joint states and commands, checks both, and publishes the commands of the chosen
+publisher, or the torques of the reaction that is in force. What is not in order it leaves to
+Python, with the message that it has taken.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.compile.addresses import answer_at, bytes_at, c_at, integers_at, numbers_at
+from osc_ros.compile.compiled import ahead, inlined, lock, released, view
+from osc_ros.control.safety.causes import replaces_law, trip
+from osc_ros.control.safety.command_check import find_fault, GOOD, remember
+from osc_ros.control.safety.safety import accept, update
+from osc_ros.control.safety.tables import CAUSES, FED, GATE, SAMPLE, TORQUE
+from osc_ros.loop.velocity import undo_velocity
+from osc_ros.ros.dds.rcl_plan import (
+    clock,
+    CONTEXT,
+    GID,
+    INBOUND,
+    INFO,
+    INFO_SIZE,
+    IS_VALID,
+    LABEL,
+    LENGTH,
+    LOCK,
+    MORE,
+    MUTEX,
+    NANO_DIGITS,
+    OUTBOUND,
+    publish,
+    puts_label,
+    SECOND_INBOUND,
+    take,
+    UNLOCK,
+    VALUES,
+    wait,
+)
+from osc_ros.ros.messages.serialized_states import NANOSEC, puts_motion, Reading, reads, SEC
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+# Entries of the plan: address of `osc_ros.control.safety.safety.answer`; message and numbers of a
+# command that answers no state.
+ANSWER, UNASKED_OUTBOUND, UNASKED_VALUES = range(MORE, MORE + 3)
+LABEL_AT = 12  # byte of a serialized command
+# Entries of the shared counters: 1 if the call must end; 1 if the reaction, or its cause, has
+# changed, and Python has not noted it; commands that were forwarded; stamp of the newest state;
+# torques of reactions.
+COUNTERS = LEAVE, CHANGED, FORWARDED, NEWEST_SEC, NEWEST_NANOSEC, OWN = range(6)
+# Why `forward` returns. ASKED: another thread wants it, or the context of ROS has ended. STATE,
+# COMMAND: Python must handle the message that was taken. REJECTED: a state was not plausible.
+# LABELLED: the label of a state is longer or shorter than before. GIVEN_UP: the supervisor has
+# given the arm up. FAILED: a function of rcl has failed.
+ASKED, STATE, COMMAND, REJECTED, LABELLED, GIVEN_UP, FAILED, GO_ON = range(8)
+
+_sample_views, _torque_views = SAMPLE.only('time', 'now', 'q', 'qd'), TORQUE.only('tau')
+_causes_views, _gate_views = CAUSES.only(
+    'watches', 'given_up', 'cause', 'reaction', 'began', 'is_blind'), GATE.only('spacing')
+
+
+class Guarded(NamedTuple):
+    """Arrays of `CommandModel.arrays`, then of `Supervisor.records`."""
+
+    integers: Integers
+    numbers: Array
+    memory: Array
+    plan: Array
+    state: Array
+    sample: Array
+    result: Array
+
+
+class Expected(NamedTuple):
+    """
+    What commands are accepted.
+
+    Attributes
+    ----------
+    gid : (2,) int
+        Of the chosen publisher.
+    heard : (1,)
+        When its last message arrived [s].
+    bounds, memory
+        See `osc_ros.control.safety.command_check.CommandCheck`.
+    order : (n,) int
+        For each entry of a command, the index of its joint in the robot.
+    watchdogs : (3,) int
+        Indices of the watchdogs of silence, of refused commands, and of other publishers.
+
+    """
+
+    gid: Integers
+    heard: Array
+    bounds: Array
+    memory: Array
+    order: Integers
+    watchdogs: Integers
+
+
+@inlined
+def _looks(guarded, expected, shared, now):
+    """Find the reaction; to commands, until a good one comes. Return whether one is in force."""
+    causes = _causes_views(guarded.state, len(expected.order))
+    if causes.watches[expected.watchdogs[0], FED] < causes.began[0]:
+        for number in expected.watchdogs:
+            if causes.cause[0] == number:
+                trip(causes, number, now)
+    if update(guarded.plan, guarded.state, now):
+        shared[CHANGED] = 1
+    return replaces_law(causes)
+
+
+@inlined
+def _brake(plan, guarded, expected, shared, now, message, values):
+    """Publish the torques of a reaction in a message; return the reason to leave, or GO_ON."""
+    n = len(expected.order)
+    tau = _torque_views(guarded.result, n).tau
+    answer_at(plan[ANSWER], guarded.integers, guarded.numbers, guarded.memory, guarded.plan,
+              guarded.state, guarded.result, now, view(tau, 0, (0,)))
+    if _causes_views(guarded.state, n).given_up[0] != 0.0:
+        return GIVEN_UP
+    shared[OWN] += 1
+    return FAILED if publish(plan, message, values, expected.order, tau) else GO_ON
+
+
+@inlined
+def _pass_state(plan, reading, guarded, expected, shared, now):
+    """Check a state, and answer it in a reaction; return the reason to leave, or GO_ON."""
+    n, record = len(expected.order), reading.record
+    given = _sample_views(guarded.sample, n)
+    if not (reads(plan[INBOUND], reading)
+            and puts_motion(reading, given.time, given.q, given.qd)):
+        return STATE
+    given.now[0] = now
+    shared[NEWEST_SEC], shared[NEWEST_NANOSEC] = record[SEC], record[NANOSEC]
+    if not accept(guarded.plan, guarded.state, guarded.sample, guarded.result):
+        undo_velocity(reading.velocity, n)
+        return REJECTED
+    if not _looks(guarded, expected, shared, now):
+        return GO_ON
+    if not puts_label(plan, record[SEC], record[NANOSEC]):
+        return LABELLED
+    return _brake(plan, guarded, expected, shared, now, plan[OUTBOUND], plan[VALUES])
+
+
+@inlined
+def _copies(plan, n):
+    """Copy a command to the one to be sent; return whether it has the same layout."""
+    inbound, outbound = integers_at(plan[SECOND_INBOUND], 2), integers_at(plan[OUTBOUND], 2)
+    data, out = bytes_at(inbound[0], inbound[1]), bytes_at(outbound[0], outbound[1])
+    values, end = plan[VALUES] - outbound[0], LABEL_AT + plan[LENGTH]
+    count = (end + 4) // 4 * 4 + 12  # after the zero of the label, size, stride and offset
+    if len(data) < len(out) or data[end] != 0:
+        return False
+    for k in range(LABEL_AT):
+        if data[k] != out[k]:
+            return False
+    for k in range(count, count + 4):
+        if data[k] != out[k]:
+            return False
+    for k in range(LABEL_AT, end):
+        out[k] = data[k]
+    for k in range(values, values + 8 * n):
+        out[k] = data[k]
+    return True
+
+
+@inlined
+def _labelled_time(plan):
+    """Time of the state that the label names [s]; NaN if it names none."""
+    text = bytes_at(plan[LABEL], plan[LENGTH])
+    seconds, nano, digits = np.int64(0), np.int64(0), len(text) - NANO_DIGITS
+    if digits < 1 or text[digits] != 46:  # a point
+        return np.nan
+    for k in range(len(text)):
+        if k != digits and not 48 <= text[k] <= 57:
+            return np.nan
+        if k < digits:
+            seconds = 10 * seconds + text[k] - 48
+        elif k > digits:
+            nano = 10 * nano + text[k] - 48
+    return seconds + 1e-9 * nano
+
+
+@inlined
+def _pass_command(plan, guarded, expected, shared, took, now):
+    """Forward a command; return the reason to leave, or GO_ON."""
+    n, info = len(expected.order), integers_at(plan[INFO], INFO_SIZE)
+    for k in range(2):
+        if info[GID + k] != expected.gid[k]:
+            return COMMAND
+    if not _copies(plan, n):
+        return COMMAND
+    time, wanted = _labelled_time(plan), numbers_at(plan[VALUES], n)
+    spacing = _gate_views(guarded.state, n).spacing[0]
+    if not np.isfinite(time) or find_fault(
+            expected.bounds, expected.memory, time, spacing, wanted) != GOOD:
+        return COMMAND
+    is_held, causes = _looks(guarded, expected, shared, now), _causes_views(guarded.state, n)
+    remember(expected.memory, time, wanted)
+    causes.watches[expected.watchdogs[0], FED] = expected.heard[0] = now
+    if is_held and _looks(guarded, expected, shared, now):
+        return GO_ON  # the states are answered
+    tau = _torque_views(guarded.result, n).tau
+    for i in range(n):
+        tau[expected.order[i]] = wanted[i]
+    answer_at(plan[ANSWER], guarded.integers, guarded.numbers, guarded.memory, guarded.plan,
+              guarded.state, guarded.result, now, tau)
+    if causes.given_up[0] != 0.0:
+        return GIVEN_UP
+    if publish(plan, plan[OUTBOUND], plan[VALUES], expected.order, tau):
+        return FAILED
+    took[shared[FORWARDED] % len(took)] = clock(plan) - now
+    shared[FORWARDED] += 1
+    return GO_ON
+
+
+@inlined
+def _watch(plan, guarded, expected, shared, now):
+    """Look for a reaction although no state has come; return the reason to leave, or GO_ON."""
+    causes = _causes_views(guarded.state, len(expected.order))
+    before = causes.reaction[0]
+    if not _looks(guarded, expected, shared, now) or (
+            causes.is_blind[0] == 0.0 and causes.reaction[0] == before):
+        return GO_ON  # the next state is answered
+    seconds = shared[NEWEST_SEC]
+    if causes.is_blind[0] == 0.0 and seconds >= 0 and (
+            puts_label(plan, seconds, shared[NEWEST_NANOSEC])):
+        return _brake(plan, guarded, expected, shared, now, plan[OUTBOUND], plan[VALUES])
+    return _brake(plan, guarded, expected, shared, now, plan[UNASKED_OUTBOUND],
+                  plan[UNASKED_VALUES])
+
+
+@inlined
+def _look(plan, reading, guarded, expected, shared, took, times, now):
+    """Take and handle what has come; return the reason to leave, or GO_ON."""
+    has_come, why = take(plan, 0), GO_ON
+    if has_come:
+        why = _pass_state(plan, reading, guarded, expected, shared, now)
+        if why != STATE:
+            times[0] = now + times[1]
+    if why == GO_ON and take(plan, 1):
+        why = _pass_command(plan, guarded, expected, shared, took, clock(plan))
+    if why == GO_ON and now >= times[0]:
+        times[0] = now + times[1]
+        if c_at(plan[IS_VALID], (plan[CONTEXT],)) & 1 == 0:
+            return ASKED
+        return _watch(plan, guarded, expected, shared, now)
+    return why
+
+
+@released
+def forward(plan, reading, guarded, expected, shared, took, times):
+    """
+    Forward commands until Python has work; return why.
+
+    Parameters
+    ----------
+    plan : (MORE + 3,) int
+        See ANSWER and `osc_ros.ros.dds.rcl_plan`; the topics are joint states and commands.
+    reading : Reading
+    guarded : Guarded
+    expected : Expected
+    shared : (6,) int
+        See COUNTERS.
+    took : (k,)
+        For each of the newest commands, the time from its arrival to its publication [s].
+    times : (2,)
+        When to look for a reaction, and the longest time between two looks [s].
+
+    """
+    if shared[LEAVE] > 0:
+        return ASKED
+    while True:
+        if not wait(plan, times[0] - clock(plan)):
+            return FAILED
+        c_at(plan[LOCK], (plan[MUTEX],))  # while Python changes the records
+        why = ASKED if shared[LEAVE] > 0 else _look(
+            plan, reading, guarded, expected, shared, took, times, clock(plan))
+        c_at(plan[UNLOCK], (plan[MUTEX],))
+        if why != GO_ON:
+            return why
+
+
+@ahead
+def compile_forward() -> None:
+    """Compile or load the kernel once per process; other argument types then raise TypeError."""
+    x, k = np.zeros(0), np.zeros(0, dtype=np.int64)
+    reading = Reading(np.zeros(0, dtype=np.uint8), k, np.zeros((3, 1), dtype=np.uint64), k, x)
+    shared = np.array([1, 0, 0, 0, 0, 0])  # interrupted: returns at once
+    forward(k, reading, Guarded(k, *[x] * 6), Expected(k, x, np.zeros((2, 1)), x, k, k), shared, x,
+            x)
+    lock(forward)

@@ -1,0 +1,518 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""The control loop of osc_controller: joint states in, joint torques out, in its own thread."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, ExitStack, suppress
+from functools import partial
+from pathlib import Path
+from threading import current_thread, get_native_id, RLock, Thread
+from time import perf_counter
+from time import time as wall_time
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from rclpy.publisher import Publisher
+from rclpy.qos import qos_profile_sensor_data
+from sensor_msgs.msg import JointState
+
+from osc_ros.compile.addresses import Integers
+from osc_ros.control.law import Law
+from osc_ros.control.safety.answered import Answers, UNASKED, WATCH_PERIOD
+from osc_ros.control.safety.supervision import STALE_STATE, Supervision
+from osc_ros.control.setup import Setup
+from osc_ros.errors import InputError
+from osc_ros.loop.engine import Engine, Stamp
+from osc_ros.loop.rest_check import ENOUGH, STILL
+from osc_ros.ros.dds.inbox import hidden_node, Inbox
+from osc_ros.ros.dds.served import Served
+from osc_ros.ros.dds.serving import FAILED, LEFT, UNREAD
+from osc_ros.ros.messages import commands, messages
+from osc_ros.ros.messages.serialized_states import Reading
+from osc_ros.ros.parameters.state_input import StateInput
+
+Array = NDArray[np.float64]
+R = TypeVar('R')
+
+# Periods of the owner's thread: for events of the loop, and for its commands if there is a
+# listener [s]. Bursts of commands would occupy a subscriber, and thereby a core, for longer.
+POST_PERIOD, LISTEN_PERIOD = 0.02, 0.005
+# With a simulated clock, or with a `state_timeout` from this one on, the loop answers the next
+# state only after the targets are planned [s].
+LOCKSTEP_TIMEOUT = 5.0
+MOST_POSTED = 1000  # length of the queue of these events
+ATTEMPTS = 20  # to read between two states
+AGED = 8  # the age of every AGED-th state is measured
+NOT_SERVED = -1  # in place of a reason of `Served.run`: Python answers the next state
+
+
+class Output(NamedTuple):
+    """
+    Publisher of the commands, and the order of their entries.
+
+    Attributes
+    ----------
+    publisher : Publisher
+    order : (n,) int
+        For each entry of a command, the index of its joint in the robot.
+
+    """
+
+    publisher: Publisher
+    order: NDArray[np.intp]
+
+
+class Timing(NamedTuple):
+    """
+    Expected time between states [s], and whether commands are computed by a timer.
+
+    A timer computes a command every period from the newest state, rather than every state when it
+    arrives.
+
+    """
+
+    period: float
+    on_timer: bool
+
+
+class Loop:
+    """
+    Feeds an engine with the joint states of a topic, and publishes its commands.
+
+    The loop has its own thread, which waits for the messages itself, so that work of other threads
+    does not delay a command. Other threads use the engine by `request`, for some microseconds, and
+    do all slow work before. A further thread plans the motions of the targets. The next state
+    waits for it only in a simulation, which then gives the same motion each time: see
+    LOCKSTEP_TIMEOUT.
+
+    Attributes
+    ----------
+    engine : Engine
+    joints : tuple of n str
+        Names of the joints in the order of a command.
+    listener : callable or None
+        Called in the owner's thread with (stamp, time, command (n,)) for each command, within
+        LISTEN_PERIOD. The stamp is that of the state; for a command that was not computed from a
+        state, it is None. The time is on the same clock [s].
+
+    Parameters
+    ----------
+    owner : Node
+        Node whose name, context and clock the loop uses; its executor calls the handlers.
+    law : Law
+    supervision : Supervision
+    output : Output
+    timing : Timing
+    velocity : str
+        Source of the velocities, see `StateInput`.
+    handlers : mapping of str to callable
+        What is called in the owner's thread, within POST_PERIOD, for each event of the engine.
+
+    """
+
+    def __init__(self, owner: Node, law: Law, supervision: Supervision, output: Output,
+                 timing: Timing, velocity: str, handlers: Mapping[str, Callable[..., None]]
+                 ) -> None:
+        period, on_timer = timing
+        self.engine = Engine(law, supervision, period, self._publish, self._post)
+        self._owner, self._output = owner, output
+        self._reader = StateInput(law.robot, velocity, partial(self._post, 'velocity'),
+                                  partial(self._post, 'unrelated'))
+        self._lock, self._handlers = RLock(), handlers
+        self._depth = 0  # number of `_parked` contexts that this thread is in
+        self._command = commands.Command(law.robot.n)
+        self.joints = tuple(law.robot.joint_names[i] for i in output.order)
+        self._listener: Callable[[Stamp | None, float, Array], None] | None = None
+        self._sent: deque[tuple[Stamp | None, float, Array]] = deque(maxlen=MOST_POSTED)
+        self._on_timer, self._aged = on_timer, 0
+        self._newest: tuple[Any, ...] | None = None  # state that the engine does not have yet
+        self._came = 0.0  # when the newest message arrived; 0: none has
+        # a queue, because the owner's executor must not be called from another thread; of bounded
+        # length, in case the owner's thread is blocked
+        self._posted: deque[tuple[str, Any]] = deque(maxlen=MOST_POSTED)
+        self._node = hidden_node(owner, 'loop')
+        self._inbox = Inbox(self._node, (
+            JointState, owner.resolve_topic_name('joint_states'), qos_profile_sensor_data))
+        self._poster = owner.create_timer(POST_PERIOD, self.do_posted,
+                                          clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self._served = self._new_served()
+        self._is_open = True
+        self._thread = Thread(target=self._spin, name='control loop', daemon=True)
+        self._planner = Thread(target=self._plan, args=(self._served,), name='plans', daemon=True)
+        self._thread.start()
+        if self._served is not None:
+            self._planner.start()
+
+    def close(self) -> None:
+        """End the thread of the loop, even if the arm moves."""
+        self._owner.destroy_timer(self._poster)
+        with self._lock:  # not between `_is_open` and `begin` in `_serve`
+            self._is_open = False
+            if self._served is not None:
+                self._served.interrupt()
+        self._thread.join()
+        if self._served is not None:
+            self._served.wake()
+            self._planner.join()
+            self._served.close()
+        self._node.destroy_node()
+
+    def _new_served(self) -> Served | None:
+        """What answers states in compiled code; None if this cannot be done here."""
+        if self._on_timer:
+            return None
+        try:
+            return Served(self._inbox, self._output.publisher, self._output.order,
+                          self.engine.period)
+        except (OSError, AttributeError) as error:
+            self._post('warning', f'states are answered by Python, and not in compiled code: '
+                       f'{error}')
+            return None
+
+    @property
+    def mode(self) -> str:
+        """The mode of the engine."""
+        return self.engine.mode
+
+    @property
+    def time(self) -> float:
+        """Stamp of the newest valid state [s], also of one that is not concluded yet."""
+        if self._served is not None:
+            self._conclude_beside(self._served)
+        return self.engine.time
+
+    @property
+    def q(self) -> Array:
+        """Positions (n,) of the newest valid state; empty before the first one."""
+        return self.engine.q
+
+    @property
+    def state_age(self) -> float:
+        """Time since the newest valid state arrived [s]."""
+        return self.engine.state_age
+
+    @property
+    def has_enough_states(self) -> bool:
+        """Whether states for the start-up check have come, see `Rest.is_enough`."""
+        return self.engine.rest.is_enough
+
+    @property
+    def listener(self) -> Callable[[Stamp | None, float, Array], None] | None:
+        """What is called with each command; see `Loop`."""
+        return self._listener
+
+    @listener.setter
+    def listener(self, listener: Callable[[Stamp | None, float, Array], None] | None) -> None:
+        if (listener is None) != (self._listener is None):
+            period = POST_PERIOD if listener is None else LISTEN_PERIOD
+            self._poster.timer_period_ns = round(1e9 * period)
+        self._listener = listener
+
+    def request(self, what: Callable[..., R], *arguments: Any) -> R:
+        """Call `what(engine, *arguments)` between two states; return or raise what it does."""
+        with self._parked():
+            return what(self.engine, *arguments)
+
+    def read(self, what: Callable[..., R], *arguments: Any) -> R:
+        """
+        Call `what(engine, *arguments)`, which only reads; return or raise what it does.
+
+        The loop goes on answering states. If it has answered one meanwhile, numbers may not belong
+        together: then `what` is called again, after ATTEMPTS as by `request`.
+
+        """
+        if (served := self._served) is not None:
+            self._conclude_beside(served)
+            for _ in range(ATTEMPTS):
+                with self._lock:
+                    steps, failure = served.steps, None
+                    try:
+                        found = what(self.engine, *arguments)
+                    except Exception as error:  # any kind: of numbers that do not fit together
+                        failure = error
+                    if 0 <= steps == served.steps:
+                        if failure is not None:
+                            raise failure
+                        return found
+        return self.request(what, *arguments)
+
+    def _conclude_beside(self, served: Served) -> None:
+        """Conclude what compiled code has answered, while it may be answering another state."""
+        with self._lock:
+            errors = self._conclude(served)
+        if errors:
+            self.request(lambda engine: self._fail_after(errors))
+
+    @contextmanager
+    def _parked(self) -> Iterator[None]:
+        """Within this context, the engine is this thread's: no state is answered."""
+        with self._lock, ExitStack() as stack:
+            errors: list[str] = []
+            if (served := self._served) is not None and self._depth == 0:
+                errors += self._conclude(served)  # what it can before a state may wait
+                stack.enter_context(served.held())
+                stack.callback(self._end_parked, served)
+            self._depth += 1
+            try:
+                if served is not None:
+                    self._fail_after([*errors, *self._conclude(served)])
+                yield
+            finally:
+                self._depth -= 1
+
+    def _end_parked(self, served: Served) -> None:
+        """Let compiled code use another table for the next state, or let Python answer it."""
+        if (table := self._table()) is not served.table:
+            served.use(table, self.engine.guard.settings.deadline)
+
+    def _table(self) -> Integers | None:
+        """The table by which compiled code answers the next state; None if Python does."""
+        return self.engine.table() if self._reader.reader.knows_names else None
+
+    def activate(self, missing: Array | None = None) -> None:
+        """Hold the pose of the newest state, see `Engine.activate`."""
+        self.request(Engine.activate, missing)
+
+    def use(self, setup: Setup, supervision: Supervision) -> None:
+        """Use a setup from `Law.new_setup`, and other settings of the watchdogs."""
+        self.request(Engine.use_setup, setup, supervision)
+
+    def set_velocity_source(self, mode: str) -> None:
+        """Set the source of the velocities; see `StateInput`."""
+        with self._parked():
+            self._reader.mode = mode
+
+    @property
+    def required(self) -> str:
+        """What a joint state must contain."""
+        return (f"positions of {', '.join(self._reader.reader.names)}"
+                + (', and velocities' if self._reader.mode == 'measured' else ''))
+
+    @property
+    def refusal(self) -> str:
+        """Why the last joint states were not used; empty if none has come."""
+        return self.engine.refusal or self._reader.unrelated
+
+    def lack_of_states(self) -> str:
+        """Reason why no valid joint states arrive, if it is known."""
+        topic = self._owner.resolve_topic_name('joint_states')
+        if self.refusal:
+            return self.refusal
+        if self._came > 0.0:
+            return (f"the newest of '{topic}' came {perf_counter() - self._came:.1f} s ago" + (
+                '' if self.has_enough_states else
+                f': waiting until {ENOUGH} of them differ by less than {STILL:g} rad or m'))
+        count = self._owner.count_publishers(topic)
+        return f"'{topic}' has {count} publishers" + (
+            ", but nothing arrives from them; if a node was killed before: see 'After a kill' in "
+            'doc/relay.md' if count else '')
+
+    def do_posted(self) -> None:
+        """Call the handlers of events in order, then the listener; in the owner's thread."""
+        if self._served is not None:
+            self._conclude_beside(self._served)
+            self._renew()
+        while self._posted:
+            event, arguments = self._posted.popleft()
+            self._handlers[event](*arguments)
+        while self._sent:
+            command = self._sent.popleft()
+            if self._listener is not None:
+                self._listener(*command)
+
+    def _renew(self) -> None:
+        """Begin a new segment of the journal if it is due."""
+        with self._lock:
+            if (journal := self.engine.journal) is not None and journal.is_due:
+                journal.prepare()
+                with self._parked():
+                    dropped = journal.renew_if_due()
+                del dropped
+
+    def _post(self, event: str, *arguments: Any) -> None:
+        """Queue an event for the owner's thread."""
+        self._posted.append((event, arguments))
+
+    def _spin(self) -> None:
+        """Pass each state to the engine when it comes, and let it watch and update in time."""
+        _show_name()
+        period = self.engine.period
+        watch_period, watched = min(WATCH_PERIOD, period), perf_counter()
+        watch_at, update_at = watched + watch_period, watched if self._on_timer else np.inf
+        with self._inbox.opened():
+            while self._is_open and self._owner.context.ok():
+                why, data = self._serve(watch_at)
+                if why == NOT_SERVED:
+                    self._inbox.wait(min(watch_at, update_at) - perf_counter())
+                    data = self._inbox.take()
+                if data is not None:
+                    self._came = perf_counter()
+                    self._call(self._on_joint_states, data)
+                if data is not None or why != NOT_SERVED:
+                    if self.engine.state_age < watch_period:  # the next state may come in time
+                        watch_at = min(watched + WATCH_PERIOD,
+                                       perf_counter() + 2.0 * watch_period)
+                now = perf_counter()
+                if why == LEFT:  # it has just looked for a reaction
+                    watched, watch_at = now, now + watch_period
+                if now >= update_at:
+                    self._call(self._update)
+                    update_at = max(update_at + period, now)
+                if now >= watch_at:
+                    self._call(self._watch)
+                    watched, watch_at = now, now + watch_period
+
+    def _serve(self, until: float) -> tuple[int, bytes | None]:
+        """
+        Answer states in compiled code, as long as Python has no work.
+
+        Return why it ended, see `Served.run`, and the message that it has left to Python, if any.
+
+        Parameters
+        ----------
+        until : float
+            When Python must watch if no state comes [s].
+
+        """
+        if (served := self._served) is None:
+            return NOT_SERVED, None
+        with self._lock:
+            self._fail_after(self._conclude(served))
+            if self.engine.asks:
+                self._call(self.engine.plan)
+            served.begin(self._table() if self._is_open else None,
+                         self.engine.guard.settings.deadline, self._pauses)
+            if served.table is None:
+                return NOT_SERVED, None
+        error = 'a function of rcl has failed'
+        try:
+            why = served.run(Reading(*self._reader.reader.arrays, self._reader.record), until)
+        except Exception as failure:  # any kind: the commands must not stop
+            why, error = FAILED, f'{type(failure).__name__}: {failure}'
+        with self._lock:
+            self._fail_after(self._conclude(served))
+        if why == FAILED and self._owner.context.ok():
+            self._served = None
+            served.wake()  # so that its thread ends
+            self._call(self.engine.fail, f'{error}; from now on Python answers the states')
+        return why, served.message if why == UNREAD else None
+
+    @property
+    def _pauses(self) -> bool:
+        """Whether states wait for plans: in a simulation, which may be faster than real time."""
+        stale = self.engine.guard.settings.watchdogs[STALE_STATE]
+        return (stale.timeout >= LOCKSTEP_TIMEOUT
+                or bool(self._owner.get_clock().ros_time_is_active))
+
+    def _plan(self, served: Served) -> None:
+        """Make the plans that compiled code asks for."""
+        _show_name()
+        while True:
+            served.woken()
+            if not self._is_open or self._served is not served:
+                return
+            try:
+                self.request(Engine.plan)
+            except Exception as error:  # any kind: later plans must be made
+                self._post('error', f'control loop: {type(error).__name__}: {error}')
+
+    def _conclude(self, served: Served) -> list[str]:
+        """Do what follows the answers of compiled code, under the lock; return what failed."""
+        errors: list[str] = []
+        if (answers := served.answered()) is None:
+            return errors
+        for done, is_plain in answers.parts(self.engine.guard.settings.deadline):
+            try:
+                self._conclude_part(done, is_plain)
+            except Exception as error:  # any kind: an error must not stop the commands
+                errors.append(f'{type(error).__name__}: {error}')
+        return errors
+
+    def _fail_after(self, errors: list[str]) -> None:
+        """Send a safe torque after errors; compiled code must not be answering."""
+        for error in errors:
+            self.engine.fail(error)
+
+    def _conclude_part(self, done: Answers, is_plain: bool) -> None:
+        times, arrived = done.time.tolist(), done.arrived.tolist()
+        is_of_state = done.code[0] != UNASKED
+        if is_of_state:
+            self._came, self._reader.unrelated = arrived[-1], ''
+        if self.engine.conclude(done, is_plain):
+            for time, since in zip(times, arrived):
+                self._add_age(time, perf_counter() - since)
+        if self._listener is not None:
+            for one in done:
+                if one.is_sent:
+                    self._sent.append((one.stamp if is_of_state else None,
+                                       one.accepted + one.done - one.arrived,
+                                       one.tau[self._output.order]))
+
+    def _call(self, callback: Callable[..., None], *arguments: Any) -> None:
+        """Call a function under the lock; send a safe torque if it raises."""
+        with self._lock:
+            try:
+                callback(*arguments)
+            except Exception as error:  # any kind: an error must not stop the commands
+                self.engine.fail(f'{type(error).__name__}: {error}')
+
+    def _on_joint_states(self, data: bytes) -> None:
+        arrived, engine, states = perf_counter(), self.engine, self._reader.reader
+        try:
+            state = self._reader.read(data)
+        except InputError as error:
+            engine.refuse(str(error), states.has_all_joints)
+            return
+        if state is None:
+            return
+        time, q, qd = state
+        efforts = states.efforts()
+        acted = engine.acts
+        if not acted:  # first, because another thread looks whether there are enough states
+            engine.rest.add(q, efforts)
+        self._newest = time, q, qd, states.stamp, arrived, efforts
+        if not (acted and self._on_timer):
+            self._update()
+
+    def _add_age(self, time: float, since: float) -> None:
+        """Add the age of a state that arrived `since` [s] ago to the statistics, now and then."""
+        self._aged += 1
+        if self._aged % AGED == 0 and not self._owner.get_clock().ros_time_is_active:
+            self.engine.ages.add(wall_time() - since - time)
+
+    def _update(self) -> None:
+        """Pass the newest joint state to the engine, once."""
+        newest, self._newest, acted = self._newest, None, self.engine.acts
+        if newest is None:
+            return
+        if not self.engine.update(*newest):
+            self._reader.reject()
+        elif acted:
+            self._add_age(newest[0], perf_counter() - newest[4])
+
+    def _watch(self) -> None:
+        """Send the supervisor's command if no joint state arrives in time."""
+        period = 2.0 * self.engine.period if self._on_timer else 0.0  # one state each
+        self.engine.watch(max(WATCH_PERIOD, period))
+
+    def _publish(self, tau: Array, stamp: Stamp | None) -> None:
+        """Publish torques (n,), base first, computed from the state with this stamp, if any."""
+        ordered = tau[self._output.order]
+        label = (messages.stamp_label(stamp) if stamp is not None else
+                 commands.LAST_LABEL if self.engine.is_last else commands.HOLD_LABEL)
+        self._output.publisher.publish(self._command.fill(ordered, label))
+        if self._listener is not None:
+            self._sent.append((stamp, self.engine.time + self.engine.state_age, ordered))
+
+
+def _show_name() -> None:
+    """Give this thread its name also for top and the like; threading gives it only for Python."""
+    with suppress(OSError):
+        Path(f'/proc/self/task/{get_native_id()}/comm').write_text(current_thread().name)

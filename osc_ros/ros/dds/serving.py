@@ -1,0 +1,199 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""
+Joint states answered over DDS in one compiled function, without the interpreter and its lock.
+
+It waits for a state, takes and reads the message, computes the torques, publishes them, and goes
+on until Python has work: a message or a state that compiled code does not answer, a reaction or
+the commands that have ended. Plans are no such work: another thread makes them between two states.
+If no state comes in time, it sends the torques of the supervisor. What was answered stands in a
+ring, from which Python concludes it. The functions of rcl are called by their addresses.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.compile.addresses import c_at, integers_at
+from osc_ros.compile.compiled import ahead, inlined, lock, released, view
+from osc_ros.control.safety.answered import ANSWER
+from osc_ros.control.safety.safety import ENDS, NEEDED, REJECTED
+from osc_ros.control.safety.tables import PLANS
+from osc_ros.control.step.tick_arrays import TABLE_ROWS
+from osc_ros.loop.answering import put_answer, put_touch, put_watch
+from osc_ros.loop.velocity import undo_velocity, VELOCITY
+from osc_ros.ros.dds.rcl_plan import (
+    clock,
+    CONTEXT,
+    INBOUND,
+    IS_VALID,
+    LOCK,
+    MORE,
+    MUTEX,
+    OUTBOUND,
+    publish,
+    puts_label,
+    take,
+    UNLOCK,
+    VALUES,
+    wait,
+)
+from osc_ros.ros.messages.serialized_states import (
+    COUNTS,
+    NAMES,
+    NANOSEC,
+    puts_motion,
+    Reading,
+    reads,
+    SEC,
+)
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+# Entries of the plan after those of `rcl_calls`, all addresses: of kernels; of the message for
+# torques without a state, and of its numbers; of sem_post, and of the semaphore by which it wakes
+# the thread that plans.
+(STEP, SENSE, WATCH, REACT, UNASKED_OUTBOUND, UNASKED_VALUES, POST, SEMAPHORE) = range(
+    MORE, MORE + 8)
+# Entries of the shared counters: 1 if the call must end; answers that were written, and concluded;
+# steps that were begun, and ended: while they differ, the records of the controller change; 1 if
+# the thread that plans was woken, and has not begun yet; 1 if the next state waits for the plans;
+# the address of the table of `osc_ros.control.step.step.step`.
+COUNTERS = LEAVE, WRITTEN, CONCLUDED, BEGUN, ENDED, WOKEN, PAUSES, TABLE = range(8)
+# Why `serve` returns: Python must answer, or the loop or the context of ROS has ended; Python must
+# read the message that was taken; Python must conclude the last answer before the next one; the
+# ring is full; a function of rcl has failed.
+ASKED, UNREAD, LEFT, FULL, FAILED, GO_ON = range(6)
+
+_views = ANSWER.views
+
+
+@inlined
+def _puts_state(reading, at, arrived):
+    """Write the state that was read to its answer; return whether its velocities are known."""
+    record, values = reading.record, reading.words.view(np.float64)
+    at.sec[0], at.nanosec[0], at.arrived[0] = record[SEC], record[NANOSEC], arrived
+    for i in range(len(at.q)):
+        at.effort[i] = values[2, i] if record[COUNTS + 2] == record[NAMES] else np.nan
+    return puts_motion(reading, at.time, at.q, at.qd)
+
+
+@inlined
+def _wakes(plan, shared):
+    """Wake the thread that plans, unless the next state waits for the plans; return whether."""
+    if shared[PAUSES] == 0 and shared[WOKEN] == 0:
+        shared[WOKEN] = 1
+        c_at(plan[POST], (plan[SEMAPHORE],))
+    return shared[PAUSES] == 0
+
+
+@inlined
+def _answer(plan, reading, order, table, shared, at):
+    """Answer a state; return the number of the reason to leave, or GO_ON."""
+    n, has_failed = len(order), False
+    at.now[0] = clock(plan)
+    code = put_answer(plan[STEP], table, at, n)
+    if code == REJECTED:
+        undo_velocity(reading.velocity, n)
+    if np.isfinite(at.tau[0]):
+        has_failed = publish(plan, plan[OUTBOUND], plan[VALUES], order, at.tau)
+    at.done[0] = clock(plan)
+    if has_failed:
+        return FAILED
+    if code != REJECTED:
+        put_touch(plan[SENSE], table, at, n)
+    asks = at.asks[0]
+    return GO_ON if asks == 0.0 or asks == PLANS and _wakes(plan, shared) else LEFT
+
+
+@inlined
+def _watch(plan, order, table, at):
+    """Look for a reaction although no state has come; return the reason to leave, or GO_ON."""
+    has_failed = False
+    at.now[0] = clock(plan)
+    found = put_watch(plan[WATCH], plan[REACT], table, at, len(order))
+    if found & NEEDED:
+        has_failed = publish(plan, plan[UNASKED_OUTBOUND], plan[UNASKED_VALUES], order, at.tau)
+    at.done[0] = clock(plan)
+    if has_failed:
+        return FAILED
+    return LEFT if found & ENDS else GO_ON
+
+
+@released
+def serve(plan, reading, order, ring, shared, times):
+    """
+    Answer joint states until Python has work; return why.
+
+    Parameters
+    ----------
+    plan : (MORE + 8,) int
+        See STEP and `osc_ros.ros.dds.rcl_plan`.
+    reading : Reading
+    order : (n,) int
+        For each entry of a command, the index of its joint.
+    ring : (ROWS, …)
+        Records of ANSWER.
+    shared : (8,) int
+        See COUNTERS.
+    times : (4,)
+        When to look for a reaction if no state comes; how long to wait for one after a state;
+        the period of further looks; the longest time for a torque [s].
+
+    """
+    n, until = len(order), times[0]
+    while True:
+        if shared[LEAVE] > 0:
+            return ASKED
+        if shared[WRITTEN] - shared[CONCLUDED] >= len(ring):
+            return FULL
+        if not wait(plan, until - clock(plan)):
+            return FAILED
+        if shared[LEAVE] > 0:
+            return ASKED
+        has_come = take(plan, 0)
+        arrived = clock(plan)
+        if has_come:
+            record = reading.record
+            if not (reads(plan[INBOUND], reading)
+                    and puts_label(plan, record[SEC], record[NANOSEC])):
+                return UNREAD
+        elif arrived < until:
+            continue
+        elif c_at(plan[IS_VALID], (plan[CONTEXT],)) & 1 == 0:
+            return ASKED
+        c_at(plan[LOCK], (plan[MUTEX],))  # while Python changes the records
+        at = _views(ring[shared[WRITTEN] % len(ring)], n)
+        if shared[LEAVE] > 0 or has_come and not _puts_state(reading, at, arrived):
+            c_at(plan[UNLOCK], (plan[MUTEX],))
+            return UNREAD if has_come else ASKED
+        shared[BEGUN] += 1
+        table = view(integers_at(shared[TABLE], 2 * TABLE_ROWS), 0, (TABLE_ROWS, 2))
+        if has_come:
+            why = _answer(plan, reading, order, table, shared, at)
+            until = arrived + times[1]
+        else:
+            why, until = _watch(plan, order, table, at), arrived + times[2]
+        shared[ENDED] += 1
+        if has_come or at.changed[0] != 0.0 or np.isfinite(at.tau[0]):
+            shared[WRITTEN] += 1
+        c_at(plan[UNLOCK], (plan[MUTEX],))
+        if why != GO_ON:
+            return why
+        if at.done[0] - at.now[0] > times[3]:
+            return LEFT
+
+
+@ahead
+def compile_serve() -> None:
+    """Compile or load the kernel once per process; other argument types then raise TypeError."""
+    reading = Reading(np.zeros(0, dtype=np.uint8), np.zeros(0, dtype=np.int64),
+                      np.zeros((3, 1), dtype=np.uint64), np.zeros(10, dtype=np.int64),
+                      VELOCITY.zeros(1))
+    shared = np.array([1, *[0] * (len(COUNTERS) - 1)])  # interrupted: returns at once
+    serve(np.zeros(MORE + 8, dtype=np.int64), reading, np.zeros(1, dtype=np.int64),
+          np.zeros((1, ANSWER.size(1))), shared, np.zeros(4))
+    lock(serve)

@@ -1,0 +1,155 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Topics and action of a gripper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
+from rclpy.action import ActionServer, CancelResponse, GoalResponse
+from rclpy.node import Node
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
+
+from osc_ros.errors import OscError
+from osc_ros.model.gripper_state import FASTEST, FORCE, goal_of, GripperState, HandGoal
+from osc_ros.ros.messages import messages
+
+try:
+    from control_msgs.action import GripperCommand
+except ImportError:  # not on PyPI
+    GripperCommand = None
+
+
+class GripperAction:
+    """
+    An action server that commands a hand, and does not block the thread that simulates it.
+
+    The position of a goal is the width [m]; a largest effort of 0 means the default [N]. A goal
+    ends when the fingers rest: it succeeds at the width (`reached_goal`), and if something stops
+    the fingers (`stalled`), as in gripper_controllers with allow_stalling. A new goal aborts the
+    one before. Without control_msgs this does nothing.
+
+    Parameters
+    ----------
+    node : Node
+    name : str
+        Of the action.
+    move : callable
+        Commands the hand; raises OscError if it refuses a goal.
+
+    """
+
+    def __init__(self, node: Node, name: str, move: Callable[[HandGoal], None]) -> None:
+        self._node, self._move = node, move
+        self._goal: Any = None  # handle of the goal in progress
+        self._state = GripperState(0.0, 0.0, 0.0, 0.0, 0.0)
+        if GripperCommand is not None:
+            self._server = ActionServer(
+                node, GripperCommand, name, lambda handle: None, goal_callback=self._accept,
+                handle_accepted_callback=self._begin,
+                cancel_callback=lambda handle: CancelResponse.ACCEPT)
+
+    def _accept(self, request: Any) -> GoalResponse:
+        """Command the hand; reject the goal if it refuses."""
+        command = request.command
+        try:
+            self._move(HandGoal(command.position, command.max_effort or FORCE))
+        except OscError as error:
+            self._node.get_logger().error(f'gripper: the goal is refused: {error}')
+            return GoalResponse.REJECT
+        return GoalResponse.ACCEPT
+
+    def _begin(self, handle: Any) -> None:
+        if self._goal is not None:
+            self._end('abort')
+        self._goal = handle
+
+    def _end(self, how: str) -> None:
+        """End the goal in progress: 'succeed', 'abort' or 'canceled'."""
+        result = self._filled(GripperCommand.Result())
+
+        def execute(handle: Any) -> Any:
+            getattr(handle, how)()
+            return result
+
+        goal, self._goal = self._goal, None
+        goal.execute(execute)  # only now: an execution that waits would block the simulation
+
+    def _filled(self, message: Any) -> Any:
+        """Fill a result or feedback from the last state."""
+        message.position, message.effort = self._state.width, self._state.force
+        message.reached_goal = self._state.is_at_goal
+        message.stalled = self._state.is_stalled
+        return message
+
+    def update(self, state: GripperState) -> None:
+        """Publish feedback on a goal in progress, and end it if the fingers rest."""
+        self._state = state
+        if self._goal is None:
+            return
+        if self._goal.is_cancel_requested:
+            self._move(HandGoal(max(state.width, 0.0), state.commanded_force))  # stop here
+            self._end('canceled')
+        elif not state.is_moving:
+            self._end('succeed')
+        else:
+            self._goal.publish_feedback(self._filled(GripperCommand.Feedback()))
+
+
+class GripperTopics:
+    """
+    Topics and action of a gripper.
+
+    A command is std_msgs/Float64MultiArray on `~/gripper/command`: the width, then the largest
+    force, then the speed. The label of its dimension comes back in the answer on
+    `~/gripper/answers`, with the reason of a refusal. `~/gripper/state` has 'width' first, with
+    its rate and the force, then 'goal', with the commanded speed and force.
+
+    Parameters
+    ----------
+    node : Node
+    move : callable
+        Commands the gripper; raises OscError if it refuses a goal.
+
+    """
+
+    def __init__(self, node: Node, move: Callable[[HandGoal], None]) -> None:
+        self._node, self._send = node, move
+        self._time, self._speed = 0.0, FASTEST
+        self._states = node.create_publisher(JointState, '~/gripper/state', 10)
+        self._answers = node.create_publisher(DiagnosticStatus, '~/gripper/answers', 10)
+        node.create_subscription(Float64MultiArray, '~/gripper/command', self._on_command, 10)
+        self._action = GripperAction(node, '~/gripper/gripper_cmd', self._move)
+
+    def publish(self, state: GripperState, stamp: Any) -> None:
+        """Publish a state, and tell the action."""
+        self._time = messages.seconds(stamp)
+        message = JointState(name=['width', 'goal'], position=[state.width, state.goal],
+                             velocity=[state.rate, self._speed],
+                             effort=[state.force, state.commanded_force])
+        message.header.stamp = stamp
+        self._states.publish(message)
+        self._action.update(state)
+
+    def _move(self, goal: HandGoal) -> None:
+        self._send(goal)
+        self._speed = goal.speed
+
+    def _on_command(self, message: Float64MultiArray) -> None:
+        reason = ''
+        try:
+            self._move(goal_of(message.data))
+        except OscError as error:
+            reason = str(error)
+            self._node.get_logger().error(f'gripper/command refused, the old one stays: {error}',
+                                          throttle_duration_sec=1.0)
+        label = message.layout.dim[0].label if message.layout.dim else ''
+        self._answers.publish(DiagnosticStatus(
+            level=DiagnosticStatus.ERROR if reason else DiagnosticStatus.OK,
+            name='gripper/command', message=reason, values=[
+                KeyValue(key='label', value=label),
+                KeyValue(key='time', value=repr(self._time))]))

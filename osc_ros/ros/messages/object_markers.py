@@ -1,0 +1,60 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Markers of the objects beside a simulated arm, for osc_viewer, RViz and Foxglove."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from builtin_interfaces.msg import Time
+from geometry_msgs.msg import Vector3
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+
+from osc_ros.ros.messages import messages
+from osc_ros.ros.messages.markers import Marker, marker_of, MarkerArray
+from osc_ros.sim.objects import solids
+from osc_ros.sim.plant import Plant
+
+RATE = 20.0  # by the wall clock [Hz]: the objects are shown before the first command, too
+
+
+class ObjectMarkers:
+    """
+    Publishes `~/markers`, if visualization_msgs is installed and there are objects.
+
+    The name of an object is the namespace of its marker. The stamp is 0: a fixed frame other than
+    the base is looked up at the newest time.
+
+    Parameters
+    ----------
+    node : Node
+    plant : Plant
+    base : str
+        Frame of the markers.
+
+    """
+
+    def __init__(self, node: Node, plant: Plant, base: str) -> None:
+        self._plant, self._base = plant, base
+        if MarkerArray is None or not solids(plant):
+            return
+        self._publisher = node.create_publisher(MarkerArray, '~/markers', 1)
+        node.create_timer(1.0 / RATE, self._publish, clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+    def message(self) -> Any:
+        """Return a MarkerArray of all objects."""
+        found = []
+        for solid in solids(self._plant):
+            marker = marker_of(self._base, Time(), solid.name,
+                               Marker.SPHERE if solid.is_round else Marker.CUBE, solid.color)
+            marker.pose = messages.pose_message(solid.pose, '', Time()).pose
+            x, y, z = solid.size.tolist()
+            marker.scale = Vector3(x=x, y=y, z=z)
+            found.append(marker)
+        return MarkerArray(markers=found)
+
+    def _publish(self) -> None:
+        if self._publisher.get_subscription_count():
+            self._publisher.publish(self.message())

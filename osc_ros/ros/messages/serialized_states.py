@@ -1,0 +1,323 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+
+"""Joint states from serialized messages, read into arrays that exist already."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from rclpy.serialization import deserialize_message, serialize_message
+from sensor_msgs.msg import JointState
+
+from osc_ros.compile.addresses import bytes_at, integers_at
+from osc_ros.compile.compiled import inlined, kernel, view
+from osc_ros.dynamics.algebra.vectors import assign
+from osc_ros.errors import InputError
+from osc_ros.loop.velocity import find_velocity, FOUND
+from osc_ros.ros.messages.serialized import LITTLE_ENDIAN
+
+Array = NDArray[np.float64]
+
+HEAD = 4  # bytes of the encapsulation; alignment counts from its end
+# Bytes after the last field that are accepted. A publisher of Fast DDS adds none to its messages,
+# `rclpy.serialization.serialize_message` leaves 12 at most, other middleware pads to 4.
+MOST_TRAILING = 12
+FIELDS = ('position', 'velocity', 'effort')
+READ, CUT_SHORT, TOO_LONG, OTHER_NAMES = range(4)
+# entries of the record of a message; from COUNTS and BAD on there is one for each field
+SEC, NANOSEC, NAMES_AT, NAMES, COUNTS, BAD, SIZE = 0, 1, 2, 3, 4, 7, 10
+FINITE = -1  # in place of the index of the first number that is not finite
+
+
+class Reading(NamedTuple):
+    """Arrays of `read`, then of `osc_ros.loop.velocity.find_velocity`, for compiled loops."""
+
+    known: NDArray[np.uint8]
+    places: NDArray[np.int64]
+    words: NDArray[np.uint64]
+    record: NDArray[np.int64]
+    velocity: Array
+
+
+class UnrelatedError(InputError):
+    """A joint state has none of the robot's joints: it may be of another device on the topic."""
+
+
+class JointStateReader:
+    """
+    Reads chosen joints from serialized joint states, which may have more joints and any order.
+
+    The layout of a message is CDR (OMG DDS-XTypes 7.4): numbers lie at multiples of their size, a
+    sequence begins with its length. The names are compared with those of the last message, and
+    parsed only if they differ. Other encodings than plain little-endian CDR are converted by
+    `rclpy.serialization`.
+
+    Attributes
+    ----------
+    stamp : (int, int)
+        Seconds and nanoseconds of the last message.
+    time : float
+        The same [s].
+    has_all_joints : bool
+        Whether the last message names all joints.
+
+    Parameters
+    ----------
+    names : sequence of str, length n
+    topic : str
+        Name of the topic in error messages.
+
+    """
+
+    def __init__(self, names: Sequence[str], topic: str = 'joint_states') -> None:
+        self.names, self.has_all_joints = tuple(names), False
+        self.stamp, self.time = (0, 0), 0.0
+        self._topic = topic
+        self._values = np.zeros((len(FIELDS), len(self.names)))
+        self._words = self._values.view(np.uint64)
+        self._record = np.zeros(SIZE, dtype=np.int64)
+        # of the last message: the record, and the rows of the values
+        self._found: list[int] = self._record.tolist()
+        self._rows: tuple[Array, ...] = tuple(self._values.copy())
+        self._known, self._places = np.zeros(0, dtype=np.uint8), np.zeros(0, dtype=np.int64)
+        # compiled here, and not when the first message comes
+        read(LITTLE_ENDIAN, self._known, self._places, self._words, self._record)
+
+    @property
+    def knows_names(self) -> bool:
+        """Whether a message with all joints has come."""
+        return len(self._places) > 0
+
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """The arrays that `read` takes after the message."""
+        return self._known, self._places, self._words, self._record
+
+    def positions(self, data: bytes) -> Array:
+        """
+        Return positions (n,) [rad, m] of a serialized message.
+
+        Raises
+        ------
+        UnrelatedError
+            None of the joints is in the message.
+        InputError
+            Bytes that are no joint state, a joint that is missing or named twice, an array of
+            another length than the names, numbers that are not finite.
+
+        """
+        self.has_all_joints = False
+        if data[:2] != LITTLE_ENDIAN:
+            data = self._converted(data)
+        status = read(data, self._known, self._places, self._words, self._record)
+        if status != READ:
+            self._read_again(data, status)
+        self._found = found = self._record.tolist()
+        self.stamp = sec, nanosec = found[SEC], found[NANOSEC]
+        self.time = sec + 1e-9 * nanosec
+        values = self._values.copy()
+        self._rows = values[0], values[1], values[2]
+        self.has_all_joints = True
+        return self._chosen(0)
+
+    def velocities(self) -> Array:
+        """
+        Return velocities (n,) [rad/s, m/s] of the message whose positions were read last.
+
+        Raises
+        ------
+        InputError
+            Velocities that are missing, of another number than the names, or not finite.
+
+        """
+        return self._chosen(1)
+
+    def efforts(self) -> Array:
+        """Return efforts (n,) [N·m; N] of the message that was read last; NaN if it has none."""
+        if self._found[COUNTS + 2] != self._found[NAMES]:
+            return np.full(len(self.names), np.nan)
+        return self._rows[2]
+
+    def _read_again(self, data: bytes, status: int) -> None:
+        """Read a message that has other names than the last one; raise if it is no state."""
+        if status == OTHER_NAMES:
+            self._learn_names(data)
+            status = read(data, self._known, self._places, self._words, self._record)
+        if status == CUT_SHORT:
+            raise InputError(f'{self._topic}: the serialized message of {len(data)} bytes is cut '
+                             'short')
+        if status == TOO_LONG:
+            raise InputError(f'{self._topic}: the serialized message of {len(data)} bytes has '
+                             f'more than {MOST_TRAILING} bytes after its last field')
+
+    def _converted(self, data: bytes) -> bytes:
+        """Return a message of another encapsulation in plain little-endian CDR."""
+        try:
+            return serialize_message(deserialize_message(bytes(data), JointState))
+        except Exception as error:  # rclpy's RMWError has no public name
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise InputError(f'{self._topic}: the serialized message of {len(data)} bytes, '
+                             f'encapsulation {bytes(data[:2]).hex() or "none"}, cannot be read: '
+                             f'{reason}') from error
+
+    def _learn_names(self, data: bytes) -> None:
+        """Find the joints in the names of a message."""
+        at, count = self._record[NAMES_AT:COUNTS].tolist()
+        names, known = [], []
+        for _ in range(count):
+            at += -(at - HEAD) % 4
+            begin, at = at, at + 4 + int.from_bytes(data[at:at + 4], 'little')
+            known.append(bytes(data[begin:at]))
+            # the end of a string is its first zero, as for rclpy
+            names.append(known[-1][4:].split(b'\0', 1)[0].decode('utf-8', 'replace'))
+        self.has_all_joints = set(self.names) <= set(names)
+        places = self._find(names)
+        self._known = np.array(bytearray().join(known), dtype=np.uint8)
+        self._places = np.array(places, dtype=np.int64)
+
+    def _find(self, names: list[str]) -> list[int]:
+        has = ', '.join(names) or 'none'
+        kind = UnrelatedError if names and not set(self.names) & set(names) else InputError
+        for name in self.names:
+            if name not in names:
+                raise kind(f"{self._topic} lacks '{name}' (has: {has})")
+            if names.count(name) > 1:
+                raise InputError(f"{self._topic} has '{name}' more than once (has: {has})")
+        return [names.index(name) for name in self.names]
+
+    def _chosen(self, field: int) -> Array:
+        found = self._found
+        names, count, i = found[NAMES], found[COUNTS + field], found[BAD + field]
+        if count != names:
+            raise InputError(f'{self._topic} has {names} names and {count} '
+                             f'entries of {FIELDS[field]}: accepted is one {FIELDS[field]} for '
+                             'each name')
+        if i != FINITE:
+            raise InputError(f"{self._topic}: {FIELDS[field]} of '{self.names[i]}' is "
+                             f'{self._rows[field][i]}: accepted are finite numbers')
+        return self._rows[field]
+
+
+@inlined
+def _word(data, at):
+    return (np.int64(data[at]) | np.int64(data[at + 1]) << 8 | np.int64(data[at + 2]) << 16
+            | np.int64(data[at + 3]) << 24)
+
+
+@inlined
+def _aligned(at, size):
+    """Return the next byte whose distance from the encapsulation is a multiple of `size`."""
+    return HEAD + (at - HEAD + size - 1) // size * size
+
+
+@kernel
+def read(data, known, places, words, record):
+    """
+    Read a message; a return value other than READ means that `words` was not written.
+
+    Parameters
+    ----------
+    data : bytes
+        An array of its bytes would have to be made.
+    known : (k,) uint8
+        Names of the last message, without the bytes between them, whose values are arbitrary.
+    places : (n,) int
+        Index of each joint in `known`; none before the first message.
+    words : (3, n) uint64
+        Gets the bits of positions, velocities and efforts, if there is one for each name.
+    record : (SIZE,) int
+
+    """
+    size = len(data)
+    if size < HEAD + 12:
+        return CUT_SHORT
+    if size % 4 == 0:  # two bits of the options: padding at the end (DDS-XTypes 7.6.3.1.2)
+        size -= data[3] & 3
+    record[SEC], record[NANOSEC] = np.int32(_word(data, HEAD)), _word(data, HEAD + 4)
+    at = HEAD + 12 + _word(data, HEAD + 8)  # the end of the frame
+    at = _aligned(at, 4)
+    if at + 4 > size:
+        return CUT_SHORT
+    names = _word(data, at)
+    at += 4
+    record[NAMES_AT], record[NAMES] = at, names
+    is_known, k = len(places) > 0 or words.shape[1] == 0, 0
+    for _ in range(names):
+        at = _aligned(at, 4)
+        if at + 4 > size:
+            return CUT_SHORT
+        end = at + 4 + _word(data, at)
+        if end > size:
+            return CUT_SHORT
+        is_known = is_known and k + end - at <= len(known)
+        if is_known:
+            for j in range(end - at):
+                if data[at + j] != known[k + j]:
+                    is_known = False
+                    break
+        k += end - at
+        at = end
+    starts = (np.int64(0), np.int64(0), np.int64(0))
+    for field in range(3):
+        at = _aligned(at, 4)
+        if at + 4 > size:
+            return CUT_SHORT
+        count = _word(data, at)
+        at += 4
+        if count > 0:
+            at = _aligned(at, 8)
+            if at + 8 * count > size:
+                return CUT_SHORT
+        record[COUNTS + field] = count
+        starts = (starts[1], starts[2], at)
+        at += 8 * count
+    if size - at > MOST_TRAILING:
+        return TOO_LONG
+    if not is_known or k != len(known):
+        return OTHER_NAMES
+    for field in range(3):
+        record[BAD + field] = FINITE
+        if record[COUNTS + field] == names:
+            start = starts[0]
+            for i in range(len(places)):
+                first = start + 8 * places[i]
+                low, high = _word(data, first), _word(data, first + 4)
+                words[field, i] = np.uint64(low) | np.uint64(high) << np.uint64(32)
+                if high >> 20 & 0x7ff == 0x7ff and record[BAD + field] == FINITE:
+                    record[BAD + field] = i
+        starts = (starts[1], starts[2], starts[0])
+    return READ
+
+
+@inlined
+def reads(message, reading):
+    """Read a rcl_serialized_message_t; return if it is a plain state with all positions finite."""
+    inbound = integers_at(message, 2)
+    data = bytes_at(inbound[0], inbound[1])
+    if len(data) < 4 or data[0] != 0 or data[1] != 1:  # not plain little-endian CDR
+        return False
+    if read(data, reading.known, reading.places, reading.words, reading.record) != READ:
+        return False
+    return _has(reading.record, 0)
+
+
+@inlined
+def _has(record, field):
+    """Whether the message has finite numbers of a field for all its names."""
+    return record[COUNTS + field] == record[NAMES] and record[BAD + field] == FINITE
+
+
+@inlined
+def puts_motion(reading, time, q, qd):
+    """Write the state that was read to time (1,), q (n,), qd (n,); return if qd is known."""
+    n, record, values = len(q), reading.record, reading.words.view(np.float64)
+    time[0] = record[SEC] + 1e-9 * record[NANOSEC]
+    assign(q, values[0])
+    return FOUND == find_velocity(
+        reading.velocity, time[0], q,
+        view(values[1], 0, (n if _has(record, 1) else 0,)), False, qd)

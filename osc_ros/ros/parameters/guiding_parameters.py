@@ -1,0 +1,47 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""The parameters of free drive, and of a stiffness that is commanded by messages."""
+
+from __future__ import annotations
+
+from osc_ros.control.tasks.free import FreeDrive, LOCKS
+from osc_ros.control.tasks.task import Stiffness
+from osc_ros.ros.parameters.parameters import Entry
+
+_DRIVE, _SPRING = FreeDrive(), Stiffness()  # default values
+
+GUIDING = (
+    Entry('impedance.change_time', _SPRING.change_time, 'Time after which 1 % of a change by '
+          '~/target_impedance remains, if the energy tank allows it [s]', lower=1e-3, upper=60.0,
+          live=True),
+    Entry('impedance.tank', _SPRING.tank, 'Energy that a rising stiffness of ~/target_impedance '
+          'may add before the damper has dissipated any [J]', lower=1e-6, upper=100.0, live=True),
+    Entry('free.translation.damping', float(_DRIVE.damping[1]),
+          'Damping of the tip in free drive [N s/m]; reduced where the loop is too slow for it',
+          lower=0.0, upper=1e4, live=True),
+    Entry('free.rotation.damping', float(_DRIVE.damping[0]),
+          'Damping of the rotation of the tip in free drive [N m s/rad]; as translation',
+          lower=0.0, upper=1e3, live=True),
+    Entry('free.rate', _DRIVE.rate, 'Decay rate of the speed of every joint in free drive, in '
+          'addition [1/s]; at most half of `rate`', lower=0.5, upper=1e3, live=True),
+    Entry('free.translation.speed', float(_DRIVE.speed[1]),
+          'Speed of the tip in free drive above which the damping rises steeply [m/s]',
+          lower=1e-3, upper=10.0, live=True),
+    Entry('free.rotation.speed', float(_DRIVE.speed[0]),
+          'The same for the rotation of the tip and of every joint [rad/s]', lower=1e-3,
+          upper=100.0, live=True),
+    Entry('free.translation.axes', _DRIVE.axes[3:], 'Whether a hand can move the tip along '
+          'x y z of task.frame: free, or locked', of=str, size=3, choices=LOCKS, live=True),
+    Entry('free.rotation.axes', _DRIVE.axes[:3], 'Whether a hand can turn the tip about '
+          'x y z of task.frame: free, or locked', of=str, size=3, choices=LOCKS, live=True),
+    Entry('free.lock', _DRIVE.lock, 'Natural frequency with which locked axes are held in free '
+          'drive [rad/s]; reduced where the loop is too slow for it', lower=1e-3, upper=1e3,
+          live=True),
+    Entry('free.wall', _DRIVE.wall, 'Stiffness of the walls of workspace.lower and '
+          'workspace.upper in free drive [N/m]', lower=0.0, upper=1e6, live=True),
+    Entry('free.depth', _DRIVE.depth, 'Distance before these walls at which they begin to '
+          'push back [m]', lower=1e-3, upper=1.0, live=True),
+    Entry('free.friction', _DRIVE.friction, 'Share of friction.* that free drive compensates, '
+          'by the measured velocity', lower=0.0, upper=1.0, live=True),
+)

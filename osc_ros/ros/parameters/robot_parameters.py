@@ -1,0 +1,292 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""The robot of a node: from the parameters that describe it and its load."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.model_error.driver import COMPENSATES
+from osc_ros.control.tasks.task import pose
+from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
+from osc_ros.model.urdf import near, pair, robot_element
+from osc_ros.ros.parameters.parameters import Entry
+from osc_ros.sim.plant_payload import with_payload as with_payload_link
+
+Array = NDArray[np.float64]
+
+PAIR = 'dual_panda'  # two Pandas, composed on request
+LARGEST_FILE = 64e6  # of a robot description [bytes]
+
+
+def shipped_robots() -> list[str]:
+    """Return the names of the arms that come with the package: the files of osc_ros/robots."""
+    return sorted(entry.name.removesuffix('.urdf')
+                  for entry in files('osc_ros').joinpath('robots').iterdir()
+                  if entry.name.endswith('.urdf'))
+
+
+ENTRIES = (
+    Entry('robot_description', '', 'URDF text; takes precedence over robot_description_file'),
+    Entry('robot_description_file', '', 'Path of a URDF, or the name of a robot of this package: '
+          + ', '.join([*shipped_robots(), PAIR]), fixed=True),
+    Entry('base', '', 'Link that is fixed to the ground; its axes are those of the task'),
+    Entry('tip', '', 'Link whose pose is controlled'),
+    Entry('further_tips', (), 'Further links, such as the tip of a second arm; the robot is the '
+          'tree of joints from the base to all tips', of=str),
+    Entry('locked_joints', (), 'Joints that do not move', of=str),
+    Entry('locked_positions', (), 'Positions of locked_joints [rad, m], one each; empty: all 0'),
+    Entry('rotor_inertia', (), 'Reflected rotor inertia of every moving joint, base first '
+          '[kg m²]; empty: 0', lower=0.0),
+    Entry('joints', (), 'Order of the joints in the command; empty: from base to tip, branches '
+          'in the order of the robot description', of=str),
+    Entry('gravity', (0.0, 0.0, -9.81), 'Gravity in the base frame [m/s²]; for an arm on a '
+          'ceiling: 0 0 9.81', lower=-1e3, upper=1e3, size=3),
+    Entry('driver_compensates', 'none', 'What the driver itself adds to the commanded torques, '
+          'computed for the robot as described', choices=COMPENSATES),
+)
+
+
+def urdf_text(name: str) -> str:
+    """
+    Return the text of a URDF file, or of a shipped robot by its name.
+
+    osc_viewer, osc_teach and osc_identify take the name from the parameters of another node, so it
+    can be that of a pipe or a device, which would never end.
+
+    Raises
+    ------
+    InputError
+        There is neither such a file nor such a robot, or the file is not a regular one.
+
+    """
+    if name == PAIR:
+        return pair(urdf_text('panda'))
+    if name in shipped_robots():
+        return files('osc_ros').joinpath('robots', f'{name}.urdf').read_text(encoding='utf-8')
+    try:
+        path = Path(name).expanduser()
+        if path.exists() and not (path.is_file() and 0 < path.stat().st_size <= LARGEST_FILE):
+            raise OSError(f'not a regular file of at most {LARGEST_FILE / 1e6:g} MB, or empty')
+        return path.read_text(encoding='utf-8')
+    except (OSError, RuntimeError, ValueError) as error:  # also: no such user, a zero character
+        known = ', '.join([*shipped_robots(), PAIR])
+        raise InputError(f"robot_description_file '{name}' cannot be read ({error}): accepted is "
+                         f'the path of a URDF, or one of: {known}') from None
+
+
+def folder(values: dict[str, Any]) -> Path | None:
+    """Return the folder of the URDF file, for its meshes; None if there is no file."""
+    file = Path(values['robot_description_file']).expanduser()
+    return file.parent if values['robot_description_file'] and file.is_file() else None
+
+
+def description(values: dict[str, Any], received: str = '') -> str:
+    """
+    Return the URDF text from the parameters, or as received from the topic.
+
+    Raises
+    ------
+    InputError
+        Neither the parameters nor the topic give one.
+
+    """
+    if values['robot_description']:
+        return str(values['robot_description'])
+    if values['robot_description_file']:
+        return urdf_text(values['robot_description_file'])
+    if received:
+        return received
+    raise InputError("no robot: set parameter 'robot_description' or 'robot_description_file', or "
+                     "publish a URDF on topic 'robot_description'")
+
+
+def robot(values: dict[str, Any], text: str) -> Robot:
+    """
+    Return the robot between the links that the parameters name, from URDF text.
+
+    Raises
+    ------
+    InputError, ModelError
+        An error in the parameters, or in the URDF.
+
+    """
+    for name in ('base', 'tip'):
+        if not values[name]:
+            robot_element(text)  # if the text is not a URDF, say this first
+            raise InputError(f"parameter '{name}' is empty: accepted is the name of a link")
+    tips = [values['tip'], *values['further_tips']]
+    return Robot.from_urdf(text, values['base'], tips,
+                           rotor_inertia=values['rotor_inertia'] or None,
+                           locked=locked_positions(values), gravity=values['gravity'])
+
+
+LOAD_ENTRIES = (
+    Entry('payload.mass', 0.0, 'Mass of the payload, in addition to the robot description [kg]; '
+          'refused if holding it in the present pose takes more than 90 % of limits.effort',
+          lower=0.0, upper=1e4, live=True),
+    Entry('payload.center_of_mass', (0.0, 0.0, 0.0), 'Centre of mass of the payload in the '
+          'frame of payload.link [m]', lower=-1e2, upper=1e2, size=3, live=True),
+    Entry('payload.inertia', (0.0,) * 6, 'xx xy xz yy yz zz about its centre of mass, in the axes '
+          'of payload.link [kg m²]', lower=-1e4, upper=1e4, size=6, live=True),
+    Entry('payload.link', '', "Link that the payload is fixed to; empty: 'tip'", live=True),
+    Entry('payload.known_to_driver', False, 'true: the driver has the payload too, and '
+          'compensates it like the robot', live=True),
+    Entry('tool.position', (0.0, 0.0, 0.0), "Controlled point, in the frame of 'tip' [m]",
+          lower=-1e2, upper=1e2, size=3, live=True),
+    Entry('tool.orientation', (0.0, 0.0, 0.0, 1.0), 'Axes of the controlled point in the frame of '
+          "'tip', quaternion x y z w", size=4, live=True),
+)
+
+
+SIMULATED_PAYLOAD = (
+    Entry('payload.mass', 0.0, 'Mass of the payload that the simulated arm carries, in addition '
+          'to the robot description [kg]; its driver knows it, if driver_compensates is not none',
+          lower=0.0, upper=1e4),
+    *(replace(entry, live=False) for entry in LOAD_ENTRIES[1:4]),
+)
+
+
+def with_simulated_payload(values: dict[str, Any], text: str, bare: Robot) -> str:
+    """
+    Return the URDF text with one more link: the payload of the simulated arm, if it has one.
+
+    Raises
+    ------
+    InputError
+        The robot has no link `payload.link`.
+
+    """
+    link = _payload_link(values, bare)
+    return with_payload_link(text, link or bare.tip, values)
+
+
+def with_load(values: dict[str, Any], bare: Robot) -> tuple[Robot, Robot]:
+    """
+    Return the robot with its payload, tool and gravity, and the robot model of its driver.
+
+    Raises
+    ------
+    InputError, ModelError
+        An error in the parameters.
+
+    """
+    known = bare.with_gravity(values['gravity'])
+    robot = with_payload(values, known)
+    if values['payload.known_to_driver']:
+        known = robot
+    T = pose(values['tool.position'], values['tool.orientation'])
+    return robot if np.array_equal(T, np.eye(4)) else robot.with_tool(T), known
+
+
+def _payload_link(values: dict[str, Any], bare: Robot) -> str:
+    """Return parameter payload.link; raise InputError if the robot has no such link."""
+    link = str(values['payload.link'])
+    if link and link not in bare.frames:
+        raise InputError(f"parameter 'payload.link': '{link}' is not a link of robot "
+                         f"'{bare.name}'; {near(link, bare.frames)}")
+    return link
+
+
+def with_payload(values: dict[str, Any], bare: Robot) -> Robot:
+    """
+    Return the robot with its payload.
+
+    Raises
+    ------
+    InputError, ModelError
+        An error in the parameters.
+
+    """
+    link = _payload_link(values, bare)
+    xx, xy, xz, yy, yz, zz = values['payload.inertia']
+    if not (values['payload.mass'] > 0.0 or any(values['payload.inertia'])):
+        return bare
+    return bare.with_payload(values['payload.mass'], values['payload.center_of_mass'],
+                             [[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]], link or None)
+
+
+def command_order(values: dict[str, Any], robot: Robot) -> NDArray[np.intp]:
+    """
+    Return the indices (n,), base first, of the joints in the order of a command.
+
+    Raises
+    ------
+    InputError
+        Parameter joints does not have exactly the joints of the robot.
+
+    """
+    joints = values['joints'] or robot.joint_names
+    if sorted(joints) != sorted(robot.joint_names):
+        raise InputError(f"parameter 'joints' is {list(joints)}: accepted are the joints from "
+                         f"'{robot.base}' to {', '.join(map(repr, robot.tips))} in any order: "
+                         + ', '.join(robot.joint_names))
+    return np.array([robot.joint_names.index(name) for name in joints])
+
+
+def command_shares(order: NDArray[np.intp], robot: Robot) -> list[NDArray[np.intp]]:
+    """
+    Return the part of `command_order` for each tip: the joints between the base and this tip.
+
+    Raises
+    ------
+    InputError
+        A joint leads to several tips.
+
+    """
+    chains: list[list[int]] = []
+    for tip in robot.tips:
+        chain, body = [], robot.frames[tip][0]
+        while body >= 0:
+            chain.append(body)
+            body = int(robot.parent[body])
+        for other, known in zip(robot.tips, chains):
+            for body in set(chain) & set(known):
+                raise InputError(f"joint '{robot.joints[body]}' leads to '{other}' and to '{tip}':"
+                                 ' accepted for commands by tip are arms without a joint in '
+                                 'common')
+        chains.append(chain)
+    return [order[np.isin(order, chain)] for chain in chains]
+
+
+def per_joint(values: dict[str, Any], name: str, default: Any, robot: Robot) -> Array:
+    """
+    Return a parameter as an array (n,), base first, or the default if it is empty.
+
+    Raises
+    ------
+    InputError
+        The number of entries is not the number of joints.
+
+    """
+    if not values[name]:
+        return np.array(default, dtype=np.float64)
+    if len(values[name]) != robot.n:
+        raise InputError(f"parameter '{name}' has {len(values[name])} entries: accepted is one "
+                         f"for each of {', '.join(robot.joint_names)}, or none")
+    return np.array(values[name], dtype=np.float64)
+
+
+def locked_positions(values: dict[str, Any]) -> dict[str, float]:
+    """
+    Return the positions of the locked joints by name [rad, m].
+
+    Raises
+    ------
+    InputError
+        Two arrays of different lengths.
+
+    """
+    names, positions = values['locked_joints'], values['locked_positions']
+    if positions and len(positions) != len(names):
+        raise InputError(f"parameter 'locked_positions' has {len(positions)} entries and "
+                         f"'locked_joints' {len(names)}: accepted is one each, or none")
+    return dict(zip(names, positions or (0.0,) * len(names)))

@@ -1,0 +1,93 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Joint states with measured or estimated velocities, for the controller and the relay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.errors import InputError
+from osc_ros.loop.velocity import SOURCES, VelocitySource
+from osc_ros.model.robot import Robot
+from osc_ros.ros.messages.serialized_states import JointStateReader, UnrelatedError
+from osc_ros.ros.parameters.parameters import Entry
+
+Array = NDArray[np.float64]
+
+VELOCITY = Entry(
+    'velocity', 'auto', 'Source of the joint velocities: measured, from joint_states, which are '
+    'refused without them; estimated, from the positions (a parabola fitted to 30 ms of them, or '
+    'to 5 states); auto, measured if they are present and finite, otherwise estimated',
+    choices=SOURCES, live=True)
+
+
+class StateInput(VelocitySource):
+    """
+    Reads serialized joint states; velocities are those of `control.velocity.VelocitySource`.
+
+    Attributes
+    ----------
+    reader : JointStateReader
+        Has the stamp and the efforts of the last message.
+    unrelated : str
+        Describes the last message if it had none of the joints; empty otherwise.
+
+    Parameters
+    ----------
+    robot : Robot
+        Its joints are read; others in the message are ignored.
+    mode : str
+        Source of the velocities.
+    tell : callable
+        Called with a description when the source of the velocities changes.
+    tell_unrelated : callable
+        Called with a description of the first message that has none of the joints.
+
+    """
+
+    def __init__(self, robot: Robot, mode: str, tell: Callable[[str], object],
+                 tell_unrelated: Callable[[str], object]) -> None:
+        super().__init__(robot, mode)
+        self.reader, self.unrelated = JointStateReader(robot.joint_names), ''
+        self._tell, self._tell_unrelated = tell, tell_unrelated
+        self._is_unrelated_reported = False
+
+    def read(self, data: bytes) -> tuple[float, Array, Array] | None:
+        """
+        Return stamp [s], positions (n,) and velocities (n,) of a serialized message.
+
+        None for a message that has none of the joints, such as that of a gripper on the same
+        topic, and while too few positions have come to estimate the velocities.
+
+        Raises
+        ------
+        InputError
+            See `JointStateReader.positions` and `VelocitySource.velocity`.
+
+        """
+        try:
+            q = self.reader.positions(data)
+        except UnrelatedError as error:
+            self.unrelated = str(error)
+            if not self._is_unrelated_reported:
+                self._is_unrelated_reported = True
+                self._tell_unrelated(f'joint states of other joints are ignored: {error}')
+            return None
+        self.unrelated = ''
+        measured, missing = None, ''
+        if self.mode != 'estimated':
+            try:
+                measured = self.reader.velocities()
+            except InputError as error:
+                missing = str(error)
+        time = self.reader.time
+        used = self.used
+        qd = self.velocity(time, q, measured, missing)
+        if self.used != used:
+            self._tell(f'velocities are {self.used}'
+                       + (f' from positions: {self.reason}' if self.reason else ''))
+        return None if qd is None else (time, q, qd)

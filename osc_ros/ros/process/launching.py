@@ -1,0 +1,88 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""The part of the launch files that they share: environment of the nodes, status of launch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+import os
+from pathlib import Path
+from typing import Any
+
+from osc_ros.interrupts import LAUNCH_PID
+from osc_ros.ros.process.profile import profile_variable
+from osc_ros.ros.process.share import share_directory
+
+AUTO, NONE = 'auto', 'none'
+PROFILES = {'loopback': 'fastdds.xml', 'shared_memory': 'fastdds_shared_memory.xml'}
+# With one of these variables the user has chosen the transport, or machines to talk to.
+CHOICES = ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE',
+           'FASTDDS_BUILTIN_TRANSPORTS', 'ROS_DISCOVERY_SERVER', 'ROS_STATIC_PEERS')
+PROFILE_TEXT = (
+    'Profile of Fast DDS for the nodes. loopback: this machine only, by UDP; shared_memory: this '
+    'machine only, in which all topics can stand still for 333 ms when a node starts; none: what '
+    'the environment says, for an arm whose driver is on another machine; or the path of a '
+    'profile of your own. auto: loopback, but none if the environment chooses a profile, a '
+    'transport, a discovery server, peers, the discovery range SUBNET or another middleware.')
+LOOPBACK = (
+    'The nodes use Fast DDS on this machine only (profile:=loopback). If the driver of the arm is '
+    'on another machine, or another machine is to see their topics: profile:=none, or the path '
+    'of a profile of your own')
+END_TEXT = (
+    'The nodes stop the arm and end when launch has ended, even by SIGKILL. With false they go '
+    'on without launch.')
+
+
+def profile_path(profile: str, environment: Mapping[str, str] = os.environ) -> str:
+    """
+    Return the path of the profile for a launch argument `profile`; empty for none.
+
+    Raises
+    ------
+    FileNotFoundError
+        The argument is neither a name nor a file.
+
+    """
+    if profile == AUTO:
+        profile = NONE if _has_chosen(environment) else 'loopback'
+    if profile == NONE:
+        return ''
+    path = share_directory() / 'config' / PROFILES[profile] if profile in PROFILES else Path(
+        profile).expanduser()
+    if not path.is_file():
+        raise FileNotFoundError(f"profile '{profile}' is not a file: accepted is {AUTO}, "
+                                f"{', '.join(PROFILES)}, {NONE}, or the path of a profile of "
+                                'Fast DDS')
+    return str(path.absolute())
+
+
+def _has_chosen(environment: Mapping[str, str]) -> bool:
+    """Whether the environment chooses a transport, machines to talk to, or a middleware."""
+    return (any(environment.get(name) for name in CHOICES)
+            or environment.get('ROS_AUTOMATIC_DISCOVERY_RANGE', '').upper() == 'SUBNET'
+            or 'fastrtps' not in (environment.get('RMW_IMPLEMENTATION') or 'rmw_fastrtps_cpp'))
+
+
+def node_environment(path: str, ends_with_launch: bool) -> dict[str, str]:
+    """Return the additional environment of a node, for the path of a profile, or ''."""
+    return {**({profile_variable(): path} if path else {}),
+            **({LAUNCH_PID: str(os.getpid())} if ends_with_launch else {})}
+
+
+def note_failure(event: Any, context: Any) -> None:
+    """
+    Make launch end with status 1 if a process has failed; for `on_exit` of an action.
+
+    The status of launch is 0 whatever its processes do, but 1 after an error that its event loop
+    handles.
+
+    Parameters
+    ----------
+    event : ProcessExited
+    context : LaunchContext
+
+    """
+    if event.returncode and not context.is_shutdown:
+        context.asyncio_loop.call_exception_handler({
+            'message': f'{event.process_name} ended with status {event.returncode}'})

@@ -1,0 +1,38 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""The folder of the installed files of this package, however it was installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+import sys
+
+from osc_ros.errors import InputError
+
+
+def share_directory() -> Path:
+    """
+    Return the folder with config/ and launch/.
+
+    From the ament index, else under the prefix of Python (pip), else the checkout.
+
+    Raises
+    ------
+    InputError
+        None of them has the files.
+
+    """
+    candidates = []
+    try:
+        from ament_index_python.packages import get_package_share_directory
+        candidates.append(Path(get_package_share_directory('osc_ros')))
+    except (ImportError, LookupError, OSError, ValueError):
+        pass  # no ROS, or the package is not in its index
+    candidates.append(Path(sys.prefix) / 'share' / 'osc_ros')
+    candidates.append(Path(__file__).parents[3])
+    for candidate in candidates:
+        if (candidate / 'config' / 'fastdds.xml').is_file():
+            return candidate
+    raise InputError('the files of osc_ros (config/fastdds.xml) are in none of: '
+                     + ', '.join(map(str, candidates)))

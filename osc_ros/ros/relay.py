@@ -1,0 +1,276 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Node osc_relay: forwards commands to the hardware, and stops the arm if they fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+import numpy as np
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from std_msgs.msg import Float64MultiArray, String
+from std_srvs.srv import Trigger
+
+from osc_ros.compile.compilation import compile_in_parallel
+from osc_ros.compile.compiled import on_demand
+from osc_ros.control.model_error.command_model import CommandModel
+from osc_ros.control.model_error.driver import Driver
+from osc_ros.control.safety.command_check import CommandCheck
+from osc_ros.control.safety.supervision import STALE_STATE, Supervision, Watchdog
+from osc_ros.control.safety.supervisor import Supervisor
+from osc_ros.errors import InputError
+from osc_ros.loop.process.reaction_log import ReactionLog
+from osc_ros.model.robot import Robot
+from osc_ros.ros.dds.forwarder import Forwarder, NONSENSE, OTHER_PUBLISHER, Parts, SILENCE
+from osc_ros.ros.dds.forwarding import compile_forward
+from osc_ros.ros.messages import messages
+from osc_ros.ros.messages.compilation_report import CompilationReport
+from osc_ros.ros.messages.publishers import gids, publishers
+from osc_ros.ros.messages.qos import COMMAND_QOS, LATCHED_QOS, RECEIPT
+from osc_ros.ros.parameters import robot_parameters
+from osc_ros.ros.parameters.parameters import declare, Entry, refuse_bad_sets, values
+from osc_ros.ros.parameters.state_input import StateInput, VELOCITY
+from osc_ros.ros.process.node_process import run_and_exit
+
+POST_PERIOD = 0.02  # of the log of what the loop does [s]
+LONG = 0.25  # a longer time-out of the commands is warned of [s]
+STEEPEST = 200.0  # default limit of the rate of a torque, relative to the torque limit [1/s]
+
+PARAMETERS = (
+    *robot_parameters.ENTRIES,
+    *(replace(entry, live=False) for entry in robot_parameters.LOAD_ENTRIES),
+    VELOCITY,
+    Entry('rate', 500.0, 'Rate at which commands are expected [Hz]', lower=1.0, upper=20000.0),
+    Entry('reaction', 'hold', 'Reaction to missing or invalid commands: hold, stop and hold '
+          'the pose; damp, stop, and the arm can be pushed; gravity, only carry the weight; zero, '
+          'no torque', choices=('hold', 'damp', 'gravity', 'zero'), live=True),
+    Entry('latched', False, 'true: commands are forwarded again only after a call of '
+          '~/forward',
+          live=True),
+    Entry('command_timeout', 0.05, 'Time without commands after which the relay stops the arm, '
+          'and commands of another publisher are accepted [s]', lower=1e-3, upper=60.0, live=True),
+    Entry('state_timeout', 0.1, 'After this time without a valid joint state, the arm is braked '
+          'along a state that the model predicts, then its weight is held there [s]',
+          lower=1e-3, upper=60.0, live=True),
+    Entry('settle_time', 0.1, 'Commands are forwarded again when they have been valid for this '
+          'time [s]', lower=1e-3, upper=60.0, live=True),
+    Entry('stop_rate', 10.0, 'Decay rate of the speed when the arm is stopped [1/s]', lower=0.1,
+          upper=100.0, live=True),
+    Entry('fade_time', 0.05, "Time in which the torque changes from the controller's to the "
+          "relay's, and back [s]", lower=1e-3, upper=10.0, live=True),
+    Entry('limits.effort', (), 'Largest torque of every joint, base first [N m]; empty: those of '
+          'the robot description', lower=1e-9),
+    Entry('limits.effort_rate', (), 'Largest rate of change of a command, base first [N m/s]; '
+          f'empty: {STEEPEST:g} 1/s times the effort limit', lower=1e-9),
+)
+
+
+class Relay(Node):  # type: ignore[misc]
+    """
+    Node around a `Forwarder`, whose thread forwards commands and stops the arm if they fail.
+
+    All else, such as services, parameters and diagnostics, runs in the thread that spins the node.
+    Of several publishers on the command topic the relay chooses one
+    (`osc_ros.ros.messages.publishers.Source`) and refuses the commands of the others. When it
+    changes to another publisher, it holds the arm until it forwards the commands of this
+    publisher.
+
+    """
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__('osc_relay', **arguments)
+        declare(self, PARAMETERS)
+        refuse_bad_sets(self, PARAMETERS, lambda: self._robot is not None, self._apply)
+        self._robot: Robot | None = None
+        self._reactions = ReactionLog(self.get_logger(), 'forwards')
+        self._commands = self.create_publisher(Float64MultiArray, '~/commands', COMMAND_QOS)
+        self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
+        found = values(self, PARAMETERS)
+        self._loop = Forwarder(self, self._commands, found['rate'])
+        try:
+            if found['robot_description'] or found['robot_description_file']:
+                self._take_robot(found, robot_parameters.description(found))
+        except BaseException:
+            self._loop.close()
+            raise
+        self.create_subscription(String, 'robot_description', self._on_description, LATCHED_QOS)
+        self.create_service(Trigger, '~/forward', self._on_forward)
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self.create_timer(POST_PERIOD, self._tell_posted, clock=steady)
+        self.create_timer(1.0, self._every_second, clock=steady)
+
+    # the robot
+
+    def _on_description(self, message: String) -> None:
+        if self._robot is not None:
+            return
+        try:
+            self._take_robot(values(self, PARAMETERS), message.data)
+        except InputError as error:
+            self.get_logger().error(f'nothing is forwarded: {error}')
+
+    def _take_robot(self, found: dict[str, Any], text: str) -> None:
+        robot, known = robot_parameters.with_load(found, robot_parameters.robot(found, text))
+        settings = _settings(found, robot)
+        guard = self._supervisor(robot, Driver(known, found['driver_compensates']), settings)
+        order = robot_parameters.command_order(found, robot)
+        names = [robot.joint_names[i] for i in order]
+        check = CommandCheck(names, settings.effort_limits[order], settings.effort_rates[order],
+                             settings.period)
+        states = StateInput(robot, found['velocity'], partial(self._loop.post, 'warning'),
+                            partial(self._loop.post, 'info'))
+        self._loop.use(Parts(guard, states, check, order))
+        self._robot = robot
+        self._warn(found)
+        self.get_logger().info(
+            f"guards '{robot.name}' from '{robot.base}' to "
+            f"{' and '.join(map(repr, robot.tips))}, {robot.n} joints")
+
+    def _supervisor(self, robot: Robot, driver: Driver, settings: Supervision) -> Supervisor:
+        """Return the supervisor of a robot, with all its kernels compiled."""
+        with CompilationReport(self) as report, compile_in_parallel(
+                guard_of, robot, driver, settings, tell=report.tell, by_several=False):
+            return guard_of(robot, driver, settings, self._loop.on_change)
+
+    def _apply(self, found: dict[str, Any], before: dict[str, Any]) -> None:
+        with self._loop.parked():
+            self._loop.note_change()
+            self._loop.parts.guard.settings = _settings(found, self._robot)
+            self._loop.parts.states.mode = found['velocity']
+        self._warn(found)
+
+    def _warn(self, found: dict[str, Any]) -> None:
+        if (timeout := found['command_timeout']) > LONG:
+            self.get_logger().warning(
+                f"parameter 'command_timeout' is {timeout:g} s: if the controller fails, the arm "
+                f'has its last torque for so long; advised is at most {LONG:g} s')
+
+    def _on_forward(self, request: Trigger.Request, response: Trigger.Response
+                    ) -> Trigger.Response:
+        with self._loop.parked():
+            response.success = self._loop.release()
+            response.message = self._loop.state()
+        return response
+
+    # stop at the end of the process
+
+    def ready_to_stop(self) -> bool:
+        """Begin to stop the arm; return whether it is at rest, or was never commanded."""
+        with self._loop.parked():
+            if not self._loop.acts:
+                return True
+            self._loop.note_change()
+            self._loop.parts.guard.stop()
+            return bool(self._loop.parts.guard.finished)
+
+    def stop(self) -> None:
+        """Send the gravity torques as the last command; without brakes the arm drifts."""
+        self._loop.close()
+        self._tell_posted()
+        if self._loop.acts:
+            self._loop.send_last()
+            self._commands.wait_for_all_acked(RECEIPT)  # else its end can overtake it
+            self.get_logger().info('ends: the last command carries the weight here; without '
+                                   'brakes or friction the arm drifts from here')
+
+    # log and diagnostics
+
+    def _tell_posted(self) -> None:
+        """Log what the loop has posted, and publish a change of the reaction."""
+        self._loop.note_change()
+        has_changed, log = False, self.get_logger()
+        while self._loop.posted:
+            event, arguments = self._loop.posted.popleft()
+            if event == 'change':
+                self._reactions.change(*arguments)
+                has_changed = True
+            elif event == 'error':  # rclpy accepts only one severity per call in the source
+                log.error(*arguments, throttle_duration_sec=1.0)
+            elif event == 'warning':
+                log.warning(*arguments, throttle_duration_sec=1.0)
+            else:
+                log.info(*arguments)
+        if has_changed:
+            self._diagnose()
+
+    def _every_second(self) -> None:
+        self._reactions.conclude()
+        self._diagnose()
+
+    def _diagnose(self) -> None:
+        everybody = publishers(self, self._loop.topic)
+        if self._loop.is_open and everybody and not self._loop.publisher_count():
+            self.get_logger().warning(
+                f"'{self._loop.topic}' has publishers, and none of them is reliable: commands of "
+                f'{gids(everybody)} do not arrive', throttle_duration_sec=10.0)
+        with self._loop.parked():
+            level, text, pairs = self._figures(everybody)
+            took = self._loop.took()
+        times = np.percentile(took, (50, 99, 100)) if len(took) else [np.nan] * 3
+        pairs.extend(zip(('relay p50 [us]', 'relay p99 [us]', 'relay max [us]'), (
+            f'{1e6 * x:.1f}' for x in times)))
+        self._diagnostics.publish(messages.diagnostic_message(
+            level, f'{self.get_fully_qualified_name()[1:]}: relay', text,
+            self._robot.name if self._robot else '', pairs, self.get_clock().now().to_msg()))
+
+    def _figures(self, everybody: dict[str, str]) -> tuple[bytes, str, list[tuple[str, Any]]]:
+        """Level, text and pairs of the diagnostics; within `Forwarder.parked`."""
+        loop, parts = self._loop, self._loop.parts
+        level, text = DiagnosticStatus.OK if loop.acts else DiagnosticStatus.WARN, loop.state()
+        # a publisher that has left the topic does not send the present commands
+        source = loop.source
+        source.names = {gid: name for gid, name in everybody.items()
+                        if gid in source.names} or source.names
+        if loop.acts and perf_counter() - source.refused_at < 2.0:
+            level = DiagnosticStatus.WARN
+            text += ', and refuses the commands of another publisher'
+        pairs = [('forwarded', loop.forwarded), ('refused', loop.refused),
+                 ('last refusal', loop.refusal), ('sent of its own', loop.own),
+                 ('commands of', gids(source.names)),
+                 ('other publishers', gids(source.others(everybody))),
+                 ('refused of other publishers', source.refused),
+                 ('velocity', '' if parts is None else parts.states.used),
+                 ('command age [s]', f'{perf_counter() - loop.heard:.3f}')]
+        if parts is not None:
+            level = DiagnosticStatus.ERROR if parts.guard.reaction else level
+            pairs.extend(parts.guard.counts.items())
+        return level, text, pairs
+
+
+def guard_of(robot: Robot, driver: Driver, settings: Supervision,
+             on_change: Callable[[], None] = lambda: None) -> Supervisor:
+    """Return a supervisor; compile all kernels that forward commands to a robot."""
+    compile_forward()
+    with on_demand():
+        StateInput(robot, 'auto', lambda text: None, lambda text: None)
+        return Supervisor(robot, CommandModel(robot, driver), settings, on_change)
+
+
+def _settings(found: dict[str, Any], robot: Robot) -> Supervision:
+    reaction, latched = found['reaction'], found['latched']
+    effort = robot_parameters.per_joint(found, 'limits.effort', robot.effort_limits, robot)
+    return Supervision(
+        {SILENCE: Watchdog(reaction, latched, found['command_timeout']),
+         NONSENSE: Watchdog(reaction, latched),
+         OTHER_PUBLISHER: Watchdog(reaction, latched),
+         STALE_STATE: Watchdog(reaction, latched, found['state_timeout'])},
+        effort_limits=effort, effort_rates=robot_parameters.per_joint(
+            found, 'limits.effort_rate', STEEPEST * effort, robot),
+        stop_rate=found['stop_rate'], fade_time=found['fade_time'],
+        settle_time=found['settle_time'], period=1.0 / found['rate'])
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the node until SIGINT or SIGTERM."""
+    run_and_exit(Relay, arguments)
+
+
+if __name__ == '__main__':
+    main()

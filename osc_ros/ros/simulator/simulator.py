@@ -1,0 +1,315 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Node osc_simulator: an arm in MuJoCo with the topics of a hardware driver."""
+
+from __future__ import annotations
+
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+from geometry_msgs.msg import PoseStamped
+import numpy as np
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rosgraph_msgs.msg import Clock as ClockMessage
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray, String
+
+from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
+from osc_ros.ros.messages import commands, messages
+from osc_ros.ros.messages.object_markers import ObjectMarkers
+from osc_ros.ros.messages.qos import LATCHED_QOS
+from osc_ros.ros.messages.transforms import LinkTransforms, RATE
+from osc_ros.ros.parameters import robot_parameters
+from osc_ros.ros.parameters.parameters import declare, Entry, refuse_bad_sets, values
+from osc_ros.ros.process.node_process import run_and_exit
+from osc_ros.ros.simulator.simulated_arm import plant_of
+from osc_ros.ros.simulator.things import ENTRIES as GRIPPER
+from osc_ros.ros.simulator.things import Things, ThingTopics
+from osc_ros.ros.simulator.world_topics import ENTRIES as WORLD
+from osc_ros.ros.simulator.world_topics import Touch
+
+RELIABLE = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
+RECORDED = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)  # lose no message
+CATCH_UP = 5  # most ticks in a row with which a late real-time loop catches up
+
+PARAMETERS = (
+    *robot_parameters.ENTRIES,
+    *robot_parameters.SIMULATED_PAYLOAD,
+    Entry('lockstep', False, 'false: run in real time; true: step when the command for the last '
+          'state has arrived, as fast as the machine can, for runs that repeat exactly'),
+    Entry('lockstep_timeout', 2.0, 'In lockstep: after this time without a command, the brakes '
+          'close and the simulation steps once without a command [s]', lower=1e-3, upper=3600.0),
+    Entry('brakes', True, 'true: the brakes close when commands end; false: the last torque is '
+          'applied for ever, and the arm drifts'),
+    Entry('brake_timeout', 0.2, 'In real time: the brakes close after this wall time without a '
+          'command [s]', lower=1e-3, upper=3600.0),
+    Entry('rate', 500.0, 'Rate of the joint states, in simulated time [Hz]', lower=1.0,
+          upper=20000.0),
+    Entry('timestep', 0.001, 'Physics step; a period of `rate` must be a whole number of them '
+          '[s]', lower=1e-6, upper=0.1),
+    Entry('command_topic', 'osc_controller/commands', 'Topic of the torques'),
+    Entry('further_command_topics', (), 'One topic for each of further_tips, with the torques of '
+          'the joints from the base to it; command_topic then has those from the base to tip. '
+          'Empty: command_topic has all', of=str),
+    Entry('initial_positions', (), 'Joint positions at the start, base first [rad, m]; empty: 0, '
+          'or the nearest limit'),
+    Entry('damping', (), "Joint damping, base first [N m s/rad]; empty: the URDF's", lower=0.0),
+    Entry('friction', (), "Coulomb friction, base first [N m]; empty: the URDF's", lower=0.0),
+    Entry('effort_limits', (), "Torque limits, base first [N m], 0: unlimited; empty: the URDF's",
+          lower=0.0),
+    Entry('position_noise', 0.0, 'Standard deviation of measured positions [rad, m]', lower=0.0),
+    Entry('velocity_noise', 0.0, 'Standard deviation of measured velocities [rad/s, m/s]',
+          lower=0.0),
+    Entry('seed', 0, 'Seed of the noise', lower=0),
+    Entry('viewer', False, 'Show the arm in a window; closing it does not end the simulation'),
+    Entry('publish_tf', True, 'Publish the transforms of all links on /tf, unless a '
+          'robot_state_publisher does; needs the package tf2_msgs'),
+    Entry('report_rate', 100.0, 'Rate of /clock and ~/tip_pose, in simulated time [Hz]',
+          lower=0.1, upper=20000.0),
+    *GRIPPER,
+    *WORLD,
+)
+
+LINGER = 1.0  # longest wait for the end of the commands, before the simulation ends [s]
+SILENT = 0.2  # time without a command after which the commands have ended [s]
+REPEAT = 0.04  # wall time after which an unanswered state is sent again [s]
+FRAME = 1.0 / 30.0  # wall time between two pictures in the viewer [s]
+
+
+class Simulator(Node):  # type: ignore[misc]
+    """
+    One robot on a fixed base, built by MuJoCo from the same URDF as its controller.
+
+    Until the first command has arrived on every command topic, the brakes are closed and the
+    simulated time stands still. Then the simulation steps in lockstep with the commands, or in
+    real time. If the commands on a topic end, the brakes of its joints close; they open with the
+    next command.
+
+    """
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__('osc_simulator', **arguments)
+        declare(self, PARAMETERS)
+        found = values(self, PARAMETERS)
+        text = robot_parameters.description(found)
+        robot = robot_parameters.robot(found, text)
+        self._steps = _steps_a_tick(found)
+        self._period = 1.0 / found['rate']
+        things = Things(found, text)
+        self._plant = plant_of(found, text, robot, **things.plant_options())
+        self._gripper = ThingTopics(self, things, self._plant, self._period)
+        self._compensates = found['driver_compensates'] != 'none'
+        self._viewer, self._shown = self._window() if found['viewer'] else None, 0.0
+        self._tip, self._base = robot.tip, robot.base
+        self._lockstep, self._has_brakes = found['lockstep'], found['brakes']
+        self._timeout = found['lockstep_timeout' if self._lockstep else 'brake_timeout']
+        self._report_every = max(1, round(found['rate'] / found['report_rate']))
+        self._tf_every = max(1, round(found['rate'] / RATE))
+        self._transforms = (LinkTransforms(self, self._plant, text) if found['publish_tf']
+                            else None)
+        self._tick = self._unanswered = self._dropped = self._late = 0
+        self._tau = np.zeros(robot.n)
+        self._shares = _shares(found, robot)
+        self._missing = set(self._shares)
+        self._heard = dict.fromkeys(self._shares, -np.inf)  # wall time of the last command [s]
+        self._ended: set[str] = set()  # topics whose brakes are closed
+        self._braked, self._ends = True, np.inf
+        refuse_bad_sets(self, PARAMETERS, lambda: True, lambda *values: None)
+        self._touch = Touch(self, self._plant, found, robot)
+        ObjectMarkers(self, self._plant, robot.base)
+        self._create_interface(text)
+        self.get_logger().info(
+            f"'{robot.name}', {robot.n} joints, {found['rate']:g} Hz, physics at "
+            f"{1.0 / found['timestep']:g} Hz, "
+            + ('in lockstep with its commands' if self._lockstep else 'in real time')
+            + '; brakes on until the first command')
+
+    def _create_interface(self, text: str) -> None:
+        self._states = self.create_publisher(JointState, 'joint_states', RECORDED)
+        self._clock_topic = self.create_publisher(ClockMessage, '/clock', RELIABLE)
+        self._poses = self.create_publisher(PoseStamped, '~/tip_pose', RECORDED)
+        self._description = self.create_publisher(String, 'robot_description', LATCHED_QOS)
+        self._description.publish(String(data=text))
+        for topic, places in self._shares.items():
+            self.create_subscription(Float64MultiArray, topic,
+                                     partial(self._on_command, topic, places), RELIABLE)
+        self._began = self._sent = perf_counter()
+        self._measure()
+        self.create_timer(0.05 if self._lockstep else self._period,
+                          self._wait if self._lockstep else self._run,
+                          clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+    def ready_to_stop(self) -> bool:
+        """
+        Return whether the commands have ended, or LINGER has passed.
+
+        On Ctrl-C all nodes are interrupted together, and the controller still needs joint states
+        while it brings the arm to rest.
+
+        """
+        now = perf_counter()
+        self._ends = min(self._ends, now + LINGER)
+        return now > self._ends or now - max(self._heard.values()) > SILENT
+
+    def stop(self) -> None:
+        """Close the window, and log how many ticks and commands there were."""
+        if self._viewer is not None:
+            self._viewer.close()
+        self.get_logger().info(
+            f'{self._tick} ticks, {self._tick * self._period:.3f} s simulated, '
+            f'{self._unanswered} without a command in time, {self._dropped} commands dropped, '
+            f'{self._late} ticks late')
+
+    def _window(self) -> Any:
+        try:
+            return self._plant.viewer()
+        except InputError as error:
+            self.get_logger().warning(f'no window, going on without: {error}')
+            return None
+
+    def _on_command(self, topic: str, places: Any, message: Float64MultiArray) -> None:
+        tau = np.asarray(message.data, dtype=np.float64)
+        if tau.shape != places.shape or not np.isfinite(tau).all():
+            self._dropped += 1
+            joints = ', '.join(self._plant.joint_names[i] for i in places)
+            self.get_logger().error(
+                f'command dropped: {tau.tolist()}: accepted are {len(places)} finite torques '
+                f'for {joints}', throttle_duration_sec=1.0)
+            return
+        label = commands.label(message)
+        if self._lockstep and label not in ('', self._label):
+            return  # the command was computed from an older state, or from no state
+        self._tau[places] = tau
+        self._heard[topic] = perf_counter()
+        if topic in self._ended:
+            self._ended.remove(topic)
+            self._set_brakes()
+            self.get_logger().info(f'commands on {topic} again: the brakes are open')
+        self._missing.discard(topic)
+        if self._missing:
+            return
+        if self._braked:
+            self._braked, self._began = False, perf_counter()
+        if self._lockstep:
+            self._advance()
+
+    def _wait(self) -> None:
+        """Send the state again, or after the time-out step without a command; used in lockstep."""
+        waited = perf_counter() - self._answered
+        if perf_counter() - self._sent < REPEAT:
+            return
+        if not self._braked and waited > self._timeout:
+            self._unanswered += 1
+            self._close_brakes(self._missing)
+            self.get_logger().warning(
+                f'no command for {waited:.1f} s: stepping '
+                + ('with the brakes closed' if self._has_brakes else 'with the last one'),
+                throttle_duration_sec=10.0)
+            self._advance()
+        else:
+            self._send()
+
+    def _run(self) -> None:
+        """Simulate up to the time of the wall clock; used in real time, not in lockstep."""
+        if self._braked:
+            self._send()
+            return
+        now = perf_counter()
+        self._close_brakes({topic for topic, heard in self._heard.items()
+                            if now - heard > self._timeout})
+        due = int((now - self._began) / self._period) - self._tick
+        if due > CATCH_UP:
+            self._late += due - CATCH_UP
+            self._began += (due - CATCH_UP) * self._period
+        for _ in range(min(due, CATCH_UP)):
+            self._advance()
+
+    def _close_brakes(self, silent: set[str]) -> None:
+        """Close the brakes of the joints whose commands have ended."""
+        if not self._has_brakes or silent <= self._ended:
+            return
+        self.get_logger().warning(
+            f"no more commands on {', '.join(sorted(silent - self._ended))}: the brakes close")
+        self._ended |= silent
+        self._set_brakes()
+
+    def _set_brakes(self) -> None:
+        closed = np.zeros(len(self._tau), dtype=bool)
+        for topic in self._ended:
+            closed[self._shares[topic]] = True
+        self._plant.brake(closed)
+
+    def _advance(self) -> None:
+        self._gripper.advance()
+        self._touch.end_old_pushes()
+        self._plant.step(self._tau, self._steps)
+        self._tick += 1
+        if self._lockstep:
+            self._missing.update(self._shares)
+        self._measure()
+        if self._viewer is not None and perf_counter() - self._shown > FRAME:
+            self._viewer.sync()
+            self._shown = perf_counter()
+
+    def _measure(self) -> None:
+        """Measure the state after a step, and publish it."""
+        q, qd, tau = self._plant.measured()
+        if not self._compensates:
+            # closed brakes carry the weight, which torque sensors in the joints measure
+            closed = self._braked or self._plant.braked
+            tau = np.where(closed, self._plant.weight, tau) if np.any(closed) else tau
+        self._state = messages.joint_state(
+            self._plant.joint_names, self._tick * self._period, q, qd, tau)
+        self._label = messages.label_of(self._state.header.stamp)
+        self._answered = perf_counter()
+        self._send()
+
+    def _send(self) -> None:
+        self._sent = perf_counter()
+        self._touch.publish(self._state.header.stamp)  # before the state, whose command it serves
+        if self._tick % self._report_every == 0:
+            stamp = self._state.header.stamp
+            self._clock_topic.publish(ClockMessage(clock=stamp))
+            self._touch.report(stamp)
+            self._poses.publish(
+                messages.pose_message(self._plant.pose(self._tip), self._base, stamp))
+            self._gripper.publish(stamp, self._base)
+        if self._transforms is not None and self._tick % self._tf_every == 0:
+            self._transforms.publish(self._state.header.stamp)
+        self._states.publish(self._state)
+
+
+def _shares(found: dict[str, Any], robot: Robot) -> dict[str, Any]:
+    """Return the indices, base first, of the joints that each topic commands."""
+    topics = [found['command_topic'], *found['further_command_topics']]
+    order = robot_parameters.command_order(found, robot)
+    if len(topics) == 1:
+        return {topics[0]: order}
+    if len(topics) != len(robot.tips) or len(set(topics)) < len(topics):
+        raise InputError(f"commands come on {', '.join(topics)}, and the tips are "
+                         f"{', '.join(robot.tips)}: accepted by parameter "
+                         "'further_command_topics' are as many topics as 'further_tips' has "
+                         'links, none twice, or none')
+    return dict(zip(topics, robot_parameters.command_shares(order, robot)))
+
+
+def _steps_a_tick(found: dict[str, Any]) -> int:
+    steps = 1.0 / (found['rate'] * found['timestep'])
+    if abs(steps - round(steps)) > 1e-6 * steps or round(steps) < 1:
+        raise InputError(f"parameter 'timestep' is {found['timestep']} s and 'rate' "
+                         f"{found['rate']} Hz: accepted is a whole number of steps a period")
+    return round(steps)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the node until SIGINT or SIGTERM."""
+    run_and_exit(Simulator, arguments)
+
+
+if __name__ == '__main__':
+    main()

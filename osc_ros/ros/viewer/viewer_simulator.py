@@ -1,0 +1,103 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""The viewer's connection to a simulator, and to a gripper: objects, width, pushes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from time import monotonic
+from typing import Any
+
+from geometry_msgs.msg import WrenchStamped
+import numpy as np
+from numpy.typing import NDArray
+from rclpy.node import Node
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from sensor_msgs.msg import JointState
+
+from osc_ros.ros.messages import messages
+from osc_ros.ros.messages.markers import LIFETIME, Marker, MarkerArray
+from osc_ros.viewer.scene.reading import Reading, Solid
+
+Array = NDArray[np.float64]
+
+# The newest message only, and no acknowledgement that the other side would have to handle.
+NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+
+
+MOST_SOLIDS = 200  # objects that are drawn
+
+
+def tolerant(callback: Callable[..., None], reading: Reading) -> Callable[..., None]:
+    """Return a callback whose errors are shown: any participant can send any message."""
+    @wraps(callback)  # rclpy 9 passes its time to a timer's callback that may have an argument
+    def called(*arguments: Any) -> None:
+        try:
+            callback(*arguments)
+        except Exception as error:  # of any kind: the page goes on
+            reading.say('refused', f'a message that cannot be used: {error}')
+
+    return called
+
+
+class SimulatorLink:
+    """
+    Hears the objects and the gripper of a simulator, and pushes the arm.
+
+    Parameters
+    ----------
+    node : Node
+    name : str
+        Of the simulator.
+    reading : Reading
+        Gets the objects and the width of the gripper.
+
+    """
+
+    def __init__(self, node: Node, name: str, reading: Reading) -> None:
+        self._node, self._name, self._reading = node, name, reading
+        self._seen = self._gripped = -np.inf
+        self._pushes = node.create_publisher(WrenchStamped, f'{name}/push', 10)
+
+    def subscribe(self) -> list[Any]:
+        """Return new subscriptions to all that is shown."""
+        topics = [(JointState, 'gripper/state', self._on_gripper)]
+        if MarkerArray is not None:
+            topics.append((MarkerArray, 'markers', self._on_markers))
+        return [self._node.create_subscription(
+            kind, f'{self._name}/{topic}', tolerant(callback, self._reading), NEWEST)
+            for kind, topic, callback in topics]
+
+    @property
+    def takes_pushes(self) -> bool:
+        """Whether a simulator subscribes to pushes."""
+        return bool(self._pushes.get_subscription_count())
+
+    def push(self, force: Array) -> None:
+        """Publish the force (3,) of a push at the tip, in base axes [N]."""
+        robot = self._reading.robot
+        if robot is not None:
+            self._pushes.publish(messages.wrench_message(
+                np.array([0.0, 0.0, 0.0, *force]), robot.base, messages.stamp(0.0)))
+
+    def forget_old(self) -> None:
+        """Drop objects and the width of the gripper if they are no longer published."""
+        oldest = monotonic() - LIFETIME
+        if self._seen < oldest:
+            self._reading.solids = {}
+        if self._gripped < oldest:
+            self._reading.gripper = None
+
+    def _on_gripper(self, message: JointState) -> None:
+        if message.position and message.effort and np.isfinite(message.position[0]):
+            self._gripped = monotonic()
+            self._reading.gripper = message.position[0], message.effort[0]
+
+    def _on_markers(self, message: Any) -> None:
+        self._seen = monotonic()
+        self._reading.solids = {
+            one.ns: (Solid(one.type == Marker.SPHERE, (one.scale.x, one.scale.y, one.scale.z),
+                           (one.color.r, one.color.g, one.color.b, one.color.a)),
+                     messages.pose_array(one.pose)) for one in message.markers[:MOST_SOLIDS]}

@@ -1,0 +1,386 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Finds why an arm does not follow, by repeating the demonstration with other parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial, reduce
+from itertools import tee
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.compile.compiled import on_demand
+from osc_ros.control.limits.limits import FASTEST
+from osc_ros.control.model_error.friction import least_inertia
+from osc_ros.errors import OscError
+from osc_ros.ros.parameters import robot_parameters
+from osc_ros.ros.parameters.node_settings import law_of
+from osc_ros.ros.simulator.simulated_arm import plant_of
+from osc_ros.tools.demo import scenario
+from osc_ros.tools.demo.demo_parameters import table_of
+from osc_ros.tools.demo.demo_report import Recording, result
+from osc_ros.tools.demo.demonstration import Demonstration, start_parameters
+from osc_ros.tools.demo.tracing import Tracer
+
+Array = NDArray[np.float64]
+Values = dict[str, Any]
+Changes = dict[str, Values]
+
+# What the controller is told of the arm, and what the simulated arm has.
+PAYLOAD = tuple(entry.name for entry in robot_parameters.SIMULATED_PAYLOAD)
+EQUAL = ('gravity', 'driver_compensates', 'rotor_inertia')
+ROTORS = (0.01, 0.03, 0.1, 0.3)  # rotor inertias that are tried [kg m²]
+# Of the observer: a joint that reverses needs twice its friction soon; and a feedforward of
+# friction that is bounded, because the joint is light, disturbs the observer.
+RISE = 0.03  # [s]
+OBSERVER = {'disturbance.mode': 'observer', 'disturbance.rise': RISE,
+            'friction.from_description': 0.0}
+GAINS = ('translation.natural_frequency', 'rotation.natural_frequency')
+BINDS = 0.98  # share of a limit from which on it counts as reached
+BEGIN = 0.2  # start time of the first motion of a trial [s]
+OTHER_STARTS = (1, 2, 3)  # seeds of the random search for other start positions
+
+
+@dataclass(frozen=True)
+class Cause:
+    """
+    Why an arm does not follow, and parameters with which it did in a trial.
+
+    Attributes
+    ----------
+    text : str
+    remedy : str
+        In words, what `changes` are: 'the arm follows only with ...'; empty without changes.
+    changes : dict
+        Parameters by node, '' for all nodes; empty if nothing that was tried helps.
+
+    """
+
+    text: str
+    remedy: str = ''
+    changes: Changes = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A possible cause: the observation, a remedy, and the parameters of the remedy by node."""
+
+    finding: str
+    remedy: str
+    changes: Changes
+
+    @property
+    def text(self) -> str:
+        return f'{self.finding}. With {self.remedy}, the arm follows.'
+
+    def combine(self, other: _Candidate) -> _Candidate:
+        """Return a candidate with the observations and the remedies of both."""
+        return _Candidate(f'{self.finding}. {other.finding}', f'{self.remedy}, and {other.remedy}',
+                          _merged(self.changes, other.changes))
+
+
+def recording_of(demonstration: Demonstration, phases: int | None = None,
+                 shown: Callable[[float], object] = lambda share: None
+                 ) -> tuple[Recording, list[scenario.Phase]]:
+    """
+    Return the recording of the motions, and their plan: a trial in this process, without ROS.
+
+    Parameters
+    ----------
+    demonstration : Demonstration
+    phases : int, optional
+        Number of phases to run, from the first on; default all.
+    shown : callable, optional
+        Called now and then with the share of the run that is done.
+
+    Raises
+    ------
+    OscError
+        The parameters do not fit, or the simulation diverges.
+
+    """
+    controller, simulator = (demonstration.values[f'osc_{name}']
+                             for name in ('controller', 'simulator'))
+    _, law = law_of(controller, demonstration.text)
+    robot, plan = demonstration.robot, demonstration.phases(BEGIN)[:phases]
+    # not the description of the controller: a parameter file may give each node its own
+    plant = plant_of(simulator, robot_parameters.description(simulator), robot)
+    law.latch(plant.q)
+    for phase in plan:
+        law.follow(phase.motion, phase.start)
+    recording, ticks = Recording(), 0
+    steps = round(1.0 / (simulator['rate'] * simulator['timestep']))
+    every = max(1, round(simulator['rate'] / simulator['report_rate']))
+    while plant.time < plan[-1].end:
+        q, qd, _ = plant.measured()
+        tau = law.torque(plant.time, q, qd)
+        law.plan()
+        if ticks % every == 0:
+            recording.pose_times.append(plant.time)
+            recording.poses.append(plant.pose(robot.tip))
+            shown(plant.time / plan[-1].end)
+        recording.add_state(plant.time, q, qd, tau)
+        plant.step(tau, steps)
+        ticks += 1
+    law.close()
+    return recording, plan
+
+
+def cause(demonstration: Demonstration, shown: Callable[[float, str], object]) -> Cause:
+    """
+    Return why the arm does not follow, found by trials in this process, without ROS.
+
+    The first candidate whose remedy makes the arm follow is returned, so every hint has helped in
+    a trial. Friction alone is named only if the arm also follows without any friction. `shown` is
+    called with the share of a trial that is done, and its name.
+
+    """
+    with on_demand():
+        try:
+            recording, plan = recording_of(
+                demonstration, shown=lambda share: shown(share, 'the same again'))
+            if not result(recording, plan, demonstration).failures:
+                return Cause('With the same parameters the arm follows in this process, without '
+                             'ROS and in lockstep: the nodes were too slow for the wall clock, or '
+                             'lost messages.')
+            limits = _reached_limit(demonstration, recording)
+        except OscError as error:
+            limits = f'A repetition in this process fails: {error}'
+        for number, candidate in enumerate(_candidates(demonstration, limits), start=1):
+            if _follows(demonstration.changed(candidate.changes),
+                        partial(_show_trial, shown, number)):
+                # keep the start: other start positions might be chosen for the changed arm
+                return Cause(candidate.text, candidate.remedy, _merged(
+                    start_parameters(demonstration.start), candidate.changes))
+    return Cause(f'{limits}. Nothing that was tried helps: the same payload, gravity and driver '
+                 'for controller and simulator, compensation of all friction, an observer of what '
+                 'the model lacks, other gains, smaller motions, other joint positions at the '
+                 'start, rotor inertias.')
+
+
+def _candidates(demonstration: Demonstration, limits: str) -> Iterator[_Candidate]:
+    """Yield explanations, the most probable first."""
+    differences = list(_differences(demonstration))
+    if not differences:
+        yield from _causes_in_motion(demonstration, limits)
+        return
+    probable, reverse = differences
+    yield probable
+    equal = demonstration.changed(probable.changes)
+    yield from map(probable.combine, _causes_in_motion(equal, limits))
+    yield reverse
+
+
+def _differences(demonstration: Demonstration) -> Iterator[_Candidate]:
+    """
+    Yield what the controller is told of the arm if it differs from the simulated arm.
+
+    First with the values of the node that has others than the defaults, then the other way round.
+
+    """
+    nodes = 'osc_controller', 'osc_simulator'
+    told, simulated = (demonstration.values[node] for node in nodes)
+    found = []
+    pairs = [((name,), _difference) for name in EQUAL]
+    for names, text in ((PAYLOAD, _payload_difference), *pairs):
+        different = [name for name in names if told[name] != simulated[name]]
+        if different and text(told, simulated, names):
+            default = {entry.name: entry.default for entry in table_of(nodes[1], simulated)}
+            is_simulated = any(simulated[name] != default[name] for name in different)
+            found.append((text(told, simulated, names), names[0].partition('.')[0], different,
+                          is_simulated))
+    for reverse in (False, True) if found else ():
+        candidates = []
+        for finding, what, different, is_simulated in found:
+            of, to = nodes if is_simulated == reverse else nodes[::-1]
+            candidates.append(_Candidate(
+                finding, f'the {what} of {of} for {to} too',
+                {to: {name: demonstration.values[of][name] for name in different}}))
+        yield reduce(_Candidate.combine, candidates)
+
+
+def _payload_difference(told: Values, simulated: Values, names: Sequence[str]) -> str:
+    """Return in words how the payloads differ; empty if there is none."""
+    more = simulated['payload.mass'] - told['payload.mass']
+    if more:
+        return (f"The arm carries {abs(more):.2f} kg {'more' if more > 0.0 else 'less'} than the "
+                f"controller is told (payload.mass is {told['payload.mass']:g} for "
+                f"osc_controller, {simulated['payload.mass']:g} for osc_simulator)")
+    return ('The arm carries its payload with another centre of mass or inertia, or at another '
+            'link, than the controller is told' if told['payload.mass'] else '')
+
+
+def _difference(told: Values, simulated: Values, names: Sequence[str]) -> str:
+    """Return in words how a parameter of both nodes differs."""
+    [name] = names
+    a, b = (list(x) if isinstance(x, tuple) else x for x in (told[name], simulated[name]))
+    return f'{name} is {a} for osc_controller, but {b} for osc_simulator'
+
+
+def _causes_in_motion(demonstration: Demonstration, limits: str) -> Iterator[_Candidate]:
+    """
+    Yield friction, limits that are reached, and combinations of them.
+
+    First what only the controller needs, then other motions, then another simulated arm.
+
+    """
+    friction = _friction(demonstration)
+    is_cause = bool(friction) and _follows(demonstration.changed(
+        _without_friction(demonstration)))
+    finding = friction if is_cause else limits
+    if is_cause:
+        yield from _compensations(demonstration, friction)
+    yield from _controllers(demonstration, finding)
+    if is_cause:
+        yield from _rotors(demonstration, friction)
+        return
+    # friction is not the only cause: combine it with others only if none helps alone
+    others, again = tee(_other_motions(demonstration, limits))  # slow: searches for starts
+    yield from others
+    for other in list(again)[1::2] if friction else ():
+        for one in (*_compensations(demonstration, friction),
+                    *list(_rotors(demonstration, friction))[1:5]):
+            yield other.combine(one)
+
+
+def _controllers(demonstration: Demonstration, finding: str) -> Iterator[_Candidate]:
+    """Yield controllers with the observer of what the model lacks, and with other gains."""
+    values = demonstration.values['osc_controller']
+    observer = _observer(demonstration)
+    words = 'an observer in the controller that compensates what its model lacks ' \
+            '(disturbance.mode: observer)'
+    yield _Candidate(finding, words, {'osc_controller': observer})
+    for factor, kind in ((2.0, 'higher'), (0.5, 'lower')):
+        gains = {name: [factor * x for x in values[name]] for name in GAINS}
+        text = (f'{kind} gains (natural frequencies of the tip up to '
+                f'{max(map(max, gains.values())):g} rad/s)')
+        if kind == 'lower':
+            yield _Candidate(finding, text, {'osc_controller': gains})
+        yield _Candidate(finding, f'{words} and {text}', {'osc_controller': {**observer, **gains}})
+
+
+def _observer(demonstration: Demonstration) -> Values:
+    """Return the parameters of a controller with an observer that may compensate all friction."""
+    friction = demonstration.robot.coulomb_friction + demonstration.robot.viscous_friction
+    values = demonstration.values['osc_controller']
+    return {**OBSERVER, 'disturbance.friction': max(values['disturbance.friction'],
+                                                    float(friction.max()))}
+
+
+def _other_motions(demonstration: Demonstration, limits: str) -> Iterator[_Candidate]:
+    """Yield smaller motions, and other joint positions at the start."""
+    at = demonstration.start
+    for scale in scenario.SCALES:
+        if scale < at.scale:
+            yield _Candidate(limits, f'motions of {scale:.0%} of the usual size',
+                             start_parameters(scenario.Start(at.q, scale)))
+    for seed in OTHER_STARTS:
+        try:
+            start = scenario.start(Tracer(demonstration.loaded_robot, demonstration.freedoms),
+                                   demonstration.duration, None, seed)
+        except OscError:
+            continue
+        yield _Candidate(limits, 'other joint positions at the start', start_parameters(start))
+
+
+def _friction(demonstration: Demonstration) -> str:
+    """Return in words the friction of the simulated joints; empty without friction."""
+    simulator, robot = demonstration.values['osc_simulator'], demonstration.robot
+    parts = [f'{name} of up to {max(simulator[name] or described):g} {unit}'
+             for name, described, unit in (('friction', robot.coulomb_friction, 'N m'),
+                                           ('damping', robot.viscous_friction, 'N m s/rad'))
+             if any(simulator[name] or described)]
+    source = ('of osc_simulator' if simulator['friction'] or simulator['damping']
+              else 'in <dynamics> of the robot description')
+    return f"The joints have {' and '.join(parts)} ({source})" if parts else ''
+
+
+def _compensations(demonstration: Demonstration, friction: str) -> Iterator[_Candidate]:
+    """Yield the compensation of all friction of the simulated joints, if only a part of it is."""
+    changes, share = _whole_friction(demonstration), demonstration.values['osc_controller'][
+        'friction.from_description']
+    if changes:
+        yield _Candidate(f'{friction}, of which the controller compensates only a part '
+                         f'(friction.from_description: {share:g})', 'all friction compensated',
+                         {'osc_controller': changes})
+
+
+def _whole_friction(demonstration: Demonstration) -> Values:
+    """Return parameters with which the controller compensates all friction; may be empty."""
+    simulator, controller = (demonstration.values[f'osc_{name}']
+                             for name in ('simulator', 'controller'))
+    robot, changes = demonstration.robot, {}
+    for name, ours, described in (('friction', 'coulomb', robot.coulomb_friction),
+                                  ('damping', 'viscous', robot.viscous_friction)):
+        simulated = np.array(simulator[name] or described)
+        compensated = np.array(controller[f'friction.{ours}']
+                               or controller['friction.from_description'] * described)
+        if (simulated > compensated).any():
+            if np.array_equal(simulated, described) and not controller[f'friction.{ours}']:
+                changes['friction.from_description'] = 1.0
+            else:
+                changes[f'friction.{ours}'] = simulated.tolist()
+    return changes
+
+
+def _rotors(demonstration: Demonstration, friction: str) -> Iterator[_Candidate]:
+    """Yield assumed rotor inertias of the simulated arm, small ones first; none if it has some."""
+    robot = demonstration.robot
+    if any(demonstration.values['osc_controller']['rotor_inertia']):
+        return
+    inertia = least_inertia(robot)
+    i = int(np.argmin(inertia))
+    finding = (f"{friction}. That is much for joint '{robot.joint_names[i]}', which moves only "
+               f'{inertia[i]:.2g} kg m²: it stops at once, so its compensation is bounded. A '
+               'motor and gear with such friction has rotor inertia too, which a URDF cannot tell')
+    for rotor in ROTORS:
+        words = (f'an assumed rotor inertia of {rotor:g} kg m² at every joint, in controller and '
+                 'simulated arm (take the values of your drives)')
+        for more, changes in (('all friction compensated', _whole_friction(demonstration)),
+                              ('disturbance.mode: observer', _observer(demonstration))):
+            yield _Candidate(finding, f'{words}, and {more}',
+                             {'': {'rotor_inertia': [rotor] * robot.n}, 'osc_controller': changes})
+
+
+def _merged(first: Changes, second: Changes) -> Changes:
+    return {node: {**first.get(node, {}), **second.get(node, {})} for node in {**first, **second}}
+
+
+def _without_friction(demonstration: Demonstration) -> Changes:
+    none = [0.0] * demonstration.robot.n
+    return {'osc_simulator': {'friction': none, 'damping': none},
+            'osc_controller': {'friction.coulomb': none, 'friction.viscous': none}}
+
+
+def _reached_limit(demonstration: Demonstration, recording: Recording) -> str:
+    """Return a text on the joint that was at its limit of speed or torque for the longest time."""
+    robot = demonstration.robot
+    found = []
+    for values, limits, what, unit in (
+            (recording.velocities, FASTEST * robot.velocity_limits, 'speed', 'rad/s'),
+            (recording.torques, demonstration.effort_limits, 'torque', 'N m')):
+        reached = (np.abs(np.array(values)) >= BINDS * limits).mean(axis=0)
+        i = int(np.argmax(reached))
+        found.append((reached[i], f"Joint '{robot.joint_names[i]}' is at its limit of {what}, "
+                      f'{limits[i]:.3g} {unit}, for {reached[i]:.1%} of the time'))
+    share, text = max(found)
+    return text if share > 0.0 else 'No joint reaches a limit of speed or torque'
+
+
+def _show_trial(shown: Callable[[float, str], object], number: int, share: float) -> None:
+    shown(share, f'trial {number}')
+
+
+def _follows(demonstration: Demonstration,
+             shown: Callable[[float], object] = lambda share: None) -> bool:
+    """Whether the arm follows; all phases are simulated only if it follows in the first one."""
+    try:
+        return not any(result(*recording_of(demonstration, phases, shown), demonstration).failures
+                       for phases in (1, None))
+    except OscError:
+        return False

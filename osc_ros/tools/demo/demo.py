@@ -1,0 +1,333 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""osc_demo: a simulated arm follows targets over ROS 2, and its errors are checked."""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import closing, ExitStack
+import importlib.util
+import os
+from pathlib import Path
+import sys
+import tempfile
+from textwrap import fill
+from typing import Any
+
+from osc_ros.commandline import (
+    add_json,
+    make_folder,
+    output_folder,
+    painted,
+    Parser,
+    ProgressBar,
+    stdout_for_json,
+)
+from osc_ros.compile.compiled import on_demand
+from osc_ros.errors import installation, OscError
+from osc_ros.interrupts import end_quietly, recorded_signals
+from osc_ros.model.ends import ends_of_chains
+from osc_ros.ros.parameters import robot_parameters
+from osc_ros.ros.process.domains import reserved_domain
+from osc_ros.ros.process.profile import profile_variable
+from osc_ros.ros.process.share import share_directory
+from osc_ros.tools.demo import demo_page, demo_report, scenario
+from osc_ros.tools.demo.cause_search import Cause, cause
+from osc_ros.tools.demo.demo_loops import arm_parameters, DDS, FRANKA, FRANKA_SIM, Judge, LOOPS
+from osc_ros.tools.demo.demo_parameters import NODES, Parameters, text_of
+from osc_ros.tools.demo.demo_run import (
+    ARM_START,
+    ArmError,
+    DemoError,
+    initialized,
+    NodeProcess,
+    Progress,
+    require_free_domain,
+    Run,
+    say,
+    show,
+    STALLED,
+    START,
+)
+from osc_ros.tools.demo.demonstration import Demonstration, demonstration
+
+EXAMPLE = """examples:
+  osc_demo                                       a Panda, with a page in the browser
+  osc_demo --robot ur5e --headless --duration 5 --json out.json
+  osc_demo --urdf arm.urdf --base base_link --tip tool0
+
+An arm that does not follow, without --config, makes a second run with what it needs, which the
+last line names: first another controller, then assumed rotor inertias of the simulated arm.
+
+Exit status: 0 the arm followed, in the first or in the second run; 1 it did not, and the cause is
+printed; 2 wrong arguments, or the demo could not run; 3 an arm in the loop (--loop) ended its
+control, for the reason of the last line; 130 Ctrl-C. It writes plots, logs and parameters to
+osc_demo/."""
+LATE = 'communication_constraints_violation'  # of an FR3 that received no torque for 20 ms
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the demonstration; exit with 0 if the arm followed, 1 if not, 2 if it could not run."""
+    options = _options(arguments)
+    end_quietly()
+    try:
+        # compiles no kernels that it does not use
+        with on_demand(), stdout_for_json(options.json):
+            sys.exit(_demonstrate(options))
+    except OscError as error:
+        show('', last=True)
+        sys.stdout.flush()
+        print(f'osc_demo: {error}', file=sys.stderr)
+        sys.exit(3 if isinstance(error, ArmError) else 2)
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = Parser(
+        prog='osc_demo', epilog=EXAMPLE,
+        description='A simulated arm traces a figure of eight, steps and turns, under\n'
+        'osc_controller over ROS 2. The physics engine measures the errors of the tip.')
+    robot = parser.add_mutually_exclusive_group()
+    robot.add_argument('--robot',
+                       help='a robot of this package, '
+                       f"{', '.join(robot_parameters.shipped_robots())} "
+                       f'(panda; {FRANKA} for franka-sim)')
+    robot.add_argument('--urdf', type=Path, help='your own robot, with --base and --tip')
+    parser.add_argument('--base', help='link that is fixed to the ground')
+    parser.add_argument('--tip', help='link that follows the targets')
+    parser.add_argument('--config', type=Path, help='YAML file of parameters that override those '
+                        'of the robot')
+    parser.add_argument('--duration', type=float, default=20.0,
+                        help='of the motion, simulated time [s] (20); before it, at t < 0, the '
+                        f'arm stands still for {START:g} s')
+    parser.add_argument('--loop', choices=LOOPS, default=DDS,
+                        help='dds: osc_simulator and osc_controller; mujoco: osc_arm at 1 kHz on '
+                        'the wall clock, with MuJoCo in its loop; franka-sim: osc_arm with '
+                        'libfranka, and franka-sim in place of an FR3 (dds)')
+    parser.add_argument('--real-time', action='store_true',
+                        help='the simulator follows the wall clock, not the commands')
+    parser.add_argument('--headless', action='store_true',
+                        help='no window, no page in the browser; end after the figures')
+    parser.add_argument('--output', type=output_folder, default=Path('osc_demo'),
+                        help='folder of plots and logs (osc_demo)')
+    add_json(parser)
+    options = parser.parse_args(arguments)
+    if options.loop == FRANKA_SIM and (options.urdf or options.robot not in (None, FRANKA)):
+        parser.error(f'--loop {FRANKA_SIM}: accepted is --robot {FRANKA}, the default')
+    if not options.urdf and options.robot is None:
+        options.robot = FRANKA if options.loop == FRANKA_SIM else 'panda'
+    if options.urdf and not (options.base and options.tip):
+        parser.error(f'--urdf needs --base and --tip{_links(options.urdf)}')
+    elif not options.urdf and options.robot not in robot_parameters.shipped_robots():
+        parser.error(f'--robot {options.robot}: accepted is one of '
+                     f"{', '.join(robot_parameters.shipped_robots())}; --urdf takes any other")
+    if not 3.0 <= options.duration <= 3600.0:
+        parser.error(f'--duration {options.duration}: accepted is 3 to 3600 s')
+    return options
+
+
+def _links(file: Path) -> str:
+    """Return a text: which links of a URDF can be base and tip, or why it cannot be used."""
+    try:
+        root, ends = ends_of_chains(robot_parameters.urdf_text(str(file)))
+    except OscError as error:
+        return f' ({error})'
+    tips = [f'{tip} ({joints} joints)' for tip, joints in ends]
+    return (f': here the base may be {root}, the root, or a link from there to the tip; '
+            f"chains end at {', '.join(tips[:10])}" + (', …' if tips[10:] else ''))
+
+
+def _demonstrate(options: argparse.Namespace) -> int:
+    """Make one run, print and write its results; return the exit status."""
+    _prepare_output(options)
+    base = share_directory() / 'config' / f"{'own' if options.urdf else options.robot}.yaml"
+    users = [options.config] if options.config else []
+    progress = Progress()
+    wanted = demonstration(Parameters([base, *users]), own_parameters(options), options.duration,
+                          progress)
+    show('', last=True)
+    for note in wanted.notes:
+        say(f'note: {note}')
+    with ExitStack() as stack:
+        work = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        _isolate(work)
+        address = '' if options.headless else stack.enter_context(
+            demo_page.page(work, options.output))
+        found = first = _judged_run(options, wanted, work)
+        why = (_explain(options, wanted, users)
+               if first.failures and options.loop != FRANKA_SIM else Cause(''))
+        if why.changes and not users:
+            say(f'\nonce more, with {why.remedy} ...')
+            as_it_came, wanted = wanted, wanted.changed(why.changes)
+            found = _judged_run(options, wanted, work, wanted.differences(as_it_came))
+        _conclude(options, wanted, (first, found), why)
+        if address and demo_page.has_terminal():
+            demo_page.play(options.loop, wanted, work, options.output, address)
+    return 1 if found.failures else 0
+
+
+def _judged_run(options: argparse.Namespace, wanted: Demonstration, work: Path,
+                changed: dict[str, Any] | None = None) -> demo_report.Result:
+    """Make a run; write its parameters and plots; print its figures, `changed` among them."""
+    used = write_new(options.output / 'parameters.yaml',
+                     text_of({node: wanted.given(node) for node in NODES}))
+    plan = wanted.phases(START if options.loop == DDS else ARM_START)
+    recording = _recording_of(options, wanted, plan, work)
+    found = demo_report.result(recording, plan, wanted)
+    if changed:
+        found.figures[demo_report.CHANGED] = changed
+    print(demo_report.table(found, plan), flush=True)
+    written = demo_report.write_plots(options.output, recording, plan, found, wanted)
+    print(f"\nparameters: {used}\nplots: {' '.join(str(path) for path in written)}", flush=True)
+    for failure in found.failures:
+        print(painted(f'NOT FOLLOWED: {failure}', 'bad'), flush=True)
+    return found
+
+
+def _conclude(options: argparse.Namespace, wanted: Demonstration,
+              runs: tuple[demo_report.Result, demo_report.Result], why: Cause) -> None:
+    """Print whether the arm followed, and with which changes; write options.json."""
+    first, last = runs
+    if options.json:
+        demo_report.write_json(options.json, last, {
+            'robot': wanted.robot.name, 'joints': wanted.robot.n,
+            'duration [s]': options.duration, 'loop': options.loop,
+            'lockstep': options.loop == DDS and not options.real_time,
+            'notes': list(wanted.notes), 'cause': why.text,
+            'follows only with': '' if last is first or last.failures else why.remedy,
+            'first run': {'failures': first.failures, **first.figures}})
+    if not last.failures:
+        print(painted('the arm followed' if last is first else
+                      fill(f'the arm follows only with {why.remedy}', 96), 'good'), flush=True)
+
+
+def _explain(options: argparse.Namespace, wanted: Demonstration, users: list[Path]) -> Cause:
+    """Print why the arm does not follow, and the parameters with which it does; return both."""
+    print('looking for the cause ...', flush=True)
+    with ProgressBar('looking for the cause') as bar:
+        why = cause(wanted, bar.show)
+    print('\n' + fill(f'CAUSE: {why.text}', 96, break_long_words=False))
+    if why.changes:
+        given = Parameters(users)
+        both = {node: {**(given.given(node) if node else {}), **why.changes.get(node, {})}
+                for node in ('', *NODES)}
+        text = text_of(both)
+        file = write_new(options.output / 'follow.yaml', text)
+        place = f' in place of --config {options.config}' if options.config else ''
+        print(f'\nTo let it follow, run with --config {file}{place}, a file with these '
+              f'lines:\n\n{text}')
+    return why
+
+
+def write_new(path: Path, text: str) -> Path:
+    """
+    Write a text to a file, and return its path: `path`, or path_2, path_3, ...
+
+    A file with another text is never overwritten: the user may have edited it.
+
+    """
+    file, number = path, 1
+    while file.exists() and file.read_text(encoding='utf-8', errors='replace') != text:
+        number += 1
+        file = path.with_stem(f'{path.stem}_{number}')
+    file.write_text(text, encoding='utf-8')
+    return file
+
+
+def _recording_of(options: argparse.Namespace, wanted: Demonstration,
+                  plan: list[scenario.Phase], work: Path) -> demo_report.Recording:
+    """
+    Return the recording of one run of the nodes.
+
+    A run that the arm ends because torques were late is made again, once, from its start.
+
+    """
+    has_window = not options.headless and _has_display()
+    if not options.headless and not has_window:
+        print('note: no display was found (DISPLAY, WAYLAND_DISPLAY), so no window shows the '
+              'arm; the plots show the run', flush=True)
+    try:
+        return _recorded_run(options, wanted, plan, work, has_window)
+    except ArmError as error:
+        if LATE not in str(error):
+            raise
+        say(f'{error}\nthe arm is started again, for another run from its start ...')
+    recording = _recorded_run(options, wanted, plan, work, has_window)
+    recording.repetitions = 1
+    return recording
+
+
+def _recorded_run(options: argparse.Namespace, wanted: Demonstration, plan: list[scenario.Phase],
+                  work: Path, has_window: bool) -> demo_report.Recording:
+    """Start the nodes, make the motions, and stop the nodes; return the recording."""
+    recording, judge = demo_report.Recording(), None
+    with recorded_signals() as signals, ExitStack() as stack:
+        if options.loop == DDS:
+            given = _parameters_over_dds(options, wanted, has_window)
+        else:
+            judge = stack.enter_context(closing(Judge(wanted, has_window)))
+            given = {'osc_arm': stack.enter_context(
+                arm_parameters(options.loop, wanted, options.output))}
+        processes = {process.node: stack.enter_context(process) for process in (
+            NodeProcess(name, values, work, options.output) for name, values in given.items())}
+        stack.enter_context(initialized())
+        Run(wanted.robot, processes, recording, wanted.freedoms, signals,
+            judge and judge.pose).make(plan)
+    if signals:
+        sys.exit(128 + signals[0])
+    for line in recording.warnings:
+        print(line)
+    return recording
+
+
+def _parameters_over_dds(options: argparse.Namespace, wanted: Demonstration, has_window: bool
+                         ) -> dict[str, dict[str, Any]]:
+    """Return the parameters of simulator and controller."""
+    simulator = {**wanted.given('osc_simulator'), 'lockstep': not options.real_time}
+    controller = {**wanted.given('osc_controller'), 'autostart': False}
+    if not options.real_time:  # in lockstep, a late state on the wall clock is not stale
+        controller['state_timeout'] = STALLED
+    if not options.headless:
+        simulator['viewer'] = has_window
+    return {'osc_simulator': simulator, 'osc_controller': controller}
+
+
+def _prepare_output(options: argparse.Namespace) -> None:
+    """Create the output folder; raise an OscError now, not after the run, if that fails."""
+    if importlib.util.find_spec('matplotlib') is None:
+        raise DemoError(f"the plots need matplotlib: {installation('demo')}")
+    make_folder(options.output)
+
+
+def _isolate(work: Path) -> None:
+    """
+    Use loopback and a separate ROS domain, unless environment variables choose others.
+
+    Raises
+    ------
+    DemoError
+        The chosen domain has nodes with the same names.
+
+    """
+    os.environ.setdefault('ROS_LOG_DIR', str(work))
+    os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
+    os.environ.setdefault(profile_variable(), str(share_directory() / 'config' / 'fastdds.xml'))
+    if 'ROS_DOMAIN_ID' in os.environ:
+        require_free_domain()
+    else:
+        os.environ['ROS_DOMAIN_ID'] = str(reserved_domain())
+
+
+def own_parameters(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the parameters that the options --robot, --urdf, --base and --tip give."""
+    file = str(options.urdf.absolute()) if options.urdf else options.robot
+    chosen = {'robot_description_file': file, 'base': options.base, 'tip': options.tip}
+    return {name: value for name, value in chosen.items() if value}
+
+
+def _has_display() -> bool:
+    return bool(os.environ.get('DISPLAY') or os.environ.get('WAYLAND_DISPLAY'))
+
+
+if __name__ == '__main__':
+    main()

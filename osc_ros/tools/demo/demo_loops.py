@@ -1,0 +1,117 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""The other loops of the demonstration: osc_arm with an arm in it, and the judge of its motion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, ExitStack, suppress
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.errors import InputError
+from osc_ros.hardware.hardware_table import hardware_class
+from osc_ros.model.files import shipped_urdf
+from osc_ros.ros.parameters import robot_parameters
+from osc_ros.ros.simulator.simulated_arm import plant_of
+from osc_ros.sim.franka_server import FrankaServer, ROTOR_INERTIA, ServerError
+from osc_ros.tools.demo.demo_parameters import Values
+from osc_ros.tools.demo.demonstration import Demonstration
+
+Array = NDArray[np.float64]
+
+DDS, MUJOCO, FRANKA_SIM = LOOPS = 'dds', 'mujoco', 'franka-sim'
+RATE = 1000.0  # of the loop, unless a parameter file has another one [Hz]
+FRANKA = 'fr3'  # the only robot of franka-sim
+EFFORT_RATE = 900.0  # of its joints; the arm accepts 1000 [N·m/s]
+PRIORITY = 40  # of the loop under SCHED_FIFO, if permitted
+FRAME = 1.0 / 30.0  # time between two pictures in the window [s]
+
+
+class Judge:
+    """
+    Computes the pose of the tip from measured positions, by MuJoCo's kinematics alone.
+
+    Parameters
+    ----------
+    wanted : Demonstration
+    has_window : bool
+        Whether a window shows the arm, if there is a display.
+
+    """
+
+    def __init__(self, wanted: Demonstration, has_window: bool) -> None:
+        values = wanted.values['osc_simulator']
+        self._plant = plant_of(values, robot_parameters.description(values), wanted.robot)
+        self._tip, self._viewer, self._shown = wanted.robot.tip, None, -np.inf
+        if has_window:
+            try:
+                self._viewer = self._plant.viewer()
+            except InputError as error:
+                print(f'note: no window, going on without: {error}', flush=True)
+
+    def pose(self, q: Array) -> Array:
+        """Return the pose (4, 4) of the tip in the base frame at positions q (n,)."""
+        if self._viewer is not None and perf_counter() - self._shown > FRAME:
+            self._shown = perf_counter()
+            with suppress(InputError):  # noise of a measurement may exceed the limits
+                self._plant.reset(q)
+                self._viewer.sync()
+        return self._plant.pose(self._tip, q)
+
+    def close(self) -> None:
+        """Close the window."""
+        if self._viewer is not None:
+            self._viewer.close()
+
+
+@contextmanager
+def arm_parameters(loop: str, wanted: Demonstration, output: Path) -> Iterator[Values]:
+    """
+    Yield the parameters of osc_arm for a loop; a simulator that it needs runs until the end.
+
+    Parameters
+    ----------
+    loop : str
+        MUJOCO or FRANKA_SIM.
+    wanted : Demonstration
+    output : Path
+        Folder of the simulator's log.
+
+    Raises
+    ------
+    InputError
+        The simulator of an FR3 is not installed, or did not start.
+
+    """
+    given = {'rate': RATE, 'realtime.priority': PRIORITY, **wanted.given('osc_controller'),
+             'autostart': False}
+    given['joint_state_rate'] = given['rate']
+    if loop == MUJOCO:
+        yield {**given, 'hardware': 'mujoco', **_simulated(wanted, given['rate'])}
+        return
+    q = wanted.start.q.tolist()
+    urdf = shipped_urdf(FRANKA)
+    server = FrankaServer(urdf, output / 'franka_sim.log', q)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(server)
+        except ServerError as error:
+            raise InputError(str(error)) from None
+        yield {'limits.effort_rate': (EFFORT_RATE,) * wanted.robot.n,
+               'rotor_inertia': (ROTOR_INERTIA,) * wanted.robot.n, **given, 'hardware': 'franka',
+               'driver_compensates': 'gravity',
+               'hardware.address': server.address, 'hardware.realtime': 'ignore'}
+
+
+def _simulated(wanted: Demonstration, rate: float) -> Values:
+    """Return the parameters of hardware 'mujoco': those of osc_simulator with the same names."""
+    values = {**wanted.values['osc_simulator'], 'rate': rate}
+    values['payload.link'] = values['payload.link'] or wanted.robot.tip
+    return {f'hardware.{setting.name}': values[setting.name]
+            for setting in hardware_class('mujoco').settings
+            if values.get(setting.name, setting.default) != setting.default}

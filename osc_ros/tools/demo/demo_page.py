@@ -1,0 +1,109 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""The page of osc_viewer beside the demonstration, and the playground after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, ExitStack
+import os
+from pathlib import Path
+import re
+import sys
+from time import perf_counter, sleep
+from typing import Any
+
+from osc_ros.interrupts import recorded_signals
+from osc_ros.tools.demo.demo_loops import arm_parameters, DDS, FRANKA_SIM
+from osc_ros.tools.demo.demo_run import DemoError, NodeProcess
+from osc_ros.tools.demo.demonstration import Demonstration
+
+ADDRESS = re.compile(r'open http://[^:]+:(\d+) ')
+PATIENCE = 20.0  # longest wait for the address of the page [s]
+
+
+@contextmanager
+def page(work: Path, output: Path) -> Iterator[str]:
+    """
+    Within this context, osc_viewer runs; yields its address, or '' if it cannot run.
+
+    Prints the address; over SSH also the command that forwards the port. A page that cannot be
+    shown is no reason to end the demonstration.
+
+    """
+    with NodeProcess('osc_viewer', {}, work, output) as process:
+        port = _port(process)
+        if not port:
+            print(f'note: no page shows the arm: {process.tail()[-300:]}', flush=True)
+            yield ''
+            return
+        address = f'http://localhost:{port}'
+        print(f'\n  open {address} in a browser\n', flush=True)
+        server = os.environ.get('SSH_CONNECTION', '').split()
+        if len(server) == 4:
+            user = os.environ.get('USER', 'USER')
+            print(f'  over SSH, first on your machine: ssh -L {port}:localhost:{port} '
+                  f'{user}@{server[2]}\n', flush=True)
+        yield address
+
+
+def _port(process: NodeProcess) -> str:
+    """Return the port of the page from its log; empty if the process ends or takes too long."""
+    latest = perf_counter() + PATIENCE
+    while perf_counter() < latest:
+        found = ADDRESS.search(process.log.read_text(errors='replace'))
+        if found:
+            return found[1]
+        try:
+            process.require_running()
+        except DemoError:
+            return ''
+        sleep(0.05)
+    return ''
+
+
+def has_terminal() -> bool:
+    """Whether somebody sits at a terminal, who can end the playground."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def play(loop: str, wanted: Demonstration, work: Path, output: Path, address: str) -> None:
+    """
+    Run the arm on the wall clock until Ctrl-C, to be moved on the page.
+
+    Parameters
+    ----------
+    loop : str
+        Of `demo_loops.LOOPS`; not with franka-sim, which needs a core for itself.
+    wanted : Demonstration
+    work, output : Path
+        Folders of parameter files and of logs.
+    address : str
+        Of the page.
+
+    """
+    if loop == FRANKA_SIM:
+        return
+    with recorded_signals() as signals, ExitStack() as stack:
+        processes = [stack.enter_context(NodeProcess(name, values, work, output))
+                     for name, values in _parameters(loop, wanted, output, stack).items()]
+        print(f'playground: drag the target on {address}; Ctrl-C ends it', flush=True)
+        try:
+            while not signals:
+                for process in processes:
+                    process.require_running()
+                sleep(0.1)
+        except DemoError as error:
+            print(f'the playground ended: {error}', flush=True)
+    print(flush=True)
+
+
+def _parameters(loop: str, wanted: Demonstration, output: Path, stack: ExitStack
+                ) -> dict[str, dict[str, Any]]:
+    """Return the parameters of the nodes of the playground, by name of the process."""
+    if loop != DDS:
+        given = stack.enter_context(arm_parameters(loop, wanted, output))
+        return {'osc_arm': {**given, 'autostart': True}}
+    return {'osc_simulator': {**wanted.given('osc_simulator'), 'lockstep': False},
+            'osc_controller': {**wanted.given('osc_controller'), 'autostart': True}}

@@ -1,0 +1,393 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""One run of the demonstration: starts the nodes, sends the motions, records what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+import os
+from pathlib import Path
+from re import sub
+import signal
+import subprocess
+import sys
+from time import perf_counter, sleep
+from typing import Any
+
+from lifecycle_msgs.msg import Transition
+import numpy as np
+from numpy.typing import NDArray
+import rclpy
+from rclpy.context import Context
+from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
+
+from osc_ros.commandline import bar
+from osc_ros.compile import compilation
+from osc_ros.control.tasks.freedoms import Freedoms
+from osc_ros.errors import OscError
+from osc_ros.interrupts import LAUNCH_PID
+from osc_ros.model.robot import Robot
+from osc_ros.ros.controller.claims import FOUND
+from osc_ros.tools.demo import demo_report, scenario
+from osc_ros.tools.demo.demo_parameters import NODES, text_of
+from osc_ros.tools.demo.witness import Witness
+
+Array = NDArray[np.float64]
+
+# The first motion begins at START, simulated time; on the clock of an arm at ARM_START after the
+# activation [s]. Targets must be sent in the first part SENT of this time, so that the controller
+# has them before the motion even on a slow machine, and all runs are equal.
+START, ARM_START, SENT = 5.0, 2.5, 0.4
+LOST = 20.0  # a request without an answer is repeated after this wall time [s]
+IN_FILE = 5.0  # least time between two lines of progress in a file [s]
+SILENT = 2.0  # longer waits than this are shown [s]
+# Longest time in which the nodes of a demo that was killed leave the domain, which is the lease of
+# DDS with the profile of this package and a little more; wall time between two looks [s].
+LISTED, LOOK_AGAIN = 4.0, 0.1
+STALLED = 20.0  # a run without progress is given up after this wall time [s]
+WARNING = ('[WARN]', '[ERROR]', '[FATAL]')  # first words of warnings and errors in a log
+CONFIGURED = 180.0  # as STALLED, while configuring: every compiled kernel counts as progress [s]
+COMPILES = ('osc_controller compiles its own kernels, once: this takes about a minute, several on '
+            'a busy machine')
+STATES = 10  # before the activation, so that the start-up check of the efforts has 5 or more
+# What may change within seconds, of all reasons for which a controller refuses its activation.
+TEMPORARY = ('cannot activate yet', 'joint_states for', "publishes on '")
+
+
+class DemoError(OscError, RuntimeError):
+    """The demonstration could not be run; says what failed."""
+
+
+class ArmError(DemoError):
+    """The arm has ended its control, or the loop in which it was; says why."""
+
+
+class NodeProcess:
+    """
+    A node in a process of its own, which ends with the demonstration, even if that is killed.
+
+    Attributes
+    ----------
+    name : str
+    node : str
+        Name of the node in the graph: osc_arm takes the place of osc_controller.
+    log : Path
+
+    """
+
+    def __init__(self, name: str, parameters: dict[str, Any], work: Path, output: Path) -> None:
+        self.name, self.node = name, 'osc_controller' if name == 'osc_arm' else name
+        self.log = output / f'{name}.log'
+        own = work / f'{name}.yaml'
+        own.write_text(text_of({self.node: parameters}) if parameters else '/**: {}\n',
+                       encoding='utf-8')
+        self._command = [sys.executable, '-m', 'osc_ros.start', name.removeprefix('osc_'),
+                         '--ros-args', '--params-file', str(own)]
+
+    def __enter__(self) -> NodeProcess:
+        """Start the process."""
+        with self.log.open('w') as log:
+            self._process = subprocess.Popen(
+                self._command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                start_new_session=True, env={**os.environ, LAUNCH_PID: str(os.getpid())})
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Stop the process."""
+        self.stop()
+
+    def require_running(self) -> None:
+        """Raise DemoError with the end of the log if the process has ended."""
+        if self._process.poll() is not None:
+            raise DemoError(f'{self.name} ended (exit status {self._process.returncode}):\n'
+                            + self.tail())
+
+    def tail(self) -> str:
+        """Return the last lines of the log."""
+        return '\n'.join(self.log.read_text(errors='replace').splitlines()[-12:])
+
+    def refusal(self) -> str:
+        """Return the last line of the log on a transition that failed; empty if there is none."""
+        found = self._warning_texts()
+        return next((text for text in reversed(found) if text.startswith('cannot ')), '')
+
+    def _warning_texts(self) -> list[str]:
+        """Return all warnings and errors of the log, without level, time and node."""
+        return [line.split(']: ', 1)[-1]
+                for line in self.log.read_text(errors='replace').splitlines()
+                if line.startswith(WARNING)]
+
+    def warnings(self) -> list[str]:
+        """Return the warnings and errors of the log; one of those that differ only in numbers."""
+        found: dict[str, list[str]] = {}
+        for text in self._warning_texts():
+            found.setdefault(sub(r'[0-9.]+', '', text), []).append(text)
+        return [f'{self.name} warns: {texts[0]}'
+                + (f' ({len(texts)} times)' if len(texts) > 1 else '') for texts in found.values()]
+
+    def stop(self) -> None:
+        """Interrupt the process and wait for its end; kill it after 10 s."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+            try:
+                self._process.wait(timeout=10.0)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+
+class Run:
+    """
+    Drives the nodes through a plan.
+
+    Parameters
+    ----------
+    robot : Robot
+    processes : dict of str to NodeProcess
+        Processes by the name of the node.
+    recording : Recording
+        Receives the data of the run.
+    freedoms : Freedoms
+        The controlled axes; the displayed error counts along them.
+    signals : sequence of int
+        Signals that the process has received: the first one ends the run.
+    judge : callable, optional
+        As of `Witness`, for an arm without osc_simulator: its clock goes on by itself, so the plan
+        counts from the activation.
+
+    """
+
+    def __init__(self, robot: Robot, processes: dict[str, NodeProcess],
+                 recording: demo_report.Recording, freedoms: Freedoms = scenario.ALL,
+                 signals: Sequence[int] = (), judge: Callable[[Array], Array] | None = None
+                 ) -> None:
+        self._robot, self._processes, self._recording = robot, processes, recording
+        self._freedoms, self._signals, self._compiles = freedoms, signals, False
+        self._witness = Witness(recording, robot.base)
+        self._judge = self._witness.judge = judge
+        self._shown = -np.inf
+        self._refusal = ''
+
+    def make(self, plan: list[scenario.Phase]) -> None:
+        """
+        Start the arm, let it follow the plan, record, stop.
+
+        Raises
+        ------
+        DemoError
+            Something did not happen in time, a process ended, a transition was refused.
+        ArmError
+            The arm has ended its control.
+        SystemExit
+            After SIGINT or SIGTERM.
+
+        """
+        try:
+            self._start()
+            self._follow(plan)
+            self._end()
+        finally:
+            self._witness.destroy()
+
+    def _start(self) -> None:
+        """Bring the controller to the state active."""
+        names = ' and '.join(process.name for process in self._processes.values())
+        print(f"starting {names} for '{self._robot.name}' ...", flush=True)
+        self._wait_for('osc_controller', self._witness.sees_controller, 30.0)
+        say('configuring ...')
+        self._request('configuration', Transition.TRANSITION_CONFIGURE, CONFIGURED)
+        show('', last=True)
+        self._wait_for('joint states, and subscriptions of targets', self._witness.is_heard, 30.0)
+        enough = self._witness.states + STATES
+        self._wait_for('joint states', lambda: self._witness.states >= enough, 30.0)
+        # refused until the controller has received a joint state
+        self._request('activation', Transition.TRANSITION_ACTIVATE, 30.0, refusable=True)
+        if self._judge is not None:
+            self._witness.restart()
+
+    def _follow(self, plan: list[scenario.Phase]) -> None:
+        witness, recording = self._witness, self._recording
+        for phase in plan:
+            witness.send(phase.motion, phase.start, self._robot.tip)
+        begin = plan[0].start
+        if witness.time > SENT * begin:
+            raise DemoError(f'the targets were sent at {witness.time} s, later than '
+                            f'{SENT * begin:g} s, for {begin} s: this machine is too busy')
+        end = plan[-1].end
+        schedule = scenario.reference(plan, recording.poses[0])
+        begun, first = perf_counter(), len(recording.state_times)
+        while witness.time < end:
+            self._wait_for('the next joint state', partial(witness.is_past, witness.time), STALLED)
+            if self._is_time_to_show(0.2, 2.0):
+                distance, angle = demo_report.last_error(recording, schedule, self._robot,
+                                                    self._freedoms)
+                since, lasts = min(witness.time, end) - plan[0].start, end - plan[0].start
+                show(f't = {since:6.2f} of {lasts:.2f} s   error {1e3 * distance:8.3f} mm '
+                     f'{np.degrees(angle):8.3f} deg', share=max(0.0, since / lasts))
+        self._wait_for('the last pose of the tip', lambda: recording.pose_times[-1] >= end,
+                       STALLED)
+        recording.wall_time = perf_counter() - begun
+        recording.warnings = [line for node in self._processes.values()
+                              for line in node.warnings()]
+        recording.drop_states(first)
+        show('', last=True)
+
+    def _end(self) -> None:
+        before = self._witness.diagnoses
+        self._processes['osc_controller'].stop()
+        deadline = perf_counter() + 2.0  # wait for the last diagnostics
+        while perf_counter() < deadline and self._witness.diagnoses < before + 2:
+            self._witness.spin_once(0.05)
+
+    def _wait_for(self, what: str, happened: Callable[[], bool], patience: float) -> None:
+        """Spin until `happened()`; raise after `patience` [s] without it or a new kernel."""
+        began = perf_counter()
+        while True:
+            self._witness.spin_once(0.05)
+            if self._signals:
+                sys.exit(128 + self._signals[0])
+            if self._witness.failure:
+                raise ArmError(self._witness.failure)
+            for process in self._processes.values():
+                process.require_running()
+            if happened():
+                return
+            if perf_counter() > max(began, self._witness.compiled_at) + patience:
+                raise DemoError(f'{what} did not come in time\n' + self._logs())
+            if self._witness.compilation and not self._compiles:
+                self._compiles = True
+                say(f'{COMPILES} ...')
+            if self._witness.compilation and self._is_time_to_show(1.0, 5.0):
+                show(self._witness.compilation)
+                self._witness.compilation = ''
+            elif perf_counter() - began > SILENT and self._is_time_to_show(1.0, 5.0):
+                show(f'waiting for {what}, {perf_counter() - began:.0f} s')
+
+    def _request(self, what: str, transition: int, patience: float, refusable: bool = False
+                 ) -> None:
+        """
+        Request a transition; repeat it if no answer comes, or if `refusable` and it is refused.
+
+        A refusal is shown at once, and repeated only for a reason that may change within seconds.
+        If not `refusable`, a refusal of a repeated request counts as success: either the first
+        request was carried out, or a later step fails.
+
+        """
+        answers: list[Any] = []
+        requested = -np.inf
+
+        def is_done() -> bool:
+            nonlocal requested
+            if any(answer.done() and answer.result().success for answer in answers):
+                return True
+            refused = any(answer.done() for answer in answers)
+            if refused and not refusable and len(answers) > 1:
+                return True
+            if refused:
+                self._show_refusal(what, refusable)
+            if perf_counter() - requested > (0.2 if refused else LOST):
+                requested = perf_counter()
+                answers.append(self._witness.change(transition))
+            return False
+
+        self._wait_for(f'the {what} of osc_controller', is_done, patience)
+
+    def _show_refusal(self, what: str, refusable: bool) -> None:
+        """Show why the controller refused a transition; raise if the reason will not change."""
+        controller = self._processes['osc_controller']
+        reason = controller.refusal()
+        if not (refusable and any(text in reason for text in TEMPORARY)):
+            raise DemoError(f'osc_controller refused its {what}: ' + (
+                f"{reason.partition(': ')[2]}\nIts log: {controller.log}" if reason else
+                f'its log has no reason\n{self._logs()}'))
+        if reason != self._refusal:
+            self._refusal = reason
+            say(f'osc_controller: {reason}; trying again ...')
+
+    def _logs(self) -> str:
+        return '\n'.join(f'{process.name}:\n{process.tail()}'
+                         for process in self._processes.values())
+
+    def _is_time_to_show(self, on_terminal: float, in_file: float) -> bool:
+        """Whether the last line on the screen is older than a period [s]."""
+        if perf_counter() - self._shown < (on_terminal if sys.stdout.isatty() else in_file):
+            return False
+        self._shown = perf_counter()
+        return True
+
+
+@contextmanager
+def initialized() -> Iterator[None]:
+    """Within this context, rclpy is initialized, without handlers of signals."""
+    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
+    try:
+        yield
+    finally:
+        rclpy.try_shutdown()
+
+
+def require_free_domain() -> None:
+    """Raise DemoError if the ROS domain has nodes with the names of those of the demonstration."""
+    context, began = Context(), perf_counter()
+    rclpy.init(args=[], context=context, signal_handler_options=SignalHandlerOptions.NO)
+    node = Node('_osc_demo', context=context, use_global_arguments=False, enable_rosout=False,
+                start_parameter_services=False)
+    names, look = NODES, FOUND
+    while names and perf_counter() - began < LISTED:
+        sleep(look)
+        names = sorted(set(NODES) & {
+            name for name, space in node.get_node_names_and_namespaces() if space == '/'})
+        look = LOOK_AGAIN
+    node.destroy_node()
+    rclpy.try_shutdown(context=context)
+    if names:
+        number = os.environ['ROS_DOMAIN_ID']
+        raise DemoError(
+            f"ROS domain {number} has {' and '.join(names)} already, of another demo or a robot, "
+            'and nodes of the demo have the same names: without ROS_DOMAIN_ID the demo uses a '
+            f'domain of its own (now ROS_DOMAIN_ID={number})')
+
+
+class Progress:
+    """
+    Shows progress: every line on a terminal; in a file, at most one line per IN_FILE [s].
+
+    Attributes
+    ----------
+    compiled : bool
+        Whether the progress of a compilation has been shown.
+
+    """
+
+    def __init__(self) -> None:
+        self.compiled = False
+        self._shown = -np.inf
+
+    def __call__(self, progress: object) -> None:
+        """Show a line, or leave it out."""
+        if isinstance(progress, compilation.Progress) and not self.compiled:
+            self.compiled = True
+            say('the demo compiles its kernels, once: this takes about half a minute ...')
+        if sys.stdout.isatty() or perf_counter() - self._shown > IN_FILE:
+            self._shown = perf_counter()
+            is_known = isinstance(progress, compilation.Progress) and progress.total > 0
+            show(str(progress), share=progress.ready / progress.total if is_known else None)
+
+
+def say(text: str) -> None:
+    """Print a line that stays, in place of the line of progress."""
+    show('', last=True)
+    print(text, flush=True)
+
+
+def show(text: str, last: bool = False, share: float | None = None) -> None:
+    """Print a line of progress; on a terminal it replaces the last one, with a bar of `share`."""
+    if sys.stdout.isatty():
+        text = text if share is None else f'{bar(share)} {text}'
+        print(f'\r{text:78}', end='\r' if last else '', flush=True)
+    elif text:
+        print(text, flush=True)

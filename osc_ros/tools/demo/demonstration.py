@@ -1,0 +1,188 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Preparation of a demonstration: parameters of its nodes, initial positions, and scale."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+import warnings
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.compile.compilation import compile_in_parallel
+from osc_ros.compile.compiled import on_demand
+from osc_ros.control.tasks.freedoms import Freedoms, freedoms_of
+from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
+from osc_ros.ros.parameters import robot_parameters
+from osc_ros.tools.demo import scenario
+from osc_ros.tools.demo.demo_parameters import NODES, Parameters, table_of
+from osc_ros.tools.demo.tracing import Tracer
+
+Array = NDArray[np.float64]
+Values = dict[str, Any]
+
+AXES = ('rotation.axes', 'translation.axes', 'task.frame')
+DESCRIBED_SHARE = 0.5  # compensated share of the described friction, which may be twice too high
+LONGEST = 120.0  # longest duration that is tried for motions of the usual size [s]
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """
+    All parameters of a run.
+
+    Attributes
+    ----------
+    values : dict of str to dict
+        All parameters, checked, of each of NODES.
+    duration : float
+        Duration of the motions [s].
+    notes : tuple of str
+        Choices that were made for the arm, with reasons.
+
+    """
+
+    values: dict[str, Values]
+    duration: float
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def text(self) -> str:
+        """The robot description."""
+        return robot_parameters.description(self.values['osc_controller'])
+
+    @cached_property
+    def robot(self) -> Robot:
+        """The robot, without payload and tool."""
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore')  # the nodes log the same warnings
+            return robot_parameters.robot(self.values['osc_controller'], self.text)
+
+    @cached_property
+    def loaded_robot(self) -> Robot:
+        """The robot with the payload that the simulated arm carries."""
+        return robot_parameters.with_payload(self.values['osc_simulator'], self.robot)
+
+    @property
+    def freedoms(self) -> Freedoms:
+        """The controlled axes."""
+        controller = self.values['osc_controller']
+        kinds = (*controller['rotation.axes'], *controller['translation.axes'])
+        return Freedoms(tuple(kind == 'motion' for kind in kinds), controller['task.frame'])
+
+    @property
+    def start(self) -> scenario.Start:
+        """Joint positions at the start, and scale of the motions."""
+        return scenario.Start(np.array(self.values['osc_simulator']['initial_positions']),
+                              self.values['osc_demo']['scale'])
+
+    @property
+    def effort_limits(self) -> Array:
+        """Torque limits (n,) of the simulated arm; infinite where there are none [N m]."""
+        limits = np.array(self.values['osc_simulator']['effort_limits']
+                          or self.robot.effort_limits)
+        return np.where(limits > 0.0, limits, np.inf)
+
+    def phases(self, begin: float) -> list[scenario.Phase]:
+        """Return the motions, the first of which begins at a time [s]."""
+        at, robot = self.start, self.loaded_robot
+        return scenario.phases(robot, at.q, begin, self.duration, at.scale, self.freedoms)
+
+    def changed(self, changes: dict[str, Values]) -> Demonstration:
+        """Return a copy with changes by node; those of '' apply to all nodes that have them."""
+        values = {}
+        for node, old in self.values.items():
+            new = {**changes.get('', {}), **changes.get(node, {})}
+            entries = {entry.name: entry for entry in table_of(node, old)}
+            values[node] = {**old, **{name: entries[name].checked_value(value)
+                                      for name, value in new.items() if name in entries}}
+        return Demonstration(values, self.duration, self.notes)
+
+    def differences(self, other: Demonstration) -> Values:
+        """Return the values, by node and name, that are not those of another demonstration."""
+        return {f'{node} {name}': value for node, values in self.values.items()
+                for name, value in values.items() if value != other.values[node].get(name)}
+
+    def given(self, node: str) -> Values:
+        """Return the parameters of a node that are not its defaults."""
+        values = self.values[node]
+        return {entry.name: values[entry.name] for entry in table_of(node, values)
+                if values[entry.name] != entry.default}
+
+
+def demonstration(parameters: Parameters, own: Values, duration: float,
+                  tell: Callable[[object], object]) -> Demonstration:
+    """
+    Return the demonstration for parameters from files and `own` ones of the robot.
+
+    Unless the files set them, this chooses the controlled axes of an arm with fewer than six
+    freedoms, the joint positions at the start, and the size of the motions. Meanwhile `tell` is
+    called with lines of progress, and with the `Progress` of a compilation.
+
+    Raises
+    ------
+    OscError
+        A parameter or the robot description cannot be used; no start was found.
+
+    """
+    found = Demonstration({node: parameters.values(node, own) for node in NODES}, duration)
+    given = set().union(*(parameters.given(node) for node in NODES))
+    if 'friction.from_description' not in given:  # the simulated arm has the described friction
+        found = found.changed({'osc_controller': {'friction.from_description': DESCRIBED_SHARE}})
+    robot, notes = found.robot, []
+    with on_demand(), compile_in_parallel(scenario.use_kernels, robot, tell=tell):
+        if not given.intersection(AXES):
+            freedoms = freedoms_of(robot)
+            found = found.changed({'osc_controller': dict(zip(AXES, (
+                freedoms.axes[:3], freedoms.axes[3:], freedoms.frame)))})
+            notes += [_axes_note(robot, freedoms)] if freedoms.count < 6 else []
+        tracer = Tracer(found.loaded_robot, found.freedoms)
+        q = found.values['osc_simulator']['initial_positions']
+        scale = found.values['osc_demo']['scale']
+        if q:
+            _require_positions(robot, q)
+        if not (q and scale):
+            tell('looking for joint positions to start from, and the size of the motions ...')
+            start = (scenario.start_from(tracer, np.array(q), duration) if q else
+                     scenario.start(tracer, duration, scale or None))
+            notes += [_scale_note(tracer, start, duration)] if start.reason else []
+            found = found.changed(start_parameters(start))
+    return Demonstration(found.values, duration, tuple(notes))
+
+
+def start_parameters(start: scenario.Start) -> dict[str, Values]:
+    """Return the parameters, by node, of a start: initial positions, and their scale."""
+    return {'osc_simulator': {'initial_positions': start.q.tolist()},
+            'osc_demo': {'scale': start.scale}}
+
+
+def _require_positions(robot: Robot, q: tuple[float, ...]) -> None:
+    if len(q) != robot.n:
+        raise InputError(f'initial_positions has {len(q)} entries: accepted is one for each of '
+                         + ', '.join(robot.joint_names))
+
+
+def _axes_note(robot: Robot, freedoms: Freedoms) -> str:
+    names = ('rotation about x', 'rotation about y', 'rotation about z', 'x', 'y', 'z')
+    own = [name for name, is_own in zip(names, freedoms.controlled) if is_own]
+    free = [name for name, is_own in zip(names, freedoms.controlled) if not is_own]
+    frame = f"link '{freedoms.frame}'" if freedoms.frame else 'the base'
+    return (f"'{robot.tip}' has {freedoms.count} freedoms, not six: controlled are "
+            f"{', '.join(own)}, in the axes of {frame}; free: {', '.join(free)}.")
+
+
+def _scale_note(tracer: Tracer, start: scenario.Start, duration: float) -> str:
+    note = f'the motions have {start.scale:.0%} of their usual size: at full size {start.reason}'
+    longer = 1.25 * duration
+    while longer <= LONGEST:
+        use = scenario.figure_usage(tracer, start.q, longer, 1.0)
+        if use is not None and use.most <= scenario.MOST_USED:
+            return f'{note} (they fit from --duration {np.ceil(longer):.0f})'
+        longer *= 1.25
+    return note

@@ -1,0 +1,271 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""The motions of the demonstration: a figure of eight, a step, a turn, scaled to any robot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+
+from osc_ros.compile.compiled import on_demand
+from osc_ros.control.setpoint.trajectory import figure_of_eight, Hold, Path, Schedule
+from osc_ros.control.tasks.freedoms import Freedoms, freedoms_of
+from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
+from osc_ros.tools.demo.tracing import Tracer, Usage
+
+Array = NDArray[np.float64]
+
+STEP, TURN, SWING = 0.1, np.radians(30.0), np.radians(10.0)
+WIDTH, HEIGHT = 0.3, 0.15
+REACH = 0.8  # for arms with a shorter reach the motions are scaled down [m]
+# Scales that are tried, largest first, and the largest share of the limits of speed and torque
+# that the figure of eight may use; the rest is for the feedback.
+SCALES = (1.0, 0.85, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
+MOST_USED = 0.9
+PERIOD = 4.0  # least duration of one eight in a run of 10 s or longer [s]
+STARTS, TRIED = 1000, 50  # number of sampled joint positions, and of the best that are tried
+
+ALL = Freedoms()
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One motion of the demonstration, from start to end [s]."""
+
+    name: str
+    start: float
+    end: float
+    motion: Hold | Path
+
+
+@dataclass(frozen=True)
+class Start:
+    """
+    Joint positions to start from, and the scale of the motions that the arm traces from there.
+
+    Attributes
+    ----------
+    q : (n,)
+    scale : float
+        One of SCALES; 1 is the usual size of the motions.
+    reason : str
+        Reason why the scale is less than 1; empty if it is 1.
+
+    """
+
+    q: Array
+    scale: float = 1.0
+    reason: str = ''
+
+
+def use_kernels(robot: Robot) -> None:
+    """Call all kernels that the other functions use, so that they are compiled."""
+    with on_demand():
+        tracer = Tracer(robot, freedoms_of(robot))
+        path = _eight(robot, tracer.pose(robot.neutral), 0.1, 2.0, 0.5)
+        tracer.worst_conditioning(robot.neutral, path.poses[:2])
+        tracer.usage(0.5 * (np.clip(robot.position_limits, -1.0, 1.0).sum(axis=1)), path)
+
+
+def size(robot: Robot) -> float:
+    """Return the reach of the arm relative to REACH, at most 1: the size of its motions."""
+    links = np.linalg.norm(robot.T_parent_body[1:, :3, 3], axis=1).sum()
+    reach = links + np.linalg.norm(robot.T_body_tip[:3, 3])
+    return float(min(1.0, reach / REACH)) if reach > 0.0 else 1.0
+
+
+def start(tracer: Tracer, duration: float, scale: float | None = None, seed: int = 0) -> Start:
+    """
+    Return the best conditioned of random joint positions from which the arm traces the motions.
+
+    Parameters
+    ----------
+    tracer : Tracer
+    duration : float
+        Duration of the motions [s].
+    scale : float, optional
+        Default: the largest of SCALES at which the joints keep within MOST_USED of their limits.
+    seed : int
+
+    Raises
+    ------
+    InputError
+        The arm cannot trace the motions from any of the positions.
+
+    """
+    random, robot = np.random.default_rng(seed), tracer.robot
+    middle, half = _range(robot)
+    samples = middle + 0.7 * half * random.uniform(-1.0, 1.0, size=(STARTS, robot.n))
+    best = sorted(samples, key=tracer.conditioning, reverse=True)[:TRIED]
+    return _first(tracer, [(s, q) for s in ([scale] if scale else SCALES) for q in best], duration,
+                  f"no start was found from which '{robot.tip}' can trace the figures: give "
+                  "'initial_positions' of osc_simulator in a --config file")
+
+
+def start_from(tracer: Tracer, q: Array, duration: float) -> Start:
+    """
+    Return the start at q (n,), with the largest of SCALES within the limits of the joints.
+
+    If no scale fits, it is 1, and the run shows whether the arm follows.
+
+    """
+    try:
+        return _first(tracer, [(scale, q) for scale in SCALES], duration, '')
+    except InputError:
+        return Start(q)
+
+
+def _first(tracer: Tracer, choices: list[tuple[float, Array]], duration: float, none: str
+           ) -> Start:
+    """Return the first choice of scale and positions within the limits; else raise InputError."""
+    reason = ''
+    for scale, q in choices:
+        use = figure_usage(tracer, q, duration, scale)
+        if use is None:
+            continue
+        if use.most <= MOST_USED:
+            return Start(q, scale, '' if scale == 1.0 else reason)
+        reason = reason or excess(tracer.robot, use)
+    raise InputError(none + (f'; {reason}' if reason else ''))
+
+
+def figure_usage(tracer: Tracer, q: Array, duration: float, scale: float) -> Usage | None:
+    """Return the usage of the joint limits by the figure of eight; None if it is out of reach."""
+    _, use = _figure(tracer, q, duration, scale)
+    return None if use is None or _best_shift(tracer, q, tracer.pose(q), scale) is None else use
+
+
+def excess(robot: Robot, use: Usage) -> str:
+    """Return a text that names the joint that comes closest to a limit, or exceeds it most."""
+    for shares, limits, what, unit in ((use.speed, robot.velocity_limits, 'turn at', 'rad/s'),
+                                       (use.torque, robot.effort_limits, 'take', 'N m')):
+        i = int(np.argmax(shares))
+        if shares[i] == use.most:
+            return (f"joint '{robot.joint_names[i]}' would {what} {shares[i] * limits[i]:.3g} "
+                    f'{unit}, its limit is {limits[i]:.3g} {unit}')
+    return ''
+
+
+def phases(robot: Robot, q: Array, begin: float, duration: float, scale: float = 1.0,
+           freedoms: Freedoms = ALL) -> list[Phase]:
+    """
+    Return the phases of the demonstration from joint positions q (n,), in the base frame.
+
+    Parameters
+    ----------
+    robot : Robot
+    q : (n,)
+    begin, duration : float
+        [s]
+    scale : float
+        Size of the motions; 1 is the usual one.
+    freedoms : Freedoms
+        The controlled axes.
+
+    """
+    tracer = Tracer(robot, freedoms)
+    T = tracer.pose(q)
+    turns, _ = _figure(tracer, q, duration, scale)
+    eight = _eight(robot, T, scale, 0.5 * duration, turns, begin)
+    shifted = _best_shift(tracer, q, T, scale)
+    if shifted is None:
+        shifted = T.copy()
+        shifted[2, 3] += STEP * scale * size(robot)
+    marks = [begin + share * duration for share in (0.0, 0.55, 0.775, 1.0)]
+    return [
+        Phase('figure of eight', marks[0], float(eight.times[-1]), eight),
+        Phase(f'step of {100.0 * STEP * scale * size(robot):.2g} cm', marks[1], marks[2],
+              Hold(shifted)),
+        Phase(f'turn by {np.degrees(TURN * scale):.2g}°', marks[2], marks[3],
+              Hold(_rotated(shifted, scale))),
+    ]
+
+
+def reference(plan: list[Phase], hold: Array) -> Schedule:
+    """Return the targets of a plan over time; before it, the pose `hold` (4, 4) is held."""
+    schedule = Schedule(Hold(hold))
+    for phase in plan:
+        schedule.add(phase.motion, phase.start)
+    return schedule
+
+
+def errors(poses: Array, targets: Array, freedoms: Freedoms, R: Array) -> Array:
+    """
+    Return distances [m] and angles [rad], (k, 2), between poses and targets, by scipy.
+
+    Parameters
+    ----------
+    poses, targets : (k, 4, 4)
+    freedoms : Freedoms
+        Errors count along its controlled axes.
+    R : (k, 3, 3)
+        Axes of the frame of `freedoms`, in the base frame.
+
+    """
+    turns = Rotation.from_matrix(targets[:, :3, :3] @ poses[:, :3, :3].transpose(0, 2, 1))
+    away = np.stack([turns.as_rotvec(), targets[:, :3, 3] - poses[:, :3, 3]], axis=1) @ R
+    away *= np.array(freedoms.controlled).reshape(2, 3)
+    return np.asarray(np.linalg.norm(away, axis=2)[:, ::-1])
+
+
+def _range(robot: Robot) -> tuple[Array, Array]:
+    """Return middle and half of the range of every joint, at most one turn."""
+    lower, upper = robot.position_limits.T
+    lower, upper = (np.where(np.isfinite(end), end, default)
+                    for end, default in ((lower, -np.pi), (upper, np.pi)))
+    lower, upper = np.maximum(lower, -np.pi), np.minimum(upper, np.pi)
+    return 0.5 * (lower + upper), 0.5 * (upper - lower)
+
+
+def _figure(tracer: Tracer, q: Array, duration: float, scale: float
+            ) -> tuple[float, Usage | None]:
+    """
+    Return the number of eights, and their usage of the joint limits; None if out of reach.
+
+    These are as many as fit in half of the duration, at PERIOD each. If they would take a joint
+    too close to a limit, they are fewer, and slower. So the motions of a longer run are never
+    smaller than those of a shorter one: it can have the least number, 1/2, and take longer.
+
+    """
+    robot, T, length = tracer.robot, tracer.pose(q), 0.5 * duration
+    turns = max(0.5, np.floor(2.0 * (length / PERIOD - 0.25)) / 2.0)
+    # the same for all durations: one whole eight is in reach
+    if tracer.usage(q, _eight(robot, T, scale, 1.25 * PERIOD, 1.0)) is None:
+        return turns, None
+    use = tracer.usage(q, _eight(robot, T, scale, length, turns))
+    while (use is None or use.most > MOST_USED) and turns > 0.5:
+        turns = max(0.5, np.floor(turns) / 2.0)
+        use = tracer.usage(q, _eight(robot, T, scale, length, turns))
+    return turns, use
+
+
+def _eight(robot: Robot, T: Array, scale: float, length: float, turns: float, begin: float = 0.0
+           ) -> Path:
+    """Return a number of eights, a multiple of 1/2, that take `length` [s]."""
+    whole = scale * size(robot)
+    return figure_of_eight(T, WIDTH * whole, HEIGHT * whole, length / (turns + 0.25), turns,
+                           begin, swing=SWING * scale)
+
+
+def _rotated(T: Array, scale: float) -> Array:
+    turned = T.copy()
+    turned[:3, :3] = Rotation.from_rotvec([0.0, 0.0, TURN * scale]).as_matrix() @ T[:3, :3]
+    return turned
+
+
+def _best_shift(tracer: Tracer, q: Array, T: Array, scale: float) -> Array | None:
+    """Return the best conditioned pose one step away from T; None if none is in reach."""
+    best, found = 0.0, None
+    for axis, sign in product(range(3), (1.0, -1.0)):
+        shifted = T.copy()
+        shifted[axis, 3] += sign * STEP * scale * size(tracer.robot)
+        worth = tracer.worst_conditioning(q, [shifted, _rotated(shifted, scale)])
+        if worth > best:
+            best, found = worth, shifted
+    return found

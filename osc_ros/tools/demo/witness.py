@@ -1,0 +1,152 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""The demonstration's own node: sends targets and records the topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import PoseStamped
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
+import numpy as np
+from numpy.typing import NDArray
+from rclpy.node import Node
+from rclpy.qos import QoSProfile
+from rclpy.task import Future
+from sensor_msgs.msg import JointState
+from trajectory_msgs.msg import MultiDOFJointTrajectory
+
+from osc_ros.control.setpoint.trajectory import Hold, Path
+from osc_ros.ros.controller.diagnosis import ENDED, FAILED
+from osc_ros.ros.messages import compilation_report, messages
+from osc_ros.ros.process.node_process import EventsExecutor
+from osc_ros.tools.demo.demo_report import Recording
+
+Array = NDArray[np.float64]
+
+KEEP = QoSProfile(depth=1000)
+
+
+class Witness:
+    """
+    Records the topics of a run, and sends targets to the controller.
+
+    Attributes
+    ----------
+    time : float
+        Stamp of the newest joint state; after `restart`, the time since that call [s].
+    judge : callable, optional
+        Returns the pose (4, 4) of the tip from joint positions (n,); without it the poses are
+        those of osc_simulator.
+    states, diagnoses : int
+        Number of joint states, and of diagnostics of the controller, so far.
+    compilation : str
+        Newest line on the progress of the controller's compilation.
+    compiled_at : float
+        Time of the last progress with another kernel or another count, by `perf_counter` [s].
+    failure : str
+        Why osc_arm cannot control the arm any more; empty while it can.
+
+    Parameters
+    ----------
+    recording : Recording
+    base : str
+        Frame of the targets.
+
+    """
+
+    def __init__(self, recording: Recording, base: str) -> None:
+        self._recording, self._base = recording, base
+        self.time, self.states, self.diagnoses = 0.0, 0, 0
+        self.judge: Callable[[Array], Array] | None = None
+        self._origin = 0.0  # of `time` [s]
+        self.compilation, self.compiled_at = '', -np.inf
+        self._compiled: dict[str, str] = {}
+        self.failure = ''
+        self._node = Node('osc_demo')
+        self._executor = EventsExecutor()
+        self._executor.add_node(self._node)
+        subscribe, publish = self._node.create_subscription, self._node.create_publisher
+        subscribe(JointState, 'joint_states', self._on_state, KEEP)
+        subscribe(PoseStamped, 'osc_simulator/tip_pose', self._on_pose, KEEP)
+        subscribe(DiagnosticArray, '/diagnostics', self._on_diagnostics, KEEP)
+        self._change = self._node.create_client(ChangeState, 'osc_controller/change_state')
+        self._poses = publish(PoseStamped, 'osc_controller/target_pose', KEEP)
+        self._paths = publish(MultiDOFJointTrajectory, 'osc_controller/target_trajectory', KEEP)
+
+    def spin_once(self, timeout: float) -> None:
+        """Run the next callback, waiting for it for at most `timeout` [s]."""
+        self._executor.spin_once(timeout_sec=timeout)
+
+    def change(self, transition: int) -> Future:
+        """Request a transition of the controller; the future's result has `success`."""
+        return self._change.call_async(
+            ChangeState.Request(transition=Transition(id=transition)))
+
+    def sees_controller(self) -> bool:
+        """Whether the controller's lifecycle service is available."""
+        return bool(self._change.service_is_ready())
+
+    def is_heard(self) -> bool:
+        """Whether a pose of the tip has arrived, and the controller has subscribed to targets."""
+        return (bool(self._recording.poses) and self._poses.get_subscription_count() > 0
+                and self._paths.get_subscription_count() > 0)
+
+    def restart(self) -> None:
+        """Set `time` to 0 at the newest joint state; remove older states from the recording."""
+        self._origin, self.time = self._origin + self.time, 0.0
+        self._recording.restart()
+
+    def is_past(self, time: float) -> bool:
+        """Whether a joint state with a stamp later than `time` [s] has arrived."""
+        return self.time > time
+
+    def send(self, motion: Hold | Path, start: float, tip: str) -> None:
+        """Send a motion that begins at `start` [s], on the clock of `time`."""
+        stamp = messages.stamp(self._origin + start)
+        if isinstance(motion, Path):
+            message = messages.trajectory_message(motion, self._base, tip)
+            message.header.stamp = stamp
+            self._paths.publish(message)
+        else:
+            self._poses.publish(messages.pose_message(motion.pose, self._base, stamp))
+
+    def destroy(self) -> None:
+        """Destroy the node and its executor."""
+        self._executor.remove_node(self._node)
+        self._node.destroy_node()
+        self._executor.shutdown()
+
+    def _on_state(self, message: JointState) -> None:
+        self.states += 1
+        time = messages.seconds(message.header.stamp) - self._origin
+        if time > self.time or not self._recording.state_times:
+            self.time, q = time, np.array(message.position)
+            self._recording.add_state(time, q, np.array(message.velocity),
+                                      np.array(message.effort))
+            if self.judge is not None:
+                self._recording.pose_times.append(time)
+                self._recording.poses.append(self.judge(q))
+
+    def _on_pose(self, message: PoseStamped) -> None:
+        self._recording.pose_times.append(messages.seconds(message.header.stamp))
+        self._recording.poses.append(messages.pose_array(message.pose))
+
+    def _on_diagnostics(self, message: DiagnosticArray) -> None:
+        for status in message.status:
+            if status.message.startswith((FAILED, ENDED)):
+                self.failure = status.message
+            elif status.name.endswith('osc_controller: control'):
+                self._recording.diagnostics = {pair.key: pair.value for pair in status.values}
+                self.diagnoses += 1
+            elif status.name.endswith(f'osc_controller: {compilation_report.NAME}'):
+                self._see_compilation(status.message, {p.key: p.value for p in status.values})
+
+    def _see_compilation(self, text: str, values: dict[str, str]) -> None:
+        self.compilation = text
+        if values != self._compiled:
+            self._compiled, self.compiled_at = values, perf_counter()

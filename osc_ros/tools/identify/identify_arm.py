@@ -1,0 +1,317 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""The arm of a running osc_controller, moved along a joint trajectory by its posture, over ROS."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import asdict
+from time import perf_counter
+from typing import Any
+
+from lifecycle_msgs.msg import State
+from lifecycle_msgs.srv import GetState
+import numpy as np
+from numpy.typing import NDArray
+from rcl_interfaces.srv import GetParameters, SetParametersAtomically
+import rclpy
+from rclpy.node import Node
+from rclpy.parameter import Parameter, parameter_value_to_python
+from rclpy.signals import SignalHandlerOptions
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+
+from osc_ros.control.model_error.driver import Driver
+from osc_ros.errors import InputError
+from osc_ros.identification.drive import (
+    BLEND,
+    compensated,
+    DAMPING,
+    FREQUENCY,
+    Guard,
+    posture_goal,
+    SETTLE,
+    StoppedError,
+)
+from osc_ros.identification.excitation import Trajectory
+from osc_ros.identification.fit.joint_recording import Recording
+from osc_ros.model.robot import Robot
+from osc_ros.ros.messages import messages
+from osc_ros.ros.messages.qos import LATCHED_QOS
+from osc_ros.ros.parameters import robot_parameters
+from osc_ros.ros.process.node_process import EventsExecutor
+
+Array = NDArray[np.float64]
+
+PATIENCE = 5.0  # for an answer, or a joint state [s]
+SILENCE = 1.0  # without joint states during a motion [s]
+COMMAND_PERIOD, GUARD_PERIOD = 0.008, 0.02  # [s]
+LARGEST_STEP = 2.5 * COMMAND_PERIOD  # of the time on the trajectory between two goals [s]
+PREPARED = 4.0  # the controller compiles what changed parameters need, then blends [s]
+SLOWDOWN = 5.0  # a motion may take so many times its duration on the wall clock
+NAMES = tuple(entry.name for entry in (*robot_parameters.ENTRIES, *robot_parameters.LOAD_ENTRIES))
+
+
+def parameters_of_motion(robot: Robot) -> dict[str, Any]:
+    """Return the controller's parameters during the motion, besides the tasks' activations."""
+    return {'task.activation': 0.0, 'posture.natural_frequency': FREQUENCY,
+            'posture.damping_ratio': DAMPING, 'blend_time': BLEND,
+            **{f'disturbance.{name}': value
+               for name, value in asdict(compensated(robot)).items()}}
+
+
+class RunningArm:
+    """
+    The arm of a running controller.
+
+    Attributes
+    ----------
+    robot : Robot
+        Of the controller's description, without payload.
+    text : str
+        Its URDF.
+
+    Parameters
+    ----------
+    controller : str
+        Name of the controller's node.
+    torques : str
+        'efforts' of the joint states, or 'commands' of the controller; to commands is added what
+        the controller's parameter driver_compensates says that the driver adds.
+
+    Raises
+    ------
+    InputError
+        No controller, or it is not active; no joint states; no efforts, if they are wanted.
+
+    """
+
+    def __init__(self, controller: str, torques: str) -> None:
+        rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
+        self._node, self._controller = Node('osc_identify'), controller
+        self._executor = EventsExecutor()
+        self._executor.add_node(self._node)
+        try:
+            self._connect(torques)
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self, torques: str) -> None:
+        node, name = self._node, self._controller
+        self._received, self._state, self._tau = '', None, None
+        self._recent: deque[tuple[float, Array, Array]] = deque(maxlen=100)
+        self._from_commands = torques == 'commands'
+        self._get, self._set, self._lifecycle = (
+            node.create_client(kind, f'{name}/{service}') for kind, service in (
+                (GetParameters, 'get_parameters'),
+                (SetParametersAtomically, 'set_parameters_atomically'),
+                (GetState, 'get_state')))
+        node.create_subscription(String, 'robot_description', self._on_description, LATCHED_QOS)
+        node.create_subscription(JointState, 'joint_states', self._on_state, 1000)
+        if self._from_commands:
+            node.create_subscription(JointState, f'{name}/commands_stamped', self._on_command,
+                                     1000)
+        self._postures = node.create_publisher(JointState, f'{name}/target_posture', 10)
+        if not self._get.wait_for_service(PATIENCE):
+            raise InputError(f"no controller '{name}' is running: accepted is the name of an "
+                             'osc_controller, by --controller')
+        values = self._parameters(NAMES)
+        self._tasks = [f'{task}.activation' for task in self._parameters(('tasks',))['tasks']]
+        self._wait(lambda: True, 0.5)  # for a description by topic
+        self.text = robot_parameters.description(values, self._received)
+        self.robot = robot_parameters.robot(values, self.text)
+        self._driver = Driver(robot_parameters.with_load(values, self.robot)[1],
+                              values['driver_compensates'])
+        self._names, self._rows = self.robot.joint_names, []
+        if not self._wait(lambda: self._state is not None, PATIENCE):
+            raise InputError(f"no joint states of {', '.join(self._names)} on joint_states")
+        self._require_active(PATIENCE)
+        self._wait(lambda: self._tau is not None, 1.0)
+        if self._tau is None:
+            raise InputError(
+                'the controller sends no commands' if self._from_commands else 'joint_states have '
+                'no finite efforts of all joints: accepted is --torques commands in their place')
+
+    def close(self) -> None:
+        """Destroy the node."""
+        self._executor.shutdown()
+        self._node.destroy_node()
+        rclpy.try_shutdown()
+
+    def facts(self) -> dict[str, Any]:
+        """Return nothing: the truth about a real arm is not known."""
+        return {}
+
+    def positions(self) -> Array:
+        """Return the present joint positions (n,)."""
+        return self._last()[1]
+
+    def _last(self) -> tuple[float, Array, Array]:
+        if self._state is None:
+            raise InputError('no joint state has come')
+        return self._state
+
+    def perform(self, trajectory: Trajectory, guard: Guard) -> Recording:
+        """
+        Execute a trajectory; return its recording.
+
+        The parameters of the controller that the motion changes are restored at its end. If the
+        motion is stopped, the arm holds its joint positions, and the parameters stay as they are:
+        the tasks would pull it back to the targets.
+
+        Raises
+        ------
+        InputError
+            The controller is not active, or refuses the parameters; nothing has moved.
+        StoppedError
+            The guard has stopped the motion, or joint states or the controller are missing.
+
+        """
+        self._require_active()
+        wanted = parameters_of_motion(self.robot) | dict.fromkeys(self._tasks, 0.0)
+        before = self._parameters(tuple(wanted))
+        self._publish(self.positions())
+        self._change(wanted)
+        self._wait(lambda: False, PREPARED)
+        self._rows = []
+        begin = self._last()[0] + SETTLE
+        self._follow(trajectory, guard, begin, ', '.join(wanted))
+        self._change({'blend_time': before.pop('blend_time')})
+        self._change(before)
+        time, q, tau = (np.array(column) for column in zip(*self._rows))
+        return Recording(self._names, time, q, tau)
+
+    def _follow(self, trajectory: Trajectory, guard: Guard, begin: float, changed: str) -> None:
+        """
+        Publish postures, as the joint states arrive, until the arm rests again.
+
+        `changed` names the parameters that the motion has changed.
+
+        """
+        guarded = -np.inf
+        seen, started = perf_counter(), perf_counter()
+        last = sent = self._last()[0]
+        phase, end = sent - begin, trajectory.duration + SETTLE
+        while phase < end:
+            self._executor.spin_once(0.05)
+            time, q, qd = self._last()
+            if time > last:
+                last, seen = time, perf_counter()
+            reason = ''
+            if perf_counter() - seen > SILENCE:
+                reason = f'no joint state for {SILENCE} s'
+            elif perf_counter() - started > SLOWDOWN * (end + SETTLE) + PATIENCE:
+                reason = 'the arm runs too slowly'
+            elif time - guarded > GUARD_PERIOD:
+                guarded, reason = time, guard.objection(phase, q, qd)
+            if reason:
+                self._publish(q)
+                raise StoppedError(
+                    f'stopped at {phase:.2f} s: {reason}. The arm holds its joint '
+                    f"positions; {self._controller}'s parameters {changed} are still "
+                    'those of the motion: restart the controller, or deactivate it, set them and '
+                    'activate it')
+            if time - sent > COMMAND_PERIOD:
+                # a program that is late slows the motion down, instead of a jump of the goal
+                phase += min(time - sent, LARGEST_STEP)
+                sent = time
+                self._publish(posture_goal(trajectory, phase, self.robot))
+
+    def _publish(self, posture: Array) -> None:
+        lower, upper = self.robot.position_limits.T
+        message = JointState(name=list(self._names))
+        message.position = np.clip(posture, lower, upper).tolist()
+        self._postures.publish(message)
+
+    # topics and services
+
+    def _on_description(self, message: String) -> None:
+        self._received = message.data
+
+    def _ordered(self, message: JointState, values: Any) -> Array | None:
+        """Return (n,) values of the robot's joints; None if one is missing or not finite."""
+        if len(values) != len(message.name):
+            return None
+        by_name = dict(zip(message.name, values, strict=True))
+        found = np.array([by_name.get(name, np.nan) for name in self._names])
+        return found if np.isfinite(found).all() else None
+
+    def _on_state(self, message: JointState) -> None:
+        if not hasattr(self, '_names'):
+            return
+        q = self._ordered(message, message.position)
+        if q is None:
+            return
+        time = messages.seconds(message.header.stamp)
+        qd = self._ordered(message, message.velocity)
+        if qd is None:
+            qd = np.zeros_like(q)
+        self._state = time, q, qd
+        self._recent.append((time, q, qd))
+        if not self._from_commands:
+            effort = self._ordered(message, message.effort)
+            if effort is not None and effort.any():
+                self._tau = effort
+                self._add(time, q, effort)
+
+    def _on_command(self, message: JointState) -> None:
+        if not hasattr(self, '_names') or self._state is None:
+            return
+        tau = self._ordered(message, message.effort)
+        if tau is not None:
+            self._tau, stamp = tau, messages.seconds(message.header.stamp)
+            for time, q, qd in reversed(self._recent):
+                if abs(time - stamp) < 1e-6:
+                    self._add(time, q, tau + self._driver.torque(q, qd))
+                    break
+
+    def _add(self, time: float, q: Array, tau: Array) -> None:
+        if not self._rows or time > self._rows[-1][0]:
+            self._rows.append((time, q, tau))
+
+    def _wait(self, happened: Callable[[], bool], patience: float) -> bool:
+        """Spin until `happened()`, for at least one and at most `patience` [s]; return it."""
+        end = perf_counter() + patience
+        while True:
+            self._executor.spin_once(0.05)
+            if happened() or perf_counter() > end:
+                return happened()
+
+    def _answer(self, client: Any, request: Any, what: str) -> Any:
+        future = client.call_async(request)
+        if not self._wait(future.done, PATIENCE):
+            raise InputError(f"'{self._controller}' does not answer to {what}")
+        return future.result()
+
+    def _require_active(self, patience: float = 0.0) -> None:
+        """Refuse a controller that does not get active within `patience` [s]."""
+        end = perf_counter() + patience
+        while True:
+            state = self._answer(self._lifecycle, GetState.Request(), 'get_state').current_state
+            if state.id == State.PRIMARY_STATE_ACTIVE:
+                return
+            if perf_counter() > end:
+                raise InputError(f"'{self._controller}' is {state.label}: accepted is an active "
+                                 'controller')
+            self._wait(lambda: False, 0.1)
+
+    def _parameters(self, names: tuple[str, ...]) -> dict[str, Any]:
+        answer = self._answer(self._get, GetParameters.Request(names=list(names)),
+                              'get_parameters')
+        if len(answer.values) != len(names):
+            raise InputError(f"'{self._controller}' lacks one of the parameters "
+                             f"{', '.join(names)}: accepted is an osc_controller")
+        found = [parameter_value_to_python(value) for value in answer.values]
+        return {name: list(value) if isinstance(value, (tuple, list)) or hasattr(value, 'tolist')
+                else value for name, value in zip(names, found, strict=True)}
+
+    def _change(self, values: dict[str, Any]) -> None:
+        """Set parameters, all or none."""
+        request = SetParametersAtomically.Request(parameters=[
+            Parameter(name, value=value).to_parameter_msg() for name, value in values.items()])
+        result = self._answer(self._set, request, 'set_parameters_atomically').result
+        if not result.successful:
+            raise InputError(f"'{self._controller}' refuses {', '.join(values)}: {result.reason}")

@@ -1,0 +1,186 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""An arm in MuJoCo with a payload, friction, wrong masses and noise, to try identification on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.law import Law
+from osc_ros.control.setpoint.posture import Posture
+from osc_ros.control.settings import Settings
+from osc_ros.identification.corrected_urdf import corrected_urdf
+from osc_ros.identification.drive import (
+    BLEND,
+    compensated,
+    DAMPING,
+    FREQUENCY,
+    Guard,
+    posture_goal,
+    SETTLE,
+    StoppedError,
+)
+from osc_ros.identification.excitation import Trajectory
+from osc_ros.identification.fit.consistent import Bodies
+from osc_ros.identification.fit.inertial import inertial_parameters
+from osc_ros.identification.fit.joint_recording import Recording
+from osc_ros.loop.rest_check import weights
+from osc_ros.model.robot import Robot
+from osc_ros.sim.plant import Plant
+from osc_ros.sim.plant_payload import with_payload
+
+Array = NDArray[np.float64]
+
+PERIOD = 2e-3  # of the control loop [s]
+GUARDED = 10  # periods from one check of the guard to the next
+# If the description has no rotor inertias, they are assumed to be so large that the torque limit
+# of a joint accelerates its rotor alone by this much [rad/s²]. Without a rotor, friction would
+# stop a light joint at once.
+MOTOR_ACCELERATION = 1000.0
+# Least distance of the start from the limits of a joint, as a share of its range; more than SPARE,
+# at which `MotionLimits` refuses a start.
+INSIDE = 0.15
+RIPPLES = 100.0  # periods of the torque ripple in a turn of a joint: one in a turn of its motor
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """
+    How the simulated arm differs from its description.
+
+    Attributes
+    ----------
+    mass : float [kg]
+    center : (3,) [m]
+    inertia : (6,)
+        xx xy xz yy yz zz about the centre of mass [kg m²].
+    links : float
+        Standard deviation of the log-Cholesky parameters of the links' inertias, about half of
+        the relative error of the masses.
+    coulomb, viscous : float
+        Friction as a share of each joint's effort limit, [1] and [s/rad]; single joints have 0.6
+        to 1.4 times as much.
+    encoder : float
+        Standard deviation of the positions [rad].
+    ripple : float
+        Amplitude of an unmeasured torque, sinusoidal in the joint's angle with RIPPLES periods a
+        turn, and standard deviation of the measured torques, as a share of the effort limit.
+
+    """
+
+    mass: float = 1.2
+    center: tuple[float, float, float] = (0.02, -0.015, 0.06)
+    inertia: tuple[float, ...] = (0.004, 0.0, 0.0, 0.003, 0.0, 0.002)
+    links: float = 0.0
+    coulomb: float = 0.012
+    viscous: float = 0.012
+    encoder: float = 2e-5
+    ripple: float = 0.003
+
+
+class SimulatedMover:
+    """
+    An arm in MuJoCo that is controlled by a law; the law's model is the URDF with rotor inertias.
+
+    Attributes
+    ----------
+    robot : Robot
+        Robot of the URDF, with the rotor inertias that both the law and MuJoCo use.
+    text : str
+        The URDF.
+
+    Parameters
+    ----------
+    text : str
+    robot : Robot
+        Made from it.
+    q : (n,)
+        Start [rad, m]. Joints near a limit are moved away from it, see INSIDE.
+    truth : Truth
+    seed : int
+
+    """
+
+    def __init__(self, text: str, robot: Robot, q: Array, truth: Truth, seed: int = 1) -> None:
+        effort = np.where(np.isfinite(robot.effort_limits), robot.effort_limits, 100.0)
+        if not robot.rotor_inertia.any():
+            robot = replace(robot, rotor_inertia=effort / MOTOR_ACCELERATION)
+        self.robot, self.text, self._truth = robot, text, truth
+        self._rng = np.random.default_rng(seed)
+        given = inertial_parameters(robot.inertia)
+        bodies = np.flatnonzero(given[:, 0] > 0.0)
+        self._parameters = given.copy()
+        if truth.links:
+            changes = truth.links * self._rng.standard_normal((len(bodies), 10))
+            self._parameters[bodies] = Bodies(given[bodies]).parameters(changes)
+            text = corrected_urdf(text, robot, self._parameters)
+        self._coulomb, self._viscous = (
+            share * effort * self._rng.uniform(0.6, 1.4, robot.n)
+            for share in (truth.coulomb, truth.viscous))
+        self._ripple = truth.ripple * effort
+        self._plant = Plant(
+            with_payload(text, robot.tip, {
+                'payload.mass': truth.mass, 'payload.center_of_mass': truth.center,
+                'payload.inertia': truth.inertia}),
+            robot.base, robot.joint_names, rotor_inertia=robot.rotor_inertia,
+            gravity=robot.gravity, damping=self._viscous, friction=self._coulomb)
+        lower, upper = robot.position_limits.T
+        spare = np.where(np.isfinite(upper - lower), INSIDE * (upper - lower), 0.0)
+        q = np.clip(q, lower + spare, upper - spare)
+        self._plant.reset(q)
+        settings = Settings.of(robot, posture=Posture(FREQUENCY, DAMPING), blend_time=BLEND,
+                               disturbance=compensated(robot))
+        self._law = Law(robot, replace(settings, tasks=tuple(
+            replace(task, activation=0.0) for task in settings.tasks)))
+        self._law.latch(q)
+        # as when a controller is activated beside an arm that reports its efforts at rest
+        self._law.begin_with(self._plant.weight - weights(robot, q[None])[0])
+        self._start = np.array(q)
+
+    def positions(self) -> Array:
+        """Return the present joint positions (n,)."""
+        return self._plant.q
+
+    def perform(self, trajectory: Trajectory, guard: Guard) -> Recording:
+        """
+        Execute a trajectory; return its recording.
+
+        Raises
+        ------
+        StoppedError
+            The guard has stopped the motion.
+
+        """
+        rows, begin = [], self._plant.time + SETTLE
+        while self._plant.time < begin + trajectory.duration + SETTLE:
+            since = self._plant.time - begin
+            q, qd = self._plant.q, self._plant.qd
+            objection = '' if len(rows) % GUARDED else guard.objection(since, q, qd)
+            if objection:
+                raise StoppedError(f'stopped at {since:.2f} s: {objection}')
+            self._law.set_posture(posture_goal(trajectory, since, self.robot))
+            tau = self._law.torque(self._plant.time, q, qd)
+            rows.append((self._plant.time, q, tau))
+            self._plant.step(tau + self._ripple * np.sin(RIPPLES * q), round(PERIOD / 1e-3))
+            self._law.plan()
+        time, q, tau = (np.array(column) for column in zip(*rows))
+        return Recording(self.robot.joint_names, time,
+                         q + self._truth.encoder * self._rng.standard_normal(q.shape),
+                         tau + self._ripple * self._rng.standard_normal(tau.shape))
+
+    def close(self) -> None:
+        """Do nothing: there is no connection."""
+
+    def facts(self) -> dict[str, Any]:
+        """Return the true payload, friction and links."""
+        return {'payload.mass': self._truth.mass,
+                'payload.center_of_mass': list(self._truth.center),
+                'payload.inertia': list(self._truth.inertia),
+                'friction.coulomb': self._coulomb.tolist(),
+                'friction.viscous': self._viscous.tolist(),
+                'parameters': self._parameters.tolist()}

@@ -1,0 +1,92 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Other parameters than the recorded ones, for a run that is computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import yaml
+
+from osc_ros.control.safety.supervision import Supervision
+from osc_ros.control.setup import Setup
+from osc_ros.errors import InputError, similar
+from osc_ros.loop.engine import Engine
+from osc_ros.ros.parameters import robot_parameters
+from osc_ros.ros.parameters.controller_parameters import with_tasks
+from osc_ros.ros.parameters.node_settings import law_settings, LOAD, LoadedRobot, supervision
+
+
+def changes_of(given: Iterable[str], values: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return the values of arguments NAME=VALUE, checked.
+
+    Raises
+    ------
+    InputError
+        An unknown name, names the nearest; a value that the parameter does not accept; a
+        parameter that cannot be set while the controller runs.
+
+    """
+    if not values:
+        raise InputError('the recording has no parameters of the controller: without them '
+                         'nothing can be set')
+    table, found = {entry.name: entry for entry in with_tasks(values['tasks'])}, {}
+    for one in given:
+        name, sign, text = one.partition('=')
+        if not sign:
+            raise InputError(f"--set '{one}': accepted is NAME=VALUE, as "
+                             'translation.natural_frequency=[30.0,30.0,30.0]')
+        entry = table.get(name)
+        if entry is None:
+            near = similar(name, table, 1)
+            raise InputError(f"parameter '{name}' is unknown"
+                             + (f" (did you mean '{near[0]}'?)" if near else ''))
+        if not entry.live:
+            raise InputError(f"parameter '{name}' cannot be set while the controller runs: "
+                             'accepted are those that can')
+        try:
+            found[name] = entry.checked_value(yaml.safe_load(text))
+        except yaml.YAMLError as error:
+            raise InputError(f"--set '{one}': {error}") from None
+    return found
+
+
+class ChangedParameters:
+    """
+    Puts some parameters to other values, whatever the recorded ones are.
+
+    Parameters
+    ----------
+    values : mapping of str to value
+        Recorded at the beginning.
+    urdf : str
+    changes : mapping of str to value
+        From `changes_of`.
+
+    """
+
+    def __init__(self, values: Mapping[str, Any], urdf: str, changes: Mapping[str, Any]) -> None:
+        self._changes = dict(changes)
+        self._loaded = LoadedRobot(robot_parameters.robot(values, urdf))
+
+    def setup(self, engine: Engine, values: Mapping[str, Any]) -> tuple[Setup, Supervision]:
+        """
+        Return setup and supervision for recorded values and the changes.
+
+        Raises
+        ------
+        InputError
+            Values that do not fit each other or the robot.
+
+        """
+        found = {**values, **self._changes}
+        robot, driver = self._loaded.of(found)
+        if all(found[name] == values[name] for name in LOAD) and (
+                robot.joint_names == engine.law.robot.joint_names):
+            robot = engine.law.robot  # the same, which need not be built anew
+        settings = law_settings(found, robot, driver)
+        setup = engine.law.new_setup(settings, robot, engine.q if len(engine.q) else None)
+        return setup, supervision(found, robot, setup.settings.limits)

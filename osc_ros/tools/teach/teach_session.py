@@ -1,0 +1,320 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""A running controller whose arm is taught, and moved along what it was taught."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.client.backend import ArmState
+from osc_ros.client.topics import TopicBackend
+from osc_ros.control.setpoint.trajectory import Path
+from osc_ros.control.setpoint.waypoints import excess, path_through, path_within
+from osc_ros.errors import ArmTimeoutError, InputError
+from osc_ros.ros.parameters import robot_parameters
+from osc_ros.ros.parameters.node_settings import target_limits
+from osc_ros.tools.teach.taught import (
+    distance,
+    PATH,
+    require_robot,
+    Taught,
+    taught_path,
+    taught_poses,
+    tip_poses,
+)
+
+Array = NDArray[np.float64]
+
+CHANGED = 0.5  # a changed mode has blended by then [s]
+LEAD = 0.3  # from the command of a path to its first point [s]
+PATIENCE = 30.0  # for a goal, beyond the planned duration of the motion [s]
+POSTURE_PERIOD = 0.05  # [s]
+SAMPLED = 0.01  # of a path, to measure the distance from it [s]
+MOST_TURN = math.radians(60.0)  # of the tip, on the way to the start
+MOST_JOINT = 1.0  # of a joint, on the way to the start [rad, m]
+AT_LIMIT = 1e-3  # a position that far beyond its limit is accepted: the hand pushed it [rad, m]
+FOREVER = 1e9  # [s]
+LIMITS = (*(f'target.{part}.{name}' for part in ('rotation', 'translation')
+            for name in ('speed', 'acceleration', 'jerk', 'leash')),
+          'target.too_fast', 'workspace.lower', 'workspace.upper')
+ROBOT = tuple(entry.name for entry in (*robot_parameters.ENTRIES, *robot_parameters.LOAD_ENTRIES))
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """
+    What `Session.play` will do.
+
+    Attributes
+    ----------
+    taught : Taught
+    times : (m,)
+        Of its points when it is played [s].
+    path : Path, optional
+        Of the tip, from time 0 on; None for poses.
+    duration : float
+        Of the path [s].
+    away, turn : float
+        From the tip to the first pose [m, rad].
+
+    """
+
+    taught: Taught
+    times: Array
+    path: Path | None
+    duration: float
+    away: float
+    turn: float
+
+
+class Session:
+    """
+    Connects to a running controller.
+
+    Attributes
+    ----------
+    robot : Robot
+        Of the controller's description.
+
+    Parameters
+    ----------
+    controller : str
+        Name of the node.
+    timeout : float
+        Until it answers [s].
+
+    Raises
+    ------
+    InputError, ModelError
+        Its description cannot be used.
+    ArmTimeoutError
+        No such controller, or it is not active.
+
+    """
+
+    def __init__(self, controller: str, timeout: float) -> None:
+        self.backend = TopicBackend(controller, timeout)
+        try:
+            values = self.backend.services.parameters(ROBOT)
+            self.robot = robot_parameters.robot(values, robot_parameters.description(
+                values, self.backend.description()))
+            if self.robot.nq != self.robot.n:
+                raise InputError(f"'{self.robot.name}' has spherical joints: accepted are "
+                                 'revolute and prismatic ones')
+            self.limits = target_limits(self.backend.services.parameters(LIMITS))
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End the connection; the controller goes on."""
+        self.backend.close()
+
+    # record
+
+    @contextmanager
+    def guided(self) -> Iterator[None]:
+        """Within this context the arm is in free drive; after it, as it was before."""
+        was_free = self.is_free()
+        if not was_free:
+            self.backend.set_free_drive(True)
+        try:
+            self._sleep(CHANGED)
+            yield
+        finally:
+            if not was_free:
+                self.backend.set_free_drive(False)
+
+    def is_free(self) -> bool:
+        """Whether the arm is in free drive."""
+        return bool(self.backend.services.parameters(('mode',))['mode'] == 'free')
+
+    def state(self) -> tuple[float, Array]:
+        """Return time [s] and joint positions (n,) of the newest state."""
+        found = self.backend.state()
+        return found.time, self._in_order(found.q)
+
+    def _in_order(self, q: Array) -> Array:
+        names = self.backend.joint_names
+        return q[[names.index(name) for name in self.robot.joint_names]]
+
+    @contextmanager
+    def recorded(self) -> Iterator[list[ArmState]]:
+        """Yield a list to which all states are added within this context."""
+        states: list[ArmState] = []
+        self.backend.listen(states.append)
+        try:
+            yield states
+        finally:
+            self.backend.listen(None)
+
+    def path_of(self, states: list[ArmState]) -> Taught:
+        """Return the path through recorded states."""
+        return taught_path(self.robot, np.array([state.time for state in states]),
+                           np.array([self._in_order(state.q) for state in states]))
+
+    def poses_of(self, rows: list[tuple[float, Array]]) -> Taught:
+        """Return the poses at times [s] and joint positions (n,)."""
+        return taught_poses(self.robot, np.array([time for time, _ in rows]),
+                            np.array([q for _, q in rows]))
+
+    def wait(self, until: Callable[[], bool], seconds: float = FOREVER) -> bool:
+        """Wait until a condition holds, at most for a time of the arm; see `Backend.wait`."""
+        return self.backend.wait(until, seconds)
+
+    def _sleep(self, seconds: float) -> None:
+        self.backend.wait(lambda: False, seconds)
+
+    # play
+
+    def plan(self, taught: Taught, speed: float, reach: float) -> Plan:
+        """
+        Return how the arm is to be moved.
+
+        Parameters
+        ----------
+        taught : Taught
+        speed : float
+            Factor of the speed of a path.
+        reach : float
+            Largest distance from the tip to the first pose [m].
+
+        Raises
+        ------
+        InputError
+            Of another arm; out of limits of the joints, of the target or of its box; the start is
+            too far away; the arm is in free drive.
+
+        """
+        require_robot(taught, self.robot)
+        self._require_joints(taught, speed)
+        for k, T in enumerate(taught.poses):
+            if (T[:3, 3] < self.limits.box[0]).any() or (T[:3, 3] > self.limits.box[1]).any():
+                raise InputError(f'point {k} at {np.round(T[:3, 3], 3).tolist()} m is outside of '
+                                 f'the workspace box {self.limits.box.tolist()}')
+        path, times = None, taught.times / speed
+        if taught.kind == PATH:
+            path = path_through(times, taught.poses, self.limits)
+            factor = excess(path, self.limits)
+            try:
+                path = path_within(path, self.limits)
+            except InputError as error:
+                hint = f'; --speed {0.99 * speed / factor:.2g} is slow enough' * (factor > 1.0)
+                raise InputError(f'{error}{hint}') from None
+        if self.is_free():
+            raise InputError('the arm is in free drive: accepted after '
+                             '`ros2 service call …/free_drive std_srvs/srv/SetBool '
+                             "'{data: false}'`")
+        away, turn = self._require_near(taught, reach)
+        return Plan(taught, times, path, 0.0 if path is None else float(path.times[-1]), away,
+                    turn)
+
+    def _require_joints(self, taught: Taught, speed: float) -> None:
+        """Refuse positions and velocities beyond the limits of the joints."""
+        robot = self.robot
+        lower, upper = robot.position_limits.T + np.array([[-AT_LIMIT], [AT_LIMIT]])
+        for k, i in np.argwhere((taught.q < lower) | (taught.q > upper))[:1].tolist():
+            raise InputError(
+                f"joint '{robot.joint_names[i]}' is at {taught.q[k, i]:.4g} at point {k}: "
+                f'accepted is {robot.position_limits[i, 0]:.4g} to '
+                f'{robot.position_limits[i, 1]:.4g}')
+        if taught.kind != PATH:
+            return
+        rates = speed * np.abs(np.diff(taught.q, axis=0)) / np.diff(taught.times)[:, None]
+        shares = (rates / robot.velocity_limits).max(axis=0)
+        i = int(np.argmax(shares))
+        if shares[i] > 1.0:
+            raise InputError(
+                f"joint '{robot.joint_names[i]}' moves with {rates[:, i].max():.3g} rad/s: "
+                f'accepted is at most {robot.velocity_limits[i]:.3g}; --speed '
+                f'{0.99 * speed / shares[i]:.2g} is slow enough')
+
+    def _require_near(self, taught: Taught, reach: float) -> tuple[float, float]:
+        """Return distance [m] and angle [rad] to the first pose; refuse if they are too large."""
+        q = self.state()[1]
+        away, turn = distance(tip_poses(self.robot, q[None])[0], taught.poses[0])
+        joint = int(np.argmax(np.abs(q - taught.q[0])))
+        if away > reach or turn > MOST_TURN:
+            raise InputError(
+                f'the start is {away:.3f} m and {math.degrees(turn):.0f}° away: accepted are '
+                f'{reach:g} m (--reach) and {math.degrees(MOST_TURN):.0f}°; guide the arm nearer')
+        if abs(q - taught.q[0])[joint] > MOST_JOINT:
+            raise InputError(
+                f"joint '{self.robot.joint_names[joint]}' is at {q[joint]:.2f}, at the start at "
+                f'{taught.q[0, joint]:.2f}: accepted is a difference of {MOST_JOINT:g} rad; guide '
+                'the arm nearer')
+        return away, turn
+
+    def go_to_start(self, plan: Plan) -> None:
+        """Move to the first pose, within the limits of the target, and wait for it."""
+        self.backend.set_posture(plan.taught.q[0])
+        self._go_to(plan.taught.poses[0], 'start')
+
+    def _go_to(self, pose: Array, what: str) -> None:
+        self.backend.go_to(pose, None)
+        if not self.wait(self.backend.is_at_goal, PATIENCE):
+            raise ArmTimeoutError(f'the {what} was not reached in {PATIENCE:g} s: '
+                                  + self.backend.situation())
+
+    def play_path(self, plan: Plan) -> tuple[float, float]:
+        """
+        Move along the path; return the largest distance of the tip from it [m, rad].
+
+        Raises
+        ------
+        InputError, ArmError
+            The controller refuses the path, or stops the arm.
+        ArmTimeoutError
+            The end was not reached.
+
+        """
+        path, taught = plan.path, plan.taught
+        if path is None:
+            raise InputError('poses: accepted by play_poses')
+        now, due = self.state()[0], [-np.inf]
+
+        def is_over() -> bool:
+            time = self.state()[0]
+            if time >= due[0]:
+                due[0] = time + POSTURE_PERIOD
+                at = time - now - LEAD
+                self.backend.set_posture(np.array([
+                    np.interp(at, plan.times, column) for column in taught.q.T]))
+            return self.backend.is_at_goal()
+
+        with self.recorded() as states:
+            self.backend.follow_path(LEAD + plan.times, taught.poses)
+            if not self.wait(is_over, plan.duration + LEAD + PATIENCE):
+                raise ArmTimeoutError('the end of the path was not reached: '
+                                      + self.backend.situation())
+        return self._largest_distance(path, states)
+
+    def _largest_distance(self, path: Path, states: list[ArmState]) -> tuple[float, float]:
+        """Return the largest distance [m] and angle [rad] of the tip from a path."""
+        at = np.arange(path.times[0], path.times[-1] + SAMPLED, SAMPLED)
+        wanted = np.array([path.at(float(time)).pose for time in at])
+        apart = [0.0], [0.0]
+        for T in tip_poses(self.robot, np.array([self._in_order(state.q)
+                                                 for state in states[::5]])):
+            nearest = np.argmin(np.linalg.norm(wanted[:, :3, 3] - T[:3, 3], axis=1))
+            for list_, found in zip(apart, distance(T, wanted[nearest])):
+                list_.append(found)
+        return max(apart[0]), max(apart[1])
+
+    def play_poses(self, plan: Plan, pause: float) -> tuple[float, float]:
+        """Move to each pose and rest there [s]; return the largest distance there [m, rad]."""
+        apart = []
+        for k, (q, pose) in enumerate(zip(plan.taught.q, plan.taught.poses), 1):
+            self.backend.set_posture(q)
+            self._go_to(pose, f'pose {k} of {len(plan.taught.poses)}')
+            self._sleep(pause)
+            apart.append(distance(tip_poses(self.robot, self.state()[1][None])[0], pose))
+        away, turn = np.max(apart, axis=0).tolist()
+        return away, turn

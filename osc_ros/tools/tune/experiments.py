@@ -1,0 +1,362 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Experiments with an arm: steps, frequency response, noise, and a motion within the limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+
+from osc_ros.control.safety.supervision import Supervision
+from osc_ros.control.settings import Settings
+from osc_ros.control.tasks.task import Gains, TargetLimits, Task
+from osc_ros.dynamics.algebra.kinematics import LinkAxes
+from osc_ros.model.robot import Robot
+from osc_ros.tools.tune.rig import Record, Rig
+from osc_ros.tools.tune.step_response import settling_time, Shape, shape, Wanted
+from osc_ros.tools.tune.subject import NOMINAL, Subject, Variant
+
+Array = NDArray[np.float64]
+
+LARGEST = 0.03, 0.01  # step of the set-point, rotation and translation [rad], [m]
+LINEAR = 0.4  # share of the feedback's limits of speed and acceleration that a step may use
+SETTLE = 0.3  # shortest time before the first step [s]
+STEP = 0.3, 3.0  # shortest and longest time of a step [s]
+RISES = 2.0  # a step lasts longer by this multiple of `Disturbance.rise`
+SINES = 8  # per axis
+HOLD = 0.6  # time of the noise test; the first third does not count [s]
+DISTANCE, ANGLE = 0.1, 0.5  # of the motion [m], [rad]
+MOTION = 0.6, 6.0  # shortest and longest time of each of its two parts [s]
+FEWEST = 8  # states of a response that has figures
+NONE = Shape(np.nan, np.nan, np.inf, np.inf, np.nan, np.nan)  # of a response that diverges at once
+
+
+@dataclass(frozen=True, eq=False)
+class AxisResponse:
+    """
+    Response of one axis to a step of its set-point.
+
+    Attributes
+    ----------
+    axis : int
+        Of [angular; linear], in the task's frame.
+    amplitude : float [rad, m]
+    time, met, wanted : (k,) [s], shares of the step
+    shape, wanted_shape : Shape
+    error : float [rad, m]
+        Mean distance from the set-point at the end.
+    coupling : (2,) [rad, m]
+        Largest motion along the other axes.
+    torque : float
+        Largest share of a torque limit.
+
+    """
+
+    axis: int
+    amplitude: float
+    time: Array
+    met: Array
+    wanted: Array
+    shape: Shape
+    wanted_shape: Shape
+    error: float
+    coupling: tuple[float, float]
+    torque: float
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """
+    Responses of all axes.
+
+    Attributes
+    ----------
+    axes : tuple of AxisResponse
+        Without those after a failure.
+    sag : (2,) [rad, m]
+        Error of the arm at rest before the first step.
+    failure : str
+        Why not all axes responded; empty if they did.
+    gain_share : float
+        Share of the set gains that is in force, see `Law.gain_share`.
+    update : (2,) [s]
+        Median and 99th percentile of the time of an update.
+
+    """
+
+    axes: tuple[AxisResponse, ...]
+    sag: tuple[float, float]
+    failure: str
+    gain_share: float
+    update: tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """Gain from set-point to position of one axis at frequencies (k,) [rad/s]: met, wanted."""
+
+    axis: int
+    frequency: Array
+    met: Array
+    wanted: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """
+    Noise of the torques (n,) at rest, standard deviations [N m, N].
+
+    Attributes
+    ----------
+    by_position, by_velocity : (n,)
+        For the noise of the positions, and of the velocities.
+    share : (n,)
+        Of both, relative to the torque limits.
+
+    """
+
+    by_position: Array
+    by_velocity: Array
+    share: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Motion:
+    """
+    A motion to a goal and back, within the limits of the targets.
+
+    Attributes
+    ----------
+    record : Record
+    torque, speed : (n,)
+        Largest shares of the joints' limits of torque and speed.
+    limited : float
+        Share of the time in which limits take away from the tasks.
+    error : (2,) [rad, m]
+        Largest distance from the set-point.
+    distance : float [m]
+
+    """
+
+    record: Record
+    torque: Array
+    speed: Array
+    limited: float
+    error: tuple[float, float]
+    distance: float
+
+
+class Bench:
+    """
+    Makes experiments with a subject under given settings.
+
+    Parameters
+    ----------
+    subject : Subject
+    settings : Settings
+    supervision : Supervision
+    robot : Robot
+        The controller's model.
+
+    """
+
+    def __init__(self, subject: Subject, settings: Settings, supervision: Supervision,
+                 robot: Robot) -> None:
+        self.subject, self._settings, self._supervision = subject, settings, supervision
+        self._robot = robot
+        self.task: Task = settings.tasks[0]
+        law = subject.law
+        self.R = (LinkAxes(law.robot, self.task.frame).at(subject.q)[:3, :3].copy()
+                  if self.task.frame else np.eye(3))
+        jumps = replace(self.task, limits=TargetLimits(*(np.full(2, np.inf),) * 4))
+        self._jumping = replace(settings, tasks=(jumps, *settings.tasks[1:]))
+        law.use_setup(law.new_setup(self._jumping, robot))
+        law.latch(subject.q)
+        law.torque(0.0, subject.q, np.zeros(len(subject.q)))
+        self.wanted = Wanted.of(self.task, law.inertia(), self.R)
+        limits = settings.limits
+        self._effort = np.asarray(limits.effort)
+        self._speed = np.asarray(limits.velocity)
+
+    def _rig(self, variant: Variant, jumps: bool = True) -> Rig:
+        return Rig(self.subject, self._jumping if jumps else self._settings, self._supervision,
+                   self._robot, variant)
+
+    def duration(self, axis: int) -> float:
+        """Return the time of a step [s]."""
+        of_gains = float(np.clip(settling_time(*self.wanted.guess(axis)), *STEP))
+        unknown = self._settings.disturbance
+        return of_gains + (0.0 if unknown is None else RISES * unknown.rise)
+
+    @property
+    def settle(self) -> float:
+        """Time until the arm is at rest under its settings [s]."""
+        unknown = self._settings.disturbance
+        return max(SETTLE, *map(self.duration, self.wanted.axes.tolist())) + (
+            0.0 if unknown is None else RISES * unknown.rise + 0.5)
+
+    def amplitude(self, axis: int) -> float:
+        """Return the size of a step for which the feedback stays linear [rad, m]."""
+        part, gains = axis // 3, self.task.gains
+        frequency, ratio = self.wanted.guess(axis)
+        bounds: tuple[float, ...]
+        if isinstance(gains, Gains):
+            bounds = (LINEAR * gains.acceleration[part] / frequency**2,
+                      LINEAR * gains.speed[part] * 2.0 * ratio / frequency)
+        else:
+            bounds = (LINEAR * gains.force[part] / gains.stiffness[axis],)
+        return float(min(LARGEST[part], *bounds))
+
+    def _moved_pose(self, T: Array, axis: int, size: float) -> Array:
+        """Return a pose (4, 4) moved along or about an axis of the task's frame."""
+        there, direction = T.copy(), size * self.R[:, axis % 3]
+        if axis < 3:
+            there[:3, :3] = Rotation.from_rotvec(direction).as_matrix() @ T[:3, :3]
+        else:
+            there[:3, 3] += direction
+        return there
+
+    def _displacements(self, poses: Array, since: Array) -> Array:
+        """Return the motion (k, 6) of poses (k, 4, 4) from one, [angular; linear], task axes."""
+        turns = Rotation.from_matrix(poses[:, :3, :3] @ since[:3, :3].T).as_rotvec()
+        return np.hstack([turns @ self.R, (poses[:, :3, 3] - since[:3, 3]) @ self.R])
+
+    def steps(self, variant: Variant = NOMINAL) -> Steps:
+        """Return the responses to a step along every axis of motion, one after another."""
+        rig, found, begins = self._rig(variant), [], []
+        goal = rig.law.target.pose.copy()
+        is_well = rig.run(self.settle)
+        for axis in self.wanted.axes.tolist() if is_well else ():
+            goal = self._moved_pose(goal, axis, self.amplitude(axis))
+            rig.law.follow(goal)
+            begins.append((axis, rig.time))
+            if not rig.run(self.duration(axis)):
+                break
+        share, record = rig.law.gain_share(), rig.record()
+        delay = self.subject.delay if variant.delay is None else variant.delay
+        for axis, begin in begins:
+            found.append(self._axis_response(record, axis, begin, delay))
+        first = begins[0][1] if begins else np.inf
+        return Steps(tuple(found), self._error(record, record.time < first)[-1],
+                     record.failure, share, record.update)
+
+    def _error(self, record: Record, rows: NDArray[np.bool_]) -> list[tuple[float, float]]:
+        """Return the angles and distances from the set-point of some rows [rad], [m]."""
+        poses, targets = record.pose[rows], record.target[rows]
+        if not len(poses):
+            return [(np.nan, np.nan)]
+        turns = Rotation.from_matrix(targets[:, :3, :3] @ poses[:, :3, :3].transpose(
+            0, 2, 1)).magnitude()
+        return list(zip(turns.tolist(), np.linalg.norm(
+            targets[:, :3, 3] - poses[:, :3, 3], axis=1).tolist()))
+
+    def _axis_response(self, record: Record, axis: int, begin: float, delay: float
+                       ) -> AxisResponse:
+        size, half = self.amplitude(axis), 0.5 * self.subject.period
+        rows = np.flatnonzero((record.time > begin - half) & (
+            record.time < begin + self.duration(axis) - half))
+        guess = self.wanted.guess(axis)
+        if len(rows) < FEWEST:  # the arm was stopped at once
+            time = np.asarray(self.subject.period * np.arange(FEWEST), dtype=np.float64)
+            return AxisResponse(axis, size, time, np.full(FEWEST, np.inf),
+                                self.wanted.response(axis, time), NONE,
+                                shape(time, self.wanted.response(axis, time), guess, 0.0),
+                                np.inf, (np.inf, np.inf), np.inf)
+        time = record.time[rows] - begin
+        moves = self._displacements(record.pose[rows], record.pose[max(rows[0] - 1, 0)])
+        met, wanted = moves[:, axis] / size, self.wanted.response(axis, time)
+        left = self._displacements(record.pose[rows], record.target[rows[0]])[:, axis]
+        others = np.abs(np.delete(moves, axis, axis=1))
+        split = 2 if axis < 3 else 3
+        return AxisResponse(
+            axis, size, time, met, wanted, shape(time, met, guess, delay),
+            shape(time, wanted, guess, 0.0), abs(float(left[-(len(left) // 10 + 2):].mean())),
+            (float(others[:, :split].max()), float(others[:, split:].max())),
+            float((np.abs(record.torque[rows]) / self._effort).max()))
+
+    def spectra(self, variant: Variant = NOMINAL) -> tuple[Spectrum, ...]:
+        """Return the frequency responses of all axes from one run; empty if the arm diverges."""
+        rig, axes, period = self._rig(variant), self.wanted.axes.tolist(), self.subject.period
+        paces = [self.wanted.guess(axis)[0] for axis in axes]
+        span = float(np.clip(90.0 / min(paces), 3.0, 6.0))
+        span = period * round(span / period)
+        last = int(min(6.0 * max(paces), 0.6 * np.pi / period) * span / (2.0 * np.pi))
+        bins = np.unique(np.round(np.geomspace(1.0, max(last, 2 * len(axes)),
+                                               SINES * len(axes))).astype(int))
+        own = {axis: bins[i::len(axes)] for i, axis in enumerate(axes)}
+        phases = np.random.default_rng(1).uniform(0.0, 2.0 * np.pi, last + len(bins) + 2)
+        home = rig.law.target.pose.copy()
+
+        def wave(axis: int, time: float) -> float:
+            angles = 2.0 * np.pi * own[axis] * time / span + phases[own[axis]]
+            return float(0.5 * self.amplitude(axis) / np.sqrt(len(angles)) * np.sin(angles).sum())
+
+        def excite() -> None:
+            goal = home
+            for axis in axes:
+                goal = self._moved_pose(goal, axis, wave(axis, rig.time))
+            rig.law.follow(goal)
+
+        is_well = rig.run(max(0.5, max(map(self.duration, axes))) + span, excite)
+        if not is_well:
+            return ()
+        record = rig.record()
+        rows = slice(len(record.time) - round(span / period), None)
+        moves = self._displacements(record.pose[rows], home)
+        goals = self._displacements(record.target[rows], home)
+        found = []
+        for axis in axes:
+            frequency = 2.0 * np.pi * own[axis] / span
+            turn = np.exp(-1j * np.outer(frequency, record.time[rows]))
+            found.append(Spectrum(axis, frequency, (turn @ moves[:, axis]) / (
+                turn @ goals[:, axis]), self.wanted.gain(axis, frequency)))
+        return tuple(found)
+
+    def noise(self) -> Noise:
+        """Return the noise of the torques at rest, for the noise of the subject's encoders."""
+        position, velocity = self.subject.encoder_noise
+        first, second = (self._torque_noise(variant) for variant in (
+            Variant(position_noise=position), Variant(velocity_noise=velocity)))
+        return Noise(first, second, np.hypot(first, second) / self._effort)
+
+    def _torque_noise(self, variant: Variant) -> Array:
+        rig = self._rig(variant)
+        rig.run(HOLD)
+        tau = rig.record().torque
+        return np.asarray(tau[len(tau) // 3:].std(axis=0)) if len(tau) > 10 else np.full(
+            rig.law.robot.n, np.inf)
+
+    def motion(self) -> Motion:
+        """Return a motion towards the base with a turn, and back, within the target's limits."""
+        rig = self._rig(NOMINAL, jumps=False)
+        home = rig.law.target.pose.copy()
+        inward = -home[:3, 3]
+        reach = float(np.linalg.norm(inward))
+        distance = min(DISTANCE, 0.15 * reach)
+        goal = home
+        for axis in self.wanted.axes.tolist():
+            along = float(inward @ self.R[:, axis % 3]) / max(reach, 1e-9)
+            size = distance * along if axis > 2 else ANGLE * (axis == 2)
+            goal = self._moved_pose(goal, axis, size)
+        for there in (goal, home):
+            rig.law.follow(there)
+            rig.run(self._time(distance))
+        record = rig.record()
+        errors = np.array(self._error(record, np.ones(len(record.time), bool)))
+        return Motion(record, np.abs(record.torque).max(axis=0) / self._effort,
+                      np.abs(record.qd).max(axis=0) / self._speed,
+                      float((record.task_share < 0.999).mean()),
+                      (float(errors[:, 0].max()), float(errors[:, 1].max())), distance)
+
+    def _time(self, distance: float) -> float:
+        """Return a time in which the target and then the arm come to rest [s]."""
+        limits, times = self.task.limits, []
+        for size, speed, rate, jerk in zip((ANGLE, distance), limits.speed, limits.acceleration,
+                                           limits.jerk):
+            times.append(size / speed + 2.0 * np.sqrt(size / rate) + 4.0 * np.cbrt(size / jerk))
+        rest = max(map(self.duration, self.wanted.axes.tolist()))
+        return float(np.clip(max(times) + 0.5 * rest, *MOTION))

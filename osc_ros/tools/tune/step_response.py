@@ -1,0 +1,185 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Responses of linear systems of second order: wanted ones, and the one that fits a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import expm, sqrtm
+from scipy.optimize import least_squares
+
+from osc_ros.control.tasks.task import Stiffness, Task
+
+Array = NDArray[np.float64]
+
+BAND = 0.02  # of the final value, for the settling time
+ROOM = 0.25  # share of a response, at its end, in which it must be at rest
+FITS = 0.02  # largest misfit of a response of second order
+RESTLESS = 0.1  # of the step: largest motion in that share
+
+
+@dataclass(frozen=True)
+class Shape:
+    """
+    A response to a unit step in figures.
+
+    Attributes
+    ----------
+    natural_frequency : float [rad/s]
+    damping_ratio : float
+        Of the system of second order that fits best; NaN if it does not come to rest.
+    overshoot : float
+        Beyond the final value, as a share of the step.
+    settling : float [s]
+        Time after which it stays within BAND of its final value; infinite if it does not.
+    final : float
+        Mean over its last tenth.
+    misfit : float
+        RMS difference to the system of second order, as a share of the step. Where a delay is long
+        for the bandwidth, the loop is of higher order.
+
+    """
+
+    natural_frequency: float
+    damping_ratio: float
+    overshoot: float
+    settling: float
+    final: float
+    misfit: float
+
+    @property
+    def is_second_order(self) -> bool:
+        """Whether natural frequency and damping ratio describe the response."""
+        return bool(self.misfit < FITS)
+
+    @property
+    def is_stable(self) -> bool:
+        """Whether the response comes to rest."""
+        return bool(np.isfinite(self.settling))
+
+
+def step_response(time: Array, natural_frequency: float, damping_ratio: float) -> Array:
+    """Response (k,) of a system of second order to a unit step at time 0 [s]; 0 before."""
+    ratio = complex(damping_ratio if abs(damping_ratio - 1.0) > 1e-6 else damping_ratio + 2e-6)
+    root = np.sqrt(ratio * ratio - 1.0)
+    slow, fast = -natural_frequency * (ratio - root), -natural_frequency * (ratio + root)
+    t = np.maximum(time, 0.0)
+    found = 1.0 + (fast * np.exp(slow * t) - slow * np.exp(fast * t)) / (slow - fast)
+    return np.asarray(found.real)
+
+
+def settling_time(natural_frequency: float, damping_ratio: float) -> float:
+    """Approximate time in which the response of such a system comes to rest [s]."""
+    slow = damping_ratio - np.sqrt(max(damping_ratio**2 - 1.0, 0.0))
+    return float(10.0 / (natural_frequency * slow))
+
+
+def shape(time: Array, response: Array, guess: tuple[float, float], delay: float) -> Shape:
+    """
+    Return the figures of a response (k,) to a unit step at time 0.
+
+    Parameters
+    ----------
+    time, response : (k,) [s], shares of the step
+    guess : (2,)
+        Natural frequency [rad/s] and damping ratio from which the fit starts.
+    delay : float [s]
+        Dead time of the response.
+
+    """
+    tail = response[-max(2, int(ROOM * len(response))):]
+    final = float(response[-max(2, len(response) // 10):].mean())
+    peak = float(response.max())
+    if np.abs(response).max() > 10.0 or np.ptp(tail) > RESTLESS:
+        return Shape(np.nan, np.nan, max(0.0, peak - final), np.inf, final, np.nan)
+    outside = np.flatnonzero(np.abs(response - final) > BAND * max(abs(final), BAND))
+    settling = 0.0 if len(outside) == 0 else float(time[min(outside[-1] + 1, len(time) - 1)])
+
+    def residual(x: Array) -> Array:
+        return np.asarray(x[2] * step_response(time - delay, np.exp(x[0]), np.exp(x[1]))
+                          - response)
+
+    low = [np.log(guess[0]) - 3.0, np.log(0.01), -2.0]
+    high = [np.log(guess[0]) + 3.0, np.log(20.0), 3.0]
+    start = np.clip([np.log(guess[0]), np.log(guess[1]), final], np.add(low, 1e-3),
+                    np.subtract(high, 1e-3))
+    fit = least_squares(residual, start, bounds=(low, high))
+    return Shape(float(np.exp(fit.x[0])), float(np.exp(fit.x[1])), max(0.0, peak - final),
+                 settling, final, float(np.sqrt((fit.fun**2).mean())))
+
+
+@dataclass(frozen=True, eq=False)
+class Wanted:
+    """
+    The linear system that the gains ask for: ë = -K e - D ė along the axes of motion.
+
+    Attributes
+    ----------
+    axes : (m,) int
+        Its axes, of [angular; linear], in the task's frame.
+    K, D : (m, m) [1/s²], [1/s]
+
+    """
+
+    axes: NDArray[np.intp]
+    K: Array
+    D: Array
+
+    @classmethod
+    def of(cls, task: Task, Lambda: Array, R: Array) -> Wanted:
+        """
+        Return the system for a task.
+
+        Parameters
+        ----------
+        task : Task
+        Lambda : (6, 6)
+            Inertia of its link, base axes.
+        R : (3, 3)
+            Axes of its frame, in base axes.
+
+        """
+        axes = np.flatnonzero(task.along('motion'))
+        gains, own = task.gains, np.ix_(axes, axes)
+        if not isinstance(gains, Stiffness):
+            return cls(axes, np.diag(gains.natural_frequency[axes]**2), np.diag(
+                2.0 * (gains.damping_ratio * gains.natural_frequency)[axes]))
+        turn = np.kron(np.eye(2), R)
+        mobility = np.linalg.pinv(turn.T @ Lambda @ turn, rcond=1e-6)[own]
+        root, ratio = np.sqrt(gains.stiffness[axes]), np.sqrt(gains.damping_ratio[axes])
+        pace = np.real(sqrtm(root[:, None] * mobility * root))
+        inverse = np.linalg.pinv(pace, rcond=1e-6)
+        D = 2.0 * (root * ratio)[:, None] * inverse * (ratio * root)
+        return cls(axes, mobility * gains.stiffness[axes], mobility @ D)
+
+    def guess(self, axis: int) -> tuple[float, float]:
+        """Return natural frequency [rad/s] and damping ratio of an axis by itself."""
+        k = int(np.flatnonzero(self.axes == axis)[0])
+        frequency = float(np.sqrt(self.K[k, k]))
+        return frequency, float(self.D[k, k]) / (2.0 * frequency)
+
+    def response(self, axis: int, time: Array) -> Array:
+        """Return the response (k,) of an axis to a unit step of its set-point; time is even."""
+        m = len(self.axes)
+        k = int(np.flatnonzero(self.axes == axis)[0])
+        A = np.block([[np.zeros((m, m)), np.eye(m)], [-self.K, -self.D]])
+        step = expm(A * (time[1] - time[0]))
+        e, found = np.zeros(2 * m), np.empty(len(time))
+        e[k] = 1.0
+        for i in range(len(time)):
+            found[i] = 1.0 - e[k]
+            e = step @ e
+        return found
+
+    def gain(self, axis: int, frequencies: Array) -> Array:
+        """Return the complex gain (k,) from set-point to position at frequencies [rad/s]."""
+        m = len(self.axes)
+        k = int(np.flatnonzero(self.axes == axis)[0])
+        s = 1j * frequencies[:, None, None]
+        found = np.linalg.solve(s**2 * np.eye(m) + s * self.D + self.K,
+                                np.broadcast_to(self.K, (len(frequencies), m, m)))
+        return np.asarray(found[:, k, k])

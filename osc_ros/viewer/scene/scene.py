@@ -1,0 +1,234 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""The scene: the arm, its set-point, mobility and force, and the handles that a user drags."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+import trimesh
+
+from osc_ros.dynamics.algebra.kinematics import link_pose, placement
+from osc_ros.model.robot import Robot
+from osc_ros.model.visuals import fingers
+from osc_ros.viewer.scene.actions import Actions
+from osc_ros.viewer.scene.push_handle import PushHandle
+from osc_ros.viewer.scene.reading import Follower, Reading
+from osc_ros.viewer.scene.shapes import body_shapes
+from osc_ros.viewer.scene.surroundings import Fingers, Objects
+from osc_ros.viewer.scene.view_frames import displaced, pose_of, wxyz_of
+
+Array = NDArray[np.float64]
+
+MOBILITY_SCALE = 0.1  # length of a semi-axis of the ellipsoid per mobility [m kg]
+LONGEST = 0.3  # longest semi-axis that is drawn [m]
+FORCE_SCALE = 0.005  # length of an arrow per force [m/N]
+LEAST_FORCE = 0.5  # smaller forces are not drawn [N]
+HELD = 1.0  # a handle that was dragged is left alone for this time [s]
+# A handle follows a goal that changes by more than this, and by more than this share of the goal's
+# distance: pose and goal error are of different times, so a goal seems to move while the arm does.
+MOVED, UNSURE = 1e-3, 0.1  # [m, rad], [-]
+AHEAD = 0.3  # distance of the first target point of a look_at task [m]
+VIOLET, GREEN = (150, 90, 220), (40, 160, 90)
+BLUE, ORANGE = (40, 110, 220), (230, 120, 20)
+
+
+class Handle:
+    """
+    A handle for the target of one task; it stays at the goal unless a user drags it.
+
+    Parameters
+    ----------
+    server : viser.ViserServer
+    name : str
+        Name of the task; '' for the tip's.
+    moved : callable
+        Called with the pose (4, 4) while a user drags the handle.
+    is_point : bool
+        Whether it has a position only.
+
+    """
+
+    def __init__(self, server: Any, name: str, moved: Callable[[Array], None],
+                 is_point: bool = False) -> None:
+        self._controls = server.scene.add_transform_controls(
+            f'/target/{name or "tip"}', scale=0.25 if not name else 0.16, line_width=3.0,
+            disable_rotations=is_point, depth_test=False, opacity=0.9)
+        self._text = f'target {name}'.strip()
+        self._label = server.scene.add_label(f'/target/{name or "tip"}/name', self._text)
+        self._dragged, self._is_held, self.is_placed = -np.inf, False, False
+
+        @self._controls.on_update
+        def _(event: Any) -> None:
+            self._is_held = event.phase != 'end'
+            self._dragged, self.is_placed = monotonic(), True
+            if event.phase == 'update':
+                moved(pose_of(event.target))
+
+    @property
+    def is_free(self) -> bool:
+        """Whether no user has dragged the handle for some time."""
+        return not self._is_held and monotonic() - self._dragged > HELD
+
+    def place(self, pose: Array, distance: Array) -> None:
+        """Move the handle to the pose at a distance (6,) from another, unless a user drags it."""
+        if not self.is_free:
+            return
+        self.is_placed, goal, is_at = True, displaced(pose, distance), pose_of(self._controls)
+        angle = np.linalg.norm(Rotation.from_matrix(goal[:3, :3].T @ is_at[:3, :3]).as_rotvec())
+        if (np.linalg.norm(is_at[:3, 3] - goal[:3, 3])
+                > MOVED + UNSURE * np.linalg.norm(distance[3:])):
+            self._controls.position = goal[:3, 3]
+        if angle > MOVED + UNSURE * np.linalg.norm(distance[:3]):
+            self._controls.wxyz = wxyz_of(goal[:3, :3])
+
+    def say(self, activation: float) -> None:
+        """Say if the task is off, because its activation (0 to 1) is 0."""
+        text = self._text if activation > 0.0 else f'{self._text} (off: activation 0)'
+        if self._label.text != text:
+            self._label.text = text
+
+    def remove(self) -> None:
+        """Remove the handle from the page."""
+        self._label.remove()
+        self._controls.remove()
+
+
+class Scene:
+    """
+    Draws the readings, and turns dragged handles into requests.
+
+    Parameters
+    ----------
+    server : viser.ViserServer
+    actions : Actions
+    file_of : callable
+        Returns the file of a mesh by its URI in the URDF, or None.
+
+    """
+
+    def __init__(self, server: Any, actions: Actions,
+                 file_of: Callable[[str], Path | None]) -> None:
+        self._server, self._actions, self._file_of = server, actions, file_of
+        self._robot: Robot | None = None
+        self._followers: tuple[Follower, ...] = ()
+        self._bodies: dict[int, Any] = {}
+        self._fingers, self._objects = Fingers(server, {}), Objects(server)
+        self._marks: dict[int, Any] = {}
+        self._handles: dict[str, Handle] = {}
+        self._push = PushHandle(server, actions)
+        self.missing: list[str] = []
+        scene = server.scene
+        scene.set_up_direction('+z')
+        scene.add_grid('/ground', width=4.0, height=4.0, cell_size=0.1, section_size=0.5,
+                       cell_color=(215, 218, 222), section_color=(180, 185, 190))
+        ball = trimesh.creation.icosphere(subdivisions=3)
+        self._ellipsoid = scene.add_mesh_simple(
+            '/mobility', ball.vertices, ball.faces, color=VIOLET, opacity=0.4, visible=False,
+            cast_shadow=False, receive_shadow=False)
+        self._set_point = scene.add_icosphere('/set_point', radius=0.012, color=GREEN,
+                                              visible=False)
+        self._force, self._external = (
+            scene.add_arrows(name, np.zeros((1, 2, 3)), color, shaft_radius=0.006,
+                             head_radius=0.015, head_length=0.03, visible=False)
+            for name, color in (('/force', BLUE), ('/external_force', ORANGE)))
+
+    def update(self, reading: Reading) -> None:
+        """Draw a reading."""
+        if reading.robot is not self._robot or reading.followers != self._followers:
+            self._rebuild(reading)
+        robot, q = self._robot, reading.q
+        if robot is None or q is None or len(q) != robot.n:
+            return
+        with self._server.atomic():
+            self._objects.update(reading.solids)
+            self._draw_arm(robot, q, reading)
+            tip = reading.pose if reading.pose is not None else link_pose(robot, q, robot.tip)
+            self._draw_tip(reading, tip)
+            self._handles[''].place(tip, reading.goal_errors.get('', (
+                np.zeros(6) if reading.error is None else reading.error)))
+            for one in self._followers:
+                self._place_follower(one, link_pose(robot, q, one.link), reading)
+            self._push.update('push' in reading.offers, tip[:3, 3])
+
+    def _rebuild(self, reading: Reading) -> None:
+        """Draw another robot, and handles of its tasks."""
+        for old in (self._fingers, *self._bodies.values(), *self._marks.values(),
+                    *self._handles.values()):
+            old.remove()
+        self._bodies, self._marks, self._handles = {}, {}, {}
+        self._robot, self._followers = reading.robot, reading.followers
+        if self._robot is None:
+            return
+        self._add_shapes(self._robot, reading.urdf_text)
+        self._handles[''] = Handle(self._server, '', partial(self._actions.target, ''))
+        for one in self._followers:
+            self._handles[one.name] = Handle(
+                self._server, one.name,
+                partial(self._actions.target, one.name), one.is_point)
+
+    def _add_shapes(self, robot: Robot, urdf_text: str) -> None:
+        scene, ways = self._server.scene, fingers(urdf_text, robot.joint_names)
+        shapes, self.missing = body_shapes(robot, urdf_text, self._file_of, ways)
+        movable = {}
+        for body, shape in shapes.items():
+            if isinstance(body, int):
+                self._bodies[body] = scene.add_frame(f'/arm/{body + 1}', show_axes=False)
+                scene.add_mesh_trimesh(f'/arm/{body + 1}/shape', shape)
+            else:
+                carrier, T = robot.frames[body]
+                movable[body] = f'/arm/{carrier + 1}', T, ways[body], shape
+        self._fingers = Fingers(self._server, movable)
+
+    def _draw_arm(self, robot: Robot, q: Array, reading: Reading) -> None:
+        at = placement(robot, q)
+        for body, frame in self._bodies.items():
+            if body >= 0:
+                frame.wxyz, frame.position = wxyz_of(at.R[body]), at.p[body]
+        if reading.gripper is not None:
+            self._fingers.open(reading.gripper[0])
+        near = reading.near_limits()
+        for joint in self._marks.keys() - near.keys():
+            self._marks.pop(joint).remove()
+        for joint, (name, _) in near.items():
+            body = int(np.searchsorted(robot.v_index, joint))
+            if joint not in self._marks:
+                self._marks[joint] = self._server.scene.add_label(
+                    f'/limit/{joint}', f'{name}: near its limit')
+            self._marks[joint].position = at.p[body]
+
+    def _draw_tip(self, reading: Reading, tip: Array) -> None:
+        mobility, place = reading.mobility, tip[:3, 3]
+        self._set_point.visible = reading.error is not None
+        if reading.error is not None:
+            self._set_point.position = place + reading.error[3:]
+        self._ellipsoid.visible = mobility is not None
+        if mobility is not None:
+            values, axes = mobility
+            self._ellipsoid.scale = tuple(
+                np.clip(MOBILITY_SCALE * values, 1e-3, LONGEST).tolist())
+            self._ellipsoid.wxyz = wxyz_of(axes)
+        self._ellipsoid.position = place
+        for arrow, wrench in ((self._force, reading.force), (self._external, reading.external)):
+            force = np.zeros(3) if wrench is None else wrench[3:]
+            arrow.visible = bool(np.linalg.norm(force) > LEAST_FORCE)
+            if arrow.visible:
+                arrow.points = np.array([[place, place + FORCE_SCALE * force]])
+
+    def _place_follower(self, one: Follower, pose: Array, reading: Reading) -> None:
+        """Place the handle of a further task, whose link has this pose (4, 4)."""
+        handle = self._handles[one.name]
+        handle.say(reading.parameters.get(f'{one.name}.activation', 1.0))
+        if not one.is_point:
+            handle.place(pose, reading.goal_errors.get(one.name, np.zeros(6)))
+        elif not handle.is_placed:
+            pose[:3, 3] += AHEAD * pose[:3, :3] @ np.array(one.axis)
+            handle.place(pose, np.zeros(6))

@@ -1,0 +1,81 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""What is drawn of a simulator beside its arm: objects, and the fingers of the gripper."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.viewer.scene.reading import Solid
+from osc_ros.viewer.scene.view_frames import wxyz_of
+
+Array = NDArray[np.float64]
+
+
+class Objects:
+    """
+    Draws the objects of a reading.
+
+    Parameters
+    ----------
+    server : viser.ViserServer
+
+    """
+
+    def __init__(self, server: Any) -> None:
+        self._scene = server.scene
+        self._drawn: dict[str, tuple[Solid, Any]] = {}
+
+    def update(self, solids: dict[str, tuple[Solid, Array]]) -> None:
+        """Draw these objects at their poses, and remove all others."""
+        for name in list(self._drawn):
+            if name not in solids or solids[name][0] != self._drawn[name][0]:
+                self._drawn.pop(name)[1].remove()
+        for name, (solid, pose) in solids.items():
+            if name not in self._drawn:
+                self._drawn[name] = solid, self._added(name, solid)
+            handle = self._drawn[name][1]
+            handle.wxyz, handle.position = wxyz_of(pose[:3, :3]), pose[:3, 3]
+
+    def _added(self, name: str, solid: Solid) -> Any:
+        look = {'color': tuple(round(255.0 * x) for x in solid.color[:3]),
+                'opacity': solid.color[3] if solid.color[3] < 1.0 else None}
+        if solid.is_round:
+            return self._scene.add_icosphere(f'/object/{name}', 0.5 * solid.size[0], **look)
+        return self._scene.add_box(f'/object/{name}', dimensions=solid.size, **look)
+
+
+class Fingers:
+    """
+    The fingers of a gripper, which are moved apart by its width.
+
+    Parameters
+    ----------
+    server : viser.ViserServer
+    fingers : dict of str to (str, (4, 4), (3,), trimesh.Trimesh)
+        By link: name of the node of the body that carries it, its pose there when the gripper is
+        closed, the direction of opening in the link, and its shape.
+
+    """
+
+    def __init__(self, server: Any, fingers: dict[str, tuple[str, Array, Array, Any]]) -> None:
+        self._fingers = []
+        for link, (parent, T, axis, shape) in fingers.items():
+            frame = server.scene.add_frame(f'{parent}/{link}', show_axes=False,
+                                           wxyz=wxyz_of(T[:3, :3]), position=T[:3, 3])
+            server.scene.add_mesh_trimesh(f'{parent}/{link}/shape', shape)
+            self._fingers.append((frame, T[:3, 3], T[:3, :3] @ axis))
+
+    def open(self, width: float) -> None:
+        """Draw the fingers with this width between them [m]."""
+        for frame, closed, way in self._fingers:
+            frame.position = closed + 0.5 * width * way
+
+    def remove(self) -> None:
+        """Remove the fingers from the page."""
+        for frame, *_ in self._fingers:
+            frame.remove()

@@ -1,0 +1,129 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""The page: a web server with the scene, the panel, the sliders and the plots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+import socket
+
+import viser
+
+from osc_ros.errors import InputError, OscError
+from osc_ros.viewer.access import Access, guarded
+from osc_ros.viewer.panel import Panel
+from osc_ros.viewer.scene.actions import Actions
+from osc_ros.viewer.scene.reading import Reading
+from osc_ros.viewer.scene.scene import Scene
+from osc_ros.viewer.sliders import Sliders
+from osc_ros.viewer.viewer_plots import Plots
+
+WIDTH = 320  # of the panel of plots [px]
+CAMERA, LOOK_AT = (1.35, 1.05, 0.8), (0.2, 0.0, 0.42)  # for an arm of about 1 m [m]
+FIELD = 0.8  # vertical field of view [rad]
+
+
+class PageError(OscError, RuntimeError):
+    """The page cannot be served; says why."""
+
+
+class Page:
+    """
+    The page of one controller, for any number of browsers.
+
+    Attributes
+    ----------
+    port : int
+        Port that is bound: the wanted one, or the next one that is free.
+    query : str
+        What the address needs after the port; empty if the page is for this machine only.
+
+    Parameters
+    ----------
+    host : str
+        Address that the server is bound to.
+    port : int
+        Wanted port.
+    actions : Actions
+    file_of : callable
+        Returns the file of a mesh by its URI in a URDF, or None.
+    origins : sequence of str
+        Further origins from which the page may be used, see `Access`.
+
+    Raises
+    ------
+    PageError
+        The address cannot be bound.
+
+    """
+
+    def __init__(self, host: str, port: int, actions: Actions,
+                 file_of: Callable[[str], Path | None], origins: Sequence[str] = ()) -> None:
+        require_address(host)
+        access = Access(host, origins)
+        try:
+            with redirect_stdout(StringIO()), guarded(access):  # its banner: see `osc_viewer`
+                self._server = viser.ViserServer(host=host, port=port, label='osc_ros',
+                                                 verbose=False)
+        except InputError:
+            self._server.stop()
+            raise
+        self.port: int = self._server.get_port()
+        self.query = f'/?token={access.token}' if access.token else ''
+        self._server.gui.configure_theme(control_width='large', show_logo=False,
+                                         show_share_button=False, brand_color=(43, 108, 176))
+        self._server.gui.main_panel.dock_right()
+        self._server.initial_camera.position = CAMERA
+        self._server.initial_camera.look_at = LOOK_AT
+        self._server.initial_camera.fov = FIELD
+        self._server.scene.configure_environment_map('studio', environment_intensity=0.25)
+        self._actions, self._had_clients = actions, False
+        self._scene = Scene(self._server, actions, file_of)
+        self._panel = Panel(self._server, actions)
+        self._sliders = Sliders(self._server, actions)
+        curves = self._server.gui.add_panel()
+        with curves.add_tab('Plots, last 10 s'):
+            self._plots = Plots(self._server)
+        curves.dock_left()
+        curves.set_width(WIDTH)
+
+    @property
+    def browsers(self) -> int:
+        """Number of browsers that show the page."""
+        return len(self._server.get_clients())
+
+    @property
+    def missing_meshes(self) -> list[str]:
+        """Meshes of the robot description that could not be loaded."""
+        return self._scene.missing
+
+    def update(self, reading: Reading) -> None:
+        """Show a reading in all browsers."""
+        has_clients = self.browsers > 0
+        if self._had_clients and not has_clients:
+            self._actions.push(None)  # the browser that pushed is gone
+        self._had_clients = has_clients
+        self._scene.update(reading)
+        self._panel.update(reading)
+        self._sliders.update(reading)
+        self._plots.update(reading)
+
+    def close(self) -> None:
+        """End the server."""
+        self._server.stop()
+
+
+def require_address(host: str) -> None:
+    """Raise PageError unless a server can be bound to this address of this machine."""
+    try:
+        family = socket.getaddrinfo(host, None)[0][0]
+        with socket.socket(family, socket.SOCK_STREAM) as trial:
+            trial.bind((host, 0))
+    except OSError as error:
+        raise PageError(f"host '{host}': {error}: accepted is an address of this machine, such "
+                        'as 127.0.0.1, or 0.0.0.0 for all of them') from None
+

@@ -1,0 +1,124 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Plots of the last seconds: error of the tip, torques as shares of their limits, terms."""
+
+from __future__ import annotations
+
+from collections import deque
+from time import monotonic
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.viewer.scene.reading import Reading
+
+Array = NDArray[np.float64]
+
+SPAN = 10.0  # time that a plot shows [s]
+PERIOD = 0.1  # time between two points [s]
+DRAWN = 0.4  # time between two pictures [s]
+MARGIN = 0.08  # of the vertical axis beyond the lines, as a share of their range
+HEIGHT = 150  # of a plot [px]
+COLORS = ('#2b6cb0', '#dd6b20', '#2f855a', '#c53030', '#6b46c1', '#b7791f', '#0987a0', '#97266d',
+          '#4a5568', '#9b2c2c', '#276749', '#2c5282')
+
+
+class Plot:
+    """
+    One plot of several lines over time; it is made again if the names of the lines change.
+
+    Parameters
+    ----------
+    server : viser.ViserServer
+    title : str
+    least : (float, float)
+        Least range of the vertical axis.
+
+    """
+
+    def __init__(self, server: Any, title: str, least: tuple[float, float]) -> None:
+        self._server, self._least = server, least
+        self.folder = server.gui.add_folder(title)
+        self._names: tuple[str, ...] = ()
+        self._handle: Any = None
+        self._points: deque[tuple[float, ...]] = deque(maxlen=round(SPAN / PERIOD))
+
+    def add(self, time: float, values: dict[str, float]) -> None:
+        """Add a point of every line at a time [s]."""
+        if tuple(values) != self._names:
+            self._names = tuple(values)
+            self._points.clear()
+            if self._handle is not None:
+                self._handle.remove()
+                self._handle = None
+        if values:
+            self._points.append((time, *values.values()))
+
+    def draw(self, now: float) -> None:
+        """Show the points; the time axis ends now."""
+        if len(self._points) < 2:
+            return
+        data = np.array(self._points).T
+        data[0] -= now
+        columns = tuple(np.ascontiguousarray(row) for row in data)
+        low, high = min(self._least[0], data[1:].min()), max(self._least[1], data[1:].max())
+        low, high = low - MARGIN * (high - low), high + MARGIN * (high - low)
+        scales = {'x': {'time': False, 'range': (-SPAN, 0.0)},
+                  'y': {'range': (float(low), float(high))}}
+        if self._handle is not None:
+            self._handle.data, self._handle.scales = columns, scales
+            return
+        lines = tuple({'label': name, 'stroke': COLORS[i % len(COLORS)], 'width': 1.5}
+                      for i, name in enumerate(self._names))
+        with self.folder:
+            self._handle = self._server.gui.add_uplot(
+                columns, ({'label': 's'}, *lines), height=HEIGHT,
+                scales=scales, legend={'show': True, 'live': False})
+
+
+class Plots:
+    """
+    The plots, in the container of the page that is open.
+
+    Parameters
+    ----------
+    server : viser.ViserServer
+
+    """
+
+    def __init__(self, server: Any) -> None:
+        self._error = Plot(server, 'error of the tip [mm], [0.1°]', (0.0, 1.0))
+        self._share = Plot(server, 'torques [% of their limits]', (-10.0, 10.0))
+        self._terms = Plot(server, 'terms of a torque [N m]', (-1.0, 1.0))
+        with self._terms.folder:
+            self._joint = server.gui.add_dropdown('joint', ('none',))
+        self._names: tuple[str, ...] = ()
+        self._added = self._drawn = -np.inf
+
+    def update(self, reading: Reading) -> None:
+        """Add the newest values, at most one point each PERIOD."""
+        now = monotonic()
+        if reading.robot is None or now - self._added < PERIOD:
+            return
+        self._added, names = now, reading.robot.joint_names
+        if names != self._names:
+            self._names = names
+            self._joint.options = names
+            self._joint.value = names[min(1, len(names) - 1)]  # shoulders carry most
+        if reading.error is not None:
+            self._error.add(now, {
+                'position': 1e3 * float(np.linalg.norm(reading.error[3:])),
+                'angle': 10.0 * float(np.degrees(np.linalg.norm(reading.error[:3])))})
+        shares = reading.torque_shares
+        if shares is not None and np.isfinite(shares).all():
+            self._share.add(now, dict(zip(names, (100.0 * shares).tolist())))
+        if reading.terms:
+            joint = names.index(self._joint.value) if self._joint.value in names else 0
+            self._terms.add(now, {name: float(part[joint])
+                                  for name, part in reading.terms.items()})
+        if now - self._drawn > DRAWN:
+            self._drawn = now
+            for plot in (self._error, self._share, self._terms):
+                plot.draw(now)
