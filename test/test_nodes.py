@@ -559,6 +559,25 @@ def test_clock_that_begins_again_drops_what_was_planned_and_holds(spin):
     np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
 
 
+def test_torques_before_another_clock_is_accepted_are_not_said_to_be_for_its_states(spin):
+    rig = Rig(spin, rate=100.0).activate()
+    rig.hardware.tick = 10_000
+    for _ in range(20):  # until that clock is accepted
+        rig.ask()
+    rig.hardware.tick, away = 0, READY + [1.0, 0.5, 1.0, -0.5, 1.0, 0.5, 1.0]
+    labels = []
+    rig.hardware.commands.clear()  # some have the same labels
+
+    def is_accepted():
+        labels.append(rig.hardware.state(q=away))
+        return np.array_equal(rig.controller._loop.q, away)
+
+    spin(is_accepted, why='for the clock to be accepted')
+    spin(lambda: commands.label(rig.hardware.commands[-1]) in labels, why='for an answer')
+    first = next(one for one in rig.hardware.commands if commands.label(one) in labels)
+    np.testing.assert_allclose(first.data, gravity(away), atol=0.5)
+
+
 def test_misspelt_parameter_is_reported(spin):
     rig = Rig(spin, **{'posture.naturl_frequency': 1.0})
     rig.until_said("'posture.naturl_frequency' is unknown and has no effect (did you mean "

@@ -360,6 +360,21 @@ def test_arm_that_was_given_up_is_commanded_again_when_it_is_asked_for(spin):
     assert (steps <= 0.008 * rate).all()  # two periods, and states may be lost; the whole is 0.01
 
 
+def test_torques_of_a_controller_without_states_are_not_forwarded_while_states_come(spin):
+    rig = Rig(spin, command_timeout=0.05)
+    rig.until(lambda: rig.ends.torques, rig.talk, why='for a command')
+
+    def talk_without_states():
+        rig.ends.state()
+        rig.ends.command(-GOOD, commands.HOLD_LABEL)
+
+    rig.until(lambda: rig.guard.cause == 'silence', talk_without_states, why='for the hold')
+    rig.until(lambda: np.allclose(rig.ends.torques[-1], gravity(READY), atol=1.0),
+              talk_without_states, why='for the torque that holds')
+    assert not any(np.array_equal(one, -GOOD) for one in rig.ends.torques)
+    rig.until(lambda: np.array_equal(rig.ends.torques[-1], GOOD), rig.talk, why='for the commands')
+
+
 def test_hold_goes_on_without_a_state_before_states_count_as_stale(spin):
     rig = Rig(spin, state_timeout=NEVER / 3.0).forwarding().held()
     rig.until(lambda: rig.ends.labels[-1] == commands.HOLD_LABEL, lambda: None, 'for torques')

@@ -21,9 +21,10 @@ from std_msgs.msg import String  # noqa: E402
 from osc_ros import Robot  # noqa: E402
 from osc_ros.dynamics.algebra.kinematics import link_pose  # noqa: E402
 from osc_ros.ros.controller.controller import Controller  # noqa: E402
-from osc_ros.ros.messages import messages, transforms  # noqa: E402
+from osc_ros.ros.messages import commands, messages, transforms  # noqa: E402
 from osc_ros.ros.messages.commands import Command  # noqa: E402
 from osc_ros.ros.parameters.robot_parameters import urdf_text  # noqa: E402
+from osc_ros.ros.process.share import share_directory  # noqa: E402
 from osc_ros.ros.simulator.simulator import PARAMETERS, Simulator  # noqa: E402
 from osc_ros.sim import Plant  # noqa: E402
 from test_nodes import given, ROBOT  # noqa: E402
@@ -126,6 +127,52 @@ def test_simulator_publishes_the_transforms_where_tf2_is_installed(spin):
     user.create_subscription(tf2_msgs.TFMessage, '/tf', heard.append, 10)
     spin(lambda: heard, Simulator(parameter_overrides=given(**ROBOT)), user)
     assert {one.child_frame_id for one in heard[0].transforms} >= set(LINKS[1:])
+
+
+@pytest.mark.parametrize('label', [commands.HOLD_LABEL, commands.LAST_LABEL, '7.002000000'])
+def test_brakes_stay_closed_for_torques_that_are_for_no_state_of_this_arm(spin, label):
+    simulator = Simulator(parameter_overrides=given(
+        **ROBOT, rate=100.0, brake_timeout=0.05, initial_positions=READY.tolist()))
+    user, seen = Node('user'), []
+    user.create_subscription(JointState, 'joint_states', seen.append, 10)
+    topic = user.create_publisher(messages.Float64MultiArray, 'osc_controller/commands', 10)
+    thrown, own = Command(7).fill(np.full(7, 10.0), label), Command(7).fill(np.zeros(7), '')
+    spin(topic.get_subscription_count, simulator, user)
+    for k in range(20, 60, 20):
+        spin(lambda k=k: len(seen) > k or topic.publish(thrown), why='for states')
+    assert simulator._tick == 0 and not np.any(seen[-1].velocity)
+    spin(lambda: simulator._tick > 0 or topic.publish(own), why='for the brakes to open')
+    spin(lambda: simulator._ended, why='for the brakes to close')
+    if label == commands.HOLD_LABEL or label == commands.LAST_LABEL:
+        ticks = simulator._tick + 20
+        spin(lambda: simulator._tick > ticks or topic.publish(thrown), why='for states')
+        assert simulator._ended
+
+
+@pytest.mark.parametrize('command_topic', ['osc_controller/commands', 'osc_relay/commands'])
+def test_simulator_that_is_killed_and_started_again_elsewhere_throws_no_arm(
+        spin, start, command_topic):
+    given_to_all = '--ros-args', '--params-file', share_directory() / 'config' / 'panda.yaml'
+
+    def started(q):
+        return start('simulator', *given_to_all, '-p', f'command_topic:={command_topic}',
+                     '-p', f'initial_positions:={q.tolist()}')
+
+    user, seen = Node('user'), []
+    user.create_subscription(JointState, 'joint_states', seen.append, 1000)
+    first = started(READY)
+    start('controller', *given_to_all)
+    if command_topic == 'osc_relay/commands':
+        start('relay', *given_to_all)
+    spin(lambda: seen and messages.seconds(seen[-1].header.stamp) > 1.5, user,
+         why='for the first arm to be controlled')
+    first.kill()
+    first.wait()
+    seen.clear()
+    started(READY + [0.5, 0.7, -0.5, 0.6, 0.5, 0.6, 0.5])
+    spin(lambda: seen and messages.seconds(seen[-1].header.stamp) > 1.0,
+         why='for the second arm to be controlled')
+    assert np.abs([one.velocity for one in seen]).max() < 0.1
 
 
 def test_user_drives_a_simulation_whose_time_follows_the_wall_clock(spin):

@@ -351,6 +351,36 @@ def test_states_of_two_arms_by_turns_hold_the_first_and_a_reset_clock_is_accepte
     assert believed == CLOCK_STATES * [False] + 3 * [True]
 
 
+def torque_of_a_restart(away):
+    """Return pose and first torque of an arm whose clock begins again, away from where it was."""
+    bench, q = Bench(), READY + away
+    for _ in range(5):
+        bench.settled(lambda: gravity(READY))
+    bench.supervisor.settings = replace(bench.supervisor.settings, watchdogs={
+        STALE_STATE: Watchdog('hold', timeout=0.1), JUMP: Watchdog('hold')})
+    for _ in range(200):  # the driver has ended
+        bench.wait(PERIOD)
+        if bench.supervisor.watch():
+            before = bench.supervisor.torque(law())
+    believed = [bench.supervisor.accept_state(k * PERIOD, q, REST)
+                for k in range(CLOCK_STATES + 1)]
+    assert believed == CLOCK_STATES * [False] + [True]
+    bench.supervisor.watch()
+    np.testing.assert_allclose(before, gravity(READY), atol=0.1)
+    return q, bench.supervisor.torque(law())
+
+
+def test_arm_that_is_started_again_elsewhere_gets_the_torque_for_where_it_is_at_once():
+    q, tau = torque_of_a_restart(np.array([0.0, 0.6, 0.0, -0.4, 0.0, 0.5, 0.0]))
+    assert np.abs(gravity(q) - gravity(READY)).max() > 5.0
+    np.testing.assert_allclose(tau, gravity(q), atol=0.1)
+
+
+def test_arm_that_is_where_it_was_when_its_clock_is_set_back_gets_no_step_of_its_torque():
+    _, tau = torque_of_a_restart(np.full(7, 0.01))
+    np.testing.assert_allclose(tau, gravity(READY), atol=0.3)
+
+
 def test_state_that_comes_late_is_of_no_use_and_no_cause():
     bench = Bench()
     bench.see()

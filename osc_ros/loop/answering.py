@@ -11,9 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.compile.addresses import answer_at, entry_of, sense_at, step_at, watch_at
-from osc_ros.compile.compiled import inlined, kernel, lock, unlocked, view
+from osc_ros.compile.compiled import inlined, kernel, lock, plain, unlocked, view
 from osc_ros.control.model_error.contact import CONTACT, NOT_TOUCHED
-from osc_ros.control.safety.answered import ANSWER, Answers, UNASKED, WATCH_PERIOD
+from osc_ros.control.safety.answered import (
+    ANSWER,
+    Answers,
+    doubts_clock,
+    UNASKED,
+    WATCH_PERIOD,
+)
 from osc_ros.control.safety.safety import CHANGED, ENDS, gate_views, NEEDED, REJECTED
 from osc_ros.control.safety.tables import CAUSES, GATE, GATE_RESULT, SAMPLE, SILENT, TORQUE, WAITS
 from osc_ros.control.step.step import example_table, sense, step
@@ -190,6 +196,13 @@ class Answering:
         has_torques = answer(self._entry, table, self._rows[self._count], self._n)
         self._count += 1
         return at.tau if has_torques else None
+
+    @property
+    def answered(self) -> tuple[int, int] | None:
+        """Stamp of the state that the newest torques are for; None if they are for none."""
+        at = self._at[self._count - 1]
+        return (None if plain(doubts_clock)(at.code[0], at.faults, at.count[0])
+                else (int(at.sec[0]), int(at.nanosec[0])))
 
     def is_plain(self, table: Integers, done: float) -> bool:
         """Note when torques were sent [s]; return whether Python has nothing to decide."""

@@ -273,7 +273,7 @@ class Engine(Counts):
         tau = self._answering.answer(table, (time, q, qd, stamp, arrived), effort, self._clock())
         try:
             if tau is not None:
-                self._command(tau.copy(), stamp)
+                self._command(tau.copy(), self._answering.answered)
                 self._answering.is_plain(table, self._clock())
         finally:
             answers = self._answering.taken()
@@ -300,7 +300,7 @@ class Engine(Counts):
             return self._concluded(done[-1])
         one = done[0]
         if one.is_sent:
-            self._note_command(one.tau, None if one.code == UNASKED else one.stamp)
+            self._note_command(one.tau, one.answered)
         if self.journal is None:
             return self._concluded(one)
         return self.journal.record_answer(one, partial(self._concluded, one))

@@ -12,9 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.compile.compiled import inlined, plain
 from osc_ros.compile.record import Slot, Table
 from osc_ros.control.model_error.contact import NOT_TOUCHED
-from osc_ros.control.safety.safety import STOPPED
+from osc_ros.control.safety.safety import REJECTED, STOPPED
+from osc_ros.control.safety.sample import CLOCK
 from osc_ros.control.safety.tables import FAULTS
 
 Array = NDArray[np.float64]
@@ -50,6 +52,23 @@ WATCH_PERIOD = 0.01
 UNASKED = -2**31  # code of a record without a state
 
 
+@inlined
+def doubts_clock(code: Any, faults: Any, count: Any) -> bool:
+    """
+    Return whether a state was rejected because its clock is another one, from its first faults.
+
+    The torques are then not for this state, and do not carry its stamp: the arm that sends it may
+    be another one, or stand elsewhere, as a simulated arm that was started again.
+
+    """
+    if code != REJECTED:
+        return False
+    for k in range(int(count)):
+        if faults[k, 0] == CLOCK:
+            return True
+    return False
+
+
 class Answered(NamedTuple):
     """A joint state, or a lack of one, that compiled code has answered; see ANSWER."""
 
@@ -73,6 +92,13 @@ class Answered(NamedTuple):
     pose: Array
     error: Array
     F: Array
+
+    @property
+    def answered(self) -> tuple[int, int] | None:
+        """Stamp of the state that the torques are for; None if they are for none."""
+        is_for_none = self.code == UNASKED or plain(doubts_clock)(
+            self.code, self.faults, len(self.faults))
+        return None if is_for_none else self.stamp
 
     @property
     def is_sent(self) -> bool:

@@ -25,7 +25,15 @@ from osc_ros.control.safety.prediction import (
     record_torque,
 )
 from osc_ros.control.safety.response import add_resistance, BRISK, examine, watch_response
-from osc_ros.control.safety.sample import check_sample, CLOCK_STEPS, LATE_PERIODS, NUMBERS
+from osc_ros.control.safety.sample import (
+    check_sample,
+    CLOCK_STEPS,
+    JUMP_FACTOR,
+    JUMP_FLOOR,
+    LATE_PERIODS,
+    NUMBERS,
+    short_step,
+)
 from osc_ros.control.safety.stopping import (
     begin_source,
     BRAKE,
@@ -66,6 +74,7 @@ from osc_ros.dynamics.algebra.spatial import all_finite
 from osc_ros.dynamics.algebra.vectors import any_beyond, assign
 
 LONGEST_TICK = 0.05  # longest time step of a change of limits [s]
+ELSEWHERE = 0.02  # distance of a joint from its prediction, on another clock [rad, m]
 HASTE = 0.1  # factor of `fade_time` for an arm faster than its limits
 
 
@@ -156,6 +165,25 @@ load_views = STOPPING_PLAN.only('load')
 _sample_views, _found_views, _torque_views = SAMPLE.views, GATE_RESULT.views, TORQUE.views
 
 
+@inlined
+def _is_elsewhere(plan, state, n, elapsed):
+    """
+    Whether the arm is not where it can be a time `elapsed` [s] after the last state.
+
+    The last torques have not moved this arm, and would throw it: its own begin as at an
+    activation, without a fade.
+
+    """
+    robot, prediction, gate = (_robot_views(plan, n), _prediction_views(state, n),
+                               _gate_views(state, n))
+    for i in range(n):
+        near = (ELSEWHERE if prediction.is_used[0] > 0.0
+                else JUMP_FLOOR + JUMP_FACTOR * robot.fastest[i] * elapsed)
+        if np.abs(short_step(robot, i, gate.q[i] - prediction.at_q[i])) > near:
+            return True
+    return False
+
+
 @kernel
 def accept(plan, state, sample, result):
     """
@@ -168,11 +196,14 @@ def accept(plan, state, sample, result):
 
     """
     n = int(plan[0])
-    before = _gate_views(state, n).time[0]
+    gate, prediction = _gate_views(state, n), _prediction_views(state, n)
+    before, came = gate.time[0], gate.came[0]
+    if prediction.is_used[0] == 0.0:
+        assign(prediction.at_q, gate.q)
     accepted = check_sample(plan, state, sample, result)
     found, causes, settings = _found_views(result, n), _causes_views(state, n), (
         _causes_plan(plan, n))
-    now, gate = _sample_views(sample, n).now[0], _gate_views(state, n)
+    now = _sample_views(sample, n).now[0]
     for k in range(int(found.count[0])):
         trip(causes, int(settings.of_fault[int(found.faults[k, 0])]), now)
     if not accepted:
@@ -184,9 +215,11 @@ def accept(plan, state, sample, result):
         output.source[0] = NONE  # the next source fades in from the torque sent last
     if output.source[0] != RETRACT:
         record_way(stopping, _stopping_plan(plan, n).retreat[0], gate.q)
-    causes.is_blind[0] = _prediction_views(state, n).is_used[0] = 0.0
     if gate.time[0] < before + CLOCK_STEPS[0]:
         causes.stopped[0] = HOLDS
+        if _is_elsewhere(plan, state, n, now - came):
+            output.has_sent[0] = output.fade_duration[0] = 0.0
+    causes.is_blind[0] = prediction.is_used[0] = 0.0
     if settings.stale[0] >= 0.0:
         causes.watches[int(settings.stale[0]), FED] = now
     return True

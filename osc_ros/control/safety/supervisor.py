@@ -353,6 +353,12 @@ class Supervisor:
         """Whether a cause was present within the last `settle_time`."""
         return bool(self.clock() - self._watch(name)[SEEN] <= self._settings.settle_time)
 
+    @property
+    def doubts_clock(self) -> bool:
+        """Whether the last state, which was rejected, is by another clock than those before."""
+        gate = self._found.gate
+        return bool((gate.faults[:int(gate.count[0]), 0] == sample.CLOCK).any())
+
     def last_feed(self, name: str) -> float:
         """Time on `clock` from which the time-out of a cause counts [s]."""
         return float(self._watch(name)[FED])

@@ -331,6 +331,8 @@ class Forwarder:
         elif why == COMMAND:
             self._on_command(self._message(COMMANDS), self._gid)
         elif why == REJECTED:
+            if self._guard.doubts_clock:
+                self._label = commands.HOLD_LABEL
             self._guard.explain()
             self._react()
         elif why == LABELLED:
@@ -385,9 +387,11 @@ class Forwarder:
             return
         if state is None:
             return
+        self._label = messages.stamp_label(states.reader.stamp)
         if not self._guard.accept_state(*state):
             states.reject()
-        self._label = messages.stamp_label(states.reader.stamp)
+            if self._guard.doubts_clock:  # the torques are for an arm that was there before
+                self._label = commands.HOLD_LABEL
         self._react()
 
     def _stops(self) -> bool:
@@ -470,6 +474,8 @@ class Forwarder:
             if label == commands.LAST_LABEL and self.acts:  # its torques are not used
                 self.parts.check.forget()
                 return label
+            if label == commands.HOLD_LABEL and not self._guard.blind:
+                return None  # the controller has no states, and does not know where the arm is
             time = commands.labelled_time(label)
             # Only differences between the times of two commands are used, so the clock of the
             # sender need not agree with ours. When the source of the time changes, the command

@@ -451,7 +451,7 @@ class Loop:
         if self._listener is not None:
             for one in done:
                 if one.is_sent:
-                    self._sent.append((one.stamp if is_of_state else None,
+                    self._sent.append((one.answered,
                                        one.accepted + one.done - one.arrived,
                                        one.tau[self._output.order]))
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from osc_ros.compile.addresses import c_at, integers_at
 from osc_ros.compile.compiled import ahead, inlined, lock, released, view
-from osc_ros.control.safety.answered import ANSWER
+from osc_ros.control.safety.answered import ANSWER, doubts_clock
 from osc_ros.control.safety.safety import ENDS, NEEDED, REJECTED
 from osc_ros.control.safety.tables import PLANS
 from osc_ros.control.step.tick_arrays import TABLE_ROWS
@@ -99,7 +99,10 @@ def _answer(plan, reading, order, table, shared, at):
     if code == REJECTED:
         undo_velocity(reading.velocity, n)
     if np.isfinite(at.tau[0]):
-        has_failed = publish(plan, plan[OUTBOUND], plan[VALUES], order, at.tau)
+        message, values = plan[OUTBOUND], plan[VALUES]
+        if doubts_clock(code, at.faults, at.count[0]):
+            message, values = plan[UNASKED_OUTBOUND], plan[UNASKED_VALUES]
+        has_failed = publish(plan, message, values, order, at.tau)
     at.done[0] = clock(plan)
     if has_failed:
         return FAILED

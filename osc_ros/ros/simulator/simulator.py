@@ -88,7 +88,8 @@ class Simulator(Node):  # type: ignore[misc]
     Until the first command has arrived on every command topic, the brakes are closed and the
     simulated time stands still. Then the simulation steps in lockstep with the commands, or in
     real time. If the commands on a topic end, the brakes of its joints close; they open with the
-    next command.
+    next command. A command opens no brakes if its label says that it does not answer a state of
+    this arm: a controller that goes on without states holds an arm that is elsewhere.
 
     """
 
@@ -182,8 +183,10 @@ class Simulator(Node):  # type: ignore[misc]
                 f'for {joints}', throttle_duration_sec=1.0)
             return
         label = commands.label(message)
-        if self._lockstep and label not in ('', self._label):
+        if (self._lockstep or self._braked) and label not in ('', self._label):
             return  # the command was computed from an older state, or from no state
+        if topic in self._ended and label in (commands.HOLD_LABEL, commands.LAST_LABEL):
+            return
         self._tau[places] = tau
         self._heard[topic] = perf_counter()
         if topic in self._ended:
