@@ -128,6 +128,23 @@ def test_check_ends_with_0_on_an_arm_without_meshes_and_notes_missing_limits(cap
     assert 'can be controlled' in text
 
 
+def test_arm_without_any_mass_cannot_be_controlled(capsys, arm):
+    path = Path(arm())
+    path.write_text(re.sub('<mass value="[^"]*"/>', '<mass value="0"/>', path.read_text()))
+    code, said = output(capsys, path, '--check', '--home', '0,1')
+    assert code == 1 and 'no link that moves has a mass' in said
+
+
+@pytest.mark.parametrize('change, said', [
+    (('upper="2.5"', 'upper="143"'), '-2.5 to 143 rad, 2 rad/s: degrees?'),
+    (('effort="50" velocity="2"', 'effort="50" velocity="180"'),
+     '-2.5 to 2.5 rad, 180 rad/s: degrees?')])
+def test_limits_in_degrees_are_noted(capsys, arm, change, said):
+    path = Path(arm())
+    path.write_text(path.read_text().replace(*change))
+    assert f"note: joint 'elbow': {said}" in output(capsys, path, '--home', '0,1')[1]
+
+
 def test_link_without_a_mass_that_moves_is_noted(capsys, arm):
     path = Path(arm())
     path.write_text(re.sub('(?s)<link name="upper">.*?</link>', '<link name="upper"/>',

@@ -26,8 +26,9 @@ ANSWERED = 2.0  # longest time until a service answers [s]
 CHANGED = 10.0  # the same if it changes settings [s]
 STOPPING = 2.0  # longest time in which an arm comes to rest [s]
 STARTING = 30.0  # the same if it starts or recovers the arm [s]
-START = ('start one: `ros2 launch osc_ros simulation.launch.py` simulates an arm; for a real arm '
-         'see doc/real_arm.md and doc/arm.md')
+START = ('start one: `ros2 launch osc_ros simulation.launch.py` simulates an arm; without ros2, '
+         '`osc_simulator` and `osc_controller`, each with `--ros-args --params-file '
+         'config/panda.yaml`; for a real arm see doc/real_arm.md and doc/arm.md')
 KINDS = {'hold': Trigger, 'release': Trigger, 'recover': Trigger, 'free_drive': SetBool,
          'get_state': GetState, 'change_state': ChangeState,
          'set_parameters_atomically': SetParametersAtomically, 'get_parameters': GetParameters}

@@ -10,6 +10,7 @@ from contextlib import closing, ExitStack
 import importlib.util
 import os
 from pathlib import Path
+import shutil
 import sys
 import tempfile
 from textwrap import fill
@@ -150,6 +151,7 @@ def _demonstrate(options: argparse.Namespace) -> int:
         say(f'note: {note}')
     with ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        stack.callback(_keep_black_boxes, work / 'osc_black_box', options.output)
         _isolate(work)
         address = '' if options.headless else stack.enter_context(
             demo_page.page(work, options.output))
@@ -164,6 +166,14 @@ def _demonstrate(options: argparse.Namespace) -> int:
         if address and demo_page.has_terminal():
             demo_page.play(options.loop, wanted, work, options.output, address)
     return 1 if found.failures else 0
+
+
+def _keep_black_boxes(folder: Path, output: Path) -> None:
+    """Move the files of the black boxes to the results, if there are any."""
+    for one in sorted(folder.iterdir()) if folder.is_dir() else ():
+        (output / folder.name).mkdir(exist_ok=True)
+        shutil.move(one, output / folder.name / one.name)
+        say(f'black box: {output / folder.name / one.name}')
 
 
 def _judged_run(options: argparse.Namespace, wanted: Demonstration, work: Path,

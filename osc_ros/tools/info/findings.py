@@ -27,6 +27,7 @@ RANK = 1e-6  # relative singular values below this are freedoms that the tip doe
 STEPS = 181  # postures of a scan of one joint
 HEAVY = 0.9  # the weight may take this share of a torque limit
 RATES = (100.0, 250.0, 500.0, 1000.0)  # of joint states [Hz]
+MANY_TURNS, VERY_FAST = 8.0 * np.pi, 60.0  # limits in degrees, rather [rad, rad/s]
 AXES = ('rotation x', 'rotation y', 'rotation z', 'x', 'y', 'z')
 
 
@@ -231,6 +232,11 @@ def _notes(robot: Robot, home: Array, freedoms: int) -> list[str]:
     notes = [f"home: '{robot.joint_names[k]}' at {home[k]:g} is outside of {low[k]:g} to "
              f'{high[k]:g}'
              for k in np.flatnonzero((home < low) | (home > high))]
+    notes += [f"joint '{robot.joint_names[k]}': {low[k]:g} to {high[k]:g} rad, "
+              f'{robot.velocity_limits[k]:g} rad/s: degrees? A URDF has radians'
+              for k in np.flatnonzero(~robot.prismatic & (
+                  np.isfinite(low) & (high - low > MANY_TURNS)
+                  | np.isfinite(robot.velocity_limits) & (robot.velocity_limits > VERY_FAST)))]
     if freedoms < 6:
         notes.append(f'the tip can move along {freedoms} of 6 axes at once: control those '
                      "(parameters 'translation.axes', 'rotation.axes'; `osc_demo` chooses them)")
@@ -250,6 +256,9 @@ def _notes(robot: Robot, home: Array, freedoms: int) -> list[str]:
 def _problems(robot: Robot, home: Array, tau: Array) -> list[str]:
     """Return what makes it impossible to control the arm, and what to mend."""
     problems = []
+    if not robot.inertia[:, 5, 5].any():
+        problems.append('no link that moves has a mass: add <inertial> to the links; without it '
+                        'the controller carries no weight')
     for k, name in enumerate(robot.joint_names):
         effort = robot.effort_limits[k]  # infinite if there is none: a note says so
         if abs(tau[k]) > HEAVY * effort:
