@@ -963,14 +963,15 @@ def test_simulated_arm_that_gets_no_more_commands_is_held_by_its_brakes(spin):
 
     spin(lambda: driver.states[-1].velocity[0] > 0.1
          or answer(gravity(READY) + [2.0, 0, 0, 0, 0, 0, 0]))
-    spin(lambda: simulator._ended and not any(driver.states[-1].velocity), why='for brakes')
+    spin(lambda: simulator._commanded.ended and not any(driver.states[-1].velocity),
+         why='for brakes')
     count, stopped = len(driver.states), np.array(driver.states[-1].position)
     spin(lambda: len(driver.states) > count + 100)
     assert (np.array([state.position for state in driver.states[count:]]) == stopped).all()
     np.testing.assert_allclose(driver.states[-1].effort, gravity(stopped), atol=1e-8)
     # the brakes open with the next command, and the arm does not jump
     spin(lambda: len(driver.states) > count + 150 or answer(gravity(stopped)))
-    assert not simulator._ended and not simulator._plant.braked.any()
+    assert not simulator._commanded.ended and not simulator._plant.braked.any()
     np.testing.assert_allclose(driver.states[-1].position, stopped, atol=1e-6)
 
 

@@ -142,11 +142,11 @@ def test_brakes_stay_closed_for_torques_that_are_for_no_state_of_this_arm(spin, 
         spin(lambda k=k: len(seen) > k or topic.publish(thrown), why='for states')
     assert simulator._tick == 0 and not np.any(seen[-1].velocity)
     spin(lambda: simulator._tick > 0 or topic.publish(own), why='for the brakes to open')
-    spin(lambda: simulator._ended, why='for the brakes to close')
+    spin(lambda: simulator._commanded.ended, why='for the brakes to close')
     if label == commands.HOLD_LABEL or label == commands.LAST_LABEL:
         ticks = simulator._tick + 20
         spin(lambda: simulator._tick > ticks or topic.publish(thrown), why='for states')
-        assert simulator._ended
+        assert simulator._commanded.ended
 
 
 @pytest.mark.parametrize('command_topic', ['osc_controller/commands', 'osc_relay/commands'])

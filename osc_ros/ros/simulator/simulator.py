@@ -27,6 +27,7 @@ from osc_ros.ros.messages.transforms import LinkTransforms, RATE
 from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.parameters.parameters import declare, Entry, refuse_bad_sets, values
 from osc_ros.ros.process.node_process import run_and_exit
+from osc_ros.ros.simulator.commanded import Commanded
 from osc_ros.ros.simulator.simulated_arm import plant_of
 from osc_ros.ros.simulator.things import ENTRIES as GRIPPER
 from osc_ros.ros.simulator.things import Things, ThingTopics
@@ -88,8 +89,7 @@ class Simulator(Node):  # type: ignore[misc]
     Until the first command has arrived on every command topic, the brakes are closed and the
     simulated time stands still. Then the simulation steps in lockstep with the commands, or in
     real time. If the commands on a topic end, the brakes of its joints close; they open with the
-    next command. A command opens no brakes if its label says that it does not answer a state of
-    this arm: a controller that goes on without states holds an arm that is elsewhere.
+    next command, see `Commanded`.
 
     """
 
@@ -114,12 +114,8 @@ class Simulator(Node):  # type: ignore[misc]
         self._transforms = (LinkTransforms(self, self._plant, text) if found['publish_tf']
                             else None)
         self._tick = self._unanswered = self._dropped = self._late = 0
-        self._tau = np.zeros(robot.n)
-        self._shares = _shares(found, robot)
-        self._missing = set(self._shares)
-        self._heard = dict.fromkeys(self._shares, -np.inf)  # wall time of the last command [s]
-        self._ended: set[str] = set()  # topics whose brakes are closed
-        self._braked, self._ends = True, np.inf
+        self._commanded = Commanded(_shares(found, robot), robot.n, self._lockstep)
+        self._ends = np.inf
         refuse_bad_sets(self, PARAMETERS, lambda: True, lambda *values: None)
         self._touch = Touch(self, self._plant, found, robot)
         ObjectMarkers(self, self._plant, robot.base)
@@ -136,9 +132,9 @@ class Simulator(Node):  # type: ignore[misc]
         self._poses = self.create_publisher(PoseStamped, '~/tip_pose', RECORDED)
         self._description = self.create_publisher(String, 'robot_description', LATCHED_QOS)
         self._description.publish(String(data=text))
-        for topic, places in self._shares.items():
+        for topic in self._commanded.shares:
             self.create_subscription(Float64MultiArray, topic,
-                                     partial(self._on_command, topic, places), RELIABLE)
+                                     partial(self._on_command, topic), RELIABLE)
         self._began = self._sent = perf_counter()
         self._measure()
         self.create_timer(0.05 if self._lockstep else self._period,
@@ -155,7 +151,7 @@ class Simulator(Node):  # type: ignore[misc]
         """
         now = perf_counter()
         self._ends = min(self._ends, now + LINGER)
-        return now > self._ends or now - max(self._heard.values()) > SILENT
+        return now > self._ends or self._commanded.silence() > SILENT
 
     def stop(self) -> None:
         """Close the window, and log how many ticks and commands there were."""
@@ -173,31 +169,25 @@ class Simulator(Node):  # type: ignore[misc]
             self.get_logger().warning(f'no window, going on without: {error}')
             return None
 
-    def _on_command(self, topic: str, places: Any, message: Float64MultiArray) -> None:
-        tau = np.asarray(message.data, dtype=np.float64)
-        if tau.shape != places.shape or not np.isfinite(tau).all():
+    def _on_command(self, topic: str, message: Float64MultiArray) -> None:
+        tau, commanded = np.asarray(message.data, dtype=np.float64), self._commanded
+        try:
+            if not commanded.take(topic, tau, commands.label(message), self._label):
+                return
+        except InputError as error:
             self._dropped += 1
-            joints = ', '.join(self._plant.joint_names[i] for i in places)
-            self.get_logger().error(
-                f'command dropped: {tau.tolist()}: accepted are {len(places)} finite torques '
-                f'for {joints}', throttle_duration_sec=1.0)
+            joints = ', '.join(self._plant.joint_names[i] for i in commanded.shares[topic])
+            self.get_logger().error(f'command dropped: {error} for {joints}',
+                                    throttle_duration_sec=1.0)
             return
-        label = commands.label(message)
-        if (self._lockstep or self._braked) and label not in ('', self._label):
-            return  # the command was computed from an older state, or from no state
-        if topic in self._ended and label in (commands.HOLD_LABEL, commands.LAST_LABEL):
-            return
-        self._tau[places] = tau
-        self._heard[topic] = perf_counter()
-        if topic in self._ended:
-            self._ended.remove(topic)
-            self._set_brakes()
+        if topic in commanded.ended:
+            commanded.ended.remove(topic)
+            self._plant.brake(commanded.braked())
             self.get_logger().info(f'commands on {topic} again: the brakes are open')
-        self._missing.discard(topic)
-        if self._missing:
+        if commanded.missing:
             return
-        if self._braked:
-            self._braked, self._began = False, perf_counter()
+        if commanded.is_held:
+            commanded.is_held, self._began = False, perf_counter()
         if self._lockstep:
             self._advance()
 
@@ -206,9 +196,9 @@ class Simulator(Node):  # type: ignore[misc]
         waited = perf_counter() - self._answered
         if perf_counter() - self._sent < REPEAT:
             return
-        if not self._braked and waited > self._timeout:
+        if not self._commanded.is_held and waited > self._timeout:
             self._unanswered += 1
-            self._close_brakes(self._missing)
+            self._close_brakes(self._commanded.missing)
             self.get_logger().warning(
                 f'no command for {waited:.1f} s: stepping '
                 + ('with the brakes closed' if self._has_brakes else 'with the last one'),
@@ -219,13 +209,11 @@ class Simulator(Node):  # type: ignore[misc]
 
     def _run(self) -> None:
         """Simulate up to the time of the wall clock; used in real time, not in lockstep."""
-        if self._braked:
+        if self._commanded.is_held:
             self._send()
             return
-        now = perf_counter()
-        self._close_brakes({topic for topic, heard in self._heard.items()
-                            if now - heard > self._timeout})
-        due = int((now - self._began) / self._period) - self._tick
+        self._close_brakes(self._commanded.silent(self._timeout))
+        due = int((perf_counter() - self._began) / self._period) - self._tick
         if due > CATCH_UP:
             self._late += due - CATCH_UP
             self._began += (due - CATCH_UP) * self._period
@@ -234,26 +222,21 @@ class Simulator(Node):  # type: ignore[misc]
 
     def _close_brakes(self, silent: set[str]) -> None:
         """Close the brakes of the joints whose commands have ended."""
-        if not self._has_brakes or silent <= self._ended:
+        ended = self._commanded.ended
+        if not self._has_brakes or silent <= ended:
             return
         self.get_logger().warning(
-            f"no more commands on {', '.join(sorted(silent - self._ended))}: the brakes close")
-        self._ended |= silent
-        self._set_brakes()
-
-    def _set_brakes(self) -> None:
-        closed = np.zeros(len(self._tau), dtype=bool)
-        for topic in self._ended:
-            closed[self._shares[topic]] = True
-        self._plant.brake(closed)
+            f"no more commands on {', '.join(sorted(silent - ended))}: the brakes close")
+        ended |= silent
+        self._plant.brake(self._commanded.braked())
 
     def _advance(self) -> None:
         self._gripper.advance()
         self._touch.end_old_pushes()
-        self._plant.step(self._tau, self._steps)
+        self._plant.step(self._commanded.tau, self._steps)
         self._tick += 1
         if self._lockstep:
-            self._missing.update(self._shares)
+            self._commanded.await_all()
         self._measure()
         if self._viewer is not None and perf_counter() - self._shown > FRAME:
             self._viewer.sync()
@@ -264,7 +247,7 @@ class Simulator(Node):  # type: ignore[misc]
         q, qd, tau = self._plant.measured()
         if not self._compensates:
             # closed brakes carry the weight, which torque sensors in the joints measure
-            closed = self._braked or self._plant.braked
+            closed = self._commanded.is_held or self._plant.braked
             tau = np.where(closed, self._plant.weight, tau) if np.any(closed) else tau
         self._state = messages.joint_state(
             self._plant.joint_names, self._tick * self._period, q, qd, tau)
