@@ -54,7 +54,7 @@ help:
 	@echo "make test   the test suite without the slow tests (ARGS='-k sweep')"
 	@echo "make test-all  the test suite with the slow tests (ARGS='-n 0 -k soak --soak 600 --write-tables')"
 	@echo 'make test-kilted  the test suite with ROS 2 Kilted instead of Jazzy, in .venv-kilted'
-	@echo 'make bench  the time of an update, compared with Pinocchio and MuJoCo: doc/benchmarks.md, .png'
+	@echo 'make bench  the time of an update, compared with Pinocchio and MuJoCo: doc/measurements/benchmarks.md, .png'
 	@echo "            (26 minutes; ARGS='--json out.json', ARGS='--only gaps')"
 	@echo 'make lint   ruff and mypy'
 	@echo 'make docs   the documentation as a site: site/index.html'

@@ -6,7 +6,7 @@ Measures the time of an update, compared with Pinocchio and MuJoCo, in one run.
 
 `make bench`, or `python benchmark` with osc_ros and the reference libraries installed. Every
 contender computes the whole law, τ = τ⁰ + JᵀΛ(u - a⁰); its result is checked before it is timed.
-Writes the report to doc/benchmarks.md, with plots.
+Writes the report to doc/measurements/benchmarks.md, with plots.
 
 """
 
@@ -47,7 +47,7 @@ import reach
 import teams
 import trees
 
-DOC = Path(__file__).parents[1] / 'doc'
+DOC = Path(__file__).parents[1] / 'doc' / 'measurements'
 FIRST_USE = """
 from importlib.resources import files
 from time import perf_counter

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The sections of doc/benchmarks.md; every public function returns the lines of a section."""
+"""The sections of doc/measurements/benchmarks.md; every public function returns the lines of a section."""
 
 from __future__ import annotations
 
@@ -565,7 +565,7 @@ def _deadlines(cells: Sequence[Cell]) -> list[str]:
                          *(f'{share:.2%}' for share in shares), '' if priority else then,
                          _verdict(budget, *shares)])
     return [
-        'Comparison with the requirements of the drivers ([drivers.md](drivers.md)), with '
+        'Comparison with the requirements of the drivers ([drivers.md](../drivers.md)), with '
         'the events executor and on_state:', '',
         *_table(['', 'Hz', 'within µs', 'idle: p99.9, max', 'busy: p99.9, max', 'late, idle',
                  'late, busy', 'a late command', 'suits'], rows), '',

@@ -116,7 +116,7 @@ TRUTHS = {'well': (well, WELL), 'compensated': (compensated, COMPENSATED), 'mass
 
 
 def table(told):
-    """Return the text of doc/startup_check.md."""
+    """Return the text of doc/measurements/startup_check.md."""
     columns = 'robot', 'simulated case', *(verdict.value for verdict in Verdict)
     lines = [f'| {" | ".join(columns)} |', '| - | - |' + ' -: |' * len(Verdict)]
     lines += [f'| {name} | {truth} | '
@@ -162,7 +162,7 @@ def test_what_is_wrong_is_told_from_what_is_right(request, arms):
             if truth in ('well', 'compensated'):
                 assert counts[verdict] == POSES
     if arms == ARMS and request.config.getoption('--write-tables'):
-        (CHECKOUT / 'doc' / 'startup_check.md').write_text(table(told))
+        (CHECKOUT / 'doc' / 'measurements' / 'startup_check.md').write_text(table(told))
 
 
 @pytest.mark.parametrize('name', ARMS)

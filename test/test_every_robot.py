@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Every method and robot of example-robot-data, compared with Pinocchio: doc/robots.md."""
+"""Every method and robot of example-robot-data, compared with Pinocchio: doc/measurements/robots.md."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -29,7 +29,7 @@ ANGULAR_FIRST = [3, 4, 5, 0, 1, 2]
 # one of each kind: fixed arms, a mobile one, legs, mimic joints, a humanoid, chains without mass
 QUICK = ('/panda.urdf', '/ur5_robot.urdf', '/kinova.urdf', '/tiago_no_hand.urdf', '/anymal.urdf',
          '/baxter.urdf', '/icub_reduced.urdf', '/so100.urdf', '/hyq_no_sensors.urdf')
-PAGE = Path(__file__).parents[1] / 'doc' / 'robots.md'
+PAGE = Path(__file__).parents[1] / 'doc' / 'measurements' / 'robots.md'
 WRITE = "make test-all ARGS='-k every_robot --write-tables'"
 
 HEAD = f"""\

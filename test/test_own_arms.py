@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The demo with every arm of example-robot-data, in one process: doc/own_arms.md."""
+"""The demo with every arm of example-robot-data, in one process: doc/measurements/own_arms.md."""
 
 from importlib.metadata import files, version
 from pathlib import Path
@@ -29,7 +29,7 @@ from osc_ros.tools.demo.demonstration import demonstration
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
 
 CHECKOUT = Path(__file__).parents[1]
-PAGE = CHECKOUT / 'doc' / 'own_arms.md'
+PAGE = CHECKOUT / 'doc' / 'measurements' / 'own_arms.md'
 BASE = CHECKOUT / 'config' / 'own.yaml'
 WRITE = "make test-all ARGS='-n 0 -k own_arms --write-tables'"
 DURATION = 10.0  # [s]
@@ -157,7 +157,7 @@ def test_all_axes_are_controlled_where_there_are_six_freedoms():
 
 
 def test_foreign_arms_are_drawn_with_their_meshes(request):
-    """With --write-tables, write doc/own_arms.png and doc/panda.png."""
+    """With --write-tables, write doc/measurements/own_arms.png and doc/panda.png."""
     pictures = [picture(*arm) for arm in (
         ('so101', 'base_link', 'gripper_frame_link', [0.0, -0.6, 0.6, 0.4, 0.0]),
         ('xarm7', 'link_base', 'link_eef', [0.0, -0.3, 0.0, 1.3, 0.0, 1.4, 0.0]),
@@ -168,7 +168,7 @@ def test_foreign_arms_are_drawn_with_their_meshes(request):
     for drawn in (*pictures, panda):
         assert np.ptp(drawn[60:300, 60:240].astype(int)) > 100
     if request.config.getoption('--write-tables'):
-        imsave(CHECKOUT / 'doc' / 'own_arms.png', np.hstack(pictures))
+        imsave(CHECKOUT / 'doc' / 'measurements' / 'own_arms.png', np.hstack(pictures))
         imsave(CHECKOUT / 'doc' / 'panda.png', panda)
 
 

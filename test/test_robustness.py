@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Tracking with an inaccurate model, measured in MuJoCo: doc/robustness.md."""
+"""Tracking with an inaccurate model, measured in MuJoCo: doc/measurements/robustness.md."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ from osc_ros.control.setpoint.trajectory import figure_of_eight
 from osc_ros.sim import Plant
 from tolerances import PERTURBED, PERTURBED_LEAST
 
-PAGE = Path(__file__).parents[1] / 'doc' / 'robustness.md'
+PAGE = Path(__file__).parents[1] / 'doc' / 'measurements' / 'robustness.md'
 WRITE = "make test ARGS='-k robustness --write-tables'"
 START, EIGHT, HOLD, SETTLED = 0.1, 4.0, 1.5, 0.5  # start, durations of eight, hold, settling [s]
 BITS, NOISE, DRY, WRONG = 16, 0.01, 0.2, 0.1
@@ -139,7 +139,7 @@ def measured(case, frequency=20.0):
 
 
 def table():
-    """Return the text of doc/robustness.md."""
+    """Return the text of doc/measurements/robustness.md."""
     lines = ['| error of the model | ' + ' | '.join(COLUMNS) + ' |',
              '|---|' + '---:|' * len(COLUMNS)]
     lines += [f'| {case} | ' + ' | '.join(f'{x:.3f}' for x in measured(case)) + ' |'
@@ -149,7 +149,7 @@ def table():
 
 @pytest.fixture(scope='module')
 def page(request):
-    """Return the text of doc/robustness.md; with --write-tables, write the page first."""
+    """Return the text of doc/measurements/robustness.md; with --write-tables, write the page first."""
     if request.config.getoption('--write-tables'):
         PAGE.write_text(table(), encoding='utf-8')
     return PAGE.read_text(encoding='utf-8')

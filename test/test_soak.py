@@ -83,7 +83,7 @@ def test_arm_survives_all_faults_at_random(ros, tmp_path, request, name, pace):
     if request.config.getoption('--write-tables'):
         results = {f'{arm}-{way}': request.config.cache.get(f'soak/{arm}-{way}', None)
                    for arm in ARMS for way in PACES}
-        (CHECKOUT / 'doc' / 'soak.md').write_text(page(results))
+        (CHECKOUT / 'doc' / 'measurements' / 'soak.md').write_text(page(results))
     assert not (system.judge.broken or raised), '\n'.join([report(system), *raised[:20]])
     # growth is counted after the first quarter, which has the one-time allocations
     if duration >= 300.0:
@@ -123,7 +123,7 @@ def report(system):
 
 
 def page(results):
-    """Return the text of doc/soak.md: a table of faults over all foreign arms, and one of runs."""
+    """Return the text of doc/measurements/soak.md: a table of faults over all foreign arms, and one of runs."""
     arms = [name for name in ARMS if name != 'panda']
     ran = {key: found for key, found in results.items() if found}
     longest = max(found['time'] for found in ran.values())
@@ -133,7 +133,7 @@ def page(results):
         '(articulated-body algorithm, no friction) in a node that shares no code with '
         'osc_ros. `osc_controller` and `osc_relay` run in separate processes, over DDS, at '
         f'500 Hz. A run takes up to {longest:.0f} s of simulated time. Every few seconds one of '
-        f'{len(FAULTS)} kinds of faults ([faults.py](../test/faults.py)) begins; after it '
+        f'{len(FAULTS)} kinds of faults ([faults.py](../../test/faults.py)) begins; after it '
         'the tip must reach a new random goal. One seed determines all random numbers.', '',
         'In lockstep the plant waits for the command that answers each state, for 20 ms at '
         'most. Paced, it follows the wall clock: if a command is late, the last torque stays.', '',
