@@ -176,7 +176,7 @@ def _controllers(robot: Robot, q: NDArray[Any], qd: NDArray[Any]) -> list[_Way]:
     friction = Friction(0.01 * robot.effort_limits, np.zeros(robot.n))
     law = Law(robot, Settings.of(robot, friction=friction))
     many, clock, q, qd = Controllers(law, len(q)), count(), 0.5 * q, 0.1 * qd
-    many.latch(q)
+    many.hold(q)
 
     def step():
         time = STEP * next(clock)
@@ -185,9 +185,9 @@ def _controllers(robot: Robot, q: NDArray[Any], qd: NDArray[Any]) -> list[_Way]:
     def residual(found):
         few = range(0, len(q), len(q) // 4)
         laws, some = [Law(robot, law.settings) for _ in few], Controllers(law, len(few))
-        some.latch(q[few])
+        some.hold(q[few])
         for one, start in zip(laws, q[few]):
-            one.latch(start)
+            one.hold(start)
         return max(difference(tau, one.torque(time, start + time * speed, speed))
                    for time in (0.0, STEP, 2.0 * STEP)
                    for tau, one, start, speed in zip(some.torque(

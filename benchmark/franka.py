@@ -155,7 +155,7 @@ class FollowedPath:
         values = {setting.name: setting.default for setting in FrankaArm.settings}
         arm = FrankaArm({**values, 'address': address, 'realtime': 'ignore'}, self._text, NAMES)
         arm.open()
-        law.latch(arm.read().q)
+        law.hold(arm.read().q)
         gc.disable()
         try:
             arm.start()

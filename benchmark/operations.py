@@ -4,9 +4,9 @@
 """
 Floating-point operations of EFPA, RJKA and SFA on the humanoid of Wensing et al. (003, section V).
 
-`python benchmark/operations.py` prints the section of doc/measurements/benchmarks.md. To count, the kernels of
-osc_ros.dynamics.trees run as plain Python, with numba disabled, on number objects that count
-their operations. This needs a separate process: see `counted`.
+`python benchmark/operations.py` prints the section of doc/measurements/benchmarks.md. To count,
+the kernels of osc_ros.dynamics.trees run as plain Python, with numba disabled, on number objects
+that count their operations. This needs a separate process: see `counted`.
 
 """
 

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The sections of doc/measurements/benchmarks.md; every public function returns the lines of a section."""
+"""The sections of doc/measurements/benchmarks.md; each public function returns one's lines."""
 
 from __future__ import annotations
 

@@ -27,9 +27,9 @@ from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.model_error.driver import Driver
 from osc_ros.control.model_error.friction import Friction
 from osc_ros.control.model_error.observer import MomentumObserver
-from osc_ros.control.setpoint.guide import Jog
 from osc_ros.control.setpoint.posture import Posture
-from osc_ros.control.setpoint.trajectory import figure_of_eight, Hold
+from osc_ros.control.setpoint.set_point_generator import TwistGoal
+from osc_ros.control.setpoint.trajectory import figure_of_eight, PoseGoal
 from osc_ros.control.settings import Observation, Settings
 from osc_ros.control.step.law_step import law_torque
 from osc_ros.control.tasks.task import Gains, Stiffness, Task
@@ -154,7 +154,7 @@ def tick(seconds: float) -> list[Row]:
 
     def whole(settings, on_the_way=False):
         law, times = Law(robot, settings), itertools.count()
-        law.latch(q)
+        law.hold(q)
         if on_the_way:
             law.follow(figure_of_eight(law.pose, 0.02, 0.01, 4.0, 200.0, 0.0), 0.0)
         return lambda s: law.torque(0.002 * next(times), s.q, s.qd)
@@ -189,7 +189,7 @@ def _observer(robot: Robot) -> Callable[[State], Any]:
 
 def _stages(law: Law) -> list[tuple[str, Callable[[State], Any]]]:
     """Return the functions that a plain tick calls, one after another, as it calls them."""
-    law.latch(READY)
+    law.hold(READY)
     law.torque(0.0, READY, np.zeros(7))
     law.torque(PERIOD, READY, np.zeros(7))
     setup, tau = law._setup, np.zeros(7)
@@ -241,7 +241,7 @@ def arrivals(count: int = ARRIVALS) -> list[Arrival]:
     loaded = [robot, robot.with_payload(0.5, center_of_mass=(0.0, 0.0, 0.03))]
     states = itertools.cycle(_near_targets(np.random.default_rng(2)))
     law, rng, plain = Law(robot, settings[0]), np.random.default_rng(4), []
-    law.latch(READY)
+    law.hold(READY)
     home, now = law.pose.copy(), 0.0
 
     def ticked() -> float:
@@ -263,7 +263,7 @@ def arrivals(count: int = ARRIVALS) -> list[Arrival]:
         first, before, residual = [], [], 0.0
         for k in range(count):
             if moves and k % 4 == 0:  # the target moves during the changes
-                law.follow(Hold(pose()), now)
+                law.follow(PoseGoal(pose()), now)
                 for _ in range(MOVING):
                     now += PERIOD
                     ticked()
@@ -284,11 +284,11 @@ def arrivals(count: int = ARRIVALS) -> list[Arrival]:
 
     def follow(_: int) -> np.ndarray:
         goal = pose()
-        law.follow(Hold(goal), now)
+        law.follow(PoseGoal(goal), now)
         return goal
 
     def jog(_: int) -> None:
-        law.follow(Jog(rng.uniform(-0.03, 0.03, 6), now + 0.2), now)
+        law.follow(TwistGoal(rng.uniform(-0.03, 0.03, 6), now + 0.2), now)
 
     gc.collect()
     gc.disable()

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osc_ros import Hold, Law, Robot, shipped_urdf, Simulation
+from osc_ros import Law, PoseGoal, Robot, shipped_urdf, Simulation
 from osc_ros.client.robots import SHIPPED
-from osc_ros.control.setpoint.chunks import Joining, LEAD
+from osc_ros.control.setpoint.chunks import ChunkBlending, LEAD
 from osc_ros.control.setpoint.streams import Following, Stream
 from osc_ros.control.tasks.task import Target
 from osc_ros.errors import InputError
@@ -97,7 +97,7 @@ class Faded(Chunks):
 
     def __init__(self, fade):
         """Set the time [s]."""
-        self.joining = Joining(fade)
+        self.joining = ChunkBlending(fade)
 
     def chunk(self, law, now, observed_at, times, poses):
         """Follow a chunk."""
@@ -113,11 +113,11 @@ class StopAtEachEnd:
         try:
             law.follow(law.path(times[left], poses[left]))
         except InputError:
-            law.follow(Hold(poses[-1]))
+            law.follow(PoseGoal(poses[-1]))
 
     def pose(self, law, now, pose):
         """Go to the pose."""
-        law.follow(Hold(pose))
+        law.follow(PoseGoal(pose))
 
 
 class Sampled:
@@ -184,7 +184,7 @@ class Streamed:
     def pose(self, law, now, pose):
         """Follow the pose."""
         if not self.stream.add(now, pose):
-            law.follow(Hold(pose))
+            law.follow(PoseGoal(pose))
             return
         start = now + LEAD
         found = self.stream.continuation(law.levels['tip'].guide.predicted(start), start,

@@ -24,7 +24,7 @@ def main() -> None:
     arm.run(1.5)
     axes = ('motion',) * 5 + ('force',)  # [angular; linear]: z is controlled by force
     law.change(Settings.of(robot, tasks=(Task(axes=axes),)))
-    law.push([0.0, 0.0, 0.0, 0.0, 0.0, -10.0])  # by the arm on the wall, [moment; force] [N]
+    law.set_wrench([0.0, 0.0, 0.0, 0.0, 0.0, -10.0])  # by the arm on the wall, [moment; force] [N]
     arm.run(2.0)
     print('pressing [N]:', np.round(arm.plant.contact_force(), 2))
 

@@ -36,7 +36,7 @@ def main() -> None:
     robot = Robot.from_urdf(shipped_urdf('panda'), base='panda_link0', tip='panda_hand_tcp')
     arm = YourArm(robot, np.array([0.0, -0.8, 0.0, -2.4, 0.0, 1.6, 0.8]))
     law = Law(robot)
-    law.latch(arm.q)  # hold the pose of these joint positions
+    law.hold(arm.q)  # hold the pose of these joint positions
     law.torque(arm.time, arm.q, arm.qd)
     goal = law.levels['tip'].pose.copy()
     goal[2, 3] += 0.1

@@ -31,7 +31,7 @@ Robot             the model of an arm, from a URDF
 Law               the controller: joint state in, joint torques out, within limits
 Settings          of a law: Task, Posture, SingularityDamping, Limits, Friction, Driver
 Task              what one link does: Gains or Stiffness, ForceControl, TargetLimits, LookAt
-Hold, Path, Jog   motions of a target: a pose, a path through poses, a twist
+PoseGoal, Path, TwistGoal   motions of a target: a pose, a path through poses, a twist
 Simulation        an arm in MuJoCo under its law
 OperationalSpace  the dynamics alone: Λ, J, h, torques of a task acceleration
 MomentumObserver  external joint torques, and their wrench, from states and torques
@@ -54,10 +54,10 @@ if TYPE_CHECKING:
     from osc_ros.control.model_error.driver import Driver
     from osc_ros.control.model_error.friction import Friction
     from osc_ros.control.model_error.observer import MomentumObserver
-    from osc_ros.control.setpoint.chunks import Joining
-    from osc_ros.control.setpoint.guide import Jog
+    from osc_ros.control.setpoint.chunks import ChunkBlending
     from osc_ros.control.setpoint.posture import Posture
-    from osc_ros.control.setpoint.trajectory import Hold, Path
+    from osc_ros.control.setpoint.set_point_generator import TwistGoal
+    from osc_ros.control.setpoint.trajectory import Path, PoseGoal
     from osc_ros.control.settings import Settings
     from osc_ros.control.tasks.look_at import LookAt
     from osc_ros.control.tasks.task import (
@@ -79,7 +79,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     'Arm', 'ArmError', 'ArmTimeoutError', 'Controllers', 'Driver', 'ForceControl', 'Friction',
-    'Gains', 'Hold', 'InputError', 'Jog', 'Joining', 'Law', 'Limits', 'LookAt', 'ModelError',
+    'Gains', 'PoseGoal', 'InputError', 'TwistGoal', 'ChunkBlending', 'Law', 'Limits', 'LookAt',
+    'ModelError',
     'MomentumObserver', 'OperationalSpace', 'Path', 'Payloads', 'Posture', 'Robot', 'Settings',
     'shipped_urdf', 'Simulation', 'SingularityDamping', 'Stiffness', 'Target', 'TargetLimits',
     'Task', 'pose',
@@ -94,10 +95,10 @@ _PLACES = {
     'control.model_error.driver': ('Driver',),
     'control.model_error.friction': ('Friction',),
     'control.model_error.observer': ('MomentumObserver',),
-    'control.setpoint.chunks': ('Joining',),
-    'control.setpoint.guide': ('Jog',),
+    'control.setpoint.chunks': ('ChunkBlending',),
+    'control.setpoint.set_point_generator': ('TwistGoal',),
     'control.setpoint.posture': ('Posture',),
-    'control.setpoint.trajectory': ('Hold', 'Path'),
+    'control.setpoint.trajectory': ('PoseGoal', 'Path'),
     'control.settings': ('Settings',),
     'control.tasks.look_at': ('LookAt',),
     'control.tasks.task': ('ForceControl', 'Gains', 'Stiffness', 'Target', 'TargetLimits', 'Task',

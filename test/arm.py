@@ -51,7 +51,7 @@ class Arm:
                        replace(settings(self.robot, **given), tasks=[
                            replace(task, limits=given.get('limits', JUMPS)) for task in tasks]))
         self.plant.reset(q)
-        self.law.latch(q)
+        self.law.hold(q)
         self.pose = self.plant.pose(PANDA.tip)
         self.times, self.poses, self.torques = [], [], []
 

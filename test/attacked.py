@@ -12,7 +12,7 @@ from foreign import ForeignPlant
 from judge import configuration, robot_cases
 from osc_ros import Law, Robot, Settings
 from osc_ros.control.safety.supervision import Supervision
-from osc_ros.control.setpoint.guide import Jog
+from osc_ros.control.setpoint.set_point_generator import TwistGoal
 from osc_ros.loop.engine import Engine
 
 PERIOD = 0.002  # [s]
@@ -88,7 +88,7 @@ class Attacked:
 
     def jog(self, seed, angular=0.5, linear=0.1, seconds=1.0):
         """Move the tip with a twist in a random direction, of these speeds [rad/s, m/s]."""
-        self.law.follow(Jog(np.concatenate([angular * direction(seed),
+        self.law.follow(TwistGoal(np.concatenate([angular * direction(seed),
                                             linear * direction((seed, 1))]), seconds))
         return self
 

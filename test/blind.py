@@ -77,7 +77,7 @@ class Sensed:
         self.q_start = STARTS[name]
         q = np.array(self.q_start)
         self.plant.reset(q)
-        self.law.latch(q)
+        self.law.hold(q)
         self.guard.accept_state(0.0, q, 0.0 * q)
         self.pose = self.law.pose.copy()
         self.times, self.q, self.qd, self.torques, self.poses = [], [], [], [], []

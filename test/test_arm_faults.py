@@ -21,7 +21,7 @@ from osc_ros.control.safety.supervision import (
     Supervision,
     Watchdog,
 )
-from osc_ros.control.setpoint.trajectory import Hold
+from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.control.settings import Settings
 from osc_ros.hardware.contract import HardwareError
 from osc_ros.hardware.mujoco import MujocoArm
@@ -130,7 +130,7 @@ def test_faults_of_an_arm_end_no_loop_and_send_no_wrong_torque(law, monkeypatch,
     engine.activate()
     goal = law.pose.copy()
     goal[0, 3] += 0.05
-    requests.follow(engine, Hold(goal), 0.0, 'tip')
+    requests.follow(engine, PoseGoal(goal), 0.0, 'tip')
     arm.share, lost = share, 0
     for _ in range(CYCLES):
         before = len(arm.calls)
@@ -181,7 +181,7 @@ def said_and_sent(monkeypatch, share, is_compiled):
             engine._settle()
             goal = law.pose.copy()
             goal[:3, 3] += rng.uniform(-0.05, 0.05, 3)
-            requests.follow(engine, Hold(goal), 0.0, 'tip')
+            requests.follow(engine, PoseGoal(goal), 0.0, 'tip')
         arm.share = share if k > 100 else 0.0
     engine._settle()
     channel.close()

@@ -8,8 +8,8 @@ import pytest
 
 from arm import Arm, moved
 from osc_ros.control.setpoint.arrival import Arrival, NO_GOAL, ON_THE_WAY, REACHED, Tolerance
-from osc_ros.control.setpoint.guide import Guide, Jog, STOP
-from osc_ros.control.setpoint.trajectory import Hold, Path
+from osc_ros.control.setpoint.set_point_generator import SetPointGenerator, STOP, TwistGoal
+from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.tasks.feedback import pose_error
 from osc_ros.control.tasks.look_at import LookAt
 from osc_ros.control.tasks.task import Gains, TargetLimits, Task
@@ -67,10 +67,10 @@ def test_without_a_goal_there_is_no_distance_and_a_clock_that_starts_over_waits_
 
 def test_goal_of_a_guide_is_the_end_of_the_newest_motion():
     limits = TargetLimits(box=[[-1.0] * 3, [1.0] * 3])
-    guide, there, beyond = Guide(np.eye(4)), np.eye(4), np.eye(4)
+    guide, there, beyond = SetPointGenerator(np.eye(4)), np.eye(4), np.eye(4)
     there[0, 3], beyond[0, 3] = 0.3, 5.0
     assert guide.goal(limits) is None
-    guide.add(Hold(there), 10.0)  # a motion has a goal even before it begins
+    guide.add(PoseGoal(there), 10.0)  # a motion has a goal even before it begins
     np.testing.assert_array_equal(guide.goal(limits), there)
     guide.add(Path([20.0, 21.0], [there, np.eye(4)]), 20.0)
     np.testing.assert_array_equal(guide.goal(limits), np.eye(4))
@@ -78,9 +78,9 @@ def test_goal_of_a_guide_is_the_end_of_the_newest_motion():
         guide.at(time, limits)
         guide.plan(limits)
     np.testing.assert_allclose(guide.goal(limits), np.eye(4), atol=1e-9)  # a path that has ended
-    guide.add(Hold(beyond), 25.0)
+    guide.add(PoseGoal(beyond), 25.0)
     assert guide.goal(limits)[0, 3] == 1.0  # the nearest position inside of the box
-    for motion in (Jog(np.full(6, 0.1), 26.0), STOP):
+    for motion in (TwistGoal(np.full(6, 0.1), 26.0), STOP):
         guide.add(motion, 25.0)
         assert guide.goal(limits) is None
 
@@ -90,7 +90,7 @@ def test_distance_to_the_goal_is_along_the_axes_of_motion_of_the_task():
                           axes=('motion',) * 5 + ('free',), frame='panda_hand_tcp')],
               limits=TargetLimits())
     goal = moved(arm.pose, shift=(0.05, 0.0, 0.1), turn=(0.0, 0.0, 0.2))
-    arm.law.follow(Hold(goal), 0.0)
+    arm.law.follow(PoseGoal(goal), 0.0)
     arm.run(0.01)
     level = arm.law.levels['tip']
     expected = pose_error(level.pose, goal)

@@ -14,7 +14,7 @@ from osc_ros.control.law import Law
 from osc_ros.control.limits.limits import Limits
 from osc_ros.control.safety.supervision import Supervision
 from osc_ros.control.setpoint.posture import Posture
-from osc_ros.control.setpoint.trajectory import Hold
+from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.control.settings import Settings
 from osc_ros.control.tasks.bandwidth import (
     DAMPING_LEFT,
@@ -23,7 +23,7 @@ from osc_ros.control.tasks.bandwidth import (
     largest_damping_ratio,
     largest_integral_rate,
     largest_natural_frequency,
-    largest_push,
+    largest_repulsion_frequency,
     longest_period,
 )
 from osc_ros.control.tasks.task import ForceControl, Gains, Stiffness, TargetLimits, Task
@@ -92,7 +92,7 @@ def test_largest_damping_keeps_its_margin_and_no_more():
 
 def test_push_out_of_the_soft_zone_keeps_its_margin_and_no_more():
     for rate, frequency in ((10.0, 5.0), (1.0, 0.0), (40.0, 20.0)):
-        push = largest_push(rate, frequency, 0.002)
+        push = largest_repulsion_frequency(rate, frequency, 0.002)
         for k, stable in ((0.99, True), (1.01, False)):
             w = np.sqrt(1.5 * (frequency ** 2 + 2.0 * (k * push) ** 2))
             assert (spectral_radius(w, 1.5 * rate, 0.002, 1.0) < 1.0) == stable
@@ -135,7 +135,7 @@ class Driven:
             (Task(gains, limits=TargetLimits()),), posture, SingularityDamping(0.3, 0.02, 0.06),
             Limits.of(robot, **of_joints)))
         self.plant.reset(POSES[name])
-        self.law.latch(POSES[name])
+        self.law.hold(POSES[name])
         self.start = self.pose()
         self.sent = self.law.bias_torque(self.plant.q, self.plant.qd)
         self.torques, self.waiting = [self.sent], [self.sent] * late
@@ -160,7 +160,7 @@ class Driven:
     def step_up(self, until=0.9):
         """Go up by 5 cm; return the largest torque steps overall and at the end, and the error."""
         target = moved(self.start, (0.0, 0.0, 0.05))
-        self.law.follow(Hold(target), 0.05)
+        self.law.follow(PoseGoal(target), 0.05)
         self.run(until)
         steps = np.abs(np.diff(self.torques, axis=0)) / self.limits
         return steps.max(), steps[-50:].max(), np.linalg.norm((self.pose() - target)[:3, 3])
@@ -265,7 +265,7 @@ class Wall:
         self.height = self.plant.pose(self.tip)[2, 3]
         self.top, self.force, self.forces = self.height - 0.002, 0.0, []
         self.sent = self.law.bias_torque(self.plant.q, self.plant.qd)
-        self.law.push([0.0] * 5 + [-15.0])
+        self.law.set_wrench([0.0] * 5 + [-15.0])
 
     def run(self, until):
         """Simulate up to a time [s]."""

@@ -15,7 +15,7 @@ from osc_ros.compile.compiled import kernel, plain
 from osc_ros.control.safety.prediction import forget_directions, predict
 from osc_ros.control.safety.supervision import JUMP
 from osc_ros.control.safety.tables import PLAN, RESULT, STATE
-from osc_ros.control.setpoint.trajectory import figure_of_eight, Hold
+from osc_ros.control.setpoint.trajectory import figure_of_eight, PoseGoal
 from osc_ros.errors import InputError
 from osc_ros.loop.velocity import find_velocity, LEAST, REPEATED, VelocitySource, WINDOW
 from variants import first_quick
@@ -43,7 +43,7 @@ BEGINS = {'panda': 0.5, 'xarm7': 0.2, 'kinova': 0.5}  # start of the gap, in fas
 def fast(name, begin, gap, after=0.3, **given):
     """Run an arm in fast motion, without states for `gap` from `begin` on [s]; return it."""
     arm = Sensed(name, **given)
-    arm.law.follow(Hold(moved(arm.tip(), AWAY[name])), 0.0)
+    arm.law.follow(PoseGoal(moved(arm.tip(), AWAY[name])), 0.0)
     return arm.run(begin + gap + after, lambda t: not begin - 1e-6 <= t < begin + gap - 1e-6)
 
 
@@ -97,7 +97,7 @@ class Frozen:
 def test_driver_whose_positions_freeze_in_motion_does_not_drive_the_arm_away(name, rests):
     begin, gap = BEGINS[name], 0.3
     arm = Sensed(name, source=Frozen(begin, begin + gap, rests))
-    arm.law.follow(Hold(moved(arm.tip(), AWAY[name])), 0.0)
+    arm.law.follow(PoseGoal(moved(arm.tip(), AWAY[name])), 0.0)
     arm.run(begin + gap + 1.0)
     # without the brake, xarm7 reached 78 rad/s
     assert 'brake' in arm.sources and JUMP in arm.causes
@@ -153,7 +153,7 @@ def test_encoder_count_that_changes_at_rest_is_not_taken_for_a_motion(bits, rate
 @pytest.mark.parametrize('counts', first_quick([2**11, 2**16, 2**12, 2**14], 2))
 def test_arm_with_coarse_encoders_and_differentiated_velocities_comes_to_rest(counts):
     arm = Sensed('panda', friction=1.0, counts=counts, differentiates=True)
-    arm.law.follow(Hold(moved(arm.tip(), (0.0, 0.1, 0.05))), 0.0)
+    arm.law.follow(PoseGoal(moved(arm.tip(), (0.0, 0.1, 0.05))), 0.0)
     arm.run(3.0)
     assert set(arm.sources) == {'law'}
 
@@ -177,7 +177,7 @@ def test_arm_that_was_stopped_abruptly_is_believed_after_a_release():
 
 def test_positions_that_stay_the_same_at_rest_or_come_to_rest_are_not_frozen():
     arm = Sensed('panda', friction=1.0, counts=4096)  # coarse encoders
-    arm.law.follow(Hold(moved(arm.tip(), (0.0, 0.1, 0.05))), 0.0)
+    arm.law.follow(PoseGoal(moved(arm.tip(), (0.0, 0.1, 0.05))), 0.0)
     arm.run(3.0)
     assert set(arm.causes) == {''}
     still = np.diff(np.array([arm.q[-200], arm.q[-1]]), axis=0)
@@ -208,7 +208,7 @@ def test_arm_whose_gears_rub_rests_after_a_second_without_states_that_began_in_m
         goal[:3, :3] = turn @ goal[:3, :3]
         if (least, most) == (0.15, 0.3):
             arm.plant.friction = GEARS * arm.limits.effort
-        arm.law.follow(Hold(goal), time)
+        arm.law.follow(PoseGoal(goal), time)
         time += rng.uniform(least, most)
         arm.run(time)
     arm.run(time + 1.0, lambda now: now < time - 1e-6)
@@ -280,7 +280,7 @@ def test_state_that_is_one_to_three_periods_late_changes_nothing(gap):
 
 def test_driver_slower_than_it_was_said_to_be_is_not_braked_at_every_state():
     arm = Sensed('panda')
-    arm.law.follow(Hold(moved(arm.tip(), (0.0, 0.1, 0.0))), 0.0)
+    arm.law.follow(PoseGoal(moved(arm.tip(), (0.0, 0.1, 0.0))), 0.0)
     arm.run(0.5, lambda t: round(t / arm.period) % 5 == 0)
     assert arm.sources.count('brake') < 10
 
@@ -440,7 +440,7 @@ def test_arm_whose_states_are_garbled_in_motion_is_neither_kicked_nor_lost(name)
     for seed in range(6):
         arm = Sensed(name, effort_rate=50.0)
         arm.source = Garbled(arm.robot, seed)
-        arm.law.follow(Hold(moved(arm.tip(), AWAY[name])), 0.0)
+        arm.law.follow(PoseGoal(moved(arm.tip(), AWAY[name])), 0.0)
         # a velocity of up to twice the limit is plausible: one such state may be accepted
         assert arm.run(0.6).speeds().max() < 2.0
         assert arm.steps() < 0.11

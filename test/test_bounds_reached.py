@@ -17,7 +17,7 @@ from judge import configuration, pinocchio_model, robot_cases
 from osc_ros import Robot
 from osc_ros.control.law import Law
 from osc_ros.control.limits.limits import Limits
-from osc_ros.control.setpoint.trajectory import figure_of_eight, Hold
+from osc_ros.control.setpoint.trajectory import figure_of_eight, PoseGoal
 from osc_ros.control.tasks.task import TargetLimits
 from test_limited_arms import Thrown
 from variants import first_quick
@@ -79,7 +79,7 @@ class Run:
         self.plant.effort = effort
         self.law = Law(self.robot, replace(
             settings(self.robot, limits=targets or TargetLimits()), limits=self.limits))
-        self.law.latch(self.plant.q)
+        self.law.hold(self.plant.q)
         self.pose = self.plant.pose()
         self.times, self.q, self.qd, self.torques, self.poses = [], [], [], [], []
 
@@ -123,7 +123,7 @@ def test_panda_with_its_elbow_at_the_limit_retracts_without_steps_as_far_as_it_c
         targets, largest_step):
     arm = Thrown('panda', targets).start(folded()).run(0.02)
     goal = moved(arm.pose, (-0.12, 0.0, 0.0))
-    arm.law.follow(Hold(goal), 0.02)
+    arm.law.follow(PoseGoal(goal), 0.02)
     arm.run(9.0)
     arm.assert_limits_are_kept()
     # omit the first ticks, in which a target that jumps causes a torque step
@@ -173,7 +173,7 @@ def test_baxter_that_is_to_reach_out_to_where_it_would_fall_stops_at_the_edge(nu
     arm = Run('baxter', q=heavy_baxters(number + 1)[-1]).run(0.02)
     out = arm.pose[:3, 3] * [1.0, 1.0, 0.0]
     goal = moved(arm.pose, 0.2 * out / np.linalg.norm(out))
-    arm.law.follow(Hold(goal), 0.02)
+    arm.law.follow(PoseGoal(goal), 0.02)
     arm.run(3.0)
     arm.assert_limits_are_kept()
     assert arm.steps().max() < 0.02
@@ -205,7 +205,7 @@ def test_arm_at_any_limit_steps_no_torque_and_ends_where_the_limits_let_it(name,
     arm = Run(name, weight=weight, q=q)
     shift = rng.normal(size=3)
     goal = moved(arm.pose, 0.12 * shift / np.linalg.norm(shift), 0.2 * rng.normal(size=3))
-    arm.run(0.02).law.follow(Hold(goal), 0.02)
+    arm.run(0.02).law.follow(PoseGoal(goal), 0.02)
     arm.run(3.0)
     arm.assert_limits_are_kept()
     # omit the first ticks: the joint starts in its soft zone, where the posture pushes it at once

@@ -13,7 +13,7 @@ from foreign import ForeignPlant
 from hardware import ARMS
 from osc_ros import Law, Robot
 from osc_ros.control.model_error.friction import Friction
-from osc_ros.control.setpoint.guide import Jog
+from osc_ros.control.setpoint.set_point_generator import TwistGoal
 from osc_ros.control.settings import Settings
 from osc_ros.control.tasks.free import FreeDrive
 from osc_ros.control.tasks.task import Gains, Stiffness
@@ -104,10 +104,10 @@ def trial(name, change, seed):
     near = HOMES.get(name, home(robot)) + rng.uniform(-0.2, 0.2, robot.n)
     plant.reset(np.clip(near, lower + 0.1, upper - 0.1))
     law = Law(robot, first)
-    law.latch(plant.q)
+    law.hold(plant.q)
     twist = rng.normal(size=(2, 3))
     twist *= np.reshape(SPEEDS, (2, 1)) / np.linalg.norm(twist, axis=1, keepdims=True)
-    law.follow(Jog(twist.ravel(), 2.0))
+    law.follow(TwistGoal(twist.ravel(), 2.0))
     at, torques, fastest = rng.integers(75, 250), [], 0.0
     for k in range(500):
         if k == at:

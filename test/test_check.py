@@ -17,7 +17,7 @@ from conftest import CHECKOUT
 from judge import robot_cases
 from osc_ros import Robot
 from osc_ros.errors import InputError
-from osc_ros.loop.rest_check import compare_efforts, Rest, SHARE, Verdict
+from osc_ros.loop.rest_check import compare_efforts, SHARE, StartupStatistics, Verdict
 from osc_ros.sim import Plant
 
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
@@ -276,7 +276,7 @@ def test_what_cannot_be_compared_is_refused(given, message):
 
 def test_an_arm_that_moves_never_has_enough_states_for_another_thread():
     """Another thread asks at any moment, also while the states begin anew."""
-    rest, seen, is_over = Rest(), [], Event()
+    rest, seen, is_over = StartupStatistics(), [], Event()
     rest.add(READY, np.zeros(7))
 
     def look():

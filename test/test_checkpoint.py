@@ -20,14 +20,14 @@ import pytest
 
 import osc_ros
 from osc_ros import Driver, Friction, Limits, LookAt, Settings, Stiffness, Task
+from osc_ros.control.compiled_law import Precomputed
 from osc_ros.control.model_error.contact import Contact
 from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.safety.supervision import Supervision
-from osc_ros.control.setpoint.guide import Jog
 from osc_ros.control.setpoint.joining import Drift
-from osc_ros.control.setpoint.trajectory import Hold, Path
+from osc_ros.control.setpoint.set_point_generator import TwistGoal
+from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.settings import Observation
-from osc_ros.control.setup import Precomputed
 from osc_ros.control.tasks.free import FreeDrive
 from osc_ros.control.tasks.impedance import Impedance
 from osc_ros.errors import InputError
@@ -47,8 +47,8 @@ SETTINGS = replace(
     driver=Driver(ROBOT, 'gravity'), observation=Observation(), disturbance=Disturbance())
 SPRING = Settings(tasks=(Task(gains=Stiffness()), Task(name='eye', kind=LookAt([0.0, 0.0, 1.0]))))
 SUPERVISION = Supervision.of(ROBOT, Limits.of(ROBOT), 500.0)
-MOTIONS = (Hold(POSE, 2.0), Path([1.0, 2.0, 4.0], np.repeat(POSE[None], 3, axis=0)),
-           Jog(np.full(6, 0.1), 3.0), Drift(POSE, np.zeros(6), 1.0),
+MOTIONS = (PoseGoal(POSE, 2.0), Path([1.0, 2.0, 4.0], np.repeat(POSE[None], 3, axis=0)),
+           TwistGoal(np.full(6, 0.1), 3.0), Drift(POSE, np.zeros(6), 1.0),
            Impedance(np.full(6, 100.0), wrench=np.ones(6)), Precomputed(np.ones(7)),
            Contact(np.ones(7)))
 
@@ -167,7 +167,7 @@ def test_other_values_are_not_written(value):
 @pytest.mark.parametrize('text', [
     {'os.system': ['touch x']}, {'system': ['touch x']}, {'Engine': []}, {'eval': ['1']},
     {'Settings': [1, 2]}, {'Path': []}, {'Robot': ['x'] * 19},
-    {'Hold': [{'array': ['<f8', 4, 4]}]}, {'Driver': [None, 'gravity']}, {'again': 0},
+    {'PoseGoal': [{'array': ['<f8', 4, 4]}]}, {'Driver': [None, 'gravity']}, {'again': 0},
     {'again': -1}, {'tuple': 5}, {'tuple': [1], 'dict': []}, {}, {'dict': [[[1], 2]]},
     {'dict': [[{'tuple': []}, 2]]}, {'dict': 3}, {'array': ['<f8', -1]}, {'array': ['<f8', 2**62]},
     {'array': ['<f8', 2**40, 2**40]}, {'array': ['|O', 0]}, {'array': ['<U8', 0]},

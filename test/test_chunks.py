@@ -6,10 +6,10 @@
 import numpy as np
 import pytest
 
-from osc_ros.control.setpoint.chunks import chunk_entry, Joining, LEAD, slowed_to_rest, Trail
-from osc_ros.control.setpoint.guide import Guide
+from osc_ros.control.setpoint.chunks import chunk_entry, ChunkBlending, LEAD, slowed_to_rest, Trail
+from osc_ros.control.setpoint.set_point_generator import SetPointGenerator
 from osc_ros.control.setpoint.streams import Following, MISSING, Stream
-from osc_ros.control.setpoint.trajectory import Hold, Path
+from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.tasks.task import Target, TargetLimits
 from osc_ros.errors import InputError
 
@@ -38,7 +38,7 @@ class Run:
 
     def __init__(self, until, each):
         """Run from 0 to a time."""
-        guide = Guide(on_circle(0.0))
+        guide = SetPointGenerator(on_circle(0.0))
         self.times = np.arange(0.0, until, PERIOD)
         targets = []
         for time in self.times.tolist():
@@ -101,7 +101,7 @@ def test_offset_of_the_observation_is_cancelled_on_arrival_and_fades_out():
     present = Target(on_circle(1.1))
     present.twist[2] = SPEED / RADIUS
     present.twist[3:5] = SPEED * on_circle(1.1)[:2, 1]
-    entry = chunk_entry(*chunk(1.0, away), 1.0, present, 1.1, LIMITS, Joining(fade=0.6))
+    entry = chunk_entry(*chunk(1.0, away), 1.0, present, 1.1, LIMITS, ChunkBlending(fade=0.6))
     np.testing.assert_array_equal(entry.path.at(1.1).pose, present.pose)
     np.testing.assert_allclose(entry.path.at(1.1).twist, present.twist, atol=1e-12)
     half, whole = entry.path.at(1.4).pose[2, 3], entry.path.at(1.7).pose[2, 3]
@@ -116,7 +116,7 @@ def test_offset_along_the_path_costs_speed_by_its_length_over_the_fade(fade):
     poses = np.repeat(np.eye(4)[None], len(times), axis=0)
     poses[:, 0, 3] = SPEED * times - 0.02
     present = Target(np.eye(4), np.array([0.0, 0.0, 0.0, SPEED, 0.0, 0.0]))
-    path = chunk_entry(times, poses, 0.0, present, 0.0, LIMITS, Joining(fade)).path
+    path = chunk_entry(times, poses, 0.0, present, 0.0, LIMITS, ChunkBlending(fade)).path
     speeds = np.array([path.at(time).twist[3] for time in np.arange(0.0, fade, 0.01)])
     lost = 1.0 - speeds.min() / SPEED
     assert lost == pytest.approx(1.875 * 0.02 / (fade * SPEED), rel=0.01)
@@ -125,7 +125,7 @@ def test_offset_along_the_path_costs_speed_by_its_length_over_the_fade(fade):
 def test_long_fade_of_chunks_from_rest_leads_not_away():
     """A difference of velocity and acceleration that faded as slowly would lead metres away."""
     present = Target(on_circle(0.0))
-    entry = chunk_entry(*chunk(0.0), 0.0, present, 0.05, LIMITS, Joining(fade=6.0))
+    entry = chunk_entry(*chunk(0.0), 0.0, present, 0.05, LIMITS, ChunkBlending(fade=6.0))
     assert entry.fade == 6.0
     away = [np.linalg.norm(entry.path.at(t).pose[:3, 3] - on_circle(t)[:3, 3])
             for t in np.arange(0.05, 1.3, 0.05)]
@@ -163,13 +163,13 @@ def test_late_chunk_enters_where_its_stamp_says():
 
 def slowed_course(observed_at, start):
     times, poses = chunk(observed_at)
-    return slowed_to_rest(Path(times, poses, ends=(None, None)), start, Joining().slow_down)
+    return slowed_to_rest(Path(times, poses, ends=(None, None)), start, ChunkBlending().slow_down)
 
 
 def test_fade_is_stretched_where_it_would_exceed_the_limits():
     away = (0.0, 0.0, 0.3)
     entry = chunk_entry(*chunk(0.0, away), 0.0, Target(on_circle(0.1)), 0.1, LIMITS,
-                        Joining(fade=0.1))
+                        ChunkBlending(fade=0.1))
     assert entry.fade > 0.1
     assert (entry.path.peaks <= np.array([LIMITS.speed, LIMITS.acceleration])).all()
 
@@ -190,7 +190,7 @@ def test_chunk_whose_times_run_backwards_is_refused():
 @pytest.mark.parametrize('given', [{'fade': 0.0}, {'slow_down': np.inf}])
 def test_times_of_joining_are_checked(given):
     with pytest.raises(InputError, match='accepted is more than 0'):
-        Joining(**given)
+        ChunkBlending(**given)
 
 
 def test_trail_interpolates_and_says_what_it_remembers():
@@ -222,7 +222,7 @@ def stream_of(mode, rate, jitter=0.005, last=np.inf):
             guide.add(found.path, start)
             guide.add(found.hold, found.missing_at)
         else:
-            guide.add(Hold(pose), time)
+            guide.add(PoseGoal(pose), time)
     each.stream = stream
     return each
 

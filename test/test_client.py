@@ -24,7 +24,7 @@ from conftest import PATIENCE
 import osc_ros
 from osc_ros.client.robots import SHIPPED
 from osc_ros.control.safety.supervision import STALE_STATE, STALE_TARGET, Watchdog
-from osc_ros.control.setpoint.trajectory import Hold
+from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.errors import ArmError, ArmTimeoutError, InputError
 from osc_ros.hardware.contract import Description
 from osc_ros.loop.engine import Engine
@@ -275,7 +275,8 @@ def test_impedance_makes_a_spring_that_still_moves_to_its_goal(arm):
 
 
 @pytest.mark.parametrize('command, text', [
-    (lambda arm: arm.push([0.0, 0.0, 0.0, 0.0, 0.0, -5.0]), 'is one of motion, accepted there'),
+    (lambda arm: arm.set_wrench([0.0, 0.0, 0.0, 0.0, 0.0, -5.0]),
+     'is one of motion, accepted there'),
     (lambda arm: arm.follow([arm.pose(), arm.pose(shift=(0.5, 0.0, 0.0))], 0.1),
      'the path asks for'),
     (lambda arm: arm.follow([arm.pose()] * 3, 0.1, observed_at=arm.state().time - 1.0),
@@ -417,7 +418,7 @@ def test_every_kind_of_command_is_answered(remote):
     arm.move_to(**slow, wait=False)
     arm.hold()
     with pytest.raises(InputError, match='is one of motion, accepted there'):
-        arm.push([0.0, 0.0, 0.0, 0.0, 0.0, -5.0])
+        arm.set_wrench([0.0, 0.0, 0.0, 0.0, 0.0, -5.0])
     with pytest.raises(ArmTimeoutError, match='not reached in 0.1 s.* mm'):
         arm.move_to(**slow, timeout=0.1)
     arm.hold()
@@ -690,7 +691,7 @@ def test_arm_that_was_closed_says_so():
     with osc_ros.Arm.simulated('panda') as arm:
         pose = arm.state().pose
     for command in (arm.hold, lambda: arm.sleep(1.0), lambda: arm.move_to(pose, wait=False),
-                    lambda: arm.jog([0.0] * 6), lambda: arm.push([0.0] * 6)):
+                    lambda: arm.jog([0.0] * 6), lambda: arm.set_wrench([0.0] * 6)):
         with pytest.raises(ArmError, match='this arm was closed: open it again'):
             command()
     arm.close()
@@ -707,7 +708,7 @@ def test_arm_stops_if_its_block_raises():
         arm.move_to(arm.pose(shift=(0.0, 0.3, 0.0)), wait=False)
         arm.sleep(0.2)
         raise KeyError
-    assert not isinstance(arm._backend.arm.law.levels['tip'].guide._pending[-1][1], Hold)
+    assert not isinstance(arm._backend.arm.law.levels['tip'].guide._pending[-1][1], PoseGoal)
 
 
 def test_cause_that_comes_and_goes_is_one_line_in_the_log_of_a_program(in_loop, caplog):

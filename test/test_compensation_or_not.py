@@ -14,7 +14,7 @@ import pytest
 from attacked import Attacked, PERIOD, robot_of
 from osc_ros import Settings
 from osc_ros.control.model_error.disturbance import Disturbance
-from osc_ros.control.setpoint.guide import Jog
+from osc_ros.control.setpoint.set_point_generator import TwistGoal
 from osc_ros.control.setpoint.trajectory import figure_of_eight
 from osc_ros.control.tasks.free import FreeDrive
 from wall import Collision, home, ROOM
@@ -114,7 +114,7 @@ def at_limits(name, is_on):
     fastest, beyond = 0.0, 0.0
     for axis in np.eye(3):
         driven = Driven(name, is_on, **WRONG)
-        driven.law.follow(Jog(np.concatenate([axis, [0.1, 0.0, 0.0]]), 4.0))
+        driven.law.follow(TwistGoal(np.concatenate([axis, [0.1, 0.0, 0.0]]), 4.0))
         for _ in range(500):
             driven.run(0.01)
             lower, upper = driven.arm.robot.position_limits.T
@@ -128,7 +128,7 @@ def faulty(name, is_on, kind):
     """Return largest speed / limit, and largest error of the tip [mm] at a fault of the driver."""
     driven = Driven(name, is_on, **WRONG)
     arm, plant = driven.arm, driven.plant
-    driven.law.follow(Jog(np.array([0.0, 0.0, 0.3, 0.0, 0.1, 0.0]), 3.0))
+    driven.law.follow(TwistGoal(np.array([0.0, 0.0, 0.3, 0.0, 0.1, 0.0]), 3.0))
     driven.run(0.7)
     friction = plant.friction
     if kind == 'states repeat':
@@ -201,7 +201,7 @@ def test_unknown_friction_and_load_leave_a_hundredth_of_the_error_with_compensat
 def test_joint_does_not_run_away_while_limits_act_on_an_arm_with_compensation():
     """The compensation was held while a limit acted; joint 7 went 215° beyond its limit."""
     driven = Driven('xarm7', True, **WRONG)
-    driven.law.follow(Jog(np.array([0.0, 0.0, 1.0, 0.1, 0.0, 0.0]), 4.0))
+    driven.law.follow(TwistGoal(np.array([0.0, 0.0, 1.0, 0.1, 0.0, 0.0]), 4.0))
     at_work = [driven.run(0.01).law.limiter.is_at_work for _ in range(500)]
     assert any(at_work)
     lower, upper = driven.arm.robot.position_limits.T

@@ -29,7 +29,7 @@ from osc_ros.control.limits.limits import Limits
 from osc_ros.control.model_error.disturbance import Compensation
 from osc_ros.control.model_error.observer import MomentumObserver
 from osc_ros.control.setpoint.posture import Posture
-from osc_ros.control.setpoint.trajectory import figure_of_eight, Hold
+from osc_ros.control.setpoint.trajectory import figure_of_eight, PoseGoal
 from osc_ros.control.settings import Settings
 from osc_ros.control.tasks.task import ForceControl, Gains, Stiffness, Task
 from osc_ros.dynamics.algebra.kinematics import LinkAxes
@@ -123,9 +123,9 @@ def test_nothing_is_compiled_once_the_law_is_there(law):
     ready = {compiled: list(compiled.signatures) for compiled in KERNELS}
     assert all(ready[compiled] for compiled in entries())
     q, qd = law.posture, np.full(7, 0.1)
-    law.latch(q.tolist())
+    law.hold(q.tolist())
     law.follow(figure_of_eight(law.pose, 0.3, 0.15, 4.0, 1.0, 1.0), 1.0)
-    law.follow(Hold(law.pose), 9.0)
+    law.follow(PoseGoal(law.pose), 9.0)
     for time in (0.0, 1.0, 2.5, 8.0, 10.0):
         law.torque(time, q, qd)
     law.change(replace(law.settings, limits=Limits.of(law.robot, effort=np.full(7, 0.1))))
@@ -134,7 +134,7 @@ def test_nothing_is_compiled_once_the_law_is_there(law):
         Task(Stiffness([50.0] * 3 + [500.0] * 3, [1.0] * 6, [10.0, 50.0]), frame='panda_link5',
              axes=('motion',) * 5 + ('force',), force=ForceControl(gain=0.5)),
         Task(law.settings.tasks[0].gains, 'elbow', 'panda_link4', activation=0.5))))
-    law.push([0.0] * 5 + [1.0])
+    law.set_wrench([0.0] * 5 + [1.0])
     law.set_measured_wrench(np.ones(6), 11.0)
     for time in (12.0, 12.002):
         law.torque(time, q, qd)

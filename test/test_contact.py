@@ -56,7 +56,7 @@ class Driven:
         self.law = Law(self.robot, Settings.of(self.robot, tasks=(task,), **{
             'observation': Observation(), **settings}))
         if wall:
-            self.soften(stiffness)
+            self.limit_gains(stiffness)
         contact = contact or Contact.of(self.robot, Disturbance(), False)
         self.commands, self.events, self.forces, self.heights = [], [], [], []
         self.touched = self.reacted = math.inf
@@ -71,7 +71,7 @@ class Driven:
         self.update()
         self.engine.activate()
 
-    def soften(self, stiffness):
+    def limit_gains(self, stiffness):
         """Give the wall a stiffness [N/m], and a damping [N s/m]."""
         model = self.plant.model
         # with a small impedance, MuJoCo's constraint is a spring and a damper
@@ -206,7 +206,7 @@ class TestThresholds:
     def test_nothing_is_learned_while_a_watchdog_acts_or_the_arm_is_idle(self):
         found = Driven('hold', wall=False).run(0.1)
         requests.learn_contact(found.engine, 1.0)
-        found.engine.guard.trip(NOT_FINITE, 'for the test')
+        found.engine.guard.report_fault(NOT_FINITE, 'for the test')
         found.run(0.01)
         assert [event[1] for event in found.events if event[0] == 'learned'] == [None]
         with pytest.raises(InputError, match='the law does not control the arm: not_finite'):
@@ -280,7 +280,7 @@ class TestInTheLaw:
         found = Driven(wall=False, payload=1.0, disturbance=Disturbance()).run(2.0)
         assert found.sag < 1e-4
         for _ in range(500):
-            found.engine.guard.trip(NOT_FINITE, 'for the test')
+            found.engine.guard.report_fault(NOT_FINITE, 'for the test')
             found.step()
         assert found.engine.guard.reaction == 'hold'
         assert found.sag < 1e-3
@@ -332,7 +332,7 @@ class TestInTheLaw:
         plant = Plant(PANDA.urdf_text, PANDA.base, robot.joint_names, friction=[0.0] * 7,
                       damping=[0.0] * 7)
         plant.reset(READY)
-        law.latch(READY)
+        law.hold(READY)
         plant.push(PANDA.tip, [0.0, 10.0, 0.0])
         total = np.zeros(7)
         for _ in range(750):

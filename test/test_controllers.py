@@ -15,7 +15,6 @@ from osc_ros import (
     Driver,
     Friction,
     InputError,
-    Jog,
     Law,
     LookAt,
     Robot,
@@ -24,6 +23,7 @@ from osc_ros import (
     Stiffness,
     TargetLimits,
     Task,
+    TwistGoal,
 )
 from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.settings import Observation
@@ -77,9 +77,9 @@ def test_torques_are_those_of_as_many_laws_to_the_last_bit(kind):
     many = Controllers(laws[0], COUNT)
     for k, (time, q, qd) in enumerate(states(COUNT, 300, 2)):
         if k == 0:
-            many.latch(q)
+            many.hold(q)
             for law, one in zip(laws, q):
-                law.latch(one)
+                law.hold(one)
         if k in (20, 90, 150):
             poses = np.array([law.pose for law in laws])
             poses[:, :3, 3] += rng.uniform(-0.1, 0.1, (COUNT, 3))
@@ -92,8 +92,8 @@ def test_torques_are_those_of_as_many_laws_to_the_last_bit(kind):
                 command(law, time)
             command(laws[i], time)
         if k == 250:
-            many.latch(q[1:3], [1, 2])
-            laws[1].latch(q[1]), laws[2].latch(q[2])
+            many.hold(q[1:3], [1, 2])
+            laws[1].hold(q[1]), laws[2].hold(q[2])
         found = many.torque(time, q, qd)
         for i, law in enumerate(laws):
             np.testing.assert_allclose(found[i], law.torque(time, q[i], qd[i]), 0.0,
@@ -104,7 +104,7 @@ def test_torques_are_those_of_as_many_laws_to_the_last_bit(kind):
 
 def command(law, time):
     """Command a twist and a posture."""
-    law.follow(Jog([0.0, 0.0, 0.1, 0.05, 0.0, 0.0], until=time + 0.1))
+    law.follow(TwistGoal([0.0, 0.0, 0.1, 0.05, 0.0, 0.0], until=time + 0.1))
     law.set_posture(HOME + 0.1)
 
 
@@ -114,7 +114,7 @@ def test_controllers_see_what_they_are_not_told_of_others():
     alone, many = Controllers(law, 2), Controllers(law, 4, threads=1)
     for k, (time, q, qd) in enumerate(states(4, 100, 4)):
         if k == 0:
-            alone.latch(q[:2]), many.latch(q)
+            alone.hold(q[:2]), many.hold(q)
         if k == 30:
             pose = many.poses()[2:]
             pose[:, :3, 3] += 0.05
@@ -141,8 +141,8 @@ def test_bad_input_of_controllers_is_refused_by_name():
     for call, words in (
             (lambda: many.torque(0.0, q[:2], q), r'q is of float64, of shape \(2, 7\)'),
             (lambda: many.torque(np.nan, q, q), 'a time is not finite'),
-            (lambda: many.latch(q[:2]), r'\(2, 7\)'),
-            (lambda: many.latch(q[:1], [7]), 'which: .*accepted are indices below 3'),
+            (lambda: many.hold(q[:2]), r'\(2, 7\)'),
+            (lambda: many.hold(q[:1], [7]), 'which: .*accepted are indices below 3'),
             (lambda: many.follow(np.zeros((3, 4, 4))), 'poses 0 is not a rotation'),
             (lambda: copy(many), 'Controllers cannot be copied'),
             (lambda: many.follow(many.poses(), 'elbow'), "no task 'elbow'")):
@@ -169,7 +169,7 @@ def test_bad_input_of_controllers_is_refused_by_name():
 
 def test_motion_that_was_commanded_before_is_that_of_each_controller():
     law = Law(PANDA)
-    law.latch(HOME)
+    law.hold(HOME)
     goal = law.pose
     goal[2, 3] += 0.05
     law.follow(goal, 0.01)

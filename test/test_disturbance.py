@@ -62,7 +62,7 @@ class Run:
             given['friction'] = Friction(np.full(7, friction), np.zeros(7))
         self.law = Law(self.robot, Settings.of(
             self.robot, disturbance=Disturbance(mode) if compensation else None, **given))
-        self.law.latch(READY)
+        self.law.hold(READY)
         self.tau, self.errors, self.times = np.zeros(7), [], []
 
     def step(self):
@@ -270,7 +270,7 @@ class TestContact:
         plant.reset(READY)
         task = Task(Gains(), axes=('motion',) * 5 + ('force',), force=ForceControl())
         run = Run(plant, task=task)
-        run.law.push([0.0, 0.0, 0.0, 0.0, 0.0, -15.0])
+        run.law.set_wrench([0.0, 0.0, 0.0, 0.0, 0.0, -15.0])
         run.run(2.0)
         assert np.linalg.norm(plant.contact_force()) == pytest.approx(15.0, abs=0.3)
 

@@ -28,7 +28,7 @@ from osc_ros.control.safety.supervision import (
     Supervision,
     Watchdog,
 )
-from osc_ros.control.setpoint.trajectory import Hold
+from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.control.settings import Observation
 from osc_ros.control.tasks.task import Task
 from osc_ros.loop import requests
@@ -74,7 +74,7 @@ class Composed(Engine):
         if law.external is not None:
             code = touched(touch.record, *law.external.records[1:], law.robot.n)
         if code != NOT_TOUCHED:
-            self.guard.trip(CONTACT, '')
+            self.guard.report_fault(CONTACT, '')
         law.in_contact = code != NOT_TOUCHED
         if code != NOT_TOUCHED:
             self.guard.tell(CONTACT, touch.reason(code, float(touch.views[0].value[0])))
@@ -240,7 +240,7 @@ def test_torques_of_a_reaction_are_the_same(reaction):
     pair.run(20)
     before = pair.at_once
     for _ in range(50):
-        pair.each(lambda engine: engine.guard.trip(CONTACT, 'of this test')).step()
+        pair.each(lambda engine: engine.guard.report_fault(CONTACT, 'of this test')).step()
         assert {engine.guard.reaction for engine in pair.engines} == {reaction}
     assert pair.at_once == before + 50
     assert pair.run(12) == 12  # until the reaction has ended, and the law goes on
@@ -297,7 +297,8 @@ def test_torques_are_within_the_limits_of_the_supervisor(change):
 def _follow(pair, x):
     shift = np.eye(4)
     shift[0, 3] = x
-    pair.each(lambda engine: requests.follow(engine, Hold(engine.law.pose @ shift), 0.0, 'tip'))
+    pair.each(lambda engine: requests.follow(
+        engine, PoseGoal(engine.law.pose @ shift), 0.0, 'tip'))
 
 
 def _not_a_number(pair):
@@ -369,7 +370,7 @@ def test_torques_are_the_same_while_a_watchdog_only_reports():
     pair = Pair()
     pair.run(5)
     for _ in range(50):
-        pair.each(lambda engine: engine.guard.trip(CONTACT, 'of this test')).step()
+        pair.each(lambda engine: engine.guard.report_fault(CONTACT, 'of this test')).step()
     assert pair.engines[0].guard.cause == CONTACT
 
 
@@ -417,7 +418,7 @@ def test_change_of_the_model_during_a_reaction_makes_no_step_of_torque(reaction,
 
     def step():
         before = [sent[-1] for sent in pair.sent]
-        pair.each(lambda engine: engine.guard.trip(CONTACT, 'of this test')).step()
+        pair.each(lambda engine: engine.guard.report_fault(CONTACT, 'of this test')).step()
         return max(np.abs((sent[-1] - one) / pair.robot.effort_limits).max()
                    for sent, one in zip(pair.sent, before))
 
@@ -462,10 +463,10 @@ def test_reaction_that_begins_after_a_change_of_the_model_is_not_slower():
     pair.use(watchdogs={CONTACT: Watchdog('gravity'), NOT_FINITE: Watchdog('zero')})
     pair.run(50)
     for _ in range(40):
-        pair.each(lambda engine: engine.guard.trip(CONTACT, 'of this test')).step()
+        pair.each(lambda engine: engine.guard.report_fault(CONTACT, 'of this test')).step()
     pair.use(None, pair.robot.with_payload(3.0, [0.0, 0.0, 0.2]))
     for _ in range(12):  # fade_time is 10 states
-        pair.each(lambda engine: engine.guard.trip(NOT_FINITE, 'of this test')).step()
+        pair.each(lambda engine: engine.guard.report_fault(NOT_FINITE, 'of this test')).step()
     assert {engine.guard.reaction for engine in pair.engines} == {'zero'}
     assert_array_equal(pair.sent[0][-1], np.zeros(7))
 

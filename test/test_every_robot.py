@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Every method and robot of example-robot-data, compared with Pinocchio: doc/measurements/robots.md."""
+"""Each method and robot of example-robot-data against Pinocchio: doc/measurements/robots.md."""
 
 from dataclasses import dataclass
 from functools import cache

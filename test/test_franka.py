@@ -140,7 +140,7 @@ def test_the_law_holds_the_arm_and_moves_it(arm):
                                  limits=Limits.of(robot, effort_rate=np.full(7, 800.0))))
     arm.start()
     state = arm.read()
-    law.latch(state.q)
+    law.hold(state.q)
     arm.write(law.torque(*state[:3]))
     goal = law.pose.copy()
     goal[:3, 3] += 0.0, 0.03, -0.02

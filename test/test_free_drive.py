@@ -64,7 +64,7 @@ class Hand:
             PANDA.urdf_text, PANDA.base, panda().joint_names,
             **{'friction': ZEROS, 'damping': ZEROS} | plant)
         self.plant.reset(q)
-        self.law.latch(q)
+        self.law.hold(q)
         self.places, self.speeds, self.torques = [], [], []
 
     @property
@@ -247,7 +247,7 @@ def test_hand_gets_back_no_more_energy_than_it_gave():
 
 def test_commands_are_refused_in_plain_words():
     law = Hand().run(0.01).law
-    for command in (lambda: law.follow(law.pose), lambda: law.push(np.zeros(6)),
+    for command in (lambda: law.follow(law.pose), lambda: law.set_wrench(np.zeros(6)),
                     lambda: law.set_posture(READY),
                     lambda: law.set_impedance(Impedance([1.0] * 6))):
         with pytest.raises(InputError, match='the arm is in free drive and follows the hand'):

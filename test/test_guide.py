@@ -10,9 +10,14 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from osc_ros.control.setpoint.guide import Guide, Jog, rehearse, STOP
 from osc_ros.control.setpoint.motion import put_target, RATE
-from osc_ros.control.setpoint.trajectory import figure_of_eight, Hold, Path
+from osc_ros.control.setpoint.set_point_generator import (
+    rehearse,
+    SetPointGenerator,
+    STOP,
+    TwistGoal,
+)
+from osc_ros.control.setpoint.trajectory import figure_of_eight, Path, PoseGoal
 from osc_ros.control.setpoint.waypoints import path_through, path_within
 from osc_ros.control.tasks.feedback import pose_error
 from osc_ros.control.tasks.task import TargetLimits
@@ -41,7 +46,7 @@ class Led:
 
     def __init__(self, limits=LIMITS, pose=START, clock=0.0):
         """Begin at rest."""
-        self.guide, self.limits, self.time = Guide(pose), limits, clock
+        self.guide, self.limits, self.time = SetPointGenerator(pose), limits, clock
         self.times, self.seen = [], []
 
     def run(self, seconds, error=None):
@@ -97,10 +102,11 @@ def random_motion(random, led):
     """Return a random motion: a pose, a twist, or a path near the target that begins later."""
     kind, now = random.integers(4), led.time
     if kind == 0:
-        return Hold(at(random.uniform([0.1, -0.3, 0.2], [0.6, 0.3, 0.8]),
+        return PoseGoal(at(random.uniform([0.1, -0.3, 0.2], [0.6, 0.3, 0.8]),
                        1.5 * random.normal(size=3)))
     if kind == 1:
-        return Jog(random.normal(size=6) * np.repeat([0.8, 0.4], 3), now + random.uniform(0, 0.5))
+        return TwistGoal(random.normal(size=6) * np.repeat([0.8, 0.4], 3),
+                         now + random.uniform(0, 0.5))
     times = now + random.uniform(0.0, 0.3) + np.cumsum(random.uniform(0.3, 0.6, 4))
     around = led.guide.target.pose[:3, 3]
     poses = [at(around + 0.05 * random.normal(size=3), 0.2 * random.normal(size=3))
@@ -123,7 +129,7 @@ def test_target_is_twice_continuous_whatever_comes_whenever(seed, limits):
 def test_targets_anywhere_at_any_time_keep_the_limits(seed):
     random, led = np.random.default_rng(seed), Led(BOX)
     while led.time < 3.0:
-        led.follow(Hold(at(random.uniform([0.1, -0.3, 0.2], [0.6, 0.3, 0.8]),
+        led.follow(PoseGoal(at(random.uniform([0.1, -0.3, 0.2], [0.6, 0.3, 0.8]),
                            random.normal(size=3)))).run(random.uniform(0.02, 0.6))
     assert led.shares().max() < GUIDE_LIMIT
     assert led.shares()[:, 1].max() < GUIDE_LIMIT_MOVING
@@ -134,7 +140,7 @@ def test_targets_anywhere_at_any_time_keep_the_limits(seed):
 
 def test_target_from_rest_goes_straight_at_the_limits_and_not_beyond():
     goal = at((0.6, -0.5, 0.6), (2.8, 0.4, -0.3))
-    led = Led().follow(Hold(goal)).run(2.0)
+    led = Led().follow(PoseGoal(goal)).run(2.0)
     assert led.shares().max() < 1.0 + PATH_KNOT
     assert led.shares().max() > 0.99
     way = goal[:3, 3] - START[:3, 3]
@@ -149,7 +155,7 @@ def test_target_from_rest_goes_straight_at_the_limits_and_not_beyond():
 def test_half_turns_and_more_are_made_the_short_way(turn):
     goal = at(START[:3, 3], turn)
     goal[:3, :3] = goal[:3, :3] @ START[:3, :3]
-    led = Led().follow(Hold(goal)).run(3.0)
+    led = Led().follow(PoseGoal(goal)).run(3.0)
     led.assert_smooth()
     np.testing.assert_allclose(led.guide.target.pose, goal, atol=PATH_KNOT)
     turned = np.trapezoid(np.linalg.norm(led.twists[:, :3], axis=1), dx=DT)
@@ -159,13 +165,13 @@ def test_half_turns_and_more_are_made_the_short_way(turn):
 def test_opposite_quaternions_ask_for_the_same():
     from osc_ros.control.tasks.task import pose
     q = Rotation.from_rotvec([0.3, 2.0, -0.4]).as_quat()
-    one, other = (Led().follow(Hold(pose((0.4, 0.1, 0.5), sign * q))).run(0.3)
+    one, other = (Led().follow(PoseGoal(pose((0.4, 0.1, 0.5), sign * q))).run(0.3)
                   for sign in (1.0, -1.0))
     np.testing.assert_array_equal(one.twists, other.twists)
 
 
 def test_pose_with_a_time_of_arrival_is_reached_then_and_not_before():
-    led = Led().follow(Hold(at((0.35, 0.1, 0.5)), arrival=2.0)).run(1.9)
+    led = Led().follow(PoseGoal(at((0.35, 0.1, 0.5)), arrival=2.0)).run(1.9)
     assert led.seen[-1].twist.any()
     led.run(0.1 + 2 * DT)
     np.testing.assert_allclose(led.guide.target.pose, at((0.35, 0.1, 0.5)), atol=PATH_KNOT)
@@ -206,7 +212,7 @@ def test_path_ahead_is_met_at_its_first_point_with_its_velocity():
 def test_stream_of_poses_at_ten_hertz_becomes_a_steady_motion_that_stops_at_the_last(speed):
     led = Led()
     for k in range(20):
-        led.follow(Hold(at((0.3, 0.1 * k * speed, 0.5)))).run(0.1)
+        led.follow(PoseGoal(at((0.3, 0.1 * k * speed, 0.5)))).run(0.1)
     steady = led.twists[1000:, 4]
     assert np.ptp(steady) < 0.15 * speed
     led.run(1.0).assert_smooth()
@@ -217,7 +223,7 @@ def test_stream_of_poses_at_ten_hertz_becomes_a_steady_motion_that_stops_at_the_
 
 def test_twist_is_taken_on_and_timed_out_into_a_hold():
     twist = np.array([0.2, 0.0, 0.5, 0.1, -0.2, 0.05])
-    led = Led().follow(Jog(twist, until=0.8)).run(0.8)
+    led = Led().follow(TwistGoal(twist, until=0.8)).run(0.8)
     np.testing.assert_allclose(led.twists[-1], twist, atol=PATH_KNOT)
     led.run(0.5).assert_smooth()
     assert not led.twists[-1].any()
@@ -228,30 +234,30 @@ def test_twist_that_is_repeated_is_steady():
     twist = np.array([0.0, 0.0, 0.5, 0.1, -0.2, 0.05])
     led = Led()
     for _ in range(20):
-        led.follow(Jog(twist, led.time + 0.2)).run(0.1)
+        led.follow(TwistGoal(twist, led.time + 0.2)).run(0.1)
     np.testing.assert_allclose(led.twists[400:], np.tile(twist, (1600, 1)), atol=1e-7)
 
 
 def test_twist_too_fast_is_slowed_in_its_direction():
-    led = Led().follow(Jog([0.0, 0.0, 0.0, 3.0, 4.0, 0.0], 1.0)).run(0.6)
+    led = Led().follow(TwistGoal([0.0, 0.0, 0.0, 3.0, 4.0, 0.0], 1.0)).run(0.6)
     np.testing.assert_allclose(led.twists[-1, 3:], [0.6, 0.8, 0.0], atol=PATH_KNOT)
     assert led.guide.clamped
 
 
 def test_twist_stops_smoothly_at_a_face_of_the_box_and_slides_along_it():
-    led = Led(BOX).follow(Jog([0.0, 0.0, 0.0, 0.2, 0.05, 0.0], 10.0)).run(3.0)
+    led = Led(BOX).follow(TwistGoal([0.0, 0.0, 0.0, 0.2, 0.05, 0.0], 10.0)).run(3.0)
     led.assert_smooth()
     assert led.positions[:, 0].max() <= 0.6 + PATH_KNOT
     np.testing.assert_allclose(led.positions[-1, 0], 0.6, atol=PATH_KNOT)
     np.testing.assert_allclose(led.twists[-1, 3:], [0.0, 0.05, 0.0], atol=PATH_KNOT)
-    led.follow(Jog([0.0, 0.0, 0.0, 0.2, 0.0, 0.0], 10.0)).run(0.5)
+    led.follow(TwistGoal([0.0, 0.0, 0.0, 0.2, 0.0, 0.0], 10.0)).run(0.5)
     assert led.guide.clamped
-    led.follow(Jog([0.0, 0.0, 0.0, -0.2, 0.0, 0.0], 10.0)).run(0.5).assert_smooth()
+    led.follow(TwistGoal([0.0, 0.0, 0.0, -0.2, 0.0, 0.0], 10.0)).run(0.5).assert_smooth()
     assert led.positions[-1, 0] < 0.55
 
 
 def test_pose_outside_of_the_box_becomes_the_nearest_inside():
-    led = Led(BOX).follow(Hold(at((2.0, 0.1, -1.0)))).run(2.0)
+    led = Led(BOX).follow(PoseGoal(at((2.0, 0.1, -1.0)))).run(2.0)
     assert led.guide.clamped
     np.testing.assert_allclose(led.positions[-1], [0.6, 0.1, 0.2], atol=PATH_KNOT)
 
@@ -260,12 +266,12 @@ def test_arm_that_starts_outside_of_the_box_is_not_pulled_but_comes_in_with_the_
     outside = at((0.9, 0.0, 0.5))
     led = Led(BOX, outside).run(0.1)
     np.testing.assert_array_equal(led.positions[-1], outside[:3, 3])
-    led.follow(Hold(at((0.9, 0.2, 0.5)))).run(1.5).assert_smooth()
+    led.follow(PoseGoal(at((0.9, 0.2, 0.5)))).run(1.5).assert_smooth()
     np.testing.assert_allclose(led.positions[-1], [0.6, 0.2, 0.5], atol=PATH_KNOT)
 
 
 def test_stop_takes_no_longer_and_no_farther_than_the_limits_make_it():
-    led = Led().follow(Hold(at((1.5, 0.0, 0.5)))).run(0.6)
+    led = Led().follow(PoseGoal(at((1.5, 0.0, 0.5)))).run(0.6)
     speed, place = led.twists[-1, 3], led.positions[-1, 0]
     assert speed > 0.9
     led.follow(STOP).run(0.5).assert_smooth()
@@ -280,9 +286,9 @@ def blocked_at(pose):
 
 
 @pytest.mark.parametrize('motion', [
-    lambda time: Jog([0.0, 0.0, 0.0, 0.3, 0.0, 0.0], time + 0.2),
-    lambda time: Hold(at((1.2, 0.0, 0.5))),
-    lambda time: Jog([0.0, 0.0, 1.0, 0.0, 0.0, 0.0], time + 0.2),
+    lambda time: TwistGoal([0.0, 0.0, 0.0, 0.3, 0.0, 0.0], time + 0.2),
+    lambda time: PoseGoal(at((1.2, 0.0, 0.5))),
+    lambda time: TwistGoal([0.0, 0.0, 1.0, 0.0, 0.0, 0.0], time + 0.2),
 ], ids=['twist', 'pose', 'turning'])
 def test_target_does_not_run_away_from_a_blocked_arm_however_often_it_is_asked(motion):
     led = Led()
@@ -293,22 +299,23 @@ def test_target_does_not_run_away_from_a_blocked_arm_however_often_it_is_asked(m
     turned, moved = np.split(pose_error(START, led.guide.target.pose), 2)
     assert 0.2 <= np.linalg.norm(moved) < 0.36 or 1.0 <= np.linalg.norm(turned) < 1.2
     # a goal at the pose of the blocked arm brings the target back at once
-    led.follow(Hold(START)).run(1.0, blocked_at(START)).assert_smooth()
+    led.follow(PoseGoal(START)).run(1.0, blocked_at(START)).assert_smooth()
     np.testing.assert_allclose(led.guide.target.pose, START, atol=PATH_KNOT)
 
 
 @pytest.mark.parametrize('back', [
-    lambda time: Hold(START),
+    lambda time: PoseGoal(START),
     lambda time: Path(time + np.array([0.5, 2.0]), [at((0.25, 0.0, 0.5)), START]),
-    lambda time: Jog([0.0, 0.0, 0.0, -0.2, 0.0, 0.0], time + 1.0)], ids=['pose', 'path', 'twist'])
+    lambda time: TwistGoal([0.0, 0.0, 0.0, -0.2, 0.0, 0.0], time + 1.0)],
+                         ids=['pose', 'path', 'twist'])
 @pytest.mark.parametrize('after', [0.3, 0.4, 0.5, 0.6, 0.8, 1.0])
 def test_target_that_is_called_back_while_it_leaves_an_arm_behind_comes_back(after, back):
     arm_stays = blocked_at(START)  # as at the end of its reach
-    led = Led().follow(Hold(at((1.5, 0.0, 0.5)))).run(after, arm_stays)
+    led = Led().follow(PoseGoal(at((1.5, 0.0, 0.5)))).run(after, arm_stays)
     led.follow(back(led.time)).run(3.0, arm_stays).assert_smooth()
     assert not led.guide.waits
     assert led.positions[:, 0].max() - led.positions[-1, 0] > 0.05
-    if not isinstance(back(0.0), Jog):
+    if not isinstance(back(0.0), TwistGoal):
         np.testing.assert_allclose(led.guide.target.pose, START, atol=PATH_KNOT)
 
 
@@ -326,8 +333,8 @@ def test_path_goes_on_where_it_was_left_when_the_arm_is_free_again():
 
 @pytest.mark.parametrize('jump', [10.0, -10.0, -0.01])
 def test_target_does_not_jump_with_the_clock(jump):
-    led = Led(clock=100.0).follow(Hold(at((0.5, 0.2, 0.5)))).run(0.3)
-    led.guide.add(Hold(at((0.1, 0.1, 0.1))), 100.5)
+    led = Led(clock=100.0).follow(PoseGoal(at((0.5, 0.2, 0.5)))).run(0.3)
+    led.guide.add(PoseGoal(at((0.1, 0.1, 0.1))), 100.5)
     led.time += jump
     led.run(0.1)
     moves = np.diff(led.positions, axis=0)
@@ -337,8 +344,8 @@ def test_target_does_not_jump_with_the_clock(jump):
 
 
 def test_clock_that_begins_again_forgets_what_was_planned_and_stops():
-    led = Led(clock=100.0).follow(Jog([0.0, 0.0, 0.0, 0.2, 0.0, 0.0], 200.0)).run(0.5)
-    led.guide.add(Hold(at((0.1, 0.1, 0.1))), 100.6)
+    led = Led(clock=100.0).follow(TwistGoal([0.0, 0.0, 0.0, 0.2, 0.0, 0.0], 200.0)).run(0.5)
+    led.guide.add(PoseGoal(at((0.1, 0.1, 0.1))), 100.6)
     led.time = 0.0
     led.run(1.0)
     assert not led.twists[-1].any()
@@ -349,7 +356,7 @@ def test_with_infinite_limits_the_target_jumps_to_where_it_is_wanted():
     infinite = [np.inf] * 2
     led = Led(TargetLimits(infinite, infinite, infinite)).run(0.1)
     goal = at((0.5, 0.1, 0.4))
-    led.follow(Hold(goal)).run(DT)
+    led.follow(PoseGoal(goal)).run(DT)
     np.testing.assert_array_equal(led.seen[-1].pose, goal)
     path = figure_of_eight(START, 0.3, 0.15, 4.0, 1.0, 0.5)
     led.follow(path).run(1.0)
@@ -372,7 +379,7 @@ def test_bad_limits_are_refused_by_name(given, message):
 def test_bad_twist_is_refused():
     for twist in ([0.0] * 5, [np.nan] * 6):
         with pytest.raises(InputError, match='accepted are 6 finite numbers'):
-            Jog(twist, 1.0)
+            TwistGoal(twist, 1.0)
 
 
 @pytest.mark.parametrize('ago', [0.0, 0.1, 0.5, 10.0])
@@ -425,8 +432,8 @@ def test_target_goes_on_smoothly_while_python_is_late_and_states_come_at_random(
     twists[int(kind == 'path that ends in motion')] = moving * ('in motion' in kind)
     times = [0.1, 0.2] if kind == 'path too short to reach' else [0.5, 1.5]
     path = Path(times, [at((0.35, 0.0, 0.5)), at((0.4, 0.05, 0.45))], twists, 0.0 * twists)
-    motion = {'twist': Jog(moving, 0.8), 'pose': Hold(there), 'another pose': Hold(there)}.get(
-        kind, path)
+    motion = {'twist': TwistGoal(moving, 0.8), 'pose': PoseGoal(there),
+              'another pose': PoseGoal(there)}.get(kind, path)
     led, rng, ticks, changed = Led().follow(motion), np.random.default_rng(late), 0, False
     before, shares = led.guide.target.twist, []
     while led.time < 8.0:
@@ -435,7 +442,7 @@ def test_target_goes_on_smoothly_while_python_is_late_and_states_come_at_random(
         passed = step * (1.0 + jitter * rng.uniform(-1.0, 1.0))
         led.time += passed
         if kind == 'another pose' and led.time > 0.3 and not changed:
-            led.follow(Hold(at((0.2, -0.2, 0.5))))
+            led.follow(PoseGoal(at((0.2, -0.2, 0.5))))
             changed = True
         put_target(*led.guide.records, led.time, np.empty(40))
         ticks -= 1

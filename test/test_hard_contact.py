@@ -10,7 +10,7 @@ import pytest
 
 from foreign import ForeignPlant
 from osc_ros import Law, Settings
-from osc_ros.control.setpoint.guide import Guide, Jog
+from osc_ros.control.setpoint.set_point_generator import SetPointGenerator, TwistGoal
 from osc_ros.control.settings import Observation
 from osc_ros.control.tasks.task import TargetLimits
 from variants import first_quick
@@ -59,7 +59,7 @@ def test_hit_while_only_the_weight_is_carried_leaves_no_joint_far_above_its_limi
 
 def test_after_a_reaction_the_target_starts_at_the_arm_and_keeps_its_limits():
     limits, pose, there = TargetLimits(speed=[2.5, 0.05]), np.eye(4), np.eye(4)
-    guide = Guide(pose)
+    guide = SetPointGenerator(pose)
     there[0, 3] = 0.1
     guide.at(0.0, limits)
     guide.rejoin(there)
@@ -79,8 +79,8 @@ def test_free_motion_below_the_speed_limits_has_the_same_torques_to_the_last_bit
         law = Law(robot, Settings.of(robot, observation=observation))
         plant = ForeignPlant(name, robot.joint_names)
         plant.reset(home(name))
-        law.latch(plant.q)
-        law.follow(Jog(np.array([0.0, 0.0, 0.2, 0.03, 0.0, 0.03]), 0.4))
+        law.hold(plant.q)
+        law.follow(TwistGoal(np.array([0.0, 0.0, 0.2, 0.03, 0.0, 0.03]), 0.4))
         for _ in range(300):
             torques.append(law.torque(plant.time, plant.q, plant.qd))
             plant.step(torques[-1], PERIOD)

@@ -13,8 +13,8 @@ from arm import Arm, JUMPS, moved, PANDA, PERIOD, READY
 from judge import configuration, pinocchio_model
 from osc_ros.control.law import Law
 from osc_ros.control.model_error.friction import Friction
-from osc_ros.control.setpoint.guide import Guide, Jog
-from osc_ros.control.setpoint.trajectory import Hold, Path
+from osc_ros.control.setpoint.set_point_generator import SetPointGenerator, TwistGoal
+from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.tasks.kind_table import KINDS
 from osc_ros.control.tasks.look_at import BEHIND, LookAt, OFF, ON
 from osc_ros.control.tasks.pose_error import Pose
@@ -45,7 +45,7 @@ STEP = 1e-5  # time step of the difference quotients [s]
 
 def at(point):
     """Return the goal of a look-at task that looks at `point`."""
-    return Hold(pose(point, NO_ROTATION))
+    return PoseGoal(pose(point, NO_ROTATION))
 
 
 def angle_between(axis, direction):
@@ -55,7 +55,7 @@ def angle_between(axis, direction):
 
 def still(target, time=0.0):
     """Return a guide with this target, with its twist and acceleration, at a time [s]."""
-    guide = Guide(target.pose)
+    guide = SetPointGenerator(target.pose)
     guide._settle(Path([time, time + 1.0], [target.pose] * 2, [target.twist] * 2,
                        [target.acceleration] * 2))
     return guide
@@ -277,7 +277,7 @@ def test_task_that_does_not_fit_its_kind_is_refused(given, message):
 def test_wrench_on_a_look_at_task_is_refused():
     arm = Arm(tasks=(GAZE,))
     with pytest.raises(InputError, match='axis 0 is one of motion, accepted there is 0'):
-        arm.law.push([1.0, 0.0, 0.0, 0.0, 0.0, 0.0], 'gaze')
+        arm.law.set_wrench([1.0, 0.0, 0.0, 0.0, 0.0, 0.0], 'gaze')
 
 
 # simulations in MuJoCo
@@ -298,7 +298,7 @@ def test_hand_keeps_looking_at_a_point_while_the_tip_moves(drawn):
     point = np.array([0.6, 0.2, 0.0])
     arm.law.follow(at(point), 0.0, 'gaze')
     goal = moved(arm.pose, (0.05, -0.2, 0.05))
-    arm.law.follow(Hold(goal), 1.0, 'tip')
+    arm.law.follow(PoseGoal(goal), 1.0, 'tip')
     angles, look = gazes(arm, point)
     arm.run(2.5, look)
     times, angles = np.array(arm.times), np.array(angles)
@@ -329,7 +329,7 @@ def test_look_at_alone_turns_the_axis_to_the_point_and_leaves_the_rest_to_the_po
 def test_point_that_moves_is_followed():
     arm = Arm(velocity=FAST, limits=TargetLimits(), tasks=(POSITION, GAZE))
     start = arm.law.levels['gaze'].target.pose[:3, 3]
-    arm.law.follow(Jog([0.0, 0.0, 0.0, 0.2, 0.1, 0.0], 1.5), 0.0, 'gaze')
+    arm.law.follow(TwistGoal([0.0, 0.0, 0.0, 0.2, 0.1, 0.0], 1.5), 0.0, 'gaze')
     angles = []
 
     def look():
@@ -369,7 +369,7 @@ def test_compiled_tick_gives_the_torques_of_a_method_without_one(tasks):
     for seed in range(5):
         motion, found = Motion(GAZE.kind, seed, 0.1), []
         for law in (compiled, plain):
-            law.latch(READY)
+            law.hold(READY)
             law.levels['gaze'].guide = still(motion.set_point(0.0))
             found.append(law.torque(0.0, motion.q, 0.2 * motion.qd))
         np.testing.assert_allclose(found[0], found[1], atol=1e-7)
@@ -380,7 +380,7 @@ def test_reference_of_the_friction_compensation_moves_the_axis_with_the_line_of_
     law = arm.law
     law.change(replace(law.settings, friction=Friction(np.full(7, 0.5), np.zeros(7))))
     for seed in range(5):
-        law.latch(READY)
+        law.hold(READY)
         motion = Motion(GAZE.kind, seed, 0.0)
         law.levels['gaze'].guide = still(motion.set_point(0.0))
         law.torque(0.0, motion.q, np.zeros(7))
@@ -538,7 +538,7 @@ def test_no_command_and_no_change_brings_torques_beyond_their_limits_or_rates(li
                            'gaze')
         elif what == 3:
             size = rng.choice([1.0, 1e6]) if limits is JUMPS else 1.0
-            arm.law.follow(Jog(size * rng.normal(size=6), time + 0.02), time, 'gaze')
+            arm.law.follow(TwistGoal(size * rng.normal(size=6), time + 0.02), time, 'gaze')
         else:
             kind = LookAt(rng.normal(size=3)) if what == 4 else gaze.kind
             other = replace(gaze, kind=kind, activation=rng.random())

@@ -21,7 +21,7 @@ from judge import configuration, pinocchio_model, random_urdf
 from osc_ros import OperationalSpace, Robot
 from osc_ros.control.law import Law
 from osc_ros.control.setpoint.posture import Posture
-from osc_ros.control.setpoint.trajectory import Hold
+from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.control.tasks.task import pose, Stiffness, Task
 from osc_ros.dynamics.methods import METHODS
 from osc_ros.errors import InputError
@@ -39,7 +39,7 @@ def test_no_negative_null_space_damping():
     J = OperationalSpace(arm.robot).evaluate(READY, REST).J
     drift = 0.5 * np.linalg.svd(J)[2][-1]  # nullspace velocity [rad/s]
     arm.law = Law(arm.robot, replace(settings(arm.robot), posture=Posture(0.0, 1.0, 2.0)))
-    arm.law.latch(READY)
+    arm.law.hold(READY)
     arm.plant.reset(READY, drift)
     speeds = [np.linalg.norm(drift)]
     for until in np.arange(0.1, 1.6, 0.1):
@@ -107,14 +107,14 @@ def test_no_double_cover_of_quaternions():
     torques = []
     for xyzw in (turn, -turn):
         arm = Arm()
-        arm.law.follow(Hold(pose(arm.pose[:3, 3], xyzw)), 0.0)
+        arm.law.follow(PoseGoal(pose(arm.pose[:3, 3], xyzw)), 0.0)
         torques.append(arm.law.torque(0.0, READY, REST))
         assert np.linalg.norm(arm.law.error[:3]) <= np.pi
     np.testing.assert_array_equal(*torques)
     # 1° less than half a turn, and 1° more: the rotation takes the shorter way in both cases
     for degrees in (179.0, -179.0):
-        arm.law.latch(READY)
-        arm.law.follow(Hold(moved(arm.pose, turn=(0.0, 0.0, np.radians(degrees)))), 0.0)
+        arm.law.hold(READY)
+        arm.law.follow(PoseGoal(moved(arm.pose, turn=(0.0, 0.0, np.radians(degrees)))), 0.0)
         arm.law.torque(0.0, READY, REST)
         assert arm.law.error[2] == pytest.approx(np.radians(degrees), abs=tolerances.HALF_TURN)
 
@@ -123,7 +123,7 @@ def test_no_double_cover_of_quaternions():
 def test_no_180_degree_error(axis):
     arm = Arm()
     target = moved(arm.pose, turn=np.pi * axis)
-    arm.law.follow(Hold(target), 0.0)
+    arm.law.follow(PoseGoal(target), 0.0)
     assert np.isfinite(arm.law.torque(0.0, READY, REST)).all()
     np.testing.assert_allclose(np.abs(arm.law.error[:3]), np.pi * axis, atol=tolerances.HALF_TURN)
     arm.run(0.6)
@@ -155,8 +155,8 @@ def test_no_continuous_joint_that_switches_limit_avoidance_off():
         law, plant = Law(robot, limited), Plant(urdf('gen3'), base, robot.joint_names)
         q = np.array(parameters('gen3', '/**/osc_simulator')['initial_positions'])
         plant.reset(q)
-        law.latch(q)
-        law.follow(Hold(moved(plant.pose(tip), shift=(-0.35, 0.0, -0.2))), 0.0)
+        law.hold(q)
+        law.follow(PoseGoal(moved(plant.pose(tip), shift=(-0.35, 0.0, -0.2))), 0.0)
         nearest = np.inf
         while plant.time < 1.5:
             plant.step(law.torque(plant.time, plant.q, plant.qd), 2)
@@ -171,7 +171,7 @@ def test_no_damping_that_does_not_follow_stiffness():
     for stiffness in (100.0, 400.0, 1600.0):
         spring = Stiffness([0.1 * stiffness] * 3 + [stiffness] * 3, [1.0] * 6, [np.inf] * 2)
         law = Law(arm.robot, replace(settings(arm.robot), tasks=(Task(spring),)))
-        law.latch(READY)
+        law.hold(READY)
         law.torque(0.0, READY, v)
         dampers.append(law.F.copy())
     # at the target F is the damper force alone; if the stiffness is four times as high, the
@@ -186,7 +186,7 @@ def test_no_arms_of_only_six_or_seven_joints(n):
     robot = Robot.from_urdf(text, 'link_0', 'tool')
     assert robot.n == n
     law, q = Law(robot, settings(robot)), np.full(n, 0.3)
-    law.latch(q)
+    law.hold(q)
     model, data, _ = pinocchio_model(text, 'link_0', 'tool', robot.joint_names)
     gravity = pin.computeGeneralizedGravity(model, data, configuration(model, q))
     np.testing.assert_allclose(law.torque(0.0, q, np.zeros(n)), gravity, atol=1e-8)

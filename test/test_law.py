@@ -12,7 +12,7 @@ from judge import configuration, pinocchio_model, robot_cases
 from osc_ros import Robot
 from osc_ros.control.law import Law
 from osc_ros.control.setpoint.posture import Posture
-from osc_ros.control.setpoint.trajectory import figure_of_eight, Hold, Path
+from osc_ros.control.setpoint.trajectory import figure_of_eight, Path, PoseGoal
 from osc_ros.control.tasks.task import TargetLimits
 from osc_ros.dynamics.methods import METHODS
 from osc_ros.errors import InputError
@@ -42,7 +42,7 @@ def test_figure_of_eight_is_followed_within_a_tenth_of_a_millimetre():
 def test_step_response_is_that_of_the_second_order_system(frequency, ratio):
     arm = Arm(frequency=frequency, ratio=ratio, speed=(1e3, 1e3), acceleration=(1e4, 1e4))
     size = 0.01
-    arm.law.follow(Hold(moved(arm.pose, shift=(0.0, size, 0.0))), 0.0)
+    arm.law.follow(PoseGoal(moved(arm.pose, shift=(0.0, size, 0.0))), 0.0)
     arm.run(1.0)
     times = np.array(arm.times)
     went = np.array([T[1, 3] - arm.pose[1, 3] for T in arm.poses]) / size
@@ -60,7 +60,7 @@ def test_step_response_is_that_of_the_second_order_system(frequency, ratio):
 
 def test_half_a_turn_away_the_arm_starts_to_turn_and_nothing_breaks():
     arm = Arm()
-    arm.law.follow(Hold(moved(arm.pose, turn=(0.0, 0.0, np.pi))), 0.0)
+    arm.law.follow(PoseGoal(moved(arm.pose, turn=(0.0, 0.0, np.pi))), 0.0)
     arm.run(0.5)
     assert np.isfinite(arm.torques).all()
     assert arm.errors(moved(arm.pose, turn=(0.0, 0.0, np.pi)))[1][-1] < np.pi - 0.5
@@ -81,7 +81,7 @@ def test_posture_is_reached_in_the_null_space_while_the_tip_stays():
 def test_far_target_is_approached_at_the_speed_that_is_allowed():
     arm = Arm(speed=(2.5, 0.2))
     target = moved(arm.pose, shift=(0.15, 0.1, 0.0))
-    arm.law.follow(Hold(target), 0.0)
+    arm.law.follow(PoseGoal(target), 0.0)
     arm.run(2.5)
     positions = np.array([T[:3, 3] for T in arm.poses])
     speeds = np.linalg.norm(np.diff(positions, axis=0), axis=1) / PERIOD
@@ -91,9 +91,9 @@ def test_far_target_is_approached_at_the_speed_that_is_allowed():
 
 def test_out_of_reach_and_back_torques_keep_their_limits_and_the_arm_returns():
     arm = Arm()
-    arm.law.follow(Hold(moved(arm.pose, shift=(0.9, 0.0, 0.0))), 0.1)
-    arm.law.follow(Hold(moved(arm.pose, shift=(-0.3, 0.0, 1.0))), 2.5)
-    arm.law.follow(Hold(arm.pose), 5.0)
+    arm.law.follow(PoseGoal(moved(arm.pose, shift=(0.9, 0.0, 0.0))), 0.1)
+    arm.law.follow(PoseGoal(moved(arm.pose, shift=(-0.3, 0.0, 1.0))), 2.5)
+    arm.law.follow(PoseGoal(arm.pose), 5.0)
     arm.run(7.0)
     torques = np.array(arm.torques)
     assert np.isfinite(torques).all()
@@ -110,8 +110,8 @@ def test_law_has_no_double_cover():
     back = moved(arm.pose, turn=(0.0, 0.0, np.radians(-179.0)))
     u = []
     for target in (turned, back):
-        arm.law.latch(READY)
-        arm.law.follow(Hold(target), 0.0)
+        arm.law.hold(READY)
+        arm.law.follow(PoseGoal(target), 0.0)
         arm.law.torque(0.0, READY, np.zeros(7))
         u.append(arm.law.u[2])
     assert u[0] > 0.0 > u[1]
@@ -130,9 +130,9 @@ def test_other_arms_step_to_their_targets(name):
     law = Law(robot, settings(robot))
     q = scenario.start(Tracer(robot, freedoms_of(robot)), 5.0).q
     plant.reset(q)
-    law.latch(q)
+    law.hold(q)
     target = moved(plant.pose(case.tip), shift=(0.0, 0.0, 0.03), turn=(0.0, 0.1, 0.0))
-    law.follow(Hold(target), 0.0)
+    law.follow(PoseGoal(target), 0.0)
     while plant.time < 1.5:
         plant.step(law.torque(plant.time, plant.q, plant.qd), 2)
     reached = plant.pose(case.tip)
@@ -155,8 +155,8 @@ def test_torques_in_one_compiled_call_are_those_of_every_method(method, effort):
     limited = settings(robot, effort=np.full(7, effort))
     laws = [Law(robot, limited, name) for name in ('sweep', method)]
     for law in laws:
-        law.latch(READY)
-        law.follow(Hold(moved(law.pose, shift=(0.05, 0.0, 0.1))), 0.01)
+        law.hold(READY)
+        law.follow(PoseGoal(moved(law.pose, shift=(0.05, 0.0, 0.1))), 0.01)
     for k in range(100):
         if k == 50:
             for law in laws:
@@ -179,7 +179,7 @@ def test_continuous_joint_goes_the_short_way_to_its_posture():
     q[turning[0]] = 3.1
     posture = np.zeros(robot.n)
     posture[turning[0]] = -3.1
-    law.latch(q)
+    law.hold(q)
     law.set_posture(np.clip(posture, *robot.position_limits.T))
     for time in (0.0, 10.0):
         law.torque(time, q, np.zeros(robot.n))

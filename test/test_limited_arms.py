@@ -13,7 +13,7 @@ from judge import robot_cases
 from osc_ros import Robot
 from osc_ros.control.law import Law
 from osc_ros.control.limits.limits import Limits, RATE
-from osc_ros.control.setpoint.trajectory import figure_of_eight, Hold, Path
+from osc_ros.control.setpoint.trajectory import figure_of_eight, Path, PoseGoal
 from osc_ros.control.tasks.task import TargetLimits
 from osc_ros.sim import Plant
 from variants import first_quick
@@ -40,7 +40,7 @@ class Thrown:
     def start(self, q, qd=None):
         """Reset the arm to q (and qd), latch the law, and clear the records."""
         self.plant.reset(q, qd)
-        self.law.latch(q)
+        self.law.hold(q)
         self.pose = self.plant.pose(self.tip)
         self.times, self.q, self.qd, self.torques, self.sides = [], [], [], [], []
         self.poses, self.ratios, self.shares = [], [], []
@@ -90,7 +90,7 @@ def test_arm_thrown_at_its_limits_towards_a_far_target_passes_none(name, seed):
     lower, upper = np.clip(arm.limits.position, -3.5, 3.5).T
     q = lower + rng.uniform(0.1, 0.9, size=len(lower)) * (upper - lower)
     arm.start(q, fastest(arm.limits, q, rng.choice([-1.0, 1.0], size=len(q))))
-    arm.law.follow(Hold(moved(arm.pose, rng.normal(size=3), 0.5 * rng.normal(size=3))), 0.0)
+    arm.law.follow(PoseGoal(moved(arm.pose, rng.normal(size=3), 0.5 * rng.normal(size=3))), 0.0)
     arm.run(1.5)
     arm.assert_limits_are_kept()
     assert np.any(arm.sides)
@@ -127,7 +127,7 @@ def test_target_beyond_the_limit_of_a_joint_and_back(drawn):
 def test_torques_change_no_faster_than_they_may_and_positions_are_kept_still():
     rate = np.full(7, 1000.0)
     arm = Thrown('panda', effort_rate=rate).start(READY['panda'])
-    arm.law.follow(Hold(moved(arm.pose, (-0.25, 0.1, -0.45), (0.3, 0.0, 0.5))), 0.1)
+    arm.law.follow(PoseGoal(moved(arm.pose, (-0.25, 0.1, -0.45), (0.3, 0.0, 0.5))), 0.1)
     arm.run(1.5)
     arm.assert_limits_are_kept()
     assert np.abs(np.diff(arm.torques, axis=0)).max() <= 1000.0 * PERIOD * (1.0 + 1e-9)
@@ -137,7 +137,7 @@ def test_torques_change_no_faster_than_they_may_and_positions_are_kept_still():
 def test_joints_that_meet_their_limits_on_the_way_step_no_torque(seed):
     arm, rng = Thrown('panda', TargetLimits()).start(READY['panda']), np.random.default_rng(seed)
     for start in np.cumsum(rng.uniform(0.3, 1.5, size=12)):
-        arm.law.follow(Hold(moved(arm.pose, rng.uniform(-0.12, 0.12, 3),
+        arm.law.follow(PoseGoal(moved(arm.pose, rng.uniform(-0.12, 0.12, 3),
                                   rng.uniform(-0.4, 0.4, 3))), start)
         arm.run(start)
     assert np.any(arm.sides)
@@ -182,7 +182,7 @@ def test_continuous_joints_do_not_switch_off_the_limits_of_the_others():
     lower, upper = arm.limits.position.T
     q = np.where(turning, 0.0, np.where(turning, 0.0, upper - 0.4))
     arm.start(q, np.where(turning, 0.0, fastest(arm.limits, q, np.ones(len(q)))))
-    arm.law.follow(Hold(moved(arm.pose, (-0.3, 0.3, -0.6))), 0.0)
+    arm.law.follow(PoseGoal(moved(arm.pose, (-0.3, 0.3, -0.6))), 0.0)
     arm.run(1.5)
     arm.assert_limits_are_kept()
     assert np.any(arm.sides)

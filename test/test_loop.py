@@ -10,8 +10,8 @@ import pytest
 
 from arm import Arm, moved, PERIOD, READY
 from conftest import PATIENCE
-from osc_ros.control.setpoint.guide import Jog
-from osc_ros.control.setpoint.trajectory import figure_of_eight, Hold, Path
+from osc_ros.control.setpoint.set_point_generator import TwistGoal
+from osc_ros.control.setpoint.trajectory import figure_of_eight, Path, PoseGoal
 from osc_ros.control.tasks.task import TargetLimits
 from osc_ros.errors import InputError
 from osc_ros.loop import requests
@@ -155,7 +155,7 @@ def test_targets_planned_after_the_torque_was_sent_give_the_same_torques(seed):
         for _ in range(8):
             time = arm.plant.time
             pose = moved(arm.pose, rng.uniform(-0.1, 0.1, 3), rng.uniform(-0.3, 0.3, 3))
-            arm.law.follow((Hold(pose), Jog(rng.uniform(-0.1, 0.1, 6), time + 0.2),
+            arm.law.follow((PoseGoal(pose), TwistGoal(rng.uniform(-0.1, 0.1, 6), time + 0.2),
                             Path([time + 0.3, time + 3.0], [arm.pose, pose]))[rng.integers(3)],
                            time + 0.01)
             arm.run(time + 0.15, each=arm.law.plan if plans else lambda: None)

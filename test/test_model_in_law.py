@@ -17,7 +17,7 @@ from osc_ros.control.law import Law
 from osc_ros.control.limits.limits import Limits
 from osc_ros.control.model_error.driver import Driver
 from osc_ros.control.model_error.friction import Friction
-from osc_ros.control.setpoint.trajectory import figure_of_eight, Hold
+from osc_ros.control.setpoint.trajectory import figure_of_eight, PoseGoal
 from osc_ros.control.tasks.task import TargetLimits
 from osc_ros.errors import InputError
 from osc_ros.sim import Plant
@@ -119,7 +119,7 @@ def test_figure_of_eight_is_followed_with_a_payload_that_is_told(told, least, mo
     arm.plant.load(LOAD)
     if told:
         arm.law.change(robot=arm.robot.with_payload(LOAD, CENTRE, INERTIA))
-        arm.law.latch(READY)
+        arm.law.hold(READY)
     path = eight(arm)
     arm.law.follow(path, 0.1)
     assert least <= arm.run(4.0).errors(path)[0].max() < most
@@ -147,7 +147,7 @@ def test_tool_is_changed_while_the_arm_holds_and_it_then_turns_about_the_new_poi
     assert arm.errors(arm.pose)[0].max() < 1e-6
     held = arm.pose @ TOOL
     turned = moved(held, turn=(0.3, 0.0, 0.2))
-    arm.law.follow(Hold(turned), 0.6)
+    arm.law.follow(PoseGoal(turned), 0.6)
     arm.run(2.5)
     points = np.array([T @ TOOL for T in arm.poses])
     assert np.linalg.norm(points[:, :3, 3] - held[:3, 3], axis=1).max() < 1e-4
@@ -193,7 +193,7 @@ def test_friction_holds_no_arm_off_its_target_that_it_knows_of():
         arm = arm_with(Body(friction=FRICTION, damping=DAMPING))
         arm.law.change(replace(arm.law.settings, friction=friction))
         target = moved(arm.pose, shift=(0.0, 0.05, 0.03))
-        arm.law.follow(Hold(target), 0.1)
+        arm.law.follow(PoseGoal(target), 0.1)
         ends.append(arm.run(3.0).errors(target)[0][-1])
     assert ends[0] > 5e-3
     assert ends[1] < 2e-3
@@ -204,7 +204,7 @@ def test_arm_on_a_wall_and_under_a_ceiling_follows_as_on_the_floor(mount):
     gravity = {'wall': (-9.81, 0.0, 0.0), 'ceiling': (0.0, 0.0, 9.81)}[mount]
     arm = arm_with(Body(gravity=gravity))
     arm.law.change(robot=arm.robot.with_gravity(gravity))
-    arm.law.latch(READY)
+    arm.law.hold(READY)
     path = eight(arm)
     arm.law.follow(path, 0.1)
     assert arm.run(4.0).errors(path)[0].max() < 1e-4
@@ -244,7 +244,7 @@ def test_gravity_that_is_turned_over_comes_without_a_jump():
 def test_with_a_driver_that_compensates_the_arm_follows_as_without(compensates):
     arm = arm_with(Body(compensates=compensates))
     arm.law.change(replace(arm.law.settings, driver=Driver(arm.robot, compensates)))
-    arm.law.latch(READY)
+    arm.law.hold(READY)
     path = eight(arm)
     arm.law.follow(path, 0.1)
     assert arm.run(3.0).errors(path)[0].max() < 1e-4
@@ -256,7 +256,7 @@ def test_what_is_commanded_changes_no_faster_than_it_may_whatever_it_is_made_of(
     limits = Limits.of(arm.robot, effort_rate=np.full(7, 60.0))
     arm.law.change(replace(arm.law.settings, driver=Driver(arm.robot, 'gravity'), limits=limits,
                            friction=Friction(FRICTION, DAMPING, 1e-3)))
-    arm.law.latch(READY)
+    arm.law.hold(READY)
     arm.law.follow(eight(arm), 0.1)
     arm.run(3.0)
     np.testing.assert_allclose(jumps(arm).max(), 60.0 * PERIOD, rtol=1e-6)
@@ -267,7 +267,7 @@ def test_payload_that_the_driver_does_not_know_is_carried_by_the_law():
     arm.plant.load(LOAD)
     arm.law.change(replace(arm.law.settings, driver=Driver(arm.robot, 'gravity')),
                    arm.robot.with_payload(LOAD, CENTRE, INERTIA))
-    arm.law.latch(READY)
+    arm.law.hold(READY)
     bare = Law(arm.robot, settings(arm.robot)).inverse_dynamics(READY, *AT_REST)
     loaded = Law(arm.law.robot, settings(arm.robot)).inverse_dynamics(READY, *AT_REST)
     np.testing.assert_allclose(arm.law.inverse_dynamics(READY, *AT_REST), loaded - bare,
@@ -298,9 +298,9 @@ def test_rotor_inertia_that_is_known_keeps_the_step_response(known):
                    acceleration=(1e4, 1e4))
     if known:
         arm.law.change(robot=replace(arm.robot, rotor_inertia=rotors))
-        arm.law.latch(READY)
+        arm.law.hold(READY)
     size = 0.01
-    arm.law.follow(Hold(moved(arm.pose, shift=(0.0, size, 0.0))), 0.0)
+    arm.law.follow(PoseGoal(moved(arm.pose, shift=(0.0, size, 0.0))), 0.0)
     arm.run(1.0)
     times = np.array(arm.times)
     went = np.array([T[1, 3] - arm.pose[1, 3] for T in arm.poses]) / size

@@ -746,7 +746,7 @@ def test_topics_terms_inertia_and_wrench_explain_the_torque(spin):
     assert wrenches[-1].header.frame_id == 'panda_link0'
     # a report that comes after the arm was made to hold its pose tells nothing, and ends nothing
     law = rig.controller._law
-    rig.controller._loop.request(lambda engine: engine.law.latch(engine.q))
+    rig.controller._loop.request(lambda engine: engine.law.hold(engine.q))
     count = len(inertias)
     rig.controller._report((0, 0), law.pose, law.error, law.F, None)
     assert len(inertias) == count

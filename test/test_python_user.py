@@ -19,14 +19,13 @@ import pytest
 import osc_ros
 from osc_ros import (
     Gains,
-    Hold,
     InputError,
-    Jog,
     Law,
     Limits,
     LookAt,
     OperationalSpace,
     Path,
+    PoseGoal,
     Posture,
     Robot,
     Settings,
@@ -36,6 +35,7 @@ from osc_ros import (
     Stiffness,
     TargetLimits,
     Task,
+    TwistGoal,
 )
 from osc_ros.sim.simulation import well_conditioned_positions
 from texts import blocks, CHECKOUT
@@ -185,7 +185,7 @@ def test_parts_of_the_settings_are_changed_by_name_and_the_rest_keeps_its_defaul
 def test_law_that_was_never_latched_holds_the_first_state_and_refuses_commands_before_it():
     law, q = Law(ROBOT), np.array([0.0, -0.8, 0.0, -2.4, 0.0, 1.6, 0.8])
     for command in (lambda: law.follow(np.eye(4)), lambda: law.set_posture(q),
-                    lambda: law.push(np.zeros(6))):
+                    lambda: law.set_wrench(np.zeros(6))):
         with pytest.raises(InputError, match=r'where the arm is: call latch\(q\) before'):
             command()
     with pytest.raises(InputError, match='not finite'):
@@ -259,7 +259,7 @@ def test_simulation_steps_at_the_rate_that_is_asked_for(rate):
 def test_start_of_a_simulation_is_far_from_singularities_and_the_arm_can_hold_it(name, base, tip):
     law = Law(Robot.from_urdf(shipped_urdf(name), base, tip))
     q = well_conditioned_positions(law)
-    law.latch(q)
+    law.hold(q)
     law.space.outward(q, np.zeros(law.robot.n))
     assert SingularityDamping().conditioning(law.space.jacobian()[:6]) > 0.1
     weight = law.bias_torque(q, np.zeros(law.robot.n))
@@ -314,13 +314,14 @@ WRONG = {
     'Limits.of(settings)': (lambda law: Limits.of(law.settings), 'robot is of type Settings'),
     'Simulation(law, text)': (lambda law: Simulation(law, URDF), 'accepted is a Law: Simulation'),
     'Simulation(rate=0)': (lambda law: Simulation(URDF, law, rate=0.0), 'rate is 0.0 Hz'),
-    'follow(text)': (lambda law: law.follow('up'), 'motion is of type str: accepted are Hold'),
+    'follow(text)': (lambda law: law.follow('up'), 'motion is of type str: accepted are PoseGoal'),
     'follow(position)': (lambda law: law.follow(np.zeros(3)), r'pose has shape \(3,\), accepted'),
-    'follow(Hold(position))': (lambda law: law.follow(Hold(np.zeros(3))), 'pose has shape'),
+    'follow(PoseGoal(position))': (lambda law: law.follow(PoseGoal(np.zeros(3))),
+                                   'pose has shape'),
     'follow(no rotation)': (lambda law: law.follow(2.0 * np.eye(4)), 'pose is not a rotation and'),
     'follow(start=nan)': (lambda law: law.follow(np.eye(4), np.nan), 'start is nan'),
-    'latch(too few)': (lambda law: law.latch(np.zeros(3)), r'q has shape \(3,\), accepted is \(7'),
-    'latch(nan)': (lambda law: law.latch(np.full(7, np.nan)), 'q is not finite'),
+    'latch(too few)': (lambda law: law.hold(np.zeros(3)), r'q has shape \(3,\), accepted is \(7'),
+    'latch(nan)': (lambda law: law.hold(np.full(7, np.nan)), 'q is not finite'),
     'torque(text)': (lambda law: law.torque(0.0, 'q', 'qd'), 'state is not made of numbers'),
     'torque(time nan)': (lambda law: law.torque(np.nan, np.zeros(7), np.zeros(7)),
                          'the time of the state is nan: accepted is a finite number'),
@@ -389,7 +390,7 @@ def test_poses_that_are_in_motion_from_the_first_on_are_followed(arm):
 
 def test_path_that_begins_where_the_target_moves_goes_on_with_its_velocity(arm):
     arm.reset()
-    arm.law.follow(Jog([0.0, 0.0, 0.0, 0.0, 0.2, 0.0], until=10.0))
+    arm.law.follow(TwistGoal([0.0, 0.0, 0.0, 0.0, 0.2, 0.0], until=10.0))
     arm.run(0.5)
     start = arm.law.target.pose.copy()
     times = arm.time + np.array([0.0, 0.6, 1.2])
@@ -440,7 +441,7 @@ def test_too_fast_path_names_the_point_or_is_slowed_down_as_the_limits_say(arm):
 def test_path_out_of_the_workspace_names_the_point_even_where_it_may_be_slowed():
     limits = TargetLimits(box=[[-1.0] * 3, [1.0] * 3], too_fast='slow')
     law = Law(ROBOT, Settings(tasks=(Task(limits=limits),)))
-    law.latch([0.0, -0.8, 0.0, -2.4, 0.0, 1.6, 0.8])
+    law.hold([0.0, -0.8, 0.0, -2.4, 0.0, 1.6, 0.8])
     law.torque(0.0, [0.0, -0.8, 0.0, -2.4, 0.0, 1.6, 0.8], [0.0] * 7)
     times = [0.0, 5.0, 10.0]
     poses = line(times, 0.2, law.pose)

@@ -14,14 +14,15 @@ from attacked import robot_of
 from osc_ros import Driver, Friction, Law, LookAt, Settings, Task
 from osc_ros.compile.compiled import kernel
 from osc_ros.compile.record import Slot, Table
+from osc_ros.control.disturbance_compensation import DisturbanceCompensation
 from osc_ros.control.limits.limiter import limit_rate, Limiter
 from osc_ros.control.model_error.disturbance import compensate, Compensation, Disturbance
 from osc_ros.control.model_error.observer import ExternalForce
 from osc_ros.control.safety.supervision import DEFAULT_WATCHDOGS, REACTIONS, Supervision
 from osc_ros.control.safety.tables import PLAN, RESULT, SAMPLE, STATE
 from osc_ros.control.setpoint import motion
-from osc_ros.control.setpoint.guide import Guide, Jog, STOP
-from osc_ros.control.setpoint.trajectory import Hold, Path
+from osc_ros.control.setpoint.set_point_generator import SetPointGenerator, STOP, TwistGoal
+from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.settings import Observation
 from osc_ros.control.step.places import Places
 from osc_ros.control.step.step import step
@@ -29,7 +30,6 @@ from osc_ros.control.tasks import task_numbers, task_reference
 from osc_ros.control.tasks.free import FreeDrive
 from osc_ros.control.tasks.impedance import Impedance
 from osc_ros.control.tasks.task import ForceControl, Stiffness, TargetLimits
-from osc_ros.control.unmodelled import Unmodelled
 from osc_ros.errors import InputError
 from osc_ros.loop import requests
 from osc_ros.loop.engine import Engine
@@ -196,7 +196,8 @@ KINDS = {'observer': {'disturbance': Disturbance(free=0.2)},
 
 
 def unmodelled(kind):
-    return Unmodelled(robot_of('panda'), Settings.of(robot_of('panda'), **KINDS[kind]))
+    return DisturbanceCompensation(robot_of('panda'),
+                                   Settings.of(robot_of('panda'), **KINDS[kind]))
 
 
 def ticks_of(one, kind, count, seed):
@@ -237,13 +238,13 @@ def pushing_law():
     robot = robot_of('panda')
     law = Law(robot, Settings.of(robot, tasks=(tip, Task(name='elbow', link='panda_link4',
                                                          activation=0.5))))
-    law.latch(law.posture)
+    law.hold(law.posture)
     law.torque(0.0, law.posture, np.zeros(robot.n))
     law.change(Settings.of(robot, tasks=(tip, Task(name='elbow', link='panda_link4')),
                            blend_time=0.3))
     law.torque(0.002, law.posture, np.zeros(robot.n))
     law.set_impedance(Impedance([30.0] * 3 + [600.0] * 3, wrench=[1.0] * 3 + [2.0] * 2 + [0.0]))
-    law.push([0.0] * 5 + [10.0])
+    law.set_wrench([0.0] * 5 + [10.0])
     return law, law.levels['tip']
 
 
@@ -277,7 +278,7 @@ def limited_law():
     """Return a law with a payload, whose limits have just become lower."""
     robot = robot_of('panda').with_payload(4.0)
     law = Law(robot)
-    law.latch(law.posture)
+    law.hold(law.posture)
     law.torque(0.0, law.posture, np.zeros(robot.n))
     limits = law.settings.limits
     law.change(replace(law.settings, limits=replace(
@@ -328,7 +329,7 @@ def test_same_numbers_of_a_setup_give_the_same_torques_to_the_last_bit(changed):
 def test_addresses_and_indices_in_a_checkpoint_are_never_used():
     engine = engine_of(robot_of('panda'), 'hold')
     law = engine.law
-    law.latch(law.posture)
+    law.hold(law.posture)
     law.follow(Path([1.0, 2.0], [law.pose, law.pose]), 0.0)
     law.torque(PERIOD, law.posture, np.zeros(7))
     guide = law.levels['tip'].guide
@@ -352,17 +353,17 @@ def at(x, angle=0.0):
 
 
 def coasting():
-    before = Guide(at(0.0))
+    before = SetPointGenerator(at(0.0))
     before.at(5.0, BOX)
-    return Guide.coasting(at(0.0), np.full(6, 0.2), np.array([8.0, 6.0]), before)
+    return SetPointGenerator.coasting(at(0.0), np.full(6, 0.2), np.array([8.0, 6.0]), before)
 
 
 def led(kind):
     """Return a guide in the midst of a motion."""
-    guide = coasting() if kind == 'coasting' else Guide(at(0.0))
+    guide = coasting() if kind == 'coasting' else SetPointGenerator(at(0.0))
     if kind != 'coasting':
-        guide.add({'pose': Hold(at(0.25, 1.0)), 'box': Hold(at(0.9)), 'stop': STOP,
-                   'twist': Jog([0.0, 0.0, 0.5, 0.2, 0.1, 0.0], 5.5),
+        guide.add({'pose': PoseGoal(at(0.25, 1.0)), 'box': PoseGoal(at(0.9)), 'stop': STOP,
+                   'twist': TwistGoal([0.0, 0.0, 0.5, 0.2, 0.1, 0.0], 5.5),
                    'path': Path([5.1, 5.6, 6.1], [at(0.1), at(0.2, 0.5), at(0.1)])}[kind], 5.0)
     for k in range(100):
         guide.at(5.0 + PERIOD * k, BOX, np.zeros(6))
@@ -377,7 +378,7 @@ def targets_of(guide, seed):
         time += PERIOD if rng.random() < 0.99 else rng.choice([0.0, 0.5, -0.1, -0.4])
         lag = guide.target.twist * (10.0 if 200 < k < 300 else 0.0)
         if k == 500:
-            guide.add(Hold(at(-0.1, 0.3)), time + 0.1)
+            guide.add(PoseGoal(at(-0.1, 0.3)), time + 0.1)
         guide.at(time, BOX, lag)
         guide.plan(BOX, lag)
         found.append((guide.waits, guide.clamped, guide.records[1].tobytes()))
@@ -389,7 +390,7 @@ MOTIONS = 'pose', 'box', 'stop', 'twist', 'path', 'coasting'
 
 def copied(guide):
     """Return a guide that goes on from the numbers and motions of another one."""
-    again = Guide(np.eye(4))
+    again = SetPointGenerator(np.eye(4))
     for record, before in zip(again.records, guide.records):
         record[:] = before
     again.motions = unpacked(packed(guide.motions))
@@ -482,7 +483,7 @@ def test_next_torques_depend_on_nothing_but_what_a_controller_keeps(kind, reacti
         if k == -10:
             engine.activate(None)
         if k == -5 and 'free' not in LAWS[kind]:
-            requests.follow(engine, Jog([0.1, 0, 0, 0, 0.1, 0], time + 10.0), 0.0,
+            requests.follow(engine, TwistGoal([0.1, 0, 0, 0, 0.1, 0], time + 10.0), 0.0,
                             engine.law.settings.tasks[0].name)
     places = Places(engine.kept())
     row = np.empty(places.size, dtype=np.int64)
@@ -516,7 +517,7 @@ def test_checkpoint_keeps_the_moment_at_which_it_was_made(target):
         if k == 10:
             engine.activate(None)
         if k == 15 and target == 'moves':
-            requests.follow(engine, Jog(np.array([0.1, 0, 0, 0, 0.1, 0]), time + 10.0), 0.0,
+            requests.follow(engine, TwistGoal(np.array([0.1, 0, 0, 0, 0.1, 0]), time + 10.0), 0.0,
                             engine.law.settings.tasks[0].name)
     found, table = engine.checkpoint(), engine.table()
     first = answers(found, time, q)
@@ -555,7 +556,7 @@ def test_settings_that_are_prepared_change_no_torque_before_they_are_used():
     observer = engine.law.setup.unmodelled.observer
     other = engine.law.new_setup(replace(engine.law.settings, observation=Observation(20.0)))
     assert observer.bandwidth == 50.0
-    engine.law.latch(HOME)
+    engine.law.hold(HOME)
     engine.law.use_setup(other)
     assert engine.law.setup.unmodelled.observer is observer
     assert observer.bandwidth == 20.0
@@ -608,7 +609,8 @@ def test_controller_goes_on_from_a_checkpoint_in_the_midst_of_any_change(seed):
             settings, other = other_settings(engine, rng)
             engine.use_setup(engine.law.new_setup(settings, other), engine.guard.settings)
         if k > 10 and rng.random() < 0.02 and engine.law.settings.free is None:
-            goal = rng.choice([Jog([0.1, 0, 0, 0, 0.1, 0], time + 0.1), Hold(engine.law.pose),
+            goal = rng.choice([TwistGoal([0.1, 0, 0, 0, 0.1, 0], time + 0.1),
+                               PoseGoal(engine.law.pose),
                                Path([time + 0.1, time + 0.5], [engine.law.pose] * 2)])
             requests.follow(engine, goal, 0.0, engine.law.settings.tasks[0].name)
         if k % 40 == 39:

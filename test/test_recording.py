@@ -19,7 +19,7 @@ from osc_ros import InputError
 from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.model_error.friction import Friction
 from osc_ros.control.safety.supervision import NOT_FINITE, Watchdog
-from osc_ros.control.setpoint.trajectory import Hold
+from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.loop import journal, requests
 from osc_ros.loop.engine import ACTIVE
 from osc_ros.loop.journal import CALL, Journal, loaded_piece, RESPOND
@@ -59,7 +59,7 @@ class Recorded(Driven):
             'clock offset': 1e9})
 
     def command(self, *shift):
-        goal = Hold(moved(self.plant.pose(PANDA.tip), shift))
+        goal = PoseGoal(moved(self.plant.pose(PANDA.tip), shift))
         requests.follow(self.engine, goal, 0.0, 'tip')
         return self
 
@@ -97,7 +97,7 @@ def story(**given):
     run.run(0.1)
     run.load = [0.0] * 3
     with pytest.raises(InputError):
-        requests.push(run.engine, np.ones(6), 'tip')
+        requests.set_wrench(run.engine, np.ones(6), 'tip')
     run.fault().run(0.05)
     requests.set_delay(run.engine, 1.5)
     return run.command(0.0, 0.05, 0.0).run(0.3)
@@ -138,14 +138,14 @@ def test_run_is_computed_again_to_the_last_bit(recorded, runs):
     assert all(one.torque.tobytes() in sent for one in found.moments)  # in this order
     assert any(one.state.startswith('not_finite') for one in found.moments)
     texts = [one.text for one in found.events]
-    for text in ('follow pose', 'settings changed', 'push', 'not_finite'):
+    for text in ('follow pose', 'settings changed', 'set_wrench', 'not_finite'):
         assert any(text in one for one in texts), texts
 
 
 def test_refused_command_is_listed_as_refused_with_the_reason(recorded, runs):
     with pytest.raises(InputError) as raised:
-        requests.push(recorded.engine, np.ones(6), 'tip')
-    pushes = [one.text for one in Replay(runs[0]).compute().events if 'push' in one.text]
+        requests.set_wrench(recorded.engine, np.ones(6), 'tip')
+    pushes = [one.text for one in Replay(runs[0]).compute().events if 'set_wrench' in one.text]
     assert len(pushes) == 1
     assert pushes[0].startswith('refused: push')
     assert pushes[0].endswith(f': {raised.value}')

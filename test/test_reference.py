@@ -151,7 +151,7 @@ def compare(law, plain, q, steps=200):
 
     """
     rng, time, worst, helped = np.random.default_rng(3), 0.0, 0.0, 0.0
-    law.latch(q)
+    law.hold(q)
     law.follow(figure_of_eight(law.pose, 0.1, 0.06, 2.0, 50.0, 0.0), 0.0)
     for k in range(steps):
         state = q + 0.2 * np.sin(0.05 * k + np.arange(len(q)))

@@ -115,7 +115,7 @@ def measured(case, frequency=20.0):
     known = Friction([DRY] * 7, [0.0] * 7) if wrong.compensated else None
     law = Law(robot, replace(settings(robot, frequency), friction=known))
     plant.reset(READY)
-    law.latch(READY)
+    law.hold(READY)
     path = figure_of_eight(plant.pose(PANDA.tip), 0.3, 0.15, EIGHT, 1.0, START, swing=0.17)
     law.follow(path, START)
     on_the_way = [law.bias_torque(READY, np.zeros(7))] * wrong.delay
@@ -149,7 +149,7 @@ def table():
 
 @pytest.fixture(scope='module')
 def page(request):
-    """Return the text of doc/measurements/robustness.md; with --write-tables, write the page first."""
+    """Return the text of the page; with --write-tables, write it first."""
     if request.config.getoption('--write-tables'):
         PAGE.write_text(table(), encoding='utf-8')
     return PAGE.read_text(encoding='utf-8')

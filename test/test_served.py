@@ -20,7 +20,7 @@ from std_msgs.msg import Float64MultiArray
 
 from blocked import done_while_python_is_blocked
 from conftest import CHECKOUT, PATIENCE
-from osc_ros.control.setpoint.trajectory import Hold
+from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.loop import requests
 from osc_ros.ros.messages import commands
 from test_nodes import gravity, JOINTS, READY, Rig
@@ -127,7 +127,7 @@ def test_states_are_answered_while_a_motion_that_begins_cannot_be_planned(spin):
     goal = held + np.eye(4, k=3) * [[0.03], [0.0], [0.0], [0.0]]
 
     def goes_on_while_it_begins(begin):
-        loop.request(requests.follow, Hold(goal), 0.002 * (begin + BEFORE + COUNT // 2), 'tip')
+        loop.request(requests.follow, PoseGoal(goal), 0.002 * (begin + BEFORE + COUNT // 2), 'tip')
         return task_is_done(begin, REST, 'states')
 
     assert any(goes_on_while_it_begins(first + 2 * k * (COUNT + BEFORE)) for k in range(ATTEMPTS))
@@ -145,7 +145,7 @@ def test_states_are_answered_in_contact_while_the_interpreter_is_blocked(spin):
     rig = Rig(spin, rate=100.0, state_timeout=REAL_TIME).activate()
     loop = rig.controller._loop
     goal = loop.request(lambda engine: engine.law.pose) + 0.03 * np.eye(4, k=3)
-    loop.request(requests.follow, Hold(goal), 0.0, 'tip')
+    loop.request(requests.follow, PoseGoal(goal), 0.0, 'tip')
 
     def touches():
         return loop.request(lambda engine: engine.law.in_contact)

@@ -130,8 +130,8 @@ import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 """ + """
 import numpy as np
-from osc_ros.control.setpoint.trajectory import figure_of_eight, Hold
-from osc_ros.control.setpoint.guide import Jog
+from osc_ros.control.setpoint.trajectory import figure_of_eight, PoseGoal
+from osc_ros.control.setpoint.set_point_generator import TwistGoal
 from osc_ros.control.tasks.impedance import Impedance
 from osc_ros.control.safety.supervisor import Supervisor
 from osc_ros.control.tasks.task import TargetLimits
@@ -160,13 +160,13 @@ def tick(count=3):
     guard.idle_torque()
 
 usual = law.settings
-law.latch(q)
+law.hold(q)
 law.require_holding(q)
 tick()
 law.follow(figure_of_eight(law.pose, 0.1, 0.1, 4.0, 1.0, 1.0), 0.1)
 tick()
-law.follow(Hold(law.pose), time[0])
-law.follow(Jog(np.full(6, 0.1), time[0] + 1.0), time[0], 'elbow')
+law.follow(PoseGoal(law.pose), time[0])
+law.follow(TwistGoal(np.full(6, 0.1), time[0] + 1.0), time[0], 'elbow')
 tick(200)
 poses = np.repeat(law.pose[None], 9, axis=0)
 poses[:, 0, 3] += np.linspace(0.0, 0.4, 9)
@@ -194,7 +194,7 @@ tick()
 law.set_posture(q + 0.1)
 tick()
 law.stop()
-guard.trip('not_finite', 'a test')
+guard.report_fault('not_finite', 'a test')
 tick(50)
 guard.stop()
 tick(500)
@@ -257,7 +257,7 @@ from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectoryPoint
 from geometry_msgs.msg import Transform, Twist
-from osc_ros.control.setpoint.trajectory import Hold
+from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.ros.messages import serialized
 
 loop, law, q = node._loop, node._law, node._loop.engine.q
@@ -268,10 +268,10 @@ for k in range(3):  # a driver that sends velocities no longer; a state that is 
     loop._reader.reject()
 serialized.trajectory(serialize_message(MultiDOFJointTrajectory(points=[
     MultiDOFJointTrajectoryPoint(transforms=[Transform()], velocities=[Twist()])] * 2)))
-law.latch(q)
+law.hold(q)
 far = law.pose.copy()
 far[:3, 3] += 0.0, 0.3, 0.9
-law.follow(Hold(far))
+law.follow(PoseGoal(far))
 guide = next(iter(law.levels.values())).guide
 waited = 0
 for k in range(3000):  # the arm does not come: its target waits for it

@@ -116,7 +116,7 @@ def demonstrated(text, base, tip, q, seconds=DURATION):
     plant = Plant(text, base, robot.joint_names)
     law = Law(robot, settings(robot))
     plant.reset(q)
-    law.latch(q)
+    law.hold(q)
     plan = scenario.phases(robot, q, START, seconds)
     schedule = scenario.reference(plan, plant.pose(tip))
     for phase in plan:

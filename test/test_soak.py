@@ -123,7 +123,7 @@ def report(system):
 
 
 def page(results):
-    """Return the text of doc/measurements/soak.md: a table of faults over all foreign arms, and one of runs."""
+    """Return the text of the page: a table of faults over all foreign arms, and one of runs."""
     arms = [name for name in ARMS if name != 'panda']
     ran = {key: found for key, found in results.items() if found}
     longest = max(found['time'] for found in ran.values())

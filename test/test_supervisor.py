@@ -29,7 +29,7 @@ from osc_ros.control.safety.supervision import (
     Watchdog,
 )
 from osc_ros.control.safety.supervisor import Supervisor
-from osc_ros.control.setpoint.trajectory import Hold
+from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.errors import InputError
 from osc_ros.sim import Plant
 from tolerances import GRAVITY_HELD
@@ -145,7 +145,7 @@ def test_gap_of_the_states_does_not_move_the_pose_that_is_held(reaction):
     back, forth = np.array(READY), np.array([0.4, *np.zeros(6)])
     for k in range(150):  # a way to go back, by 0.1 rad
         bench.see(back - (1.0 - k / 149.0) * 0.3 * forth, forth)
-    bench.supervisor.trip('told', 'a test')
+    bench.supervisor.report_fault('told', 'a test')
     for _ in range(200):
         bench.see(back)
         bench.supervisor.torque()
@@ -187,7 +187,7 @@ def test_limits_that_are_changed_while_the_arm_is_braked_come_into_force_without
     space = OperationalSpace(model)
     for k in range(200):
         bench.see(q, qd)
-        bench.supervisor.trip('told', 'a test')
+        bench.supervisor.report_fault('told', 'a test')
         if k in (20, 60):
             bench.supervisor.settings = replace(
                 bench.supervisor.settings, effort_limits=(0.5 if k == 20 else 1.0) * LIMITS)
@@ -204,7 +204,7 @@ def test_reaction_replaces_the_law_until_the_cause_is_gone(reaction, torque):
     bench = Bench(reaction)
     for _ in range(40):
         bench.see()
-        bench.supervisor.trip('told', 'for a reason')
+        bench.supervisor.report_fault('told', 'for a reason')
         tau = bench.supervisor.torque(law())
     np.testing.assert_allclose(tau, torque, atol=GRAVITY_HELD)
     assert (bench.supervisor.cause, bench.supervisor.reason) == ('told', 'for a reason')
@@ -217,7 +217,7 @@ def test_reaction_replaces_the_law_until_the_cause_is_gone(reaction, torque):
 def test_torque_does_not_step_after_a_reaction_that_was_over_before_a_torque_was_sent():
     bench = Bench(settle_time=0.5 * PERIOD)
     before = bench.settled(law(0.4 * LIMITS))
-    bench.supervisor.trip('told', 'a test')
+    bench.supervisor.report_fault('told', 'a test')
     assert bench.supervisor.watch()
     bench.see()
     assert not bench.supervisor.watch()
@@ -230,7 +230,7 @@ def test_torque_does_not_step_after_a_reaction_that_was_over_before_a_torque_was
 
 def test_law_goes_on_only_when_the_cause_has_been_gone_for_the_settle_time():
     bench = Bench(settle_time=0.1)
-    bench.supervisor.trip('told', '')
+    bench.supervisor.report_fault('told', '')
     bench.see(after=0.09)
     assert bench.supervisor.watch()
     bench.see(after=0.02)
@@ -240,10 +240,10 @@ def test_law_goes_on_only_when_the_cause_has_been_gone_for_the_settle_time():
 @pytest.mark.parametrize('reaction, latched', [('gravity', True), ('deactivate', False)])
 def test_latched_reaction_stays_until_it_is_released(reaction, latched):
     bench = Bench(reaction, latched)
-    bench.supervisor.trip('told', '')
+    bench.supervisor.report_fault('told', '')
     bench.settled(law())
     assert bench.supervisor.watch()
-    bench.supervisor.trip('told', 'again')
+    bench.supervisor.report_fault('told', 'again')
     bench.supervisor.release()
     assert bench.supervisor.watch()
     bench.settled(law())
@@ -256,8 +256,8 @@ def test_cause_of_highest_priority_selects_the_reaction(graver, lighter):
     bench = Bench(lighter)
     bench.supervisor.settings = replace(
         bench.supervisor.settings, watchdogs=watchdogs(lighter) | {JUMP: Watchdog(graver)})
-    bench.supervisor.trip('told', '')
-    bench.supervisor.trip(JUMP, '')
+    bench.supervisor.report_fault('told', '')
+    bench.supervisor.report_fault(JUMP, '')
     bench.supervisor.watch()
     assert (bench.supervisor.cause, bench.supervisor.reaction) == (JUMP, graver)
 
@@ -277,7 +277,7 @@ def test_stale_state_is_answered_by_what_carries_the_arm_where_it_was():
 
 def test_feed_may_be_valid_for_a_given_time():
     bench = Bench()
-    bench.supervisor.feed(STALE_STATE, lasting=5.0)
+    bench.supervisor.reset_timeout(STALE_STATE, lasting=5.0)
     bench.wait(5.09)
     assert not bench.supervisor.watch()
     bench.wait(0.02)
@@ -415,7 +415,7 @@ def test_update_that_takes_too_long_has_missed_its_deadline():
 def test_law_is_not_called_while_the_arm_is_stopped():
     bench = Bench()
     asked = []
-    bench.supervisor.trip('told', '')
+    bench.supervisor.report_fault('told', '')
     bench.supervisor.torque(lambda: asked.append(1))
     assert not asked
 
@@ -448,13 +448,13 @@ def test_torque_is_without_a_step_whatever_happens_to_an_arm_that_stands(happens
             wanted = share * LIMITS  # as of another controller, which a relay goes over to
         asked = law(wanted)
         if act == 'told':
-            bench.supervisor.trip('told', '')
+            bench.supervisor.report_fault('told', '')
         elif act == 'jump':
             bench.see(READY + 0.1)
         elif act == 'fail':
             asked = failing
         elif act == 'feed':
-            bench.supervisor.feed(STALE_STATE)
+            bench.supervisor.reset_timeout(STALE_STATE)
         elif act == 'release':
             bench.supervisor.release()
         elif act in REACTIONS:
@@ -484,7 +484,7 @@ def test_arm_at_full_speed_rests_within_a_second_and_within_its_limits(reaction)
         plant.reset(q, qd)
         bench = Bench(reaction, latched=True)
         bench.supervisor.begin(np.clip(model().torque(q, qd, REST), -LIMITS, LIMITS))
-        bench.supervisor.trip('told', '')
+        bench.supervisor.report_fault('told', '')
         while plant.time < 1.0:
             bench.wait(PERIOD)
             bench.supervisor.accept_state(plant.time, plant.q, plant.qd)
@@ -501,15 +501,15 @@ def test_arm_left_with_its_last_torque_for_50_ms_rests_within_a_second(killed, d
     arm, clock = Arm(), Clock()
     supervisor = Supervisor(ROBOT, model(), Supervision(
         {'silence': Watchdog('hold', timeout=0.05)}, LIMITS, period=PERIOD), clock=clock)
-    arm.law.follow(Hold(moved(arm.pose, (0.0, 0.5, -0.2))), 0.0)
-    supervisor.feed('silence')
+    arm.law.follow(PoseGoal(moved(arm.pose, (0.0, 0.5, -0.2))), 0.0)
+    supervisor.reset_timeout('silence')
     times, speeds, torques = [], [], []
     while arm.plant.time < killed + 1.2:
         time, q, qd = arm.plant.time, arm.plant.q, arm.plant.qd
         clock.time += PERIOD
         supervisor.accept_state(time, q, qd)
         if time < killed:
-            supervisor.feed('silence')
+            supervisor.reset_timeout('silence')
             tau = arm.law.torque(time, q, qd)
         if time < killed or supervisor.watch():
             tau = supervisor.torque(lambda tau=tau: tau)
@@ -599,7 +599,7 @@ def test_no_torque_changes_faster_than_its_rate_whatever_the_law_gives_and_whate
     for _ in range(400):
         what = rng.integers(8)
         if what == 0:
-            bench.supervisor.trip('told', 'a test')
+            bench.supervisor.report_fault('told', 'a test')
         if what == 1:
             bench.wait(float(rng.choice([PERIOD, 0.03, 0.3])))
             tau = bench.supervisor.torque()
@@ -640,6 +640,6 @@ def test_torques_that_brake_are_continuous_in_the_speed_of_the_arm(name):
         for speed in np.arange(0.5, 6.0, 0.005):
             guard.begin()
             guard.accept_state(1.0, q, speed * direction * robot.velocity_limits)
-            guard.trip('x', '')
+            guard.report_fault('x', '')
             torques.append(guard.torque() / robot.effort_limits)
         assert np.abs(np.diff(torques, axis=0)).max() < 0.3

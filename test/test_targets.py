@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from arm import Arm, moved, PERIOD
-from osc_ros.control.setpoint.guide import Jog
-from osc_ros.control.setpoint.trajectory import Hold
+from osc_ros.control.setpoint.set_point_generator import TwistGoal
+from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.control.tasks.task import TargetLimits
 
 LIMITS = TargetLimits()
@@ -52,7 +52,7 @@ def test_poses_at_ten_hertz_are_followed_without_a_jerk(drawn):
     for k in range(30):
         shift = 0.1 * np.sin(0.15 * k)
         sent.append(shift)
-        arm.law.follow(Hold(moved(arm.pose, shift=(0.0, shift, 0.0))), 0.1 * k)
+        arm.law.follow(PoseGoal(moved(arm.pose, shift=(0.0, shift, 0.0))), 0.1 * k)
         arm.run(0.1 * (k + 1))
     arm.run(4.0)
     assert arm.lag().max() < 1e-3
@@ -69,8 +69,8 @@ def test_poses_at_ten_hertz_are_followed_without_a_jerk(drawn):
 
 def test_pose_that_comes_on_the_way_to_another_makes_no_step_in_torque():
     arm = Watched()
-    arm.law.follow(Hold(moved(arm.pose, shift=(0.0, 0.3, 0.0), turn=(0.0, 0.0, 0.5))), 0.0)
-    arm.law.follow(Hold(moved(arm.pose, shift=(0.1, -0.2, 0.1))), 0.3)
+    arm.law.follow(PoseGoal(moved(arm.pose, shift=(0.0, 0.3, 0.0), turn=(0.0, 0.0, 0.5))), 0.0)
+    arm.law.follow(PoseGoal(moved(arm.pose, shift=(0.1, -0.2, 0.1))), 0.3)
     arm.run(2.0)
     assert np.abs(np.diff(arm.torques, axis=0)).max() < 2.0
     assert arm.lag().max() < 1e-3
@@ -78,7 +78,7 @@ def test_pose_that_comes_on_the_way_to_another_makes_no_step_in_torque():
 
 def test_hold_on_the_way_is_a_stop_without_a_jerk(drawn):
     arm = Watched()
-    arm.law.follow(Hold(moved(arm.pose, shift=(0.0, 0.4, 0.0))), 0.0)
+    arm.law.follow(PoseGoal(moved(arm.pose, shift=(0.0, 0.4, 0.0))), 0.0)
     arm.run(0.45)
     speed = np.linalg.norm(arm.law.twist[3:])
     arm.law.stop()
@@ -97,7 +97,7 @@ def test_jogging_stops_when_the_twists_stop_coming():
     arm = Watched()
     twist = [0.0, 0.0, 0.3, 0.0, 0.15, 0.0]
     for k in range(10):
-        arm.law.follow(Jog(twist, 0.1 * k + 0.2), 0.1 * k)
+        arm.law.follow(TwistGoal(twist, 0.1 * k + 0.2), 0.1 * k)
         arm.run(0.1 * (k + 1))
     np.testing.assert_allclose(arm.law.twist, twist, atol=1e-3)
     arm.run(1.6)
@@ -108,7 +108,7 @@ def test_jogging_stops_when_the_twists_stop_coming():
 def test_jogging_into_the_face_of_the_box_slides_along_it(drawn):
     top = Arm().pose[:3, 3] + [1.0, 0.1, 0.05]
     arm = Watched(TargetLimits(box=[[-2.0] * 3, top]))
-    arm.law.follow(Jog([0.0, 0.0, 0.0, 0.0, 0.3, 0.1], 0.8), 0.0)
+    arm.law.follow(TwistGoal([0.0, 0.0, 0.0, 0.0, 0.3, 0.1], 0.8), 0.0)
     arm.run(1.2)
     tip = np.array([T[:3, 3] for T in arm.poses])
     assert (tip < top + 1e-3).all()
@@ -123,9 +123,9 @@ def test_target_waits_for_an_arm_that_is_held_and_goes_on_when_it_is_let_go(kind
     arm.held = True
     for k in range(40):
         if kind == 'jog':
-            arm.law.follow(Jog([0.0, 0.0, 0.0, 0.0, 0.3, 0.0], 0.05 * k + 0.2), 0.05 * k)
+            arm.law.follow(TwistGoal([0.0, 0.0, 0.0, 0.0, 0.3, 0.0], 0.05 * k + 0.2), 0.05 * k)
         elif k == 0:
-            arm.law.follow(Hold(goal), 0.0)
+            arm.law.follow(PoseGoal(goal), 0.0)
         arm.run(0.05 * (k + 1))
     assert arm.law.levels['tip'].guide.waits
     assert 0.2 < arm.lag().max() < 0.36
@@ -143,14 +143,14 @@ def test_target_waits_for_an_arm_that_is_held_and_goes_on_when_it_is_let_go(kind
 
 def test_target_beyond_reach_does_not_wind_up():
     arm = Watched()
-    arm.law.follow(Hold(moved(arm.pose, shift=(1.0, 0.0, 0.0))), 0.0)
+    arm.law.follow(PoseGoal(moved(arm.pose, shift=(1.0, 0.0, 0.0))), 0.0)
     arm.run(3.0)
     assert arm.law.levels['tip'].guide.waits
     stopped = next(k for k, target in enumerate(arm.targets)
                    if np.array_equal(target.pose, arm.targets[-1].pose))
     assert arm.lag()[stopped] < 0.4
     assert PERIOD * (len(arm.targets) - stopped) > 1.5
-    arm.law.follow(Hold(arm.pose), 3.0)
+    arm.law.follow(PoseGoal(arm.pose), 3.0)
     arm.run(5.0)
     distances, angles = arm.errors(arm.pose)
     assert distances[-1] < 1e-3

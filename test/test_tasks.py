@@ -16,7 +16,7 @@ from osc_ros import Robot
 from osc_ros.control.law import Law
 from osc_ros.control.limits.limits import Limits
 from osc_ros.control.setpoint.posture import Posture
-from osc_ros.control.setpoint.trajectory import figure_of_eight, Hold, Path
+from osc_ros.control.setpoint.trajectory import figure_of_eight, Path, PoseGoal
 from osc_ros.control.settings import Settings
 from osc_ros.control.tasks.feedback import pose_error
 from osc_ros.control.tasks.task import ForceControl, Gains, Stiffness, Task
@@ -58,7 +58,7 @@ def random_states(count, seed=0):
     ('motion', 'free', 'free', 'motion', 'motion', 'free')])
 def test_controlled_axes_get_the_acceleration_that_was_asked_for(axes, frame):
     arm = Arm(tasks=(Task(GAINS, axes=axes, frame=frame),))
-    arm.law.follow(Hold(moved(arm.pose, (0.05, -0.03, 0.02), (0.1, 0.2, -0.1))), 0.0)
+    arm.law.follow(PoseGoal(moved(arm.pose, (0.05, -0.03, 0.02), (0.1, 0.2, -0.1))), 0.0)
     model, data, _ = pinocchio_model(PANDA.urdf_text, PANDA.base, PANDA.tip,
                                      arm.robot.joint_names, {})
     for q, qd in random_states(5):
@@ -79,8 +79,8 @@ def test_lower_task_moves_the_upper_one_by_less_than_a_billionth_in_acceleration
     for q, qd in random_states(60):
         found = []
         for shift in (0.0, 0.03, -0.05):
-            arm.law.latch(READY)
-            arm.law.follow(Hold(moved(arm.law.levels['elbow'].pose, (shift, shift, 0.0))), 0.0,
+            arm.law.hold(READY)
+            arm.law.follow(PoseGoal(moved(arm.law.levels['elbow'].pose, (shift, shift, 0.0))), 0.0,
                            task='elbow')
             tau = arm.law.torque(0.0, q, qd)
             found.append((tau, accelerations(arm, q, qd, tau, PANDA.tip),
@@ -98,7 +98,7 @@ def test_lower_task_moves_the_upper_one_by_less_than_a_billionth_in_acceleration
 def test_elbow_moves_and_the_tip_stays_within_half_a_millimetre(drawn):
     arm = Arm(velocity=FAST, tasks=(TIP, ELBOW))
     elbow = arm.plant.pose('panda_link4')
-    arm.law.follow(Hold(moved(elbow, (0.0, 0.15, 0.0))), 0.2, task='elbow')
+    arm.law.follow(PoseGoal(moved(elbow, (0.0, 0.15, 0.0))), 0.2, task='elbow')
     elbows = []
     arm.run(2.5, lambda: elbows.append(arm.plant.pose('panda_link4')[:3, 3] - elbow[:3, 3]))
     distances, angles = arm.errors(arm.pose)
@@ -117,7 +117,7 @@ def test_activation_from_none_to_all_and_back_has_bounded_steps_of_torque(drawn)
     off = arm.law.settings
     on = replace(off, tasks=(TIP, ELBOW))
     elbow = moved(arm.plant.pose('panda_link4'), (0.0, 0.1, 0.0))
-    arm.law.follow(Hold(elbow), 0.0, task='elbow')
+    arm.law.follow(PoseGoal(elbow), 0.0, task='elbow')
     arm.run(0.3)
     before = arm.torques[-1]
     arm.law.change(on)
@@ -156,7 +156,7 @@ def test_torque_goes_on_where_it_was_whatever_is_changed(change):
     arm.law.follow(path, 0.1)
     arm.run(0.7)
     plain = np.abs(np.diff(arm.torques, axis=0)).max()
-    arm.law.follow(Hold(moved(arm.law.pose, (0.02, 0.0, 0.01))), 0.6)  # makes a pose error
+    arm.law.follow(PoseGoal(moved(arm.law.pose, (0.02, 0.0, 0.01))), 0.6)  # makes a pose error
     arm.run(0.75)
     first, usual = arm.law.settings, len(arm.torques)
     arm.law.change(change(first))
@@ -180,7 +180,7 @@ def test_each_axis_steps_as_its_own_second_order_system(drawn):
     frequency, ratio = [12.0, 15.0, 20.0, 10.0, 15.0, 25.0], [1.0, 0.7, 1.0, 1.0, 0.5, 0.8]
     arm = Arm(tasks=(Task(Gains(frequency, ratio, [1e3, 1e3], [1e4, 1e4])),))
     size = np.array([0.01, 0.012, 0.008])
-    arm.law.follow(Hold(moved(arm.pose, shift=size)), 0.0)
+    arm.law.follow(PoseGoal(moved(arm.pose, shift=size)), 0.0)
     arm.run(1.0)
     times = np.array(arm.times)
     went = (np.array(arm.poses)[:, :3, 3] - arm.pose[:3, 3]) / size
@@ -227,7 +227,7 @@ def test_spring_is_damped_as_asked_in_the_coordinates_that_inertia_and_stiffness
     squares, X = scipy.linalg.eigh(np.diag([50.0] * 3 + [600.0] * 3), Lambda)
     away = X[:, 0] / max(np.abs(X[:3, 0]).max() / 0.02, np.abs(X[3:, 0]).max() / 0.01)
     target = moved(arm.pose, away[3:], away[:3])
-    arm.law.follow(Hold(target), 0.0)
+    arm.law.follow(PoseGoal(target), 0.0)
     arm.run(1.5)
     times = np.array(arm.times)
     error = np.array([pose_error(T, target) for T in arm.poses])
@@ -247,7 +247,7 @@ def pressing(control, force=-15.0, **more):
     table[:3, 3] = probe.pose[:3, 3] - [0.0, 0.0, 0.02]
     arm = Arm(tasks=(Task(GAINS, axes=axes, force=control),), wall=table, ball=(PANDA.tip, 0.01),
               **more)
-    arm.law.push([0.0, 0.0, 0.0, 0.0, 0.0, force])
+    arm.law.set_wrench([0.0, 0.0, 0.0, 0.0, 0.0, force])
     return arm
 
 
@@ -289,7 +289,7 @@ def test_lower_task_presses_while_the_upper_one_turns_the_tip():
         Task(GAINS, 'turn', axes=('motion',) * 3 + ('free',) * 3, limits=JUMPS),
         Task(GAINS, 'press', PANDA.tip, ('free',) * 3 + ('motion', 'motion', 'force'),
              force=control, limits=JUMPS))))
-    arm.law.push([0.0] * 5 + [-15.0], 'press')
+    arm.law.set_wrench([0.0] * 5 + [-15.0], 'press')
     turned = moved(arm.pose, turn=(0.0, 0.0, 0.3))
     arm.law.follow(Path([0.5, 1.5], [arm.pose, turned]), 0.0, 'turn')
     arm.run(3.0, lambda: arm.law.set_measured_wrench(
@@ -371,9 +371,9 @@ def test_arms_of_three_to_nine_joints_go_where_they_can_along_the_axes_that_they
     law = Law(robot, Settings((Task(GAINS, axes=axes, limits=JUMPS),), Posture(5.0, 1.0, 1.0),
                               SingularityDamping(0.3, 0.02, 0.06), Limits.of(robot)))
     plant.reset(q)
-    law.latch(q)
+    law.hold(q)
     target = moved(plant.pose(robot.tip), (0.02, -0.01, 0.03))
-    law.follow(Hold(target), 0.0)
+    law.follow(PoseGoal(target), 0.0)
     while plant.time < 1.5:
         plant.step(law.torque(plant.time, plant.q, plant.qd), 2)
     np.testing.assert_allclose(plant.pose(robot.tip)[:3, 3], target[:3, 3], atol=1e-4)
@@ -388,7 +388,7 @@ def test_arms_with_fewer_joints_than_axes_hold_still_and_report_the_loss(n):
     law = Law(robot, Settings((TIP,), Posture(5.0, 1.0, 1.0),
                               SingularityDamping(0.3, 0.02, 0.06), Limits.of(robot)))
     plant.reset(q)
-    law.latch(q)
+    law.hold(q)
     before = plant.pose(robot.tip)
     while plant.time < 0.5:
         plant.step(law.torque(plant.time, plant.q, plant.qd), 2)
@@ -398,7 +398,7 @@ def test_arms_with_fewer_joints_than_axes_hold_still_and_report_the_loss(n):
 
 def test_terms_add_up_to_the_torque():
     arm = Arm(tasks=(TIP, ELBOW))
-    arm.law.follow(Hold(moved(arm.pose, (0.05, 0.0, 0.0))), 0.0)
+    arm.law.follow(PoseGoal(moved(arm.pose, (0.05, 0.0, 0.0))), 0.0)
     arm.run(0.1)
     arm.law.change(replace(arm.law.settings, tasks=(SOFT, ELBOW)))
     arm.run(0.15)
@@ -416,7 +416,7 @@ def test_terms_add_up_to_the_torque():
 
 def test_what_limits_take_away_is_told():
     arm = Arm()
-    arm.law.follow(Hold(moved(arm.pose, (0.5, 0.0, 0.0))), 0.0)
+    arm.law.follow(PoseGoal(moved(arm.pose, (0.5, 0.0, 0.0))), 0.0)
     effort = 0.5 * np.abs(arm.law.bias_torque(READY, np.zeros(7))) + 5.0
     weak = replace(arm.law.settings, limits=Limits.of(arm.robot, effort=effort))
     arm.law.change(weak)
@@ -426,7 +426,7 @@ def test_what_limits_take_away_is_told():
 
 def test_predicted_acceleration_is_the_measured_one_if_the_model_is_right_and_nothing_pushes():
     arm = Arm()
-    arm.law.follow(Hold(moved(arm.pose, (0.02, 0.01, 0.0))), 0.0)
+    arm.law.follow(PoseGoal(moved(arm.pose, (0.02, 0.01, 0.0))), 0.0)
     arm.run(0.05)
     predicted, met = arm.law.predicted_and_measured()
     assert np.abs(predicted - met).max() < 0.05 * np.abs(met).max()
@@ -463,8 +463,8 @@ def test_tasks_on_links_that_are_not_there_are_refused_and_the_law_stays(task, m
 def test_tasks_are_told_apart_by_name():
     arm = Arm(tasks=(TIP, ELBOW))
     with pytest.raises(InputError, match=r"no task 'wrist' \(there are: tip, elbow\)"):
-        arm.law.follow(Hold(arm.pose), 0.0, task='wrist')
+        arm.law.follow(PoseGoal(arm.pose), 0.0, task='wrist')
     with pytest.raises(InputError, match='tip, tip: accepted are one or more, each with a name'):
         replace(arm.law.settings, tasks=(TIP, TIP))
     with pytest.raises(InputError, match='axis 5 is one of motion'):
-        arm.law.push([0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+        arm.law.set_wrench([0.0, 0.0, 0.0, 0.0, 0.0, 1.0])

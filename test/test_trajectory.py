@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from osc_ros.control.setpoint.trajectory import figure_of_eight, Hold, Path, Schedule
+from osc_ros.control.setpoint.trajectory import figure_of_eight, Path, PoseGoal, Schedule
 from osc_ros.control.tasks.feedback import pose_error
 from osc_ros.errors import InputError
 from tolerances import PATH_KNOT, PATH_RATE
@@ -174,13 +174,13 @@ def test_half_a_turn_between_knots_is_refused_with_its_place(rates):
 def test_hold_is_at_rest_for_ever():
     T = poses(1)[0]
     for time in (-1e9, 0.0, 1e9):
-        target = Hold(T).at(time)
+        target = PoseGoal(T).at(time)
         assert (target.pose == T).all()
         assert (target.twist == 0).all() and (target.acceleration == 0).all()
 
 
 def test_schedule_changes_over_at_the_start_times():
-    first, second, third = (Hold(T) for T in poses(3))
+    first, second, third = (PoseGoal(T) for T in poses(3))
     schedule = Schedule(first)
     schedule.add(second, 1.0)
     schedule.add(third, 2.0)
@@ -190,7 +190,7 @@ def test_schedule_changes_over_at_the_start_times():
 
 
 def test_schedule_skips_what_was_over_before_it_was_asked():
-    first, second, third = (Hold(T) for T in poses(3))
+    first, second, third = (PoseGoal(T) for T in poses(3))
     schedule = Schedule(first)
     schedule.add(second, 1.0)
     schedule.add(third, 2.0)
@@ -198,7 +198,7 @@ def test_schedule_skips_what_was_over_before_it_was_asked():
 
 
 def test_a_motion_that_is_added_drops_what_was_to_start_later():
-    first, second, third = (Hold(T) for T in poses(3))
+    first, second, third = (PoseGoal(T) for T in poses(3))
     schedule = Schedule(first)
     schedule.add(second, 2.0)
     schedule.add(third, 1.0)
@@ -207,7 +207,7 @@ def test_a_motion_that_is_added_drops_what_was_to_start_later():
 
 
 def test_start_in_the_past_counts_as_now():
-    first, second = (Hold(T) for T in poses(2))
+    first, second = (PoseGoal(T) for T in poses(2))
     schedule = Schedule(first)
     schedule.at(10.0)
     schedule.add(second, 3.0)

@@ -42,7 +42,7 @@ def panda():
 def spring_law(tank=1.0, ratio=1.0, change_time=0.05, force=(10.0, 60.0), **task):
     gains = Stiffness(SOFT, [1.0] * 3 + [ratio] * 3, force, change_time, tank)
     law = Law(panda(), Settings.of(panda(), tasks=(Task(gains, **task),)))
-    law.latch(READY)
+    law.hold(READY)
     return law
 
 
@@ -242,7 +242,7 @@ def test_change_of_other_settings_keeps_the_command_and_latch_ends_it():
     assert of(law) is None
     law.set_impedance(Impedance([10.0] * 3 + [300.0] * 3, wrench=[0.0] * 5 + [5.0]))
     tick(law, 50, 101)
-    law.latch(READY)
+    law.hold(READY)
     assert of(law) is None
     np.testing.assert_allclose(law.torque(1.0, READY, ZEROS), law.bias_torque(READY, ZEROS),
                                atol=1e-9)
@@ -272,7 +272,7 @@ def test_commands_that_do_not_fit_are_refused_and_the_old_one_stays():
             law.set_impedance(wanted)
     assert tick(law, 30)[-1] == pytest.approx(SOFT)
     other = Law(panda())
-    other.latch(READY)
+    other.hold(READY)
     with pytest.raises(InputError, match='has Gains, and no stiffness'):
         other.set_impedance(Impedance(SOFT))
     for values in ({'change_time': 0.0}, {'tank': -1.0}):

@@ -17,7 +17,7 @@ from osc_ros.control.law import Law
 from osc_ros.control.limits.holding import HOLDING
 from osc_ros.control.limits.limits import Limits
 from osc_ros.control.model_error.friction import FEEDBACK, feedback_gain, Friction, PUSH
-from osc_ros.control.setpoint.trajectory import figure_of_eight, Hold
+from osc_ros.control.setpoint.trajectory import figure_of_eight, PoseGoal
 from osc_ros.control.step.blend import advance, Blend
 from osc_ros.control.tasks.task import TargetLimits
 from osc_ros.dynamics.algebra.fade import CHANGE_RATE
@@ -45,7 +45,7 @@ class Stranger:
         self.law = Law(self.robot, replace(settings(self.robot, limits=TargetLimits()),
                                            friction=known))
         self.plant.reset(self.q)
-        self.law.latch(self.q)
+        self.law.hold(self.q)
         self.pose = self.plant.pose()
         self.noise, self.rng = noise, np.random.default_rng(0)
         self.waiting = [self.law.bias_torque(self.q, np.zeros(self.robot.n))] * delay
@@ -81,7 +81,7 @@ def test_arm_without_friction_that_is_told_some_does_not_run_away(name):
     arm.run(0.5)
     assert arm.fastest() < 0.02
     assert max(arm.away) < 1e-3
-    arm.law.follow(Hold(moved(arm.pose, (0.0, 0.05, 0.03))), 0.5)
+    arm.law.follow(PoseGoal(moved(arm.pose, (0.0, 0.05, 0.03))), 0.5)
     arm.run(1.5)
     assert arm.fastest() < 1.05
     assert arm.steepest() < 0.05
@@ -97,11 +97,11 @@ def test_friction_that_vanishes_when_its_compensation_ends_leaves_no_torque_that
     known = Friction([0.6] * arm.robot.n, [0.0] * arm.robot.n)
     arm.law.change(replace(arm.law.settings, friction=known))
     for _ in range(2):
-        arm.law.follow(Hold(moved(arm.pose, rng.uniform(-0.06, 0.06, 3))), arm.plant.time)
+        arm.law.follow(PoseGoal(moved(arm.pose, rng.uniform(-0.06, 0.06, 3))), arm.plant.time)
         arm.run(arm.plant.time + 0.5)
     arm.law.change(replace(arm.law.settings, friction=None))
     arm.plant.friction[:] = 0.0
-    arm.law.follow(Hold(arm.pose), arm.plant.time)
+    arm.law.follow(PoseGoal(arm.pose), arm.plant.time)
     arm.run(arm.plant.time + 1.0)
     assert arm.fastest() < 1.2
     assert arm.steepest() < 0.06
@@ -124,7 +124,7 @@ def test_late_torques_do_not_turn_the_compensation_of_friction_into_a_drive(told
     sent = law.bias_torque(arm.q, np.zeros(arm.robot.n))
     missed = 0
     for offset in ((-0.08, 0.05, 0.1), (0.05, -0.1, 0.0), (0.0, 0.08, 0.05)):
-        law.follow(Hold(moved(arm.pose, offset)), plant.time)
+        law.follow(PoseGoal(moved(arm.pose, offset)), plant.time)
         for _ in range(250):
             before = sent
             if missed == 0 and rng.random() < 0.1:
@@ -140,7 +140,7 @@ def test_late_torques_do_not_turn_the_compensation_of_friction_into_a_drive(told
 
 def test_viscous_friction_that_is_not_there_makes_no_joint_run_away():
     arm = Stranger('kinova', told=[0.2, 2.0], noise=NOISE, delay=1)
-    arm.law.follow(Hold(moved(arm.pose, (0.0, 0.03, 0.02))), 0.1)
+    arm.law.follow(PoseGoal(moved(arm.pose, (0.0, 0.03, 0.02))), 0.1)
     assert arm.run(1.5).fastest() < 1.1
     assert arm.steepest() < 0.05
 
@@ -149,9 +149,9 @@ def test_viscous_friction_that_is_not_there_makes_no_joint_run_away():
 def test_arm_that_is_told_a_little_too_much_friction_does_not_chatter(noise):
     real = Arm(friction=[0.5] * 7, limits=TargetLimits())
     real.law.change(replace(real.law.settings, friction=Friction([0.6] * 7, [0.0] * 7)))
-    real.law.latch(READY)
+    real.law.hold(READY)
     rng, speeds = np.random.default_rng(0), []
-    real.law.follow(Hold(moved(real.pose, (0.0, 0.05, 0.03))), 0.1)
+    real.law.follow(PoseGoal(moved(real.pose, (0.0, 0.05, 0.03))), 0.1)
     waiting = [real.law.bias_torque(READY, np.zeros(7))]  # every torque acts one tick late
     while real.plant.time < 2.0:
         qd = real.plant.qd + noise * rng.normal(size=7)
@@ -176,7 +176,7 @@ def test_compensation_feeds_no_energy_into_a_joint_that_only_it_moves(seed):
     for known in (None, told):
         arm = Stranger('xarm7', told=known)
         for k, goal in enumerate(goals):
-            arm.law.follow(Hold(moved(arm.pose, goal)), 0.3 * k)
+            arm.law.follow(PoseGoal(moved(arm.pose, goal)), 0.3 * k)
             arm.run(0.3 * k + 0.3)
         arm.run(4.0)
         work.append(np.sum(arm.speeds) * PERIOD * told if known is None
@@ -274,7 +274,7 @@ def test_payload_is_judged_at_the_pose_of_the_arm_and_its_centre_of_mass():
     arm.law.change(robot=arm.robot.with_payload(0.99 * most, centre))
     folded = [0.0, -1.7, 0.0, -3.0, 0.0, 2.9, 0.8]
     arm.law.change(robot=arm.robot)
-    arm.law.latch(folded)
+    arm.law.hold(folded)
     other, _ = heaviest('panda', arm.robot, folded, centre)
     assert abs(other - most) > 0.2
     with pytest.raises(InputError, match='payload of 50 kg'):
@@ -285,7 +285,7 @@ def test_payload_is_judged_at_the_pose_of_the_arm_and_its_centre_of_mass():
 def test_payload_that_makes_it_lighter_is_accepted_wherever_the_arm_is():
     robot = Arm().robot
     law = Law(robot.with_payload(30.0), settings(robot))
-    law.latch(READY)
+    law.hold(READY)
     with pytest.raises(InputError, match='payload of 30 kg'):
         law.require_holding(READY)
     with pytest.raises(InputError, match='payload of 31 kg'):

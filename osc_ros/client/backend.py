@@ -84,7 +84,7 @@ class Backend(Protocol):
     def jog(self, twist: Array) -> None:
         """Move with a twist (6,) until the time-out of twists."""
 
-    def push(self, wrench: Array) -> None:
+    def set_wrench(self, wrench: Array) -> None:
         """Apply a wrench (6,) along the axes of force."""
 
     def use_gains(self, spring: Stiffness | None) -> None:

@@ -203,11 +203,11 @@ class Motions:
         self._backend.jog(finite_array('twist', twist, (6,)))
         self._has_goal = False
 
-    def push(self, wrench: ArrayLike) -> None:
+    def set_wrench(self, wrench: ArrayLike) -> None:
         """
         Apply a wrench (6,) on the environment along the axes of force [N·m, N].
 
-        >>> arm.push([0.0, 0.0, 0.0, 0.0, 0.0, -10.0])              # doctest: +SKIP
+        >>> arm.set_wrench([0.0, 0.0, 0.0, 0.0, 0.0, -10.0])              # doctest: +SKIP
 
         The axes of force are those of the settings of the task (`Task.axes`), or of the
         controller's parameters `translation.axes` and `rotation.axes`.
@@ -218,7 +218,7 @@ class Motions:
             Not six finite numbers; a number other than 0 along an axis without force control.
 
         """
-        self._backend.push(finite_array('wrench', wrench, (6,)))
+        self._backend.set_wrench(finite_array('wrench', wrench, (6,)))
 
     def impedance(self, stiffness: ArrayLike | None, damping_ratio: float = 1.0) -> None:
         """

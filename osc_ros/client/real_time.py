@@ -25,8 +25,8 @@ from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.safety.supervision import HARMLESS
 from osc_ros.control.setpoint.arrival import Arrival, REACHED
 from osc_ros.control.setpoint.chunks import chunk_entry, LEAD
-from osc_ros.control.setpoint.guide import Jog, Motion
-from osc_ros.control.setpoint.trajectory import Hold
+from osc_ros.control.setpoint.set_point_generator import Motion, TwistGoal
+from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.control.settings import Settings
 from osc_ros.control.tasks.task import Stiffness, Target
 from osc_ros.dynamics.algebra.kinematics import link_pose
@@ -276,7 +276,7 @@ class RealTimeBackend:
     def go_to(self, pose: Array, duration: float | None) -> None:
         """Set a goal; see `Backend`."""
         arrival = -np.inf if duration is None else self._loop.time + duration
-        self._follow(Hold(pose, arrival))
+        self._follow(PoseGoal(pose, arrival))
 
     def follow_chunk(self, times: Array, poses: Array, observed_at: float) -> str:
         """Follow a chunk; see `Backend`."""
@@ -289,11 +289,11 @@ class RealTimeBackend:
 
     def jog(self, twist: Array) -> None:
         """Move with a twist; see `Backend`."""
-        self._follow(Jog(twist, self._loop.time + TWIST_TIMEOUT))
+        self._follow(TwistGoal(twist, self._loop.time + TWIST_TIMEOUT))
 
-    def push(self, wrench: Array) -> None:
+    def set_wrench(self, wrench: Array) -> None:
         """Apply a wrench; see `Backend`."""
-        self._request(requests.push, wrench, self._task)
+        self._request(requests.set_wrench, wrench, self._task)
 
     def use_gains(self, spring: Stiffness | None) -> None:
         """Make the tip a spring, or not; see `Backend`."""

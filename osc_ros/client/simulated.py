@@ -17,8 +17,8 @@ from osc_ros.client.backend import ArmState, AT_EDGE, CLOSED, distance_text, TAR
 from osc_ros.client.robots import model_of, SHIPPED, TOLERANCE, TWIST_TIMEOUT
 from osc_ros.control.law import Law
 from osc_ros.control.setpoint.arrival import Arrival, REACHED
-from osc_ros.control.setpoint.guide import Jog
-from osc_ros.control.setpoint.trajectory import Hold
+from osc_ros.control.setpoint.set_point_generator import TwistGoal
+from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.control.settings import Settings
 from osc_ros.control.tasks.task import Stiffness
 from osc_ros.errors import ArmError, InputError
@@ -130,7 +130,7 @@ class SimulatedBackend:
     def go_to(self, pose: Array, duration: float | None) -> None:
         """Set a goal; see `Backend`."""
         arrival = -np.inf if duration is None else self._state.time + duration
-        self._law.follow(Hold(pose, arrival))
+        self._law.follow(PoseGoal(pose, arrival))
         self._begin()
 
     def follow_chunk(self, times: Array, poses: Array, observed_at: float) -> str:
@@ -141,12 +141,12 @@ class SimulatedBackend:
 
     def jog(self, twist: Array) -> None:
         """Move with a twist; see `Backend`."""
-        self._law.follow(Jog(twist, self._state.time + TWIST_TIMEOUT))
+        self._law.follow(TwistGoal(twist, self._state.time + TWIST_TIMEOUT))
         self._begin()
 
-    def push(self, wrench: Array) -> None:
+    def set_wrench(self, wrench: Array) -> None:
         """Apply a wrench; see `Backend`."""
-        self._law.push(wrench)
+        self._law.set_wrench(wrench)
 
     def use_gains(self, spring: Stiffness | None) -> None:
         """Make the tip a spring, or not; see `Backend`."""

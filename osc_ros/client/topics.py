@@ -331,7 +331,7 @@ class TopicBackend:
         """Move with a twist; see `Backend`."""
         self._send('target_twist', messages.twist_message(twist, '', self._joints.header.stamp))
 
-    def push(self, wrench: Array) -> None:
+    def set_wrench(self, wrench: Array) -> None:
         """Apply a wrench; see `Backend`."""
         self._send('target_wrench', messages.wrench_message(
             wrench, '', self._joints.header.stamp))

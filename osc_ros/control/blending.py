@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.control.compiled_law import CompiledLaw
 from osc_ros.control.model_error.friction import FrictionInForce
 from osc_ros.control.setpoint.posture import PostureSetPoint
-from osc_ros.control.setup import Setup
 from osc_ros.control.step.blend import Blend
 from osc_ros.control.step.tick_arrays import NO_INTEGERS
 
@@ -31,7 +31,7 @@ class SetupBlending:
 
     Attributes
     ----------
-    replaced : Setup, optional
+    replaced : CompiledLaw, optional
         The setup that goes on beside the one in force; None if no change is in progress.
     posture : PostureSetPoint
         That of the replaced setup.
@@ -46,7 +46,7 @@ class SetupBlending:
 
     def __init__(self, n: int) -> None:
         self.friction, self._blend = FrictionInForce(n), Blend(n)
-        self.replaced: Setup | None = None
+        self.replaced: CompiledLaw | None = None
         self.posture: PostureSetPoint
 
     @property
@@ -60,7 +60,7 @@ class SetupBlending:
         return self._blend.record, (NO_INTEGERS if self.replaced is None else
                                     self.replaced.tick.alone(self.friction, self.posture))
 
-    def end(self, setup: Setup) -> None:
+    def end(self, setup: CompiledLaw) -> None:
         """End the blend at once, with a setup in force."""
         setup.is_blended = False
         if self.replaced is not None and self.replaced.space is not setup.space:
@@ -68,19 +68,20 @@ class SetupBlending:
         self.replaced = None
         self._blend.end()
 
-    def end_if_over(self, setup: Setup) -> None:
+    def end_if_over(self, setup: CompiledLaw) -> None:
         """End a blend in which the replaced setup has no weight any more."""
         if self.replaced is not None and self._blend.weight == 0.0:
             self.end(setup)
 
-    def begin(self, before: tuple[Setup, PostureSetPoint], after: tuple[Setup, PostureSetPoint],
-              time: float, q: Array, qd: Array, tau: Array) -> None:
+    def begin(self, before: tuple[CompiledLaw, PostureSetPoint],
+              after: tuple[CompiledLaw, PostureSetPoint], time: float, q: Array, qd: Array,
+              tau: Array) -> None:
         """
         Begin to blend from the torques tau (n,) of this tick to those of another setup.
 
         Parameters
         ----------
-        before, after : (Setup, PostureSetPoint)
+        before, after : (CompiledLaw, PostureSetPoint)
             The setup in force until now, and the following one.
         time : float
             Stamp of the state [s].

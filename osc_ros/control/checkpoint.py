@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from osc_ros.compile.addresses import Integers
+from osc_ros.control.compiled_law import Precomputed
 from osc_ros.control.safety.supervision import Supervision
 from osc_ros.control.settings import Settings
-from osc_ros.control.setup import Precomputed
 from osc_ros.model.robot import Robot
 
 

@@ -47,7 +47,7 @@ class Controllers:
     last bit. A single controller takes the commands of a `Law`, see `one`.
 
     >>> controllers = Controllers(law, 4096)
-    >>> controllers.latch(q)                          # (4096, n)
+    >>> controllers.hold(q)                          # (4096, n)
     >>> controllers.follow(poses)                     # (4096, 4, 4)
     >>> tau = controllers.torque(time, q, qd)         # (4096, n)
 
@@ -86,7 +86,7 @@ class Controllers:
         self._threads, self.n = threads or cores(), law.robot.n
         self._placed, self._inside = np.full(count, self._law.is_placed), False
         if not self._law.is_placed:
-            self._law.latch(self._law.posture)
+            self._law.hold(self._law.posture)
         self._setup = self._law.setup
         places = Places(self._law.kept())
         self._memory = np.zeros((count, places.size), dtype=np.int64)
@@ -138,7 +138,7 @@ class Controllers:
         Its settings and its robot stay those of all; make other `Controllers` for other ones.
 
         >>> with controllers.one(7) as law:
-        ...     law.follow(Jog([0.0, 0.0, 0.0, 0.1, 0.0, 0.0], until=2.0))
+        ...     law.follow(TwistGoal([0.0, 0.0, 0.0, 0.1, 0.0, 0.0], until=2.0))
 
         Raises
         ------
@@ -165,9 +165,9 @@ class Controllers:
 
     # all controllers
 
-    def latch(self, q: ArrayLike, which: ArrayLike | None = None) -> None:
+    def hold(self, q: ArrayLike, which: ArrayLike | None = None) -> None:
         """
-        Set targets and posture of controllers to those at their positions, see `Law.latch`.
+        Set targets and posture of controllers to those at their positions, see `Law.hold`.
 
         Parameters
         ----------
@@ -184,7 +184,7 @@ class Controllers:
         chosen = self._chosen(which)
         for i, one in zip(chosen, finite_array('q', q, (len(chosen), self.n))):
             with self.one(i) as law:
-                law.latch(one)
+                law.hold(one)
         self._placed[chosen] = True
 
     def follow(self, poses: ArrayLike, task: str | None = None, which: ArrayLike | None = None
@@ -259,7 +259,7 @@ class Controllers:
         if not np.isfinite(times).all():
             raise InputError('a time is not finite: accepted are finite numbers [s]')
         if not self._placed.all():
-            self.latch(q[~self._placed], ~self._placed)
+            self.hold(q[~self._placed], ~self._placed)
         states = times, q, qd, self._unknown
 
         def compute(first: int, last: int) -> None:

@@ -23,20 +23,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.compile.addresses import Integers
 from osc_ros.control.blending import SetupBlending
+from osc_ros.control.compiled_law import CompiledLaw
+from osc_ros.control.disturbance_compensation import Report
 from osc_ros.control.limits.limiter import Limiter
 from osc_ros.control.model_error.command_model import CommandModel
 from osc_ros.control.model_error.observer import ExternalForce
-from osc_ros.control.setpoint.guide import Guide
 from osc_ros.control.setpoint.level import Level
 from osc_ros.control.setpoint.posture import PostureSetPoint
+from osc_ros.control.setpoint.set_point_generator import SetPointGenerator
 from osc_ros.control.settings import Settings
-from osc_ros.control.setup import Setup
 from osc_ros.control.step.law_memory import LawMemory
 from osc_ros.control.step.law_step import INFINITE, law_torque
 from osc_ros.control.step.setup_step import REFUSED
 from osc_ros.control.step.tick_arrays import UNOBSERVED
 from osc_ros.control.tasks.task import Target
-from osc_ros.control.unmodelled import Report
 from osc_ros.dynamics.algebra.arrays import finite_array, kernel_array
 from osc_ros.dynamics.operational_space import OperationalSpace
 from osc_ros.dynamics.priority.priority import Priorities
@@ -54,13 +54,13 @@ class ControlCycle:
 
     Parameters
     ----------
-    setup : Setup
+    setup : CompiledLaw
     q : (n,)
         Initial posture.
 
     """
 
-    def __init__(self, setup: Setup, q: Array) -> None:
+    def __init__(self, setup: CompiledLaw, q: Array) -> None:
         robot = setup.robot
         self._rest = np.zeros(robot.n)
         self._setup = setup
@@ -68,9 +68,9 @@ class ControlCycle:
         self._blending, self._compensation = SetupBlending(robot.n), self._rest
         self._observed = -math.inf
         self._posture = PostureSetPoint(robot, q)
-        self._is_placed = False  # until `latch` has been called
+        self._is_placed = False  # until `hold` has been called
         self._memory = LawMemory(robot.n, robot.gravity)
-        self._memory.latch(q)
+        self._memory.hold(q)
 
     @property
     def robot(self) -> Robot:
@@ -83,7 +83,7 @@ class ControlCycle:
         return self._setup.settings
 
     @property
-    def setup(self) -> Setup:
+    def setup(self) -> CompiledLaw:
         """The setup in force."""
         return self._setup
 
@@ -217,7 +217,7 @@ class ControlCycle:
         """Force (6,) of the first task, base axes [N·m, N]."""
         return self._setup.solver.forces[:6].copy()
 
-    def latch(self, q: ArrayLike) -> None:
+    def hold(self, q: ArrayLike) -> None:
         """
         Set all targets and the posture to those at q (n,), and drop all motions.
 
@@ -236,7 +236,7 @@ class ControlCycle:
 
     def begin_with(self, missing: ArrayLike | None) -> None:
         """
-        Begin the compensation, if there is one, with a torque; call it after `latch`.
+        Begin the compensation, if there is one, with a torque; call it after `hold`.
 
         Parameters
         ----------
@@ -257,7 +257,7 @@ class ControlCycle:
 
     def hold_at(self, q: ArrayLike) -> None:
         """
-        Do as `latch`, but keep the estimate and the compensation of external torques.
+        Do as `hold`, but keep the estimate and the compensation of external torques.
 
         Raises
         ------
@@ -271,11 +271,11 @@ class ControlCycle:
         setup.set_gravity(self._memory.gravity)
         self._blending.friction.set(setup.settings.friction)
         self._is_placed = True
-        self._memory.latch(here)
-        self._posture.latch(here)
+        self._memory.hold(here)
+        self._posture.hold(here)
         poses = setup.poses(here)
         for level, i in zip(setup.levels, setup.at):
-            level.latch(poses[i])
+            level.hold(poses[i])
         setup.limiter.forget()
         setup.reference.forget()
         if setup.guidance is not None:
@@ -318,7 +318,7 @@ class ControlCycle:
         """
         Joint torques (n,) [N·m] for the state at a time [s], within the limits.
 
-        The first call does `latch(q)`, unless `latch` was called before.
+        The first call does `hold(q)`, unless `hold` was called before.
 
         Parameters
         ----------
@@ -338,7 +338,7 @@ class ControlCycle:
             raise InputError(f'the time of the state is {time}: accepted is a finite number [s]')
         q, qd = self._joint_arrays(q, qd)
         if not self._is_placed:
-            self.latch(q)
+            self.hold(q)
         if not is_observed:
             self.observe(time, q, qd)
         if not self.has_ticked:
@@ -363,7 +363,7 @@ class ControlCycle:
 
     @property
     def is_placed(self) -> bool:
-        """Whether the law knows where the arm is: `latch` was called, or there was a tick."""
+        """Whether the law knows where the arm is: `hold` was called, or there was a tick."""
         return self._is_placed
 
     def table(self, records: tuple[Array, ...] = ()) -> Integers:
@@ -391,7 +391,7 @@ class ControlCycle:
         return tuple({id(one): one for one in arrays}.values())  # the setups may share some
 
     @property
-    def guides(self) -> list[Guide]:
+    def guides(self) -> list[SetPointGenerator]:
         """The guides of all targets, each once: two setups may share them."""
         return list({id(level.guide): level.guide for setup in self._setups()
                      for level in setup.levels}.values())
@@ -426,7 +426,7 @@ class ControlCycle:
         setup.solver.note(solves, setup.settings.damping.length)
         self._find_compensation(setup)
 
-    def _find_compensation(self, setup: Setup) -> None:
+    def _find_compensation(self, setup: CompiledLaw) -> None:
         """Set `compensation` to the compensation of a setup."""
         found = setup.unmodelled
         self._compensation = (self._rest if found is None or found.compensation is None
@@ -472,12 +472,12 @@ class ControlCycle:
         for setup in self._setups():
             setup.limiter.added[:] = torque
 
-    def _setups(self) -> tuple[Setup, ...]:
+    def _setups(self) -> tuple[CompiledLaw, ...]:
         """Return the setup in force, after the one that it replaces, if that goes on."""
         replaced = self._blending.replaced
         return (self._setup,) if replaced is None else (replaced, self._setup)
 
-    def _hand_over(self, following: Setup, q: Array) -> Array:
+    def _hand_over(self, following: CompiledLaw, q: Array) -> Array:
         """Pass estimate and compensation on; return what the next model computes of them (n,)."""
         before, taken = self._setup, self._rest
         if following.unmodelled is not None and before.unmodelled is not None:
@@ -487,33 +487,34 @@ class ControlCycle:
         self._find_compensation(following)
         return taken
 
-    def _prepare(self, following: Setup, q: Array) -> None:
+    def _prepare(self, following: CompiledLaw, q: Array) -> None:
         """Prepare a setup to go on from the state of the one in force, at q (n,)."""
         before = self._setup
         following.reference.go_on_as(before.reference)
         following.set_gravity(self._memory.gravity)
         following.limiter.added[:] = before.limiter.added - self._hand_over(following, q)
         if self._memory.period_for_gains > following.longest_period:
-            following.soften(self._memory.period_for_gains)
+            following.limit_gains(self._memory.period_for_gains)
 
-    def _replace(self, following: Setup) -> None:
+    def _replace(self, following: CompiledLaw) -> None:
         """Use a setup at once, because another source than the law commands the arm."""
         before = self._setup
         self._blending.end(before)
         if (following.settings.free is None) != (before.settings.free is None):
-            self._posture.latch(self._memory.q.copy())
+            self._posture.hold(self._memory.q.copy())
         self._prepare(following, self._memory.q)
         self._blending.friction.set(following.settings.friction)
         if following.space is not before.space:
             before.space.close()
         self._setup = following
 
-    def _take_over(self, following: Setup, time: float, q: Array, qd: Array, tau: Array) -> None:
+    def _take_over(self, following: CompiledLaw, time: float, q: Array, qd: Array, tau: Array
+                   ) -> None:
         """Begin to blend from the torques tau (n,) of the last tick to those of a setup."""
         before, posture = self._setup, self._posture
         if (following.settings.free is None) != (before.settings.free is None):
             posture = posture.copied()
-            self._posture.latch(q.copy())
+            self._posture.hold(q.copy())
         self._prepare(following, q)
         self._blending.begin((before, posture), (following, self._posture), time, q, qd,
                              tau - following.limiter.added)

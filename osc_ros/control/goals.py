@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.cycle import ControlCycle
-from osc_ros.control.setpoint.chunks import chunk_entry, Entry, JOINING, Joining, LEAD
-from osc_ros.control.setpoint.guide import Jog, Motion, STOP
+from osc_ros.control.setpoint.chunks import chunk_entry, ChunkBlending, Entry, JOINING, LEAD
 from osc_ros.control.setpoint.level import Level
-from osc_ros.control.setpoint.trajectory import Hold, Path, require_rigid
+from osc_ros.control.setpoint.set_point_generator import Motion, STOP, TwistGoal
+from osc_ros.control.setpoint.trajectory import Path, PoseGoal, require_rigid
 from osc_ros.control.setpoint.waypoints import path_through, path_within
 from osc_ros.control.tasks.free import REFUSAL
 from osc_ros.control.tasks.impedance import Impedance
@@ -32,7 +32,7 @@ class CommandedCycle(ControlCycle):
     """
     A control cycle with commands to its tasks and its posture.
 
-    A command takes effect at the next tick. Before `latch` or the first tick the position of the
+    A command takes effect at the next tick. Before `hold` or the first tick the position of the
     arm is unknown, and commands raise.
 
     """
@@ -54,11 +54,12 @@ class CommandedCycle(ControlCycle):
         Command a motion of a task's target; motions scheduled for `start` or later are dropped.
 
         From `start` on the target moves to the motion without a jump, within the task's limits:
-        see `Guide`.
+        see `SetPointGenerator`.
 
         Parameters
         ----------
-        motion : Hold, Path or Jog, a pose (4, 4), or a point (3,) for a task that looks at one
+        motion : PoseGoal, Path or TwistGoal, a pose (4, 4), or a point (3,) for a task that looks
+        at one
             Motion in the base frame. A pose or a point is a goal to move to and to hold.
         start : float
             Start on the clock of the states [s]; the next tick if not given.
@@ -76,7 +77,7 @@ class CommandedCycle(ControlCycle):
         InputError
             A path that exceeds the speed or acceleration limits of the task's target (unless their
             `too_fast` is 'slow': then it takes longer), or leaves the workspace box; an invalid
-            pose; an unknown task; the position of the arm is unknown (no `latch`, no tick); free
+            pose; an unknown task; the position of the arm is unknown (no `hold`, no tick); free
             drive.
 
         """
@@ -87,11 +88,11 @@ class CommandedCycle(ControlCycle):
             raise InputError('start is nan: accepted is a time [s], or none for now')
         if isinstance(motion, Path):
             motion = path_within(motion, limits)
-        elif not isinstance(motion, Jog):
+        elif not isinstance(motion, TwistGoal):
             motion = _hold(motion, level.task.kind)
         level.guide.add(motion, start)
         level.jump()
-        return not isinstance(motion, Hold) or limits.inside(motion.pose) is motion.pose
+        return not isinstance(motion, PoseGoal) or limits.inside(motion.pose) is motion.pose
 
     def path(self, times: ArrayLike, poses: ArrayLike, task: str | None = None) -> Path:
         """
@@ -120,7 +121,7 @@ class CommandedCycle(ControlCycle):
         return path_through(times, poses, level.task.limits, level.guide.predicted(start))
 
     def follow_chunk(self, times: ArrayLike, poses: ArrayLike, now: float, observed_at: float,
-                     joining: Joining = JOINING, task: str | None = None) -> Entry:
+                     joining: ChunkBlending = JOINING, task: str | None = None) -> Entry:
         """
         Command a chunk of poses; return how the target of the task enters it.
 
@@ -160,7 +161,7 @@ class CommandedCycle(ControlCycle):
             level.guide.add(STOP, -math.inf)
         self._posture.lead_to(self._memory.q)
 
-    def push(self, wrench: ArrayLike, task: str | None = None) -> None:
+    def set_wrench(self, wrench: ArrayLike, task: str | None = None) -> None:
         """
         Set the wrench (6,) that a task applies along its axes of force, from the next tick on.
 
@@ -176,7 +177,7 @@ class CommandedCycle(ControlCycle):
         ------
         InputError
             Not six finite numbers; an entry that is not 0 along an axis without force control; an
-            unknown task; the position of the arm is unknown (no `latch`, no tick); free drive.
+            unknown task; the position of the arm is unknown (no `hold`, no tick); free drive.
 
         """
         level = self.level(task)
@@ -194,7 +195,7 @@ class CommandedCycle(ControlCycle):
 
         They may be changed at every tick. They take effect smoothly within `change_time` of its
         `Stiffness`, or later, if the energy that a rising stiffness adds must first be dissipated:
-        see `osc_ros.control.tasks.impedance`. They last until `latch`, or until a change to
+        see `osc_ros.control.tasks.impedance`. They last until `hold`, or until a change to
         settings with another `Stiffness`.
 
         Parameters
@@ -207,7 +208,7 @@ class CommandedCycle(ControlCycle):
         ------
         InputError
             See `Level.set_impedance`; an unknown task; the position of the arm is unknown (no
-            `latch`, no tick); free drive.
+            `hold`, no tick); free drive.
 
         """
         level = self.level(task)
@@ -245,7 +246,7 @@ class CommandedCycle(ControlCycle):
         ------
         InputError
             A shape that does not fit, a position outside the joint's limits; the position of the
-            arm is unknown (no `latch`, no tick); free drive.
+            arm is unknown (no `hold`, no tick); free drive.
 
         """
         self._require_ready()
@@ -259,17 +260,17 @@ class CommandedCycle(ControlCycle):
                              'commands, with the joint positions q')
 
 
-def _hold(motion: Hold | ArrayLike, kind: Kind) -> Hold:
-    """Return the `Hold` of a goal: a Hold, a pose (4, 4), or for some kinds a point (3,)."""
-    if 'point' in kind.goals and not isinstance(motion, Hold) and np.shape(motion) == (3,):
-        return Hold(pose(motion, NO_ROTATION))
-    if not isinstance(motion, (Hold, np.ndarray, list, tuple)):
-        raise InputError(f'motion is of type {type(motion).__name__}: accepted are Hold, Path, '
-                         'Jog, or a pose (4, 4)')
-    hold = motion if isinstance(motion, Hold) else Hold(motion)  # type: ignore[arg-type]
+def _hold(motion: PoseGoal | ArrayLike, kind: Kind) -> PoseGoal:
+    """Return the `PoseGoal` of a goal: one, a pose (4, 4), or for some kinds a point (3,)."""
+    if 'point' in kind.goals and not isinstance(motion, PoseGoal) and np.shape(motion) == (3,):
+        return PoseGoal(pose(motion, NO_ROTATION))
+    if not isinstance(motion, (PoseGoal, np.ndarray, list, tuple)):
+        raise InputError(f'motion is of type {type(motion).__name__}: accepted are PoseGoal, '
+                         'Path, TwistGoal, or a pose (4, 4)')
+    hold = motion if isinstance(motion, PoseGoal) else PoseGoal(motion)  # type: ignore[arg-type]
     T = finite_array('pose', hold.pose, (4, 4)).copy()
     require_rigid('pose', T[None])
-    return Hold(T, hold.arrival)
+    return PoseGoal(T, hold.arrival)
 
 
 def _wrench(given: ArrayLike) -> Array:

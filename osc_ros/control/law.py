@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.checkpoint import LawRecipe
+from osc_ros.control.compiled_law import CompiledLaw, NOTHING_KNOWN, Precomputed
 from osc_ros.control.goals import CommandedCycle
 from osc_ros.control.limits.holding import require_gradual, require_holding, require_strength
 from osc_ros.control.limits.load import Weight
 from osc_ros.control.model_error.driver import Driver
-from osc_ros.control.setpoint.guide import Guide, rehearse
+from osc_ros.control.setpoint.set_point_generator import rehearse, SetPointGenerator
 from osc_ros.control.settings import Settings
-from osc_ros.control.setup import NOTHING_KNOWN, Precomputed, Setup
 from osc_ros.control.step.law_memory import PAUSE
 from osc_ros.control.step.places import Copies, load, Places
 from osc_ros.control.tasks import impedance
@@ -43,14 +43,14 @@ class Law(CommandedCycle):
     the robot's, and all other settings have defaults. In a control loop:
 
     >>> law = Law(robot)                                           # doctest: +SKIP
-    >>> law.latch(q)                    # hold the pose of these joint positions
+    >>> law.hold(q)                    # hold the pose of these joint positions
     >>> law.follow(goal)                # (4, 4), in the base frame
     >>> while True:
     ...     send(law.torque(time, q, qd))      # 500 times a second or more
     ...     law.plan()                         # after sending, because it is slow
 
     The posture is part of τ⁰. It acts in the dynamically consistent nullspace of all tasks, and
-    also in directions in which a task is singular. After `latch` the arm holds its present pose.
+    also in directions in which a task is singular. After `hold` the arm holds its present pose.
     Attributes describe the last tick: `pose`, `twist`, `error`, `u`, `F`, `target` of the first
     task, `saturated` of the joints.
 
@@ -83,8 +83,8 @@ class Law(CommandedCycle):
         self._method, self._workers = method, workers
         self._weight: tuple[Robot, Weight] | None = None  # of the robot in force
         q = np.clip(np.zeros(robot.n), *robot.position_limits.T)
-        super().__init__(Setup(robot, settings.with_limits_of(robot), method, workers), q)
-        self.latch(q)
+        super().__init__(CompiledLaw(robot, settings.with_limits_of(robot), method, workers), q)
+        self.hold(q)
         self._rehearse()
         self._is_placed = False  # until the next latch
 
@@ -117,10 +117,10 @@ class Law(CommandedCycle):
                 raise InputError(f'{len(settings.tasks)} tasks, and the joints '
                                  f"{', '.join(robot.joint_names)}: accepted are {MOST} tasks, and "
                                  'the same joints in both setups')
-        law, before, guides = cls.__new__(cls), None, dict[int, Guide]()
+        law, before, guides = cls.__new__(cls), None, dict[int, SetPointGenerator]()
         law._method, law._workers, law._weight = recipe.method, 1, None
         for (settings, robot, known), own in zip(recipe.setups, recipe.guides, strict=True):
-            setup = Setup(robot, settings, recipe.method, 1, before, known)
+            setup = CompiledLaw(robot, settings, recipe.method, 1, before, known)
             if before is None:
                 CommandedCycle.__init__(law, setup, np.zeros(robot.n))
             else:  # as `_take_over`
@@ -232,7 +232,7 @@ class Law(CommandedCycle):
         if self.is_settled:  # for checkpoints
             places = Places(self.kept())
             places.store(np.empty(places.size, dtype=np.int64))
-        self.latch(self.posture)
+        self.hold(self.posture)
         self._memory.time = self._observed = -math.inf
 
     def require_holding(self, q: ArrayLike) -> None:
@@ -268,7 +268,7 @@ class Law(CommandedCycle):
         settings : Settings, optional
         robot : Robot, optional
         q : (n,), optional
-            Present position of the arm; that of the last tick or `latch` if not given.
+            Present position of the arm; that of the last tick or `hold` if not given.
 
         Raises
         ------
@@ -281,7 +281,7 @@ class Law(CommandedCycle):
         self.use_setup(self.new_setup(settings, robot, q))
 
     def new_setup(self, settings: Settings | None = None, robot: Robot | None = None,
-                  q: Array | None = None) -> Setup:
+                  q: Array | None = None) -> CompiledLaw:
         """
         Return a setup with these settings and this robot, for `use_setup`.
 
@@ -309,7 +309,7 @@ class Law(CommandedCycle):
         return self.same_setup(settings, robot)
 
     def same_setup(self, settings: Settings, robot: Robot, known: Precomputed = NOTHING_KNOWN
-                   ) -> Setup:
+                   ) -> CompiledLaw:
         """
         Return what `new_setup` returned for another law in the same state; this takes a third.
 
@@ -318,19 +318,19 @@ class Law(CommandedCycle):
         settings : Settings
         robot : Robot
         known : Precomputed, optional
-            `Setup.known` of the other law's setup.
+            `CompiledLaw.known` of the other law's setup.
 
         """
-        return Setup(robot, settings.with_limits_of(robot), self._method, self._workers,
+        return CompiledLaw(robot, settings.with_limits_of(robot), self._method, self._workers,
                      self._setup, known)
 
-    def use_setup(self, following: Setup, commands: bool = True) -> None:
+    def use_setup(self, following: CompiledLaw, commands: bool = True) -> None:
         """
         Use a setup from `new_setup`; the torques blend from those of the last tick.
 
         Parameters
         ----------
-        following : Setup
+        following : CompiledLaw
         commands : bool
             Whether the arm has the torques of the last tick. If another source commands it,
             nothing is blended.
@@ -345,7 +345,7 @@ class Law(CommandedCycle):
         else:
             self._take_over(following, *last)
 
-    def go_back_to(self, setup: Setup) -> None:
+    def go_back_to(self, setup: CompiledLaw) -> None:
         """Use a setup again at once; the caller sets `kept`, then `remembered`."""
         self._blending.end(setup)
         self._setup = setup
@@ -373,7 +373,7 @@ class Law(CommandedCycle):
         Raises
         ------
         InputError
-            No tick since `latch`.
+            No tick since `hold`.
 
         """
         q, qd, tau = self._last_tick()
@@ -410,7 +410,7 @@ class Law(CommandedCycle):
         Raises
         ------
         InputError
-            No tick since `latch`.
+            No tick since `hold`.
 
         """
         q, qd, _ = self._last_tick()
@@ -428,7 +428,7 @@ class Law(CommandedCycle):
         Raises
         ------
         InputError
-            Fewer than two ticks since `latch`, or no time between them.
+            Fewer than two ticks since `hold`, or no time between them.
 
         """
         last, before = self._memory.tick(), self._memory.tick(1)

@@ -16,7 +16,7 @@ from scipy.spatial.transform import Rotation
 
 from osc_ros.client.robots import SHIPPED
 from osc_ros.control.law import Law
-from osc_ros.control.setpoint.trajectory import Hold
+from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.control.settings import Settings
 from osc_ros.control.tasks.task import Stiffness, TargetLimits, Task
 from osc_ros.errors import InputError
@@ -158,7 +158,7 @@ class ArmEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         if self._is_variable:
             self._stiffen(given[6:8])
         self._use_more(given[6 + 2 * self._is_variable:])
-        self.arm.law.follow(Hold(self._goal))
+        self.arm.law.follow(PoseGoal(self._goal))
         for k in range(SUBSTEPS):
             self.arm.advance()
             if k % LOOK == LOOK - 1:

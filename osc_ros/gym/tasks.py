@@ -120,10 +120,10 @@ class Wipe(ArmEnv):
         self._strip = self._centre + np.outer(y, [0.0, 1.0])
         self._is_wiped = np.zeros(self.PIECES, dtype=bool)
         self._wiped, self._force = 0.0, np.zeros(3)
-        self.arm.law.push(np.zeros(6))
+        self.arm.law.set_wrench(np.zeros(6))
 
     def _use_more(self, action: Array) -> None:
-        self.arm.law.push([0.0, 0.0, 0.0, 0.0, 0.0, -self.FORCE * (1.0 + action[0])])
+        self.arm.law.set_wrench([0.0, 0.0, 0.0, 0.0, 0.0, -self.FORCE * (1.0 + action[0])])
 
     def _look(self) -> None:
         self._force = self.arm.plant.contact_force()

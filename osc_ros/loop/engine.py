@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from osc_ros.compile.addresses import Integers
 from osc_ros.control.checkpoint import Checkpoint
+from osc_ros.control.compiled_law import CompiledLaw
 from osc_ros.control.law import Law
 from osc_ros.control.model_error.contact import ContactSense, NOT_TOUCHED
 from osc_ros.control.safety.answered import Answered, Answers, UNASKED
@@ -31,14 +32,13 @@ from osc_ros.control.safety.supervision import (
 )
 from osc_ros.control.safety.supervisor import Supervisor
 from osc_ros.control.safety.tables import PLANS, WAITS
-from osc_ros.control.setpoint.trajectory import Hold
-from osc_ros.control.setup import Setup
+from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.control.step.places import Copies, load
 from osc_ros.dynamics.algebra.arrays import float_array
 from osc_ros.errors import InputError, OscError
 from osc_ros.loop.answering import Answering
 from osc_ros.loop.journal import Journal, journaled
-from osc_ros.loop.rest_check import Rest, STILL
+from osc_ros.loop.rest_check import StartupStatistics, STILL
 from osc_ros.loop.statistics import Counts
 
 Array = NDArray[np.float64]
@@ -78,7 +78,7 @@ class Engine(Counts):
         Measured torques of that state; NaN where they are unknown.
     touch : ContactSense
         Detects contacts, and learns thresholds for them.
-    rest : Rest
+    rest : StartupStatistics
         States and efforts while idle, for the start-up check.
     journal : Journal, optional
         Records the inputs, see `keep`.
@@ -107,7 +107,7 @@ class Engine(Counts):
         self.journal: Journal | None = None
         self._clock: Callable[[], float] = perf_counter
         self.guard = Supervisor(law.robot, law, supervision, self._on_change)
-        self.mode, self.is_last, self.rest, self.asks = IDLE, False, Rest(), False
+        self.mode, self.is_last, self.rest, self.asks = IDLE, False, StartupStatistics(), False
         self.touch = ContactSense(law.robot.joint_names)
         self.effort: Array | None = None
         self.q = self.qd = np.zeros(0)
@@ -153,7 +153,7 @@ class Engine(Counts):
                     vars(engine)[name] = float_array(name, value, (robot.n,))
         for motion, base, pending, *_ in found.remembered[3]:
             for one in (motion, base, *(scheduled for _, scheduled in pending)):
-                if isinstance(one, Hold):
+                if isinstance(one, PoseGoal):
                     float_array('pose', one.pose, (4, 4))
         load(engine.kept(), found.sizes, found.row)
         engine.law.remembered, engine.touch.until = found.remembered, until
@@ -194,7 +194,7 @@ class Engine(Counts):
         where, held = (self.q, self.law.compensation) if self.mode == ENDING else self._left
         if missing is None and (np.abs(self.q - where) < STILL).all():
             missing = held.copy()
-        self.law.latch(self.q)
+        self.law.hold(self.q)
         self.law.begin_with(missing)
         self.guard.begin(self.guard.last_torque if self.mode == ENDING else None)
         self.guard.accept_state(self.time, self.q, self.qd)
@@ -202,7 +202,7 @@ class Engine(Counts):
         self._expect_targets()
 
     @journaled
-    def use_setup(self, setup: Setup, supervision: Supervision) -> None:
+    def use_setup(self, setup: CompiledLaw, supervision: Supervision) -> None:
         """Use a setup from `Law.new_setup`, and other settings of the watchdogs."""
         before, commands = self.law.setup, self.acts and self.guard.source == SOURCES[LAW]
         self.law.use_setup(setup, commands)
@@ -214,7 +214,7 @@ class Engine(Counts):
     def _expect_targets(self) -> None:
         """In free drive, miss no target until one comes after it."""
         if STALE_TARGET in self.guard.settings.watchdogs and self.law.settings.free is not None:
-            self.guard.feed(STALE_TARGET, math.inf)
+            self.guard.reset_timeout(STALE_TARGET, math.inf)
 
     @journaled
     def deactivate(self) -> None:
@@ -238,7 +238,7 @@ class Engine(Counts):
         if self.mode == ACTIVE and time < before + CLOCK_STEPS[0]:
             self._post('warning', f'time went back from {before:.3f} s to {time:.3f} s: holding '
                        'the present pose')
-            self.law.latch(q)
+            self.law.hold(q)
 
     def update(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
                effort: Array | None = None) -> bool:
@@ -365,7 +365,8 @@ class Engine(Counts):
         """
         Plan the targets, and end a change of the settings whose time is over.
 
-        Compiled code must not be answering a state. The torques do not wait for it, see `Guide`.
+        Compiled code must not be answering a state. The torques do not wait for it, see
+        `SetPointGenerator`.
 
         """
         self.asks = False
@@ -398,14 +399,14 @@ class Engine(Counts):
         self.refusal = reason
         self._post('refusal', reason)
         if has_all_joints:
-            self.guard.trip(NOT_FINITE, reason)
+            self.guard.report_fault(NOT_FINITE, reason)
 
     @journaled
     def fail(self, reason: str) -> None:
         """Send a safe torque after an error of the caller."""
         self._post('error', f'control loop: {reason}')
         if self.acts:
-            self.guard.trip(NOT_FINITE, reason)
+            self.guard.report_fault(NOT_FINITE, reason)
             self._command(self.guard.torque(), None)
 
     @journaled

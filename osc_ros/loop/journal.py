@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.checkpoint import Checkpoint
+from osc_ros.control.compiled_law import CompiledLaw
 from osc_ros.control.safety.answered import Answered, Answers, UNASKED, WATCH_PERIOD
-from osc_ros.control.setup import Setup
 from osc_ros.errors import InputError
 from osc_ros.loop.packing import packed, unpacked
 
@@ -378,9 +378,9 @@ class Journal:
         self._tape += _PACKED[4 + len(readings)](
             CALL, len(readings), 1.0, *readings, len(segment.calls))
         segment.calls.append((name, tuple(
-            self._recipe(one) if isinstance(one, Setup) else one for one in arguments)))
+            self._recipe(one) if isinstance(one, CompiledLaw) else one for one in arguments)))
 
-    def _recipe(self, setup: Setup) -> tuple[Any, ...]:
+    def _recipe(self, setup: CompiledLaw) -> tuple[Any, ...]:
         """Return how to build a setup again: settings, robot (None: the same), what is known."""
         is_new = setup.robot is not self._robot
         self._robot = setup.robot

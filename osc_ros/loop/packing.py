@@ -24,18 +24,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.checkpoint import Checkpoint, LawRecipe
+from osc_ros.control.compiled_law import Precomputed
 from osc_ros.control.limits.limits import Limits
 from osc_ros.control.model_error.contact import Contact
 from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.model_error.driver import Driver
 from osc_ros.control.model_error.friction import Friction
 from osc_ros.control.safety.supervision import Supervision, Watchdog
-from osc_ros.control.setpoint.guide import Jog
 from osc_ros.control.setpoint.joining import Drift
 from osc_ros.control.setpoint.posture import Posture
-from osc_ros.control.setpoint.trajectory import Hold, KNOTS, Path
+from osc_ros.control.setpoint.set_point_generator import TwistGoal
+from osc_ros.control.setpoint.trajectory import KNOTS, Path, PoseGoal
 from osc_ros.control.settings import Observation, Settings
-from osc_ros.control.setup import Precomputed
 from osc_ros.control.tasks.free import FreeDrive
 from osc_ros.control.tasks.impedance import Impedance
 from osc_ros.control.tasks.kind_table import KINDS
@@ -47,7 +47,7 @@ from osc_ros.model.robot import Robot
 
 CLASSES: dict[str, type] = {one.__name__: one for one in (
     Checkpoint, Contact, Disturbance, Drift, Driver, ForceControl, FreeDrive, Friction, Gains,
-    Hold, Impedance, Jog, *KINDS.values(), LawRecipe, Limits, Observation, Path, Posture,
+    PoseGoal, Impedance, TwistGoal, *KINDS.values(), LawRecipe, Limits, Observation, Path, Posture,
     Precomputed, Robot, Settings, SingularityDamping, Stiffness, Supervision, TargetLimits, Task,
     Watchdog)}
 _ARGUMENTS: dict[type, tuple[str, ...]] = {  # by which an object of a class is made again

@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.control.disturbance_compensation import Report
 from osc_ros.control.safety.supervision import HARMLESS, STALE_TARGET
 from osc_ros.control.setpoint.arrival import Approach
-from osc_ros.control.setpoint.guide import Motion
-from osc_ros.control.setpoint.trajectory import Hold, Path
+from osc_ros.control.setpoint.set_point_generator import Motion
+from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.tasks.impedance import Impedance, TANK
-from osc_ros.control.unmodelled import Report
 from osc_ros.errors import InputError
 from osc_ros.loop.engine import ACTIVE, Engine, Stamp
 from osc_ros.loop.journal import Journal, journaled, Piece
@@ -153,7 +153,7 @@ def hold(engine: Engine) -> None:
     """Stop all targets."""
     _require_active(engine)
     engine.law.stop()
-    engine.guard.feed(STALE_TARGET, math.inf)
+    engine.guard.reset_timeout(STALE_TARGET, math.inf)
 
 
 @journaled
@@ -218,20 +218,20 @@ def follow(engine: Engine, motion: Motion, stamp: float, task: str) -> bool:
     now = engine.time
     start = max(stamp, now)
     inside = engine.law.follow(motion, start, task)
-    engine.guard.feed(STALE_TARGET, max(0.0, _end_of(motion, start) - now))
+    engine.guard.reset_timeout(STALE_TARGET, max(0.0, _end_of(motion, start) - now))
     return inside
 
 
 def predicted(engine: Engine, task: str, time: float) -> object:
-    """Motion of a task's target at a time [s]; see `Guide.predicted`."""
+    """Motion of a task's target at a time [s]; see `SetPointGenerator.predicted`."""
     return engine.law.levels[task].guide.predicted(time)
 
 
 @journaled
-def push(engine: Engine, wrench: Array, task: str) -> None:
-    """Set the wrench (6,) of a task; see `Law.push`."""
+def set_wrench(engine: Engine, wrench: Array, task: str) -> None:
+    """Set the wrench (6,) of a task; see `Law.set_wrench`."""
     _require_active(engine)
-    engine.law.push(wrench, task)
+    engine.law.set_wrench(wrench, task)
 
 
 @journaled
@@ -413,6 +413,6 @@ def _require_clock(engine: Engine, stamp: float) -> None:
 
 def _end_of(motion: Motion, start: float) -> float:
     """Time at which a motion begun at `start` has reached its goal or its time-out [s]."""
-    if isinstance(motion, Hold):
+    if isinstance(motion, PoseGoal):
         return start
     return float(motion.times[-1]) if isinstance(motion, Path) else motion.until

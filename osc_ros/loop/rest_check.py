@@ -86,7 +86,7 @@ class Finding:
         return f'{self.verdict.value}: {self.reason}'
 
 
-class Rest:
+class StartupStatistics:
     """Averages the positions and efforts that a driver reports while the arm is at rest."""
 
     def __init__(self) -> None:

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from osc_ros.compile.compiled import on_demand
 from osc_ros.control.checkpoint import Checkpoint
+from osc_ros.control.compiled_law import CompiledLaw
 from osc_ros.control.safety.supervision import HARMLESS, Supervision
-from osc_ros.control.setpoint.trajectory import Hold, Path
-from osc_ros.control.setup import Setup
+from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.errors import InputError, OscError
 from osc_ros.loop import requests
 from osc_ros.loop.engine import Engine
@@ -30,7 +30,7 @@ SETTING = 'use_setup'  # the call that puts other settings in force
 PARAMETERS = 'parameters'  # the fact with the values of all parameters
 _ENGINE = {'activate', 'deactivate', 'leave', 'use_setup', 'refuse', 'fail', 'lose',
            'learn_contact'}
-_REQUESTS = {'hold', 'release', 'set_present', 'follow', 'push', 'set_impedance',
+_REQUESTS = {'hold', 'release', 'set_present', 'follow', 'set_wrench', 'set_impedance',
              'set_measured_wrench', 'set_posture', 'set_gravity', 'set_delay'}
 SHOWN = {'set_present', 'set_delay', FACTS, 'refuse'}  # calls that are no event for a reader
 
@@ -38,7 +38,7 @@ SHOWN = {'set_present', 'set_delay', FACTS, 'refuse'}  # calls that are no event
 class Alternative(Protocol):
     """What differs from the recorded run."""
 
-    def setup(self, engine: Engine, values: Mapping[str, Any]) -> tuple[Setup, Supervision]:
+    def setup(self, engine: Engine, values: Mapping[str, Any]) -> tuple[CompiledLaw, Supervision]:
         """Return what to use in place of what the recorded values of the parameters give."""
 
 
@@ -364,7 +364,7 @@ def _call_text(name: str, arguments: tuple[Any, ...]) -> str:
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, Hold):
+    if isinstance(value, PoseGoal):
         return f'pose at {_shown(value.pose[:3, 3])}'
     if isinstance(value, Path):
         return f'path of {len(value.times)} poses to {_shown(value.poses[-1, :3, 3])}'

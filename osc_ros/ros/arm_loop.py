@@ -17,9 +17,9 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock as ClockMessage
 from sensor_msgs.msg import JointState
 
+from osc_ros.control.compiled_law import CompiledLaw
 from osc_ros.control.law import Law
 from osc_ros.control.safety.supervision import Supervision
-from osc_ros.control.setup import Setup
 from osc_ros.loop.answering import Answering
 from osc_ros.loop.engine import Stamp
 from osc_ros.loop.process.channel import Record
@@ -110,7 +110,7 @@ class ArmLoop(LoopProcess):
         return self.refusal or f'{self.description.name} has sent ' + (
             f'the newest {self.state_age:.1f} s ago' if self.count else 'none')
 
-    def use(self, setup: Setup, supervision: Supervision) -> None:
+    def use(self, setup: CompiledLaw, supervision: Supervision) -> None:
         """Use the settings and the robot of a setup, and other settings of the watchdogs."""
         super().use(setup, supervision)
         self._law.use_setup(setup)

@@ -186,7 +186,7 @@ class Simulation:
 
         """
         self.plant.reset(self._start if q is None else q)
-        self.law.latch(self.plant.q)
+        self.law.hold(self.plant.q)
 
     def step(self) -> Array:
         """Advance by one period; return the torques (n,) of the law [N·m, N]."""

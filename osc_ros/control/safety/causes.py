@@ -45,7 +45,7 @@ _gate_plan_views, _gate_views = GATE_PLAN.only('period'), GATE.only('is_open', '
 
 
 @inlined
-def trip(causes, watchdog, now):
+def report_fault(causes, watchdog, now):
     """Record that the cause with this number is present now; ignored if it is negative."""
     if watchdog >= 0:
         causes.watches[watchdog, SEEN], causes.watches[watchdog, SILENT] = now, 0.0

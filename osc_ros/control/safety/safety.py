@@ -13,7 +13,7 @@ from osc_ros.control.safety.causes import (
     DEACTIVATE,
     replaces_law,
     REPORT,
-    trip,
+    report_fault,
     update_causes,
 )
 from osc_ros.control.safety.command_check import LONGEST_GAP
@@ -205,7 +205,7 @@ def accept(plan, state, sample, result):
         _causes_plan(plan, n))
     now = _sample_views(sample, n).now[0]
     for k in range(int(found.count[0])):
-        trip(causes, int(settings.of_fault[int(found.faults[k, 0])]), now)
+        report_fault(causes, int(settings.of_fault[int(found.faults[k, 0])]), now)
     if not accepted:
         if found.has_frozen[0] > 0.0:  # predict from the last state with new positions
             forget_states_after(_records_views(state, n), gate.time[0])
@@ -227,9 +227,9 @@ def accept(plan, state, sample, result):
 
 @inlined
 def meet(plan, state, now):
-    """Record that there is a contact at a time [s]; see `osc_ros.control.safety.causes.trip`."""
+    """Record that there is a contact at a time [s]; see `causes.report_fault`."""
     n = int(plan[0])
-    trip(_causes_views(state, n), int(_causes_plan(plan, n).contact[0]), now)
+    report_fault(_causes_views(state, n), int(_causes_plan(plan, n).contact[0]), now)
 
 
 @inlined
@@ -248,7 +248,7 @@ def _update(plan, state, now):
 def fail(plan, state, now):
     """Record that the law has no torques at a time [s]; return what `update` does."""
     n = int(plan[0])
-    trip(_causes_views(state, n), int(_causes_plan(plan, n).of_fault[NUMBERS]), now)
+    report_fault(_causes_views(state, n), int(_causes_plan(plan, n).of_fault[NUMBERS]), now)
     return _update(plan, state, now)
 
 

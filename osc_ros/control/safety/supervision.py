@@ -29,7 +29,7 @@ HARMLESS = '', 'report'  # reactions with which the law still controls the arm
 # Causes that a supervisor detects itself, if they have a watchdog.
 STALE_STATE, JUMP, NOT_FINITE, DEADLINE = 'stale_state', 'jump', 'not_finite', 'deadline'
 OVERSPEED, CONTACT = 'overspeed', 'contact'
-STALE_TARGET = 'stale_target'  # the caller reports every target by `Supervisor.feed`
+STALE_TARGET = 'stale_target'  # the caller reports every target by `Supervisor.reset_timeout`
 
 HARDEST = 5.0  # times the stop rate: highest braking rate before a position limit
 
@@ -52,8 +52,8 @@ class Watchdog:
         Whether the reaction lasts until `release`, rather than until the cause ends; 'deactivate'
         is always latched, 'report' never.
     timeout : float [s]
-        Longest time between two calls of `Supervisor.feed`; the cause begins when it is exceeded.
-        If infinite, only `Supervisor.trip` reports the cause.
+        Longest time between two calls of `Supervisor.reset_timeout`; the cause begins when it is
+        exceeded. If infinite, only `Supervisor.report_fault` reports the cause.
 
     Raises
     ------

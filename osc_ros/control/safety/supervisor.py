@@ -77,7 +77,7 @@ class Supervisor:
     """
     Checks states and torques, and replaces the law's torque while a cause is active.
 
-    Every state is passed to `accept_state`, signs of life to `feed`, and faults to `trip`.
+    Every state is passed to `accept_state`, signs of life to `feed`, and faults to `report_fault`.
     `torque` returns the torque to send: finite, within the limits, and continuous when its source
     changes. Errors of the law or the sensors never raise.
 
@@ -390,11 +390,11 @@ class Supervisor:
         if self.blind:  # it was estimated with the model before
             self._at.prediction.unmodelled[:] -= weight
 
-    def feed(self, name: str, lasting: float = 0.0) -> None:
+    def reset_timeout(self, name: str, lasting: float = 0.0) -> None:
         """Record a sign of life; the time-out starts `lasting` seconds from now."""
         self._watch(name)[FED] = self.clock() + lasting
 
-    def trip(self, name: str, reason: str) -> None:
+    def report_fault(self, name: str, reason: str) -> None:
         """Record that a cause is present now; ignored if it has no watchdog."""
         if name in self._names:
             watch, self._texts[name] = self._watch(name), reason
@@ -403,20 +403,20 @@ class Supervisor:
     def set_present(self, causes: Mapping[str, str]) -> None:
         """Set the causes that are present until the next call, and their reasons."""
         for name in self._lasting.keys() & set(self._names):
-            self.trip(name, self._lasting[name])
+            self.report_fault(name, self._lasting[name])
         self._lasting = dict(causes)
         self._trip_lasting()
 
     def _trip_lasting(self) -> None:
         for name in self._lasting.keys() & set(self._names):
-            self.trip(name, self._lasting[name])
+            self.report_fault(name, self._lasting[name])
             self._watch(name)[SEEN] = np.inf
 
     def note_duration(self, took: float) -> bool:
         """Trip a watchdog if the law took longer [s] than its deadline; return whether it did."""
         is_late = took > self._settings.deadline
         if is_late:
-            self.trip(DEADLINE, f'an update took {took:.4f} s')
+            self.report_fault(DEADLINE, f'an update took {took:.4f} s')
         return is_late
 
     def accept_state(self, time: float, q: Array, qd: Array) -> bool:
@@ -533,6 +533,6 @@ class Supervisor:
         return np.ascontiguousarray(tau, dtype=np.float64)
 
     def _without_law(self, cause: str, reason: str) -> Array:
-        self.trip(cause, reason)
+        self.report_fault(cause, reason)
         self._update()
         return NO_LAW

@@ -32,7 +32,7 @@ APART = 1e-3  # least time between two knots [s]
 
 
 @dataclass(frozen=True)
-class Joining:
+class ChunkBlending:
     """
     How the target goes from one chunk to the next.
 
@@ -64,7 +64,7 @@ class Joining:
                 raise InputError(f'{name} of chunks is {value} s: accepted is more than 0')
 
 
-JOINING = Joining()
+JOINING = ChunkBlending()
 
 
 class Entry(NamedTuple):
@@ -98,7 +98,7 @@ class Entry(NamedTuple):
 
 
 def chunk_entry(times: ArrayLike, poses: ArrayLike, observed_at: float, present: Target,
-                start: float, limits: TargetLimits, joining: Joining = JOINING) -> Entry:
+                start: float, limits: TargetLimits, joining: ChunkBlending = JOINING) -> Entry:
     """
     Return the path by which the target goes on from its motion to the poses of a chunk.
 

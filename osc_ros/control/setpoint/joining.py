@@ -14,7 +14,7 @@ import ruckig
 
 from osc_ros.compile.compiled import kernel
 from osc_ros.control.setpoint.motion import add_offset, AT_THE_EDGE, PIECES, put_drift
-from osc_ros.control.setpoint.trajectory import Hold, Path
+from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.tasks.task import Target, TargetLimits
 from osc_ros.dynamics.algebra.rotation import (
     body_acceleration,
@@ -70,7 +70,7 @@ class Drift:
         return target
 
 
-Base: TypeAlias = Hold | Path | Drift
+Base: TypeAlias = PoseGoal | Path | Drift
 
 
 class Offset:
@@ -144,7 +144,7 @@ def joining_offset(base: Base, x: Array, limits: TargetLimits, bounds: Array, no
 
     Parameters
     ----------
-    base : Hold, Path or Drift
+    base : PoseGoal, Path or Drift
         Motion that the offset is relative to.
     x : (3, 6)
         Offset at the start, from `difference`.

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.setpoint.arrival import Approach
-from osc_ros.control.setpoint.guide import Guide
+from osc_ros.control.setpoint.set_point_generator import SetPointGenerator
 from osc_ros.control.tasks import task_numbers
 from osc_ros.control.tasks.bandwidth import (
     largest_damping_rate,
@@ -112,7 +112,7 @@ class Level:
         if before is not None and (before.task.link, before.task.kind) == (task.link, task.kind):
             self._go_on_as(before)
         else:
-            self.latch(pose)
+            self.hold(pose)
         self._state.activation[:] = self.activation
         self._state.since[0] = math.inf  # until the first tick
         self._state.is_changing[0] = not np.array_equal(self.activation, self._wanted_activation)
@@ -138,7 +138,8 @@ class Level:
         self.activation: Array = self._shape[task_numbers.ACTIVATION]
         self._found = memory[task_numbers.ERROR:task_numbers.SEEN]
         self.error: Array = memory[task_numbers.ERROR:task_numbers.LAG]
-        # lag of the link behind the last target, which `Guide` compares with `TargetLimits.leash`
+        # lag of the link behind the last target, which `SetPointGenerator` compares with
+        # `TargetLimits.leash`
         self._lag = memory[task_numbers.LAG:task_numbers.COMMANDED]
         self.u: Array = memory[task_numbers.COMMANDED:task_numbers.SEEN]
         self._seen = memory[task_numbers.SEEN:task_numbers.SEEN_TWIST].reshape(4, 4)
@@ -152,12 +153,12 @@ class Level:
         memory[task_numbers.OWN:] = self.task.kind.numbers()
 
     @property
-    def guide(self) -> Guide:
+    def guide(self) -> SetPointGenerator:
         """Computes the targets."""
         return self._guide
 
     @guide.setter
-    def guide(self, guide: Guide) -> None:
+    def guide(self, guide: SetPointGenerator) -> None:
         self._guide, self._guides[:] = guide, guide.addresses
         guide.keep_within(self.task.limits)
 
@@ -211,7 +212,7 @@ class Level:
         if self._yields and moves.any():
             self.longest_period = 0.0  # the frequency of a spring depends on the pose
 
-    def soften(self, period: float) -> None:
+    def limit_gains(self, period: float) -> None:
         """Reduce the gains to the largest stable ones for this period of the states [s]."""
         most = self._largest / period
         if self._yields:
@@ -239,10 +240,10 @@ class Level:
         highest = float(np.linalg.eigvalsh(S @ T.T @ mobility @ T @ S)[-1])
         return min(share, math.sqrt(fastest / highest) if highest > 0.0 else 1.0)
 
-    def latch(self, pose: Array) -> None:
+    def hold(self, pose: Array) -> None:
         """Set the target to a pose (4, 4) and the wrench to zero, and drop all motions."""
         self._seen[:] = pose
-        self.guide = Guide(self.task.kind.set_point(pose))
+        self.guide = SetPointGenerator(self.task.kind.set_point(pose))
         state = self._state
         for wrench in (self.wanted_wrench, state.wrench, state.wrench_rate, state.integral,
                        state.filtered, state.measured):
@@ -278,7 +279,8 @@ class Level:
         v, a = twist.reshape(2, 3), acceleration.reshape(2, 3)
         rates = np.clip(-(v * a).sum(axis=1) / np.maximum((v * v).sum(axis=1), SLOWEST), *COASTING)
         moves = float('pose' in kind.goals)
-        self.guide = Guide.coasting(kind.set_point(self.pose), moves * twist, rates, before)
+        self.guide = SetPointGenerator.coasting(kind.set_point(self.pose), moves * twist, rates,
+                                                before)
         # activated at once: the target is where the link is, so this changes the torque little
         rises = self._wanted_activation > self.activation
         self._state.activation[rises] = self.activation[rises] = self._wanted_activation[rises]
@@ -286,7 +288,7 @@ class Level:
     def carry(self, T: Array) -> None:
         """Move the link's frame on its body by T (4, 4); set the target that the kind returns."""
         self._seen[:] = self._seen @ T
-        self.guide = Guide(self.task.kind.set_point_with_link(self.target.pose, T))
+        self.guide = SetPointGenerator(self.task.kind.set_point_with_link(self.target.pose, T))
 
     def _go_on_as(self, before: Level) -> None:
         """Copy the state of the previous task on the same link."""
@@ -354,5 +356,5 @@ class Level:
         self.guide.plan(self.task.limits, self._lag)
 
     def jump(self, time: float = -math.inf) -> None:
-        """Begin motions that start now before the next tick, see `Guide.jump`."""
+        """Begin motions that start now before the next tick, see `SetPointGenerator.jump`."""
         self.guide.jump(self.task.limits, time)

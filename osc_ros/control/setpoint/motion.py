@@ -4,10 +4,11 @@
 """
 The target of a task at a tick, in one compiled function on records.
 
-The target is a motion ⊕ an offset, see `osc_ros.control.setpoint.guide.Guide`. PLAN has both as
-numbers, and the addresses of the knots of a path, which `Guide` keeps. Python changes a plan
-between ticks, and ahead of time: no tick waits for it. If it is late, the target goes on by the
-present plan, and comes to rest at its end.
+The target is a motion ⊕ an offset, see
+`osc_ros.control.setpoint.set_point_generator.SetPointGenerator`. PLAN has both as numbers, and the
+addresses of the knots of a path, which `SetPointGenerator` keeps. Python changes a plan between
+ticks, and ahead of time: no tick waits for it. If it is late, the target goes on by the present
+plan, and comes to rest at its end.
 """
 
 from __future__ import annotations
@@ -54,9 +55,9 @@ PLAN = Table(
     Slot('event', (1,), 's', 'end of this plan on this clock, at which Python goes on; infinite: '
          'none'),
     Slot('until', (1,), 's', 'end of a twist, on the clock of the states'),
-    Slot('wakes', (1,), 's', 'stamp from which `Guide.plan` has work after a tick: the start of '
-         'the next scheduled motion, or of a look whether the arm comes; -infinite if the target '
-         'goes on from another pose; infinite: none'),
+    Slot('wakes', (1,), 's', 'stamp from which `SetPointGenerator.plan` has work after a '
+         'tick: the start of the next scheduled motion, or of a look whether the arm comes; '
+         '-infinite if the target goes on from another pose; infinite: none'),
     Slot('reach', (2,), 'rad, m', 'largest errors of the arm before the target waits for it'),
     Slot('knots', (4,), '', 'number of the knots of the path, addresses of their times (m,), '
          'poses (m, 4, 4) and coefficients (m - 1, 6, 6), as integers'))

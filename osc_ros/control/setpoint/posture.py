@@ -146,7 +146,7 @@ class PostureSetPoint(Recorded):
     def __init__(self, robot: Robot, q: Array) -> None:
         super().__init__(robot.n)
         self.views[0].wraps[:] = continuous_joints(robot)
-        self.latch(q)
+        self.hold(q)
 
     @property
     def wanted(self) -> Array:
@@ -170,7 +170,7 @@ class PostureSetPoint(Recorded):
         found._connect()
         return found
 
-    def latch(self, q: Array) -> None:
+    def hold(self, q: Array) -> None:
         """Set both the goal and the set-point to q (n,), at rest."""
         [at] = self.views
         at.wanted[:], at.now[:], at.offset[:], at.rate[:], at.is_moving[0] = q, q, 0.0, 0.0, 0.0

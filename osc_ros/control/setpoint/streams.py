@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.setpoint.joining import composed
-from osc_ros.control.setpoint.trajectory import Hold, Path
+from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.setpoint.waypoints import excess
 from osc_ros.control.tasks.feedback import pose_error
 from osc_ros.control.tasks.task import Target, TargetLimits
@@ -76,7 +76,7 @@ class Continuation(NamedTuple):
     ----------
     path : Path
         From now on, C² from the state of the target.
-    hold : Hold
+    hold : PoseGoal
         Replaces the path if no other pose comes: the newest pose.
     missing_at : float
         Time from which the next pose is missing, and `hold` replaces `path` [s].
@@ -86,7 +86,7 @@ class Continuation(NamedTuple):
     """
 
     path: Path
-    hold: Hold
+    hold: PoseGoal
     missing_at: float
     lag: float
 
@@ -168,7 +168,7 @@ class Stream:
                 break
             path = self._path(present, start, lag, stretched * following.horizon)
         missing_at = max(start, newest + MISSING * self.period)
-        hold = Hold(self._poses[-1], arrival=missing_at + following.slow_down)
+        hold = PoseGoal(self._poses[-1], arrival=missing_at + following.slow_down)
         return Continuation(path, hold, missing_at, lag)
 
     def _path(self, present: Target, start: float, lag: float, horizon: float) -> Path:

@@ -40,7 +40,7 @@ KNOTS: dict[str, tuple[str | int, ...]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Hold:
+class PoseGoal:
     """
     A pose to move to and to hold.
 
@@ -197,16 +197,16 @@ class Schedule:
 
     Parameters
     ----------
-    now : Hold or Path
+    now : PoseGoal or Path
         Motion until the first scheduled one starts.
 
     """
 
-    def __init__(self, now: Hold | Path) -> None:
-        self._current: Hold | Path = now
-        self._pending: list[tuple[float, Hold | Path]] = []
+    def __init__(self, now: PoseGoal | Path) -> None:
+        self._current: PoseGoal | Path = now
+        self._pending: list[tuple[float, PoseGoal | Path]] = []
 
-    def add(self, motion: Hold | Path, start: float) -> None:
+    def add(self, motion: PoseGoal | Path, start: float) -> None:
         """Schedule a motion at `start` [s]; motions scheduled for then or later are dropped."""
         self._pending = [entry for entry in self._pending if entry[0] < start]
         self._pending.append((start, motion))

@@ -42,7 +42,7 @@ OWN = Table(
     Slot('integrates', (1,), '', '1 if `feedback` is integrated'),
     Slot('feedback', ('n',), 'N·m, N', 'torques Jᵀ Λ u of the motion of the first task'),
     Slot('room', (7, 6), '', 'for `feedback`'),
-    Slot('asks', (1,), '', '1 if `Guide.plan` has work before the next tick'),
+    Slot('asks', (1,), '', '1 if `SetPointGenerator.plan` has work before the next tick'),
     Slot('blends', (1,), '', '1 while the torques are blended with those of another setup'),
     Slot('weight', (1,), '', 'weight of `other` in the torques before the limits'),
     Slot('other', ('n',), 'N·m, N', 'these torques, within the limits of that setup'),

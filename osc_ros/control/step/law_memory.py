@@ -159,7 +159,7 @@ class LawMemory(Recorded):
         [at] = self.views
         return at.tau[0] if at.ticks[0] else None
 
-    def latch(self, q: Array) -> None:
+    def hold(self, q: Array) -> None:
         """Forget the ticks; the arm is at q (n,)."""
         [at] = self.views
         at.ticks[0], at.q[0] = 0.0, q

@@ -34,8 +34,8 @@ from osc_ros.control.safety.safety import (
 )
 from osc_ros.control.safety.sample import CLOCK_STEPS
 from osc_ros.control.safety.tables import PLAN, PLANS, RESULT, SAMPLE, STATE, TORQUE, WAITS
-from osc_ros.control.setpoint.guide import Guide
 from osc_ros.control.setpoint.posture import SET_POINT
+from osc_ros.control.setpoint.set_point_generator import SetPointGenerator
 from osc_ros.control.step import blend
 from osc_ros.control.step.block import block_in, block_of, OWN, views_of
 from osc_ros.control.step.law_memory import LawMemory
@@ -213,7 +213,7 @@ def _example() -> tuple[tuple[int, int], Integers, object]:
     parts = views_of(integers, numbers)
     parts.tasks[:] = -1.0  # TURNS_WITH = -1: the frame turns with no link
     plain(priority.level_rows)(integers, parts.solver)[:, level_row.FRAME:] = 1.0
-    dynamics, at_rest = Tree(pendulum(), PROPAGATED), Guide(np.eye(4))
+    dynamics, at_rest = Tree(pendulum(), PROPAGATED), SetPointGenerator(np.eye(4))
     model, stages = CommandModel(dynamics.robot), stages_of(dynamics)
     parts.guides[:] = at_rest.addresses
     arrays = (*stages.rows, integers, numbers, *model.arrays, NO_INTEGERS, NO_INTEGERS,

@@ -76,7 +76,7 @@ class Tick:
 
         Parameters
         ----------
-        replaced : Setup, optional
+        replaced : CompiledLaw, optional
         arrays : callable
             Returns the last two arrays of `osc_ros.control.step.tick_arrays.Given`, then those of
             `LawArrays`.

@@ -128,7 +128,7 @@ def longest_period(natural_frequency: float, damping_rate: float, push: float = 
     damping_rate : float [1/s]
         r = 2ζω.
     push : float [rad/s]
-        See `largest_push`.
+        See `largest_repulsion_frequency`.
     delay : float [periods]
 
     """
@@ -142,7 +142,7 @@ def longest_period(natural_frequency: float, damping_rate: float, push: float = 
     return largest_damping_rate(1.0, delay) / damping_rate if damping_rate > 0.0 else math.inf
 
 
-def largest_push(damping_rate: float, natural_frequency: float, period: float,
+def largest_repulsion_frequency(damping_rate: float, natural_frequency: float, period: float,
                  delay: float = DELAY, margin: float = 1.5) -> float:
     """
     Largest natural frequency [rad/s] of the push that moves a joint away from a position limit.

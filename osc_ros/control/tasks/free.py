@@ -298,7 +298,7 @@ class Guidance(Recorded):
         plan.rate[0], plan.speed[:], plan.friction[0] = drive.rate, drive.speed, drive.friction
         plan.slow[:] = 1.0 / np.where(robot.prismatic, drive.speed[1], drive.speed[0])
         state.rate[0] = drive.rate
-        self.soften(1e-3)
+        self.limit_gains(1e-3)
         self.forget()
 
     @property
@@ -311,7 +311,7 @@ class Guidance(Recorded):
         """Acceleration (6,) of the tip at the last tick if no hand pushes [rad/s², m/s²]."""
         return np.asarray(self.views[1].acceleration)
 
-    def soften(self, period: float) -> None:
+    def limit_gains(self, period: float) -> None:
         """Use the largest stable gains for this period of the states [s]."""
         state = self.views[1]
         state.largest_rate[0] = largest_damping_rate(period)

@@ -12,7 +12,8 @@ from osc_ros.dynamics.algebra.spatial import rotate, unrotate
 # AXES                         rotation of the task's axes to base axes (9)
 # SHAPE                        six rows (36), see below
 # ERROR                        result: error (6) in base axes, as it is reported
-# LAG                          result: lag (6) behind the set-point in base axes, which `Guide`
+# LAG                          result: lag (6) behind the set-point in base axes, which
+# `SetPointGenerator`
 #                              compares with `TargetLimits.leash`
 # COMMANDED                    result: commanded acceleration (6)
 # SEEN, SEEN_TWIST             result: pose (16) and twist (6) of the link

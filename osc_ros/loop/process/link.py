@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.control.compiled_law import CompiledLaw
 from osc_ros.control.safety.supervision import Supervision
-from osc_ros.control.setup import Setup
 from osc_ros.errors import InputError
 from osc_ros.hardware.contract import Description
 from osc_ros.loop.engine import IDLE, MODES
@@ -233,7 +233,7 @@ class LoopProcess:
         """Clear an error of the arm."""
         self._request(STARTING, ArmEngine.recover)
 
-    def use(self, setup: Setup, supervision: Supervision) -> None:
+    def use(self, setup: CompiledLaw, supervision: Supervision) -> None:
         """Use the settings and the robot of a setup, and other settings of the watchdogs."""
         # several requests, because each must take less than the rest of a period
         if setup.robot is not self._robot:

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from osc_ros.compile.addresses import Integers
 from osc_ros.compile.compiled import on_demand
+from osc_ros.control.compiled_law import Precomputed
 from osc_ros.control.law import Law
 from osc_ros.control.safety.supervision import Supervision
 from osc_ros.control.settings import Settings
-from osc_ros.control.setup import Precomputed
 from osc_ros.errors import InputError, OscError
 from osc_ros.hardware.contract import Description, Hardware, HardwareError
 from osc_ros.hardware.hardware_table import hardware_class
@@ -138,7 +138,7 @@ class ArmEngine(Engine):
             raise InputError('this kind of arm has no gripper')
 
     def has_enough_states(self) -> bool:
-        """Whether states for the start-up check have come, see `Rest.is_enough`."""
+        """Whether states for the start-up check have come, see `StartupStatistics.is_enough`."""
         return self.rest.is_enough
 
     def use_robot(self, robot: Robot) -> None:

@@ -17,9 +17,9 @@ from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
+from osc_ros.control.disturbance_compensation import Report
 from osc_ros.control.law import Law
 from osc_ros.control.safety.causes import ABANDON
-from osc_ros.control.unmodelled import Report
 from osc_ros.loop import requests
 from osc_ros.loop.engine import ACTIVE, Stamp
 from osc_ros.loop.requests import Status, Timing

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.law import Law
-from osc_ros.control.setpoint.chunks import chunk_entry, Entry, Joining, LEAD, Trail
+from osc_ros.control.setpoint.chunks import chunk_entry, ChunkBlending, Entry, LEAD, Trail
 from osc_ros.control.setpoint.streams import Following, Stream
 from osc_ros.errors import InputError
 from osc_ros.loop import requests
@@ -45,13 +45,13 @@ class PolicyInput:
         self._trail = Trail()  # of the first task's link
         self._streams: dict[str, Stream] = {}
         self._ends: dict[str, float] = {}  # of the last chunk of each task [s]
-        self._joining, self._following = Joining(), Following()
+        self._joining, self._following = ChunkBlending(), Following()
         self._chunks = self._late = 0
         self._age = np.nan
 
     def apply(self, values: Mapping[str, Any]) -> None:
         """Set the parameters that concern chunks and streams."""
-        self._joining = Joining(values['target.chunk_fade'], values['target.slow_down'])
+        self._joining = ChunkBlending(values['target.chunk_fade'], values['target.slow_down'])
         following = Following(values['target.stream'], values['target.stream_horizon'],
                               values['target.slow_down'])
         if following != self._following:

@@ -32,8 +32,8 @@ from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import MultiDOFJointTrajectory
 
 from osc_ros.control.law import Law
-from osc_ros.control.setpoint.guide import Motion
-from osc_ros.control.setpoint.trajectory import Hold, Path
+from osc_ros.control.setpoint.set_point_generator import Motion
+from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.setpoint.waypoints import path_through, path_within
 from osc_ros.control.tasks.task import NO_ROTATION, pose, Task
 from osc_ros.errors import InputError
@@ -156,7 +156,7 @@ class Targets:
         def read() -> tuple[Motion | None, float]:
             T = self._frame_pose(message.header.frame_id) @ messages.pose_array(message.pose)
             stamp = messages.seconds(message.header.stamp)
-            return None if self.policy.follow_stream(task, T, stamp) else Hold(T), stamp
+            return None if self.policy.follow_stream(task, T, stamp) else PoseGoal(T), stamp
 
         self._follow(task, topic, message.header.stamp, read)
 
@@ -165,7 +165,7 @@ class Targets:
             point = pose(messages.point_array(message), NO_ROTATION)
             there = self._frame_pose(message.header.frame_id) @ point
             there[:3, :3] = point[:3, :3]
-            return Hold(there), messages.seconds(message.header.stamp)
+            return PoseGoal(there), messages.seconds(message.header.stamp)
 
         self._follow(task, topic, message.header.stamp, read)
 
@@ -282,7 +282,7 @@ class Targets:
             R = (self._frame_pose(frame).T @ self._frame_pose(message.header.frame_id))[:3, :3]
             wrench = np.kron(np.eye(2), R) @ messages.wrench_array(message.wrench)
             is_rounding = np.abs(wrench) < ROUNDING * np.abs(wrench).max()
-            self._loop.request(requests.push, np.where(is_rounding, 0.0, wrench), task)
+            self._loop.request(requests.set_wrench, np.where(is_rounding, 0.0, wrench), task)
         except InputError as error:
             self._refuse(topic, 'one', error, message.header.stamp)
             return

@@ -272,7 +272,7 @@ class Forwarder:
             with self.parked():
                 self._shared[CHANGED], guard = 0, self._guard
                 if guard.cause == SILENCE and guard.last_feed(SILENCE) < guard.began:
-                    guard.trip(SILENCE, guard.reason)  # its text from now on
+                    guard.report_fault(SILENCE, guard.reason)  # its text from now on
                 self.on_change()
 
     def post(self, level: str, text: str) -> None:
@@ -372,7 +372,7 @@ class Forwarder:
     def _fail(self, text: str) -> None:
         self.post('error', text)
         if self.parts is not None:
-            self._guard.trip(NONSENSE, text)
+            self._guard.report_fault(NONSENSE, text)
 
     # states and commands, in Python
 
@@ -398,7 +398,7 @@ class Forwarder:
         """Whether a reaction is in force; a reaction to commands lasts until a good one comes."""
         guard = self._guard
         if guard.cause in OF_COMMANDS and guard.last_feed(SILENCE) < guard.began:
-            guard.trip(guard.cause, guard.reason)
+            guard.report_fault(guard.cause, guard.reason)
         return guard.watch()
 
     def _react(self) -> None:
@@ -429,7 +429,7 @@ class Forwarder:
     def _begin_silence(self, was_stopping: bool) -> None:
         """Take over after the last command of the publisher; another one may be chosen now."""
         guard, timeout = self._guard, self._guard.settings.watchdogs[SILENCE].timeout
-        guard.feed(SILENCE, guard.began - guard.clock() - timeout)  # before the reaction
+        guard.reset_timeout(SILENCE, guard.began - guard.clock() - timeout)  # before the reaction
         self.source.end()
         if was_stopping:  # its reaction goes on, so there is no change
             self.post('warning', self._ended_text)
@@ -444,7 +444,7 @@ class Forwarder:
             self._take_publisher()
             return True
         if where == UNCLEAR and self.acts:
-            self._guard.trip(OTHER_PUBLISHER, SEVERAL)
+            self._guard.report_fault(OTHER_PUBLISHER, SEVERAL)
         if now - self._named > LOGGED:
             self._named = now
             text = self.source.refusal(where, publishers(self._owner, self.topic))
@@ -460,7 +460,8 @@ class Forwarder:
         self.post('info', f'accepts the commands of {gids(self.source.names)}'
                   + (': forwards them after a call of ~/forward' if latches else ''))
         if self.acts and not self._stops():
-            self._guard.trip(OTHER_PUBLISHER, f'commands come from {gids(self.source.names)} now')
+            self._guard.report_fault(
+                OTHER_PUBLISHER, f'commands come from {gids(self.source.names)} now')
 
     def _accepted(self, data: bytes, now: float) -> str | None:
         """Check a command; return its label and store its torques if it is good, else None."""
@@ -485,10 +486,10 @@ class Forwarder:
         except InputError as error:
             self.refused += 1
             self.refusal = str(error)
-            self._guard.trip(NONSENSE, self.refusal)
+            self._guard.report_fault(NONSENSE, self.refusal)
             self.post('error', f'not forwarded: {error}')
             return None
-        self._guard.feed(SILENCE)
+        self._guard.reset_timeout(SILENCE)
         self._wanted[self.parts.order] = tau
         self.acts = True
         if time is not None:
@@ -520,6 +521,6 @@ class Forwarder:
             return
         was_stopping = bool(self._guard.reaction)
         if not self.source.has_one:
-            self._guard.trip(OTHER_PUBLISHER, SEVERAL)
+            self._guard.report_fault(OTHER_PUBLISHER, SEVERAL)
         if self._stops() and (self._guard.blind or not was_stopping):
             self._send(commands.HOLD_LABEL if self._guard.blind else self._label)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from osc_ros.compile.addresses import answer_at, bytes_at, c_at, integers_at, numbers_at
 from osc_ros.compile.compiled import ahead, inlined, lock, released, view
-from osc_ros.control.safety.causes import replaces_law, trip
+from osc_ros.control.safety.causes import replaces_law, report_fault
 from osc_ros.control.safety.command_check import find_fault, GOOD, remember
 from osc_ros.control.safety.safety import accept, update
 from osc_ros.control.safety.tables import CAUSES, FED, GATE, SAMPLE, TORQUE
@@ -116,7 +116,7 @@ def _looks(guarded, expected, shared, now):
     if causes.watches[expected.watchdogs[0], FED] < causes.began[0]:
         for number in expected.watchdogs:
             if causes.cause[0] == number:
-                trip(causes, number, now)
+                report_fault(causes, number, now)
     if update(guarded.plan, guarded.state, now):
         shared[CHANGED] = 1
     return replaces_law(causes)

@@ -24,10 +24,10 @@ from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
 
 from osc_ros.compile.addresses import Integers
+from osc_ros.control.compiled_law import CompiledLaw
 from osc_ros.control.law import Law
 from osc_ros.control.safety.answered import Answers, UNASKED, WATCH_PERIOD
 from osc_ros.control.safety.supervision import STALE_STATE, Supervision
-from osc_ros.control.setup import Setup
 from osc_ros.errors import InputError
 from osc_ros.loop.engine import Engine, Stamp
 from osc_ros.loop.rest_check import ENOUGH, STILL
@@ -200,7 +200,7 @@ class Loop:
 
     @property
     def has_enough_states(self) -> bool:
-        """Whether states for the start-up check have come, see `Rest.is_enough`."""
+        """Whether states for the start-up check have come, see `StartupStatistics.is_enough`."""
         return self.engine.rest.is_enough
 
     @property
@@ -280,7 +280,7 @@ class Loop:
         """Hold the pose of the newest state, see `Engine.activate`."""
         self.request(Engine.activate, missing)
 
-    def use(self, setup: Setup, supervision: Supervision) -> None:
+    def use(self, setup: CompiledLaw, supervision: Supervision) -> None:
         """Use a setup from `Law.new_setup`, and other settings of the watchdogs."""
         self.request(Engine.use_setup, setup, supervision)
 

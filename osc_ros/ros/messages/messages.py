@@ -31,8 +31,8 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, MultiArrayDimension
 from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectoryPoint
 
-from osc_ros.control.setpoint.guide import Jog
-from osc_ros.control.setpoint.trajectory import Hold, Path
+from osc_ros.control.setpoint.set_point_generator import TwistGoal
+from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.tasks.impedance import Impedance
 from osc_ros.control.tasks.task import pose, poses
 from osc_ros.errors import InputError
@@ -235,7 +235,7 @@ def impedance(message: Float64MultiArray) -> Impedance:
 
 
 def path(data: bytes, now: float, frame_pose: Callable[[str], Array],
-         through: Callable[[Array, Array], Path] = Path) -> tuple[Path | Hold, float]:
+         through: Callable[[Array, Array], Path] = Path) -> tuple[Path | PoseGoal, float]:
     """
     Return the path of a trajectory of the tip, in the base frame, and its start time [s].
 
@@ -272,7 +272,7 @@ def path(data: bytes, now: float, frame_pose: Callable[[str], Array],
         if found.twists.any() or found.accelerations.any():
             raise InputError('target_trajectory: one point with a velocity or an acceleration: '
                              'accepted is one at rest, or two points and more')
-        return Hold(there[0], arrival=float(times[0])), start
+        return PoseGoal(there[0], arrival=float(times[0])), start
     if velocities == accelerations == 0:
         return through(times, there), start
     if not (found.counts[:, 1:] == 1).all():
@@ -349,7 +349,7 @@ def _in_base_axes(T: Array, linear_first: Array) -> Array:
 
 
 def jog(message: TwistStamped, now: float, timeout: float,
-        frame_pose: Callable[[str], Array]) -> tuple[Jog, float]:
+        frame_pose: Callable[[str], Array]) -> tuple[TwistGoal, float]:
     """
     Return the motion that a twist of the tip commands, in base axes, and its start time [s].
 
@@ -374,7 +374,7 @@ def jog(message: TwistStamped, now: float, timeout: float,
     if start + timeout <= now:
         raise InputError(f'target_twist: its stamp, {start:.3f} s, is {now - start:.3f} s old: '
                          f'accepted is less than {timeout:g} s, or 0 for now')
-    return Jog(_in_base(frame_pose(message.header.frame_id), message.twist),
+    return TwistGoal(_in_base(frame_pose(message.header.frame_id), message.twist),
                start + timeout), start
 
 

@@ -27,7 +27,7 @@ from osc_ros.control.safety.supervision import (
     Supervision,
     Watchdog,
 )
-from osc_ros.control.setpoint.chunks import Joining
+from osc_ros.control.setpoint.chunks import ChunkBlending
 from osc_ros.control.setpoint.streams import Following, STREAMS
 from osc_ros.control.settings import EFFORTS, Observation, Settings
 from osc_ros.control.tasks.kind_table import KINDS
@@ -48,7 +48,7 @@ MOTION = ('motion',) * 3
 USUAL = tuple(name for name in REACTIONS if name not in ('comply', 'retract'))
 # Default values of the parameters, from the classes of the library.
 _LAW, _SPRING, _SET_POINT, _FORCE_LOOP = Settings(), Stiffness(), TargetLimits(), ForceControl()
-_JOINING, _FOLLOWING = Joining(), Following()
+_JOINING, _FOLLOWING = ChunkBlending(), Following()
 _GAINS: Any = _LAW.tasks[0].gains
 # The journal of the control loop, and the files that it is written to.
 RECORDING = (
@@ -87,11 +87,11 @@ class WatchdogEntry:
     Attributes
     ----------
     name : str
-        Name of the cause in `Supervisor.trip` and `Supervisor.feed`.
+        Name of the cause in `Supervisor.report_fault` and `Supervisor.reset_timeout`.
     cause : str
         Text after 'Reaction to' in the description of the parameter.
     timeout : str
-        The parameter with the time-out of `Supervisor.feed` [s]; empty if there is none.
+        The parameter with the time-out of `Supervisor.reset_timeout` [s]; empty if there is none.
     reactions : tuple of str
         Accepted reactions.
 

@@ -15,7 +15,7 @@ from osc_ros.control.tasks.bandwidth import (
     largest_damping_ratio,
     largest_integral_rate,
     largest_natural_frequency,
-    largest_push,
+    largest_repulsion_frequency,
     LEAST_REACTION,
     longest_period,
 )
@@ -152,5 +152,6 @@ def _posture(found: Mapping[str, Any], period: float, delay: float, fastest: flo
     if frequency > 0.0 and longest_period(frequency, rate, 0.0, delay) < period:
         yield from _second_order('posture', frequency, rate / (2.0 * frequency), period, delay)
     if found['limits.soft_zone'] > 0.0:
-        yield ('limits.repulsion', push, largest_push(rate, frequency, period, delay), False,
+        yield ('limits.repulsion', push,
+               largest_repulsion_frequency(rate, frequency, period, delay), False,
                f', with a damping of the posture of {rate:g} 1/s')

@@ -110,7 +110,7 @@ def recording_of(demonstration: Demonstration, phases: int | None = None,
     robot, plan = demonstration.robot, demonstration.phases(BEGIN)[:phases]
     # not the description of the controller: a parameter file may give each node its own
     plant = plant_of(simulator, robot_parameters.description(simulator), robot)
-    law.latch(plant.q)
+    law.hold(plant.q)
     for phase in plan:
         law.follow(phase.motion, phase.start)
     recording, ticks = Recording(), 0

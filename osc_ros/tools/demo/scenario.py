@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from osc_ros.compile.compiled import on_demand
-from osc_ros.control.setpoint.trajectory import figure_of_eight, Hold, Path, Schedule
+from osc_ros.control.setpoint.trajectory import figure_of_eight, Path, PoseGoal, Schedule
 from osc_ros.control.tasks.freedoms import Freedoms, freedoms_of
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
@@ -41,7 +41,7 @@ class Phase:
     name: str
     start: float
     end: float
-    motion: Hold | Path
+    motion: PoseGoal | Path
 
 
 @dataclass(frozen=True)
@@ -181,15 +181,15 @@ def phases(robot: Robot, q: Array, begin: float, duration: float, scale: float =
     return [
         Phase('figure of eight', marks[0], float(eight.times[-1]), eight),
         Phase(f'step of {100.0 * STEP * scale * size(robot):.2g} cm', marks[1], marks[2],
-              Hold(shifted)),
+              PoseGoal(shifted)),
         Phase(f'turn by {np.degrees(TURN * scale):.2g}°', marks[2], marks[3],
-              Hold(_rotated(shifted, scale))),
+              PoseGoal(_rotated(shifted, scale))),
     ]
 
 
 def reference(plan: list[Phase], hold: Array) -> Schedule:
     """Return the targets of a plan over time; before it, the pose `hold` (4, 4) is held."""
-    schedule = Schedule(Hold(hold))
+    schedule = Schedule(PoseGoal(hold))
     for phase in plan:
         schedule.add(phase.motion, phase.start)
     return schedule

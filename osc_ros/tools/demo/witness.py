@@ -20,7 +20,7 @@ from rclpy.task import Future
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import MultiDOFJointTrajectory
 
-from osc_ros.control.setpoint.trajectory import Hold, Path
+from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.ros.controller.diagnosis import ENDED, FAILED
 from osc_ros.ros.messages import compilation_report, messages
 from osc_ros.ros.process.node_process import EventsExecutor
@@ -105,7 +105,7 @@ class Witness:
         """Whether a joint state with a stamp later than `time` [s] has arrived."""
         return self.time > time
 
-    def send(self, motion: Hold | Path, start: float, tip: str) -> None:
+    def send(self, motion: PoseGoal | Path, start: float, tip: str) -> None:
         """Send a motion that begins at `start` [s], on the clock of `time`."""
         stamp = messages.stamp(self._origin + start)
         if isinstance(motion, Path):

@@ -137,7 +137,7 @@ class SimulatedMover:
                                disturbance=compensated(robot))
         self._law = Law(robot, replace(settings, tasks=tuple(
             replace(task, activation=0.0) for task in settings.tasks)))
-        self._law.latch(q)
+        self._law.hold(q)
         # as when a controller is activated beside an arm that reports its efforts at rest
         self._law.begin_with(self._plant.weight - weights(robot, q[None])[0])
         self._start = np.array(q)

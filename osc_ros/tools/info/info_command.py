@@ -153,7 +153,7 @@ def measured_updates(found: Findings) -> tuple[float, float]:
             Law, found.robot, tell=lambda now: bar.show(now.ready / max(1, now.total))):
         law = Law(found.robot)
     try:
-        law.latch(found.home)
+        law.hold(found.home)
         still = np.zeros(found.robot.n)
         for k in range(UPDATES):
             begun = perf_counter()

@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
+from osc_ros.control.compiled_law import CompiledLaw
 from osc_ros.control.safety.supervision import Supervision
-from osc_ros.control.setup import Setup
 from osc_ros.errors import InputError, similar
 from osc_ros.loop.engine import Engine
 from osc_ros.ros.parameters import robot_parameters
@@ -72,7 +72,7 @@ class ChangedParameters:
         self._changes = dict(changes)
         self._loaded = LoadedRobot(robot_parameters.robot(values, urdf))
 
-    def setup(self, engine: Engine, values: Mapping[str, Any]) -> tuple[Setup, Supervision]:
+    def setup(self, engine: Engine, values: Mapping[str, Any]) -> tuple[CompiledLaw, Supervision]:
         """
         Return setup and supervision for recorded values and the changes.
 

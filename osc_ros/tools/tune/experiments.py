@@ -175,7 +175,7 @@ class Bench:
         jumps = replace(self.task, limits=TargetLimits(*(np.full(2, np.inf),) * 4))
         self._jumping = replace(settings, tasks=(jumps, *settings.tasks[1:]))
         law.use_setup(law.new_setup(self._jumping, robot))
-        law.latch(subject.q)
+        law.hold(subject.q)
         law.torque(0.0, subject.q, np.zeros(len(subject.q)))
         self.wanted = Wanted.of(self.task, law.inertia(), self.R)
         limits = settings.limits

@@ -88,7 +88,7 @@ class Rig:
         self._lag = round(delay / subject.step)
         self._on_the_way: deque[tuple[int, Array]] = deque()
         self.law.use_setup(self.law.new_setup(settings, robot))
-        self.law.latch(subject.q)
+        self.law.hold(subject.q)
         rest = np.zeros(len(subject.q))
         self._acting = self._sent = self.law.inverse_dynamics(subject.q, rest, rest)
         self._step, self._failure = 0, ''

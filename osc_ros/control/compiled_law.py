@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.compile.addresses import address_of, Integers
+from osc_ros.control.disturbance_compensation import DisturbanceCompensation
 from osc_ros.control.limits.limiter import Limiter
 from osc_ros.control.model_error.command_model import CommandModel
 from osc_ros.control.model_error.disturbance import Disturbance
@@ -24,11 +25,14 @@ from osc_ros.control.step.law_step import put_axes
 from osc_ros.control.step.reference import Reference
 from osc_ros.control.step.tick import Tick
 from osc_ros.control.step.tick_arrays import TURNING
-from osc_ros.control.tasks.bandwidth import largest_push, longest_period, PERIOD_CHANGE
+from osc_ros.control.tasks.bandwidth import (
+    largest_repulsion_frequency,
+    longest_period,
+    PERIOD_CHANGE,
+)
 from osc_ros.control.tasks.free import Guidance
 from osc_ros.control.tasks.task import Task
 from osc_ros.control.tasks.task_numbers import TURNS_WITH
-from osc_ros.control.unmodelled import Unmodelled
 from osc_ros.dynamics.algebra.kinematics import LinkAxes
 from osc_ros.dynamics.methods import ONE_TIP
 from osc_ros.dynamics.operational_space import OperationalSpace
@@ -62,7 +66,7 @@ class Precomputed(NamedTuple):
 NOTHING_KNOWN = Precomputed()
 
 
-class Setup:
+class CompiledLaw:
     """
     Everything that the law computes with, for one robot and one choice of settings.
 
@@ -93,14 +97,14 @@ class Setup:
         The compiled tick, and the tables by which it finds the arrays.
     gravities : (k,) int
         Addresses of the copies (3,) of gravity that the setup computes with.
-    unmodelled : Unmodelled, optional
+    unmodelled : DisturbanceCompensation, optional
         Observer and compensation of external torques, if the settings have them.
     guidance : Guidance, optional
         The free drive, if `settings.free` is given.
     """
 
     def __init__(self, robot: Robot, settings: Settings, method: str, workers: int | str,
-                 before: Setup | None = None, known: Precomputed = NOTHING_KNOWN) -> None:
+                 before: CompiledLaw | None = None, known: Precomputed = NOTHING_KNOWN) -> None:
         self.settings = settings
         self.robot = robot
         if len(robot.tips) > 1 and not any(task.link for task in settings.tasks):
@@ -172,7 +176,7 @@ class Setup:
         for level in self.levels:
             level.put_constants()
 
-    def _take_least_inertia(self, before: Setup | None, known: Precomputed) -> None:
+    def _take_least_inertia(self, before: CompiledLaw | None, known: Precomputed) -> None:
         """Take the least inertia over, or compute it if there is friction; None if unknown."""
         found = known.least_inertia
         if found is None and before is not None and before.robot is self.robot:
@@ -199,19 +203,21 @@ class Setup:
         fades = self.settings.disturbance is None
         return Precomputed(self.least_inertia, found.limits, found.settings if fades else None)
 
-    def _command_model(self, before: Setup | None) -> CommandModel:
+    def _command_model(self, before: CompiledLaw | None) -> CommandModel:
         """The model of another setup, if it is of the same robot and driver, or a new one."""
         robot, driver = self.robot, self.settings.driver
         if before is not None and (before.robot, before.settings.driver) == (robot, driver):
             return before.command_model
         return CommandModel(robot, driver)
 
-    def _unmodelled(self, before: Setup | None, known: Precomputed) -> Unmodelled | None:
+    def _unmodelled(self, before: CompiledLaw | None, known: Precomputed
+                    ) -> DisturbanceCompensation | None:
         """Observer and compensation; None if the settings have none, and none fades out."""
         settings, old = self.settings, None if before is None else before.unmodelled
         is_fading = known.fading or old is not None and bool(old.torque.any())
         if settings.observation or settings.disturbance or is_fading:
-            return Unmodelled(self.robot, settings, old, known.compensation, known.fading)
+            return DisturbanceCompensation(self.robot, settings, old, known.compensation,
+                                           known.fading)
         return None
 
     def _space(self, method: str, workers: int | str) -> OperationalSpace:
@@ -228,7 +234,7 @@ class Setup:
             return self.links.index(task.frame)
         return LinkAxes(self.robot, task.frame)
 
-    def start(self, q: Array, before: Setup | None = None) -> None:
+    def start(self, q: Array, before: CompiledLaw | None = None) -> None:
         """
         Begin at q (n,), or go on from the state of another setup.
 
@@ -274,10 +280,10 @@ class Setup:
 
     @property
     def softened_for(self) -> float:
-        """Period of the states for which `soften` was called last [s]; 0: the gains are as set."""
+        """Period of the states of the last `limit_gains` [s]; 0: the gains are as set."""
         return float(self._own.period[0])
 
-    def soften(self, period: float) -> None:
+    def limit_gains(self, period: float) -> None:
         """
         Reduce the gains to the largest stable ones for this period of the states [s].
 
@@ -289,13 +295,14 @@ class Setup:
             return
         self._own.period[0] = period
         for level in self.levels:
-            level.soften(period)
+            level.limit_gains(period)
         if self.guidance is not None:
-            self.guidance.soften(period)
+            self.guidance.limit_gains(period)
         frequency, rate, push = self._posture_set
         share = min(1.0, self._posture_period / period)
         frequency, rate = share * frequency, share * rate
-        self._own.posture[:] = frequency, rate, min(push, largest_push(rate, frequency, period))
+        self._own.posture[:] = frequency, rate, min(
+            push, largest_repulsion_frequency(rate, frequency, period))
 
     def gain_share(self) -> float:
         """Smallest ratio of a natural frequency or damping rate in force to its set value."""
@@ -321,7 +328,7 @@ class Setup:
 
         """
         if max(period, self.softened_for) > self.longest_period:
-            self.soften(period)
+            self.limit_gains(period)
         errors = []
         for level in self.levels:
             try:
@@ -331,7 +338,7 @@ class Setup:
         if errors:
             raise errors[0]
 
-    def _take_tool(self, before: Setup) -> None:
+    def _take_tool(self, before: CompiledLaw) -> None:
         """If the tip's frame has moved on its body (a new tool), move the targets of the tip."""
         old, new = (robot.frames[robot.tip] for robot in (before.robot, self.robot))
         if old[0] == new[0] and not np.array_equal(old[1], new[1]):
@@ -348,7 +355,7 @@ class Setup:
         """Joint torques M q̈ + C + G (n,) [N·m]; NaN where the state is not accepted."""
         return self.dynamics.inverse_dynamics(q, qd, qdd)
 
-    def added_weight(self, before: Setup, q: Array) -> Array:
+    def added_weight(self, before: CompiledLaw, q: Array) -> Array:
         """Torques (n,) that hold the arm at rest at q (n,), minus those of another setup [N·m]."""
         rest = self._rest
         if self.robot is before.robot:

@@ -28,7 +28,7 @@ from osc_ros.control.setpoint.motion import (
     put_target,
     STATE,
 )
-from osc_ros.control.setpoint.trajectory import Hold, Path
+from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.setpoint.waypoints import path_through, path_within
 from osc_ros.control.tasks.task import Target, TargetLimits
 from osc_ros.control.tasks.task_numbers import AXES
@@ -47,7 +47,7 @@ _NO_PATH = np.zeros(2), np.zeros((2, 4, 4)), np.zeros((1, 6, 6))  # nothing read
 
 
 @dataclass(frozen=True, eq=False)
-class Jog:
+class TwistGoal:
     """
     A motion with a constant twist until a time, and then a stop.
 
@@ -78,8 +78,8 @@ class Jog:
         object.__setattr__(self, 'twist', twist)
 
 
-Motion: TypeAlias = Hold | Path | Jog
-STOP = Jog(np.zeros(6), np.inf)
+Motion: TypeAlias = PoseGoal | Path | TwistGoal
+STOP = TwistGoal(np.zeros(6), np.inf)
 
 
 def rehearse() -> None:
@@ -90,7 +90,7 @@ def rehearse() -> None:
     allocates its buffer: 10 ms with the GIL held, if the memory is locked.
 
     """
-    guide, limits = Guide(np.eye(4)), TargetLimits(too_fast='slow')
+    guide, limits = SetPointGenerator(np.eye(4)), TargetLimits(too_fast='slow')
     poses = np.repeat(np.eye(4)[None], 4, axis=0)
     poses[:, 0, 3] = 0.1, 2.1, 4.2, 6.1  # too fast: the path ramps up and brakes
     poses[1, :2, :2] = [[0.8, -0.6], [0.6, 0.8]]
@@ -99,11 +99,11 @@ def rehearse() -> None:
     for time, error in ((0.0, 0.0), (0.1, 0.0), (0.2, 9.0), (0.3, 0.0)):
         guide.at(time, limits, np.full(6, error))
         guide.plan(limits, np.full(6, error))
-        guide.add(Jog(np.full(6, 0.1), 9.0), 0.1)
+        guide.add(TwistGoal(np.full(6, 0.1), 9.0), 0.1)
     composed(guide.target, np.zeros((3, 6)))
 
 
-class Guide(Recorded):
+class SetPointGenerator(Recorded):
     """
     Computes the target of a task at every tick, C² in time across changes of the motion.
 
@@ -147,11 +147,12 @@ class Guide(Recorded):
         self._posed = -np.inf  # time of the last command of a pose, on the motion's clock [s]
         state.now[0], plan.until[0], plan.bounds[:] = -np.inf, np.inf, _NO_BOX
         plan.wakes[0] = np.inf
-        self._settle(Hold(pose))
+        self._settle(PoseGoal(pose))
         state.pose[:] = pose
 
     @classmethod
-    def coasting(cls, pose: Array, twist: Array, rates: Array, before: Guide) -> Guide:
+    def coasting(cls, pose: Array, twist: Array, rates: Array, before: SetPointGenerator
+                 ) -> SetPointGenerator:
         """
         Return a guide whose target comes to rest from a pose (4, 4) and a twist (6,).
 
@@ -227,23 +228,23 @@ class Guide(Recorded):
     def rejoin(self, pose: Array) -> None:
         """Go on with the motion from a pose (4, 4) at rest, at which the arm was meanwhile."""
         state = self.views[1]
-        if isinstance(self._base, Hold) and not self._moves:
+        if isinstance(self._base, PoseGoal) and not self._moves:
             self._motion = self._base
-        self._settle(Hold(pose))
+        self._settle(PoseGoal(pose))
         state.pose[:], state.twist[:], state.acceleration[:] = pose, 0.0, 0.0
         self._rejoins = True
         self._ask()
 
     def note_hold(self) -> None:
-        """Take over a pose that was written to the plan as that of a `Hold`."""
-        self._motion = Hold(self.views[0].pose.copy())
+        """Take over a pose that was written to the plan as that of a `PoseGoal`."""
+        self._motion = PoseGoal(self.views[0].pose.copy())
         self._settle(self._motion)
         self._pending, self.clamped, self._rejoins = [], False, False
 
     def goal(self, limits: TargetLimits) -> Array | None:
         """Pose (4, 4) at which the newest motion ends; None for a twist, a stop, or no motion."""
         motion = self._pending[-1][1] if self._pending else self._motion
-        if isinstance(motion, Hold):
+        if isinstance(motion, PoseGoal):
             return limits.inside(motion.pose)
         return motion.poses[-1] if isinstance(motion, Path) else None
 
@@ -318,7 +319,7 @@ class Guide(Recorded):
             now = max(time, state.now[0]) - state.late[0]
             end = float(self._base.times[-1]) if isinstance(self._base, Path) else np.inf
             return self._sample(now) if now <= end else Target(self._sample(end).pose)
-        if not scheduled or isinstance(scheduled[-1], Jog):  # its course is not planned yet
+        if not scheduled or isinstance(scheduled[-1], TwistGoal):  # its course is not planned yet
             return Target(state.pose.copy())
         return scheduled[-1].at(time)
 
@@ -354,17 +355,17 @@ class Guide(Recorded):
         plan, state = self.views
         present = self._sample(now + late - state.late[0])
         if isinstance(motion, Path) and now >= motion.times[-1]:
-            motion = Hold(motion.poses[-1])  # the path is over: go to its end
+            motion = PoseGoal(motion.poses[-1])  # the path is over: go to its end
         self._motion, state.late[0], plan.event[0] = motion, late, np.inf
         self._rejoins = self.clamped = False
-        plan.until[0] = motion.until if isinstance(motion, Jog) else np.inf
+        plan.until[0] = motion.until if isinstance(motion, TwistGoal) else np.inf
         state.waits[0] = 0.0
         plan.bounds[0] = np.minimum(limits.box[0], present.pose[:3, 3])
         plan.bounds[1] = np.maximum(limits.box[1], present.pose[:3, 3])
-        if isinstance(motion, Jog):
+        if isinstance(motion, TwistGoal):
             self._jog(motion, present, limits, now)
-        elif isinstance(motion, Hold):
-            goal = Hold(limits.inside(motion.pose))
+        elif isinstance(motion, PoseGoal):
+            goal = PoseGoal(limits.inside(motion.pose))
             self.clamped = goal.pose is not motion.pose
             # in a stream of poses, the target is still moving to one pose when the next one comes
             apart, self._posed = now - self._posed, now
@@ -376,7 +377,7 @@ class Guide(Recorded):
                 self._jog(STOP, present, limits, now)
         elif now < motion.times[0]:
             first = motion.at(float(motion.times[0]))
-            self._join(Hold(first.pose), present, limits, now, duration=motion.times[0] - now,
+            self._join(PoseGoal(first.pose), present, limits, now, duration=motion.times[0] - now,
                        goal=first)
         else:
             self._join(motion, present, limits, now)
@@ -392,22 +393,22 @@ class Guide(Recorded):
                 plan.begin[0], plan.event[0] = np.inf, base.times[-1]
             elif (plan.begin[0] < np.inf or plan.kind[0] == COAST or end.twist.any()
                   or end.acceleration.any()):
-                self._begin(Hold(end.pose), limits, state.late[0], now)
+                self._begin(PoseGoal(end.pose), limits, state.late[0], now)
             else:
-                self._motion = Hold(end.pose)
+                self._motion = PoseGoal(end.pose)
                 self._settle(self._motion)
         elif isinstance(motion, Path) and not self.waits:
             if now < motion.times[0]:
                 self._settle(base, until=float(motion.times[0]))
             else:
                 self._begin(motion, limits, state.late[0], now)
-        elif isinstance(base, Hold):
+        elif isinstance(base, PoseGoal):
             self._settle(base)
-        elif isinstance(motion, Hold) and not self.waits:
+        elif isinstance(motion, PoseGoal) and not self.waits:
             self._begin(motion, limits, state.late[0], now)
         else:
             pose = self._sample(now).pose
-            self._settle(Drift(pose, base.twist, now) if base.twist.any() else Hold(pose))
+            self._settle(Drift(pose, base.twist, now) if base.twist.any() else PoseGoal(pose))
 
     def _settle(self, base: Base, until: float = np.inf) -> None:
         """Make `base` the target, without an offset, until a time on the motion's clock [s]."""
@@ -453,10 +454,11 @@ class Guide(Recorded):
         state, motion = self.views[1], self._motion
         if state.twist.any():
             return False
-        if isinstance(motion, Jog):
+        if isinstance(motion, TwistGoal):
             return not plain(leaves)(error, motion.twist, near)
         now = state.stopped[0]
-        goal = (motion if isinstance(motion, Path) else Hold(limits.inside(motion.pose))).at(now)
+        goal = (motion if isinstance(motion, Path)
+                else PoseGoal(limits.inside(motion.pose))).at(now)
         way = goal.twist - difference(goal, self.target)[0]
         way[:3] = goal.pose[:3, :3] @ way[:3]
         return not plain(leaves)(error, way, near)
@@ -469,7 +471,7 @@ class Guide(Recorded):
 
     # plans
 
-    def _jog(self, jog: Jog, present: Target, limits: TargetLimits, now: float) -> None:
+    def _jog(self, jog: TwistGoal, present: Target, limits: TargetLimits, now: float) -> None:
         """Plan the transition to a twist; the target stops at the faces of the workspace box."""
         twist, pose, speed = jog.twist.copy(), present.pose.copy(), np.full(6, np.inf)
         for part, most in enumerate(limits.speed):
@@ -489,9 +491,9 @@ class Guide(Recorded):
                     self.clamped = True
         self._join(Drift(pose, twist, now), present, limits, now, speed=speed)
 
-    def _join(self, base: Hold | Path | Drift, present: Target, limits: TargetLimits, now: float,
-              duration: float = 0.0, goal: Target | None = None, speed: Array | None = None
-              ) -> float:
+    def _join(self, base: PoseGoal | Path | Drift, present: Target, limits: TargetLimits,
+              now: float, duration: float = 0.0, goal: Target | None = None,
+              speed: Array | None = None) -> float:
         """
         Make base ⊕ a new offset the target; return the target's largest ratio to a limit.
 

@@ -43,7 +43,7 @@ class Report(NamedTuple):
     in_contact: bool
 
 
-class Unmodelled:
+class DisturbanceCompensation:
     """
     The observer of external torques of a law, and the compensation of what its model lacks.
 
@@ -57,7 +57,7 @@ class Unmodelled:
     ----------
     robot : Robot
     settings : Settings
-    before : Unmodelled, optional
+    before : DisturbanceCompensation, optional
         Of the same joints: used again as far as nothing has changed.
     limits : (4, n), optional
         See `Compensation`.
@@ -66,7 +66,8 @@ class Unmodelled:
 
     """
 
-    def __init__(self, robot: Robot, settings: Settings, before: Unmodelled | None = None,
+    def __init__(self, robot: Robot, settings: Settings,
+                 before: DisturbanceCompensation | None = None,
                  limits: Array | None = None, fading: Disturbance | None = None) -> None:
         task, observation = settings.tasks[0], settings.observation or Observation()
         self.observer = MomentumObserver(
@@ -128,7 +129,7 @@ class Unmodelled:
         if self.compensation is not None and self.compensation.is_active:
             self.compensation.begin_with(missing)
 
-    def go_on_from(self, before: Unmodelled) -> None:
+    def go_on_from(self, before: DisturbanceCompensation) -> None:
         """Take over estimate and compensation; quick."""
         self.observer.bandwidth = self._bandwidth
         if self.observer is not before.observer:
