@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from threading import Timer
-from time import sleep
+from time import perf_counter, sleep
 
 import numpy as np
 
@@ -41,6 +41,9 @@ SECONDS = 10.0  # default duration of the measurement of each row [s]
 TURNS = 2  # each row is measured in this many turns, between those of the other rows
 VIEWER_STARTS = 4.0  # time in which osc_viewer starts [s]
 WARM_UP = 1.5  # time before each turn, in which clients and subscribers connect [s]
+# A thread rests if it has less than this share of a core for this time [s]: paths of 10,000 poses
+# wait in a queue at the end, and a node that is ended in a long callback ends its process.
+RESTS, LOOK = 0.2, 0.3
 STARTED = 2.5  # longest time from the start of the node to its first command [s]
 OBSERVED = 1.0  # time in which the threads are observed [s]
 BESIDE = 'osc_controller, all topics read, a parameter set each second'
@@ -184,6 +187,16 @@ def viewer(work: Path, environment: dict[str, str]) -> Iterator[None]:
             process.wait()
 
 
+def _await_rest(process: int) -> None:
+    """Wait until the first thread of a process has done what it was asked, at most PATIENCE."""
+    usage, until = Path(f'/proc/{process}/task/{process}/schedstat'), perf_counter() + PATIENCE
+    while perf_counter() < until:
+        before = int(usage.read_text().split()[0])
+        sleep(LOOK)
+        if int(usage.read_text().split()[0]) - before < RESTS * 1e9 * LOOK:
+            return
+
+
 def _turn(crew: Crew, way: Way, seconds: float,
           uses: Sequence[tuple[Peer, tuple[str, float]]]) -> dict[str, object]:
     @contextmanager
@@ -194,6 +207,9 @@ def _turn(crew: Crew, way: Way, seconds: float,
         yield
         for sender, _ in uses:
             sender.ask('stop', PATIENCE)
+        if uses:
+            for process in crew.processes:
+                _await_rest(process)
 
     return crew.results(way, seconds, used, warm_up=WARM_UP, busy=False)[IDLE]
 
