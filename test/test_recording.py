@@ -147,7 +147,7 @@ def test_refused_command_is_listed_as_refused_with_the_reason(recorded, runs):
         requests.set_wrench(recorded.engine, np.ones(6), 'tip')
     pushes = [one.text for one in Replay(runs[0]).compute().events if 'set_wrench' in one.text]
     assert len(pushes) == 1
-    assert pushes[0].startswith('refused: push')
+    assert pushes[0].startswith('refused: set_wrench')
     assert pushes[0].endswith(f': {raised.value}')
 
 

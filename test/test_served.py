@@ -28,18 +28,17 @@ from test_nodes import gravity, JOINTS, READY, Rig
 COUNT, BEFORE, ATTEMPTS, REST = 30, 400, 20, [0.0] * 7
 REAL_TIME = 4.0  # a state_timeout, with which states do not wait for plans [s]
 # The program of a driver: it sends a state, waits for the command that answers it, and sends the
-# next one: first BEFORE states; then, after a line on its standard input, it does what `task`
-# says. It writes '.' if that was well, otherwise '!'.
+# next one: first BEFORE states, when it is told the tick of the first one; then, after a line on
+# its standard input, it does what `task` says. It writes '.' if that was well, otherwise '!'.
 DRIVER = f"""
 import json, os, sys, time
 from conftest import PATIENCE
 from test_nodes import Hardware, READY
 import rclpy
 
-os.environ['ROS_DOMAIN_ID'] = sys.argv[2]  # conftest has reserved another one
+os.environ['ROS_DOMAIN_ID'] = sys.argv[1]  # conftest has reserved another one
 rclpy.init()
-hardware, done = Hardware(), False
-hardware.tick, VELOCITY, task = int(sys.argv[1]), json.loads(sys.argv[3]), sys.argv[4]
+hardware, done, VELOCITY, task = Hardware(), False, json.loads(sys.argv[2]), sys.argv[3]
 def wait(happened, seconds):
     end = time.perf_counter() + seconds
     while not happened():
@@ -50,6 +49,9 @@ def wait(happened, seconds):
 def asks(velocity, q=READY):
     label = hardware.state(q=q, velocity=velocity)
     return wait(lambda: hardware.answer(label) is not None, 1.0)
+wait(lambda: hardware.states.get_subscription_count() > 0, PATIENCE)
+print('there', flush=True)
+hardware.tick = int(sys.stdin.readline())
 wait(lambda: asks(VELOCITY), PATIENCE)
 for _ in range({BEFORE}):
     asks(VELOCITY)
@@ -67,13 +69,18 @@ os.write(1, b'.' if done else b'!')
 """
 
 
-def task_is_done(tick, velocity, task):
+def task_is_done(rig, task, velocity, prepare):
     """Whether the driver's task went well while a C function had the interpreter's lock."""
     with subprocess.Popen(
-            [sys.executable, '-c', DRIVER, str(tick), os.environ['ROS_DOMAIN_ID'],
-             json.dumps(velocity), task],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, 'PYTHONSAFEPATH': '',
-                                         'PYTHONPATH': str(CHECKOUT / 'test')}) as driver:
+            [sys.executable, '-c', DRIVER, os.environ['ROS_DOMAIN_ID'], json.dumps(velocity),
+             task], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={
+                 **os.environ, 'PYTHONSAFEPATH': '',
+                 'PYTHONPATH': str(CHECKOUT / 'test')}) as driver:
+        assert driver.stdout.readline() == b'there\n'
+        prepare()
+        driver.stdin.write(f'{rig.hardware.tick}\n'.encode())
+        driver.stdin.flush()
+        rig.hardware.tick += 2 * (COUNT + BEFORE)
         assert driver.stdout.readline() == b'ready\n'
         return done_while_python_is_blocked(driver)
 
@@ -85,13 +92,7 @@ def is_done_in_an_attempt(rig, task, velocity=REST, prepare=lambda: None):
     A busy machine can send a state so late that the loop stops for Python: then the task fails.
 
     """
-    for _ in range(ATTEMPTS):
-        prepare()
-        first = rig.hardware.tick
-        rig.hardware.tick += 2 * (COUNT + BEFORE)
-        if task_is_done(first, velocity, task):
-            return True
-    return False
+    return any(task_is_done(rig, task, velocity, prepare) for _ in range(ATTEMPTS))
 
 
 def require_weight_carried(rig):
@@ -122,16 +123,15 @@ def test_states_are_answered_while_the_interpreter_is_blocked(spin, velocity):
 
 def test_states_are_answered_while_a_motion_that_begins_cannot_be_planned(spin):
     rig = Rig(spin, rate=100.0, state_timeout=REAL_TIME).activate()
-    loop, first = rig.controller._loop, rig.hardware.tick
+    loop = rig.controller._loop
     held = loop.request(lambda engine: engine.law.pose)
     goal = held + np.eye(4, k=3) * [[0.03], [0.0], [0.0], [0.0]]
 
-    def goes_on_while_it_begins(begin):
-        loop.request(requests.follow, PoseGoal(goal), 0.002 * (begin + BEFORE + COUNT // 2), 'tip')
-        return task_is_done(begin, REST, 'states')
+    def begin_later():
+        begin = 0.002 * (rig.hardware.tick + BEFORE + COUNT // 2)
+        loop.request(requests.follow, PoseGoal(goal), begin, 'tip')
 
-    assert any(goes_on_while_it_begins(first + 2 * k * (COUNT + BEFORE)) for k in range(ATTEMPTS))
-    rig.hardware.tick = first + 2 * ATTEMPTS * (COUNT + BEFORE)
+    assert is_done_in_an_attempt(rig, 'states', prepare=begin_later)
 
     def target_moves():
         rig.hardware.state()
