@@ -219,6 +219,9 @@ def test_latched_cause_lasts_until_it_is_released(spin):
     rig.until_commanded(np.zeros(7))
     for _ in range(50):
         rig.ask()
+    loop = rig.controller._loop
+    rig.spin(lambda: rig.pulse() or not loop.request(
+        lambda engine: engine.guard.is_present('not_finite')), why='for settle_time')
     np.testing.assert_array_equal(rig.ask(), np.zeros(7))
     spin(client.service_is_ready)
     answer = client.call_async(Trigger.Request())
