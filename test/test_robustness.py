@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Tracking with an inaccurate model, measured in MuJoCo: doc/measurements/robustness.md."""
+"""Tracking error with an inaccurate model in MuJoCo; writes doc/measurements/robustness.md."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -199,7 +199,7 @@ class Answering:
 
     @property
     def answered(self) -> tuple[int, int] | None:
-        """Stamp of the state that the newest torques are for; None if they are for none."""
+        """Stamp of the state from which the newest torques were computed; None: of none."""
         at = self._at[self._count - 1]
         return (None if plain(doubts_clock)(at.code[0], at.faults, at.count[0])
                 else (int(at.sec[0]), int(at.nanosec[0])))

@@ -55,10 +55,11 @@ UNASKED = -2**31  # code of a record without a state
 @inlined
 def doubts_clock(code: Any, faults: Any, count: Any) -> bool:
     """
-    Return whether a state was rejected because its clock is another one, from its first faults.
+    Return whether a state was rejected because its stamp is from another clock.
 
-    The torques are then not for this state, and do not carry its stamp: the arm that sends it may
-    be another one, or stand elsewhere, as a simulated arm that was started again.
+    The torques that are sent then were not computed from this state, so they do not carry its
+    stamp: the state may come from another arm, or from a simulated arm that was started again.
+    `faults` are those of the state, of which the first `count` are valid.
 
     """
     if code != REJECTED:
@@ -95,10 +96,10 @@ class Answered(NamedTuple):
 
     @property
     def answered(self) -> tuple[int, int] | None:
-        """Stamp of the state that the torques are for; None if they are for none."""
-        is_for_none = self.code == UNASKED or plain(doubts_clock)(
+        """Stamp of the state from which the torques were computed; None if there is none."""
+        has_none = self.code == UNASKED or plain(doubts_clock)(
             self.code, self.faults, len(self.faults))
-        return None if is_for_none else self.stamp
+        return None if has_none else self.stamp
 
     @property
     def is_sent(self) -> bool:

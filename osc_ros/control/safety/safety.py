@@ -168,10 +168,10 @@ _sample_views, _found_views, _torque_views = SAMPLE.views, GATE_RESULT.views, TO
 @inlined
 def _is_elsewhere(plan, state, n, elapsed):
     """
-    Whether the arm is not where it can be a time `elapsed` [s] after the last state.
+    Whether the arm is farther from its last position than it can move in a time `elapsed` [s].
 
-    The last torques have not moved this arm, and would throw it: its own begin as at an
-    activation, without a fade.
+    Then the last torques were not applied to this arm, and a fade from them would accelerate it:
+    the next torques begin without a fade, as at an activation.
 
     """
     robot, prediction, gate = (_robot_views(plan, n), _prediction_views(state, n),

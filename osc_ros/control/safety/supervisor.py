@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from osc_ros.compile.compiled import plain
 from osc_ros.control.model_error.command_model import CommandModel
 from osc_ros.control.safety import safety, sample
-from osc_ros.control.safety.answered import Answered
+from osc_ros.control.safety.answered import Answered, doubts_clock
 from osc_ros.control.safety.causes import (
     ABANDON,
     ABANDONS,
@@ -188,7 +188,7 @@ class Supervisor:
         stopping.retreat[0], stopping.retreat_speed[0] = settings.retreat, settings.retreat_speed
         output.fade_time[0], output.limits[:] = settings.fade_time, settings.effort_limits
         output.rates[:] = np.inf if settings.effort_rates is None else settings.effort_rates
-        self._trip_lasting()
+        self._report_lasting()
 
     def _take_names(self, names: tuple[str, ...]) -> None:
         """Give every watchdog a row of the state; those that stay keep theirs."""
@@ -236,7 +236,7 @@ class Supervisor:
         at.prediction.is_over[:] = 1.0
         plain(forget_directions)(at.prediction)
         self._texts, self._rejected = {}, (-np.inf, '')
-        self._trip_lasting()
+        self._report_lasting()
         if tau is not None:
             output.has_sent[0], output.tau[:] = 1.0, tau
             sent.sent[0], sent.sent_times[0], sent.sent_tau[0] = 1.0, now, tau
@@ -357,7 +357,7 @@ class Supervisor:
     def doubts_clock(self) -> bool:
         """Whether the last state, which was rejected, is by another clock than those before."""
         gate = self._found.gate
-        return bool((gate.faults[:int(gate.count[0]), 0] == sample.CLOCK).any())
+        return bool(plain(doubts_clock)(safety.REJECTED, gate.faults, gate.count[0]))
 
     def last_feed(self, name: str) -> float:
         """Time on `clock` from which the time-out of a cause counts [s]."""
@@ -405,9 +405,9 @@ class Supervisor:
         for name in self._lasting.keys() & set(self._names):
             self.report_fault(name, self._lasting[name])
         self._lasting = dict(causes)
-        self._trip_lasting()
+        self._report_lasting()
 
-    def _trip_lasting(self) -> None:
+    def _report_lasting(self) -> None:
         for name in self._lasting.keys() & set(self._names):
             self.report_fault(name, self._lasting[name])
             self._watch(name)[SEEN] = np.inf
