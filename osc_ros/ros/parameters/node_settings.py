@@ -257,13 +257,14 @@ def _friction(values: Values, robot: Robot) -> Friction | None:
                                 ('viscous', robot.viscous_friction)))
     if not (coulomb.any() or viscous.any()):
         return None
-    return Friction(coulomb, viscous, values['friction.velocity'])
+    return Friction(coulomb, viscous)
 
 
 def _disturbance(values: Values) -> Disturbance:
     mode = values['disturbance.mode']
     return Disturbance(**{
-        **{field.name: values[f'disturbance.{field.name}'] for field in fields(Disturbance)},
+        **{field.name: values[name] for field in fields(Disturbance)
+           if (name := f'disturbance.{field.name}') in values},
         'mode': Disturbance.mode if mode == 'none' else mode})
 
 

@@ -61,10 +61,13 @@ class Entry(Setting):
     ----------
     live : bool
         True if it can be set while the node is configured.
+    when : str
+        When a user changes it; empty for an advanced parameter, whose default suits most arms.
 
     """
 
     live: bool = False
+    when: str = ''
 
     @property
     def ros_type(self) -> Parameter.Type:

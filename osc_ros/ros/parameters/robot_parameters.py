@@ -51,7 +51,8 @@ ENTRIES = (
     Entry('gravity', (0.0, 0.0, -9.81), 'Gravity in the base frame [m/s²]; for an arm on a '
           'ceiling: 0 0 9.81', lower=-1e3, upper=1e3, size=3),
     Entry('driver_compensates', 'none', 'What the driver itself adds to the commanded torques, '
-          'computed for the robot as described', choices=COMPENSATES),
+          'computed for the robot as described', choices=COMPENSATES,
+          when='the driver of your arm adds the torques of gravity, as that of a Franka does'),
 )
 
 
@@ -132,7 +133,7 @@ def robot(values: dict[str, Any], text: str) -> Robot:
 LOAD_ENTRIES = (
     Entry('payload.mass', 0.0, 'Mass of the payload, in addition to the robot description [kg]; '
           'refused if holding it in the present pose takes more than 90 % of limits.effort',
-          lower=0.0, upper=1e4, live=True),
+          lower=0.0, upper=1e4, live=True, when='the arm carries something'),
     Entry('payload.center_of_mass', (0.0, 0.0, 0.0), 'Centre of mass of the payload in the '
           'frame of payload.link [m]', lower=-1e2, upper=1e2, size=3, live=True),
     Entry('payload.inertia', (0.0,) * 6, 'xx xy xz yy yz zz about its centre of mass, in the axes '
