@@ -26,9 +26,9 @@ MODULES = {
     'info': 'tools.info.info_command', 'replay': 'tools.record.replay_command',
     'teach': 'tools.teach.teach_command', 'controller': 'ros.controller.controller',
     'arm': 'ros.arm_node', 'relay': 'ros.relay', 'simulator': 'ros.simulator.simulator',
-    'demo': 'tools.demo.demo', 'viewer': 'ros.viewer.viewer_node',
-    'identify': 'tools.identify.identify', 'record': 'tools.record.record_node',
-    'tune': 'tools.tune.tune'}
+    'check': 'tools.check.check_command', 'demo': 'tools.demo.demo',
+    'viewer': 'ros.viewer.viewer_node', 'identify': 'tools.identify.identify',
+    'record': 'tools.record.record_node', 'tune': 'tools.tune.tune'}
 PRINTING = 'info', 'replay'  # these only print and write files
 # Nodes whose only arguments are those of ROS: what they do, and examples.
 NODES = {

@@ -19,8 +19,8 @@ from osc_ros.model.files import shipped_urdf
 from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.simulator.simulated_arm import plant_of
 from osc_ros.sim.franka_server import FrankaServer, ROTOR_INERTIA, ServerError
-from osc_ros.tools.demo.demo_parameters import Values
-from osc_ros.tools.demo.demonstration import Demonstration
+from osc_ros.tools.check.demonstration import Demonstration
+from osc_ros.tools.check.parameter_files import Values
 
 Array = NDArray[np.float64]
 

@@ -15,9 +15,9 @@ from time import perf_counter, sleep
 from typing import Any
 
 from osc_ros.interrupts import recorded_signals
+from osc_ros.tools.check.demonstration import Demonstration
 from osc_ros.tools.demo.demo_loops import arm_parameters, DDS, FRANKA_SIM
 from osc_ros.tools.demo.demo_run import DemoError, NodeProcess
-from osc_ros.tools.demo.demonstration import Demonstration
 
 ADDRESS = re.compile(r'open http://[^:]+:(\d+) ')
 PATIENCE = 20.0  # longest wait for the address of the page [s]

@@ -32,8 +32,9 @@ from osc_ros.errors import OscError
 from osc_ros.interrupts import LAUNCH_PID
 from osc_ros.model.robot import Robot
 from osc_ros.ros.controller.claims import FOUND
-from osc_ros.tools.demo import demo_report, scenario
-from osc_ros.tools.demo.demo_parameters import NODES, text_of
+from osc_ros.tools.check import scenario
+from osc_ros.tools.check.judgement import last_error, Recording
+from osc_ros.tools.check.parameter_files import NODES, text_of
 from osc_ros.tools.demo.witness import Witness
 
 Array = NDArray[np.float64]
@@ -162,7 +163,7 @@ class Run:
     """
 
     def __init__(self, robot: Robot, processes: dict[str, NodeProcess],
-                 recording: demo_report.Recording, freedoms: Freedoms = scenario.ALL,
+                 recording: Recording, freedoms: Freedoms = scenario.ALL,
                  signals: Sequence[int] = (), judge: Callable[[Array], Array] | None = None
                  ) -> None:
         self._robot, self._processes, self._recording = robot, processes, recording
@@ -223,7 +224,7 @@ class Run:
         while witness.time < end:
             self._wait_for('the next joint state', partial(witness.is_past, witness.time), STALLED)
             if self._is_time_to_show(0.2, 2.0):
-                distance, angle = demo_report.last_error(recording, schedule, self._robot,
+                distance, angle = last_error(recording, schedule, self._robot,
                                                     self._freedoms)
                 since, lasts = min(witness.time, end) - plan[0].start, end - plan[0].start
                 show(f't = {since:6.2f} of {lasts:.2f} s   error {1e3 * distance:8.3f} mm '

@@ -24,7 +24,7 @@ from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.ros.controller.diagnosis import ENDED, FAILED
 from osc_ros.ros.messages import compilation_report, messages
 from osc_ros.ros.process.node_process import EventsExecutor
-from osc_ros.tools.demo.demo_report import Recording
+from osc_ros.tools.check.judgement import Recording
 
 Array = NDArray[np.float64]
 

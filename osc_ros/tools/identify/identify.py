@@ -47,8 +47,8 @@ from osc_ros.interrupts import end_quietly
 from osc_ros.model.robot import Robot
 from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.process.share import share_directory
-from osc_ros.tools.demo.demo import write_new
-from osc_ros.tools.demo.demo_parameters import Parameters
+from osc_ros.tools.check.parameter_files import Parameters
+from osc_ros.tools.check.robot_options import write_new
 
 Array = NDArray[np.float64]
 

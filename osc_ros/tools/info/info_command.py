@@ -23,7 +23,7 @@ from osc_ros.tools.info.findings import AXES, Findings, findings
 
 EXAMPLE = """examples:
   osc_info panda
-  osc_info arm.urdf --base base_link --tip tool0 --check
+  osc_info arm.urdf --base base_link --tip tool0 --no-timing
 
 Exit status: 0 if the arm can be controlled, 1 if not (it says what to mend), 2 for wrong
 arguments or an unreadable file."""
@@ -52,9 +52,9 @@ def main(arguments: list[str] | None = None) -> None:
     except InputError as error:
         print(f'osc_info: {error}', file=sys.stderr)
         sys.exit(2)
-    timing = None if options.check or options.no_timing else measured_updates(found)
+    timing = None if options.no_timing else measured_updates(found)
     print(json.dumps(as_json(found, timing), indent=1) if options.json
-          else '\n'.join(report(found, timing, options.check)))
+          else '\n'.join(report(found, timing)))
     sys.exit(1 if found.problems else 0)
 
 
@@ -72,7 +72,6 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument('--lock', action='append', default=[], metavar='JOINT=POSITION',
                         help='a joint that does not move; repeatable')
     parser.add_argument('--json', action='store_true', help='print JSON')
-    parser.add_argument('--check', action='store_true', help='print problems and notes only')
     parser.add_argument('--no-timing', action='store_true',
                         help='do not measure an update here, which may compile kernels first')
     return parser.parse_args(arguments)
@@ -164,13 +163,12 @@ def measured_updates(found: Findings) -> tuple[float, float]:
     return float(np.median(times)), float(np.percentile(times, 99))
 
 
-def report(found: Findings, timing: tuple[float, float] | None, is_check: bool) -> list[str]:
+def report(found: Findings, timing: tuple[float, float] | None) -> list[str]:
     """Return the lines that are printed."""
     robot = found.robot
     lines = [f"'{robot.name}': {robot.n} joints from '{robot.base}' to '{robot.tip}'"]
-    if not is_check:
-        for part in (_chain(found), _rest(found), _home_lines(found), _rates(found, timing)):
-            lines += ['', *part]
+    for part in (_chain(found), _rest(found), _home_lines(found), _rates(found, timing)):
+        lines += ['', *part]
     lines += [''] + [painted(f'note: {one}', 'warn') for one in found.notes]
     lines += [painted(f'PROBLEM: {one}', 'bad') for one in found.problems]
     lines.append(painted('CANNOT BE CONTROLLED as it is', 'bad') if found.problems

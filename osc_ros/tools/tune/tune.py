@@ -38,14 +38,19 @@ from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.parameters.controller_parameters import with_tasks
 from osc_ros.ros.parameters.gains import changes_within_bandwidth, require_bandwidth
 from osc_ros.ros.parameters.node_settings import law_of, law_settings, LoadedRobot, supervision
-from osc_ros.ros.process.share import share_directory
 from osc_ros.ros.simulator.simulated_arm import plant_of
 from osc_ros.sim.mjcf.masses import with_masses
 from osc_ros.sim.plant import Plant
 from osc_ros.sim.simulation import well_conditioned_positions
-from osc_ros.tools.demo.demo import own_parameters, write_new
-from osc_ros.tools.demo.demo_parameters import Parameters, table_of, text_of
-from osc_ros.tools.demo.demonstration import AXES
+from osc_ros.tools.check.demonstration import AXES
+from osc_ros.tools.check.parameter_files import Parameters, table_of, text_of
+from osc_ros.tools.check.robot_options import (
+    add_robot_options,
+    given_parameters,
+    own_parameters,
+    require_robot,
+    write_new,
+)
 from osc_ros.tools.tune.advice import advice, options
 from osc_ros.tools.tune.measurement import Laboratory
 from osc_ros.tools.tune.robustness import FACTORS, PERIODS, robustness
@@ -193,13 +198,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         description='Measures step and frequency responses, noise, saturation and robustness of an'
         '\narm in MuJoCo under the controller, without ROS nodes, and recommends parameters; each'
         '\nrecommendation is simulated before it is given.')
-    parser.add_argument('--robot', help="a robot of this package, "
-                        f"{', '.join(robot_parameters.shipped_robots())} (panda)")
-    parser.add_argument('--urdf', type=Path, help='your own robot, with --base and --tip')
-    parser.add_argument('--base', help='link that is fixed to the ground')
-    parser.add_argument('--tip', help='link that is controlled')
-    parser.add_argument('--config', type=Path, help='YAML file of parameters that override those '
-                        'of the robot; osc_simulator: the simulated arm')
+    add_robot_options(parser)
     parser.add_argument('--delay', type=float, metavar='MS', help='time from a joint state until '
                         'the torque for it acts [ms] (one period)')
     parser.add_argument('--quick', action='store_true', help='no map of delays and gains')
@@ -207,27 +206,16 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
                         help='folder of the results (osc_tune)')
     add_json(parser)
     found = parser.parse_args(arguments)
-    if found.robot and found.urdf:
-        parser.error('--robot and --urdf: accepted is one of them')
-    if found.urdf and not (found.base and found.tip):
-        parser.error('--urdf needs --base and --tip (osc_info FILE shows the links)')
-    if not found.urdf:
-        found.robot = found.robot or 'panda'
-        if found.robot not in robot_parameters.shipped_robots():
-            parser.error(f'--robot {found.robot}: accepted is one of '
-                         f"{', '.join(robot_parameters.shipped_robots())}; --urdf takes any other")
+    require_robot(parser, found)
     return found
 
 
 def _tune(given: argparse.Namespace) -> int:
     """Measure, recommend, write; return the exit status."""
     _require_output(given)
-    folder = share_directory() / 'config'
-    files = [folder / f"{'own' if given.urdf else given.robot}.yaml"]
-    files += [given.config] if given.config else []
     expected = EXPERIMENTS + (0 if given.quick else len(FACTORS) * len(PERIODS))
     with ProgressBar('osc_tune') as bar:
-        arm = tuned_arm(Parameters(files), own_parameters(given), _delay(given),
+        arm = tuned_arm(given_parameters(given), own_parameters(given), _delay(given),
                         lambda progress: bar.show(0.0, str(progress)))
         numbered = count(1)
         found = _results(arm, lambda what: bar.show(

@@ -21,11 +21,11 @@ from osc_ros.errors import OscError
 from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.parameters.node_settings import law_of
 from osc_ros.ros.simulator.simulated_arm import plant_of
-from osc_ros.tools.demo import scenario
-from osc_ros.tools.demo.demo_parameters import table_of
-from osc_ros.tools.demo.demo_report import Recording, result
-from osc_ros.tools.demo.demonstration import Demonstration, start_parameters
-from osc_ros.tools.demo.tracing import Tracer
+from osc_ros.tools.check import scenario
+from osc_ros.tools.check.demonstration import Demonstration, start_parameters
+from osc_ros.tools.check.judgement import Recording, Result, result
+from osc_ros.tools.check.parameter_files import table_of
+from osc_ros.tools.check.tracing import Tracer
 
 Array = NDArray[np.float64]
 Values = dict[str, Any]
@@ -64,6 +64,26 @@ class Cause:
     text: str
     remedy: str = ''
     changes: Changes = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Check:
+    """
+    Whether an arm follows the motions of the demonstration.
+
+    Attributes
+    ----------
+    plan : list of Phase
+    result : Result, optional
+        Errors with the parameters as they are; None if the simulation failed.
+    cause : Cause, optional
+        Why the arm does not follow; None if it does.
+
+    """
+
+    plan: list[scenario.Phase]
+    result: Result | None
+    cause: Cause | None
 
 
 @dataclass(frozen=True)
@@ -131,9 +151,9 @@ def recording_of(demonstration: Demonstration, phases: int | None = None,
     return recording, plan
 
 
-def cause(demonstration: Demonstration, shown: Callable[[float, str], object]) -> Cause:
+def checked(demonstration: Demonstration, shown: Callable[[float, str], object]) -> Check:
     """
-    Return why the arm does not follow, found by trials in this process, without ROS.
+    Return whether the arm follows in this process, without ROS, and why if it does not.
 
     The first candidate whose remedy makes the arm follow is returned, so every hint has helped in
     a trial. Friction alone is named only if the arm also follows without any friction. `shown` is
@@ -141,22 +161,28 @@ def cause(demonstration: Demonstration, shown: Callable[[float, str], object]) -
 
     """
     with on_demand():
+        plan, found = demonstration.phases(BEGIN), None
         try:
             recording, plan = recording_of(
-                demonstration, shown=lambda share: shown(share, 'the same again'))
-            if not result(recording, plan, demonstration).failures:
-                return Cause('With the same parameters the arm follows in this process, without '
-                             'ROS and in lockstep: the nodes were too slow for the wall clock, or '
-                             'lost messages.')
+                demonstration, shown=lambda share: shown(share, 'as it is'))
+            found = result(recording, plan, demonstration)
+            if not found.failures:
+                return Check(plan, found, None)
             limits = _reached_limit(demonstration, recording)
         except OscError as error:
             limits = f'A repetition in this process fails: {error}'
-        for number, candidate in enumerate(_candidates(demonstration, limits), start=1):
-            if _follows(demonstration.changed(candidate.changes),
-                        partial(_show_trial, shown, number)):
-                # keep the start: other start positions might be chosen for the changed arm
-                return Cause(candidate.text, candidate.remedy, _merged(
-                    start_parameters(demonstration.start), candidate.changes))
+        return Check(plan, found, _cause(demonstration, limits, shown))
+
+
+def _cause(demonstration: Demonstration, limits: str, shown: Callable[[float, str], object]
+           ) -> Cause:
+    """Return the first candidate whose remedy helps; `limits` says which limit was reached."""
+    for number, candidate in enumerate(_candidates(demonstration, limits), start=1):
+        if _follows(demonstration.changed(candidate.changes),
+                    partial(_show_trial, shown, number)):
+            # keep the start: other start positions might be chosen for the changed arm
+            return Cause(candidate.text, candidate.remedy, _merged(
+                start_parameters(demonstration.start), candidate.changes))
     return Cause(f'{limits}. Nothing that was tried helps: the same payload, gravity and driver '
                  'for controller and simulator, compensation of all friction, an observer of what '
                  'the model lacks, other gains, smaller motions, other joint positions at the '

@@ -17,7 +17,7 @@ from osc_ros.control.setpoint.trajectory import figure_of_eight, Path, PoseGoal,
 from osc_ros.control.tasks.freedoms import Freedoms, freedoms_of
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
-from osc_ros.tools.demo.tracing import Tracer, Usage
+from osc_ros.tools.check.tracing import Tracer, Usage
 
 Array = NDArray[np.float64]
 

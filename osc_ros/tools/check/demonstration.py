@@ -20,9 +20,9 @@ from osc_ros.control.tasks.freedoms import Freedoms, freedoms_of
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 from osc_ros.ros.parameters import robot_parameters
-from osc_ros.tools.demo import scenario
-from osc_ros.tools.demo.demo_parameters import NODES, Parameters, table_of
-from osc_ros.tools.demo.tracing import Tracer
+from osc_ros.tools.check import scenario
+from osc_ros.tools.check.parameter_files import NODES, Parameters, table_of
+from osc_ros.tools.check.tracing import Tracer
 
 Array = NDArray[np.float64]
 Values = dict[str, Any]
