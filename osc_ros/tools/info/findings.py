@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Findings about an arm: chain, masses, home, singular postures, reach, task inertia, problems."""
+"""Analyses a robot description: home, singular postures, reach, task inertia, problems."""
 
 from __future__ import annotations
 
@@ -20,20 +20,32 @@ from osc_ros.tools.info.arm_dynamics import jacobian, mass_matrix, weight
 
 Array = NDArray[np.float64]
 
-SAMPLES = 1000  # random postures, for home and reach
-LENGTH = 0.3  # one radian counts as this displacement in singular values [m]
-SINGULAR = 0.02  # smallest singular value, relative to the largest, of a singular posture
-RANK = 1e-6  # relative singular values below this are freedoms that the tip does not have
-STEPS = 181  # postures of a scan of one joint
-HEAVY = 0.9  # the weight may take this share of a torque limit
+SAMPLES = 1000  # number of random postures, for home and reach
+LENGTH = 0.3  # displacement equivalent to one radian in the scaled Jacobian [m]
+SINGULAR = 0.02  # a posture is singular below this ratio of its singular values
+RANK = 1e-6  # smallest relative singular value that counts for the rank
+STEPS = 181  # positions at which the search tries one joint
+HEAVY = 0.9  # accepted share of a torque limit for the weight
 RATES = (100.0, 250.0, 500.0, 1000.0)  # of joint states [Hz]
-MANY_TURNS, VERY_FAST = 8.0 * np.pi, 60.0  # limits in degrees, rather [rad, rad/s]
+MANY_TURNS, VERY_FAST = 8.0 * np.pi, 60.0  # [rad, rad/s]; above: degrees?
 AXES = ('rotation x', 'rotation y', 'rotation z', 'x', 'y', 'z')
 
 
 @dataclass(frozen=True)
 class Singularity:
-    """A singular posture: one joint moved away from home by `distance` [rad, m]."""
+    """
+    A singular posture near home.
+
+    Attributes
+    ----------
+    joint : str
+        The only joint that differs from home.
+    position, distance : float
+        Position of this joint and its distance from home [rad, m].
+    direction : str
+        Axis along which the tip cannot move, one of AXES.
+
+    """
 
     joint: str
     position: float
@@ -44,35 +56,36 @@ class Singularity:
 @dataclass(frozen=True)
 class Findings:
     """
-    All findings.
+    Results of the analysis of an arm.
 
     Attributes
     ----------
     robot : Robot
     lumped : dict of str to list of str
-        Links that move with each body, by its joint; the key '' has those of the base.
+        Links that move with each body, by the body's joint; key '': links fixed to the base.
     locked : dict of str to str
-        Joints of the description that do not move here, and why.
+        Joints of the description that do not move here, and the reason.
     home, weight : (n,)
-        Posture, and the torques that hold it.
+        Posture [rad, m], and the torques that hold it [N m, N].
     effective_mass : (6,)
-        1 / (Λ⁻¹)ᵢᵢ: inertia that the tip shows along each axis alone [kg m², kg]; infinite along
-        axes that it cannot move.
+        1 / (Λ⁻¹)ᵢᵢ: inertia of the tip along each axis alone [kg m², kg]; infinite along axes in
+        which the tip cannot move.
     Lambda : (6, 6)
         Pseudo-inverse of J M⁻¹ Jᵀ at home, [angular; linear].
     freedoms : int
-        Number of axes that the tip can move at once, away from singular postures.
+        Rank of the tip's Jacobian away from singular postures.
     conditioning : float
         Ratio of the smallest to the largest singular value of the scaled Jacobian at home.
     singularities : list of Singularity
         Nearest first.
     reach : (2,)
-        Least and largest distance of the tip from the first joint, over random postures [m].
+        Smallest and largest distance of the tip from the first joint in random postures [m].
     frequencies : dict of float to float
-        Largest natural frequency [rad/s] at rates of the joint states [Hz].
-    notes, problems : list of str
-        What the model leaves open, and what makes it impossible to control; each says what to
-        mend.
+        Largest natural frequency [rad/s] by rate of the joint states [Hz].
+    notes : list of str
+        Doubtful or missing data of the model, with the remedy.
+    problems : list of str
+        Reasons why the arm cannot be controlled, with the remedy.
 
     """
 
@@ -95,23 +108,11 @@ class Findings:
 def findings(text: str, base: str, tip: str, home: Array | None = None,
              locked: dict[str, float] | None = None) -> Findings:
     """
-    Return the findings about the arm from `base` to `tip` of a URDF.
+    Return the findings about the arm from link `base` to link `tip` of a URDF (`text`).
 
-    Parameters
-    ----------
-    text : str
-        The URDF.
-    base, tip : str
-        Links.
-    home : (n,), optional
-        Default: the best conditioned of random postures within the limits.
-    locked : dict of str to float, optional
-        Positions of joints that do not move.
-
-    Raises
-    ------
-    ModelError, InputError
-        The URDF or `home` cannot be used; says what to mend.
+    `home` (n,) [rad, m] is by default the best conditioned of random postures within the limits.
+    `locked` has the positions [rad, m] of joints that do not move. Raises ModelError or InputError
+    if the URDF or `home` cannot be used.
 
     """
     with warnings.catch_warnings(record=True) as caught:
@@ -127,7 +128,7 @@ def findings(text: str, base: str, tip: str, home: Array | None = None,
     M, J = mass_matrix(robot, home), jacobian(robot, home)
     mobility = J @ np.linalg.solve(M, J.T)
     with np.errstate(divide='ignore'):
-        # a direction that rounding alone moves is not moved
+        # motion within rounding errors counts as none
         effective = np.where(np.diag(mobility) > 1e-12 * np.trace(mobility),
                              1.0 / np.diag(mobility), np.inf)
     tau = weight(robot, home)
@@ -144,7 +145,7 @@ def findings(text: str, base: str, tip: str, home: Array | None = None,
 
 
 def _postures(robot: Robot) -> Array:
-    """Return random postures (k, n) within the position limits; the first is their middle."""
+    """Return random postures (k, n) within the position limits; the first is mid-range."""
     low, high = np.clip(robot.position_limits.T, -np.pi, np.pi)
     shares = np.random.default_rng(0).uniform(0.1, 0.9, size=(SAMPLES, robot.n))
     shares[0] = 0.5
@@ -163,13 +164,13 @@ def _rank(scaled: Array) -> int:
 
 
 def _ratio(scaled: Array, freedoms: int) -> float:
-    """Return the smallest singular value of as many as there are freedoms, by the largest."""
+    """Return the conditioning, see `Findings`: singular value number `freedoms` by the largest."""
     values = np.linalg.svd(scaled, compute_uv=False)
     return float(values[freedoms - 1] / values[0]) if freedoms else 0.0
 
 
 def _require_usable(robot: Robot, home: Array | None) -> None:
-    """Raise ModelError or InputError for joints or a home that the controller cannot use."""
+    """Raise ModelError for spherical joints, InputError for a wrong size of `home`."""
     for joint in np.array(robot.joints)[robot.spherical]:
         raise ModelError(f"joint '{joint}' has three rotations: the controller drives joints of "
                          'one freedom: lock it, or describe it by three revolute joints')
@@ -179,7 +180,7 @@ def _require_usable(robot: Robot, home: Array | None) -> None:
 
 
 def _singularities(robot: Robot, home: Array, freedoms: int) -> list[Singularity]:
-    """Return for each joint the nearest singular posture when it alone moves from home."""
+    """Return, for each joint moved alone from home, the nearest singular posture."""
     found = []
     low, high = np.clip(robot.position_limits.T, home - np.pi, home + np.pi)
     if _ratio(_scaled(robot, home), freedoms) < SINGULAR:
@@ -213,7 +214,7 @@ def _lumped(robot: Robot) -> dict[str, list[str]]:
 
 
 def _locked(text: str, robot: Robot, given: dict[str, float]) -> dict[str, str]:
-    """Return the joints of the description that could move but do not here, and why."""
+    """Return the movable joints of the description that do not move here, and the reason."""
     tree, moving = urdf.description(text), set(robot.joint_names)
     found = {}
     for i, (joint, kind) in enumerate(zip(tree.joints, tree.kinds)):
@@ -254,13 +255,12 @@ def _notes(robot: Robot, home: Array, freedoms: int) -> list[str]:
 
 
 def _problems(robot: Robot, home: Array, tau: Array) -> list[str]:
-    """Return what makes it impossible to control the arm, and what to mend."""
     problems = []
     if not robot.inertia[:, 5, 5].any():
         problems.append('no link that moves has a mass: add <inertial> to the links; without it '
                         'the controller carries no weight')
     for k, name in enumerate(robot.joint_names):
-        effort = robot.effort_limits[k]  # infinite if there is none: a note says so
+        effort = robot.effort_limits[k]  # infinite if undefined; a note reports it
         if abs(tau[k]) > HEAVY * effort:
             problems.append(
                 f"joint '{name}': the weight takes {abs(tau[k]):.3g} of {effort:.3g} N m at home: "
