@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""osc_demo: a simulated arm follows targets over ROS 2, and its errors are checked."""
+"""Command osc_demo: a simulated arm follows targets over ROS 2, and its errors are checked."""
 
 from __future__ import annotations
 
@@ -65,15 +65,15 @@ Exit status: 0 the arm followed, in the first or in the second run; 1 it did not
 printed; 2 wrong arguments, or the demo could not run; 3 an arm in the loop (--loop) ended its
 control, for the reason of the last line; 130 Ctrl-C. It writes plots, logs and parameters to
 osc_demo/."""
-LATE = 'communication_constraints_violation'  # of an FR3 that received no torque for 20 ms
+LATE = 'communication_constraints_violation'  # error of an FR3 that received no torque for 20 ms
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the demonstration; exit with 0 if the arm followed, 1 if not, 2 if it could not run."""
+    """Run the command and exit; EXAMPLE lists the exit statuses."""
     options = _options(arguments)
     end_quietly()
     try:
-        # compiles no kernels that it does not use
+        # compile only the kernels in use
         with on_demand(), stdout_for_json(options.json):
             sys.exit(_demonstrate(options))
     except OscError as error:
@@ -128,7 +128,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def _links(file: Path) -> str:
-    """Return a text: which links of a URDF can be base and tip, or why it cannot be used."""
+    """Return a text on the possible bases and tips of a URDF, or why the URDF cannot be used."""
     try:
         root, ends = ends_of_chains(robot_parameters.urdf_text(str(file)))
     except OscError as error:
@@ -139,7 +139,7 @@ def _links(file: Path) -> str:
 
 
 def _demonstrate(options: argparse.Namespace) -> int:
-    """Make one run, print and write its results; return the exit status."""
+    """Run the demonstration, write the results; return the exit status."""
     _prepare_output(options)
     base = share_directory() / 'config' / f"{'own' if options.urdf else options.robot}.yaml"
     users = [options.config] if options.config else []
@@ -169,7 +169,7 @@ def _demonstrate(options: argparse.Namespace) -> int:
 
 
 def _keep_black_boxes(folder: Path, output: Path) -> None:
-    """Move the files of the black boxes to the results, if there are any."""
+    """Move the black-box files to the output folder."""
     for one in sorted(folder.iterdir()) if folder.is_dir() else ():
         (output / folder.name).mkdir(exist_ok=True)
         shutil.move(one, output / folder.name / one.name)
@@ -178,7 +178,7 @@ def _keep_black_boxes(folder: Path, output: Path) -> None:
 
 def _judged_run(options: argparse.Namespace, wanted: Demonstration, work: Path,
                 changed: dict[str, Any] | None = None) -> demo_report.Result:
-    """Make a run; write its parameters and plots; print its figures, `changed` among them."""
+    """Execute a run, print and write its results; `changed` is added to the figures."""
     used = write_new(options.output / 'parameters.yaml',
                      text_of({node: wanted.given(node) for node in NODES}))
     plan = wanted.phases(START if options.loop == DDS else ARM_START)
@@ -196,7 +196,7 @@ def _judged_run(options: argparse.Namespace, wanted: Demonstration, work: Path,
 
 def _conclude(options: argparse.Namespace, wanted: Demonstration,
               runs: tuple[demo_report.Result, demo_report.Result], why: Cause) -> None:
-    """Print whether the arm followed, and with which changes; write options.json."""
+    """Print whether the arm followed, and with which changes; write the JSON file."""
     first, last = runs
     if options.json:
         demo_report.write_json(options.json, last, {
@@ -212,7 +212,7 @@ def _conclude(options: argparse.Namespace, wanted: Demonstration,
 
 
 def _explain(options: argparse.Namespace, wanted: Demonstration, users: list[Path]) -> Cause:
-    """Print why the arm does not follow, and the parameters with which it does; return both."""
+    """Search the cause, print it, write a file with the remedy; return the cause."""
     print('looking for the cause ...', flush=True)
     with ProgressBar('looking for the cause') as bar:
         why = cause(wanted, bar.show)
@@ -231,9 +231,9 @@ def _explain(options: argparse.Namespace, wanted: Demonstration, users: list[Pat
 
 def write_new(path: Path, text: str) -> Path:
     """
-    Write a text to a file, and return its path: `path`, or path_2, path_3, ...
+    Write a text to `path`, or to path_2, path_3, ...; return the path of the file.
 
-    A file with another text is never overwritten: the user may have edited it.
+    A file with another text is never overwritten, because the user may have edited it.
 
     """
     file, number = path, 1
@@ -246,12 +246,7 @@ def write_new(path: Path, text: str) -> Path:
 
 def _recording_of(options: argparse.Namespace, wanted: Demonstration,
                   plan: list[scenario.Phase], work: Path) -> demo_report.Recording:
-    """
-    Return the recording of one run of the nodes.
-
-    A run that the arm ends because torques were late is made again, once, from its start.
-
-    """
+    """Return the recording of a run; repeat the run once if the arm ended it for late torques."""
     has_window = not options.headless and _has_display()
     if not options.headless and not has_window:
         print('note: no display was found (DISPLAY, WAYLAND_DISPLAY), so no window shows the '
@@ -269,7 +264,7 @@ def _recording_of(options: argparse.Namespace, wanted: Demonstration,
 
 def _recorded_run(options: argparse.Namespace, wanted: Demonstration, plan: list[scenario.Phase],
                   work: Path, has_window: bool) -> demo_report.Recording:
-    """Start the nodes, make the motions, and stop the nodes; return the recording."""
+    """Start the nodes, execute the motions, stop the nodes; return the recording."""
     recording, judge = demo_report.Recording(), None
     with recorded_signals() as signals, ExitStack() as stack:
         if options.loop == DDS:
@@ -292,10 +287,9 @@ def _recorded_run(options: argparse.Namespace, wanted: Demonstration, plan: list
 
 def _parameters_over_dds(options: argparse.Namespace, wanted: Demonstration, has_window: bool
                          ) -> dict[str, dict[str, Any]]:
-    """Return the parameters of simulator and controller."""
     simulator = {**wanted.given('osc_simulator'), 'lockstep': not options.real_time}
     controller = {**wanted.given('osc_controller'), 'autostart': False}
-    if not options.real_time:  # in lockstep, a late state on the wall clock is not stale
+    if not options.real_time:  # in lockstep, a state that is late on the wall clock is not stale
         controller['state_timeout'] = STALLED
     if not options.headless:
         simulator['viewer'] = has_window
@@ -303,7 +297,7 @@ def _parameters_over_dds(options: argparse.Namespace, wanted: Demonstration, has
 
 
 def _prepare_output(options: argparse.Namespace) -> None:
-    """Create the output folder; raise an OscError now, not after the run, if that fails."""
+    """Create the output folder; raise OscError if it or matplotlib is unavailable."""
     if importlib.util.find_spec('matplotlib') is None:
         raise DemoError(f"the plots need matplotlib: {installation('demo')}")
     make_folder(options.output)
@@ -313,10 +307,7 @@ def _isolate(work: Path) -> None:
     """
     Use loopback and a separate ROS domain, unless environment variables choose others.
 
-    Raises
-    ------
-    DemoError
-        The chosen domain has nodes with the same names.
+    Raises DemoError if the chosen domain has nodes of the same names.
 
     """
     os.environ.setdefault('ROS_LOG_DIR', str(work))
@@ -329,7 +320,7 @@ def _isolate(work: Path) -> None:
 
 
 def own_parameters(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the parameters that the options --robot, --urdf, --base and --tip give."""
+    """Return the parameters of the options --robot, --urdf, --base and --tip."""
     file = str(options.urdf.absolute()) if options.urdf else options.robot
     chosen = {'robot_description_file': file, 'base': options.base, 'tip': options.tip}
     return {name: value for name, value in chosen.items() if value}

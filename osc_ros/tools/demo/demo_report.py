@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Results of the demonstration: which phases failed, a table, plots."""
+"""Results of the demonstration: errors and failed phases, as table, JSON and plots."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from osc_ros.tools.demo.scenario import Phase, reference
 Array = NDArray[np.float64]
 
 CHANGED = 'changed after the first run'  # key of figures, with parameters by node and name
-SETTLED = 0.3  # errors of a step are measured in this last fraction of its duration
+SETTLED = 0.3  # errors of a step count in this last share of its duration
 
 
 @dataclass
 class Recording:
     """
-    Data from the topics.
+    Recorded data of a run.
 
     Attributes
     ----------
     pose_times, poses : list of float [s], list of (4, 4)
-        Poses of the tip from the physics engine, and their times.
+        Poses of the tip from the physics engine.
     state_times, positions, velocities, torques : lists of float [s], (n,), (n,), (n,) [N m]
-        Measured states; torques as applied by the physics engine.
+        Measured states; torques that the physics engine applied.
     diagnostics : dict of str to str
         Last diagnostics of the controller.
     wall_time : float
@@ -46,7 +46,7 @@ class Recording:
     warnings : list of str
         Warnings in the logs of the nodes.
     repetitions : int
-        Runs before this one that the arm ended, because torques were late.
+        Earlier runs that the arm ended because torques were late.
 
     """
 
@@ -74,14 +74,26 @@ class Recording:
         self.state_times[:], self.pose_times[:] = [0.0], [0.0]
 
     def drop_states(self, count: int) -> None:
-        """Drop the first states."""
+        """Drop the first `count` states."""
         for values in (self.state_times, self.positions, self.velocities, self.torques):
             del values[:count]  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)
 class Result:
-    """Times [s], distances [m], angles [rad] (k,); numbers of the table; too large errors."""
+    """
+    Errors of a run.
+
+    Attributes
+    ----------
+    times, distances, angles : (k,) [s], [m], [rad]
+        Error of the tip at each pose.
+    figures : dict
+        Numbers of the table.
+    failures : list of str
+        Errors above their thresholds.
+
+    """
 
     times: Array
     distances: Array
@@ -92,19 +104,10 @@ class Result:
 
 def result(recording: Recording, plan: list[Phase], demonstration: Demonstration) -> Result:
     """
-    Return the errors of a recording relative to the plan, and which exceed their thresholds.
+    Return the errors of a recording relative to the plan, and those above their thresholds.
 
-    Parameters
-    ----------
-    recording : Recording
-    plan : list of Phase
-    demonstration : Demonstration
-        Errors count along its controlled axes; its thresholds are the parameters of osc_demo.
-
-    Raises
-    ------
-    InputError
-        Too few poses were recorded.
+    Errors count along the controlled axes of `demonstration`; the thresholds are parameters of
+    osc_demo. Raises InputError if too few poses were recorded.
 
     """
     robot, freedoms = demonstration.robot, demonstration.freedoms
@@ -153,7 +156,7 @@ def result(recording: Recording, plan: list[Phase], demonstration: Demonstration
 
 
 def _frames(recording: Recording, robot: Robot, link: str) -> Array:
-    """Return the axes (k, 3, 3) of a link for every pose; without a link those of the base."""
+    """Return the axes (k, 3, 3) of a link, or of the base if `link` is '', for every pose."""
     if not link:
         return np.repeat(np.eye(3)[None], len(recording.poses), axis=0)
     axes = LinkAxes(robot, link)
@@ -164,7 +167,7 @@ def _frames(recording: Recording, robot: Robot, link: str) -> Array:
 
 def last_error(recording: Recording, schedule: Schedule, robot: Robot, freedoms: Freedoms
                ) -> tuple[float, float]:
-    """Return distance [m] and angle [rad] of the last pose to its target, controlled axes only."""
+    """Return the error of the last pose along the controlled axes: distance [m], angle [rad]."""
     R = LinkAxes(robot, freedoms.frame).at(recording.positions[-1])[:3, :3] if (
         freedoms.frame) else np.eye(3)
     target = schedule.at(recording.pose_times[-1]).pose
@@ -174,7 +177,7 @@ def last_error(recording: Recording, schedule: Schedule, robot: Robot, freedoms:
 
 
 def table(found: Result, plan: list[Phase]) -> str:
-    """Return the figures as text."""
+    """Return the figures as a text table."""
     lines = [f'{"":24}{"position error [mm]":>24}{"orientation error [deg]":>28}',
              f'{"":24}{"rms":>12}{"max":>12}{"rms":>16}{"max":>12}']
     for phase in plan:
@@ -194,7 +197,7 @@ def table(found: Result, plan: list[Phase]) -> str:
 
 
 def _short(value: Any) -> str:
-    """Return a value as text; a list of equal numbers as one of them and their count."""
+    """Return a value as text; equal numbers in a list are written once, with their count."""
     if not isinstance(value, (tuple, list)):
         return f'{value:.4g}' if isinstance(value, float) else str(value)
     if len(value) > 1 and len(set(value)) == 1:
@@ -264,7 +267,7 @@ def _torque_plot(pyplot: Any, title: str, recording: Recording, plan: list[Phase
     for i, name in enumerate(demonstration.robot.joint_names):
         share = 100.0 * torques[:, i] / limits[i] if limited else torques[:, i]
         axes.plot(times, share, lw=1, label=name,
-                  drawstyle='steps-post')  # the driver holds a torque until the next one
+                  drawstyle='steps-post')  # the driver holds a torque until the next command
     axes.set(ylabel='joint torque [% of limit]' if limited else 'joint torque [N m]',
              xlabel='simulated time [s]')
     figure.suptitle(f'{title}: torques of the joints', fontsize='medium')
@@ -294,7 +297,7 @@ def _path_plot(pyplot: Any, title: str, recording: Recording, plan: list[Phase],
 
 
 def _begin_of_errors(phase: Phase, number: int) -> float:
-    """Return the time from which errors count: a path's start, or shortly before a step's end."""
+    """Return the time from which errors count: start of a path, late in a step."""
     return phase.end - SETTLED * (phase.end - phase.start) if number else phase.start
 
 
@@ -308,7 +311,7 @@ def _mark(axes: Any, plan: list[Phase], named: bool) -> None:
 
 
 def _rates(recording: Recording) -> dict[str, float]:
-    """Rates of the states, by the median of their intervals: a recording may lack some states."""
+    """Return the rates of the states from the median interval, because states may be missing."""
     times, passed = recording.state_times, recording.wall_time
     rate = 1.0 / float(np.median(np.diff(times)))
     return {'rate in simulated time [Hz]': rate, 'rate on the wall clock [Hz]':

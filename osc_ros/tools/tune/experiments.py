@@ -32,7 +32,7 @@ HOLD = 0.6  # duration of the noise test [s]; the first third is ignored
 DISTANCE, ANGLE = 0.1, 0.5  # size of the motion [m], [rad]
 MOTION = 0.6, 6.0  # shortest and longest time of its way out, and of its way back [s]
 FEWEST = 8  # smallest number of states for the figures of a response
-NONE = Shape(np.nan, np.nan, np.inf, np.inf, np.nan, np.nan)  # for a response that diverges at once
+NONE = Shape(np.nan, np.nan, np.inf, np.inf, np.nan, np.nan)  # for a response that diverges
 
 
 @dataclass(frozen=True, eq=False)
