@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 Values = dict[str, Any]
 
 AXES = ('rotation.axes', 'translation.axes', 'task.frame')
-DESCRIBED_SHARE = 0.5  # share of the described friction to compensate; it may be twice the true one
+DESCRIBED_SHARE = 0.5  # compensated share of friction; the described one may be twice too high
 LONGEST = 120.0  # longest suggested duration for motions of the usual size [s]
 
 
