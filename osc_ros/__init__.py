@@ -21,7 +21,7 @@ The same motion with the parts that `Arm` uses, which accept your own settings:
     law = Law(Robot.from_urdf(urdf, base='panda_link0', tip='panda_hand_tcp'))
     arm = Simulation(urdf, law)
     law.follow(arm.pose(shift=(0.0, 0.0, 0.1)))       # 10 cm up
-    arm.run(2.0)                                      # simulated seconds
+    arm.run(2.0)                                      # seconds of the simulation
     print(law.error)                                  # of the tip, [angular; linear] [rad, m]
 
 For your own arm, call `law.torque(time, q, qd)` in its control loop, see `help(Law)`.

@@ -49,8 +49,8 @@ class FrankaServer:
     A server in its own process; use it in a `with` statement.
 
     `address` is the address to connect to. `urdf` describes an FR3, `log` receives the server's
-    output, and `q` (7,) is the start [rad]. On entry, ServerError is raised if franka-sim is not
-    installed, or did not start.
+    output, and `q` (7,) has the start positions [rad]. On entry, ServerError is raised if
+    franka-sim is not installed, or did not start.
 
     """
 

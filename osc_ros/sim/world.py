@@ -52,7 +52,7 @@ class Box:
 
 @dataclass(frozen=True)
 class FreeBall:
-    """A freely moving ball: start position (3,) in the base frame [m], radius [m], mass [kg]."""
+    """A free ball: start (3,) in the base frame [m], radius [m], mass [kg]; others as `Box`."""
 
     position: tuple[float, ...]
     radius: float

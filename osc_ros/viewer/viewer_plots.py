@@ -52,7 +52,7 @@ class Plot:
             self._points.append((time, *values.values()))
 
     def draw(self, now: float) -> None:
-        """Show the points; the time axis ends now."""
+        """Show the points; the time axis ends at `now` [s]."""
         if len(self._points) < 2:
             return
         data = np.array(self._points).T

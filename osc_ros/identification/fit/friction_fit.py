@@ -62,7 +62,7 @@ def friction_columns(motion: Samples) -> Array:
 
 
 def slides(motion: Samples) -> NDArray[np.bool_]:
-    """Return whether (k, n) a joint slides; False in a rest, and shortly before and after."""
+    """Return (k, n) bool: False where a joint rests, and within AROUND of a rest."""
     slow = np.abs(motion.qd) < RESTS
     shortest, around = (max(1, round(t / motion.period)) for t in (REST, AROUND))
     sliding = np.ones(slow.shape, dtype=bool)

@@ -332,7 +332,7 @@ def initialized() -> Iterator[None]:
 
 
 def require_free_domain() -> None:
-    """Raise DemoError if the ROS domain has nodes with the names of our nodes."""
+    """Raise DemoError if a node of the ROS domain has one of the names NODES."""
     context, began = Context(), perf_counter()
     rclpy.init(args=[], context=context, signal_handler_options=SignalHandlerOptions.NO)
     node = Node('_osc_demo', context=context, use_global_arguments=False, enable_rosout=False,

@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 Values = dict[str, Any]
 
 AXES = ('rotation.axes', 'translation.axes', 'task.frame')
-DESCRIBED_SHARE = 0.5  # compensated share of friction; the described one may be twice too high
+DESCRIBED_SHARE = 0.5  # compensated share of the described friction (up to twice the true one)
 LONGEST = 120.0  # longest suggested duration for motions of the usual size [s]
 
 
@@ -157,7 +157,7 @@ def demonstration(parameters: Parameters, own: Values, duration: float,
 
 
 def start_parameters(start: scenario.Start) -> dict[str, Values]:
-    """Return the parameters, by node, for a start."""
+    """Return the parameters that set a start, by node."""
     return {'osc_simulator': {'initial_positions': start.q.tolist()},
             'osc_demo': {'scale': start.scale}}
 

@@ -27,7 +27,7 @@ RANK = 1e-6  # smallest relative singular value that counts for the rank
 STEPS = 181  # positions at which the search tries one joint
 HEAVY = 0.9  # accepted share of a torque limit for the weight
 RATES = (100.0, 250.0, 500.0, 1000.0)  # of joint states [Hz]
-MANY_TURNS, VERY_FAST = 8.0 * np.pi, 60.0  # [rad, rad/s]; above: degrees?
+MANY_TURNS, VERY_FAST = 8.0 * np.pi, 60.0  # above: probably in degrees
 AXES = ('rotation x', 'rotation y', 'rotation z', 'x', 'y', 'z')
 
 
@@ -170,7 +170,7 @@ def _ratio(scaled: Array, freedoms: int) -> float:
 
 
 def _require_usable(robot: Robot, home: Array | None) -> None:
-    """Raise ModelError for spherical joints, InputError for a wrong size of `home`."""
+    """Raise ModelError for spherical joints, InputError for wrong size or numbers of `home`."""
     for joint in np.array(robot.joints)[robot.spherical]:
         raise ModelError(f"joint '{joint}' has three rotations: the controller drives joints of "
                          'one freedom: lock it, or describe it by three revolute joints')

@@ -89,8 +89,9 @@ def taught_path(robot: Robot, times: Array, q: Array) -> Taught:
     """
     Return the path through joint positions (k, n) at times (k,).
 
-    Its points are 1 / RATE apart, each the mean of the states within AVERAGED. Pauses before and
-    after the motion are shortened to STANDING. Raises InputError if the arm did not move.
+    Its points are 1 / RATE apart in time. Each point is the mean of the states up to AVERAGED
+    before and after its time. Pauses before and after the motion are shortened to STANDING. Raises
+    InputError if the arm did not move.
 
     """
     moved = [np.flatnonzero((np.abs(q - q[end:][:1]) > MOVED).any(axis=1)) for end in (0, -1)]

@@ -252,7 +252,7 @@ class Bench:
         rows = np.flatnonzero((record.time > begin - half) & (
             record.time < begin + self.duration(axis) - half))
         guess = self.wanted.guess(axis)
-        if len(rows) < FEWEST:  # a watchdog stopped the arm at once
+        if len(rows) < FEWEST:  # the run ended at once
             time = np.asarray(self.subject.period * np.arange(FEWEST), dtype=np.float64)
             return AxisResponse(axis, size, time, np.full(FEWEST, np.inf),
                                 self.wanted.response(axis, time), NONE,

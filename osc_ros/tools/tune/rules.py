@@ -49,7 +49,7 @@ def candidates(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate
 
 
 def scaled_gains(values: Values, factor: float) -> dict[str, Any]:
-    """Return gains that multiply the natural frequencies of the tip by a factor."""
+    """Return gains with which the natural frequencies of the tip change by a factor."""
     is_spring = values['mode'] == 'impedance'
     name, power = ('stiffness', 2.0) if is_spring else ('natural_frequency', 1.0)
     return {f'{part}.{name}': tuple(_two_digits(x * factor**power)
@@ -203,7 +203,7 @@ FINITE = {'speed': (2.5, 1.0), 'acceleration': (12.5, 5.0), 'jerk': (125.0, 50.0
 
 def _slower(found: Measurement, score: str, reason: str, names: tuple[str, ...]
             ) -> Iterator[Candidate]:
-    """Yield lower limits of the target; finite ones if some are infinite."""
+    """Yield lower limits of the target; if some limits are infinite, only the limits FINITE."""
     values, all_names = found.values, tuple(FINITE)
     keys = {(name, part): f'target.{PARTS[part]}.{name}' for name in all_names for part in (0, 1)}
     if np.isinf([values[key] for key in keys.values()]).any():

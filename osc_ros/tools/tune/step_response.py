@@ -29,9 +29,8 @@ class Shape:
 
     Attributes
     ----------
-    natural_frequency : float [rad/s]
-    damping_ratio : float
-        Of the best second-order fit; both NaN if the response does not come to rest.
+    natural_frequency, damping_ratio : float [rad/s], 1
+        Of the best second-order fit; NaN if the response does not come to rest.
     overshoot : float
         Above the final value, as a share of the step.
     settling : float [s]
@@ -80,15 +79,9 @@ def settling_time(natural_frequency: float, damping_ratio: float) -> float:
 
 def shape(time: Array, response: Array, guess: tuple[float, float], delay: float) -> Shape:
     """
-    Return the figures of a response (k,) to a unit step at time 0.
+    Return the figures of a response (k,) to a unit step at time 0; `delay` is its dead time [s].
 
-    Parameters
-    ----------
-    time, response : (k,) [s], relative to the step
-    guess : (2,)
-        Natural frequency [rad/s] and damping ratio at which the fit starts.
-    delay : float [s]
-        Dead time of the response.
+    `guess` is the natural frequency [rad/s] and damping ratio at which the fit starts.
 
     """
     tail = response[-max(2, int(ROOM * len(response))):]

@@ -36,7 +36,7 @@ class PushHandle:
         return np.array(self._controls.position)
 
     def update(self, is_offered: bool, tip: Array) -> None:
-        """If pushes are offered, place the handle beside the tip (3,), or pull the tip."""
+        """Place the handle beside the tip (3,), or pull the tip; hide it without an offer."""
         self._line.visible = is_offered
         if not is_offered:
             if self._controls is not None:
