@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Sliders for parameters of the controller, which show the values that it has."""
+"""Sliders that show and set parameters of the controller."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from osc_ros.viewer.scene.actions import Actions
 from osc_ros.viewer.scene.reading import Follower, Reading
 from osc_ros.viewer.text import block, line
 
-SETTLED = 1.0  # after a user has moved a slider, it shows the controller's value again [s]
+SETTLED = 1.0  # `settled` of a slider, see `Mirror` [s]
 ACCELERATION, IMPEDANCE = 'acceleration', 'impedance'  # values of parameter mode
 
 
 @dataclass(frozen=True)
 class Range:
     """
-    One slider: the parameter, its label, the range and step, and the modes that use it.
+    One slider: parameter, label, range and step, and the modes that use the parameter.
 
     A parameter that is an array gets the value of the slider for every entry. Sliders of advanced
     parameters stand in a folder of their own, which is closed at first.
@@ -53,7 +53,7 @@ RANGES = (
 
 
 def ranges(followers: tuple[Follower, ...]) -> Iterator[Range]:
-    """Yield the sliders of a controller with these further tasks."""
+    """Yield the sliders of a controller with these additional tasks."""
     yield from RANGES
     for one in followers:
         yield Range(f'{one.name}.activation', f'activation {one.name}', 0.0, 1.0, 0.05,
@@ -61,13 +61,13 @@ def ranges(followers: tuple[Follower, ...]) -> Iterator[Range]:
 
 
 def watched(followers: tuple[str, ...]) -> list[str]:
-    """Return the names of all parameters that the page shows, for further tasks by name."""
+    """Return the names of all parameters that the page shows; `followers` are task names."""
     return ['mode', 'limits.effort', *(one.name for one in RANGES),
             *(f'{name}.activation' for name in followers)]
 
 
 def numbers(value: Any) -> list[float]:
-    """Return the value of a parameter as a list of numbers; empty if it is none."""
+    """Return the value of a parameter as a list of numbers; [] without numbers."""
     if value is None or isinstance(value, str):
         return []
     return [float(x) for x in value] if hasattr(value, '__len__') else [float(value)]

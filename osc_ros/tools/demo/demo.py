@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""osc_demo: a simulated arm follows targets over ROS 2, and its errors are checked."""
+"""Command osc_demo: a simulated arm follows targets over ROS 2, and its errors are checked."""
 
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ LATE = 'communication_constraints_violation'  # of an FR3 that received no torqu
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the demonstration; exit with 0 if the arm followed, 1 if not, 2 if it could not run."""
+    """Run the command and exit; EXAMPLE lists the exit statuses."""
     options = _options(arguments)
     end_quietly()
     try:
-        # compiles no kernels that it does not use
+        # compile only the kernels in use
         with on_demand(), stdout_for_json(options.json):
             sys.exit(_demonstrate(options))
     except OscError as error:
@@ -125,7 +125,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def _demonstrate(options: argparse.Namespace) -> int:
-    """Make one run, print and write its results; return the exit status."""
+    """Run the demonstration, write the results; return the exit status."""
     _prepare_output(options)
     wanted = demonstration(given_parameters(options), own_parameters(options), options.duration,
                           Progress())
@@ -152,7 +152,7 @@ def _demonstrate(options: argparse.Namespace) -> int:
 
 
 def _keep_black_boxes(folder: Path, output: Path) -> None:
-    """Move the files of the black boxes to the results, if there are any."""
+    """Move the black-box files to the output folder."""
     for one in sorted(folder.iterdir()) if folder.is_dir() else ():
         (output / folder.name).mkdir(exist_ok=True)
         shutil.move(one, output / folder.name / one.name)
@@ -251,10 +251,9 @@ def _recorded_run(options: argparse.Namespace, wanted: Demonstration, plan: list
 
 def _parameters_over_dds(options: argparse.Namespace, wanted: Demonstration, has_window: bool
                          ) -> dict[str, dict[str, Any]]:
-    """Return the parameters of simulator and controller."""
     simulator = {**wanted.given('osc_simulator'), 'lockstep': not options.real_time}
     controller = {**wanted.given('osc_controller'), 'autostart': False}
-    if not options.real_time:  # in lockstep, a late state on the wall clock is not stale
+    if not options.real_time:  # in lockstep, a state that is late on the wall clock is not stale
         controller['state_timeout'] = STALLED
     if not options.headless:
         simulator['viewer'] = has_window
@@ -262,7 +261,7 @@ def _parameters_over_dds(options: argparse.Namespace, wanted: Demonstration, has
 
 
 def _prepare_output(options: argparse.Namespace) -> None:
-    """Create the output folder; raise an OscError now, not after the run, if that fails."""
+    """Create the output folder; raise OscError if it or matplotlib is unavailable."""
     if importlib.util.find_spec('matplotlib') is None:
         raise DemoError(f"the plots need matplotlib: {installation('demo')}")
     make_folder(options.output)
@@ -272,10 +271,7 @@ def _isolate(work: Path) -> None:
     """
     Use loopback and a separate ROS domain, unless environment variables choose others.
 
-    Raises
-    ------
-    DemoError
-        The chosen domain has nodes with the same names.
+    Raises DemoError if the chosen domain has nodes of the same names.
 
     """
     os.environ.setdefault('ROS_LOG_DIR', str(work))

@@ -34,7 +34,7 @@ def table(found: Result, plan: list[Phase]) -> str:
 
 
 def _short(value: Any) -> str:
-    """Return a value as text; a list of equal numbers as one of them and their count."""
+    """Return a value as text; equal numbers in a list are written once, with their count."""
     if not isinstance(value, (tuple, list)):
         return f'{value:.4g}' if isinstance(value, float) else str(value)
     if len(value) > 1 and len(set(value)) == 1:
@@ -104,7 +104,7 @@ def _torque_plot(pyplot: Any, title: str, recording: Recording, plan: list[Phase
     for i, name in enumerate(demonstration.robot.joint_names):
         share = 100.0 * torques[:, i] / limits[i] if limited else torques[:, i]
         axes.plot(times, share, lw=1, label=name,
-                  drawstyle='steps-post')  # the driver holds a torque until the next one
+                  drawstyle='steps-post')  # the driver holds a torque until the next command
     axes.set(ylabel='joint torque [% of limit]' if limited else 'joint torque [N m]',
              xlabel='simulated time [s]')
     figure.suptitle(f'{title}: torques of the joints', fontsize='medium')

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Findings about an arm: chain, masses, home, singular postures, reach, task inertia, problems."""
+"""Analyses a robot description: home, singular postures, reach, task inertia, problems."""
 
 from __future__ import annotations
 
@@ -33,7 +33,19 @@ AXES = ('rotation x', 'rotation y', 'rotation z', 'x', 'y', 'z')
 
 @dataclass(frozen=True)
 class Singularity:
-    """A singular posture: one joint moved away from home by `distance` [rad, m]."""
+    """
+    A singular posture near home.
+
+    Attributes
+    ----------
+    joint : str
+        The only joint that differs from home.
+    position, distance : float
+        Position of this joint and its distance from home [rad, m].
+    direction : str
+        Axis along which the tip cannot move, one of AXES.
+
+    """
 
     joint: str
     position: float
@@ -44,35 +56,36 @@ class Singularity:
 @dataclass(frozen=True)
 class Findings:
     """
-    All findings.
+    Results of the analysis of an arm.
 
     Attributes
     ----------
     robot : Robot
     lumped : dict of str to list of str
-        Links that move with each body, by its joint; the key '' has those of the base.
+        Links that move with each body, by the body's joint; key '': links fixed to the base.
     locked : dict of str to str
-        Joints of the description that do not move here, and why.
+        Joints of the description that do not move here, and the reason.
     home, weight : (n,)
-        Posture, and the torques that hold it.
+        Posture [rad, m], and the torques that hold it [N m, N].
     effective_mass : (6,)
-        1 / (Λ⁻¹)ᵢᵢ: inertia that the tip shows along each axis alone [kg m², kg]; infinite along
-        axes that it cannot move.
+        1 / (Λ⁻¹)ᵢᵢ: inertia of the tip along each axis alone [kg m², kg]; infinite along axes in
+        which the tip cannot move.
     Lambda : (6, 6)
         Pseudo-inverse of J M⁻¹ Jᵀ at home, [angular; linear].
     freedoms : int
-        Number of axes that the tip can move at once, away from singular postures.
+        Rank of the tip's Jacobian away from singular postures.
     conditioning : float
         Ratio of the smallest to the largest singular value of the scaled Jacobian at home.
     singularities : list of Singularity
         Nearest first.
     reach : (2,)
-        Least and largest distance of the tip from the first joint, over random postures [m].
+        Smallest and largest distance of the tip from the first joint in random postures [m].
     frequencies : dict of float to float
-        Largest natural frequency [rad/s] at rates of the joint states [Hz].
-    notes, problems : list of str
-        What the model leaves open, and what makes it impossible to control; each says what to
-        mend.
+        Largest natural frequency [rad/s] by rate of the joint states [Hz].
+    notes : list of str
+        Doubtful or missing data of the model, with the remedy.
+    problems : list of str
+        Reasons why the arm cannot be controlled, with the remedy.
 
     """
 
@@ -95,23 +108,11 @@ class Findings:
 def findings(text: str, base: str, tip: str, home: Array | None = None,
              locked: dict[str, float] | None = None) -> Findings:
     """
-    Return the findings about the arm from `base` to `tip` of a URDF.
+    Return the findings about the arm from link `base` to link `tip` of a URDF (`text`).
 
-    Parameters
-    ----------
-    text : str
-        The URDF.
-    base, tip : str
-        Links.
-    home : (n,), optional
-        Default: the best conditioned of random postures within the limits.
-    locked : dict of str to float, optional
-        Positions of joints that do not move.
-
-    Raises
-    ------
-    ModelError, InputError
-        The URDF or `home` cannot be used; says what to mend.
+    `home` (n,) [rad, m] is by default the best conditioned of random postures within the limits.
+    `locked` has the positions [rad, m] of joints that do not move. Raises ModelError or InputError
+    if the URDF or `home` cannot be used.
 
     """
     with warnings.catch_warnings(record=True) as caught:
@@ -125,7 +126,7 @@ def findings(text: str, base: str, tip: str, home: Array | None = None,
     M, J = mass_matrix(robot, home), jacobian(robot, home)
     mobility = J @ np.linalg.solve(M, J.T)
     with np.errstate(divide='ignore'):
-        # a direction that rounding alone moves is not moved
+        # motion within rounding errors counts as none
         effective = np.where(np.diag(mobility) > 1e-12 * np.trace(mobility),
                              1.0 / np.diag(mobility), np.inf)
     about = Description(robot, home, freedoms)
@@ -160,7 +161,7 @@ def best_posture(robot: Robot, postures: Array | None = None) -> tuple[Array, in
 
 
 def _postures(robot: Robot) -> Array:
-    """Return random postures (k, n) within the position limits; the first is their middle."""
+    """Return random postures (k, n) within the position limits; the first is mid-range."""
     low, high = np.clip(robot.position_limits.T, -np.pi, np.pi)
     shares = np.random.default_rng(0).uniform(0.1, 0.9, size=(SAMPLES, robot.n))
     shares[0] = 0.5
@@ -179,13 +180,13 @@ def _rank(scaled: Array) -> int:
 
 
 def _ratio(scaled: Array, freedoms: int) -> float:
-    """Return the smallest singular value of as many as there are freedoms, by the largest."""
+    """Return the conditioning, see `Findings`: singular value number `freedoms` by the largest."""
     values = np.linalg.svd(scaled, compute_uv=False)
     return float(values[freedoms - 1] / values[0]) if freedoms else 0.0
 
 
 def _require_usable(robot: Robot, home: Array | None) -> None:
-    """Raise ModelError or InputError for joints or a home that the controller cannot use."""
+    """Raise ModelError for spherical joints, InputError for wrong size or numbers of `home`."""
     for joint in np.array(robot.joints)[robot.spherical]:
         raise ModelError(f"joint '{joint}' has three rotations: the controller drives joints of "
                          'one freedom: lock it, or describe it by three revolute joints')
@@ -195,7 +196,7 @@ def _require_usable(robot: Robot, home: Array | None) -> None:
 
 
 def _singularities(robot: Robot, home: Array, freedoms: int) -> list[Singularity]:
-    """Return for each joint the nearest singular posture when it alone moves from home."""
+    """Return, for each joint moved alone from home, the nearest singular posture."""
     found = []
     low, high = np.clip(robot.position_limits.T, home - np.pi, home + np.pi)
     if _ratio(_scaled(robot, home), freedoms) < SINGULAR:
@@ -222,7 +223,7 @@ def _singularities(robot: Robot, home: Array, freedoms: int) -> list[Singularity
 
 
 def _locked(text: str, robot: Robot, given: dict[str, float]) -> dict[str, str]:
-    """Return the joints of the description that could move but do not here, and why."""
+    """Return the movable joints of the description that do not move here, and the reason."""
     tree, moving = urdf.description(text), set(robot.joint_names)
     found = {}
     for i, (joint, kind) in enumerate(zip(tree.joints, tree.kinds)):
