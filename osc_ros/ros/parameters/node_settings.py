@@ -97,7 +97,7 @@ def law_of(values: Values, urdf: str) -> tuple[LoadedRobot, Law]:
 
 
 def with_load(values: Values, mass: float) -> Values:
-    """Return values with which the law compensates an unknown load of a mass [kg] at the tip."""
+    """Return values with which the law compensates an unknown load [kg] at the tip, if any."""
     if not mass:
         return values
     mode = values['disturbance.mode']

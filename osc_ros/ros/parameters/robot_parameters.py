@@ -228,7 +228,12 @@ def per_joint(values: dict[str, Any], name: str, default: Any, robot: Robot) -> 
 
 
 def locked_positions(values: dict[str, Any]) -> dict[str, float]:
-    """Return the positions of the locked joints by name [rad, m]."""
+    """
+    Return the positions of the locked joints by name [rad, m].
+
+    Raises InputError if there are positions, but not one for each joint.
+
+    """
     names, positions = values['locked_joints'], values['locked_positions']
     if positions and len(positions) != len(names):
         raise InputError(f"parameter 'locked_positions' has {len(positions)} entries and "

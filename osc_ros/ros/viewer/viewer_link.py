@@ -321,7 +321,7 @@ class ControllerLink:
 
     def _ask(self, service: str, request: Any, done: Callable[[Any], None], key: str = '',
              patience: float = PATIENCE) -> None:
-        """Call a service once at a time; `done` gets the answer in a later `update`."""
+        """Call a service, once at a time for each key; `update` passes the answer to `done`."""
         key = key or service
         if key in self._in_flight or not self._clients[service].service_is_ready():
             return
