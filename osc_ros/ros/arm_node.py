@@ -140,7 +140,7 @@ class ArmNode(Controller):
         return {**super()._handlers(), 'lost': self._on_lost, 'ended': self._on_ended}
 
     def _while_alive(self, callback: Callable[..., None]) -> Callable[..., None]:
-        """Return a callback that logs an error if the loop's process does not answer."""
+        """Return a callback that handles the error of a process that has ended or hangs."""
         @wraps(callback)
         def called(*arguments: Any) -> None:
             try:
@@ -155,7 +155,7 @@ class ArmNode(Controller):
         """Do nothing: the loop's process uses these settings."""
 
     def _make_claims(self, is_coming: bool) -> NoClaims:
-        """Return an object that finds no others: only this node can command the arm."""
+        """Return claims without other controllers, because only this node commands the arm."""
         return NoClaims()
 
     def _every_second(self) -> None:
