@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""An arm that is simulated in this process, for the client."""
+"""Backend of `Arm.simulated`."""
 
 from __future__ import annotations
 
@@ -35,32 +35,15 @@ CHECKS = 50.0  # rate at which the distance to the goal is checked [Hz]
 
 class SimulatedBackend:
     """
-    A law and MuJoCo in this process; the simulated time advances only in `wait`.
+    A law and MuJoCo in this process; simulated time advances only in `wait`.
 
-    There is no supervisor: watchdogs are in the nodes.
+    There is no supervisor, and so no watchdogs. Each method of `Backend` is documented there. For
+    the parameters and errors see `Arm.simulated`.
 
     Attributes
     ----------
     joint_names : tuple of str
     arm : Simulation
-
-    Parameters
-    ----------
-    robot, base, tip :
-        See `Arm.simulated`.
-    q : (n,), optional
-        Joint positions at the start.
-    settings : Settings, optional
-        Of the law.
-    hand : tuple of two str, optional
-        Finger joints of the gripper; default: those of a robot of the package, if it has some.
-    **options
-        Of `Simulation`.
-
-    Raises
-    ------
-    InputError, ModelError
-        Arguments that cannot be used.
 
     """
 
@@ -82,7 +65,7 @@ class SimulatedBackend:
         self._advance()
 
     def _furnished(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Return options of the plant that add the hand."""
+        """Return the options of the plant, extended by the hand."""
         hand, furnish = self._hand, options.get('furnish')
         if hand is None:
             return options

@@ -187,12 +187,7 @@ class Targets:
             data, self._loop.time, self._frame_pose, partial(self._path, task, topic)))
 
     def _path(self, task: str, topic: str, times: Array, poses: Array) -> Path:
-        """
-        Return the path through poses.
-
-        If it starts while the set-point moves, it starts with the velocity of the set-point.
-
-        """
+        """Return the path through poses; if the set-point is at the first one, with its twist."""
         present = None
         if len(times):  # if not, `path_through` raises
             present = self._loop.read(requests.predicted, task, float(times[0]))
