@@ -25,14 +25,8 @@ class GripperTopics:
     """
     Client of the topics of `osc_ros.ros.gripper_commands.GripperTopics`.
 
-    Parameters
-    ----------
-    node : rclpy.node.Node
-        Another thread spins it.
-    prefix : str
-        Prefix of the topics.
-    news : Condition
-        Notified of each message.
+    Another thread spins the node; `prefix` begins the names of the topics, `news` is notified of
+    each message.
 
     """
 

@@ -23,18 +23,9 @@ LONGEST = 1e6  # longest duration of a motion [s]
 
 def goal_pose(pose: ArrayLike, state: ArmState) -> Array:
     """
-    Convert a pose in one of the forms that `osc_ros.Arm` accepts to (4, 4).
+    Convert a pose in one of the forms that `osc_ros.Arm` accepts to (4, 4); else InputError.
 
-    Parameters
-    ----------
-    pose : (4, 4), (7,) or (3,)
-    state : ArmState
-        Its pose gives the orientation to a position (3,).
-
-    Raises
-    ------
-    InputError
-        The shape is not accepted, or the numbers are not a pose.
+    A position (3,) gets the orientation of the pose of `state`.
 
     """
     try:

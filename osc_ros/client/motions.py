@@ -29,14 +29,7 @@ TIMEOUT = 30.0  # default time-out [s]
 
 
 class Motions:
-    """
-    The commands of `osc_ros.Arm`.
-
-    Parameters
-    ----------
-    backend : Backend
-
-    """
+    """The commands of `osc_ros.Arm`."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend

@@ -61,31 +61,14 @@ class RealTimeBackend:
 
     A thread reads events and states from the shared memory. When the program ends normally, it
     stops the arm and the process. If the program is killed, the loop continues to the last goal
-    and holds it.
+    and holds it. `links` are base and tip; for the other arguments and the errors see
+    `Arm.real_time`.
 
     Attributes
     ----------
     joint_names : tuple of str
     description : Description
         Description that the driver gives of the arm.
-
-    Parameters
-    ----------
-    robot, hardware, values
-        See `Arm.real_time`.
-    links : (str, str)
-        Base and tip.
-    settings : Settings, optional
-        Settings of the law.
-    startup_check : str
-        Reaction to torques measured at rest that do not agree with the model, one of CHECKS.
-    system : System
-        Priority, memory and CPUs of the process.
-
-    Raises
-    ------
-    InputError, ModelError, ArmTimeoutError
-        See `Arm.real_time`.
 
     """
 
@@ -98,7 +81,7 @@ class RealTimeBackend:
         urdf, self._robot = model_of(robot, *links)
         self.joint_names: tuple[str, ...] = self._robot.joint_names
         with on_demand():
-            law = Law(self._robot, settings)  # compiles now: the start of the process has a limit
+            law = Law(self._robot, settings)  # compiles now, because the process has a time limit
         start = Start(hardware, _checked(hardware, robot, law, values), urdf_text(urdf),
                       self._robot, settings, 'sweep', None, system)
         self._loop = LoopProcess(start)
@@ -300,7 +283,7 @@ class RealTimeBackend:
         self._request(requests.set_wrench, wrench, self._task)
 
     def use_gains(self, spring: Stiffness | None) -> None:
-        """Make the tip a spring, or not; see `Backend`."""
+        """Set the stiffness of the tip, or reset its gains; see `Backend`."""
         settings = self._law.settings
         first, *others = settings.tasks
         self._use(replace(settings, tasks=(

@@ -42,13 +42,8 @@ def model_of(robot: str | os.PathLike[str], base: str, tip: str
     """
     Return the URDF and the model of a robot that comes with osc_ros, or of another URDF.
 
-    For the parameters see `Arm.simulated`; the default of `base` and `tip` is in SHIPPED.
-
-    Raises
-    ------
-    InputError, ModelError
-        There is no such robot, `base` or `tip` is missing for another URDF, or the URDF is
-        invalid.
+    For the parameters see `Arm.simulated`. InputError is raised if another URDF has no `base` or
+    `tip`, ModelError for an unknown robot or an invalid URDF.
 
     """
     urdf: str | os.PathLike[str] = robot

@@ -36,19 +36,11 @@ KINDS = {'hold': Trigger, 'release': Trigger, 'recover': Trigger, 'free_drive': 
 
 class Services:
     """
-    Clients of a controller's services, which wait for the answers.
+    Clients of the services of a controller (`name`, with its namespace), which wait for answers.
 
-    Another thread spins the node. Every method raises ArmTimeoutError without an answer, and
-    ArmError or InputError with the controller's reason if it refuses.
-
-    Parameters
-    ----------
-    node : Node
-        Owns the clients.
-    name : str
-        Name of the controller, with its namespace.
-    news : Condition
-        Notified of each message.
+    Another thread spins the node, and notifies `news` of each message. Every method raises
+    ArmTimeoutError without an answer, and ArmError or InputError with the controller's reason if
+    it refuses.
 
     """
 

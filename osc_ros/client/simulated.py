@@ -37,8 +37,8 @@ class SimulatedBackend:
     """
     A law and MuJoCo in this process; simulated time advances only in `wait`.
 
-    There is no supervisor, and so no watchdogs. Each method of `Backend` is documented there. For
-    the parameters and errors see `Arm.simulated`.
+    There is no supervisor, and so no watchdogs. For the methods see `Backend`, for the parameters
+    and errors `Arm.simulated`.
 
     Attributes
     ----------
@@ -132,7 +132,7 @@ class SimulatedBackend:
         self._law.set_wrench(wrench)
 
     def use_gains(self, spring: Stiffness | None) -> None:
-        """Make the tip a spring, or not; see `Backend`."""
+        """Set the stiffness of the tip, or reset its gains; see `Backend`."""
         settings = self._law.settings
         first, *others = settings.tasks
         self._law.change(replace(settings, tasks=(

@@ -76,21 +76,11 @@ class TopicBackend:
     Client node in a thread of its own, in the context of all clients of this process.
 
     Every command is a message on a topic of doc/ros.md; the client waits for the answer on
-    `~/answers`.
+    `~/answers`. For the arguments and errors see `Arm.ros`.
 
     Attributes
     ----------
     joint_names : tuple of str
-
-    Parameters
-    ----------
-    node, timeout, gripper
-        See `Arm.ros`.
-
-    Raises
-    ------
-    ArmTimeoutError
-        See `Arm.ros`.
 
     """
 
@@ -368,7 +358,7 @@ class TopicBackend:
         self._node.create_service(Trigger, service, respond)
 
     def use_gains(self, spring: Stiffness | None) -> None:
-        """Make the tip a spring, or not; see `Backend`."""
+        """Set the stiffness of the tip, or reset its gains; see `Backend`."""
         if self._set is None:
             self._set = list(self.services.parameters(GAINS).values())
         wanted = self._set if spring is None else [

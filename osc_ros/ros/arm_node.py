@@ -75,7 +75,7 @@ class ArmNode(Controller):
         """Return the parameters of the node, including those of its kind of arm."""
         kind = hardware_class(initial_value(self, HARDWARE))
         self._settings: tuple[Setting, ...] = kind.settings
-        # transforms: no other node can publish them before this node publishes the joint states
+        # transforms, because other nodes get the joint states only from this node
         own = {'rate': RATE, TF: True}
         table = [replace(entry, default=own.get(entry.name, entry.default))
                  for entry in super()._entries()]
@@ -140,7 +140,7 @@ class ArmNode(Controller):
         return {**super()._handlers(), 'lost': self._on_lost, 'ended': self._on_ended}
 
     def _while_alive(self, callback: Callable[..., None]) -> Callable[..., None]:
-        """Return a callback that handles the error of a process that has ended or hangs."""
+        """Return a callback that does not raise if the loop's process has ended or hangs."""
         @wraps(callback)
         def called(*arguments: Any) -> None:
             try:

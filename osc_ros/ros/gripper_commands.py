@@ -31,15 +31,8 @@ class GripperAction:
     The position of a goal is the width [m]; a largest effort of 0 means the default [N]. A goal
     succeeds when the fingers rest: at the width (`reached_goal`), or because something stops them
     (`stalled`), as in gripper_controllers with allow_stalling. A new goal aborts the previous one.
-    Without control_msgs there is no server.
-
-    Parameters
-    ----------
-    node : Node
-    name : str
-        Name of the action.
-    move : callable
-        Commands the gripper; raises OscError if it refuses a goal.
+    Without control_msgs there is no server. `move` commands the gripper, and raises OscError if
+    that refuses a goal.
 
     """
 
@@ -107,13 +100,8 @@ class GripperTopics:
     A command is a std_msgs/Float64MultiArray on `command`: the width [m], then optionally the
     largest force [N] and the speed [m/s]. The answer on `answers` has the label of the command's
     dimension, and the reason of a refusal. `state` is a JointState with two names: 'width', with
-    the rate and the force, and 'goal', with the commanded speed and force.
-
-    Parameters
-    ----------
-    node : Node
-    move : callable
-        See `GripperAction`.
+    the rate and the force, and 'goal', with the commanded speed and force. For `move` see
+    `GripperAction`.
 
     """
 

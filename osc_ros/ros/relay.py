@@ -182,7 +182,7 @@ class Relay(Node):  # type: ignore[misc]
     # log and diagnostics
 
     def _tell_posted(self) -> None:
-        """Log the texts that the loop has posted; diagnose if the reaction has changed."""
+        """Log the loop's posted texts; publish diagnostics if the reaction has changed."""
         self._loop.note_change()
         has_changed, log = False, self.get_logger()
         while self._loop.posted:

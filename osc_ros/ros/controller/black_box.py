@@ -72,7 +72,7 @@ class BlackBox:
             self.text = f'no files: {error}'
 
     def apply(self, values: Mapping[str, Any]) -> None:
-        """Set the parameters."""
+        """Set the parameters `black_box.…`."""
         given = values['black_box.directory']
         self._folder = Path(given).expanduser() if given else log_folder() / FOLDER
         self._most = values['black_box.files']

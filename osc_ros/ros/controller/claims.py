@@ -92,11 +92,11 @@ class Claims:
     A controller publishes its claim every PERIOD from its own thread, so that a long callback of
     its node does not delay it. At most one controller is active. A ready one waits until all
     others have listed its claim in `heard`, and while another one is active, or is ready and
-    started earlier. So however late claims arrive, of two controllers the second one to list the
-    other also reports its own state. Which of two that start together is configured first is
-    chance, so the one that started later waits up to HEAD_START for the other. If two are active
-    all the same, because they discovered each other too late, the one that started later must
-    stop.
+    started earlier. Two cannot both become active, however late claims arrive: the one that lists
+    the other second reports its own state in the same message. Which of two that start together is
+    configured first is chance, so the one that started later waits up to HEAD_START for the other.
+    If two are active all the same, because they discovered each other too late, the one that
+    started later must stop.
 
     A controller without claims for SILENCE counts as ended, even if DDS lists it for longer. A
     publisher on the command topic without claims is not of this package; it counts as active as
@@ -136,7 +136,7 @@ class Claims:
         age = 1e-9 * (time_ns() - started)
         self._earliest = perf_counter() + max(2.0 * PERIOD, FOUND - age)
         self._listed, self._grew = 1, -float('inf')
-        # hidden, so that no bag of all topics contains it: a played claim would be taken for one
+        # hidden, so that no bag of all topics has claims: played back, they act as a controller
         topic = f'{self._topic}/_claims'
         self._publisher = node.create_publisher(String, topic, LATCHED_QOS)
         self._hidden = hidden_node(node, 'claims')
@@ -222,7 +222,7 @@ class Claims:
         return tuple(sorted(names.elements()))[:listed - claiming] or (NAMELESS,)
 
     def others(self) -> tuple[str, ...]:
-        """Return the names of other nodes that publish commands, or have claims."""
+        """Return the names of the other nodes that publish commands or claims."""
         return tuple(sorted((*self._foreign(), *(claim.name for claim in self._others()))))
 
     def _hindrance(self) -> tuple[list[str], list[str]]:
@@ -235,7 +235,7 @@ class Claims:
         """
         Return why this controller must not become active now; empty if it may.
 
-        If it may, its claims say for the next 5 PERIOD that it is active.
+        If it may, it claims for the next 5 PERIOD that it is active.
 
         """
         with self._decision:
@@ -295,7 +295,7 @@ class Claims:
 
 
 class NoClaims:
-    """Replacement of `Claims` if only one node can command the arm: nothing hinders it."""
+    """Replacement of `Claims` if only one node can command the arm."""
 
     accepts_others = True
 

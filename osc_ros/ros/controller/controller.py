@@ -443,7 +443,7 @@ class Controller(ManagedNode):
             self._diagnosis.publish_tick(*tick)
 
     def _present(self) -> dict[str, str]:
-        """Return the causes that are present, with their reasons."""
+        """Return the faults that are present, with their reasons."""
         others = ', '.join(self._claims.others())
         return {OTHER_PUBLISHER: f'{others} publishes there too'} if others else {}
 

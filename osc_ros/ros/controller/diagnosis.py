@@ -33,7 +33,7 @@ Array = NDArray[np.float64]
 FAILED, ENDED = 'the arm has failed', 'the process of the control loop has ended'
 Pairs = Iterator[tuple[str, object]]
 
-LEAST_GAIN_SHARE = 0.98  # warn below; variations of the measured period cause smaller reductions
+LEAST_GAIN_SHARE = 0.98  # warn below this; variations of the period reduce gains by less
 DEPTH = 100  # queue depth of ~/commands_stamped, whose messages are sent in bursts
 OLDEST = 1.0  # largest plausible median age of states [s]
 SHOWN_DIRECTION = 0.2  # smallest component of the weakest direction that is reported
@@ -43,6 +43,8 @@ class Diagnosis:
     """
     Publishers of a configured controller, except those of the commands and the goals.
 
+    For the arguments see `osc_ros.ros.controller.targets.Targets`.
+
     Attributes
     ----------
     finding : str
@@ -51,15 +53,6 @@ class Diagnosis:
         Further keys and values of the diagnostics.
     inputs : callable
         Returns keys and values on the inputs of the controller.
-
-    Parameters
-    ----------
-    node : Node
-        Owns the publishers.
-    loop : Loop
-    law : Law
-        Has the robot and dynamics of the loop's law.
-    goals : Goals
 
     """
 
@@ -100,13 +93,8 @@ class Diagnosis:
         """
         Publish the results of the loop for one joint state, on topics with subscribers.
 
-        Parameters
-        ----------
-        stamp : Stamp
-        pose : (4, 4)
-        error, F : (6,)
-            [angular; linear] in the base frame.
-        external : Report, optional
+        `pose` (4, 4) is of the first task's link, `error` (6,) from it to the set-point, `F` (6,)
+        its force; both are [angular; linear] in the base frame.
 
         """
         if not self._publishers:

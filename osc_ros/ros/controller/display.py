@@ -34,15 +34,9 @@ class Display:
     Publishes markers from the reports of the loop, and transforms on a timer.
 
     It computes in the thread of the node, and uses only the reports of the loop and the newest
-    positions, which it reads without a lock.
-
-    Parameters
-    ----------
-    node : Node
-        Has the parameters of `osc_ros.ros.parameters.display_parameters`.
-    loop : Loop
-    law : Law
-        Has the robot and settings of the loop's law.
+    positions, which it reads without a lock. The node has the parameters of
+    `osc_ros.ros.parameters.display_parameters`; for `law` see
+    `osc_ros.ros.controller.targets.Targets`.
 
     """
 

@@ -24,15 +24,8 @@ class Goals:
     """
     Publishes `~/goal_error` and `~/goal_reached` for the tip, `~/NAME/…` for each further task.
 
-    All methods run in the thread that spins the node.
-
-    Parameters
-    ----------
-    node : Node
-        Owns the publishers.
-    loop : Loop
-    law : Law
-        Has the robot and tasks of the loop's law.
+    All methods run in the thread that spins the node. For the arguments see
+    `osc_ros.ros.controller.targets.Targets`.
 
     """
 

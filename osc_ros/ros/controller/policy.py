@@ -22,20 +22,15 @@ from osc_ros.ros.messages import messages
 
 Array = NDArray[np.float64]
 
-NEW = 1.0  # time after the end of a chunk from which on another chunk is a new motion [s]
+NEW = 1.0  # longest time after a chunk's end in which the next one counts as late [s]
 
 
 class PolicyInput:
     """
     Motions of tasks by chunks and streams of poses.
 
-    Parameters
-    ----------
-    loop : Loop
-    law : Law
-        Has the robot and settings of the loop's law.
-    frame_pose : callable
-        Returns the pose (4, 4) of a frame in the base frame, at the newest joint state.
+    `frame_pose` returns the pose (4, 4) of a frame in the base frame, at the newest joint state.
+    For the other arguments see `osc_ros.ros.controller.targets.Targets`.
 
     """
 
@@ -73,15 +68,9 @@ class PolicyInput:
 
     def follow_chunk(self, task: str, data: bytes) -> tuple[Entry, float]:
         """
-        Command a chunk; return its entry, and how late it is [s].
+        Command a serialized chunk, see `messages.chunk`; return its entry, and how late it is [s].
 
         A chunk is late if the set-point has begun to slow down at the end of the previous chunk.
-
-        Parameters
-        ----------
-        task : str
-        data : bytes
-            See `messages.chunk`.
 
         Raises
         ------
@@ -135,7 +124,7 @@ class PolicyInput:
         return next(one.limits for one in self._law.settings.tasks if one.name == task)
 
     def _pose_at_observation(self, task: str) -> Callable[[str, float], Array]:
-        """Return a function for the pose of a frame at a time [s]; only the tip has a past."""
+        """Return a function for a frame's pose at a time [s]; only the tip has past poses."""
         own = self._law.settings.tasks[0].link or self._law.robot.tip
 
         def found(frame: str, time: float) -> Array:

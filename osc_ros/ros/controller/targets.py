@@ -57,7 +57,7 @@ class Targets:
 
     Every callback runs in the thread that spins the node; it prepares the command, and requests
     the rest from the loop. A refused message is logged with the reason and changes nothing.
-    `~/answers` has the result of each command.
+    `~/answers` has the result of each command. The parameters of the node store the payload.
 
     Attributes
     ----------
@@ -67,7 +67,6 @@ class Targets:
     Parameters
     ----------
     node : Node
-        Owns the subscriptions; its parameters store the payload.
     loop : Loop
     law : Law
         Has the robot and settings of the loop's law, which may be in another process.
@@ -187,7 +186,12 @@ class Targets:
             data, self._loop.time, self._frame_pose, partial(self._path, task, topic)))
 
     def _path(self, task: str, topic: str, times: Array, poses: Array) -> Path:
-        """Return the path through poses; if the set-point is at the first one, with its twist."""
+        """
+        Return the path through poses (m, 4, 4) at times (m,).
+
+        If the set-point is at the first pose then, the path begins with its twist.
+
+        """
         present = None
         if len(times):  # if not, `path_through` raises
             present = self._loop.read(requests.predicted, task, float(times[0]))
@@ -208,8 +212,7 @@ class Targets:
         """
         Command the motion and start time that `read` returns, and answer; log a refusal.
 
-        `sent` is the stamp of the message. If `read` has commanded the motion itself, it returns
-        None.
+        `sent` is the stamp of the message. `read` returns None for a motion that it has commanded.
 
         """
         if not self._active:
@@ -251,7 +254,7 @@ class Targets:
 
     def _answer(self, topic: str, sent: Time, level: bytes, text: str,
                 time: float | None = None) -> None:
-        """Publish the result of the command with the stamp `sent`, with a time [s] or now."""
+        """Publish the result of the command with the stamp `sent`, at `time` [s]; None: now."""
         if self._answers.get_subscription_count():
             self._answers.publish(messages.answer_message(
                 level, topic, text, sent, self._loop.time if time is None else time))
@@ -290,7 +293,7 @@ class Targets:
         self._answer(topic, message.header.stamp, DiagnosticStatus.OK, '')
 
     def _on_measured_wrench(self, task: str, topic: str, message: WrenchStamped) -> None:
-        """Set a wrench in base axes; the loop shifts it from its frame (sensor) to the link."""
+        """Set a measured wrench; the loop shifts it from the origin of its frame to the link."""
         if not self._active:
             return
         try:

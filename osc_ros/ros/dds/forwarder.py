@@ -86,8 +86,9 @@ class Forwarder:
 
     It stops the arm by its own model of the robot. It sends nothing before the first good command
     after a good joint state. From then on it always sends commands, because the hardware would
-    keep applying the last torque. The compiled function `forward` handles all messages that are in
-    order. Other threads may use the attributes only within `parked`.
+    keep applying the last torque. The compiled function `forward` handles plain states and the
+    chosen publisher's commands; it leaves all other messages to Python. Other threads may use the
+    attributes only within `parked`. `rate` is the expected rate of the commands [Hz].
 
     Attributes
     ----------
@@ -107,14 +108,6 @@ class Forwarder:
         Events for the log, which the owner's thread writes, so that the log delays no torque:
         'change', with the arguments of `ReactionLog.change`, and 'error', 'warning' or 'info'
         (text).
-
-    Parameters
-    ----------
-    owner : Node
-    publisher : Publisher
-        Publisher of the commands.
-    rate : float
-        Expected rate of the commands [Hz].
 
     """
 
@@ -305,7 +298,7 @@ class Forwarder:
             with calls.kept():
                 return int(forward(calls.plan, Reading(*states.reader.arrays, states.record),
                                    *arrays, self._shared, self._took, self._times))
-        except Exception as error:  # of any kind
+        except Exception as error:  # any error: the commands must not stop
             self.post('error', f'{type(error).__name__}: {error}')
             return FAILED
 
@@ -390,7 +383,7 @@ class Forwarder:
         self._react()
 
     def _stops(self) -> bool:
-        """Return whether a reaction is in force; one to commands lasts until a good one comes."""
+        """Return whether a reaction is in force; after a bad command, until a good one comes."""
         guard = self._guard
         if guard.cause in OF_COMMANDS and guard.last_feed(SILENCE) < guard.began:
             guard.report_fault(guard.cause, guard.reason)
@@ -468,7 +461,7 @@ class Forwarder:
             except Exception as error:  # rclpy does not document the types of its errors
                 raise InputError(f'command of {len(data)} bytes cannot be read: {error}') from None
             label = commands.label(message)
-            if label == commands.LAST_LABEL and self.acts:  # the torques of it are not used
+            if label == commands.LAST_LABEL and self.acts:  # its torques are not used
                 self.parts.check.forget()
                 return label
             if label == commands.HOLD_LABEL and not self._guard.blind:
@@ -493,7 +486,7 @@ class Forwarder:
         return label
 
     def _prepare(self, label: str) -> None:
-        """Let compiled code send commands whose labels are as long as this one."""
+        """Prepare compiled code for commands whose labels are as long as this one."""
         if self._calls is not None and len(label) != self._calls.plan[LENGTH]:
             self._calls.prepare(len(label))
 

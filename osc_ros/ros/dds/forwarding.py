@@ -5,7 +5,7 @@
 Compiled loop that forwards commands over DDS without the GIL.
 
 `forward` checks joint states and commands, and publishes the commands of the chosen publisher or
-the torques of the present reaction. It leaves messages that are not in order to Python.
+the torques of the present reaction. Messages that it cannot handle it leaves to Python.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _looks(guarded, expected, shared, now):
     """
     Update the reaction; return whether one is in force.
 
-    A reaction to commands lasts until a good command comes.
+    A reaction to a fault of commands lasts until a good command comes.
 
     """
     causes = _causes_views(guarded.state, len(expected.order))

@@ -92,7 +92,7 @@ def _undisturbed() -> Iterator[Callable[[float], None]]:
 
 class RclCalls:
     """
-    Plan by which compiled code takes the messages of an inbox, and publishes n torques.
+    Addresses by which compiled code takes the messages of an inbox, and publishes n torques.
 
     The publisher of the commands must exist as long as this object. OSError or AttributeError is
     raised if this process has not loaded librcl, or a function is missing in it.
@@ -225,10 +225,10 @@ class RclCalls:
         """
         Return a context in which compiled code handles no message; a message that comes waits.
 
-        The thread in it must keep the GIL, because another thread could hold the GIL for long, and
-        the message would wait as well. So the mutex is taken without releasing the GIL (PyDLL),
-        and no other thread requests the GIL for up to UNDISTURBED. Make no calls in it that
-        release the GIL.
+        This thread must keep the GIL in it, because another thread could hold the GIL for long,
+        and the message would wait as well. So the mutex is locked without releasing the GIL
+        (PyDLL), and no other thread requests the GIL for up to UNDISTURBED. Make no calls in it
+        that release the GIL.
 
         """
         sleep(0.0)  # let other threads have the GIL; their switch interval starts again here

@@ -10,10 +10,10 @@ import numpy as np
 from osc_ros.compile.addresses import bytes_at, c_at, integers_at, numbers_at
 from osc_ros.compile.compiled import inlined
 
-# Entries of a plan, nearly all of them addresses: of functions; of objects of rcl and of the
-# system; number of topics; for each topic its subscription, and the message that was taken; the
-# message to publish, the length and address of its label, and the address of its torques. From
-# MORE on, the owner of the plan has entries.
+# Entries of a plan, the array of addresses that compiled code gets: functions; objects of rcl and
+# of the system; number of topics; for each topic its subscription, and the message that was taken;
+# message to publish; length (a number) and address of its label; address of its torques. The owner
+# of the plan has the entries from MORE on.
 (WAIT, CLEAR, ADD_SUBSCRIPTION, ADD_GUARD, TAKE, PUBLISH, IS_VALID, CLOCK, LOCK, UNLOCK, CONTEXT,
  WAIT_SET, GUARD, PUBLISHER, TIME, MUTEX, INFO, TOPICS, FIRST, INBOUND, SECOND, SECOND_INBOUND,
  OUTBOUND, LENGTH, LABEL, VALUES, MORE) = range(27)

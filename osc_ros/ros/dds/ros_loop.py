@@ -82,10 +82,11 @@ class Loop:
     """
     Connection of an engine to the topic of joint states and the topic of commands.
 
-    The loop waits for messages in its own thread, so that work of other threads does not delay a
-    command. Other threads use the engine by `request`, for some microseconds, and do slow work
-    before. A further thread plans the motions of the targets. Only in a simulation does the next
-    state wait for the plan, so that the motion is the same each time: see LOCKSTEP_TIMEOUT.
+    The loop answers a joint state: it computes the torques and publishes them. It waits for
+    messages in its own thread, so that work of other threads does not delay a command. Other
+    threads use the engine by `request`, for some microseconds, and do slow work before. A further
+    thread plans the motions of the targets. Only in a simulation does the next state wait for the
+    plan, so that the motion is the same each time: see LOCKSTEP_TIMEOUT.
 
     Attributes
     ----------
@@ -144,7 +145,7 @@ class Loop:
     def close(self) -> None:
         """End the threads of the loop, even if the arm moves."""
         self._owner.destroy_timer(self._poster)
-        with self._lock:  # not between `_is_open` and `begin` in `_serve`
+        with self._lock:  # so that `_serve` does not begin after its check of `_is_open`
             self._is_open = False
             if self._served is not None:
                 self._served.interrupt()
@@ -197,10 +198,10 @@ class Loop:
     @property
     def listener(self) -> Callable[[Stamp | None, float, Array], None] | None:
         """
-        Called in the owner's thread with (stamp, time, command (n,)), within LISTEN_PERIOD.
+        Callback for each command, in the owner's thread within LISTEN_PERIOD; None: no calls.
 
-        The stamp is that of the state from which the command was computed, or None. The time [s]
-        is on the same clock. None: no calls.
+        Its arguments are the stamp of the state from which the command was computed, or None; the
+        time [s] on the same clock; and the command (n,).
 
         """
         return self._listener
@@ -241,7 +242,7 @@ class Loop:
         return self.request(what, *arguments)
 
     def _conclude_beside(self, served: Served) -> None:
-        """Conclude the answers of compiled code while it may be answering another state."""
+        """Call `_conclude` while compiled code may be answering another state."""
         with self._lock:
             errors = self._conclude(served)
         if errors:
@@ -270,7 +271,7 @@ class Loop:
             served.use(table, self.engine.guard.settings.deadline)
 
     def _table(self) -> Integers | None:
-        """Return the table by which compiled code answers the next state; None if Python does."""
+        """Return the table for `step` by which compiled code answers; None if Python answers."""
         return self.engine.table() if self._reader.reader.knows_names else None
 
     def activate(self, missing: Array | None = None) -> None:
@@ -417,7 +418,7 @@ class Loop:
                 self._post('error', f'control loop: {type(error).__name__}: {error}')
 
     def _conclude(self, served: Served) -> list[str]:
-        """Process the answers of compiled code, under the lock; return the texts of errors."""
+        """Process the answers of compiled code in Python, under the lock; return error texts."""
         errors: list[str] = []
         if (answers := served.answered()) is None:
             return errors
@@ -507,6 +508,6 @@ class Loop:
 
 
 def _show_name() -> None:
-    """Give the thread its name also in the system (top); threading sets it only in Python."""
+    """Set the name of the thread also in the operating system, for programs such as top."""
     with suppress(OSError):
         Path(f'/proc/self/task/{get_native_id()}/comm').write_text(current_thread().name)

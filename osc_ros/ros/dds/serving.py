@@ -7,7 +7,7 @@ Compiled loop that answers joint states over DDS without the GIL.
 `serve` waits for a state, reads it, computes the torques and publishes them, until Python has
 work: a message or state that compiled code does not handle, or a change of the reaction. Another
 thread makes plans between two states. If no state comes in time, the loop publishes the torques of
-the supervisor. It writes its answers to a ring, from which Python concludes them.
+the supervisor. It writes its answers to a ring buffer, and Python processes them later.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ Integers = NDArray[np.int64]
 # state, and of its numbers; of sem_post, and of the semaphore of the thread that plans.
 (STEP, SENSE, WATCH, REACT, UNASKED_OUTBOUND, UNASKED_VALUES, POST, SEMAPHORE) = range(
     MORE, MORE + 8)
-# Entries of the shared counters: 1 if the call must end; numbers of answers that were written, and
-# concluded; numbers of steps that have begun, and ended (while they differ, the records of the
-# controller change); 1 if the thread that plans was woken, and has not begun yet; 1 if the next
-# state waits for the plans; address of the table of `osc_ros.control.step.step.step`.
+# Entries of the shared counters: 1 if the call must end; number of answers that were written, and
+# that Python has processed; number of steps that have begun, and ended (while they differ, the
+# records of the controller change); 1 if the thread that plans was woken, and has not begun yet;
+# 1 if the next state waits for the plans; address of the table for `step`.
 COUNTERS = LEAVE, WRITTEN, CONCLUDED, BEGUN, ENDED, WOKEN, PAUSES, TABLE = range(8)
 # Reasons why `serve` returns. ASKED: another thread wants it, or the context of ROS has ended.
-# UNREAD: Python must read the message that was taken. LEFT: Python must conclude the last answer
-# before the next one. FULL: the ring is full. FAILED: a function of rcl has failed.
+# UNREAD: Python must read the message that was taken. LEFT: Python must process the last answer
+# before the next one. FULL: the ring buffer is full. FAILED: a function of rcl has failed.
 ASKED, UNREAD, LEFT, FULL, FAILED, GO_ON = range(6)
 
 _views = ANSWER.views

@@ -41,15 +41,8 @@ class Frames:
         """
         Return the pose (4, 4) of a frame in the robot's base frame, with the joints at q (n,).
 
-        Parameters
-        ----------
-        frame : str
-            A link of the robot (empty: its base), or a frame that tf2 connects with the base.
-
-        Raises
-        ------
-        InputError
-            The frame is unknown; the message lists the links.
+        The frame is a link of the robot (empty: its base), or one that tf2 connects with the base;
+        for others, InputError lists the links.
 
         """
         if frame in ('', robot.base):

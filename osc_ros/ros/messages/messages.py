@@ -198,11 +198,7 @@ def impedance(message: Float64MultiArray) -> Impedance:
 
     The numbers are the stiffness, then the damping ratio, then the feedforward wrench, each along
     x y z and about x y z. The label of the first dimension, if present, is the stamp [s].
-
-    Raises
-    ------
-    InputError
-        The count of the numbers is wrong, the label is not a stamp, or `Impedance` refuses them.
+    InputError is raised for other messages, and for numbers that `Impedance` refuses.
 
     """
     numbers = np.array(message.data)
@@ -338,21 +334,9 @@ def jog(message: TwistStamped, now: float, timeout: float,
     """
     Return the motion that a twist of the tip commands, in base axes, and its start time [s].
 
-    Parameters
-    ----------
-    message : TwistStamped
-        Velocity of the tip, in the present axes of the frame. A stamp of zero means now.
-    now : float
-        Time of the newest joint state [s].
-    timeout : float
-        Duration of the motion from the stamp on [s].
-    frame_pose : callable
-        See `path`.
-
-    Raises
-    ------
-    InputError
-        The twist is older than the time-out, or not finite.
+    The twist is in the present axes of its frame; a stamp of zero means now. The motion lasts for
+    `timeout` from the stamp on [s]. InputError is raised for a twist that is older or not finite.
+    For `now` and `frame_pose` see `path`.
 
     """
     start = seconds(message.header.stamp) or now

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from rclpy.node import Node
 
-NOBODY, SOMEBODY = bytes(16), b''  # GID of the only publisher, or of one of several, if unknown
+NOBODY, SOMEBODY = bytes(16), b''  # replace the unknown GID of one publisher, or of several
 NAMELESS = 'a node of unknown name'
 SEVERAL = 'several nodes publish commands, and none of them has been the only one'
 KNOWN, NEW, OTHER, UNCLEAR = 'known', 'new', 'other', 'unclear'
@@ -66,8 +66,8 @@ class Source:
 
     The only publisher of the topic is chosen at its first message. Among several, one is chosen
     when only it has sent messages during the time-out; until then the messages of all are refused.
-    Another publisher replaces the chosen one only if that has been silent for the time-out, or has
-    ended.
+    Another publisher can replace the chosen one only if the latter has been silent for the
+    time-out, or has ended.
 
     Attributes
     ----------

@@ -68,12 +68,8 @@ def trajectory(data: bytes) -> Trajectory:
     """
     Return a trajectory from its serialized message, in 0.1 µs for each point.
 
-    For the layout see `JointStateReader`.
-
-    Raises
-    ------
-    InputError
-        The message is cut short, or has more than MOST_POINTS points.
+    For the layout see `JointStateReader`. InputError is raised if the message is cut short or has
+    more than MOST_POINTS points.
 
     """
     if data[:2] != LITTLE_ENDIAN:

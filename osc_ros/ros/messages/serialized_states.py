@@ -46,7 +46,7 @@ class Reading(NamedTuple):
 
 
 class UnrelatedError(InputError):
-    """Raised if a joint state has none of the robot's joints, as that of another device."""
+    """Raised if a joint state has none of the robot's joints; it may be of another device."""
 
 
 class JointStateReader:

@@ -31,16 +31,7 @@ OTHER = 'robot_state_publisher'
 
 
 class LinkTransforms:
-    """
-    Publisher of each link's pose in its parent's frame, unless robot_state_publisher runs.
-
-    Parameters
-    ----------
-    node : Node
-    plant : Plant
-    urdf_text : str
-
-    """
+    """Publisher of each link's pose in its parent's frame, unless robot_state_publisher runs."""
 
     def __init__(self, node: Node, plant: Plant, urdf_text: str) -> None:
         tree = urdf.description(urdf_text)

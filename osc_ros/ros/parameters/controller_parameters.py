@@ -104,7 +104,7 @@ class WatchdogEntry:
 
     @property
     def default(self) -> Watchdog:
-        """Settings of the watchdog that the parameters have by default."""
+        """Default settings of the watchdog."""
         return DEFAULT_WATCHDOGS.get(self.name, Watchdog('report'))
 
     @property

@@ -100,8 +100,8 @@ def declare(node: Node, table: Sequence[Entry], elsewhere: Container[str] = ()) 
     Declare every parameter of the table, with its description and range.
 
     An override that is out of range is declared all the same; `values` refuses it with an error
-    that names the accepted values. An unknown name causes a warning. If its group is in REFUSED
-    and the table has this group, it raises InputError, unless it is in `elsewhere`.
+    that names the accepted values. An unknown name causes a warning, or InputError if its group is
+    in REFUSED, the table has this group, and `elsewhere` does not contain the name.
 
     """
     for entry in table:
@@ -271,7 +271,7 @@ def _settable(name: str, table: Iterable[Entry]) -> str:
 
 def _answer_in_our_words(node: Node, entries: Mapping[str, Entry]) -> None:
     """
-    Make the services that set parameters read texts, and refuse unknown names and deletions.
+    Make the services that set parameters convert text, and refuse unknown names and deletions.
 
     rclpy's error omits the name of an unknown parameter, and rclpy deletes a parameter without a
     value. A read-only parameter is accepted at its present value, because `ros2 param load` sets

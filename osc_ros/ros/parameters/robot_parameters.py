@@ -73,7 +73,7 @@ def urdf_text(name: str) -> str:
         if path.exists() and not (path.is_file() and 0 < path.stat().st_size <= LARGEST_FILE):
             raise OSError(f'not a regular file of at most {LARGEST_FILE / 1e6:g} MB, or empty')
         return path.read_text(encoding='utf-8')
-    except (OSError, RuntimeError, ValueError) as error:  # also: no such user, a zero character
+    except (OSError, RuntimeError, ValueError) as error:  # such as an unknown user, a zero byte
         known = ', '.join([*shipped_robots(), PAIR])
         raise InputError(f"robot_description_file '{name}' cannot be read ({error}): accepted is "
                          f'the path of a URDF, or one of: {known}') from None
@@ -181,7 +181,12 @@ def with_payload(values: dict[str, Any], bare: Robot) -> Robot:
 
 
 def command_order(values: dict[str, Any], robot: Robot) -> NDArray[np.intp]:
-    """Return the index (n,) of each joint of a command; InputError if `joints` are others."""
+    """
+    Return for each entry of a command the index (n,) of its joint.
+
+    Raises InputError if parameter `joints` does not have exactly the joints of the robot.
+
+    """
     joints = values['joints'] or robot.joint_names
     if sorted(joints) != sorted(robot.joint_names):
         raise InputError(f"parameter 'joints' is {list(joints)}: accepted are the joints from "
@@ -231,7 +236,7 @@ def locked_positions(values: dict[str, Any]) -> dict[str, float]:
     """
     Return the positions of the locked joints by name [rad, m].
 
-    Raises InputError if there are positions, but not one for each joint.
+    Raises InputError if the number of positions is neither 0 nor that of the joints.
 
     """
     names, positions = values['locked_joints'], values['locked_positions']

@@ -27,7 +27,11 @@ VELOCITY = Entry(
 
 class StateInput(VelocitySource):
     """
-    Reader of serialized joint states with measured or estimated velocities.
+    Reader of serialized joint states with measured or estimated velocities (`mode`, see VELOCITY).
+
+    Joints in the messages that the robot lacks are ignored. `tell` gets a text when the source of
+    the velocities changes; `tell_unrelated` gets one once, at the first message with none of the
+    joints.
 
     Attributes
     ----------
@@ -35,17 +39,6 @@ class StateInput(VelocitySource):
         Has the stamp and the efforts of the last message.
     unrelated : str
         Error text of the last message if it had none of the joints; otherwise empty.
-
-    Parameters
-    ----------
-    robot : Robot
-        Other joints in the messages are ignored.
-    mode : str
-        Source of the velocities, see VELOCITY.
-    tell : callable
-        Called with a text when the source of the velocities changes.
-    tell_unrelated : callable
-        Called once with a text, at the first message that has none of the joints.
 
     """
 

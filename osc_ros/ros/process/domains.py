@@ -23,15 +23,7 @@ _KEPT: list[int] = []  # open lock files: a domain stays reserved until the proc
 
 
 def reserved_domain() -> int:
-    """
-    Reserve a free ROS domain for this process, and return its number.
-
-    Raises
-    ------
-    InputError
-        All domains are taken.
-
-    """
+    """Reserve a free ROS domain for this process; return its number, or raise InputError."""
     first = os.getpid()
     for k in range(len(DOMAINS)):
         number = DOMAINS[(first + k) % len(DOMAINS)]

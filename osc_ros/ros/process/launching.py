@@ -38,10 +38,7 @@ def profile_path(profile: str, environment: Mapping[str, str] = os.environ) -> s
     """
     Return the path of the Fast DDS profile for the launch argument `profile`; '' for no profile.
 
-    Raises
-    ------
-    FileNotFoundError
-        The argument is neither the name of a profile nor the path of a file.
+    FileNotFoundError is raised if it is neither the name of a profile nor the path of a file.
 
     """
     if profile == AUTO:
@@ -74,12 +71,8 @@ def note_failure(event: Any, context: Any) -> None:
     """
     Make launch end with status 1 if a process has failed; for `on_exit` of an action.
 
-    By default launch ends with status 0 even then; the error that is reported here changes this.
-
-    Parameters
-    ----------
-    event : ProcessExited
-    context : LaunchContext
+    Launch would end with status 0. It ends with 1 after an error in its event loop, so this
+    function reports one there. The arguments are a ProcessExited and a LaunchContext.
 
     """
     if event.returncode and not context.is_shutdown:

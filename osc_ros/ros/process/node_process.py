@@ -35,7 +35,8 @@ class Stoppable(Protocol):
     A node whose method `stop` ends its work while the node can still publish.
 
     If it also has `ready_to_stop`, `run` calls that until it returns True or STOP_TIME has passed.
-    If a callback blocks the thread that spins the node, another thread makes these calls.
+    If a callback blocks the thread that spins the node, another thread calls `ready_to_stop`, and
+    then ends the process without a call of `stop`.
 
     """
 
@@ -63,7 +64,7 @@ def run(make: Callable[[], Stoppable], arguments: list[str] | None = None,
     The signal handlers of rclpy are not used: they would shut the context down before the node
     could publish. After the signal the process ends in bounded time (see `Ending`). Before the
     node exists, there is no arm to stop, and a signal ends the process with status 128 + its
-    number.
+    number. SystemExit is raised if ROS or the node cannot be started.
 
     Parameters
     ----------
@@ -73,11 +74,6 @@ def run(make: Callable[[], Stoppable], arguments: list[str] | None = None,
         Default: the arguments of the command line.
     executor_of : callable
         Returns the executor.
-
-    Raises
-    ------
-    SystemExit
-        ROS or the node cannot be started.
 
     """
     end_quietly()

@@ -13,15 +13,10 @@ from osc_ros.errors import InputError
 
 def share_directory() -> Path:
     """
-    Return the folder with config/ and launch/.
+    Return the folder with config/ and launch/; InputError if it is not found.
 
     It is looked up in the ament index, then under the prefix of Python (pip), then in the
     checkout.
-
-    Raises
-    ------
-    InputError
-        None of them has the files.
 
     """
     candidates = []

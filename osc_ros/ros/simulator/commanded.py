@@ -23,7 +23,8 @@ class Commanded:
 
     The brakes of all joints are closed until each topic has sent torques; later those of a topic
     close when its commands end. A command whose label says that it was computed without a state of
-    this simulation opens no brakes, because its controller may assume another pose.
+    this simulation opens no brakes, because its controller may assume another pose. With
+    `is_exact`, as in lockstep, each command must answer the newest state.
 
     Attributes
     ----------
@@ -35,15 +36,7 @@ class Commanded:
     ended : set of str
         Topics whose brakes are closed because their commands have ended; written by the caller.
     is_held : bool
-        Whether all brakes are closed since the start; written by the caller.
-
-    Parameters
-    ----------
-    shares : mapping of str to (k,) int
-    n : int
-        Number of joints.
-    is_exact : bool
-        Whether each command must answer the newest state, as in lockstep.
+        Whether all brakes have been closed since the start; written by the caller.
 
     """
 
@@ -54,14 +47,11 @@ class Commanded:
 
     def take(self, topic: str, tau: Array, label: str, newest: str) -> bool:
         """
-        Store torques (k,) of a topic [N·m, N]; return False if their label names another state.
+        Store torques (k,) of a topic [N·m, N], unless they were computed from another state.
 
-        `label` is that of the command, `newest` the label of a command for the newest state.
-
-        Raises
-        ------
-        InputError
-            The number of torques is wrong, or a torque is not finite.
+        Returns whether they are stored. `label` is that of the command, `newest` the label of a
+        command for the newest state. InputError is raised for a wrong number of torques, or a
+        torque that is not finite.
 
         """
         places = self.shares[topic]

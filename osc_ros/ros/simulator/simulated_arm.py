@@ -17,21 +17,9 @@ def plant_of(values: dict[str, Any], text: str, robot: Robot, **options: Any) ->
     """
     Return the simulated arm with its payload, at its initial positions.
 
-    Parameters
-    ----------
-    values : dict of str to value
-        All parameters of osc_simulator.
-    text : str
-        The URDF.
-    robot : Robot
-        Robot from the same URDF; its joints are simulated.
-    **options
-        Further arguments of `Plant`.
-
-    Raises
-    ------
-    InputError, ModelError
-        Parameters that do not fit the robot, or an error in the URDF.
+    `values` are all parameters of osc_simulator, `robot` is built from the URDF `text`; `options`
+    are further arguments of `Plant`. InputError or ModelError is raised for parameters that do not
+    fit the robot, or an error in the URDF.
 
     """
     # with None, the plant uses the values of the URDF

@@ -35,22 +35,12 @@ class Things:
     """
     MuJoCo models of the gripper of the simulated arm, and of a cube that it can grasp.
 
+    `values` are all parameters of osc_simulator, `text` is the URDF; for errors see `Hand`.
+
     Attributes
     ----------
     hand : Hand or None
     cube : Block or None
-
-    Parameters
-    ----------
-    values : dict of str to value
-        All parameters of osc_simulator.
-    text : str
-        The URDF.
-
-    Raises
-    ------
-    InputError, ModelError
-        See `Hand`.
 
     """
 
@@ -73,18 +63,7 @@ class Things:
 
 
 class ThingTopics:
-    """
-    Topics of the gripper and of the cube in osc_simulator.
-
-    Parameters
-    ----------
-    node : Node
-    things : Things
-    plant : Plant
-    period : float
-        Time from one tick to the next [s].
-
-    """
+    """Topics of the gripper and of the cube in osc_simulator; `period` is that of a tick [s]."""
 
     def __init__(self, node: Node, things: Things, plant: Plant, period: float) -> None:
         self._plant, self._period = plant, period

@@ -67,10 +67,7 @@ def world_of(values: dict[str, Any], robot: Robot) -> World | None:
     """
     Return the objects around the arm; None if there is neither table, wall nor ball.
 
-    Raises
-    ------
-    InputError
-        The objects cannot be built from these values.
+    InputError is raised if they cannot be built from these values.
 
     """
     objects: dict[str, Any] = {

@@ -51,20 +51,15 @@ class ControllerLink:
     """
     Subscriptions and service clients of one controller; use it only in the node's thread.
 
+    `states` is a node without an executor, so that joint states cause no callbacks; `update` polls
+    them.
+
     Attributes
     ----------
     reading : Reading
         Newest data of every topic.
     push : callable
         `SimulatorLink.push`.
-
-    Parameters
-    ----------
-    node : Node
-    states : Node
-        A node without an executor, so that joint states cause no callbacks; `update` polls them.
-    controller, simulator : str
-        Names of these nodes.
 
     """
 
@@ -182,7 +177,7 @@ class ControllerLink:
     # parameters and the robot
 
     def _load(self) -> None:
-        """Get the parameters of the robot, then those of the tasks that they list."""
+        """Get the parameters of the robot and the names of the tasks, then those of the tasks."""
         def listed(answer: Any) -> None:
             known = set(answer.result.names)
 
@@ -239,7 +234,7 @@ class ControllerLink:
             self._subscribe()
 
     def set_parameter(self, name: str, value: Any) -> None:
-        """Set a parameter; during a request for it, the newest value waits for the end."""
+        """Set a parameter; while a request for it is in progress, the newest value waits."""
         if f'set {name}' in self._in_flight:
             self._pending[name] = value
             return
@@ -276,7 +271,7 @@ class ControllerLink:
         self._change([Transition.TRANSITION_DEACTIVATE])
 
     def _change(self, transitions: list[int]) -> None:
-        """Request transitions one after another; during a request, after its end."""
+        """Request transitions in turn, after the transition that is in progress, if any."""
         if 'change_state' in self._in_flight:
             self._transitions = transitions
             return

@@ -87,15 +87,7 @@ class Requests:
 
 
 class Viewer(Node):  # type: ignore[misc]
-    """
-    Node that serves the page and connects it to a controller.
-
-    Parameters
-    ----------
-    options : argparse.Namespace
-        See `options_of`.
-
-    """
+    """Node that serves the page and connects it to a controller; see `options_of`."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         super().__init__('osc_viewer')
@@ -152,15 +144,9 @@ def mesh_file(uri: str, folder: Path | None) -> Path | None:
     """
     Return the file of a mesh on this machine; None if there is none.
 
-    The URI comes from the network and may name any file. Only files with a suffix in MESHES and at
-    most LARGEST_MESH bytes are returned.
-
-    Parameters
-    ----------
-    uri : str
-        As in the URDF: package://PACKAGE/…, file://…, or a path.
-    folder : Path, optional
-        Folder of the URDF, for relative paths.
+    The URI is that in the URDF: package://PACKAGE/…, file://… or a path, which may be relative to
+    the `folder` of the URDF. It comes from the network and may name any file, so only files with a
+    suffix in MESHES and at most LARGEST_MESH bytes are returned.
 
     """
     found = urlparse(uri)

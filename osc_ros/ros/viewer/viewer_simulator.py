@@ -46,13 +46,7 @@ class SimulatorLink:
     """
     Subscriptions to the objects and the gripper of a simulator, and pushes of its arm.
 
-    Parameters
-    ----------
-    node : Node
-    name : str
-        Name of the simulator.
-    reading : Reading
-        Gets the objects, and the width of the gripper.
+    `name` is that of the simulator; `reading` gets the objects, and the width of the gripper.
 
     """
 
