@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The table of the parameters of osc_controller, from which its settings are derived."""
+"""Table of the parameters of osc_controller."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from osc_ros.ros.parameters.state_input import VELOCITY
 OTHER_PUBLISHER = 'other_publisher'
 ON_ACTIVATION = f'watchdog.{OTHER_PUBLISHER}.on_activation'
 MOTION = ('motion',) * 3
-# Accepted reactions, except to contacts.
+# Accepted reactions of all watchdogs but that of contacts.
 USUAL = tuple(name for name in REACTIONS if name not in ('comply', 'retract'))
 # Default values of the parameters, from the classes of the library.
 _LAW, _SPRING, _SET_POINT, _FORCE_LOOP = Settings(), Stiffness(), TargetLimits(), ForceControl()
@@ -84,7 +84,7 @@ def _translation(vector: Any) -> Any:
 @dataclass(frozen=True)
 class WatchdogEntry:
     """
-    One watchdog of the controller, with the parameters `watchdog.NAME.*`.
+    One watchdog of the controller, with its two parameters `watchdog.NAME.…`.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class WatchdogEntry:
     cause : str
         Text after 'Reaction to' in the description of the parameter.
     timeout : str
-        The parameter with the time-out of `Supervisor.reset_timeout` [s]; empty if there is none.
+        Name of the parameter with the time-out of the watchdog [s]; empty if there is none.
     reactions : tuple of str
         Accepted reactions.
 
@@ -106,12 +106,12 @@ class WatchdogEntry:
 
     @property
     def default(self) -> Watchdog:
-        """The default reaction."""
+        """Default settings of the watchdog."""
         return DEFAULT_WATCHDOGS.get(self.name, Watchdog('report'))
 
     @property
     def entries(self) -> tuple[Entry, Entry]:
-        """The two parameters of the watchdog."""
+        """Parameters `reaction` and `latched` of the watchdog."""
         return (
             Entry(f'watchdog.{self.name}.reaction', self.default.reaction,
                   f'Reaction to {self.cause}', choices=self.reactions, live=True),
@@ -452,10 +452,7 @@ def with_tasks(names: Sequence[str]) -> tuple[Entry, ...]:
     """
     Return all parameters of a controller that has these further tasks.
 
-    Raises
-    ------
-    InputError
-        A name that is no identifier, or that is the first part of another parameter's name.
+    Raises InputError if a name is no identifier, or is the first part of another parameter's name.
 
     """
     reserved = {entry.name.split('.')[0] for entry in PARAMETERS}
