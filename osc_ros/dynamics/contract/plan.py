@@ -15,7 +15,7 @@ from osc_ros.errors import InputError
 @dataclass(frozen=True)
 class Workers:
     """
-    Number of processes that evaluate the law, and how they wait for each other.
+    Number of processes that evaluate the torques of a chain, and how they wait for each other.
 
     Attributes
     ----------
@@ -29,8 +29,7 @@ class Workers:
         sleep, the next wait within a call spins for 50 µs at most.
     deadline : float
         If a call takes longer than this [s], the calling process finishes the call alone, and the
-        team is replaced. If it is less than twenty times the duration of the call by one process,
-        that duration times twenty is used instead.
+        team is replaced. At least twenty times the duration of a call by one process is used.
 
     Raises
     ------
@@ -44,7 +43,6 @@ class Workers:
     deadline: float = 0.25
 
     def __post_init__(self) -> None:
-        """Raise InputError for values out of range."""
         if self.count != 'auto' and (type(self.count) is not int or self.count < 1):
             raise InputError(f"workers {self.count!r}: accepted is 1 or more, or 'auto'")
         for name in ('spin', 'deadline'):
@@ -56,7 +54,7 @@ class Workers:
 @dataclass(frozen=True)
 class Plan:
     """
-    The number of processes that evaluate the law, and the reason for it.
+    The number of processes that evaluate the torques, and the reason for it.
 
     Attributes
     ----------
@@ -75,6 +73,5 @@ class Plan:
     faults: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """The plan in one line."""
         ended = f'; {len(self.faults)} faults, the last: {self.faults[-1]}' if self.faults else ''
         return f"{self.workers} worker{'s' * (self.workers > 1)}: {self.reason}{ended}"
