@@ -205,7 +205,7 @@ def _filter(plan, state, for_turning, for_moving, dt):
 
 @inlined
 def _pay(plan, state, task, row, dissipated, dt):
-    """Take the energy for rises of the stiffness from the tank; reduce them if it is too low."""
+    """Take the energy for rises of the stiffness from the tank; reduce rises it cannot pay."""
     energy, capacity, cost, freed = state.energy, plan.capacity[0], 0.0, 0.0
     for i in range(6):
         e = row[level_row.SPRING + i] / state.before[i]
