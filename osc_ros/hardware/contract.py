@@ -100,8 +100,8 @@ class Setting:
     of : type
         Type of the entries of an array, float or str.
     fixed : bool
-        True if the value cannot change after the start of the node, because a network must not set
-        the names of files, programs or other machines.
+        True if the value cannot change after the start of the node, because the names of files,
+        programs and machines must not be set over the network.
 
     """
 
@@ -208,17 +208,17 @@ class Hardware(Protocol):
     """
     One arm. All calls come from one thread of the loop's process, which runs without ROS.
 
-    The order of the calls is `open`, then any number of times `read`, or a period of control:
-    `start`, then `read` and `write` in turns, then `stop`. After an error of `read`, `write` or
-    `start` the arm is not under control: either it has stopped on its own, or `stop` is called
-    next; `recover` makes `start` possible again. `close` is the last call.
+    The first call is `open`, the last one is `close`. Between them, each control phase is `start`,
+    then `read` and `write` in turn, then `stop`; outside of these phases only `read` is called.
+    After an error of `read`, `write` or `start` the arm is not under control: either it has
+    stopped on its own, or `stop` is called next; `recover` makes `start` possible again.
 
     An arm with a gripper also has `move_gripper(goal)`, which accepts a `HandGoal` or raises
     InputError, and `gripper_state()`, which returns the newest `GripperState`; both are classes of
     `osc_ros.model.gripper_state`. Both return at once.
 
-    Every method may raise HardwareError. Only `open`, `start`, `stop`, `recover` and `close` may
-    take longer than a small part of the period, and `read`, which waits.
+    Every method may raise HardwareError. Only `read`, which waits for a state, and `open`,
+    `start`, `stop`, `recover` and `close` may take longer than a small part of the period.
 
     Attributes
     ----------

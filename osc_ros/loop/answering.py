@@ -164,7 +164,7 @@ class Answering:
 
     @property
     def answered(self) -> tuple[int, int] | None:
-        """Stamp of the state of the newest torques; None if `doubts_clock` of that state."""
+        """Stamp of the newest answered state; None if its clock is in doubt (`doubts_clock`)."""
         at = self._at[self._count - 1]
         return (None if plain(doubts_clock)(at.code[0], at.faults, at.count[0])
                 else (int(at.sec[0]), int(at.nanosec[0])))

@@ -180,14 +180,14 @@ class Engine(Counts):
         """
         Hold the pose of the newest state, and send a command for every state from now on.
 
-        The compensation of unmodelled torques begins with `missing` (n,), see `Finding.missing`;
-        if None, and the arm has not moved since the compensation ended, it begins with its last
-        value.
+        The compensation of unmodelled torques begins with `missing` (n,), see `Finding.missing`.
+        If this is None, and the arm has not moved since the compensation ended, it begins with its
+        last value.
 
         Raises
         ------
         InputError
-            The supervisor has given up the arm, and nobody has released it since.
+            The supervisor has given up the arm, and it was not released.
 
         """
         if self.guard.runaway:
@@ -214,7 +214,7 @@ class Engine(Counts):
         self._expect_targets()
 
     def _expect_targets(self) -> None:
-        """In free drive, the time-out for missing targets starts at the first target."""
+        """In free drive, let the time-out for missing targets start at the first target."""
         if STALE_TARGET in self.guard.settings.watchdogs and self.law.settings.free is not None:
             self.guard.reset_timeout(STALE_TARGET, math.inf)
 
@@ -234,7 +234,7 @@ class Engine(Counts):
 
     def _take(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
               effort: Array | None) -> None:
-        """Store a plausible state; while acting, `time` comes from `sample.check_sample`."""
+        """Store a plausible state; while the engine acts, `time` is that of `check_sample`."""
         before, self.time, self.stamp, self.q, self.qd = self.time, time, stamp, q, qd
         self._last_good, self.effort = arrived, effort
         if self.mode == ACTIVE and time < before + CLOCK_STEPS[0]:
@@ -366,8 +366,8 @@ class Engine(Counts):
         """
         Plan the targets, and finish a change of the settings whose blend time is over.
 
-        Compiled code must not be answering a state. The torques do not depend on when this is
-        called, see `SetPointGenerator`.
+        Compiled code must not be answering a state. No torque waits for this, see
+        `osc_ros.control.setpoint.motion`.
 
         """
         self.asks = False

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-A bounded record in memory of all inputs of an engine, in order, from which it can be replayed.
+A bounded record in memory of all inputs of an engine, in order, for a replay.
 
 The outputs of an engine depend only on its state, on the calls of its methods with their
-arguments, and on its clock readings. A journal keeps a checkpoint of the state at the beginning
-of each segment, then these calls, arguments and readings, and the torques that were sent, from
-which `osc_ros.recording.replay` computes the same torques again.
+arguments, and on its clock readings. Each segment of a journal begins with a checkpoint of the
+state, followed by these calls, arguments and readings, and by the torques that were sent.
+`osc_ros.recording.replay` computes the same torques again from them.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def piece_places(data: bytes) -> tuple[tuple[int, int, int], tuple[int, int, int
 
 
 def loaded_piece(data: bytes) -> Piece:
-    """Return the piece from the bytes of `Piece.dumped`; raises as `piece_places`."""
+    """Return the piece from the bytes of `Piece.dumped`; InputError if they are no such bytes."""
     piece_places(data)
     values = unpacked(memoryview(data)[_HEAD.size:].tobytes())
     if (type(values) is not tuple or len(values) != len(_PIECE)
@@ -199,8 +199,8 @@ class Journal:
     clock : RecordedClock
         The clock of the engine.
     facts : dict
-        What a reader needs to know besides the engine: versions, robot description, parameters,
-        order of the joints; plain values and texts.
+        Data that a reader needs in addition: versions, robot description, parameters, order of the
+        joints; plain values and texts.
     failure : str
         Why the journal has ended; empty while it continues.
 
@@ -277,7 +277,7 @@ class Journal:
             self.end(f'{type(error).__name__}: {error}')
 
     def record_answer(self, done: Answered, call: Callable[[], R]) -> R:
-        """Record the `respond` or `watch` of compiled code; make `call`, and return its result."""
+        """Record a `respond` or `watch` of compiled code; make `call`; return its result."""
         arguments: tuple[Any, ...] = (WATCH_PERIOD,)
         name, readings = 'watch', [done.now]
         if done.code != UNASKED:
@@ -292,9 +292,9 @@ class Journal:
         """
         Make a call, record it, and return its result.
 
-        `name` and `arguments` are written to the tape. `readings` are clock readings of the part
-        of the call that was made before, elsewhere [s]; `renews`: whether a segment may begin
-        after it.
+        `name` and `arguments` are written to the tape. `readings` are the clock readings of the
+        part of the call that compiled code has already made [s]; `renews`: whether a segment may
+        begin after it.
 
         """
         self.is_open, has_failed = True, True
@@ -433,7 +433,7 @@ class Journal:
 
     @property
     def newest(self) -> tuple[int, int, int]:
-        """The beginning of the newest segment."""
+        """Position of the beginning of the newest segment."""
         return (self._segments[-1].number if self._segments else -1, BEGINNING, 0)
 
     def renew(self) -> None:

@@ -227,7 +227,8 @@ def set_impedance(engine: Engine, impedance: Impedance, task: str) -> None:
     """
     Change stiffness, damping ratio and feedforward wrench of a task; see `Law.set_impedance`.
 
-    InputError also if the stamp is from another clock, or the engine is not active.
+    Raises InputError like this method, and if the stamp is from another clock or the engine is not
+    active.
 
     """
     _require_active(engine)
@@ -237,7 +238,7 @@ def set_impedance(engine: Engine, impedance: Impedance, task: str) -> None:
 
 @journaled
 def set_measured_wrench(engine: Engine, wrench: Array, place: Array, task: str) -> None:
-    """Set a task's measured wrench (6,), taken about a point (3,), in base axes, with time now."""
+    """Set a task's wrench (6,) measured now, about the point `place` (3,), in base axes."""
     if engine.mode != ACTIVE:
         return
     moment, force = wrench.reshape(2, 3)
@@ -330,7 +331,7 @@ def terms(engine: Engine) -> dict[str, Array]:
     Return the parts (n,) of the torque, see `Law.terms`, and joint accelerations.
 
     The rows 'predicted' and 'met' are the predicted and the measured acceleration of the last
-    tick. Empty between a hold and the next tick.
+    tick. The result is empty between a hold and the next tick.
 
     """
     try:
@@ -345,7 +346,7 @@ def terms(engine: Engine) -> dict[str, Array]:
 
 
 def finding(engine: Engine) -> Finding:
-    """Return the result of the start-up check of the states while idle."""
+    """Return the result of the start-up check, from the states received while idle."""
     friction = engine.law.settings.friction
     return engine.rest.finding(engine.law.robot, None if friction is None else friction.coulomb)
 

@@ -333,8 +333,8 @@ def turned_gravity(robot: Robot, q: Array, efforts: Array, bound: Array) -> Arra
     """
     Return gravity (3,) of the model's size that explains the efforts [m/s²]; None if none does.
 
-    Of the directions that fit, the nearest to the model's that a random search finds. None also if
-    the model has no gravity.
+    A random search looks for the explaining direction that is nearest to the model's. The result
+    is None also if the model has no gravity.
 
     """
     size = float(np.linalg.norm(robot.gravity))
@@ -360,7 +360,7 @@ def is_load(robot: Robot, mass: tuple[float, float]) -> bool:
 
 
 def more(mass: float) -> str:
-    """Return a difference of masses in words."""
+    """Return a mass difference as a text, such as '0.50 kg less'."""
     return f'{abs(mass):.2f} kg ' + ('more' if mass >= 0.0 else 'less')
 
 

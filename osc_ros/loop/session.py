@@ -35,7 +35,7 @@ class ControlLoop(Protocol):
 
 class Session:
     """
-    Checks and activates a law and the loop that computes its torques.
+    Runs the start-up check of an arm, and activates its control loop.
 
     Attributes
     ----------

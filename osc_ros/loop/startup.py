@@ -82,7 +82,7 @@ def _is_expected(finding: Finding, disturbance: Disturbance | None) -> bool:
 
 
 def load_of(finding: Finding | None) -> float:
-    """Return the largest mass missing at the tip by a finding [kg]; 0 if there is none."""
+    """Return the largest mass at the tip that a finding reports as missing [kg]; 0 if none."""
     if finding is None or finding.missing is None or finding.mass is None:
         return 0.0
     return max(abs(mass) for mass in finding.mass)

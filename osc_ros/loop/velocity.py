@@ -292,14 +292,13 @@ class VelocitySource(Recorded):
     them is nonzero. A change of source is blended over BLEND_TIME, starting from the velocities
     of the last accepted state; a caller that rejects a state must therefore call `reject`.
 
-    An estimate is the slope at the newest position of a parabola that is fitted by least squares
-    to the positions of the last WINDOW seconds, or to the last LEAST positions if these are more,
-    with their actual stamps: a Savitzky-Golay filter for irregular times. For a constant
-    acceleration it has no delay. Position noise of standard deviation σ causes velocity noise of
-    about 14 σ / (WINDOW √N) for N positions: 0.013 rad/s at 500 Hz for 2^14 counts a turn,
-    0.009 rad/s at 1 kHz. A position that the joints cannot have reached is skipped; after a gap or
-    a permanent jump there is no estimate until LEAST positions have arrived. A repeated stamp is
-    ignored.
+    An estimate is the slope, at the newest position, of a parabola fitted by least squares to the
+    positions of the last WINDOW seconds (at least to the last LEAST positions) with their actual
+    stamps: a Savitzky-Golay filter for irregular times. For a constant acceleration it has no
+    delay. Position noise of standard deviation σ causes velocity noise of about 14 σ / (WINDOW √N)
+    for N positions: 0.013 rad/s at 500 Hz for 2^14 counts a turn, 0.009 rad/s at 1 kHz. A position
+    that the joints cannot have reached is skipped; after a gap or a permanent jump there is no
+    estimate until LEAST positions have arrived. A repeated stamp is ignored.
 
     Parameters
     ----------
@@ -355,18 +354,16 @@ class VelocitySource(Recorded):
         ----------
         time : float
             Stamp of the state [s].
-        q : (n,)
-        measured : (n,), optional
-            Measured velocities, finite; None if there are none.
+        q, measured : (n,)
+            Positions; measured velocities, finite, or None.
         missing : str
             Reason why there are no measured velocities.
 
         Raises
         ------
         InputError
-            With the text `missing`, if the mode is 'measured' and there are no measured
-            velocities. If velocities must be estimated, and REPEATED different positions have the
-            same stamp.
+            The mode is 'measured' and there are no measured velocities (the text is `missing`); or
+            velocities must be estimated, and REPEATED different positions have the same stamp.
 
         """
         self._missing, qd = missing, np.empty(self._n)

@@ -291,7 +291,7 @@ class BagReader:
         return ', '.join(times[:MOST_TOLD]) + (', …' if len(times) > MOST_TOLD else '') + ' s'
 
     def _opened(self, record: Any) -> list[Any]:
-        """Return a record, or the records of a chunk (only topics if it is damaged)."""
+        """Return [record], or the records in a chunk; without messages if it is damaged."""
         if not isinstance(record, self._records.Chunk):
             return [record]
         try:

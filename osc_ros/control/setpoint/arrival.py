@@ -74,7 +74,7 @@ class Arrival:
         self.clear()
 
     def clear(self) -> None:
-        """Forget the goal."""
+        """Remove the goal."""
         self.state = NO_GOAL
         self.angle = self.distance = np.nan
         self._within_since = np.inf

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Action chunks of a policy: poses from an old observation become a C² path from the target on."""
+"""Action chunks of a policy: poses from an old observation become a C² path from the target."""
 
 from __future__ import annotations
 
@@ -146,9 +146,10 @@ def joined(course: Path, present: Target, start: float, fade: float) -> Path:
     Return a path that starts at a target's state and converges to a course.
 
     The path is course ⊕ offset. The offset is the difference of `present` from the course at
-    `start`; it fades to zero by a quintic in the time `fade` [s], its velocity and acceleration in
-    QUICK at most: fading in T, a velocity v leads 0.2 v T away, and an acceleration a 0.017 a T².
-    Before its first knot and after its last, the course rests.
+    `start`. By quintics, its position fades to zero in the time `fade` [s], its velocity and
+    acceleration in QUICK at most. A velocity v that fades in T moves the target by up to 0.2 v T,
+    an acceleration a by up to 0.017 a T². Before its first knot and after its last, the course
+    rests.
 
     """
     x = difference(_at(course, start), present)
@@ -167,7 +168,7 @@ def joined(course: Path, present: Target, start: float, fade: float) -> Path:
 
 def slowed_to_rest(path: Path, start: float, duration: float) -> Path:
     """
-    Return the path slowed down along its way at its end, so that it ends at rest.
+    Return the path, slowed down at its end along the same way, so that it ends at rest.
 
     During the duration D [s] the rate of the path parameter τ falls from 1 to 0 with
     τ' = 1 - 10x³ + 15x⁴ - 6x⁵, x from 0 to 1. τ advances by D/2, so the path ends D/2 later. D is
@@ -201,7 +202,7 @@ def _at(course: Path, time: float) -> Target:
 
 
 def _faded(x: Array, s: float, fade: float) -> Array:
-    """Offset (3, 6) at s from 0 to 1 of a fade [s] by a quintic from the offset x to 0."""
+    """Offset (3, 6) at s, 0 to 1, while a quintic fades it from x to 0 within `fade` [s]."""
     if s >= 1.0 - 1e-12:
         return np.zeros((3, 6))
     p, v, a = x[0], fade * x[1], fade * fade * x[2]

@@ -128,9 +128,9 @@ def joining_offset(base: Base, x: Array, limits: TargetLimits, bounds: Array, no
     Plan the offset with which a target joins a motion; return it, and its ratio to the limits.
 
     The jerk is bounded (Ruckig: Berscheid and Kröger, RSS 2021). Every plan is compared with the
-    limits of the whole target; if it exceeds them, a slower plan is tried. Returned is the plan
-    with the smallest ratio to a limit: 2 or more if the target leaves the box, WITHIN if it keeps
-    all limits; None and 0 if no plan was found.
+    limits of the whole target; if it exceeds them, a slower plan is tried. The result is the plan
+    with the smallest ratio to a limit, and this ratio: 2 or more if the target leaves the box,
+    WITHIN if it keeps all limits. If no plan is found, the result is None and 0.
 
     Parameters
     ----------
@@ -146,8 +146,8 @@ def joining_offset(base: Base, x: Array, limits: TargetLimits, bounds: Array, no
     duration : float
         Least duration of the offset [s].
     goal : Target, optional
-        State of the target when the offset reaches zero, of which twist and acceleration are used;
-        by default the target is then at rest relative to the base.
+        Its twist and acceleration are those of the target when the offset reaches zero; by default
+        the target is then at rest relative to the base.
     speed : (6,), optional
         Speed limits of single components [rad/s, m/s]. Components with a finite limit go to zero;
         of the others only the velocity goes to zero. By default all components go to zero.
@@ -286,7 +286,7 @@ def _put_composed(pose, twist, acceleration, pieces, to_pose, to_twist, to_accel
 
 @kernel
 def _put_drifted(pose, twist, time, out):
-    """Write the pose (4, 4) that a constant twist reaches from a pose after a time [s]."""
+    """Write the pose (4, 4) reached from a pose by a constant twist in a time [s]."""
     put_drift(pose, twist, time, out)
 
 

@@ -79,7 +79,7 @@ _plan_views, _state_views = PLAN.views, STATE.views
 
 @inlined
 def put_drift(pose, twist, time, out):
-    """Write the pose (4, 4) after a constant twist from a pose for a time [s]."""
+    """Write the pose (4, 4) reached from a pose by a constant twist in a time [s]."""
     R = compose(exponential((time * twist[0], time * twist[1], time * twist[2])),
                 rotation_of(pose))
     for i in range(3):

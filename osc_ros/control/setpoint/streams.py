@@ -32,7 +32,7 @@ REGULAR = 0.25  # largest distance of an arrival from a regular sequence, relati
 @dataclass(frozen=True)
 class Following:
     """
-    Mode in which the target follows a stream of poses.
+    Settings of the motion that follows a stream of poses.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Following:
     slow_down: float = 0.5
 
     def __post_init__(self) -> None:
-        """Raise for values that cannot be used."""
+        """Raise for an unknown mode, or a time that is not finite and positive."""
         if self.mode not in STREAMS:
             raise InputError(f"mode of streams is '{self.mode}': accepted is one of "
                              f"{', '.join(STREAMS)}")

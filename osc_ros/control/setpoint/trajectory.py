@@ -266,7 +266,7 @@ def require_rigid(what: str, poses: Array) -> None:
     """
     Require that poses (m, 4, 4) are rotations and positions.
 
-    InputError names `what` and, if there are several, the index of the first pose that is not.
+    InputError names `what`, and the index of the first pose that is not rigid if m > 1.
 
     """
     k = _first_not_rigid(poses)

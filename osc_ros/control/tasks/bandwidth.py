@@ -122,8 +122,8 @@ def longest_period(natural_frequency: float, damping_rate: float, push: float = 
     """
     Longest sampling period [s] for which the gains of a loop are accepted; may be infinite.
 
-    The gains are ω [rad/s] and r = 2ζω [1/s]; `push` [rad/s] is that of
-    `largest_repulsion_frequency`; the delay is in periods.
+    The gains are ω [rad/s] and r = 2ζω [1/s], with a delay in periods; `push` [rad/s] is the
+    natural frequency of `largest_repulsion_frequency`.
 
     """
     if push > 0.0:

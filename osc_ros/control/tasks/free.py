@@ -82,10 +82,10 @@ class FreeDrive:
     Attributes
     ----------
     damping : (2,) [N·m·s/rad, N·s/m]
-        Damper between the tip and the base, for rotation and translation. It is reduced to the
-        largest stable damping at the loop's period and the present inertia of the tip.
+        Damper between the tip and the base, for rotation and translation. Reduced if it would be
+        unstable at the loop's period and the present inertia of the tip.
     rate : float [1/s]
-        Rate c at which the velocity of every joint decays in addition.
+        Additional decay rate c of the velocity of every joint.
     speed : (2,) [rad/s, m/s]
         Speed of the tip, and of each joint, above which the damping rate rises steeply.
     axes : tuple of 6 str
@@ -302,5 +302,5 @@ class Guidance(Recorded):
         state.stiffest_wall[0] = largest_natural_frequency(1.0, period) ** 2
 
     def forget(self) -> None:
-        """Place the walls again at the next tick."""
+        """Reset the walls; the next tick places them again."""
         self.views[1].edges[:] = [[-np.inf], [np.inf]]

@@ -27,7 +27,7 @@ ROTATIONS, TRANSLATIONS = range(3), range(3, 6)
 
 @dataclass(frozen=True)
 class Freedoms:
-    """Controlled axes of a task, [angular; linear], of the frame of a link (the base if '')."""
+    """Controlled axes of a task, [angular; linear], and the link of their frame ('': the base)."""
 
     controlled: tuple[bool, ...] = (True,) * 6
     frame: str = ''
@@ -44,7 +44,12 @@ class Freedoms:
 
 
 class Selection:
-    """Selects the controlled axes of errors and Jacobians; all joints have one freedom."""
+    """
+    Selects the controlled axes of errors and Jacobians.
+
+    Each joint of the robot must have one degree of freedom.
+
+    """
 
     def __init__(self, robot: Robot, freedoms: Freedoms) -> None:
         self._mask = np.array(freedoms.controlled)

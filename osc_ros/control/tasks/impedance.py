@@ -12,8 +12,8 @@ closes as the tank runs empty is that of M. Franken, S. Stramigioli, S. Misra, C
 A. Macchelli, "Bilateral telemanipulation with time delays: a two-layer approach combining
 passivity and transparency", IEEE Trans. Robotics 27 (2011):
 
-    tank += fraction of the energy that the damper dissipates + energy that a falling stiffness
-    frees tank -= energy that a rising stiffness needs;  0 ≤ tank ≤ capacity
+    tank += STORED · energy dissipated by the damper + energy freed by a falling stiffness
+    tank -= energy needed by a rising stiffness;  0 ≤ tank ≤ capacity
 
 If the tank has too little energy, the stiffness waits or rises more slowly. So the energy added by
 all changes of the stiffness is at most the capacity plus the dissipated energy, for any signal.
@@ -121,7 +121,7 @@ class Impedance:
 
 @inlined
 def _carried_at(plan, ratio):
-    """Interpolate the largest stable product of natural frequency and period for a ratio."""
+    """Interpolate the largest stable ωT for a damping ratio."""
     x, y = plan.carried[0], plan.carried[1]
     if ratio >= x[-1]:
         return y[-1]
@@ -237,7 +237,7 @@ def advance(plan, state, task, row, mobility, link, time, period):
 
     `plan` and `state` are views of the task's records. `task` (TASK_WIDTH,) and `row` (WIDTH,),
     its rows of numbers and of `Priorities` of the last tick, are changed. `mobility` (6 m, 6 m) is
-    Λ⁻¹ of the links, base axes, in which the task's link begins at row `link`. The gains are
+    Λ⁻¹ of the links in base axes; the block of the task's link begins at row `link`. The gains are
     bounded for `period` [s].
 
     """

@@ -60,15 +60,10 @@ def _put_record(counters, i, records, time, sent, numbers, q, qd, tau, command):
 
 class Queue:
     """
-    Messages from one process to the other, in order.
+    Messages from one process to the other, in order, in a ring of bytes `data`.
 
-    Parameters
-    ----------
-    counters : (k,) int64
-    at : int
-        Index of the counter of bytes written so far; the counter of bytes read is _LINE after it.
-    data : (m,) uint8
-        m is a power of two.
+    The length of `data` is a power of two. `counters[at]` is the number of bytes written so far,
+    `counters[at + _LINE]` the number of bytes read.
 
     """
 
@@ -79,10 +74,7 @@ class Queue:
         """
         Append a message; return False if the queue has no room for it now.
 
-        Raises
-        ------
-        InputError
-            The message is longer than the queue.
+        InputError if the message is longer than the queue.
 
         """
         size, room = _LENGTH + len(message), len(self._data)
@@ -133,8 +125,7 @@ class Record(NamedTuple):
         Whether a command was sent.
     mode : int
         Index of the mode in `osc_ros.loop.engine.MODES`.
-    stamp : (int, int)
-        Seconds and nanoseconds of the state.
+    stamp : (int, int) [s, ns]
     q, qd, tau, command : (n,)
         Positions, velocities, measured torques, commanded torques.
 
@@ -155,18 +146,8 @@ class Channel:
     """
     Shared memory with requests to the loop, events to the node, and records of the cycles.
 
-    Attributes
-    ----------
-    file : int
-        File descriptor of the memory, for the other process.
-    requests, events : Queue
-
-    Parameters
-    ----------
-    joints : int
-        Number of joints.
-    file : int, optional
-        File descriptor of existing memory; None for new memory.
+    `file` is the file descriptor of the memory, which the other process passes to its own Channel;
+    None allocates new memory. `requests` and `events` are of class Queue.
 
     """
 

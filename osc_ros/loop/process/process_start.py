@@ -79,7 +79,7 @@ class Start:
     system: System = System()
 
     def fitted(self, described: Description) -> tuple[Settings, Supervision]:
-        """Return the settings for an arm that has been opened; InputError of `require_fit`."""
+        """Return the settings for an open arm; InputError if they do not fit (`require_fit`)."""
         settings = self.settings or usual_settings(self.robot, described)
         settings = settings.with_limits_of(self.robot)
         guard = self.supervision or Supervision.of(self.robot, settings.limits,

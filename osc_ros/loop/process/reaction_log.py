@@ -33,7 +33,7 @@ class _Episode:
 
 class ReactionLog:
     """
-    Logs when a cause begins; logs its end and its number of occurrences after some quiet seconds.
+    Logs the beginning of each cause and, some quiet seconds after its end, a summary.
 
     `resumed` is the state of the node when no cause is left, such as 'active', for the log.
 
