@@ -114,7 +114,7 @@ class Engine(Counts):
         self.time, self.stamp, self.report_period, self._last_good = 0.0, (0, 0), np.inf, -np.inf
         self._send, self._post, self._answering = send, post, Answering(law.robot.n)
         self._copies, self._records = Copies(), (*self.guard.records, self.touch.record)
-        self._left = np.full(law.robot.n, np.nan), np.zeros(law.robot.n)  # q, compensation
+        self._left = np.full(law.robot.n, np.nan), np.zeros(law.robot.n)  # last q, compensation
         self.reset_counts()
 
     def keep(self, journal: Journal) -> None:

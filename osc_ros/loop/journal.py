@@ -167,8 +167,8 @@ class _Segment:
     checkpoint: Checkpoint
     facts: dict[str, Any]
     parts: list[bytearray] = field(default_factory=lambda: [bytearray()])
-    starts: list[int] = field(default_factory=lambda: [0])  # of the parts [numbers]
-    first_calls: list[int] = field(default_factory=lambda: [0])  # of the parts
+    starts: list[int] = field(default_factory=lambda: [0])  # start of each part [numbers]
+    first_calls: list[int] = field(default_factory=lambda: [0])  # before each part
     calls: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
 
     @property
@@ -215,7 +215,7 @@ class Journal:
     def __init__(self, duration: float, most: int) -> None:
         self.clock, self.failure = RecordedClock(), ''
         self.facts: dict[str, Any] = {}
-        self._robot: Any = None  # of the last setup
+        self._robot: Any = None  # robot of the last setup
         self._duration, self._most = duration, most
         self._share, self._longest = duration / SEGMENTS, most // (SEGMENTS + 1)
         self._segments: deque[_Segment] = deque()

@@ -50,7 +50,7 @@ CLASSES: dict[str, type] = {one.__name__: one for one in (
     PoseGoal, Impedance, TwistGoal, *KINDS.values(), LawRecipe, Limits, Observation, Path, Posture,
     Precomputed, Robot, Settings, SingularityDamping, Stiffness, Supervision, TargetLimits, Task,
     Watchdog)}
-_ARGUMENTS: dict[type, tuple[str, ...]] = {  # of the call that rebuilds an object
+_ARGUMENTS: dict[type, tuple[str, ...]] = {  # constructor arguments
     **{one: getattr(one, '_fields', None) or tuple(
         field.name for field in fields(one) if field.init)
        for one in CLASSES.values() if one not in (Driver, Path, SingularityDamping)},

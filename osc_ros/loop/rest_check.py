@@ -29,8 +29,8 @@ STILL = 0.01  # largest motion of a joint within the states of an average [rad, 
 # A verdict needs a joint whose gravity torque exceeds this many tolerances; below, efforts with
 # and without gravity cannot be distinguished.
 DISTINGUISHABLE = 3.0
-# A difference of more than this many tolerances (5 % of the effort limit) is certain: without
-# compensation the arm falls.
+# A difference of more than this many tolerances (5 % of the effort limit) is certain, because the
+# arm falls if this weight is missing in the model.
 CERTAIN = 2.5
 LOADED = 2  # least number of loaded joints for a certain direction of gravity
 REACH = 0.25  # largest distance of a payload's centre of mass from the tip, per length of the arm

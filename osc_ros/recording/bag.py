@@ -159,7 +159,7 @@ class BagWriter:
 
     def abandon(self) -> None:
         """Close the file without its end, after an error; it remains readable up to that point."""
-        with suppress(OSError):  # the bytes that could not be written before
+        with suppress(OSError):  # the unwritten bytes fail again
             self._stream.close()
 
     def remove(self) -> None:

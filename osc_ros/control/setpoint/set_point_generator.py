@@ -43,7 +43,7 @@ SPARSEST = 0.25  # longest time between two poses of one stream [s]
 FORESIGHT = 1000.0  # ignore a face of the box that a twist would reach later than this [s]
 
 _NO_BOX = np.array([[-np.inf] * 3, [np.inf] * 3])
-_NO_PATH = np.zeros(2), np.zeros((2, 4, 4)), np.zeros((1, 6, 6))  # nothing reads them
+_NO_PATH = np.zeros(2), np.zeros((2, 4, 4)), np.zeros((1, 6, 6))  # placeholders without a path
 
 
 @dataclass(frozen=True, eq=False)

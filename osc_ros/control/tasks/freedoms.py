@@ -17,7 +17,7 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-SAMPLES = 200  # random joint positions
+SAMPLES = 200  # number of random joint positions
 LENGTH = 0.3  # characteristic length: a rotation of 1 rad counts as this displacement [m]
 # Singular values of the scaled Jacobian, relative to the largest. The number of the tip's freedoms
 # is the number of values above RANK in most positions; axes are accepted if all exceed FAIR.

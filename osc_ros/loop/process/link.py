@@ -81,7 +81,7 @@ class LoopProcess:
         self._posted: deque[tuple[str, Any]] = deque()
         self._answers: dict[int, tuple[int, Any]] = {}
         self._number = 0
-        self._since: tuple[int, str] = 0, IDLE  # the mode from this cycle on
+        self._since: tuple[int, str] = 0, IDLE  # a cycle, and the mode from it on
         self.has_ended = False
         rehearse()
         self._channel = Channel(len(self.joints))

@@ -39,7 +39,7 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 
 EVENT, ANSWER, ERROR = range(3)  # kinds of messages to the node
-OPENED, REFUSED = 'opened', 'refused'  # the first event
+OPENED, REFUSED = 'opened', 'refused'  # first event: success or failure
 COLLECTED = 1000  # number of cycles between two garbage collections
 LOST_PERIOD = 0.01  # polling period of requests while the arm is lost [s]
 ENDING = 3.0  # longest time to bring an arm to rest whose node has ended [s]
@@ -74,7 +74,7 @@ class ArmEngine(Engine):
         self._channel, self.node = channel, os.getppid()
         self._latest = math.inf  # time by which the process ends [s]
         self._robot, self._arrived, self._stamp = law.robot, 0.0, (0, 0)
-        self._compiled: Integers | None = None  # the table by which the next state is answered
+        self._compiled: Integers | None = None  # table for compiled answers; None: Python answers
         self._has_written = self._is_alone = self._is_lost = False
         self._command_sent = np.full(law.robot.n, np.nan)
         self._numbers = np.zeros(3)
