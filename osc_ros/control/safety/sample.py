@@ -8,9 +8,10 @@ Plausibility check of a joint state against the last accepted one.
   next state is accepted.
 - A change of the clock needs CLOCK_STATES consecutive states that agree, because the states of two
   arms may arrive in turn.
-- A state with an earlier stamp than the last one is rejected. - If a state differs from the last
-one but has the same stamp, its arrival is taken as its time. If
-  no stamp advances for STANDING, this is a fault, and earlier stamps are treated in the same way.
+- A state with an earlier stamp than the last one is rejected.
+- If a state has the stamp of the last one but different contents, its arrival is taken as its
+  time. If no stamp advances for STANDING, this is a fault, and earlier stamps are treated in the
+  same way.
 - Frozen positions of a moving arm are rejected until a position changes.
 """
 
