@@ -22,17 +22,14 @@ class Driver:
     """
     A driver that adds torques to commands: gravity compensation, or gravity and Coriolis.
 
+    The attributes are the parameters.
+
     Parameters
     ----------
     robot : Robot
         The driver's model: with a payload only if the driver is configured with it.
     compensates : str
         'none', 'gravity' or 'gravity+coriolis'.
-
-    Attributes
-    ----------
-    robot, compensates
-        The parameters.
 
     Raises
     ------
