@@ -149,9 +149,9 @@ def near_bounds(plan, state, room, gravity, time, q, qd, tau):
     Compute the bounds of a tick; return -1 if tau is within them, and `limit` is not needed.
 
     Otherwise return the number of joints whose load is bounded; before the call of `limit`, write
-    the inverse of the inertia matrix to the room. Of the accelerations, row POSTURE must have the
-    part of the posture, and row TOTAL all other parts of the acceleration that tau causes. gravity
-    is (3,) [m/s²], `time` is the stamp of the state [s].
+    the inverse of the inertia matrix to the room. In `accelerations`, row POSTURE must have the
+    acceleration of the posture, and row TOTAL all other accelerations due to tau. gravity is (3,)
+    [m/s²], `time` is the stamp of the state [s].
 
     """
     n, count = len(q), 0

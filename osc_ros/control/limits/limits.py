@@ -117,10 +117,10 @@ class Limits:
         By default, effort_rate is twice the effort divided by the reaction time, so that a torque
         can change from one limit to the opposite one within the reaction time.
 
-        The default deceleration of a joint is BRAKING_SHARE of the least one in _STATES sampled
-        configurations, where the effort limit minus the gravity torque brakes the joint while the
-        other joints are fixed. It is at most HARDEST, at most (velocity limit) / (2
-        reaction_time), and at most that of the robot description.
+        The default deceleration of a joint is BRAKING_SHARE of (effort limit - gravity torque) /
+        (inertia with the other joints fixed), the smallest value in _STATES sampled
+        configurations. It is at most HARDEST, at most (velocity limit) / (2 reaction_time), and at
+        most that of the robot description.
 
         """
         found = {name: value for name, value in given.items() if value is not None}

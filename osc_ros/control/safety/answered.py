@@ -57,9 +57,9 @@ def doubts_clock(code: Any, faults: Any, count: Any) -> bool:
     """
     Return whether a state was rejected because its stamp is from another clock.
 
-    `code` is the slot of ANSWER; `faults` are the faults of this state, the first `count` are
-    valid. The torques sent after such a state must not carry its stamp, because they were not
-    computed from it: it may come from another arm, or from a restarted simulation.
+    `code` and `faults` are slots of ANSWER; the first `count` faults are valid. The torques sent
+    after such a state must not carry its stamp, because they were not computed from it: it may
+    come from another arm, or from a restarted simulation.
 
     """
     if code != REJECTED:

@@ -28,7 +28,7 @@ from osc_ros.control.safety.tables import (
 )
 
 STOP = 'stop'  # cause: a stop was requested; not a fault
-RUNAWAY, ABANDON = 'runaway', 'abandon'  # cause: the arm does not obey; reaction: no more torques
+RUNAWAY, ABANDON = 'runaway', 'abandon'  # cause: the arm does not obey; reaction: commands end
 
 # A reaction as a number: its index in REACTIONS, NO_REACTION, or ABANDONS for 'abandon'.
 NO_REACTION, ABANDONS = -1, len(REACTIONS)
@@ -92,7 +92,7 @@ def _find_reaction(plan, causes, now):
 
 @inlined
 def _is_blind(plan, period, causes, gate, now):
-    """Return whether the last state is too old for feedback control."""
+    """Return whether the last state is too old for control."""
     timeout, is_stale, stale = np.inf, False, int(plan.stale[0])
     if stale >= 0:
         timeout = plan.watchdogs[stale, TIMEOUT]
@@ -146,8 +146,8 @@ class Acting(NamedTuple):
         """
         Return a status message.
 
-        `normal` is the message without a reaction; `remedy` tells the user how to continue after
-        `ABANDON`.
+        `normal` is the message if there is no reaction; `remedy` tells the user how to continue
+        after `ABANDON`.
 
         """
         if self.reaction == ABANDON:

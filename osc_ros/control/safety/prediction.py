@@ -9,12 +9,14 @@ method. Dry friction stops joints, and keeps them at rest. The unmodelled torque
 constant. It is estimated from the last states: the mean of the sent torque minus the inverse
 dynamics of the measured motion. Below NEGLIGIBLE of the effort limit it counts as noise.
 
-The unmodelled torque has two parts. Dry friction is predicted but not compensated, because it
-brings the arm to rest. The rest is load, which is compensated. The load keeps its sign when the
-motion reverses, so the unmodelled torque then changes by twice the friction. A joint that has not
-moved in both directions gets the median share of the effort limit of the joints whose friction is
-known, at most FRICTION; or zero, if its unmodelled torque acts against its motion. The friction of
-a joint at rest is not observable: it gets the median share of the joints that move.
+The unmodelled torque has two parts, load and dry friction. The load is compensated. Dry friction
+is predicted but not compensated, because it brings the arm to rest. The load keeps its sign when a
+joint reverses, so the unmodelled torque then changes by twice the friction.
+
+If a joint has not moved in both directions, its friction is a share of its effort limit: the
+median share of the joints whose friction is known, at most FRICTION. It is zero if the unmodelled
+torque acts against the motion. The friction of a joint at rest is not observable; its share is the
+median of those of the joints that move.
 """
 
 from __future__ import annotations
@@ -42,10 +44,10 @@ STEP = 0.002  # integration step; longer if one call would need more than MOST_S
 MOST_STEPS = 25
 LEAST = 4  # least number of pairs of consecutive states for an estimate
 LONGEST_PAIR = 0.05  # longest time between the two states of a pair [s]
-NEGLIGIBLE = 0.01  # of the effort limit: a smaller unmodelled torque counts as noise
-FRICTION = 0.05  # of the effort limit: a smaller torque along the motion counts as friction
-LARGEST = 0.3  # of the effort limit: largest estimate of the unmodelled torque
-FASTEST = 2.0  # times the velocity limit: highest predicted speed
+NEGLIGIBLE = 0.01  # share of the effort limit; a smaller unmodelled torque counts as noise
+FRICTION = 0.05  # largest friction of a joint, as a share of its effort limit
+LARGEST = 0.3  # largest estimate of the unmodelled torque, as a share of the effort limit
+FASTEST = 2.0  # highest predicted speed, as a multiple of the velocity limit
 # When friction is estimated, a joint is at rest below this share of its velocity limit, or of
 # 1 rad/s (m/s) if the limit is higher.
 RESTING = 0.01
@@ -116,7 +118,7 @@ def put_acting(model, prediction, k, after, rows, out):
 
 @inlined
 def _put_mean(model, prediction, rows, mean):
-    """Write the mean unmodelled torque (n,) [N·m]; return whether it is known, and is finite."""
+    """Write the mean unmodelled torque (n,) [N·m]; return (enough states, all numbers finite)."""
     kept, last = int(min(prediction.kept[0], ANSWERED)), int(prediction.answered[0])
     duration, count = 0.0, 0
     mean[:] = 0.0
@@ -244,12 +246,13 @@ def compare_directions(model, state, room, fastest):
 
 @inlined
 def _put_mean_torque(prediction, begin, end, out):
-    """Write the mean torque (n,) sent between two times [s]; the oldest one is extended back."""
+    """Write the mean of the torques (n,) that were sent between `begin` and `end` [s]."""
     out[:] = 0.0
     sent, after = int(prediction.sent[0]), end
     count = min(sent, SENT)
     for k in range(count):
         j = (sent - 1 - k) % SENT
+        # the oldest recorded torque is assumed to act before its time, too
         at = begin if k == count - 1 else max(prediction.sent_times[j], begin)
         if at < after:
             for i in range(len(out)):
@@ -261,7 +264,7 @@ def _put_mean_torque(prediction, begin, end, out):
 
 @inlined
 def put_inertia(model, q, rows, weight, M):
-    """Write the inertia matrix M (n, n) and gravity torques `weight` (n,); rows (3, n) change."""
+    """Write inertia matrix M (n, n) and gravity torques `weight` (n,); rows (3, n) are memory."""
     rest, unit, column = rows[0], rows[1], rows[2]
     rest[:], unit[:] = 0.0, 0.0
     put_command(*model, q, rest, rest, weight)

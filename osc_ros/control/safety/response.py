@@ -188,7 +188,7 @@ def _mirrored_joint(response, limits, qd, fastest):
 @stage
 def examine(model, plan, state, room):
     """
-    Add the states and torques that were recorded since the last call; set `disobeys` if necessary.
+    Compare the states and torques recorded since the last call; store a joint that does not obey.
 
     A joint without an effort limit in force is not examined. `model` is `CommandModel.arrays`;
     `room` is the record `result` of `tables`.

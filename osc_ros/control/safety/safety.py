@@ -259,8 +259,9 @@ def watch(plan, state, now, longest):
     Find the reaction while no state has come, at `now` [s] on the clock of the loop.
 
     Return the sum of CHANGED if the reaction or its cause has changed, NEEDED if `answer` must be
-    called now, and ENDS if the commands may have to end. A reaction needs torques now if the
-    newest state is older than `longest` [s]; otherwise the next state triggers them.
+    called now, and ENDS if the commands may have to end. `answer` must be called if a reaction is
+    in force and the newest state is older than `longest` [s]; until then the next state triggers
+    it.
 
     """
     n = int(plan[0])

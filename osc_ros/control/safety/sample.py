@@ -136,7 +136,7 @@ def _resolution(robot, state, i):
     """
     Resolution of the last positions of a joint, such as an encoder count; infinite if unknown.
 
-    It is the smallest step, or difference between consecutive steps.
+    It is the smallest of all steps, and of all differences between consecutive steps.
 
     """
     count = int(min(state.changes[0], CHANGES))

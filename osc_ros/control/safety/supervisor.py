@@ -77,7 +77,7 @@ class Supervisor:
     """
     Checks states and torques, and replaces the law's torque while a cause is active.
 
-    Pass every state to `accept_state`, signs of life to `reset_timeout`, and faults to
+    Pass every state to `accept_state`, heartbeats to `reset_timeout`, and faults to
     `report_fault`. `torque` returns the torque to send: finite, within the limits, and continuous
     when its source changes. Errors of the law or the sensors never raise.
 
@@ -340,7 +340,7 @@ class Supervisor:
                     or self.clock() - at.causes.began[0] > PATIENCE)
 
     def take_stopped(self) -> int:
-        """Return once the action of the law after a reaction: 0 (none), REJOINS or HOLDS."""
+        """Return and clear the law's action after a reaction: 0 (none), REJOINS or HOLDS."""
         if self.reaction not in HARMLESS or self.blind:
             return 0
         stopped, self._at.causes.stopped[0] = int(self._at.causes.stopped[0]), 0.0
@@ -388,7 +388,7 @@ class Supervisor:
             self._at.prediction.unmodelled[:] -= weight
 
     def reset_timeout(self, name: str, lasting: float = 0.0) -> None:
-        """Record a sign of life; the time-out starts `lasting` seconds from now."""
+        """Record a heartbeat of a cause; its time-out starts `lasting` seconds from now."""
         self._watch(name)[FED] = self.clock() + lasting
 
     def report_fault(self, name: str, reason: str) -> None:
