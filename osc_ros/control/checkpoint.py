@@ -16,7 +16,7 @@ from osc_ros.model.robot import Robot
 
 class LawRecipe(NamedTuple):
     """
-    Arguments to construct a law like another one; the numbers of its state are copied afterwards.
+    Arguments to construct an equal law; the numbers of its state are copied afterwards.
 
     Attributes
     ----------

@@ -101,7 +101,7 @@ class ControlCycle:
 
     @property
     def command_model(self) -> CommandModel:
-        """Model of robot and driver in force: torques for given joint accelerations."""
+        """Model of robot and driver in force, which computes torques for joint accelerations."""
         return self._setup.command_model
 
     @property

@@ -141,9 +141,10 @@ class DisturbanceCompensation:
         """
         Subtract from estimate and compensation the torques that a new model computes.
 
-        Otherwise a payload that is already compensated would count twice when it is set, and then
-        as a contact. `weight` (n,) is the torque of the new model at rest, minus that of the old
-        model [N·m, N]. Return the part (n,) that was subtracted from the compensation.
+        Otherwise a payload that is already compensated would count twice when the user sets it,
+        and would be taken for a contact. `weight` (n,) is the torque of the new model at rest,
+        minus that of the old model [N·m, N]. Return the part (n,) that was subtracted from the
+        compensation.
 
         """
         if self.compensation is None:

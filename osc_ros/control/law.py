@@ -61,7 +61,7 @@ class Law(CommandedCycle):
         Default: `Settings.of(robot)`, for the pose of the tip.
     method : str
         Method of the dynamics, see `OperationalSpace`. If the tasks are on several links and this
-        method has only one tip, the default method of trees is used.
+        method accepts only one tip, the default method for trees is used.
     workers : int or 'auto'
         See `OperationalSpace`. A law with several workers must be closed.
 
@@ -196,7 +196,7 @@ class Law(CommandedCycle):
         if q is not None:
             robot = self.robot
             if self._weight is None or self._weight[0] is not robot:
-                self._weight = robot, Weight(robot)  # takes as long as many ticks
+                self._weight = robot, Weight(robot)  # construction takes as long as many ticks
             require_holding(robot, wanted, q, self.settings.limits.effort,
                             (robot, self._memory.gravity_wanted), self._weight[1])
         return wanted
@@ -228,7 +228,7 @@ class Law(CommandedCycle):
         setup.settings.damping.conditioning(setup.J[:6])
         setup.command_model.driver_torque(self.posture, rest)
         Driver(self.robot, 'gravity').torque(self.posture, rest)
-        if self.is_settled:  # for checkpoints
+        if self.is_settled:  # compile the kernels for checkpoints
             places = Places(self.kept())
             places.store(np.empty(places.size, dtype=np.int64))
         self.hold(self.posture)

@@ -174,7 +174,7 @@ def exceeds(accelerations, q, qd, table, quickest, guided):
     quickest : float
         Half of the inverse of the time since the last tick [1/s]; 0 at the first.
     guided : float
-        Share of free drive in the rules, 0 to 1; it changes gradually.
+        Weight of the rules for free drive, 0 to 1; it changes gradually.
 
     """
     unexplained = accelerations[UNEXPLAINED]

@@ -9,11 +9,12 @@ joint whose load is near its effort limit has no torque left to brake with; if t
 limit, the arm falls. So the load is bounded like a position: its second derivative in time, ∇gᵢ q̈
 + q̇ᵀ∇²gᵢ q̇, is limited so that the load can at most converge to FULL of the limit.
 
-For a joint with axis z and origin p, let m be the mass of all bodies outward of the joint, and s
+For a joint with axis z and origin p, m is the mass of all bodies outward of the joint, and s is
 their first moment about p. The load is g·(s × z), or -m g·z for a prismatic joint. A revolute
-joint further inward rotates these bodies as one rigid body, which is equivalent to rotating
-gravity the other way; that gives the gradient. The gradients of all loads form a symmetric matrix,
-the Hessian of the potential energy. q̇ᵀ∇²gᵢ q̇ is the second derivative of the load for q̈ = 0.
+joint further inward rotates these bodies as a single rigid body. This is equivalent to a rotation
+of gravity the other way, which gives the gradient. The gradients of all loads form a symmetric
+matrix, the Hessian of the potential energy. q̇ᵀ∇²gᵢ q̇ is the second derivative of the load for
+q̈ = 0.
 """
 
 from __future__ import annotations
@@ -244,7 +245,7 @@ def bodies_of(robot: Robot) -> Array:
 
 
 class Weight:
-    """Computes the torques that hold a robot, whose joints have one degree of freedom, at rest."""
+    """Computes gravity torques of a robot whose joints have one degree of freedom each."""
 
     def __init__(self, robot: Robot) -> None:
         self._bodies, self._work = bodies_of(robot), np.zeros((robot.n, WORK_WIDTH))

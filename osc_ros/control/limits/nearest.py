@@ -189,7 +189,7 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
     window : (2, n)
         Lowest and highest torques, within the effort limits.
     guided : float
-        Share of free drive in the rules, 0 to 1.
+        Weight of the rules for free drive, 0 to 1.
     count : int
     dt : float
         Time since the last tick [s], 0 at the first.

@@ -22,7 +22,7 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-RELIABLE = 0.5  # least quality of the wrench for a comparison with its thresholds
+RELIABLE = 0.5  # the wrench is compared with its thresholds only from this quality on
 # Codes of `touched`, beside the index of a joint.
 NOT_TOUCHED, FORCE, MOMENT = -1, -2, -3
 
@@ -77,7 +77,7 @@ def touched(contact, forces, estimate, n):
 
 MARGIN = 1.5  # factor on the largest measured values for learned thresholds
 FLOOR = 0.01  # share of the effort limits that is added to learned thresholds
-WRENCH_FLOOR = 1.0, 0.2  # added to learned thresholds of force and moment [N, N·m]
+WRENCH_FLOOR = 1.0, 0.2  # force and moment that are added to learned thresholds [N, N·m]
 
 
 class Thresholds(NamedTuple):

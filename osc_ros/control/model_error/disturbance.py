@@ -51,7 +51,7 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-SETTLED = 0.95  # least settled share of the observer's estimate for its use
+SETTLED = 0.95  # the observer's estimate is used when at least this share of it has settled
 # Largest product of the filter gains per tick of observer and compensation. With a delay of one
 # more tick, and true inertias of half the model's, the loop through both is then stable at 200 Hz
 # and above.
@@ -131,7 +131,7 @@ def _put_friction(state, result, seen, friction, made_up):
 
 @inlined
 def _touches(limits, state, result, was_in_contact):
-    """Return whether a torque exceeds the threshold of a contact, half of it during a contact."""
+    """Return whether an external torque exceeds its threshold, or half of it during a contact."""
     worst = 0.0
     for k in range(len(state.torque)):
         worst = max(worst, np.abs(result.external[k] + state.torque[k]) / limits[CONTACT, k])
@@ -288,7 +288,7 @@ class Disturbance:
                                  + ('of 0 or more' if may_be_zero else 'above 0'))
 
     def limits(self, robot: Robot) -> Array:
-        """Effort limit, bound, rate, and threshold of a contact of each joint, (4, n)."""
+        """Effort limit, bound, rate, and contact threshold of each joint: rows of (4, n)."""
         model = Momentum(robot)
         centred, *shifted = (Momentum(robot.with_payload(self.payload, centre))
                              for centre in np.vstack([np.zeros(3), LEVER * np.eye(3)]))
@@ -310,7 +310,7 @@ class Disturbance:
         """
         Torques (n,) above which a sudden external torque is a contact [N·m; N].
 
-        With `with_load` they include the load, which is then not compensated.
+        If `with_load`, they include the load, because no compensation removes it.
 
         """
         limits = self.limits(robot)

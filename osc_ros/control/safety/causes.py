@@ -49,7 +49,7 @@ _gate_plan_views, _gate_views = GATE_PLAN.only('period'), GATE.only('is_open', '
 
 @inlined
 def report_fault(causes, watchdog, now):
-    """Record that a cause is present now; a negative number of a watchdog is ignored."""
+    """Record that the cause of a watchdog is present now; `watchdog` < 0 is ignored."""
     if watchdog >= 0:
         causes.watches[watchdog, SEEN], causes.watches[watchdog, SILENT] = now, 0.0
 

@@ -334,7 +334,7 @@ def _put_stop(model, plan, state, result, source):
 
 @inlined
 def _time_step(gate, output, now):
-    """Time since the last torque [s]: by the states, or by the clock without a new state."""
+    """Time since the last torque [s]: by the stamps, or by the clock without a new state."""
     dt = gate.time[0] - output.time[0]
     if 0.0 < dt < PATIENCE:
         return dt
@@ -394,7 +394,7 @@ def _predict(model, plan, state, result, now):
 
 @inlined
 def _put_idle(model, plan, state, result, now):
-    """Write the torque that remains after a deactivation to the result."""
+    """Write to the result the last torque of a deactivation."""
     n = int(plan[0])
     limits, tau = _output_plan(plan, n).limits, _torque_views(result, n).tau
     _predict(model, plan, state, result, now)
@@ -407,7 +407,7 @@ def _put_idle(model, plan, state, result, now):
 @kernel
 def answer(integers, numbers, memory, plan, state, result, now, tau):
     """
-    Write the torque to send: the law's torque, or the one that replaces it; return its source.
+    Write the torque to send: that of the law or of a reaction; return its source.
 
     tau is the finite torque (n,) of the law, or (0,) if there is none. The source is an index in
     `stopping.SOURCES`. The model's arrays are those of `CommandModel`.

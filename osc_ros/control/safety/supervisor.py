@@ -294,7 +294,7 @@ class Supervisor:
 
     @property
     def runaway(self) -> str:
-        """Why the arm was given up, until `release`; empty if it was not."""
+        """Why the controller has given the arm up; empty if it has not, or after `release`."""
         code, joint, speed = self._at.causes.given_up.tolist()
         return runaway_text(code, self.robot.joint_names[int(joint)], speed) if code else ''
 
@@ -382,7 +382,12 @@ class Supervisor:
         self._update()
 
     def fade(self, weight: Array) -> None:
-        """Fade in `blend_time` to a model whose weight is larger by `weight` (n,) [N·m]."""
+        """
+        Fade the torques to those of a model with an additional weight (n,) [N·m].
+
+        The fade takes `blend_time`.
+
+        """
         self._at.output.was_blind[0] = -1.0
         if self.blind:  # the unmodelled torque was estimated with the previous model
             self._at.prediction.unmodelled[:] -= weight
@@ -510,7 +515,7 @@ class Supervisor:
         return self.sent
 
     def idle_torque(self) -> Array:
-        """Torque (n,) to leave after a deactivation, for the last or predicted state [N·m]."""
+        """Last torque (n,) of a deactivation, for the last or predicted state [N·m]."""
         self._wanted.stopping.leaves[0] = 1.0
         tau = self._answer(NO_LAW, self.clock())
         self._wanted.stopping.leaves[0] = 0.0

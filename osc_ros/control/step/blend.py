@@ -97,7 +97,7 @@ def mix(blend, old_integers, old_numbers, integers, numbers, tau):
 
 class Blend(Recorded):
     """
-    Weight of a replaced setup, 1 to 0, C¹, and the difference of the torques.
+    Weight of a replaced setup, which falls smoothly (C¹) from 1 to 0.
 
     The duration is the blend time, or the largest 2 |difference| / (CHANGE_RATE · limit) of all
     joints if that is longer: then a constant difference changes by at most 3/4 CHANGE_RATE · limit

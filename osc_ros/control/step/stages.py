@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Stages of a dynamics method for compiled code, which calls them by one address."""
+"""Stages of a dynamics method, which compiled code calls by an address."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ class PythonStages:
 
 class Stages(NamedTuple):
     """
-    Access of compiled code to the dynamics.
+    The part of a table with which compiled code calls the dynamics.
 
     `rows` has the OF_DYNAMICS arrays for the first rows of a table. `of_python` is given if the
     method is called from Python, by the interpreter.

@@ -179,8 +179,8 @@ def sense(table):
     Estimate the external torques at the last state, and detect a contact; return its code.
 
     Call it after the torques have been sent, with the table of `step`. The code is that of
-    `osc_ros.control.model_error.contact.touched`. From a contact on, the supervisor has this
-    cause. If `step` has done this already, nothing is computed.
+    `osc_ros.control.model_error.contact.touched`; a contact is reported to the supervisor. If
+    `step` has done this already, nothing is computed.
 
     """
     own, guarded = law_in(table), guarded_in(table)
@@ -226,7 +226,7 @@ def _example() -> tuple[tuple[int, int], Integers, object]:
     law_torque(Pointers(of_setup, 0).to(*of_law), 0.0, x, x, x.copy())
     found = of_setup, entry_of(law_torque)
     records = [table.zeros(1) for table in (PLAN, STATE, SAMPLE, RESULT, CONTACT)]
-    records[0][0] = 1.0  # joint of the plan
+    records[0][0] = 1.0  # number of joints in the plan
     pointers = Pointers(*found)
     table = pointers.to(*of_law, *records)
     step(table, x.copy())

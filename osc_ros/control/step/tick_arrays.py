@@ -16,7 +16,8 @@ from osc_ros.control.step.stages import integers_of, numbers_of, OF_DYNAMICS
 Array = NDArray[np.float64]
 
 NONE, NO_INTEGERS = np.zeros(0), np.zeros(0, dtype=np.int64)
-# Empty arrays of `LawArrays` without a compensation, and without an observer and compensation.
+# Empty arrays of `LawArrays`: for a law without compensation, and for one without an observer,
+# which has no compensation either.
 UNCOMPENSATED = NONE, NONE, NONE
 UNOBSERVED = NO_INTEGERS, NONE, NONE, NONE, NONE, *UNCOMPENSATED
 TURNING = 5  # number of integers in a row of `Given.turning`
