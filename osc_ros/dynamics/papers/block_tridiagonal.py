@@ -186,7 +186,7 @@ class BlockCyclicReduction:
 
 
 def _take_from_neighbours(kept: Array, level: _Level, left: Array, right: Array) -> None:
-    """Subtract the level's couplingsᵀ × (left, right) from the remaining blocks, or their rhs."""
+    """Subtract the effect of the eliminated blocks from the remaining blocks, or their rhs."""
     kept[level.odd:] -= level.right.transpose(0, 2, 1) @ right
     first = 1 - level.odd  # the first eliminated block has a left neighbour only if `odd` is 1
     kept[:-1] -= level.left[first:].transpose(0, 2, 1) @ left[first:]

@@ -28,8 +28,8 @@ A rotor of reflected inertia d affects its own joint only: D = HPH* + d. Then (I
 and not 0, and the inertia transmitted through a joint, ψPφ*, is ψPψ* + φ G d G* φ*: the paper's
 recursion and one more term. All identities of its section 3.3 hold unchanged.
 
-For c + g together the paper replaces a by ā = a + E*a_g in eq. 65. That turns -J̇θ̇ into -J̇θ̇ -
-B*φ*E*a_g as well, as if the base accelerated the tip; here the last term is added back.
+For c + g together the paper replaces a by ā = a + E*a_g in eq. 65. That turns -J̇θ̇ into
+-J̇θ̇ - B*φ*E*a_g as well, as if the base accelerated the tip; here the last term is added back.
 """
 
 from __future__ import annotations
