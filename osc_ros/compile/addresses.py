@@ -65,7 +65,7 @@ def numbers_at(address: int, size: int) -> NDArray[np.float64]:
     """
     Array (size,) of the float64 numbers in memory from an address on.
 
-    The caller guarantees that an array of at least this size is there, and stays there.
+    The caller guarantees that such an array exists there as long as the result is used.
 
     """
     return np.ctypeslib.as_array((ctypes.c_double * int(size)).from_address(int(address)))

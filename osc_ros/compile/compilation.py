@@ -30,7 +30,7 @@ class Progress:
     Attributes
     ----------
     ready : int
-        Number of kernels that all processes have compiled, counted for each signature.
+        Number of kernels compiled by all processes; a kernel counts once for every signature.
     total : int
         Number of all kernels that are used, including those in the cache; 0 while it is unknown.
     name : str
@@ -113,7 +113,7 @@ class _Team:
         told: tuple[int, int] | None = None
         while not self._has_ended.wait(TELL_PERIOD):
             if self._depth == 0 and (self._ready, self._total) == told:
-                continue  # nothing is compiled: the call does something else
+                continue  # the call is not compiling at present
             told = self._ready, self._total
             ready = min(self._ready, self._total) if self._total else self._ready
             self._tell(Progress(ready, self._total, self._name,

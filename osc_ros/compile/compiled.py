@@ -220,7 +220,7 @@ def unlocked() -> Iterator[None]:
 
 
 def lock(compiled: Any) -> None:
-    """Make a kernel refuse other types of arguments, from the end of all open contexts on."""
+    """Make a kernel refuse other types of arguments, after the end of all open contexts."""
     with _GATE:
         _LOCKED.add(compiled)
 
@@ -289,7 +289,7 @@ def is_cached(compiled: Any, signature: Any) -> bool:
 
 
 def is_being_compiled(compiled: Any) -> bool:
-    """Whether another process compiles a kernel now."""
+    """Whether another process is compiling a kernel now."""
     with _locked(compiled, waits=False) as is_ours:
         return not is_ours
 

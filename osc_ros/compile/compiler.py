@@ -46,7 +46,7 @@ class OperationCompiler(Compiler):  # type: ignore[misc]
     """Numba's compiler, with an `_OperationLibrary` for the code."""
 
     def define_pipelines(self) -> Any:
-        """Return Numba's pipelines; the library for the code is replaced before."""
+        """Replace the library for the code, and return Numba's pipelines."""
         name = self.state.func_id.func_qualname
         self.state.library = _OperationLibrary(self.state.targetctx.codegen(), name)
         self.state.library.enable_object_caching()

@@ -58,8 +58,8 @@ def _compiled_own_or_lanes(rows: Any, own: Any, values: Any) -> Any:
 def array_of_lanes(typing: Any, numbers: Any, width: Any) -> Any:
     """In a kernel, view contiguous float64 numbers (size * width,) as an array of lanes."""
     if not isinstance(width, types.IntegerLiteral):
-        return None  # Numba then gives it as a literal
-    # not aligned: memory that a caller gives need not be
+        return None  # Numba then tries again with a literal
+    # the memory of a caller may be unaligned
     found = types.Array(lanes(width.literal_value), 1, 'C', aligned=False)
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

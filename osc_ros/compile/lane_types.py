@@ -121,7 +121,7 @@ def _cast_truth(context: Any, builder: Any, given: Any, of: Any, value: Any) -> 
 
 
 def common_lanes(*arguments: Any) -> Any:
-    """The one `Lanes` type among argument types; None unless they are this type and numbers."""
+    """The common `Lanes` type of arguments that are lanes or numbers; None if there is none."""
     found = {one for one in arguments if isinstance(one, Lanes)}
     fits = all(isinstance(one, (Lanes, types.Float, types.Integer)) for one in arguments)
     return found.pop() if fits and len(found) == 1 else None

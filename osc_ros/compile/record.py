@@ -66,7 +66,7 @@ class Table:
         """
         Place the slots in the array from an index on; return the index after them.
 
-        Both indices are (3,): coefficients of a polynomial in the number of joints, of 1, n, n².
+        An index is given by three numbers: the coefficients of 1, n and n² for n joints.
 
         """
         at, self._lines = list(start), {}

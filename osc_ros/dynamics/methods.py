@@ -75,12 +75,8 @@ def method_of(robot: Robot, name: str | None, workers: Workers, by_stages: bool 
 
     With `by_stages`, one process evaluates 'sweep' by the kernels of `trees` even on a plain
     chain: they are faster if compiled code calls outward pass, task force and inward pass one by
-    one.
-
-    Raises
-    ------
-    InputError
-        If the method is unknown, or does not accept this number of tips or workers.
+    one. Raises InputError if the method is unknown, or does not accept this number of tips or
+    workers.
 
     """
     if name is None:

@@ -56,9 +56,9 @@ class OperationalSpace(Batches):
         Links whose motion is the task; each must be moved by a joint. Default: the robot's tips.
     workers : int, 'auto' or Workers, optional
         Number of processes that evaluate `torque` of a plain chain, by 'sweep'; 'auto' measures
-        which number is fastest. `plan` has the number and the reason. With several, use the
-        instance as a context manager, or `close` it; in a script, construct it under `if __name__
-        == '__main__':`, because worker processes import the script.
+        which number is fastest. `plan` has the number and the reason. With several processes, use
+        the instance as a context manager, or `close` it; in a script, construct it under
+        `if __name__ == '__main__':`, because worker processes import the script.
     by_stages : bool
         True selects the kernels for compiled code that calls the methods of `dynamics` one by one,
         as the controller does.

@@ -235,7 +235,7 @@ def _locked_positions(
 class _Tree:
     """Bodies during their construction; maps links to bodies and degrees of freedom to joints."""
 
-    body: NDArray[np.intp]  # of each link; -1 is the ground
+    body: NDArray[np.intp]  # index of each link's body; -1 is the ground
     T_body_link: Array
     joints: list[str] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)

@@ -13,12 +13,8 @@ def ends_of_chains(text: str) -> tuple[str, list[tuple[str, int]]]:
     Return the root link, and each link that ends a chain with its number of moving joints.
 
     The longest chain comes first. Joints that mimic others, and joints that others mimic, such as
-    those of a gripper, do not count, and no chain ends beyond them.
-
-    Raises
-    ------
-    ModelError
-        If the URDF cannot be used.
+    those of a gripper, do not count, and no chain ends beyond them. Raises ModelError for a bad
+    URDF.
 
     """
     found = urdf_description(text)
@@ -36,12 +32,8 @@ def fork_at(text: str, tip: str) -> tuple[str, list[str]]:
     """
     Return the parent link of the last moving joint before a tip, and its other moving joints.
 
-    If the tip is a finger of a gripper, these are the joints of the other fingers.
-
-    Raises
-    ------
-    ModelError
-        If the URDF cannot be used.
+    If the tip is a finger of a gripper, these are the joints of the other fingers. Raises
+    ModelError for a bad URDF.
 
     """
     found = urdf_description(text)

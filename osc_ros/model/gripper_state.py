@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from osc_ros.errors import InputError
 
-STRONGEST, FASTEST = 70.0, 0.1  # force of a finger [N]; speed of the width [m/s], Franka Hand
+STRONGEST, FASTEST = 70.0, 0.1  # largest force [N] and speed of the width [m/s] of a Franka Hand
 FORCE = 20.0  # default force of a motion [N]
 AT_GOAL = 1e-3  # largest distance of the width from its goal [m]
 AT_REST = 2e-3  # largest rate of the width [m/s]

@@ -25,10 +25,8 @@ def origin_pose(element: ElementTree.Element, where: str = 'the robot descriptio
     """
     Return the pose (4, 4) of the <origin> of an element; the identity if there is none.
 
-    Raises
-    ------
-    ModelError
-        If numbers are wrong or an attribute is unknown; the message begins with `where`.
+    Raises ModelError if numbers are wrong or an attribute is unknown; its message begins with
+    `where`.
 
     """
     return np.asarray(poses([origin(element, where)])[0])
@@ -44,7 +42,7 @@ def replace_quaternions(robot: ElementTree.Element) -> None:
             pitch = math.atan2(-R[2, 0], cosine)
             if cosine > GIMBAL:
                 roll, yaw = math.atan2(R[2, 1], R[2, 2]), math.atan2(R[1, 0], R[0, 0])
-            else:  # only the sum or the difference of both matters
+            else:  # only the sum or the difference of both is determined
                 roll, yaw = math.atan2(-R[1, 2], R[1, 1]), 0.0
             del found.attrib['quat_xyzw']
             found.set('rpy', f'{roll!r} {pitch!r} {yaw!r}')

@@ -226,7 +226,12 @@ class Robot:
         return self.chain and bool(self.definite.all())
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle by the constructor: mapping proxies fail, unpickled arrays are writeable."""
+        """
+        Pickle as a call of the constructor.
+
+        Mapping proxies cannot be pickled, and unpickled arrays would be writeable.
+
+        """
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return Robot, tuple((values | {'frames': dict(self.frames)}).values())
 
@@ -264,8 +269,8 @@ class Robot:
         gravity : sequence, length 3
             In the base frame [m/s²]; with a floating base, in the frame of the ground.
         free : sequence of joint names, or bool
-            Joints beyond the base and off the paths that move too, with the joints between them
-            and the paths; True for all joints beyond the base that do not mimic others.
+            Joints beyond the base that move although they are off the paths; the joints between
+            them and the paths move too. True: all joints beyond the base that do not mimic others.
         floating_base : bool
             Connect the base to the ground by a floating joint named 'floating_base'; at `neutral`
             the base is at the origin of the ground.

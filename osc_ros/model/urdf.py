@@ -95,10 +95,7 @@ def description(text: str) -> Description:
     """
     Return the tree of links in a URDF.
 
-    Raises
-    ------
-    ModelError
-        If the text is not a URDF with one tree of links, or a number in it is not valid.
+    Raises ModelError if the text is not a URDF with one tree of links, or a number is not valid.
 
     """
     robot = robot_element(text)
@@ -143,12 +140,7 @@ def pair(text: str) -> str:
     Return a URDF with two copies of an arm side by side, with prefixes 'left_' and 'right_'.
 
     Both are mounted on the link 'pedestal', whose origin is midway between them, with y to the
-    left.
-
-    Raises
-    ------
-    ModelError
-        If the text is not a URDF with one tree of links.
+    left. Raises ModelError if the text is not a URDF with one tree of links.
 
     """
     both = ElementTree.Element('robot', name=f"dual_{robot_element(text).get('name', '')}")
@@ -308,7 +300,7 @@ def _tree(
 def _cycle(
     link: str, carrier: Mapping[str, str], joints: Mapping[str, ElementTree.Element],
 ) -> list[str]:
-    """Return the joints of the cycle that contains the ancestors of `link`, parent first."""
+    """Return the joints of the cycle among the ancestors of `link`, parent first."""
     above: dict[str, None] = {}
     while carrier[link] not in above:
         above[carrier[link]] = None
@@ -424,7 +416,7 @@ def _inertias(names: list[str], links: list[ElementTree.Element]) -> tuple[Array
 
 
 def cross_matrices(v: Array) -> Array:
-    """Return [v×], (m, 3, 3), for each row of `v`, (m, 3)."""
+    """Return the matrices [v×] (m, 3, 3) of the cross products with the rows of v (m, 3)."""
     x, y, z = v.T
     zero = np.zeros_like(x)
     return np.array([[zero, -z, y], [z, zero, -x], [-y, x, zero]]).transpose(2, 0, 1)

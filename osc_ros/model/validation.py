@@ -46,7 +46,7 @@ def require_structure(robot: Robot) -> None:
 
 
 def require_tips(robot: Robot) -> None:
-    """Check that the tips are known and different links that move; at least one."""
+    """Check that there is a tip, and that all tips are known, different and moving links."""
     if not robot.tips or len(set(robot.tips)) < len(robot.tips):
         raise ModelError(f"robot '{robot.name}': its tips are {urdf.quoted(robot.tips)}; "
                          'accepted are one or more links, each once')
@@ -111,7 +111,7 @@ def _refuse_freedoms(robot: Robot, bad: NDArray[np.bool_], what: str) -> None:
 
 
 def _require_joint_inertias(robot: Robot) -> None:
-    """Raise ModelError if the bodies that a joint moves have no inertia along or about it."""
+    """Raise ModelError if a joint moves no inertia along or about its axis."""
     articulated, composite = robot.inertia.copy(), robot.inertia.copy()
     # a random position, to avoid singular ones
     q = robot.neutral + np.random.default_rng(0).uniform(0.2, 0.8, robot.nq)

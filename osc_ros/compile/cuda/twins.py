@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Copies (twins) of kernels for another type of number or for a GPU: the source exists once.
+Copies (twins) of kernels for another type of number or a GPU, so that there is one source.
 
 A twin has the byte code of the kernel's function, but its constants have another type. The
 operations that it calls are twins too, or replacements.

@@ -20,13 +20,9 @@ def finite_array(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
     """
     Return the values as the kernels require them: contiguous, aligned, writeable float64.
 
-    An array that has this form is returned itself, not copied.
-
-    Raises
-    ------
-    InputError
-        If the values are not numbers, have another shape, or are not finite; the message has both
-        shapes, or the first number that is not finite and its index.
+    An array that has this form is returned itself, not copied. Raises InputError if the values are
+    not numbers, have another shape, or are not finite; the message has both shapes, or the first
+    number that is not finite and its index.
 
     """
     array = float_array(name, values, shape)

@@ -24,14 +24,8 @@ class Placement(NamedTuple):
     """
     Poses of the bodies and of the tips.
 
-    Attributes
-    ----------
-    R : (b, 3, 3)
-        Axes of every body, in base axes.
-    p : (b, 3)
-        Origin of every body, in the base frame [m].
-    T_tips : (m, 4, 4)
-        Poses of the tips in the base frame.
+    R (b, 3, 3) are the axes of every body in base axes, p (b, 3) its origin in the base frame [m],
+    T_tips (m, 4, 4) the poses of the tips in the base frame.
 
     """
 
@@ -73,10 +67,7 @@ def link_pose(robot: Robot, q: Array, link: str) -> Array:
     """
     Pose (4, 4) of any link of the URDF in the base frame, at joint positions q (nq,).
 
-    Raises
-    ------
-    InputError
-        If the robot has no such link; the message lists its links.
+    Raises InputError if the robot has no such link; the message lists its links.
 
     """
     if link not in robot.frames:
@@ -107,7 +98,7 @@ def motion_transforms(R: Array, p: Array) -> Array:
 
 @kernel
 def put_link_axes(rotations, turns, places, q, axes):
-    """Write the rotation of a link to axes (≥ 3, ≥ 3), for the constants in `LinkAxes` and q."""
+    """Write the rotation of a link in the base at q to axes[:3, :3]; constants: `LinkAxes`."""
     R: Matrix = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
     for k in range(len(rotations)):
         S = rotations[k]
@@ -125,10 +116,7 @@ class LinkAxes:
     """
     The axes of one link in the base frame, for a path of revolute and prismatic joints.
 
-    Raises
-    ------
-    InputError
-        If the robot has no such link; the message lists its links.
+    Raises InputError as `link_pose` does.
 
     """
 
@@ -151,6 +139,6 @@ class LinkAxes:
 
     @property
     def addresses(self) -> tuple[int, int, int, int]:
-        """Number of rotations, and addresses of rotations, turns and places (`put_link_axes`)."""
+        """Number of rotations; addresses of rotations, turns and places for `put_link_axes`."""
         arrays = self._rotations, self._turns, self._places
         return len(self._turns), *map(address_of, arrays)  # type: ignore[return-value]

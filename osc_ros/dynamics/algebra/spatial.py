@@ -365,5 +365,5 @@ def all_finite(x: Row) -> bool:
     """Whether every number of an array is finite."""
     total = 0.0
     for i in range(len(x)):
-        total += 0.0 * x[i]  # 0 unless something is infinite or not a number
+        total += 0.0 * x[i]  # 0, or NaN if x[i] is not finite
     return total == 0.0

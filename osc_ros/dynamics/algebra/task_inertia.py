@@ -85,7 +85,7 @@ def solve_in_place(A, x, m):
 @inlined
 def diagonalize(A, V, m):
     """
-    Overwrite A (m × m, flat) with its eigenvalues on the diagonal, columns of V: eigenvectors.
+    Overwrite the diagonal of A (m × m, flat) with its eigenvalues; columns of V: eigenvectors.
 
     Jacobi's method: unlike LAPACK's methods, it keeps the relative accuracy of small eigenvalues
     of a positive definite matrix, and allocates nothing.
@@ -175,9 +175,9 @@ def apply_pseudo_inverse(Lambda_inv, r, scratch, x, m):
 @inlined
 def replace_singular(ratio, Lambda_inv, r, scratch, x, m):
     """
-    In lanes where `ratio` (of `factor_in_place`) is at most EXACT_HIGH or NaN, overwrite x.
+    Overwrite x with Λ r by the pseudo-inverse of Λ⁻¹ in lanes where Λ⁻¹ is nearly singular.
 
-    There x becomes Λ r by the pseudo-inverse of Λ⁻¹.
+    `ratio` (of `factor_in_place`) is at most EXACT_HIGH, or NaN, in these lanes.
 
     """
     for lane in range(lane_count(x)):

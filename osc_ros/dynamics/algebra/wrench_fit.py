@@ -77,16 +77,10 @@ def put_wrench(columns, weights, torque, length, low, wrench, residual):
     The quality is the product of two shares, from 0 to 1: 1 - Σ (λ²/(σ² + λ²))², a lower bound of
     the share of F that remains in the most damped direction; and 1 - |τ - JᵀF|² / |τ|².
 
-    Parameters
-    ----------
-    columns : (n, 6)
-        Columns of the link's Jacobian, base axes, [angular; linear].
-    weights : (n,)
-        Weights of the squared errors: 1, or ℓ² for a prismatic joint.
-    torque : (n,) [N·m, N]
-    length, low : float
-        ℓ [m]; threshold of the singular values of S J, relative to their norm.
-    wrench, residual : (6,), (n,), written [N·m, N]
+    `columns` (n, 6) are the columns of the link's Jacobian, base axes, [angular; linear].
+    `weights` (n,) of the squared errors are 1, or ℓ² for prismatic joints. `torque` (n,) is τ
+    [N·m, N], `length` is ℓ [m], `low` the threshold of the singular values of S J, relative to
+    their norm. `wrench` (6,) and `residual` (n,) [N·m, N] are written.
 
     """
     n, s = len(torque), 1.0 / length

@@ -95,10 +95,10 @@ class Batches:
         Raises
         ------
         InputError
-            If shapes do not fit, a payload is impossible, the method accepts no payloads (accepted
-            by 'sweep', 'recursive', 'efpa' and 'sfa'), or only some arrays are on a GPU; on a GPU
-            for all payloads, and for methods without kernels for it; with `check` for invalid
-            states.
+            If shapes do not fit, a payload is impossible, or only some arrays are on a GPU; if the
+            method accepts no payloads (only 'sweep', 'recursive', 'efpa' and 'sfa' do); on a GPU,
+            if payloads are given or the method has no kernels for it; with `check`, if a state is
+            not valid.
         OscError
             If arrays are on a GPU, but there is no usable GPU, or numba-cuda is not installed.
 

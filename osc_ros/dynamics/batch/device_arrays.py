@@ -14,7 +14,7 @@ from osc_ros.compile.cuda.device_kernels import cuda, IS_SIMULATED
 from osc_ros.dynamics.algebra.arrays import is_on_gpu
 from osc_ros.errors import InputError
 
-# Numbers of streams in `__cuda_array_interface__`, PyTorch and CuPy.
+# Special stream numbers in `__cuda_array_interface__`, PyTorch and CuPy.
 _LEGACY_DEFAULT, _PER_THREAD_DEFAULT = (0, 1), 2
 
 
@@ -148,11 +148,8 @@ def device_view(name: str, array: Any, shape: tuple[int, ...], number: Any, devi
     """
     View of a user's array for a kernel, without a copy; it keeps a reference to the array.
 
-    Raises
-    ------
-    InputError
-        If the array is in host memory or on another GPU, is not contiguous, requires a gradient,
-        or has another shape or type; the message has both.
+    Raises InputError if the array is in host memory or on another GPU, is not contiguous, requires
+    a gradient, or has another shape or type; the message has both.
 
     """
     if not is_on_gpu(array):

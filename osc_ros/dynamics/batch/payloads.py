@@ -40,13 +40,8 @@ class Payloads(NamedTuple):
         """
         Return the payloads as the kernels read them, (k, PAYLOAD_WIDTH).
 
-        Numbers that are not finite are accepted: they make a state invalid.
-
-        Raises
-        ------
-        InputError
-            If shapes do not fit, or a payload is not physically possible; the message has its
-            index.
+        Numbers that are not finite are accepted: they make a state invalid. Raises InputError if
+        shapes do not fit, or for a payload that is not physically possible, with its index.
 
         """
         rows = np.zeros((k, 13))

@@ -105,7 +105,7 @@ def links_in_lanes(links, payload, lanes):
 
 @inlined
 def load_payloads(links, ends, payload, first, lanes, L):
-    """Write the inertias of the last body with WIDTH payloads; return 0, NaN if not finite."""
+    """Write the last body's inertias with WIDTH payloads; return 0, or NaN if not finite."""
     total = 0.0
     if payload is not None:
         P, link = lanes[_PAYLOAD:_JOINTS], L[len(links) - 1]

@@ -65,7 +65,7 @@ def is_prismatic(link):
 
 @inlined
 def placement(link, q):
-    """Return R and p of a body at q, cos q and sin q; 1 and 0 for a prismatic joint."""
+    """Return R and p of a body at q, then cos q and sin q (1 and 0 for a prismatic joint)."""
     R, p = matrix_at(link, ROTATION), vector_at(link, POSITION)
     if is_prismatic(link):
         return R, (p[0] + q * R[2], p[1] + q * R[5], p[2] + q * R[8]), 1.0, 0.0

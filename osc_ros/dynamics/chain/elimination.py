@@ -5,12 +5,12 @@
 Elimination of the constraint force of one joint of a plain chain, compiled.
 
 'Inside' means towards the base. H is the joint axis, +z of the body, and W (6 × 5) the other five
-directions. The rotor inertia d adds a column: W̃ = [W, √d H] (6 × 6), and the kernels factor W̃ᵀ G
-W̃ + diag(0,0,0,0,0,1) = L D Lᵀ, where G is the mobility between the two sides of the joint. In the
-order 'axis first' the half of a spatial vector that contains the joint axis comes first (angular
-for a revolute joint, linear for a prismatic joint), so that one code serves both types of joint. K
-is the mobility of the body inside the joint, C the coupling of that body to an unknown force
-farther inside.
+directions. The rotor inertia d adds a column: W̃ = [W, √d H] (6 × 6). The kernels factor
+W̃ᵀ G W̃ + diag(0,0,0,0,0,1) = L D Lᵀ, where G is the mobility between the two sides of the joint.
+In the order 'axis first' the half of a spatial vector that contains the joint axis comes first
+(angular for a revolute joint, linear for a prismatic joint), so that one code serves both types of
+joint. K is the mobility of the body inside the joint, C the coupling of that body to an unknown
+force farther inside.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ def mobility_across(link, R, p, K):
 
 @inlined
 def coupling_to_body(R, p, C):
-    """X C: transform the motions of a coupling C to the body's frame; four blocks."""
+    """X C: the coupling C (force to motion), its motions transformed to the body's frame."""
     R_t = transpose(R)
     return (compose(R_t, C[0]), compose(R_t, C[1]),
             compose(R_t, add_matrix(C[2], transpose(cross_rows(transpose(C[0]), p)))),
@@ -259,8 +259,8 @@ def inner_handle(link, R, p, tau, i, L, y, za, zc, handle):
 
     `handle` is (C, K_a, b_a, f). C maps the unknown force to the acceleration of the last body,
     K_a to the acceleration of the first body; b_a is the acceleration of the first body without
-    it. f is the sum of the Newton-Euler forces, as one force on the last body, and is returned
-    unchanged. The rows of the returned C are in the order of `rows_first`.
+    this force. f is the sum of the Newton-Euler forces, as one force on the last body, and is
+    returned unchanged. The rows of the returned C are in the order of `rows_first`.
 
     """
     C, K_a, b_a, f = handle

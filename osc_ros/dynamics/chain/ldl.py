@@ -90,7 +90,7 @@ BLOCK_WIDTH = 57
 
 
 def packed_blocks(robot: Robot) -> Array:
-    """Blocks of 𝒜 and ℰ at q = 0, (n + 1, BLOCK_WIDTH); the kernels move them to other q."""
+    """Blocks of 𝒜 and ℰ at q = 0, (n + 1, BLOCK_WIDTH); the kernels transform them to any q."""
     n, prismatic, upper = robot.n, robot.prismatic[:, None], np.triu_indices(3)
     angular_first, linear_first = [0, 1, 2, 3, 4, 5], [3, 4, 5, 0, 1, 2]
     T = robot.T_parent_body[1:]
@@ -248,7 +248,7 @@ def ldl_accelerations(links, blocks, ends, q, qd, tau, F, work, factor, tip, qdd
 
 
 class LDL(ChainMethod):
-    """The method 'ldl' of one plain chain."""
+    """The method 'ldl' for a plain chain."""
 
     def __init__(self, robot: Robot) -> None:
         _compile()

@@ -10,9 +10,10 @@ of paper 000, eqs. 39-46, block by block). After body i it has
     K  inverse operational-space inertia of the chain cut after body i, at its origin
     b  acceleration of body i under the joint torques τ⁰, with no force on it from outside
 
-so the tip's K is Λ⁻¹ and its acceleration is a⁰ = J M⁻¹(τ⁰ - h) + J̇q̇, and the law is F = Λ(u -
-a⁰), τ = τ⁰ + JᵀF. With a posture acceleration q̈_p and added torques τ_a, τ⁰ = M q̈_p + h + τ_a.
-Then the acceleration by q̈_p follows from kinematics alone, and b is only the acceleration by τ_a.
+so the tip's K is Λ⁻¹ and its acceleration is a⁰ = J M⁻¹(τ⁰ - h) + J̇q̇, and the law is
+F = Λ(u - a⁰), τ = τ⁰ + JᵀF. With a posture acceleration q̈_p and added torques τ_a,
+τ⁰ = M q̈_p + h + τ_a. Then the acceleration by q̈_p follows from kinematics alone, and b is only
+the acceleration by τ_a.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def outward_sweep(links, q, qd, tau, qdd, R_base, p_base, v, a, b, K, work, fact
     """
     Go outward over consecutive bodies, from the results of the body inside them.
 
-    If `placed` is True, not None, the placements are in `work` already, and R_base and p_base are
+    `placed` is None, or True if the placements are in `work` already; then R_base and p_base are
     returned unchanged. `handle` is None, or the argument of `inner_handle` if an unknown force
     acts on the first of the bodies. Returns R_base, p_base, v, a, b, K and handle of the last
     body.

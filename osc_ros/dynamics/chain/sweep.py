@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 
 class Sweep(ChainMethod):
-    """The method 'sweep' of one plain chain."""
+    """The method 'sweep' for a plain chain."""
 
     def __init__(self, robot: Robot) -> None:
         super().__init__(robot)

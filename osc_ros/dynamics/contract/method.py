@@ -220,7 +220,7 @@ class Method(Protocol):
 
     def torque_batch(self, states: States, out: Array, valid: NDArray[np.bool_],
                      threads: int | None) -> None:
-        """Write torques to out (k, n), and `valid` (k,): NaN and False where not finite."""
+        """Write torques to out (k, n), NaN if not finite, and `valid` (k,)."""
         self._require_no_payload(states)
         with self._own_gravity():
             for k in range(len(out)):
@@ -291,4 +291,4 @@ class Method(Protocol):
 
     def close(self) -> None:
         """End the worker processes, if there are any; this process evaluates later calls."""
-        return  # most methods have none
+        return  # no worker processes

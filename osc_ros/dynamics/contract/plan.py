@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Records: the requested number of worker processes, and the number in use with its reason."""
+"""Records of the requested number of worker processes, and of the number in use."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ class Workers:
     spin : float
         Duration for which a waiting process spins before it sleeps [s]. A sleeping team uses no
         processor time, and takes 50 to 250 µs to wake: if the pause between two calls is longer
-        than `spin`, every call takes 50 to 250 µs longer. After a wait within a call that ended in
-        sleep, the next wait within a call spins for 50 µs at most.
+        than `spin`, every call takes 50 to 250 µs longer. If a wait within a call ended in sleep,
+        the next such wait spins for 50 µs at most.
     deadline : float
         If a call takes longer than this [s], the calling process finishes the call alone, and the
-        team is replaced. At least twenty times the duration of a call by one process is used.
+        team is replaced. The effective deadline is at least twenty times the duration of a call by
+        one process.
 
     Raises
     ------

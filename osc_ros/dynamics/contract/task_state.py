@@ -88,7 +88,7 @@ class TaskState:
 
     @cached_property
     def N(self) -> Array:
-        """Null-space projector I - J̄J (n, n) for velocities; torques take its transpose."""
+        """Null-space projector I - J̄J (n, n) for velocities; its transpose is for torques."""
         return np.asarray(np.eye(len(self.qd)) - self.J_bar @ self.J)
 
     @cached_property

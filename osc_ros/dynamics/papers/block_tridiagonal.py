@@ -67,14 +67,11 @@ class BlockLDL:
     Block LDLᵀ: eliminates the blocks first to last, one after another, O(n m³).
 
     The pivots are Dᵢ = diagonalᵢ - upperᵢ₋₁ᵀ Dᵢ₋₁⁻¹ upperᵢ₋₁ = Cᵢ Cᵢᵀ. In LAPACK's band storage
-    the Cholesky factor of the band has Cᵢ on the diagonal and upperᵢᵀ Cᵢ⁻ᵀ below it. `depth` is n
-    - 1.
+    the Cholesky factor of the band has Cᵢ on the diagonal and upperᵢᵀ Cᵢ⁻ᵀ below it. The depth is
+    n - 1.
 
-    Raises
-    ------
-    InputError
-        If shapes do not fit, numbers are not finite, or the matrix is not positive definite; the
-        message then has the number of the first block whose pivot Dᵢ is not.
+    Raises InputError if shapes do not fit, numbers are not finite, or the matrix is not positive
+    definite; in this case the message has the number of the first block whose pivot Dᵢ is not.
 
     """
 
@@ -132,12 +129,10 @@ class BlockCyclicReduction:
     Of the n blocks of a level the last, the third from the end, and so on remain, ⌈n/2⌉ in all;
     the others are eliminated independently of each other. The remaining blocks form the next
     level, which is block tridiagonal again. In the end only the last block of the matrix remains;
-    its pivot is the inverse of the last block of a⁻¹. `depth` is ⌈log₂ n⌉, 0 for n = 1.
+    its pivot is the inverse of the last block of a⁻¹.
 
-    Raises
-    ------
-    InputError
-        As `BlockLDL`; here the block in the message is the first in the order of elimination.
+    Raises InputError as `BlockLDL`; the block in the message is the first in the order of
+    elimination.
 
     """
 
@@ -162,7 +157,7 @@ class BlockCyclicReduction:
 
     @property
     def depth(self) -> int:
-        """Number of levels with an elimination: ⌈log₂ n⌉."""
+        """Number of levels with an elimination: ⌈log₂ n⌉, 0 for n = 1."""
         return len(self._levels)
 
     def solve(self, rhs: ArrayLike) -> Array:
@@ -191,7 +186,7 @@ class BlockCyclicReduction:
 
 
 def _take_from_neighbours(kept: Array, level: _Level, left: Array, right: Array) -> None:
-    """Subtract the level's couplingsᵀ × (left, right) from the remaining blocks, or their rhs."""
+    """Subtract the effect of the eliminated blocks from the remaining blocks, or their rhs."""
     kept[level.odd:] -= level.right.transpose(0, 2, 1) @ right
     first = 1 - level.odd  # the first eliminated block has a left neighbour only if `odd` is 1
     kept[:-1] -= level.left[first:].transpose(0, 2, 1) @ left[first:]

@@ -14,7 +14,7 @@ Array = NDArray[np.float64]
 
 
 class Tridiagonal(NamedTuple):
-    """Block tridiagonal matrix: blocks (i, i), (n, a, b); (i, i+1) and (i+1, i), (n-1, a, b)."""
+    """Block tridiagonal matrix: diagonal blocks (n, a, b), upper and lower blocks (n-1, a, b)."""
 
     diagonal: Array
     upper: Array

@@ -82,10 +82,8 @@ class SchurBlocks:
         """
         Λ = 𝒢 - ℛᵀ𝒮⁻¹ℛ (eq. 51), (6, 6), without Λ⁻¹.
 
-        Raises
-        ------
-        InputError
-            If 𝒮 is singular to working precision: the tip cannot move in every direction.
+        Raises InputError if 𝒮 is singular to working precision: the tip cannot move in every
+        direction.
 
         """
         try:

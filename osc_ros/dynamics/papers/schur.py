@@ -23,9 +23,9 @@ entry of its block: 𝒜 = W̃ᵀ𝒫ᵀℐ⁻¹𝒫W̃ + diag(0,0,0,0,0,1), and
 are 5 wide if no joint has a rotor, otherwise 6 wide; d = 0 decouples the sixth row.
 
 The paper's bodies and joints are here the links of the path from the base to the tip. Massless
-bodies and the next body outward form one joint of k degrees of freedom; a spherical joint has k =
-3. The motion subspace of such a joint is S (6, k) in place of H, W is its orthonormal complement,
-and T = S(SᵀS)⁻¹ its dual: f = Tτ + W F_S, q̈ = Tᵀ(…), W̃ = [W, T√d]. All blocks are as wide as the
+bodies and the next body outward form one joint of k degrees of freedom; a spherical joint has 3.
+The motion subspace of such a joint is S (6, k) in place of H, W is its orthonormal complement, and
+T = S(SᵀS)⁻¹ its dual: f = Tτ + W F_S, q̈ = Tᵀ(…), W̃ = [W, T√d]. All blocks are as wide as the
 widest one; narrower blocks are extended by rows of the identity. With k = 6 there is nothing to
 eliminate. The joints of bodies off the path are free: these bodies add their articulated-body
 inertia and bias force to the link that carries them (Fijany and Featherstone 2013).
@@ -247,17 +247,11 @@ class Response(NamedTuple):
     """
     The motion of the links, from the solution F_S.
 
-    Attributes
-    ----------
-    qdd : (n,)
-        Accelerations of the joints on the path; zero for the others.
-    f, a : (g, 6)
-        Wrenches through the joints of the links, and accelerations of the links.
-    pulled, p : (b, 6)
-        Accelerations across the joints without any force, and bias forces of the bodies with the
-        branches that they carry.
-    drives : list of (k,)
-        Accelerations of the joints off the path if the bodies of the path do not accelerate.
+    qdd (n,) are accelerations of the joints on the path, zero for the others; f and a (g, 6) are
+    wrenches through the joints of the links, and accelerations of the links. `pulled` (b, 6) are
+    accelerations across the joints without any force, p (b, 6) bias forces of the bodies with the
+    branches that they carry. `drives`, (k,) each, are the accelerations of the joints off the path
+    if the bodies of the path do not accelerate.
 
     """
 

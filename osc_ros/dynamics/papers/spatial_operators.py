@@ -28,8 +28,8 @@ A rotor of reflected inertia d affects its own joint only: D = HPH* + d. Then (I
 and not 0, and the inertia transmitted through a joint, ψPφ*, is ψPψ* + φ G d G* φ*: the paper's
 recursion and one more term. All identities of its section 3.3 hold unchanged.
 
-For c + g together the paper replaces a by ā = a + E*a_g in eq. 65. That turns -J̇θ̇ into -J̇θ̇ -
-B*φ*E*a_g as well, as if the base accelerated the tip; here the last term is added back.
+For c + g together the paper replaces a by ā = a + E*a_g in eq. 65. That turns -J̇θ̇ into
+-J̇θ̇ - B*φ*E*a_g as well, as if the base accelerated the tip; here the last term is added back.
 """
 
 from __future__ import annotations
@@ -188,9 +188,9 @@ class _Moving(NamedTuple):
     """
     Terms of the joint velocities (eqs. 41, 47, 48).
 
-    V (n, 6) are the velocities of the bodies, b (n, 6) the velocity-dependent forces on them. a
-    (n, 6) are the velocity-dependent accelerations of the bodies relative to their parents, a_tip
-    (6,) that of the tip relative to the last body, the paper's a(0).
+    V (n, 6) are the velocities of the bodies, b (n, 6) the velocity-dependent forces on them, and
+    a (n, 6) their velocity-dependent accelerations relative to their parents. a_tip (6,), the
+    paper's a(0), is the velocity-dependent acceleration of the tip relative to the last body.
 
     """
 
@@ -308,7 +308,7 @@ class _Located:
         carrier[1:] = omega[:-1]
         swept = np.cross(carrier, self._h * qd[:, None])
         sliding = self._prismatic[:, None]
-        # the paper has rotational joints; a sliding joint adds the Coriolis acceleration
+        # the paper has only revolute joints; a prismatic joint adds the Coriolis acceleration
         a = np.hstack([np.where(sliding, 0.0, swept),
                        np.cross(carrier, np.cross(carrier, self._reach))
                        + np.where(sliding, 2.0 * swept, 0.0)])

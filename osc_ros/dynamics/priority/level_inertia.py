@@ -6,8 +6,8 @@ The task-space inertia Λ of one priority level; singular directions are faded o
 
 Λ acts in the controlled axes of the level only. `osc_ros.dynamics.priority.priority` defines the
 mobility W, the frame T and the Jacobian J of a level. `row` is the level's row of
-`Priorities.rows`, `mask` (6,) is 1 for controlled axes. Matrices are 6 × 6, flat; arrays A, B, V,
-X are memory.
+`Priorities.rows`, `mask` (6,) is 1 for controlled axes. Matrices are 6 × 6, flat; A, B, V and X
+are working memory.
 """
 
 from __future__ import annotations
@@ -73,9 +73,10 @@ def _add_impedance(row, W, A, V, x, r):
     """
     Add to r the acceleration by the spring and modal damping of a level, frame's axes.
 
-    The modes are the eigenvectors of √K W √K = V a Vᵀ, and √a are their natural frequencies. If a
-    > FASTEST, the stiffness of the mode is reduced: the stiffness matrix becomes √K V min(1,
-    FASTEST/a) Vᵀ √K, and the damping of the mode is computed from the reduced stiffness.
+    The modes are the eigenvectors of √K W √K = V a Vᵀ, and √a are their natural frequencies. The
+    stiffness of a mode with a > FASTEST is reduced: the stiffness matrix becomes
+    √K V min(1, FASTEST/a) Vᵀ √K, and the damping of the mode is computed from the reduced
+    stiffness.
 
     """
     stiffest = 0.0
@@ -285,7 +286,7 @@ def _damped_inverse(row, mask, shares, ratios, mobility, length, A, V, B, X, Lam
 
 @inlined
 def put_ratios(A, V, largest, ratios):
-    """Write the directions V of the Gram matrix A, and their singular values / the largest."""
+    """Write singular directions V and relative singular values, from the Gram matrix A."""
     diagonalize(A, V, 6)
     for k in range(6):
         largest = max(largest, A[7 * k])

@@ -5,10 +5,10 @@
 The forces of several tasks with priorities.
 
 A task does not disturb the tasks of higher priority: it acts in their dynamically consistent null
-space. Task i of k, highest priority first, is level i. J (6 k, n) is the Jacobian of all levels, W
-= Λ⁻¹ (6 k, 6 k) their mobility, r = u - a⁰ (6 k,) the accelerations that the forces must cause (u
-commanded, a⁰ without these forces). A block LDLᵀ factorization of W eliminates level after level,
-for i = 1 … k:
+space. Task i of k, highest priority first, is level i. J (6 k, n) is the Jacobian of all levels,
+W = Λ⁻¹ (6 k, 6 k) their mobility, r = u - a⁰ (6 k,) the accelerations that the forces must cause
+(u commanded, a⁰ without these forces). A block LDLᵀ factorization of W eliminates level after
+level, for i = 1 … k:
 
     Λᵢ = E (Eᵀ Wᵢᵢ E + D)⁻¹ Eᵀ,  fᵢ = Λᵢ rᵢ + the added wrench (WRENCH)
     for j > i:  Lⱼᵢ = Wⱼᵢ Λᵢ,  Wⱼₖ -= Lⱼᵢ Wᵢₖ,  rⱼ -= Lⱼᵢ rᵢ,  Jⱼ -= Lⱼᵢ Jᵢ
@@ -114,7 +114,7 @@ def _solve(links_J, links_W, a0, length, low, high, weight, room, c):
     x, y, Lambda = scratch[144:150], scratch[150:156], scratch[156:192]
     _gather(links_J, links_W, a0, room.at, rows, J, W, r, x, y)
     for i in range(1, levels):
-        # largest singular value and mobility before the elimination: references for what is small
+        # references for small values: largest singular value and mobility before the elimination
         most[i] = put_gram(rows[i], masks[i], J, i, length, A, X)
         put_block(rows[i], W, i, B, X)
         mobility[i] = scaled_mobility(masks[i], B, length)
@@ -193,7 +193,7 @@ class Room(NamedTuple):
 
 @inlined
 def room_of(integers, numbers):
-    """The `Room` as views into the two arrays of `Priorities`, two arguments of every kernel."""
+    """The `Room`, as views into the two arrays of `Priorities`."""
     k, m, n = integers[0], integers[1], integers[2]
     c, i = 6 * k + 1, 0
     F, i = numbers[i:i + 6 * m], i + 6 * m
@@ -237,7 +237,7 @@ def solver_size(k: int, m: int, n: int) -> int:
 
 
 def results_size(k: int, m: int, n: int) -> int:
-    """Length of the part of `numbers` that is read after a solve: the parts before W in `Room`."""
+    """Length of the part of `numbers` that is read after a solve: before W in `room_of`."""
     return k * (WIDTH + 62) + 6 * m + (6 * k + 1) * 6 * k * n
 
 
@@ -432,7 +432,7 @@ class Priorities:
 
     def weakest(self, level: int = 0) -> Array:
         """
-        Direction (6,) of a task's smallest singular value, which is lost first at a singularity.
+        Direction (6,) of a task's smallest singular value: its control fades out first.
 
         It is in the axes of the task's frame, [angular; linear]; its norm is 1 if the linear part
         is in units of the characteristic length.

@@ -7,7 +7,7 @@ Segments of a plain chain in the SIMD lanes of one core.
 A member of a team that works in lanes splits its bodies into `WIDTH` segments of equal length, one
 for each lane. The kernels of `segments.py` evaluate all of them at once, and the member joins
 them; to the other members it has one segment. All joints in lanes are revolute, because in lanes a
-kernel cannot branch on the type of a joint.
+kernel cannot branch on the type of a joint. 'Inside' means towards the base.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Split(NamedTuple):
 
 
 def lane_memory(links: Array, bodies: int) -> LaneMemory:
-    """Memory for the last bodies × WIDTH rows of `links` (n, LINK_WIDTH), `bodies` per lane."""
+    """Memory for the last `bodies` × WIDTH bodies of a member with the constants `links`."""
     mine = links[len(links) - bodies * WIDTH:].reshape(WIDTH, bodies, LINK_WIDTH)
     packed = zeros(bodies * LINK_WIDTH)
     packed[:] = mine.transpose(1, 2, 0).ravel()
@@ -148,8 +148,8 @@ def move_in_lanes(base, q, qd, tau, qdd, memory, slot):
     """
     Phase 1 (see `segments.py`) for the last bodies of q, in lanes; writes the motion to `slot`.
 
-    `base` (R, p, v, a) is the motion of the body inside the first segment, relative to the body
-    inside all bodies of the member.
+    `base` (R, p, v, a) is the motion of the body just inside the first segment, relative to the
+    body just inside the member.
 
     """
     slots, links, room, work = _parts(memory)
@@ -172,7 +172,7 @@ def move_in_lanes(base, q, qd, tau, qdd, memory, slot):
 
 @inlined
 def eliminate_in_lanes(R, p, v, a, qdd, memory, slot):
-    """Phase 2 for segments in lanes, then join them; R, p, v, a are of the body inside."""
+    """Phase 2 for segments in lanes, then join them; R, p, v, a: the body just inside them."""
     slots, links, room, work = _parts(memory)
     m, inside = len(links), room[_INSIDE:_FORCE]
     for lane in range(WIDTH):
@@ -203,7 +203,7 @@ def return_in_lanes(f, qdd, memory, out):
     """
     Phase 3 for segments in lanes: write the torques of the last bodies of `out`.
 
-    f is the force on the last body. Returns the force on the body inside the first segment.
+    f is the force on the last body. Returns the force on the body just inside the first segment.
 
     """
     slots, links, room, work = _parts(memory)

@@ -53,7 +53,7 @@ def compile_for(split: Split) -> None:
 
 def follower_arguments(shared: Shared, split: Split, k: int, progress: NDArray[np.int64],
                        looks: int) -> list[tuple[Any, ...]]:
-    """Arguments of `roles.follow` for member k, a tuple per variant; lanes always get τ⁰."""
+    """Arguments of `roles.follow` for member k, a tuple per variant; in lanes always with τ⁰."""
     bounds = split.bounds
     lanes = (lane_memory(shared.links[bounds[0, k]:bounds[0, k + 1]], split.lengths[k])
              if split.lengths else None)
@@ -118,11 +118,11 @@ class Leader(ABC):
 
 
 class ByTurns(Leader):
-    """All members in this process, one after the other; the same bits as the results of a team."""
+    """Evaluates all members in this process; the results are bit-identical to a team's results."""
 
     def __init__(self, links: Array, ends: Array, split: Split) -> None:
         n, members = len(links), split.bounds.shape[1] - 1
-        # `work` is for the bodies before the lanes only: the others have theirs in lanes
+        # `work` has rows for the bodies before the lanes only; the others have theirs in lanes
         shared = Shared(links, ends.copy(), np.zeros((5, n)), np.zeros((WIDTH, WORK_WIDTH)),
                         np.zeros((members, SLOT_WIDTH)), np.zeros(6),
                         np.zeros(words(members), np.int64))

@@ -211,7 +211,7 @@ def follow(links, ends, q, qd, tau, qdd, work, slots, flags, force, out, k, prog
 
     The variant tells which of tau and qdd are given: a kernel is compiled for each variant. links,
     q, qd, tau, qdd, work and out are of the member's own bodies; `lanes` as in `lead`. Returns
-    DONE at a command of another variant, or at STOP; WAITING, RING.
+    DONE at a command of another variant or at STOP, otherwise WAITING or RING.
 
     """
     members = len(slots)
@@ -280,7 +280,7 @@ def compile_kernels() -> None:
 
 @cache
 def compile_lane_kernels(with_qdd: bool, by_team: bool) -> None:
-    """Compile or load the kernels for lanes, with or without q̈ₚ; `by_team`: followers' too."""
+    """Compile or load the kernels for lanes, with or without q̈ₚ; for a team also `follow`."""
     kernels = (lead, lead_back, follow) if by_team else (lead, lead_back)
     _compile(_calls(True, with_qdd, True)[:len(kernels)], kernels)
 

@@ -152,7 +152,7 @@ def eliminate_base(links, ends, q, qd, tau, qdd, work, slot):
 
 @inlined
 def motion_inside(ends, qdd, slots, k):
-    """R, p, v, a of the body inside the segment of member k, then R, p of its last body."""
+    """R, p, v, a of the body just inside the segment of member k, then R, p of its last body."""
     R, p, v, a, _, _ = at_base(ends, qdd)
     for j in range(k):
         R, p, v, a = motion_outside(R, p, v, a, slots[j])
@@ -174,8 +174,8 @@ def put_response(links, q, qd, tau, qdd, v, a, work, slot):
     """
     Go outward over a segment; write its first joint and its response to F_a to `slot`.
 
-    v and a are given for the body inside, and returned for the last body. Serves one segment, or
-    several in lanes.
+    v and a are given for the body just inside, and returned for the last body. Serves one segment,
+    or several in lanes.
 
     """
     link, body = links[0], work[0]

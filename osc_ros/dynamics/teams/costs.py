@@ -28,21 +28,15 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-_SAMPLE, _REPEATS = 512, 15  # most bodies, and number of repetitions, of a measurement
+_SAMPLE, _REPEATS = 512, 15  # largest number of bodies, and repetitions, of a measurement
 
 
 class Costs(NamedTuple):
     """
     Measured computing time per body of a chain [s], for the four variants of a call.
 
-    Attributes
-    ----------
-    serial : float
-        One process, all phases.
-    place : (4,)
-        Phase 1.
-    base, segment : (4,)
-        Phase 2, in the segment at the base, and in other segments.
+    `serial` is the time of one process for all phases, `place` (4,) the time of phase 1, `base`
+    and `segment` (4,) the times of phase 2, in the segment at the base and in other segments.
 
     """
 

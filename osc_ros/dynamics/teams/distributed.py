@@ -104,10 +104,11 @@ _PLAIN = ('accepted is a plain chain: bodies with mass, one after the other, by 
 @contextmanager
 def together(comm: Intracomm) -> Iterator[None]:
     """
-    End the MPI job with a message if this rank leaves by any exception, even SystemExit.
+    End the MPI job with a message if this rank leaves the context by any exception.
 
-    Other ranks may be waiting for this rank in a collective call. Without this context, only
-    uncaught exceptions end the job, and only after a `Distributed` was constructed.
+    SystemExit counts too. Other ranks may be waiting for this rank in a collective call. Without
+    this context, only uncaught exceptions end the job, and only after a `Distributed` was
+    constructed.
 
     """
     try:
@@ -263,8 +264,8 @@ class Distributed:
         Raises
         ------
         InputError
-            If shapes do not fit or numbers are not finite: on all ranks, but on one rank alone if
-            only its torques are not finite.
+            If shapes do not fit or numbers are not finite. All ranks raise it; but if only the
+            torques of some ranks are not finite, only these ranks do.
 
         """
         self._go_outward(q, qd, tau_null, posture_acceleration, u)
@@ -348,7 +349,7 @@ class Distributed:
         return None if u is None else finite_array('u', u, (6,))
 
     def _exchange_motions(self, gives: float, refused: InputError | None) -> None:
-        """Exchange motions and which arguments are given; InputError if a rank refused its own."""
+        """Exchange motions; InputError if a rank refused its input or has other arguments."""
         self._comm.Allgather(np.append(self._slots[self._rank, MOTION], gives), self._motions)
         if refused is not None:
             raise refused

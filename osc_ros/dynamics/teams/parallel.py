@@ -50,7 +50,7 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 
 _LATE = 20.0  # least deadline, relative to the duration of a serial call
-_CALLS = 20  # calls by this process alone whose shortest is compared with the team's
+_CALLS = 20  # number of calls by this process alone in a measurement; the shortest counts
 
 
 class _Keeper:

@@ -20,19 +20,14 @@ from osc_ros.dynamics.teams.costs import Costs, law_call, measured_costs
 from osc_ros.dynamics.teams.parallel import Parallel
 from osc_ros.model.robot import Robot
 
-_TRIAL = 0.02  # duration of the comparison of two ways by 'auto' [s]
+_TRIAL = 0.02  # duration for which 'auto' compares one process with a team [s]
 _LEAST_GAIN = 5e-6  # 'auto' starts processes only if two processes could save more per call [s]
 # Fewest bodies of a member that works in lanes. A cautious choice: only 4096 joints were timed.
 LEAST_IN_LANES = 512
 
 
 def parallel_sweep(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:
-    """
-    Return the method 'sweep' of a plain chain for the requested or fastest number of processes.
-
-    Also returns its plan.
-
-    """
+    """Return 'sweep' by the requested or the fastest number of processes, and its plan."""
     if workers.count == 'auto':
         return _fastest(robot, workers)
     return _by_number(robot, workers)

@@ -152,7 +152,7 @@ class Team(Leader):
             return ''
 
     def close(self, kill: bool = False) -> None:
-        """End the workers, and release the memory; with `kill`, without a command to stop."""
+        """End the workers, and release the memory; with `kill`, kill the processes at once."""
         if not kill:
             command(self.shared.flags, STOP)
             self.member.ring(1, len(self._processes) + 1)

@@ -41,7 +41,7 @@ class Fault(OscError, RuntimeError):
 
 class Bell:
     """
-    An eventfd that wakes a member; `Connection` owns its file descriptor and can send it.
+    An eventfd that wakes a member; `Connection` can send it to the process of another member.
 
     Where the system has no eventfd, it is a pipe. With a pipe, Linux assumes that the writer is
     about to sleep, and wakes the reader on the core of the writer, which still spins.
@@ -110,10 +110,8 @@ class Member:
         """
         Call a kernel of `roles` until it is done; return its status.
 
-        Raises
-        ------
-        Fault
-            If a process of the team has ended (its guard is ready), or the deadline has passed.
+        Raises Fault if a process of the team has ended (its guard is ready), or the deadline has
+        passed.
 
         """
         status = kernel(*arguments)
@@ -167,4 +165,4 @@ class Member:
 
     def _wake(self) -> None:
         set_sleep_flag(self._flags, self._members, self._k, 0)
-        self._bells[self._k].clear()  # a signal that arrives only now shortens the next sleep
+        self._bells[self._k].clear()  # a later signal shortens the next sleep

@@ -5,8 +5,8 @@
 Branch-induced factor of the joint-space inertia (SFA of paper 003), compiled.
 
 M = LᵀL. Entries of M for two joints on different branches are zero; these entries of L are zero
-too, and Y = J L⁻¹ is zero for joints off the path to the tip. Λ⁻¹ = Y Yᵀ. The effort is O(n d² + m
-d² + m² d) for n freedoms, depth d, m tips.
+too, and Y = J L⁻¹ is zero for joints off the path to the tip. Λ⁻¹ = Y Yᵀ. The effort is
+O(n d² + m d² + m² d) for n freedoms, depth d, m tips.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def put_inverse_by_factors(L, before, M_inv):
 
 @kernel
 def square_factor(tree, paths, starts, common, before, L, Y, Lambda_inv):
-    """Replace J (6 m, n) in Y by Y = J L⁻¹, and write Λ⁻¹ = Y Yᵀ."""
+    """Replace J (6 m, n), which Y contains at the call, by J L⁻¹; write Λ⁻¹ = Y Yᵀ."""
     m = len(starts) - 1
     for k in range(m):
         body = paths[starts[k + 1] - 1]

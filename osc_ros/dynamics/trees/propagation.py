@@ -103,7 +103,7 @@ def columns_shifted(p, a, c):
 
 @inlined
 def with_row(kind, Y, x, y):
-    """The 6 × 6 matrix Y with its row along the joint axis replaced by [x, y]; one freedom."""
+    """The 6 × 6 matrix Y with its row along the axis of a joint (one freedom) set to [x, y]."""
     a, b, c, d = Y
     if kind == PRISMATIC:
         return (a, b, (c[0], c[1], c[2], c[3], c[4], c[5], x[0], x[1], x[2]),

@@ -44,7 +44,7 @@ def batch_room(integers: Array) -> Array:
 
 @inlined
 def parts_of_room(lanes, nq, n, m):
-    """Views at the end of a room: gravity, q, joints (5, n), tips (2, m), Λ (m m,) and J."""
+    """Views at the end of a room: gravity, q, joints (5, n), tips (2, m), Λ (m²,) and J."""
     i = len(lanes) - (3 + nq + 5 * n + 2 * m + m * m + m * n)
     gravity, i = lanes[i:i + 3], i + 3
     q, i = lanes[i:i + nq], i + nq
@@ -72,7 +72,7 @@ def bodies_in_lanes(bodies, payload, lanes):
 
 @inlined
 def load_payloads(robot, payload, first, P, bodies):
-    """Write the inertias of a body with WIDTH payloads; return 0, NaN if not finite."""
+    """Write the inertias of a body with WIDTH payloads; return 0, or NaN if not finite."""
     total = 0.0
     if payload is not None:
         k, end = robot.tips[0], robot.ends[0]

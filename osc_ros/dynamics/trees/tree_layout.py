@@ -31,7 +31,7 @@ BODY_WIDTH = 22
 # Columns of `work`, one row per body:
 # PLACEMENT, IN_BASE  pose (R, p) in the parent and in the base
 # VELOCITY, ZETA      spatial velocity v, and ζ = v × H q̇
-# OWN_FORCE           bias force of the body; after `bodies.accelerate` plus its inertial force
+# OWN_FORCE           bias force of the body; after `tree_bodies.accelerate` plus inertial force
 # ARTICULATED, D_INV  articulated-body inertia and D⁻¹
 # GATHERED            sum of the forces that children pass on, and of external forces
 # DRIVE               joint acceleration D⁻¹(τ - Hᵀp - Uᵀζ) if the parent does not accelerate;
@@ -67,7 +67,7 @@ class Constants(NamedTuple):
     common : (m, m) int
         Number of bodies that the paths of two tips have in common.
     carriers : (c,) int
-        The bodies that carry a tip, each once, parents first.
+        The bodies in `paths`, each once, parents first.
     before : (n,) int
         For each degree of freedom, the next one towards the base; -1 if there is none.
 
@@ -115,7 +115,7 @@ class Memory(NamedTuple):
 
 
 class Results(NamedTuple):
-    """Λ⁻¹ (6 m, 6 m), a⁰ (6 m,), poses (m, 16), twists (6 m,) and task force (6 m,)."""
+    """Results: Λ⁻¹ (6 m, 6 m), a⁰ (6 m,), poses (m, 16), twists (6 m,) and task force F (6 m,)."""
 
     Lambda_inv: Array
     a0: Array
