@@ -81,7 +81,7 @@ def finite(name: str, value: float) -> float:
 
 
 def positive(name: str, value: float, upper: float = math.inf) -> float:
-    """Return a number as a float; InputError unless 0 < number ≤ upper and finite."""
+    """Return a number as a float; InputError unless it is finite and 0 < number ≤ upper."""
     number = _number(value)
     if not (math.isfinite(number) and 0.0 < number <= upper):
         raise InputError(f'{name} is {value!r}: accepted is a finite number above 0'

@@ -53,7 +53,7 @@ _nodes: list[Node] = []  # the last node keeps the DDS participant of all client
 
 def shared_context() -> Context:
     """
-    Return a separate context of rclpy, shared by all clients; its participant is never destroyed.
+    Return the context of rclpy of all clients; its participant lasts until the process ends.
 
     If a process creates a DDS participant again, it has the GUID of the previous one. A Fast DDS
     peer that has not noticed the end of the previous one takes both for the same, and does not
@@ -62,7 +62,7 @@ def shared_context() -> Context:
 
     """
     with _LOCK:
-        if not _nodes or not _nodes[-1].context.ok():  # after a signal, no context is ok
+        if not _nodes or not _nodes[-1].context.ok():  # a signal shuts down all contexts
             context = Context()
             rclpy.init(context=context)
             _nodes.append(rclpy.create_node(

@@ -136,7 +136,7 @@ class ArmEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None
               ) -> tuple[Observation, dict[str, Any]]:
-        """Put the arm near its home; return the first observation and no infos."""
+        """Put the arm near its home; return the first observation and an empty dict."""
         super().reset(seed=seed)
         away = self.np_random.uniform(-WANDER, WANDER, len(self._home))
         if self._is_variable:

@@ -247,7 +247,7 @@ class Targets:
         self._answer(topic, sent, DiagnosticStatus.ERROR, 'the controller is not active')
 
     def _is_new(self, text: str) -> bool:
-        """Return whether a text was not logged within the last LOGGED seconds, and note it."""
+        """Return whether a text was not logged in the last LOGGED seconds, and remember it."""
         now = perf_counter()
         self._told = {one: at for one, at in self._told.items() if now - at <= LOGGED}
         return self._told.setdefault(text, now) == now

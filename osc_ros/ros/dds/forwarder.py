@@ -239,7 +239,7 @@ class Forwarder:
             return int(handle.get_publisher_count())
 
     def took(self) -> Array:
-        """Return the newest times from taking a command to its publication [s]."""
+        """Return the times (k,) of the newest commands from taking to publication [s]."""
         return self._took[:self.forwarded].copy()
 
     def send_last(self) -> None:

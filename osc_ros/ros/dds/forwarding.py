@@ -139,7 +139,7 @@ def _brake(plan, guarded, expected, shared, now, message, values):
 
 @inlined
 def _pass_state(plan, reading, guarded, expected, shared, now):
-    """Check a state; during a reaction, answer it. Return the reason to leave, or GO_ON."""
+    """Check a state; answer it if a reaction is in force. Return why to leave, or GO_ON."""
     n, record = len(expected.order), reading.record
     given = _sample_views(guarded.sample, n)
     if not (reads(plan[INBOUND], reading)

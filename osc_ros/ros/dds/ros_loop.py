@@ -425,7 +425,7 @@ class Loop:
         for done, is_plain in answers.parts(self.engine.guard.settings.deadline):
             try:
                 self._conclude_part(done, is_plain)
-            except Exception as error:  # any kind: an error must not stop the commands
+            except Exception as error:  # any error: the commands must not stop
                 errors.append(f'{type(error).__name__}: {error}')
         return errors
 
@@ -454,7 +454,7 @@ class Loop:
         with self._lock:
             try:
                 callback(*arguments)
-            except Exception as error:  # any kind: an error must not stop the commands
+            except Exception as error:  # any error: the commands must not stop
                 self.engine.fail(f'{type(error).__name__}: {error}')
 
     def _on_joint_states(self, data: bytes) -> None:

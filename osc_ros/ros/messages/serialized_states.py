@@ -240,7 +240,7 @@ def read(data, known, places, words, record):
     if size % 4 == 0:  # two bits of the options: padding at the end (DDS-XTypes 7.6.3.1.2)
         size -= data[3] & 3
     record[SEC], record[NANOSEC] = np.int32(_word(data, HEAD)), _word(data, HEAD + 4)
-    at = HEAD + 12 + _word(data, HEAD + 8)  # the end of the frame
+    at = HEAD + 12 + _word(data, HEAD + 8)  # the end of the frame_id
     at = _aligned(at, 4)
     if at + 4 > size:
         return CUT_SHORT

@@ -54,7 +54,7 @@ class Entry(Setting):
     """
     One ROS parameter of a node: its declaration, description and check.
 
-    If the default is an empty array, an empty array is accepted for every `size`. An integer is
+    If the default is an empty array, an empty array is accepted whatever `size` is. An integer is
     accepted for a float.
 
     Attributes

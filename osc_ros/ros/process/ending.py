@@ -101,7 +101,7 @@ class Ending:
             self._end(self._status, f'ROS was not shut down within {TEAR_DOWN_TIME:g} s')
 
     def _stop_from_here(self) -> None:
-        """Stop the arm from this thread until the main thread returns from its callback."""
+        """Stop the arm and end the process, unless the main thread returns from its callback."""
         latest = perf_counter() + STOP_TIME
         while not self._noticed.is_set():
             if self.stops():
