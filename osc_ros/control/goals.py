@@ -256,7 +256,7 @@ class CommandedCycle(ControlCycle):
         if self.settings.free is not None:
             raise InputError(REFUSAL)
         if not self._is_placed:
-            raise InputError('the law does not know where the arm is: call latch(q) before '
+            raise InputError('the law does not know where the arm is: call hold(q) before '
                              'commands, with the joint positions q')
 
 
