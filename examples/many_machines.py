@@ -6,12 +6,18 @@
 import argparse
 from contextlib import nullcontext
 from functools import lru_cache
+import sys
 
-import dask.array as da
-from dask.distributed import Client, LocalCluster
 import numpy as np
 
 from osc_ros import OperationalSpace, Robot, shipped_urdf
+from osc_ros.errors import installation
+
+try:
+    import dask.array as da
+    from dask.distributed import Client, LocalCluster
+except ImportError:
+    sys.exit(f"this example needs Dask: {installation('dask')}")
 
 # States of a chunk. 27 numbers go in and out for a state of the Panda: a chunk has 14 MB, so that
 # the memory of a worker holds many of them. It takes a core about 50 ms: 50 times what Dask's

@@ -105,8 +105,11 @@ class NodeProcess:
     def require_running(self) -> None:
         """Raise DemoError with the end of the log if the process has ended."""
         if self._process.poll() is not None:
-            raise DemoError(f'{self.name} ended (exit status {self._process.returncode}):\n'
-                            + self.tail())
+            code = self._process.returncode
+            how = (f'was killed ({signal.Signals(-code).name})' if code < 0
+                   else f'ended (exit status {code})')
+            raise DemoError(f'{self.name} {how}; the end of its log, {self.log}:\n'
+                            + (self.tail() or 'the log is empty'))
 
     def tail(self) -> str:
         """Return the last lines of the log."""
@@ -135,11 +138,14 @@ class NodeProcess:
         """Send SIGINT and wait for the end; kill the process after 10 s."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
-            try:
-                self._process.wait(timeout=10.0)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+            for patience in (1.0, 9.0):
+                try:
+                    self._process.wait(timeout=patience)
+                    return
+                except subprocess.TimeoutExpired:
+                    say(f'waiting for {self.name} to end ...')
+            self._process.kill()
+            self._process.wait()
 
 
 class Run:
