@@ -101,6 +101,7 @@ setup(
             f'osc_demo = {PACKAGE}.start:demo',
             f'osc_viewer = {PACKAGE}.start:viewer',
             f'osc_info = {PACKAGE}.start:info',
+            f'osc_check = {PACKAGE}.start:check',
             f'osc_identify = {PACKAGE}.start:identify',
             f'osc_record = {PACKAGE}.start:record',
             f'osc_replay = {PACKAGE}.start:replay',

@@ -4,8 +4,8 @@
 """
 Operational-space control of robot arms: dynamics, control law, simulation, and nodes for ROS 2.
 
-How to start: an arm of MuJoCo moves its tip by 10 cm. Arm.real_time() controls a real one without
-ROS, Arm.ros() commands one over ROS.
+How to start: a simulated arm moves its tip by 10 cm. Arm.real_time() controls a real arm without
+ROS; Arm.ros() commands an arm over ROS.
 
     import osc_ros
 
@@ -13,7 +13,7 @@ ROS, Arm.ros() commands one over ROS.
         arm.move_to(arm.pose(shift=(0.0, 0.0, 0.1)))  # 10 cm up
         print(arm.state().pose)
 
-The same with the parts that it is made of, for settings of your own:
+The same motion with the parts that `Arm` uses, which accept your own settings:
 
     from osc_ros import Law, Robot, shipped_urdf, Simulation
 
@@ -24,21 +24,20 @@ The same with the parts that it is made of, for settings of your own:
     arm.run(2.0)                                      # seconds of the simulation
     print(law.error)                                  # of the tip, [angular; linear] [rad, m]
 
-With an arm of your own, call `law.torque(time, q, qd)` in your control loop: see `help(Law)`.
+For your own arm, call `law.torque(time, q, qd)` in its control loop, see `help(Law)`.
 
-Arm               client of an arm: a simulation, a real-time loop, or over ROS
-Robot             the model of an arm, from a URDF
-Law               the controller: joint state in, joint torques out, within limits
-Settings          of a law: Task, Posture, SingularityDamping, Limits, Friction, Driver
-Task              what one link does: Gains or Stiffness, ForceControl, TargetLimits, LookAt
+Arm               commands an arm: in simulation, in a real-time loop, or over ROS
+Robot             model of an arm, from a URDF
+Law               controller: from joint state to joint torques, within limits
+Settings          settings of a law: Task, Posture, SingularityDamping, Limits, Friction, Driver
+Task              control of one link: Gains or Stiffness, ForceControl, TargetLimits, LookAt
 PoseGoal, Path, TwistGoal   motions of a target: a pose, a path through poses, a twist
-Simulation        an arm in MuJoCo under its law
-OperationalSpace  the dynamics alone: Λ, J, h, torques of a task acceleration
-MomentumObserver  external joint torques, and their wrench, from states and torques
+Simulation        arm in MuJoCo under its law
+OperationalSpace  dynamics alone: Λ, J, h, torques of a task acceleration
+MomentumObserver  estimates external joint torques and wrench from states and torques
 
-The first use compiles the kernels, which takes about a minute; ~/.cache/osc_ros keeps them.
-All pages of the documentation are in the folder doc/ of the repository.
-
+The first use compiles kernels, which takes about a minute; the cache is ~/.cache/osc_ros.
+The documentation is in the folder doc/ of the repository.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""What all commands share: their command line, a bar of progress, colours, figures as JSON."""
+"""Shared parts of all commands: parser, progress bar, colours, results as JSON."""
 
 from __future__ import annotations
 
@@ -19,23 +19,18 @@ from typing import Any, NoReturn, TextIO
 
 from osc_ros.errors import InputError, similar
 
-STDOUT = Path('-')  # the file of `--json` without a file
+STDOUT = Path('-')  # value of `--json` without a file
 ROS_ARGUMENTS = '--ros-args'
 COLORS = {'good': '32', 'bad': '31', 'warn': '33', 'strong': '1'}
-BAR, LINE = 16, 78  # largest lengths of a bar and of its line [characters]
-ON_TERMINAL, IN_FILE = 0.1, 5.0  # least time between two lines on a terminal and in a file [s]
+BAR, LINE = 16, 78  # lengths of a bar and of its line [characters]
+ON_TERMINAL, IN_FILE = 0.1, 5.0  # shortest time between two lines on a terminal, in a file [s]
 
 
 class Parser(argparse.ArgumentParser):
     """
-    A parser of a command line whose help keeps its line breaks, so that it can show examples.
+    A command-line parser whose help keeps its line breaks, so that it can show examples.
 
-    For an unknown option, the error (exit status 2) names the nearest known one.
-
-    Parameters
-    ----------
-    **options
-        As for argparse.ArgumentParser.
+    For an unknown option, the error (exit status 2) names the most similar option.
 
     """
 
@@ -54,7 +49,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def node_parser(prog: str, **options: Any) -> Parser:
-    """Return the parser of a node; its help names the arguments of ROS."""
+    """Return the parser of a node; its help explains the arguments of ROS."""
     parser = Parser(prog=prog, **options)
     parser.add_argument(ROS_ARGUMENTS, nargs=argparse.REMAINDER, default=[], metavar='…',
                         help='arguments of ROS: --params-file FILE, -p NAME:=VALUE, -r FROM:=TO')
@@ -66,12 +61,7 @@ def parsed_node(parser: Parser, arguments: list[str] | None
     """
     Return the options of a node, and the arguments of ROS.
 
-    Parameters
-    ----------
-    parser : Parser
-        From `node_parser`.
-    arguments : list of str, optional
-        Default: those of the command line.
+    `arguments` is by default the command line; `parser` is from `node_parser`.
 
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
@@ -80,7 +70,7 @@ def parsed_node(parser: Parser, arguments: list[str] | None
 
 
 def ros_name(text: str) -> str:
-    """Return the name of a node or topic, for the `type` of an argument."""
+    """Check and return the name of a node or topic (`type` of an argument)."""
     if not re.fullmatch(r'/?[A-Za-z_]\w*(/[A-Za-z_]\w*)*', text, re.ASCII):
         raise argparse.ArgumentTypeError(
             f"'{text}': accepted are letters, digits and _, with / between parts, as left/camera")
@@ -88,7 +78,7 @@ def ros_name(text: str) -> str:
 
 
 def require_place(path: Path) -> None:
-    """Raise InputError if a path to write is not in a folder that exists, or not permitted."""
+    """Raise InputError if the folder of a path does not exist or is not writable."""
     folder = path.absolute().parent
     if not folder.is_dir():
         raise InputError(f"'{path}': folder '{folder}' does not exist: accepted is a name in a "
@@ -98,7 +88,7 @@ def require_place(path: Path) -> None:
 
 
 def output_file(text: str) -> Path:
-    """Return the path of a file that a command writes, for the `type` of an argument."""
+    """Check and return the path of an output file (`type` of an argument)."""
     path = output_folder(text)
     if path.is_dir():
         raise argparse.ArgumentTypeError(f"'{path}' is a folder: accepted is the name of a file")
@@ -106,7 +96,7 @@ def output_file(text: str) -> Path:
 
 
 def output_folder(text: str) -> Path:
-    """Return the path of a folder that a command makes, for the `type` of an argument."""
+    """Check and return the path of an output folder (`type` of an argument)."""
     path = Path(text)
     try:
         require_place(path)
@@ -116,15 +106,7 @@ def output_folder(text: str) -> Path:
 
 
 def make_folder(folder: Path) -> None:
-    """
-    Make the folder of the results of a command, unless it exists; before the work.
-
-    Raises
-    ------
-    InputError
-        It cannot be made, or nothing can be written there.
-
-    """
+    """Create the folder of the results if necessary; raise InputError if it is not writable."""
     try:
         folder.mkdir(exist_ok=True)
         with TemporaryFile(dir=folder):
@@ -142,7 +124,7 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def stdout_for_json(file: Path | None) -> Iterator[None]:
-    """Within this context, what is printed goes to standard error, if `file` is STDOUT."""
+    """If `file` is STDOUT, redirect prints within this context to standard error."""
     if file == STDOUT:
         with redirect_stdout(sys.stderr):
             yield
@@ -161,33 +143,23 @@ def write_json(file: Path, figures: object) -> None:
 
 
 def painted(text: str, color: str, stream: TextIO | None = None) -> str:
-    """
-    Return a text in one of COLORS, if the stream is a terminal and NO_COLOR is not set.
-
-    The stream is standard output by default.
-
-    """
+    """Return a text in one of COLORS; unchanged if `stream` is no terminal, or with NO_COLOR."""
     if not (stream or sys.stdout).isatty() or os.environ.get('NO_COLOR'):
         return text
     return f'\033[{COLORS[color]}m{text}\033[0m'
 
 
 def bar(share: float) -> str:
-    """Return a bar of text of a share, 0 to 1."""
+    """Return a text bar for a share from 0 to 1."""
     full = round(BAR * min(1.0, max(0.0, share)))
     return f"[{'#' * full}{'.' * (BAR - full)}]"
 
 
 class ProgressBar:
     """
-    Progress of a long work: a bar on a terminal, a line each IN_FILE seconds in a file.
+    Progress of long work: a bar on a terminal, a line each IN_FILE seconds in a file.
 
-    Parameters
-    ----------
-    what : str
-        What is done, in a few words.
-    stream : file, optional
-        Default: standard error.
+    `what` describes the work in a few words; the default stream is standard error.
 
     """
 
@@ -205,7 +177,7 @@ class ProgressBar:
             self._write(f'\r{"":{LINE}}\r')
 
     def show(self, share: float, text: str = '') -> None:
-        """Show that a share of the work is done; brought into 0 to 1: a motion may begin late."""
+        """Show the completed share, clipped to 0 … 1 because a motion may begin late."""
         share, now = min(max(share, 0.0), 1.0), perf_counter()
         if now - self._shown < (ON_TERMINAL if self._on_terminal else IN_FILE):
             return

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches, SequenceMatcher
 
-CLOSE = 0.05  # names are suggested whose similarity is less than this below the largest one
+CLOSE = 0.05  # largest difference of the similarity from the best name
 
 
 class OscError(Exception):
@@ -16,27 +16,27 @@ class OscError(Exception):
 
 
 class ModelError(OscError, ValueError):
-    """An unusable robot description: names the joint or link, and what is accepted."""
+    """The robot description is unusable; the message names the joint or link."""
 
 
 class InputError(OscError, ValueError):
-    """An unusable state, target or setting: says what, where, and what is accepted."""
+    """A state, target or setting is unusable; the message names the accepted values."""
 
 
 class ArmError(OscError, RuntimeError):
-    """An arm that does not do what was commanded: says why, in the words of its controller."""
+    """The arm does not execute a command; the message has the controller's reason."""
 
 
 class ArmTimeoutError(ArmError, TimeoutError):
-    """Something that did not happen in time: says what, and the state of the arm."""
+    """An event did not happen in time; the message has the state of the arm."""
 
 
 class ModelWarning(UserWarning):
-    """A robot description that is usable but physically implausible."""
+    """A robot description is usable but physically implausible."""
 
 
 class WorkerWarning(RuntimeWarning):
-    """A process of a team has failed; the result is correct, and the team is replaced."""
+    """A worker process has failed; the result is correct, and the team is replaced."""
 
 
 def installation(extra: str) -> str:
@@ -51,7 +51,7 @@ def require_type(what: str, given: object, kind: type | tuple[type, ...], accept
 
 
 def similar(name: str, known: Iterable[str], most: int = 3, least: float = 0.6) -> list[str]:
-    """Return the most similar known names, at most `most`; all about as similar as the first."""
+    """Return at most `most` names that are about as similar to `name` as the most similar one."""
     found = get_close_matches(name, known := list(known), most, least)
     if not found:
         return []

@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-What SIGINT and SIGTERM do to a process that does not command an arm: end it, or record them.
+Handling of SIGINT and SIGTERM in a process that does not command an arm: end, or record them.
 
-A process that a launch file has started gets SIGTERM, too, when launch has ended.
-
+A process from one of our launch files gets SIGTERM, too, when launch has ended.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ from threading import Thread
 SIGNALS = signal.SIGINT, signal.SIGTERM
 # Process id of launch, in the environment of the nodes that our launch files start.
 LAUNCH_PID = 'OSC_ROS_LAUNCH_PID'
-_FIRST_STATUS = 128  # exit status of a shell for a signal: this number + that of the signal
-_ending: list[int] = []  # the pipe of the thread that ends the process, once it runs
+_FIRST_STATUS = 128  # exit status for a signal, as in a shell: this plus the signal number
+_ending: list[int] = []  # the pipe to the thread that ends the process, once it runs
 
 
 def end_quietly() -> None:
     """
-    From now on, SIGINT or SIGTERM ends the process at once, with status 128 + its number.
+    From now on, SIGINT or SIGTERM ends the process at once, with status 128 + signal number.
 
-    Nothing is raised, because an exception out of a signal handler comes up in any code: imports
-    and compilers print it with their own stack, or swallow it. A thread ends the process, because
-    a handler of Python would wait for the end of a call of the compiler, which takes seconds.
-    If the environment names the process of launch, its end has the effect of SIGTERM: launch
-    that is killed, or gets SIGTERM alone, leaves its nodes running.
+    An exception from a signal handler would arise in arbitrary code: imports and compilers print
+    it with their own stack, or swallow it. Therefore no exception is raised, and a thread ends the
+    process; a Python handler would wait for the end of a compiler call, which takes seconds. If
+    the environment names the process of launch, its end has the effect of SIGTERM, because launch
+    leaves its nodes running if it is killed or gets SIGTERM alone.
 
     """
     if not _ending:
@@ -44,7 +43,7 @@ def end_quietly() -> None:
     for number in SIGNALS:
         signal.signal(number, lambda number, frame: None)
     signal.set_wakeup_fd(_ending[0], warn_on_full_buffer=False)
-    # Not for the processes that this one starts.
+    # Child processes must not inherit the variable.
     if launch := os.environ.pop(LAUNCH_PID, ''):
         Thread(target=_terminate_after, args=[launch], name='launch', daemon=True).start()
 
@@ -66,7 +65,7 @@ def recorded_signals() -> Iterator[list[int]]:
 
 @contextmanager
 def raised_signals() -> Iterator[None]:
-    """Within this context, SIGINT and SIGTERM raise KeyboardInterrupt: the arm is to be held."""
+    """Within this context, SIGINT and SIGTERM raise KeyboardInterrupt, to hold the arm."""
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
 
@@ -81,13 +80,13 @@ def raised_signals() -> Iterator[None]:
 
 
 def _terminate_after(launch: str) -> None:
-    """Send SIGTERM to this process when the process with an id, in decimal digits, has ended."""
+    """Send SIGTERM to this process when the process with the id `launch` has ended."""
     try:
-        # A handle of the process: it does not change when the id is used again.
+        # A handle of the process stays valid if the id is reused.
         select.select([os.pidfd_open(int(launch))], [], [])
-    except ProcessLookupError:  # it has ended already
+    except ProcessLookupError:  # launch has ended already
         pass
-    except (ValueError, OSError) as error:  # no id of a process, or Linux before 5.3
+    except (ValueError, OSError) as error:  # invalid process id, or Linux before 5.3
         print(f'[WARN] {LAUNCH_PID}={launch}: the end of launch cannot be noticed ({error})',
               file=sys.stderr)
         return
@@ -95,7 +94,7 @@ def _terminate_after(launch: str) -> None:
 
 
 def _end_on_signal(reading: int) -> None:
-    """Wait for the number of a signal, which C code writes to the pipe, and end the process."""
+    """Read signal numbers, which C code writes to the pipe, and end the process."""
     while True:
         for number in os.read(reading, 64):
             if number in SIGNALS:

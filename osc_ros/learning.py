@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-The law for the arrays of learning libraries: Isaac Lab, mjlab, MuJoCo MJX.
+Operational-space torques for the tensors of learning libraries: Isaac Lab, mjlab, MuJoCo MJX.
 
-Tensors of shape (num_envs, …) go in and come out, in the library's order of quaternions and
-twists. Tensors on the CPU share their memory with the kernels if they are float64 and contiguous;
-those on a GPU stay there.
+Arguments and results are tensors of shape (num_envs, …), in the library's order of quaternions and
+twists. CPU tensors share their memory with the kernels if they are float64 and contiguous; GPU
+tensors stay on the GPU.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ import numpy as np
 from osc_ros.dynamics.operational_space import OperationalSpace
 from osc_ros.errors import InputError
 
-CPU = 1  # type of a device in DLPack
+CPU = 1  # device type of the CPU in DLPack
 SWAP = [3, 4, 5, 0, 1, 2]  # [angular; linear] to [linear; angular], and back
 
 
 class Conventions(NamedTuple):
     """
-    How a library orders the numbers of quaternions and twists.
+    Order of quaternions and twists in a library.
 
     Attributes
     ----------
@@ -67,14 +67,14 @@ class TensorSpace:
     An `OperationalSpace` for many robots at once, for tensors in a library's conventions.
 
     Arguments are arrays of PyTorch, JAX, NumPy, or of any library with DLPack; all of one library
-    and on one device. Results are arrays of the library of `joint_pos`, in its precision; those of
-    other libraries are NumPy arrays. float64 on the CPU is not copied; float32 is converted, and
-    computed in float64. Poses and twists are those of the tip in the frame of the base.
+    and on one device. Results have the library and precision of `joint_pos`; for other libraries
+    they are NumPy arrays. float64 on the CPU is not copied; float32 is converted, and computed in
+    float64. Poses and twists are those of the tip in the frame of the base.
 
     Parameters
     ----------
     osc : OperationalSpace
-        With one tip, and no quaternions among its joint positions.
+        With one tip, and without spherical joints.
     conventions : str or Conventions
         A name in CONVENTIONS.
     joint_names : sequence of str, optional
@@ -83,12 +83,12 @@ class TensorSpace:
     Attributes
     ----------
     joint_ids : list of int
-        Columns of `joint_pos` that the robot has: the torques belong to these, in this order.
+        Columns of `joint_pos` for the robot's joints; torques have the same order.
 
     Raises
     ------
     InputError
-        Unknown conventions, joints that are missing, other robots.
+        The conventions are unknown, joints are missing, or the robot is not supported.
 
     """
 
@@ -149,8 +149,8 @@ class TensorSpace:
         """
         Return torques (num_envs, n) that move the tips to targets.
 
-        The acceleration of a tip is that of its target, plus stiffness × error of the pose, plus
-        damping × error of the twist. The error of the orientation is a rotation vector.
+        Tip acceleration = target acceleration + stiffness × pose error + damping × twist error.
+        The orientation error is a rotation vector.
 
         Parameters
         ----------
@@ -195,7 +195,7 @@ class TensorSpace:
         return found.pose, found.twist
 
     def _ordered(self, name: str, values: Any) -> Any:
-        """Exchange angular and linear parts, if the library's order is not that of osc_ros."""
+        """Exchange angular and linear parts, if the library has another order than osc_ros."""
         if len(values.shape) != 2 or values.shape[1] != 6:
             raise InputError(f'{name} has shape {tuple(values.shape)}, accepted is (num_envs, 6)')
         return values[:, SWAP] if self.conventions.is_linear_first else values
@@ -209,12 +209,9 @@ def is_on_host(values: Any) -> bool:
 
 def entered(values: Any) -> Any:
     """
-    Return the array as float64 of NumPy, of the same memory if possible; on a GPU itself.
+    Return the array as a float64 NumPy array without a copy, if possible; on a GPU unchanged.
 
-    Raises
-    ------
-    InputError
-        A tensor requires a gradient.
+    Raises InputError if a tensor requires a gradient.
 
     """
     if values is None or isinstance(values, np.ndarray):
@@ -229,7 +226,7 @@ def entered(values: Any) -> Any:
 
 
 def left(values: Any, like: Any) -> Any:
-    """Return a result as an array of the library and precision of `like`, without a copy."""
+    """Return a result as an array of the library and precision of `like`, if possible uncopied."""
     if not isinstance(values, np.ndarray):
         return values
     single = str(getattr(like, 'dtype', '')).endswith('float32')
@@ -243,12 +240,12 @@ def left(values: Any, like: Any) -> Any:
 
 
 def _library(values: Any) -> Any:
-    """NumPy, or PyTorch for a tensor on a GPU, whose functions of these names are alike."""
+    """Return NumPy, or PyTorch for a GPU tensor: the functions used here are alike in both."""
     return sys.modules[type(values).__module__.partition('.')[0]]
 
 
 def _quaternion(R: Any) -> Any:
-    """Quaternions x y z w (k, 4) of rotations (k, 3, 3), by the largest of four forms."""
+    """Return quaternions x y z w (k, 4) of rotations (k, 3, 3), by the largest of four forms."""
     xp = _library(R)
     trace = R[:, 0, 0] + R[:, 1, 1] + R[:, 2, 2]
     rows = []
@@ -262,7 +259,7 @@ def _quaternion(R: Any) -> Any:
                           R[:, 1, 0] - R[:, 0, 1], 1.0 + trace), axis=1))
     found = rows[3]
     size = 1.0 + trace
-    for i in range(3):  # each row is 4 times a component, times the quaternion
+    for i in range(3):  # each row is the quaternion times 4 times one of its components
         is_larger = rows[i][:, i] > size
         found = xp.where(is_larger[:, None], rows[i], found)
         size = xp.where(is_larger, rows[i][:, i], size)
@@ -270,7 +267,7 @@ def _quaternion(R: Any) -> Any:
 
 
 def _times_conjugate(a: Any, b: Any) -> Any:
-    """Products a b*, for quaternions x y z w (k, 4)."""
+    """Return products a b*, for quaternions x y z w (k, 4)."""
     x, y, z, w = (a[:, i] for i in range(4))
     X, Y, Z, W = -b[:, 0], -b[:, 1], -b[:, 2], b[:, 3]
     return _library(a).stack((w * X + x * W + y * Z - z * Y, w * Y - x * Z + y * W + z * X,
@@ -279,7 +276,7 @@ def _times_conjugate(a: Any, b: Any) -> Any:
 
 
 def _rotation_vector(quaternion: Any) -> Any:
-    """Rotation vectors (k, 3) of at most half a turn, for quaternions x y z w of any length."""
+    """Return rotation vectors (k, 3), at most π long, of unnormalized quaternions x y z w."""
     xp = _library(quaternion)
     v, w = quaternion[:, :3], quaternion[:, 3]
     size = xp.sqrt((v * v).sum(axis=1))

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-The commands of the package, each imported such that Ctrl-C ends the import quietly.
+Entry points of all commands; Ctrl-C during the import ends them quietly.
 
 The command osc_<name> calls the attribute <name> of this module.
 """
@@ -21,14 +21,14 @@ from osc_ros.interrupts import end_quietly
 
 STATUS = """Exit status: 0 after Ctrl-C or SIGTERM; 1 if it cannot start, for example for a wrong
 parameter, which it names; 2 for wrong arguments; 130 if Ctrl-C ends it before it has started."""
-# The modules of the commands; those after 'teach' need ROS.
+# Modules of the commands; the modules after 'teach' need ROS.
 MODULES = {
     'info': 'tools.info.info_command', 'replay': 'tools.record.replay_command',
     'teach': 'tools.teach.teach_command', 'controller': 'ros.controller.controller',
     'arm': 'ros.arm_node', 'relay': 'ros.relay', 'simulator': 'ros.simulator.simulator',
-    'demo': 'tools.demo.demo', 'viewer': 'ros.viewer.viewer_node',
-    'identify': 'tools.identify.identify', 'record': 'tools.record.record_node',
-    'tune': 'tools.tune.tune'}
+    'check': 'tools.check.check_command', 'demo': 'tools.demo.demo',
+    'viewer': 'ros.viewer.viewer_node', 'identify': 'tools.identify.identify',
+    'record': 'tools.record.record_node', 'tune': 'tools.tune.tune'}
 PRINTING = 'info', 'replay'  # these only print and write files
 # Nodes whose only arguments are those of ROS: what they do, and examples.
 NODES = {
@@ -54,14 +54,14 @@ def __getattr__(name: str) -> Callable[[], NoReturn]:
 
 
 def _print(name: str) -> NoReturn:
-    """Run a command that ends when its reader does (`| head`)."""
+    """Run a command that ends when the reader of its output ends (`| head`)."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
         try:
             _run(name)
         finally:
             sys.stdout.flush()
-    except BrokenPipeError:  # the parent has blocked the signal, or a library ignores it
+    except BrokenPipeError:  # the parent blocks the signal, or a library ignores it
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGPIPE])
         os.kill(os.getpid(), signal.SIGPIPE)

@@ -24,7 +24,8 @@ ORDER = (
     'loop', 'recording', 'identification/fit', 'identification', 'sim/mjcf', 'sim', 'hardware',
     'loop/process', 'viewer/scene', 'viewer', 'ros/messages', 'ros/parameters', 'ros/dds',
     'ros/process', 'ros/controller', 'ros', 'ros/simulator', 'ros/viewer', 'client', 'gym',
-    'tools/demo', 'tools/identify', 'tools/tune', 'tools/record', 'tools/info', 'tools/teach')
+    'tools/info', 'tools/check', 'tools/demo', 'tools/identify', 'tools/tune', 'tools/record',
+    'tools/teach')
 # What a folder does not import although it stands before it.
 APART = {
     'model': ('compile',), 'dynamics/papers': ('compile', 'dynamics/batch', 'dynamics/priority'),

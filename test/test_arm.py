@@ -47,7 +47,7 @@ from std_srvs.srv import Trigger
 
 from osc_ros.ros.arm_node import ArmNode
 from osc_ros.ros.controller.controller import Controller
-from osc_ros.tools.demo.demo_parameters import text_of
+from osc_ros.tools.check.parameter_files import text_of
 from test_nodes import FAILURE, given, JOINTS, PANDA, READY, ROBOT, SUCCESS
 
 ARM_ROBOT = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip, locked=PANDA.locked)

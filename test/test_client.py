@@ -22,9 +22,11 @@ import yaml
 
 from conftest import PATIENCE
 import osc_ros
+from osc_ros import Robot
 from osc_ros.client.robots import SHIPPED
 from osc_ros.control.safety.supervision import STALE_STATE, STALE_TARGET, Watchdog
 from osc_ros.control.setpoint.trajectory import PoseGoal
+from osc_ros.dynamics.algebra.kinematics import placement
 from osc_ros.errors import ArmError, ArmTimeoutError, InputError
 from osc_ros.hardware.contract import Description
 from osc_ros.loop.engine import Engine
@@ -385,20 +387,29 @@ def test_chunk_of_an_unknown_past_is_refused_by_the_node(over_ros):
 
 
 def test_stream_of_poses_is_followed_by_the_node_without_stops(over_ros):
-    over_ros.move_to(home_pose())
-    begin = over_ros.pose()
+    robot = Robot.from_urdf(shipped_urdf('panda'), SHIPPED['panda'].base, SHIPPED['panda'].tip)
     over_ros._backend.services.set_parameters({'target.stream': 'follow'})
-    speeds, before = [], over_ros.state()
+    for _ in range(20):  # until no pose is delayed by a busy machine: it is a stream then
+        speeds, longest = followed_stream(over_ros, robot)
+        if longest < 0.3:
+            break
+    over_ros._backend.services.set_parameters({'target.stream': 'stop'})
+    assert min(speeds[8:]) > 0.005 and np.median(speeds[8:]) > 0.05
+
+
+def followed_stream(over_ros, robot):
+    """Send poses 0.1 s apart; return the speeds [m/s], and the longest time between two [s]."""
+    over_ros.move_to(home_pose())
+    begin, states = over_ros.pose(), [over_ros.state()]
     for k in range(14):
         goal = begin.copy()
         goal[1, 3] += 0.01 * k
         over_ros.move_to(goal, wait=False)
-        state = over_ros.sleep(0.1)
-        speeds.append((state.pose[1, 3] - before.pose[1, 3]) / (state.time - before.time))
-        before = state
+        states.append(over_ros.sleep(0.1))
     assert distance(over_ros.wait().pose, goal) < 2e-3  # the last pose is the goal
-    over_ros._backend.services.set_parameters({'target.stream': 'stop'})
-    assert min(speeds[8:]) > 0.005 and np.median(speeds[8:]) > 0.05  # a busy machine delays poses
+    # poses of the states come 50 times a second, later on a busy machine
+    y, times = np.array([(placement(robot, one.q).T_tip[1, 3], one.time) for one in states]).T
+    return np.diff(y) / np.diff(times), np.diff(times).max()
 
 
 def test_every_kind_of_command_is_answered(remote):

@@ -106,7 +106,7 @@ def test_ctrl_c_ends_a_command_without_a_traceback(name):
     pytest.param(set(), marks=pytest.mark.slow), {signal.SIGPIPE}], ids=['', 'blocked'])
 def test_output_that_nobody_reads_ends_a_command_quietly(blocked):
     before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
-    process = subprocess.Popen([sys.executable, '-m', 'osc_ros.start', 'info', 'panda', '--check'],
+    process = subprocess.Popen([sys.executable, '-m', 'osc_ros.start', 'info', 'panda'],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     with process:
@@ -233,5 +233,5 @@ def test_osc_info_is_coloured_on_a_terminal(monkeypatch):
     monkeypatch.delenv('NO_COLOR', raising=False)
     monkeypatch.setattr(sys, 'stdout', stream := Terminal())
     with pytest.raises(SystemExit, match='0'):
-        info_command.main(['panda', '--check'])
+        info_command.main(['panda', '--no-timing'])
     assert '\033[32mcan be controlled\033[0m' in stream.getvalue()

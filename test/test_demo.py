@@ -79,17 +79,18 @@ def test_panda_traces_an_eight_and_steps_within_a_millimetre(tmp_path, runs):
 
 def test_plots_of_the_demo(tmp_path, request):
     """With --write-tables, write doc/demo_error.png and doc/demo_path.png."""
+    from osc_ros.tools.check.cause_search import recording_of
+    from osc_ros.tools.check.demonstration import demonstration
+    from osc_ros.tools.check.judgement import result
+    from osc_ros.tools.check.parameter_files import Parameters
     from osc_ros.tools.demo import demo_report
-    from osc_ros.tools.demo.cause_search import recording_of
-    from osc_ros.tools.demo.demo_parameters import Parameters
-    from osc_ros.tools.demo.demonstration import demonstration
 
     checkout = Path(__file__).parents[1]
     asked = demonstration(Parameters([checkout / 'config' / 'panda.yaml']), {}, 20.0,
                           lambda text: None)
     assert asked.notes == ()
     recording, plan = recording_of(asked)
-    found = demo_report.result(recording, plan, asked)
+    found = result(recording, plan, asked)
     assert not found.failures
     for file in demo_report.write_plots(tmp_path, recording, plan, found, asked):
         assert file.read_bytes().startswith(b'\x89PNG')
@@ -101,12 +102,13 @@ def test_torque_is_drawn_as_it_is_sent_constant_between_two_states():
     from matplotlib import pyplot
 
     from osc_ros.ros.process.share import share_directory
+    from osc_ros.tools.check.demonstration import Demonstration
+    from osc_ros.tools.check.judgement import Recording
+    from osc_ros.tools.check.parameter_files import NODES, Parameters
     from osc_ros.tools.demo import demo_report
-    from osc_ros.tools.demo.demo_parameters import NODES, Parameters
-    from osc_ros.tools.demo.demonstration import Demonstration
     parameters = Parameters([share_directory() / 'config' / 'panda.yaml'])
     wanted = Demonstration({node: parameters.values(node, {}) for node in NODES}, 5.0)
-    recording, rest = demo_report.Recording(), np.zeros(7)
+    recording, rest = Recording(), np.zeros(7)
     for time, torque in ((0.0, 0.0), (1.0, 10.0), (2.0, 10.0)):
         recording.add_state(time, rest, rest, np.full(7, torque))
     figure = demo_report._torque_plot(pyplot, '', recording, [], wanted)
@@ -118,8 +120,8 @@ def test_torque_is_drawn_as_it_is_sent_constant_between_two_states():
 @pytest.fixture
 def demo_without_ros(tmp_path, monkeypatch, capsys):
     """Return a function as `demo`, whose runs are made in this process, without nodes."""
+    from osc_ros.tools.check.cause_search import BEGIN, recording_of
     from osc_ros.tools.demo import demo as command
-    from osc_ros.tools.demo.cause_search import BEGIN, recording_of
 
     def run(tmp_path, *arguments, code=0):
         figures = tmp_path / 'figures.json'
@@ -146,10 +148,10 @@ def run(request):
 
 def test_arm_that_does_not_follow_is_reported_and_the_exit_status_says_so(tmp_path, run):
     from osc_ros.ros.process.share import share_directory
-    from osc_ros.tools.demo.cause_search import recording_of
-    from osc_ros.tools.demo.demo_parameters import Parameters
-    from osc_ros.tools.demo.demo_report import result
-    from osc_ros.tools.demo.demonstration import demonstration
+    from osc_ros.tools.check.cause_search import recording_of
+    from osc_ros.tools.check.demonstration import demonstration
+    from osc_ros.tools.check.judgement import result
+    from osc_ros.tools.check.parameter_files import Parameters
     stiff = config(tmp_path, ('initial_positions:', 'friction: [3.0, 3.0, 3.0, 3.0, 1.0, 1.0, '
                               '1.0]\n    initial_positions:'))
     figures, printed = run(tmp_path, '--duration', 3, '--config', stiff, code=1)
@@ -267,9 +269,9 @@ def test_arm_in_the_process_of_the_loop_follows_without_simulator_and_dds(tmp_pa
 
 
 def test_simulated_arm_of_osc_arm_has_the_parameters_of_osc_simulator(tmp_path):
+    from osc_ros.tools.check.demonstration import demonstration
+    from osc_ros.tools.check.parameter_files import Parameters
     from osc_ros.tools.demo import demo_loops
-    from osc_ros.tools.demo.demo_parameters import Parameters
-    from osc_ros.tools.demo.demonstration import demonstration
     file = tmp_path / 'mine.yaml'
     file.write_text("""/**:
   ros__parameters: {robot_description_file: panda, base: panda_link0, tip: panda_hand_tcp}
@@ -301,9 +303,9 @@ def test_judge_sees_the_tip_where_pinocchio_does(tmp_path):
 
     from judge import configuration, pinocchio_model
     from osc_ros.ros.process.share import share_directory
+    from osc_ros.tools.check.demonstration import Demonstration
+    from osc_ros.tools.check.parameter_files import NODES, Parameters
     from osc_ros.tools.demo.demo_loops import Judge
-    from osc_ros.tools.demo.demo_parameters import NODES, Parameters
-    from osc_ros.tools.demo.demonstration import Demonstration
     parameters = Parameters([share_directory() / 'config' / 'panda.yaml'])
     wanted = Demonstration({node: parameters.values(node, {}) for node in NODES}, 5.0)
     judge, robot = Judge(wanted, False), wanted.robot

@@ -15,7 +15,7 @@ from osc_ros import Robot
 from osc_ros.errors import InputError, ModelError
 from osc_ros.ros.parameters.controller_parameters import PARAMETERS, with_tasks
 from osc_ros.ros.parameters.node_settings import law_settings
-from osc_ros.tools.demo.demo_parameters import Parameters, text_of
+from osc_ros.tools.check.parameter_files import Parameters, text_of
 
 
 def parameters(tmp_path, *texts):

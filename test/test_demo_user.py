@@ -23,13 +23,13 @@ from osc_ros.control.safety.causes import Acting
 from osc_ros.errors import OscError
 from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.process.share import share_directory
+from osc_ros.tools.check.cause_search import checked, recording_of
+from osc_ros.tools.check.demonstration import demonstration
+from osc_ros.tools.check.judgement import result
+from osc_ros.tools.check.parameter_files import Parameters, text_of
+from osc_ros.tools.check.robot_options import write_new
 from osc_ros.tools.demo import demo_run
-from osc_ros.tools.demo.cause_search import cause, recording_of
-from osc_ros.tools.demo.demo import write_new
-from osc_ros.tools.demo.demo_parameters import Parameters, text_of
-from osc_ros.tools.demo.demo_report import result
 from osc_ros.tools.demo.demo_run import COMPILES, DemoError, Run
-from osc_ros.tools.demo.demonstration import demonstration
 from test_demo import demo, ENVIRONMENT, processes_with, refusal
 
 PANDA = share_directory() / 'config' / 'panda.yaml'
@@ -56,7 +56,7 @@ def test_user_tells_only_one_node_of_a_payload(tmp_path, told, carried, differen
                          simulator={'payload.mass': carried})
     assert result(*recording_of(wanted), wanted).failures
     shown = []
-    why = cause(wanted, lambda *progress: shown.append(progress))
+    why = checked(wanted, lambda *progress: shown.append(progress)).cause
     assert why.text.startswith(difference)
     assert 'riction' not in why.text
     shares = [share for share, text in shown if text == 'trial 1']
@@ -83,7 +83,7 @@ def test_user_tells_both_nodes_of_a_payload_and_the_arm_follows(tmp_path):
 ])
 def test_user_uncomments_a_parameter_of_the_controller_only(tmp_path, name, value, text):
     wanted = with_config(tmp_path, controller={name: value})
-    why = cause(wanted, lambda *shown: None)
+    why = checked(wanted, lambda *shown: None).cause
     assert why.text.startswith(text)
     assert why.changes['osc_simulator'][name] == value
     mended = wanted.changed(why.changes)

@@ -3,6 +3,7 @@
 
 """FrankaArm: the real libfranka against franka-sim, which speaks the protocol of a real arm."""
 
+from contextlib import contextmanager, suppress
 import os
 from pathlib import Path
 import re
@@ -134,30 +135,50 @@ def test_opening_describes_the_arm_and_changes_no_scheduling(server):
     assert all(part.shape == (7,) for part in states[0][1:])
 
 
-def test_the_law_holds_the_arm_and_moves_it(arm):
+@contextmanager
+def prompt():
+    """Run this thread before others, if that is permitted, as the loop of a real arm."""
+    before = os.sched_getscheduler(0), os.sched_getparam(0)
+    with suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, *before)
+
+
+def test_the_law_holds_the_arm_and_moves_it(arm, server):
     robot = Robot.from_urdf(TEXT, base='fr3_link0', tip='fr3_link8')
     law = Law(robot, Settings.of(robot, driver=Driver(robot, 'gravity'),
                                  limits=Limits.of(robot, effort_rate=np.full(7, 800.0))))
-    arm.start()
-    state = arm.read()
-    law.hold(state.q)
-    arm.write(law.torque(*state[:3]))
-    goal = law.pose.copy()
-    goal[:3, 3] += 0.0, 0.03, -0.02
+    server.tell('lost 20')  # torques that are later let the arm move off
     held, times = [], []
 
-    def torque(k, state):
-        times.append(state.time)
-        if k == 100:
-            held.append(np.linalg.norm(law.error[3:]))
-            law.follow(goal)
-        return law.torque(*state[:3])
+    def moved_to_goal():
+        arm.start()
+        state = arm.read()
+        law.hold(state.q)
+        arm.write(law.torque(*state[:3]))
+        goal = law.pose.copy()
+        goal[:3, 3] += 0.0, 0.03, -0.02
+        held.clear()
 
-    start = time.perf_counter()
-    end = cycles(arm, 800, torque)
-    assert time.perf_counter() - start > 0.7  # the arm sets the period of 1 ms
-    arm.stop()
-    law.torque(*end[:3])
+        def torque(k, state):
+            times.append(state.time)
+            if k == 100:
+                held.append(np.linalg.norm(law.error[3:]))
+                law.follow(goal)
+            return law.torque(*state[:3])
+
+        start = time.perf_counter()
+        end = cycles(arm, 800, torque)
+        assert time.perf_counter() - start > 0.7  # the arm sets the period of 1 ms
+        arm.stop()
+        law.torque(*end[:3])
+        return goal
+
+    with prompt():
+        goal = until_late(arm, moved_to_goal)
     assert max(held) < 1e-3
     assert np.linalg.norm(law.pose[:3, 3] - goal[:3, 3]) < 6e-3  # late torques on a busy machine
     # the law itself keeps the limit, but for two of its cycles in one

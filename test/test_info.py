@@ -113,16 +113,16 @@ def test_json_has_everything_and_no_infinite_numbers(capsys, arm):
     ({'kind': 'hinge'}, "joint 'elbow': type 'hinge' is unknown"),
     ({'kind': 'floating'}, 'of one freedom'),
 ])
-def test_check_ends_with_1_and_says_what_to_mend(capsys, arm, changes, said):
-    code, text = output(capsys, arm(**changes), '--check', '--home', '0,1'
+def test_command_ends_with_1_and_says_what_to_mend(capsys, arm, changes, said):
+    code, text = output(capsys, arm(**changes), '--no-timing', '--home', '0,1'
                         if changes.get('kind') in (None, 'hinge') else '0')
     assert code == 1, text
     assert said in text
     assert 'CANNOT BE CONTROLLED' in text
 
 
-def test_check_ends_with_0_on_an_arm_without_meshes_and_notes_missing_limits(capsys, arm):
-    code, text = output(capsys, arm(effort=0), '--check')
+def test_command_ends_with_0_on_an_arm_without_meshes_and_notes_missing_limits(capsys, arm):
+    code, text = output(capsys, arm(effort=0), '--no-timing')
     assert code == 0
     assert "no effort limit for 'shoulder': taken as unlimited" in text
     assert 'can be controlled' in text
@@ -131,7 +131,7 @@ def test_check_ends_with_0_on_an_arm_without_meshes_and_notes_missing_limits(cap
 def test_arm_without_any_mass_cannot_be_controlled(capsys, arm):
     path = Path(arm())
     path.write_text(re.sub('<mass value="[^"]*"/>', '<mass value="0"/>', path.read_text()))
-    code, said = output(capsys, path, '--check', '--home', '0,1')
+    code, said = output(capsys, path, '--no-timing', '--home', '0,1')
     assert code == 1 and 'no link that moves has a mass' in said
 
 
@@ -149,7 +149,7 @@ def test_link_without_a_mass_that_moves_is_noted(capsys, arm):
     path = Path(arm())
     path.write_text(re.sub('(?s)<link name="upper">.*?</link>', '<link name="upper"/>',
                            path.read_text()))
-    code, said = output(capsys, path, '--check', '--home', '0,1')
+    code, said = output(capsys, path, '--no-timing', '--home', '0,1')
     assert "note: 'upper', moved by 'shoulder', has no mass" in said
     assert "'lower'" not in said
 
@@ -165,7 +165,7 @@ def test_link_without_a_mass_that_moves_is_noted(capsys, arm):
     (['panda', '--lock', 'panda_joint33=0'], 2, 'panda_joint33'),
 ])
 def test_unknown_names_and_bad_numbers_are_refused(capsys, arguments, code, said):
-    found, text = output(capsys, *arguments, '--check')
+    found, text = output(capsys, *arguments, '--no-timing')
     assert found == code, text
     assert said in text
 

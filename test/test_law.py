@@ -121,8 +121,8 @@ def test_law_has_no_double_cover():
     pytest.param(name, marks=pytest.mark.slow) for name in ('kinova', 'iiwa_like', 'talos'))])
 def test_other_arms_step_to_their_targets(name):
     from osc_ros.control.tasks.freedoms import freedoms_of
-    from osc_ros.tools.demo import scenario
-    from osc_ros.tools.demo.tracing import Tracer
+    from osc_ros.tools.check import scenario
+    from osc_ros.tools.check.tracing import Tracer
     case = robot_cases()[name]
     robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)
     plant = Plant(case.urdf_text, case.base, robot.joint_names, locked=case.locked,

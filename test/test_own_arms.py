@@ -21,10 +21,10 @@ from osc_ros import Robot
 from osc_ros.control.tasks.freedoms import freedoms_of
 from osc_ros.errors import InputError, OscError
 from osc_ros.sim import Plant
-from osc_ros.tools.demo.cause_search import cause, recording_of
-from osc_ros.tools.demo.demo_parameters import Parameters, text_of
-from osc_ros.tools.demo.demo_report import result
-from osc_ros.tools.demo.demonstration import demonstration
+from osc_ros.tools.check.cause_search import checked, recording_of
+from osc_ros.tools.check.demonstration import demonstration
+from osc_ros.tools.check.judgement import result
+from osc_ros.tools.check.parameter_files import Parameters, text_of
 
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
 
@@ -68,7 +68,7 @@ def row(name, base, tip, folder):
              errors(found)]
     if not found.failures:
         return [*path, *first, '', ''], True
-    why = cause(wanted, lambda *shown: None)
+    why = checked(wanted, lambda *shown: None).cause
     if not why.changes:
         return [*path, *first, '', why.text], False
     file = folder / 'follow.yaml'
@@ -201,7 +201,7 @@ def test_speed_limit_that_binds_is_named_and_friction_is_not(tmp_path):
     wanted = usual.changed({'osc_demo': {'scale': 1.0}})
     assert wanted.values['osc_simulator']['initial_positions'] == q
     assert result(*recording_of(wanted), wanted).failures
-    why = cause(wanted, lambda *shown: None)
+    why = checked(wanted, lambda *shown: None).cause
     assert 'limit of speed' in why.text
     assert 'riction' not in why.text
     assert why.changes['osc_demo']['scale'] < 1.0

@@ -18,8 +18,8 @@ import osc_ros
 SOURCE = Path(__file__).resolve().parent.parent
 SHARE = Path(sys.prefix, 'share', 'osc_ros')
 EXECUTABLES = {'osc_arm', 'osc_controller', 'osc_relay', 'osc_simulator', 'osc_demo',
-               'osc_identify', 'osc_teach', 'osc_viewer', 'osc_info', 'osc_tune', 'osc_record',
-               'osc_replay'}
+               'osc_identify', 'osc_teach', 'osc_viewer', 'osc_info', 'osc_check', 'osc_tune',
+               'osc_record', 'osc_replay'}
 
 
 def installed_by_pip():

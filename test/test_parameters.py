@@ -30,6 +30,7 @@ from osc_ros.ros.controller import controller  # noqa: E402
 from osc_ros.ros.parameters import controller_parameters, robot_parameters  # noqa: E402
 from osc_ros.ros.parameters.parameters import Entry, MISSPELT, values  # noqa: E402
 from osc_ros.ros.simulator import simulator  # noqa: E402
+from osc_ros.viewer.sliders import RANGES  # noqa: E402
 
 TABLES = {'controller': controller_parameters.PARAMETERS, 'relay': relay.PARAMETERS,
           'simulator': simulator.PARAMETERS,
@@ -54,7 +55,23 @@ In a parameter file, the section `/**:` is for all nodes, the section `/**/osc_c
 osc_controller in any namespace. If both set a parameter, the later section takes precedence. `ros2
 param dump` writes such a file.
 """
+FIRST = """
+## The ten to look at first
+
+All others are advanced: their defaults suit most arms. For an arm that is not shipped, set
+`robot_description_file` (or the topic), `base` and `tip` too. The [page in the browser](viewer.md)
+shows these first.
+
+| parameter | default | change it if |
+|---|---|---|
+"""
 ROWS = '| parameter | type | default | unit | accepted | live | |\n|---|---|---|---|---|---|---|\n'
+
+
+def default_of(entry):
+    """Return the default value as it stands in the tables; empty for an empty text."""
+    default = list(entry.default) if isinstance(entry.default, tuple) else entry.default
+    return '' if default == '' else f'`{json.dumps(default)}`'
 
 
 def row(entry):
@@ -62,9 +79,7 @@ def row(entry):
     unit = re.search(r' *\[([^]]*)]', entry.description)
     said = entry.description.replace(unit[0], '', 1) if unit else entry.description
     accepted = entry.accepted.replace('an array of any number, each ', 'each ')
-    default = list(entry.default) if isinstance(entry.default, tuple) else entry.default
-    shown = '' if default == '' else f'`{json.dumps(default)}`'
-    cells = [f'`{entry.name}`', entry.ros_type.name.lower().replace('_', ' '), shown,
+    cells = [f'`{entry.name}`', entry.ros_type.name.lower().replace('_', ' '), default_of(entry),
              unit[1] if unit else '', accepted,
              'yes' if entry.live else 'fixed' if entry.fixed else '', said]
     return '| ' + ' | '.join(cells) + ' |\n'
@@ -80,7 +95,9 @@ def page():
         tables.pop('osc_arm'))
     tables['osc_controller, for each NAME in `tasks`'] = (
         controller_parameters.task_parameters('NAME'))
-    return HEAD + ''.join(
+    first = (f'| `{entry.name}` | {default_of(entry)} | {entry.when} |\n'
+             for entry in controller_parameters.PARAMETERS if entry.when)
+    return HEAD + FIRST + ''.join(first) + ''.join(
         f'\n## {title}\n\n{ROWS}' + ''.join(map(row, table)) for title, table in tables.items())
 
 
@@ -88,6 +105,14 @@ def test_page_of_parameters_says_what_the_tables_say(request):
     if request.config.getoption('--write-tables'):
         PAGE.write_text(page(), encoding='utf-8')
     assert PAGE.read_text(encoding='utf-8') == page(), f'to write it again: {WRITE}'
+
+
+def test_ten_parameters_are_not_advanced_and_the_page_in_the_browser_shows_them_first():
+    first = [entry.name for entry in controller_parameters.PARAMETERS if entry.when]
+    assert len(first) == 10
+    sliders = [one.name for one in RANGES if not one.is_advanced]
+    assert sliders and set(sliders) < set(first)
+    assert not {one.name for one in RANGES if one.is_advanced} & set(first)
 
 
 @pytest.mark.parametrize('table', TABLES.values(), ids=TABLES)

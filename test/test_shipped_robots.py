@@ -23,7 +23,7 @@ from osc_ros import Robot
 from osc_ros.control.law import Law
 from osc_ros.errors import InputError
 from osc_ros.sim import Plant
-from osc_ros.tools.demo import scenario
+from osc_ros.tools.check import scenario
 import tolerances
 from variants import first_quick
 

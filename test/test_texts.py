@@ -226,8 +226,10 @@ def require_tests(words):
 def require_options(words, source):
     """Require that a source file defines these options, and that the named robots exist."""
     text = (CHECKOUT / source).read_text(encoding='utf-8')
-    if 'add_json(parser)' in text:
-        text += (CHECKOUT / 'osc_ros' / 'commandline.py').read_text(encoding='utf-8')
+    for call, place in (('add_json(parser)', 'commandline.py'),
+                        ('add_robot_options(parser', 'tools/check/robot_options.py')):
+        if call in text:
+            text += (CHECKOUT / 'osc_ros' / place).read_text(encoding='utf-8')
     for word, following in zip(words, [*words[1:], '']):
         if word.startswith('--'):
             assert f"add_argument('{word}'" in text, f'{word} is no option of {source}'

@@ -21,7 +21,7 @@ from osc_ros.compile.compiled import on_demand
 from osc_ros.control.tasks.task import Stiffness, Task
 from osc_ros.sim import Plant
 from osc_ros.sim.mjcf.masses import with_masses
-from osc_ros.tools.demo.demo_parameters import Parameters
+from osc_ros.tools.check.parameter_files import Parameters
 from osc_ros.tools.tune.advice import advice
 from osc_ros.tools.tune.measurement import Laboratory
 from osc_ros.tools.tune.robustness import Robustness
@@ -206,7 +206,7 @@ def test_parameters_that_cannot_be_used_are_refused(capsys, tmp_path, config, sa
 @pytest.mark.parametrize('arguments, said', [
     (['--robot', 'pand'], 'accepted is one of'), (['--urdf', 'a.urdf'], 'needs --base and --tip'),
     (['--delay', '-1'], 'accepted is 0 to 1000'), (['--help'], 'examples:'),
-    (['--robot', 'panda', '--urdf', 'a.urdf'], 'accepted is one of them'),
+    (['--robot', 'panda', '--urdf', 'a.urdf'], 'not allowed with'),
     (['--urdf', 'no.urdf', '--base', 'a', '--tip', 'b'], 'cannot be read'),
 ])
 def test_arguments_that_cannot_be_used_are_refused(capsys, tmp_path, arguments, said):

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""A synchronous client of an arm: the same methods over a simulation, a loop, and ROS."""
+"""Client class `Arm`, and its constructors for simulation, real-time loop and ROS."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ class Arm(Motions):
 
     `Arm.simulated` simulates the arm in this process, `Arm.real_time` controls an arm by a
     real-time loop without ROS, `Arm.ros` commands a running `osc_controller` or `osc_arm`. Poses
-    and twists are of the tip in the base frame, vectors (6,) are [angular; linear]. Wherever a
-    pose is accepted, it may be
+    and twists are of the tip in the base frame, vectors (6,) are [angular; linear]. A pose is
+    given in one of these forms:
 
     - (4, 4): a homogeneous matrix,
     - (7,): position [m], then quaternion x y z w,
     - (3,): a position [m]; the orientation stays as it is.
 
-    Times are on the clock of the arm. In the simulation, time advances only within `wait`,
-    `sleep` and methods that wait. A refused command raises InputError with the reason that the
-    controller gives, and the arm goes on with what it did before.
+    Times are on the clock of the arm. In the simulation, time advances only within `wait`, `sleep`
+    and methods that wait. If the controller refuses a command, InputError gives its reason, and
+    the arm continues its present motion.
 
     Attributes
     ----------
     joint_names : tuple of str
     gripper : Gripper
     simulation : Simulation or None
-        The arm of `Arm.simulated`: pictures, pushes, bodies beside it; None for others.
+        The arm of `Arm.simulated`, for pictures, pushes and objects; None for other arms.
 
     Parameters
     ----------
@@ -76,19 +76,19 @@ class Arm(Motions):
         Parameters
         ----------
         robot : str or path
-            Name of a robot that comes with osc_ros; or the text of a URDF, or its file.
+            Name of a robot that comes with osc_ros; or a URDF, as text or as a `pathlib.Path`.
         base, tip : str
-            Links; needed for a robot of your own.
+            Names of links; required for a URDF.
         **options
-            `q` (n,), the joint positions at the start; `settings` of the law; `hand`, the names
-            of two finger joints (default: those of panda and fr3; (): no gripper); parameters of
+            `q` (n,), the joint positions at the start; `settings` of the law; `hand`, the names of
+            two finger joints (default: those of panda and fr3; (): no gripper); parameters of
             `osc_ros.Simulation`, such as `rate` and `show`, and of `osc_ros.sim.Plant`, such as
             `wall` and `friction`.
 
         Raises
         ------
         InputError, ModelError
-            Arguments that cannot be used.
+            The arguments are invalid.
         ImportError
             MuJoCo is not installed.
 
@@ -111,12 +111,12 @@ class Arm(Motions):
         timeout : float
             Longest time until the controller answers, is active and has sent its first state [s].
         gripper : str
-            Prefix of the topics of the gripper, in the namespace of the node: see doc/gripper.md.
+            Prefix of the gripper's topics, in the namespace of the node: see doc/gripper.md.
 
         Raises
         ------
         ArmTimeoutError
-            No such node answers, or it is not active; says what to start.
+            No such node answers, or it is not active; the text says which node to start.
         ImportError
             rclpy is not installed.
 
@@ -133,32 +133,32 @@ class Arm(Motions):
                   values: Mapping[str, Any] | None = None, base: str = '', tip: str = '',
                   **options: Any) -> Arm:
         """
-        Return an arm in a real-time control loop, which is a process of its own, without ROS.
+        Return an arm in a real-time control loop, which is a separate process, without ROS.
 
         >>> arm = Arm.real_time('fr3', 'franka', {'address': '172.16.0.2'})     # doctest: +SKIP
 
-        It is the loop of osc_arm: this client starts it, is the only one that commands it, and
-        ends it by `close`. See doc/arm.md.
+        The process is the loop of osc_arm. This client starts it, is the only one that commands
+        it, and ends it by `close`. See doc/arm.md.
 
         Parameters
         ----------
         robot, base, tip
             See `simulated`.
         hardware : str
-            Kind of the arm: 'franka', 'mujoco', or one of another package.
+            Kind of the arm: 'franka', 'mujoco', or one from another package.
         values : mapping of str to value
             Values of its settings: the parameters `hardware.…` of osc_arm, without 'hardware.'.
         **options
-            `settings` of the law (default: those of
-            `osc_ros.loop.process.process_start.usual_settings`); `startup_check`, what to do if
-            the torques that the arm measures at rest do not agree with the model: 'certain'
-            (default: refuse what is beyond doubt), 'refuse', 'warn' or 'off'; `system`, an
-            `osc_ros.loop.process.process_start.System`: priority, memory and CPUs of the process.
+            `settings` of the law (default: `osc_ros.loop.process.process_start.usual_settings`);
+            `startup_check`, the reaction if the torques measured at rest do not agree with the
+            model: 'certain' (default: refuse an error that is beyond doubt), 'refuse', 'warn' or
+            'off'; `system`, an `osc_ros.loop.process.process_start.System`: priority, memory and
+            CPUs of the process.
 
         Raises
         ------
         InputError, ModelError
-            Arguments that cannot be used; the arm cannot be opened, or does not fit the robot.
+            The arguments are invalid; the arm cannot be opened, or does not fit the robot.
         ArmTimeoutError
             The arm sends no states.
 
@@ -166,11 +166,11 @@ class Arm(Motions):
         from osc_ros.client.real_time import RealTimeBackend
         return cls(RealTimeBackend(robot, hardware, values or {}, (base, tip), **options))
 
-    # records and end
+    # recording and end
 
     def record(self, path: str | os.PathLike[str]) -> Recording:
         """
-        Record all states from now on in a file of numpy (.npz) or a bag; see `Recording`.
+        Record all states from now on in a NumPy file (.npz) or a bag; see `Recording`.
 
         >>> with arm.record('run.npz'):                             # doctest: +SKIP
         ...     arm.move_to(goal)
@@ -178,7 +178,7 @@ class Arm(Motions):
         Raises
         ------
         InputError
-            Another ending; a recording is in progress.
+            The path is not accepted, or a recording is in progress.
 
         """
         if self._recording is not None:
@@ -195,7 +195,7 @@ class Arm(Motions):
 
     def close(self) -> None:
         """
-        End the recording, and the simulation or the connection; the controller goes on.
+        End the recording, and the simulation or the connection; a controller over ROS goes on.
 
         >>> arm.close()                                             # doctest: +SKIP
 
@@ -210,7 +210,7 @@ class Arm(Motions):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
-        """Close the arm; after an error, stop it before. The error is the one that counts."""
+        """Close the arm; after an error in the context, stop it before. The error is raised."""
         try:
             if error is not None:
                 self.hold()

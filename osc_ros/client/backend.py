@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The contract between the client and what moves the arm."""
+"""Interface between the client and its backends: simulation, real-time loop, ROS topics."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from osc_ros.model.gripper_state import GripperState
 Array = NDArray[np.float64]
 
 CLOSED = 'this arm was closed: open it again'
-# For each value of 'target' in the diagnostics: why a motion takes longer than planned.
+# Text for each value of 'target' in the diagnostics that explains a slow motion.
 WAITS, AT_EDGE = 'waits for the arm', 'at the edge'
 TARGETS = {WAITS: 'the target waits for the arm',
            AT_EDGE: 'the target is at the edge of the workspace'}
 
 
 def distance_text(angle: float, distance: float) -> str:
-    """Return a text on how far an arm is from its goal [rad], [m]."""
+    """Return a text on the distance to a goal, given an angle [rad] and a distance [m]."""
     return f'{1e3 * distance:.1f} mm and {np.degrees(angle):.1f}° are left'
 
 
 @dataclass(frozen=True, eq=False)
 class ArmState:
     """
-    The newest state of an arm; poses, errors and twists are in the base frame.
+    State of an arm; poses, errors and twists are in the base frame.
 
     Attributes
     ----------
     time : float [s]
-        On the clock of the arm.
+        Time on the clock of the arm.
     q, qd : (n,) [rad, m and per s]
         Measured joint positions and velocities, in the order of `Arm.joint_names`.
     torque : (n,) [N·m, N]
@@ -45,7 +45,7 @@ class ArmState:
     pose : (4, 4)
         Measured pose of the tip.
     error : (6,) [rad, m]
-        From the tip to its set-point, [angular; linear].
+        Error from the tip to its set-point, [angular; linear].
 
     """
 
@@ -59,10 +59,10 @@ class ArmState:
 
 class Backend(Protocol):
     """
-    What a client needs of an arm.
+    Interface of an arm for its client.
 
-    All commands return when the controller has accepted them, and raise InputError with its
-    reason if it has not. Poses are (4, 4) in the base frame.
+    A command returns when the controller has accepted it, and raises InputError with the reason if
+    the controller refuses it. Poses are (4, 4) in the base frame.
 
     Attributes
     ----------
@@ -82,48 +82,50 @@ class Backend(Protocol):
         """Follow poses (m, 4, 4) at times (m,) after the observation [s]; return a report."""
 
     def jog(self, twist: Array) -> None:
-        """Move with a twist (6,) until the time-out of twists."""
+        """Move the tip with a twist (6,) until the time-out of twists."""
 
     def set_wrench(self, wrench: Array) -> None:
-        """Apply a wrench (6,) along the axes of force."""
+        """Apply a wrench (6,) along the force-controlled axes."""
 
     def use_gains(self, spring: Stiffness | None) -> None:
-        """Make the tip a spring, or use the set natural frequencies again."""
+        """Give the tip the stiffness of `spring`, or, with None, its original gains again."""
 
     def use_payload(self, mass: float, center_of_mass: Array, inertia: Array) -> None:
-        """Set the payload at the tip: mass, centre (3,), inertia about it (3, 3)."""
+        """Set the payload at the tip: mass [kg], centre (3,) [m], inertia about it (3, 3)."""
 
     def move_gripper(self, command: list[float]) -> None:
-        """Move the gripper: width, then largest force, then speed; NaN or missing: the default."""
+        """Move the gripper: width, largest force, speed; the default for NaN or if missing."""
 
     def gripper_state(self) -> GripperState:
         """Return the newest state of the gripper."""
 
     def hold(self) -> None:
-        """Stop."""
+        """Stop as fast as the limits allow, and hold the pose."""
 
     def recover(self) -> str:
-        """Release latched watchdogs, or clear an error of the arm; return what was done."""
+        """Release latched watchdogs, or clear an error of the arm; return a text on the action."""
 
     def is_at_goal(self) -> bool:
-        """Whether the goal of the last command has been reached."""
+        """Whether the arm has reached the goal of the last command."""
 
     def situation(self) -> str:
         """Return a text on the arm and its goal, for errors."""
 
     def wait(self, until: Callable[[], bool], timeout: float) -> bool:
         """
-        Wait until a condition holds; return False if it did not within a time of the arm [s].
+        Wait until a condition holds; return False after the time-out [s] on the arm's clock.
 
         Raises
         ------
         ArmError
-            The controller has stopped to control the arm; its states do not come any more.
+            The controller has stopped the arm.
+        ArmTimeoutError
+            No states come any more.
 
         """
 
     def listen(self, listener: Callable[[ArmState], None] | None) -> None:
-        """Call a function with every new state, or no longer."""
+        """Call a function with every new state; None ends this."""
 
     def close(self) -> None:
-        """Release what the backend holds."""
+        """Release the resources of the backend."""

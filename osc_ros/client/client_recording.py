@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""A recording of the states of an arm, in a file of numpy or a bag of rosbag2."""
+"""Recordings of the states of an arm in a NumPy file or a rosbag2 bag."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ FIELDS = 'time', 'q', 'qd', 'torque', 'pose', 'error'
 
 class Recording:
     """
-    Collects states until it is stopped, and then writes them to a file.
+    Collects states; `stop` writes them to a file.
 
     A file .npz has one array for each field of `ArmState`, with one row for each state, and
-    `joint_names`: `numpy.load(path)['q']`. A path without an ending is a folder: a bag of rosbag2
-    in MCAP with the topics /joint_states (commanded torques as efforts), /pose and /pose_error,
-    for Foxglove and `ros2 bag`.
+    `joint_names`: `numpy.load(path)['q']`. A path without a suffix is the folder of a rosbag2 bag
+    in MCAP, for Foxglove and `ros2 bag`, with the topics /joint_states (commanded torques as
+    efforts), /pose and /pose_error.
 
     Parameters
     ----------
     path : str or path
-        Its name ends with .npz, or has no ending and does not exist.
+        A path with the suffix .npz, or a path without suffix that does not exist yet.
     joint_names : tuple of str
     stopped : callable
         Called when the recording stops.
@@ -42,7 +42,7 @@ class Recording:
     Raises
     ------
     InputError
-        Another ending; a folder that does not exist, or a bag that does; for a bag, the extra
+        Another suffix; the parent folder does not exist, or the bag does; for a bag, the extra
         'record' is not installed.
 
     """
@@ -73,7 +73,7 @@ class Recording:
         if self._is_open:
             self._is_open = False
             self._stopped()
-            # a copy, because a thread may be within `add`
+            # a copy, because another thread may be in `add`
             self._states = states = list(self._states)
             if self._bag is not None:
                 write_states(self._bag, self._names, states)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The gripper of a client: moves and grasps without blocking the arm."""
+"""Gripper of a client: it moves and grasps without blocking the arm."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from osc_ros.model.gripper_state import GripperState
 if TYPE_CHECKING:
     from osc_ros.client.backend import Backend
 
-TIMEOUT = 5.0  # default of time-outs [s]
-GRIPPER = 'osc_simulator/gripper'  # default prefix of its topics
+TIMEOUT = 5.0  # default time-out [s]
+GRIPPER = 'osc_simulator/gripper'  # default prefix of the gripper's topics
 
 
 class Gripper:
     """
     The gripper of an `Arm`: `arm.gripper`.
 
-    Commands return when the gripper has accepted them, or with `wait` when the fingers have come
-    to rest; in both cases the arm goes on with its motion. A hold or an error of the arm leaves
-    the gripper as it is, so that it does not drop what it holds.
+    A command returns when the gripper has accepted it or, with `wait`, when the fingers have come
+    to rest; in both cases the arm continues its motion. A hold or an error of the arm does not
+    change the gripper, so that it does not drop its load.
 
     >>> arm.move_to(goal, wait=False)                               # doctest: +SKIP
     >>> arm.gripper.grasp(force=40.0)          # closes while the arm moves
@@ -45,7 +45,7 @@ class Gripper:
         Raises
         ------
         InputError
-            There is no gripper; says how to get one.
+            There is no gripper; the text says how to add one.
 
         """
         return self._backend.gripper_state()
@@ -53,19 +53,20 @@ class Gripper:
     def move(self, width: float, force: float | None = None, speed: float | None = None,
              wait: bool = True, timeout: float = TIMEOUT) -> GripperState:
         """
-        Move the fingers to a width between them; return the state there, or on the way.
+        Move the fingers to a width; return the state there or, without `wait`, on the way.
 
         >>> arm.gripper.move(0.08)                                  # doctest: +SKIP
 
         Parameters
         ----------
         width : float [m]
+            Distance between the fingers.
         force : float, optional
             Largest force of each finger [N]; default: that of the gripper, 20 N in simulation.
         speed : float, optional
-            Of the width [m/s]; default: the largest.
+            Rate of change of the width [m/s]; default: the largest.
         wait : bool
-            Whether to wait until the fingers rest: at the width, or at something between them.
+            Whether to wait until the fingers rest, at the width or at an object between them.
         timeout : float
             Longest time to wait, on the clock of the arm [s].
 
@@ -74,7 +75,7 @@ class Gripper:
         InputError
             The gripper refuses the numbers, or there is no gripper.
         ArmTimeoutError
-            The fingers do not rest in time; they go on.
+            The fingers are not at rest in time; they continue to move.
 
         """
         given = [finite('width', width)]
@@ -89,15 +90,15 @@ class Gripper:
     def grasp(self, force: float, speed: float | None = None, wait: bool = True,
               timeout: float = TIMEOUT) -> GripperState:
         """
-        Close the fingers, and press what is between them with a force of each finger [N].
+        Close the fingers, and press an object between them with a force of each finger [N].
 
-        The returned state says by `is_holding` whether there is something. The gripper goes on
-        pressing. Tell the controller about a heavy load: `Arm.payload`.
+        `is_holding` of the returned state is True if there is an object. The gripper continues to
+        press. Set the mass of a heavy load by `Arm.payload`.
 
         >>> if not arm.gripper.grasp(40.0).is_holding:              # doctest: +SKIP
         ...     print('there was nothing')
 
-        Parameters, errors: see `move`.
+        For parameters and errors see `move`.
 
         """
         return self.move(0.0, finite('force', force), speed, wait, timeout)

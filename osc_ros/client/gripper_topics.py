@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The gripper of an arm over ROS: a command topic with answers, and a topic of states."""
+"""Gripper over ROS: topics for commands, their answers, and states."""
 
 from __future__ import annotations
 
@@ -23,16 +23,10 @@ ANSWERED = 2.0  # longest time until a command is answered, or the first state h
 
 class GripperTopics:
     """
-    Commands of a gripper, and its states.
+    Client of the topics of `osc_ros.ros.gripper_commands.GripperTopics`.
 
-    Parameters
-    ----------
-    node : rclpy.node.Node
-        Another thread spins it.
-    prefix : str
-        Of the topics.
-    news : Condition
-        Notified with each message.
+    Another thread spins the node; `prefix` begins the names of the topics, `news` is notified of
+    each message.
 
     """
 
@@ -82,7 +76,7 @@ class GripperTopics:
                 self._news.wait(0.05)
 
     def state(self) -> GripperState:
-        """Return the newest state, which is newer than the last command."""
+        """Wait for a state after the last command, and return it."""
         deadline = monotonic() + ANSWERED
         with self._news:
             while self._state is None or messages.seconds(self._state.header.stamp) <= self._since:

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Checks of what a user gives to the client."""
+"""Checks of the user's inputs to the client."""
 
 from __future__ import annotations
 
@@ -18,23 +18,14 @@ from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
-LONGEST = 1e6  # longest time of a motion [s]
+LONGEST = 1e6  # longest duration of a motion [s]
 
 
 def goal_pose(pose: ArrayLike, state: ArmState) -> Array:
     """
-    Return a pose in one of the forms that `osc_ros.Arm` accepts as (4, 4).
+    Convert a pose in one of the forms that `osc_ros.Arm` accepts to (4, 4); else InputError.
 
-    Parameters
-    ----------
-    pose : (4, 4), (7,) or (3,)
-    state : ArmState
-        A position gets the orientation of its pose.
-
-    Raises
-    ------
-    InputError
-        Another shape, or not a pose.
+    A position (3,) gets the orientation of the pose of `state`.
 
     """
     try:
@@ -55,15 +46,7 @@ def goal_pose(pose: ArrayLike, state: ArmState) -> Array:
 
 
 def goal_poses(poses: ArrayLike, state: ArmState) -> Array:
-    """
-    Return the poses of a chunk as (m, 4, 4); see `goal_pose`.
-
-    Raises
-    ------
-    InputError
-        Fewer than two poses; see `goal_pose`.
-
-    """
+    """Convert the poses of a chunk to (m, 4, 4), see `goal_pose`; InputError if m < 2."""
     try:
         given = np.array(poses, dtype=np.float64)
     except (TypeError, ValueError):
@@ -80,7 +63,7 @@ def chunk_times(dt: float, count: int) -> Array:
 
 
 def _number(value: object) -> float:
-    """Return a number of Python, NumPy or a tensor without axes as a float; NaN if it is none."""
+    """Convert a Python or NumPy number, or a tensor of dimension 0, to float; NaN for others."""
     if isinstance(value, (bool, np.bool_, str, bytes)) or np.ndim(value):  # type: ignore[arg-type]
         return math.nan
     try:
@@ -98,7 +81,7 @@ def finite(name: str, value: float) -> float:
 
 
 def positive(name: str, value: float, upper: float = math.inf) -> float:
-    """Return a number as a float; InputError unless it is finite, above 0, and not above upper."""
+    """Return a number as a float; InputError unless it is finite and 0 < number ≤ upper."""
     number = _number(value)
     if not (math.isfinite(number) and 0.0 < number <= upper):
         raise InputError(f'{name} is {value!r}: accepted is a finite number above 0'
@@ -107,7 +90,7 @@ def positive(name: str, value: float, upper: float = math.inf) -> float:
 
 
 def non_negative(name: str, value: float, unit: str) -> float:
-    """Return a number as a float; InputError unless it is finite, and 0 or more."""
+    """Return a number as a float; InputError unless it is finite and at least 0."""
     number = _number(value)
     if not (math.isfinite(number) and number >= 0.0):
         raise InputError(f'{name} is {value!r}: accepted is a finite number, 0 or more [{unit}]')

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The commands of a client: they check what is given, and wait for the arm."""
+"""Commands of `Arm`: they check their arguments, and wait for the arm."""
 
 from __future__ import annotations
 
@@ -25,23 +25,15 @@ from osc_ros.errors import ArmTimeoutError, InputError
 
 Array = NDArray[np.float64]
 
-TIMEOUT = 30.0  # default of time-outs [s]
+TIMEOUT = 30.0  # default time-out [s]
 
 
 class Motions:
-    """
-    The commands of `osc_ros.Arm`.
-
-    Parameters
-    ----------
-    backend : Backend
-        What moves the arm.
-
-    """
+    """The commands of `osc_ros.Arm`."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._has_goal = False  # that the last command has set
+        self._has_goal = False  # whether the last command has set a goal
 
     # state
 
@@ -89,8 +81,8 @@ class Motions:
         pose : (4, 4), (7,) or (3,)
             See `Arm`.
         duration : float, optional
-            Time of the motion [s]; as short as the limits of the target allow if not given, or if
-            it is too short.
+            Duration of the motion [s]; if it is not given or too short, the limits of the
+            set-point determine it.
         wait : bool
             Whether to wait until the tip has reached the pose.
         timeout : float
@@ -101,7 +93,7 @@ class Motions:
         InputError
             The controller refuses the pose.
         ArmTimeoutError
-            The pose was not reached in time; the arm goes on to it.
+            The pose was not reached in time; the arm continues to it.
         ArmError
             The controller has stopped the arm.
 
@@ -115,7 +107,7 @@ class Motions:
 
     def wait(self, timeout: float = TIMEOUT) -> ArmState:
         """
-        Wait until the goal of the last command has been reached; return the state then.
+        Wait until the arm has reached the goal of the last command; return the state then.
 
         >>> arm.move_to(goal, wait=False)                           # doctest: +SKIP
         >>> arm.wait(timeout=5.0)
@@ -139,7 +131,7 @@ class Motions:
 
     def sleep(self, seconds: float) -> ArmState:
         """
-        Let the arm go on for a time on its clock [s]; return the state then.
+        Let the arm continue for a time on its clock [s]; return the state then.
 
         >>> arm.sleep(0.1)                                          # doctest: +SKIP
 
@@ -156,8 +148,8 @@ class Motions:
         """
         Follow a chunk of poses, such as a policy predicts; return how the arm enters it.
 
-        The target goes over to the chunk from its present motion, without a stop, and slows down
-        at its end if no other chunk comes before: see doc/policies.md. This does not wait.
+        The set-point moves from its present motion to the chunk without a stop, and slows down at
+        the end unless another chunk comes before: see doc/policies.md. This call does not wait.
 
         >>> observed = arm.state()                                  # doctest: +SKIP
         >>> poses = policy(observed)
@@ -170,12 +162,13 @@ class Motions:
             Pose k is for the time `observed_at` + (k + 1) dt.
         dt : float [s]
         observed_at : float, optional
-            Time of the state from which the poses were predicted [s]; now if not given.
+            Time of the state from which the poses were predicted [s]; default: now.
 
         Raises
         ------
         InputError
-            The controller refuses the chunk: too fast, out of the workspace, over.
+            The controller refuses the chunk: it is too fast, outside of the workspace, or already
+            over.
 
         """
         now = self.state()
@@ -197,7 +190,7 @@ class Motions:
         Raises
         ------
         InputError
-            Not six finite numbers.
+            The twist is not six finite numbers.
 
         """
         self._backend.jog(finite_array('twist', twist, (6,)))
@@ -205,32 +198,33 @@ class Motions:
 
     def set_wrench(self, wrench: ArrayLike) -> None:
         """
-        Apply a wrench (6,) on the environment along the axes of force [N·m, N].
+        Apply a wrench (6,) to the environment along the force-controlled axes [N·m, N].
 
         >>> arm.set_wrench([0.0, 0.0, 0.0, 0.0, 0.0, -10.0])              # doctest: +SKIP
 
-        The axes of force are those of the settings of the task (`Task.axes`), or of the
-        controller's parameters `translation.axes` and `rotation.axes`.
+        The settings of the task (`Task.axes`), or the controller's parameters `translation.axes`
+        and `rotation.axes`, select these axes.
 
         Raises
         ------
         InputError
-            Not six finite numbers; a number other than 0 along an axis without force control.
+            The wrench is not six finite numbers, or is not 0 along an axis without force control.
 
         """
         self._backend.set_wrench(finite_array('wrench', wrench, (6,)))
 
     def impedance(self, stiffness: ArrayLike | None, damping_ratio: float = 1.0) -> None:
         """
-        Make the tip a spring with a stiffness (6,) [N·m/rad, N/m]; None: the set gains again.
+        Give the tip a stiffness (6,) [N·m/rad, N/m]; with None, its original gains again.
 
         >>> arm.impedance([30.0] * 3 + [500.0, 500.0, 200.0])       # doctest: +SKIP
 
         Raises
         ------
         InputError
-            Numbers that are not positive and finite; over ROS also what the rate of the loop does
-            not allow. The others reduce it to what the rate allows, without a message.
+            A number is not positive and finite. Over ROS also if the rate of the loop does not
+            allow it; without ROS, the stiffness is reduced to the largest possible one without a
+            message.
 
         """
         if stiffness is None:
@@ -241,12 +235,12 @@ class Motions:
     def payload(self, mass: float, center_of_mass: ArrayLike = (0.0, 0.0, 0.0),
                 inertia: ArrayLike | None = None) -> None:
         """
-        Tell the controller what the tip carries, in place of what it was told before; 0: nothing.
+        Set the payload at the tip, in place of the previous one; mass 0: none.
 
         >>> arm.payload(0.5)                    # half a kilogram at the tip   # doctest: +SKIP
 
-        The torque changes over 0.1 s or more. Call it when the load is lifted, not while it still
-        rests on something.
+        The torque changes over 0.1 s or more. Call this when the load is lifted, not while it
+        still rests on something.
 
         Parameters
         ----------
@@ -259,7 +253,7 @@ class Motions:
         Raises
         ------
         InputError, ModelError
-            Not possible physically, or more than the arm can hold.
+            The payload is physically impossible, or more than the arm can hold.
 
         """
         mass = non_negative('mass', mass, 'kg')
@@ -279,11 +273,12 @@ class Motions:
 
     def recover(self) -> str:
         """
-        Get the arm under control again after an ArmError; return what was done.
+        Regain control of the arm after an ArmError; return a text on the action.
 
-        Latched reactions of watchdogs end, if their causes are gone. After an error of the arm
-        itself, such as a reflex, this clears the error and activates the controller again. The arm
-        then holds its pose; command its motion anew. The simulation of this process has neither.
+        This releases latched reactions of watchdogs whose causes are gone. After an error of the
+        arm itself, such as a reflex, it clears the error and activates the controller again. Then
+        the arm holds its pose, and needs a new command. A simulation in this process needs no
+        recovery.
 
         >>> try:                                                    # doctest: +SKIP
         ...     arm.move_to(goal)
@@ -294,7 +289,7 @@ class Motions:
         Raises
         ------
         ArmError
-            The cause is still there, or the arm does not recover, with the reason.
+            The cause is still present, or the arm does not recover; the text gives the reason.
 
         """
         said = self._backend.recover()

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""An arm in a real-time loop of its own process, without ROS, for the client."""
+"""Backend of `Arm.real_time`: the loop of osc_arm in its own process, without ROS."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Array = NDArray[np.float64]
 
 POST_PERIOD = 0.005  # period at which events and states are taken from the loop [s]
 REPORTS = 50.0  # rate of the errors of the tip, and of the checks of the distance to the goal [Hz]
-RESUMES = 1.0  # a longer reaction of a watchdog is an error of a waiting call [s of the arm]
+RESUMES = 1.0  # time on the arm's clock after which a reaction is an error of a waiting call [s]
 SILENCE = 5.0  # longest time between two states [s]
 SYSTEM = System()
 LOGGER = logging.getLogger('osc_ros')
@@ -57,32 +57,18 @@ LOGGER = logging.getLogger('osc_ros')
 
 class RealTimeBackend:
     """
-    The process of osc_arm's loop without its node: this client is the only one that commands it.
+    The process of osc_arm's loop without its node; only this client commands it.
 
-    A thread takes events and states from the shared memory. If the program ends in order, it stops
-    the arm and the process; if it is killed, the loop goes on with the last target and holds it.
+    A thread reads events and states from the shared memory. When the program ends normally, it
+    stops the arm and the process. If the program is killed, the loop continues to the last goal
+    and holds it. `links` are base and tip; for the other arguments and the errors see
+    `Arm.real_time`.
 
     Attributes
     ----------
     joint_names : tuple of str
     description : Description
-        What the arm says about itself.
-
-    Parameters
-    ----------
-    robot, hardware, values, base, tip
-        See `Arm.real_time`.
-    settings : Settings, optional
-        Of the law.
-    startup_check : str
-        Reaction to measured torques at rest that do not agree with the model, one of CHECKS.
-    system : System
-        What the process asks of the operating system.
-
-    Raises
-    ------
-    InputError, ModelError
-        Arguments that cannot be used; the arm cannot be opened, or does not fit the robot.
+        Description that the driver gives of the arm.
 
     """
 
@@ -95,7 +81,7 @@ class RealTimeBackend:
         urdf, self._robot = model_of(robot, *links)
         self.joint_names: tuple[str, ...] = self._robot.joint_names
         with on_demand():
-            law = Law(self._robot, settings)  # compiles, before the time of the process runs
+            law = Law(self._robot, settings)  # compiles now, because the process has a time limit
         start = Start(hardware, _checked(hardware, robot, law, values), urdf_text(urdf),
                       self._robot, settings, 'sweep', None, system)
         self._loop = LoopProcess(start)
@@ -119,7 +105,8 @@ class RealTimeBackend:
         self._error, self._arrival, self._checked = np.zeros(6), Arrival(), -np.inf
         self._trouble, self._read, self._is_open = '', 0, True
         self._reactions, self._concluded = ReactionLog(LOGGER, 'active'), monotonic()
-        self._held: tuple[float, str] = np.inf, ''  # time of an error, and text of a reaction
+        # time at which the present reaction becomes an error, and its text
+        self._held: tuple[float, str] = np.inf, ''
         self._listener: Callable[[ArmState], None] | None = None
         self._loop.request(requests.set_report_period, 1.0 / REPORTS)
         self._activate()
@@ -128,7 +115,7 @@ class RealTimeBackend:
         atexit.register(self.close)
 
     def _activate(self) -> None:
-        """Begin to control the arm, once it has sent states and they agree with the model."""
+        """Wait for enough states, check them against the model, and activate the loop."""
         deadline = monotonic() + SILENCE
         while not (self._loop.time and self._loop.has_enough_states):
             if monotonic() > deadline:
@@ -137,7 +124,7 @@ class RealTimeBackend:
         self._session.activate()
 
     def _use_load(self, mass: float) -> None:
-        """Compensate an unknown load at the tip [kg]; 0: as the settings say."""
+        """Compensate an unknown load at the tip [kg]; for 0, use the original settings."""
         given = self._disturbance
         if mass > 0.0:
             given = given or Disturbance()
@@ -170,13 +157,13 @@ class RealTimeBackend:
             self._check()
 
     def _take_events(self) -> None:
-        with self._news:  # so that none is between the loop and `_recovered`
+        with self._news:  # so that `_recovered` misses no event
             while (posted := self._loop.next_event()) is not None:
                 event, arguments = posted
                 self._handle(event, *arguments)
 
     def _handle(self, event: str, *arguments: Any) -> None:
-        """Act on an event of the loop, see `osc_ros.loop.engine.Engine`."""
+        """Handle an event of the loop, see `osc_ros.loop.engine.Engine`."""
         if event == 'report':
             self._error = arguments[2]
         elif event == 'change':
@@ -187,7 +174,7 @@ class RealTimeBackend:
         elif event == 'lost':
             text = f'the arm has failed: {arguments[0]}'
             if self._trouble:
-                LOGGER.error(text)  # a consequence of what is said already
+                LOGGER.error(text)  # a consequence of `_trouble`
             else:
                 self._fail(text)
         elif event == 'stopped':
@@ -196,7 +183,7 @@ class RealTimeBackend:
             LOGGER.warning('%s', arguments[0])
 
     def _end(self) -> str:
-        """Return why there is no process any more; empty if there is one."""
+        """Return the reason why the process has ended; empty while it runs."""
         if end := self._loop.unexpected_end():
             self._fail('the process of the control loop has ended '
                        f'{end}: the arm has stopped by itself')
@@ -236,18 +223,18 @@ class RealTimeBackend:
     # commands
 
     def _follow(self, motion: Motion, start: float = 0.0) -> None:
-        """Command a motion of the tip from a time on [s]; 0: now."""
+        """Command a motion of the tip that starts at a time [s]; 0: now."""
         self._command(requests.follow, motion, start, self._task)
 
     def _command(self, what: Callable[..., Any], *arguments: Any) -> None:
         """Request a motion, and record that it was commanded."""
-        with self._news:  # no check of the old goal in between
+        with self._news:  # so that the old goal is not checked in between
             self._request(what, *arguments)
             self._arrival.begin()
             self._check()
 
     def _request(self, what: Callable[..., Any], *arguments: Any) -> Any:
-        """Request something that needs an arm under control; ArmError if it is not."""
+        """Request an action of an active loop; ArmError if it is not active."""
         self._require_open()
         self._require_control()
         try:
@@ -255,12 +242,12 @@ class RealTimeBackend:
         except LoopError as error:
             raise ArmError(self._end() or str(error)) from error
         except InputError:
-            self._take_events()  # the reason may be among them
-            self._require_control()  # of a lost arm only an answer has the mode
+            self._take_events()  # an event may have the reason
+            self._require_control()  # the answer of the loop has updated its mode
             raise
 
     def _require_control(self) -> None:
-        """Raise ArmError if the arm has failed, or was stopped."""
+        """Raise ArmError if the arm has failed or was stopped."""
         self._end()
         if self._trouble and self._loop.mode != ACTIVE:
             raise ArmError(self._trouble + ('' if self._loop.has_ended else '; see Arm.recover'))
@@ -296,7 +283,7 @@ class RealTimeBackend:
         self._request(requests.set_wrench, wrench, self._task)
 
     def use_gains(self, spring: Stiffness | None) -> None:
-        """Make the tip a spring, or not; see `Backend`."""
+        """Set the stiffness of the tip, or reset its gains; see `Backend`."""
         settings = self._law.settings
         first, *others = settings.tasks
         self._use(replace(settings, tasks=(
@@ -308,8 +295,8 @@ class RealTimeBackend:
             mass, center_of_mass, inertia))
 
     def _use(self, settings: Settings | None = None, robot: Robot | None = None) -> None:
-        """Use other settings, or another robot."""
-        self._request(requests.progress)  # is there a loop?
+        """Use other settings or another robot."""
+        self._request(requests.progress)  # raises ArmError if the loop is not active
         self._plan(settings, robot)
 
     def _plan(self, settings: Settings | None = None, robot: Robot | None = None) -> None:
@@ -342,8 +329,8 @@ class RealTimeBackend:
 
     def _recovered(self) -> str:
         deadline = monotonic() + SILENCE
-        self._loop.request(requests.progress)  # the answer has the mode; a lost arm has no states
-        while self._loop.mode not in (ACTIVE, IDLE) and monotonic() < deadline:  # it stops
+        self._loop.request(requests.progress)  # updates the mode; a lost arm sends no states
+        while self._loop.mode not in (ACTIVE, IDLE) and monotonic() < deadline:  # still stopping
             self._news.wait(POST_PERIOD)
         if self._loop.mode == ACTIVE:
             is_done, text = self._loop.request(requests.release)
@@ -351,7 +338,7 @@ class RealTimeBackend:
                 raise ArmError(text)
         else:
             self._loop.recover()
-            self._take_events()  # the error among them is over
+            self._take_events()  # discards the event of the error, which has been cleared
             self._activate()
             text = 'activated: the law controls the arm, and holds its pose'
         self._trouble, self._held = '', (np.inf, '')
@@ -380,7 +367,7 @@ class RealTimeBackend:
         with self._news:
             while not until():
                 if self._loop.time > self._held[0]:
-                    self._take_events()  # it may be over, if this program was slow
+                    self._take_events()  # the reaction may have ended in the meantime
                 if self._trouble or self._loop.time > self._held[0]:
                     raise ArmError(self._trouble or self._held[1])
                 if self._loop.state_age > SILENCE:
@@ -407,15 +394,11 @@ class RealTimeBackend:
 def _checked(hardware: str, robot: str | os.PathLike[str], law: Law, values: Mapping[str, Any]
              ) -> dict[str, Any]:
     """
-    Return a value of every setting of a kind of arm.
+    Return the values of all settings of a kind of arm, each given or default.
 
-    A robot of the package is simulated at its home, and with its hand; another one where its
-    joints are far from limits, and the tip can move in all directions.
-
-    Raises
-    ------
-    InputError
-        An unknown setting, or a value that is not accepted.
+    For 'mujoco', the initial joint positions are by default the home of a shipped robot, otherwise
+    far from limits and singularities; a shipped robot also has its gripper. Raises InputError for
+    an unknown setting or a value that is not accepted.
 
     """
     known = {setting.name: setting for setting in hardware_class(hardware).settings}

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The robots that come with osc_ros, and constants of the clients without ROS."""
+"""Robots that come with osc_ros, and constants of the clients without ROS."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from osc_ros.errors import InputError
 from osc_ros.model.files import ROBOTS, shipped_urdf
 from osc_ros.model.robot import Robot
 
-TWIST_TIMEOUT = 0.2  # a twist is followed for this time [s]
+TWIST_TIMEOUT = 0.2  # duration of the motion by a twist [s]
 TOLERANCE = Tolerance(rotation=1e-2, translation=2e-3, settle_time=0.1)
 
 
@@ -40,19 +40,10 @@ SHIPPED = {
 def model_of(robot: str | os.PathLike[str], base: str, tip: str
              ) -> tuple[str | os.PathLike[str], Robot]:
     """
-    Return the URDF and the model of a robot of the package, or of a URDF.
+    Return the URDF and the model of a robot that comes with osc_ros, or of another URDF.
 
-    Parameters
-    ----------
-    robot : str or path
-        Name of a robot of the package; or the text of a URDF, or its file.
-    base, tip : str
-        Links; empty: those of the robot of the package.
-
-    Raises
-    ------
-    InputError, ModelError
-        No such robot; no links for another one; an error of the URDF.
+    For the parameters see `Arm.simulated`. InputError is raised if another URDF has no `base` or
+    `tip`, ModelError for an unknown robot or an invalid URDF.
 
     """
     urdf: str | os.PathLike[str] = robot

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The services of a controller, for the client over ROS: calls that end."""
+"""Calls of a controller's services with time-outs, for the client over ROS."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from std_srvs.srv import SetBool, Trigger
 from osc_ros.errors import ArmError, ArmTimeoutError, InputError, require_type
 
 ANSWERED = 2.0  # longest time until a service answers [s]
-CHANGED = 10.0  # the same if it changes settings [s]
+CHANGED = 10.0  # longest time until a service that changes settings answers [s]
 STOPPING = 2.0  # longest time in which an arm comes to rest [s]
-STARTING = 30.0  # the same if it starts or recovers the arm [s]
+STARTING = 30.0  # longest time until a service that starts or recovers the arm answers [s]
 START = ('start one: `ros2 launch osc_ros simulation.launch.py` simulates an arm; without ros2, '
          '`osc_simulator` and `osc_controller`, each with `--ros-args --params-file '
          'config/panda.yaml`; for a real arm see doc/real_arm.md and doc/arm.md')
@@ -36,19 +36,11 @@ KINDS = {'hold': Trigger, 'release': Trigger, 'recover': Trigger, 'free_drive': 
 
 class Services:
     """
-    Calls the services of a controller, and waits for their answers.
+    Clients of the services of a controller (`name`, with its namespace), which wait for answers.
 
-    Another thread spins the node. Every method raises ArmTimeoutError if no answer comes, and
-    ArmError or InputError with the words of the controller if it refuses.
-
-    Parameters
-    ----------
-    node : Node
-        Owns the clients.
-    name : str
-        Of the controller, with its namespace.
-    news : Condition
-        Notified with each message.
+    Another thread spins the node, and notifies `news` of each message. Every method raises
+    ArmTimeoutError without an answer, and ArmError or InputError with the controller's reason if
+    it refuses.
 
     """
 
@@ -58,7 +50,7 @@ class Services:
                          for service, kind in KINDS.items()}
 
     def are_there(self) -> bool:
-        """Whether the controller offers its state."""
+        """Return whether the controller offers the service get_state."""
         return bool(self._clients['get_state'].service_is_ready())
 
     def call(self, service: str, request: Any, timeout: float = ANSWERED) -> Any:
@@ -74,7 +66,7 @@ class Services:
         return future.result()
 
     def trigger(self, service: str, timeout: float = ANSWERED) -> str:
-        """Call a service std_srvs/Trigger; return what it says."""
+        """Call a service std_srvs/Trigger; return the message of its response."""
         answer = self.call(service, Trigger.Request(), timeout)
         if not answer.success:
             raise ArmError(f"the controller '{self._name}' says: {answer.message}")
@@ -89,7 +81,7 @@ class Services:
         return self._label
 
     def advice(self) -> str:
-        """Return what `lifecycle` has found, and what to do."""
+        """Return a text with the state that `lifecycle` found last, and advice for it."""
         how = {'inactive': 'its parameter autostart activates it when joint states come, or: '
                            f'`ros2 lifecycle set {self._name} activate`',
                'unconfigured': 'its log says why; its parameter autostart configures it, or: '
@@ -109,7 +101,7 @@ class Services:
                 else value for name, value in zip(names, read)}
 
     def set_parameters(self, values: dict[str, Any]) -> None:
-        """Set parameters, all or none of them."""
+        """Set parameters, either all or none of them."""
         request = SetParametersAtomically.Request(parameters=[
             Parameter(name, value=value).to_parameter_msg() for name, value in values.items()])
         result = self.call('set_parameters_atomically', request, CHANGED).result
@@ -118,12 +110,9 @@ class Services:
 
     def recover(self) -> str:
         """
-        Release latched watchdogs; or clear an error of the arm, and activate the controller.
+        Release latched watchdogs, or clear an error of the arm and activate the controller.
 
-        Returns
-        -------
-        str
-            What was done.
+        Returns a text on the action.
 
         """
         label = self.lifecycle()
@@ -131,9 +120,9 @@ class Services:
             raise ArmTimeoutError(f'{self.advice()}; {START}')
         if label == 'active':
             return self.trigger('release')
-        if label == 'unconfigured':  # the connection is opened anew: there is no error then
+        if label == 'unconfigured':  # a new connection to the arm has no error
             self._change('configure', Transition.TRANSITION_CONFIGURE)
-        elif self._clients['recover'].service_is_ready():  # osc_arm has it
+        elif self._clients['recover'].service_is_ready():  # only osc_arm has this service
             self._recover_arm()
         self._change('activate', Transition.TRANSITION_ACTIVATE)
         return 'activated: the law controls the arm, and holds its pose'
@@ -160,7 +149,7 @@ class Services:
 
 
 def full_name(node: str) -> str:
-    """Return the name of a node with its namespace; InputError if it is none."""
+    """Return the name of a node with its namespace; InputError if it is not a valid name."""
     require_type('node', node, str, "the name of a controller, such as 'osc_controller'")
     name = '/' + node.strip('/')
     try:

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""An arm that is simulated in this process, for the client."""
+"""Backend of `Arm.simulated`."""
 
 from __future__ import annotations
 
@@ -35,32 +35,15 @@ CHECKS = 50.0  # rate at which the distance to the goal is checked [Hz]
 
 class SimulatedBackend:
     """
-    A law and MuJoCo in this process; the simulated time advances only in `wait`.
+    A law and MuJoCo in this process; simulated time advances only in `wait`.
 
-    There is no supervisor: watchdogs are in the nodes.
+    There is no supervisor, and so no watchdogs. For the methods see `Backend`, for the parameters
+    and errors `Arm.simulated`.
 
     Attributes
     ----------
     joint_names : tuple of str
     arm : Simulation
-
-    Parameters
-    ----------
-    robot, base, tip :
-        See `Arm.simulated`.
-    q : (n,), optional
-        Joint positions at the start.
-    settings : Settings, optional
-        Of the law.
-    hand : tuple of two str, optional
-        Finger joints of the gripper; default: those of a robot of the package, if it has some.
-    **options
-        Of `Simulation`.
-
-    Raises
-    ------
-    InputError, ModelError
-        Arguments that cannot be used.
 
     """
 
@@ -82,7 +65,7 @@ class SimulatedBackend:
         self._advance()
 
     def _furnished(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Return options of the plant that add the hand."""
+        """Return the options of the plant, extended by the hand."""
         hand, furnish = self._hand, options.get('furnish')
         if hand is None:
             return options
@@ -149,7 +132,7 @@ class SimulatedBackend:
         self._law.set_wrench(wrench)
 
     def use_gains(self, spring: Stiffness | None) -> None:
-        """Make the tip a spring, or not; see `Backend`."""
+        """Set the stiffness of the tip, or reset its gains; see `Backend`."""
         settings = self._law.settings
         first, *others = settings.tasks
         self._law.change(replace(settings, tasks=(

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""An arm that a running osc_controller or osc_arm controls, for the client: over ROS topics."""
+"""Backend of `Arm.ros`: an arm that a running osc_controller or osc_arm controls."""
 
 from __future__ import annotations
 
@@ -45,24 +45,24 @@ Array = NDArray[np.float64]
 SILENCE = 5.0  # longest time between two joint states, and between two torques [s]
 GAINS = ('mode', 'translation.stiffness', 'rotation.stiffness', 'translation.damping_ratio',
          'rotation.damping_ratio')
-SAME = 1e-6  # times [s] and parts of poses that differ by less are the same
-CLIENTS = count()  # of this process
+SAME = 1e-6  # tolerance for equal times [s] and equal entries of poses
+CLIENTS = count()  # numbers of the clients of this process
 _LOCK = Lock()
-_nodes: list[Node] = []  # the last one keeps the DDS participant of all clients
+_nodes: list[Node] = []  # the last node keeps the DDS participant of all clients
 
 
 def shared_context() -> Context:
     """
-    Return a context of rclpy beside its default one; its participant ends with the process.
+    Return the context of rclpy of all clients; its participant lasts until the process ends.
 
-    A participant that is created again in the same process has the GUID of the one before. Fast
-    DDS of a peer that has not noticed the end of that one takes it for the same, and does not send
-    again which topics and services it has. A node that nobody sees (its name begins with '_')
-    keeps the participant, so that the clients can come and go.
+    If a process creates a DDS participant again, it has the GUID of the previous one. A Fast DDS
+    peer that has not noticed the end of the previous one takes both for the same, and does not
+    send its list of topics and services again. So a hidden node (its name begins with '_') keeps
+    the participant while clients come and go.
 
     """
     with _LOCK:
-        if not _nodes or not _nodes[-1].context.ok():  # a signal ends all contexts
+        if not _nodes or not _nodes[-1].context.ok():  # a signal shuts down all contexts
             context = Context()
             rclpy.init(context=context)
             _nodes.append(rclpy.create_node(
@@ -73,28 +73,14 @@ def shared_context() -> Context:
 
 class TopicBackend:
     """
-    A node in a thread of its own, in the context of all clients of this process.
+    Client node in a thread of its own, in the context of all clients of this process.
 
-    Every command is a message on the topics of doc/ros.md, whose answer on `~/answers` is waited
-    for.
+    Every command is a message on a topic of doc/ros.md; the client waits for the answer on
+    `~/answers`. For the arguments and errors see `Arm.ros`.
 
     Attributes
     ----------
     joint_names : tuple of str
-
-    Parameters
-    ----------
-    node : str
-        Name of the controller, with its namespace.
-    timeout : float
-        Longest time until it answers, is active and has sent a state [s].
-    gripper : str
-        Prefix of the topics of the gripper, in the namespace of the node.
-
-    Raises
-    ------
-    ArmTimeoutError
-        See `Arm.ros`.
 
     """
 
@@ -108,17 +94,17 @@ class TopicBackend:
         self._pose: PoseStamped | None = None
         self._error: TwistStamped | None = None
         self._reached: PoseStamped | None = None
-        self._old: PoseStamped | None = None  # the newest one before the goal was set
+        self._old: PoseStamped | None = None  # `_reached` when the goal was set
         self._description: String | None = None
         self._trouble, self._said = '', 'nothing'
-        self._last_state = self._last_command = -np.inf  # when they came [s]
+        self._last_state = self._last_command = -np.inf  # times of arrival [s]
         self._goal_since = np.inf  # time of the answer to the last motion [s]
-        self._goal: Array | None = None  # its end (4, 4); None: it has none
-        self._mark = 1 + (7 * os.getpid() + next(CLIENTS)) % 997  # of this client's stamps [ns]
+        self._goal: Array | None = None  # end of the last motion (4, 4), if it has one
+        self._mark = 1 + (7 * os.getpid() + next(CLIENTS)) % 997  # shift of the stamps [ns]
         self._listener: Callable[[ArmState], None] | None = None
         self._set: list[Any] | None = None  # gains before `use_gains`
         self.joint_names: tuple[str, ...] = ()
-        self._names: list[str] = []  # of the joint states
+        self._names: list[str] = []  # names in the joint states
         self._order: list[int] = []
         self._is_open = True
         context = shared_context()
@@ -134,7 +120,7 @@ class TopicBackend:
             else f"{self._name.rpartition('/')[0]}/{gripper}", self._news)
         self._thread = Thread(target=self._spin, daemon=True, name='osc_client')
         self._thread.start()
-        atexit.register(self.close)  # a thread that still runs then would abort the program
+        atexit.register(self.close)  # a thread that runs at the exit would abort the program
         try:
             self._open(monotonic() + timeout, timeout)
         except BaseException:
@@ -178,7 +164,7 @@ class TopicBackend:
             self._executor.spin_once(timeout_sec=0.1)
 
     def _open(self, deadline: float, timeout: float) -> None:
-        """Wait until the controller is there, active, and has sent all parts of a state."""
+        """Wait until the controller is active and has sent all parts of a state."""
         def until(condition: Callable[[], bool], error: Callable[[], str]) -> None:
             while not condition():
                 if monotonic() > deadline:
@@ -199,14 +185,14 @@ class TopicBackend:
         until(lambda: not self._missing(), lambda: f"{', '.join(self._missing())} did not come")
 
     def _others(self) -> str:
-        """Names of the nodes that this program sees."""
+        """Return the names of the other nodes that this program has discovered."""
         return ', '.join(sorted(
             f"{namespace.rstrip('/')}/{name}"
             for name, namespace in self._node.get_node_names_and_namespaces()
             if name != self._node.get_name() and not name.startswith('_'))) or 'no other node'
 
     def _missing(self) -> list[str]:
-        """Return the topics of the state from which nothing has come."""
+        """Return the topics of the state from which no message has come."""
         return [topic for topic, message in (
             ('joint_states', self._joints), (f'{self._name}/commands_stamped', self._command),
             (f'{self._name}/pose (see report_rate)', self._pose),
@@ -244,7 +230,7 @@ class TopicBackend:
         if not self.joint_names:
             self.joint_names = tuple(command.name)
         if not set(self.joint_names) <= set(message.name):
-            return  # of another arm
+            return  # the joint states are from another arm
         with self._news:
             self._joints, self._last_state = message, monotonic()
             if list(message.name) != self._names:
@@ -274,10 +260,11 @@ class TopicBackend:
     def _send(self, topic: str, message: Any, stamp: Any = None, goal: Array | None = None
               ) -> str:
         """
-        Publish a command with the end (4, 4) of its motion, and return the text of its answer.
+        Publish a command whose motion ends at `goal` (4, 4); return the text of its answer.
 
-        Its stamp is less than 1 µs early, by another time for each client: another client may send
-        a command for the same state, and its answer is not for this one.
+        The stamp of the command identifies its answer. Each client shifts its stamps by another
+        time, less than 1 µs, because another client may send a command for the same state.
+
         """
         self._require_open()
         message.header.stamp = self._marked(
@@ -293,7 +280,7 @@ class TopicBackend:
                     if answer.name == topic and found.get('stamp') == label:
                         text = self._accepted(answer, float(found['time']), goal)
                         if topic != 'target_wrench':
-                            self._old = before  # perhaps on a clock that was reset
+                            self._old = before  # the clock may have been reset since
                         return text
                 self._news.wait(0.05)
                 if monotonic() > deadline:
@@ -301,9 +288,9 @@ class TopicBackend:
                                           f'{topic} within {ANSWERED:g} s; {START}')
 
     def _marked(self, stamp: Time) -> Time:
-        """Return a stamp that is less than 1 µs early, by the mark of this client."""
+        """Return a stamp that is shifted by the mark of this client, less than 1 µs."""
         time = stamp.sec * 1_000_000_000 + stamp.nanosec
-        time += self._mark if time < self._mark else -self._mark  # not 0, which means now
+        time += self._mark if time < self._mark else -self._mark  # never 0, which means now
         return messages.time_of(divmod(time, 1_000_000_000))
 
     def _accepted(self, answer: DiagnosticStatus, time: float, goal: Array | None) -> str:
@@ -342,18 +329,15 @@ class TopicBackend:
                    goal=poses[-1])
 
     def set_posture(self, q: Array) -> None:
-        """Set the joint positions (n,) that the nullspace motion approaches; without an answer."""
+        """Set the goal (n,) of the joints in the nullspace; there is no answer."""
         self._publishers['target_posture'].publish(
             JointState(name=list(self.joint_names), position=q.tolist()))
 
     def set_free_drive(self, is_on: bool) -> str:
         """
-        Let a hand guide the arm, or hold it again; return what the controller says.
+        Switch free drive on or off; return the message of the controller.
 
-        Raises
-        ------
-        InputError
-            The controller refuses.
+        Raises InputError if the controller refuses.
 
         """
         answer = self.services.call('free_drive', SetBool.Request(data=is_on), CHANGED)
@@ -362,7 +346,7 @@ class TopicBackend:
         return str(answer.message)
 
     def description(self) -> str:
-        """Return the URDF that came on robot_description; empty if none has come."""
+        """Return the URDF from the topic robot_description; empty if none has come."""
         return '' if self._description is None else str(self._description.data)
 
     def offer(self, service: str, act: Callable[[], None]) -> None:
@@ -374,7 +358,7 @@ class TopicBackend:
         self._node.create_service(Trigger, service, respond)
 
     def use_gains(self, spring: Stiffness | None) -> None:
-        """Make the tip a spring, or not; see `Backend`."""
+        """Set the stiffness of the tip, or reset its gains; see `Backend`."""
         if self._set is None:
             self._set = list(self.services.parameters(GAINS).values())
         wanted = self._set if spring is None else [
@@ -418,11 +402,12 @@ class TopicBackend:
             return False
         time = messages.seconds(self._reached.header.stamp)
         if messages.seconds(self._pose.header.stamp) < time - SAME:
-            return False  # the state would have a pose from before
+            return False  # the newest pose is older than the arrival
         later = time - self._goal_since
         if abs(later) > SAME:
             return later > 0.0
-        # one state: of this goal, or of the one before, which was reached in the same state
+        # The goal was reached in the state in which the command was accepted: it can be this goal
+        # or the previous one.
         return self._goal is not None and bool(np.allclose(
             messages.pose_array(self._reached.pose), self._goal, rtol=0.0, atol=SAME))
 
@@ -454,7 +439,7 @@ class TopicBackend:
         return True
 
     def _require_messages(self) -> None:
-        """Raise ArmTimeoutError if the arm or the controller is silent."""
+        """Raise ArmTimeoutError if the arm or the controller sends no messages."""
         silent = [topic for topic, last in (('joint_states', self._last_state), (
             f'{self._name}/commands_stamped', self._last_command))
             if monotonic() - last > SILENCE]

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Arrays and functions that compiled code finds by their addresses in memory.
+Memory addresses by which compiled code finds arrays and functions.
 
-A call from Python takes 0.1 µs for every array; one table of addresses costs as much as one array.
-A function that is called by its address is compiled without the code of that function.
+Every array argument of a call from Python takes 0.1 µs; a table of addresses takes as long as one
+array. A kernel that calls a function by its address is compiled without the code of that function.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Integers = NDArray[np.int64]
 
 TABLE = types.Array(types.int64, 2, 'C')
 VECTOR = types.Array(types.float64, 1, 'C')
-TICK = TABLE, types.float64, VECTOR, VECTOR, VECTOR  # argument types of a tick
+TICK = TABLE, types.float64, VECTOR, VECTOR, VECTOR  # argument types of a control tick
 
 
 def address_of(array: NDArray[Any]) -> int:
@@ -39,9 +39,9 @@ def address_of(array: NDArray[Any]) -> int:
 
 class Pointers:
     """
-    A table of the addresses and sizes of arrays, made again when one of them is another object.
+    Table of the addresses and sizes of arrays; rebuilt when another array object is given.
 
-    The arrays are kept as long as the table. Its last row has the addresses of two functions.
+    The object keeps the arrays of its table. The last row has the addresses of two functions.
 
     """
 
@@ -63,26 +63,26 @@ class Pointers:
 
 def numbers_at(address: int, size: int) -> NDArray[np.float64]:
     """
-    Array (size,) of the numbers that stand in memory from an address on.
+    Array (size,) of the float64 numbers in memory from an address on.
 
-    The caller guarantees that an array of at least this size is there, and stays there.
+    The caller guarantees that such an array exists there as long as the result is used.
 
     """
     return np.ctypeslib.as_array((ctypes.c_double * int(size)).from_address(int(address)))
 
 
 def integers_at(address: int, size: int) -> Integers:
-    """Array (size,) of the integers of 64 bits from an address on; see `numbers_at`."""
+    """Array (size,) of the int64 numbers in memory from an address on; see `numbers_at`."""
     return np.ctypeslib.as_array((ctypes.c_int64 * int(size)).from_address(int(address)))
 
 
 def bytes_at(address: int, size: int) -> NDArray[np.uint8]:
-    """Array (size,) of the bytes from an address on; see `numbers_at`."""
+    """Array (size,) of the bytes in memory from an address on; see `numbers_at`."""
     return np.ctypeslib.as_array((ctypes.c_uint8 * int(size)).from_address(int(address)))
 
 
 def _array_at(of_python: Any, item_type: Any) -> None:
-    """Let kernels call a function that returns an array of items at an address."""
+    """Define for kernels a function such as `numbers_at`, for items of this type."""
     found = types.Array(item_type, 1, 'C')
 
     @intrinsic
@@ -112,7 +112,7 @@ _array_at(bytes_at, types.uint8)
 
 
 def entry_of(kernel: Any) -> int:
-    """Address of the machine code of a kernel that is compiled for one choice of types."""
+    """Address of the machine code of a kernel that is compiled for one signature only."""
     if is_recording():  # the kernel runs as a Python function
         return of_python(kernel)
     (found,) = kernel.overloads.values()
@@ -121,7 +121,7 @@ def entry_of(kernel: Any) -> int:
 
 
 def _call_of(*kinds: Any) -> tuple[Any, Any]:
-    """Signature and code of a call of a kernel with these argument types by its address."""
+    """Signature and code of a call by address, of a kernel with these argument types."""
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         start, *given = arguments
         convention = context.call_conv
@@ -160,20 +160,20 @@ def sense_at(typing: Any, address: Any, table: Any) -> Any:
 
 @intrinsic
 def watch_at(typing: Any, address: Any, plan: Any, state: Any, now: Any, longest: Any) -> Any:
-    """Call `osc_ros.control.safety.safety.watch` by its address; return its integer."""
+    """Call `osc_ros.control.safety.safety.watch` by its address; return its result."""
     return _call_of(VECTOR, VECTOR, types.float64, types.float64)
 
 
 @intrinsic
 def answer_at(typing: Any, address: Any, integers: Any, numbers: Any, memory: Any, plan: Any,
               state: Any, result: Any, now: Any, tau: Any) -> Any:
-    """Call `osc_ros.control.safety.safety.answer` by its address; return its integer."""
+    """Call `osc_ros.control.safety.safety.answer` by its address; return its result."""
     return _call_of(types.Array(types.int64, 1, 'C'), *[VECTOR] * 5, types.float64, VECTOR)
 
 
 @intrinsic
 def c_at(typing: Any, address: Any, given: Any) -> Any:
-    """Call a function of C by its address with a tuple of integers of 64 bits; return its int."""
+    """Call a C function by its address with a tuple of int64 arguments; return its int result."""
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         start, values = arguments
         count, integer = len(given), ir.IntType(64)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Sequentially consistent loads and stores of words in shared memory, in compiled code.
+Sequentially consistent loads and stores of int64 words in shared memory, in compiled code.
 
 The order holds for the compiler and the processor: data written before a word is stored are
 visible to a process that loads the word; and if each of two processes stores one word and loads
@@ -40,7 +40,7 @@ def _place(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
 
 @intrinsic
 def load(typing: Any, words: Any, i: Any) -> Any:
-    """Load words[i] (int64)."""
+    """Load words[i] atomically."""
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.load_atomic(_place(context, builder, signature, arguments), _ORDERING,
                                    _ALIGNED)
@@ -49,7 +49,7 @@ def load(typing: Any, words: Any, i: Any) -> Any:
 
 @intrinsic
 def store(typing: Any, words: Any, i: Any, value: Any) -> Any:
-    """Store a value (int64) in words[i]."""
+    """Store a value (int64) in words[i] atomically."""
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         builder.store_atomic(arguments[2], _place(context, builder, signature, arguments),
                              _ORDERING, _ALIGNED)
@@ -59,7 +59,7 @@ def store(typing: Any, words: Any, i: Any, value: Any) -> Any:
 
 @intrinsic
 def exchange(typing: Any, words: Any, i: Any, value: Any) -> Any:
-    """Set words[i] to the value; return the previous value of words[i]."""
+    """Set words[i] to the value atomically; return the previous value of words[i]."""
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.atomic_rmw('xchg', _place(context, builder, signature, arguments),
                                   arguments[2], _ORDERING)
@@ -68,7 +68,7 @@ def exchange(typing: Any, words: Any, i: Any, value: Any) -> Any:
 
 @intrinsic
 def pause(typing: Any) -> Any:
-    """Emit the instruction of a spin-wait loop, if the processor has one."""
+    """Emit the processor's instruction for spin-wait loops, if it has one."""
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         name, hints = _PAUSE.get(get_process_triple().split('-')[0], (None, []))
         if name:

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Several processes compile the kernels that a call uses, and report their progress."""
+"""Several processes compile the kernels that a call uses; their progress is reported."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ class Progress:
     Attributes
     ----------
     ready : int
-        Number of kernels that have been compiled, by all processes; a kernel counts once for
-        every set of argument types.
+        Number of kernels compiled by all processes; a kernel counts once for every signature.
     total : int
         Number of all kernels that are used, including those in the cache; 0 while it is unknown.
     name : str
@@ -47,13 +46,12 @@ class Progress:
     seconds: float
 
     def __str__(self) -> str:
-        """Return a text that describes the progress."""
         of = f' of {self.total}' if self.total else ''
         return f'compiling kernels (first start only): {self.ready}{of}, {self.seconds:.0f} s'
 
 
 class _Team:
-    """Helper processes that compile kernels; they start when one is not found in the cache."""
+    """Helper processes that compile kernels; they start when a kernel is not in the cache."""
 
     def __init__(self, job: bytes | None, tell: Callable[[Progress], object]) -> None:
         self._job, self._tell = job, tell
@@ -78,7 +76,7 @@ class _Team:
             self._name = name
 
     def close(self) -> None:
-        """End the helpers: their work is not needed any more; after this, `tell` is not called."""
+        """End the helpers; after this, `tell` is not called."""
         self._has_ended.set()
         if self._teller.is_alive():
             self._teller.join()
@@ -115,7 +113,7 @@ class _Team:
         told: tuple[int, int] | None = None
         while not self._has_ended.wait(TELL_PERIOD):
             if self._depth == 0 and (self._ready, self._total) == told:
-                continue  # nothing is compiled: the call does something else
+                continue  # the call is not compiling at present
             told = self._ready, self._total
             ready = min(self._ready, self._total) if self._total else self._ready
             self._tell(Progress(ready, self._total, self._name,
@@ -147,9 +145,9 @@ def compile_in_parallel(function: Callable[..., object], *arguments: Any,
     arguments
         Arguments of `function`. If they cannot be pickled, no helper processes start.
     tell : callable
-        Called with the progress every second, by another thread.
+        Called with the `Progress` every second, by another thread.
     by_several : bool
-        If false, no helper processes start; the progress is still reported.
+        If False, no helper processes start; the progress is still reported.
 
     """
     job = None

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Numba decorators of the package, with a cache whose key is the source of all kernels."""
+"""Numba decorators of the package; the key of their cache is the source of all kernels."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ OPERATIONS: list[Any] = []
 # Called with the name of a kernel and True when its compilation begins, False when it has ended.
 OBSERVERS: list[Callable[[str, bool], None]] = []
 _ON_DEMAND: list[bool] = []
-# While `recorded_uses` runs kernels as Python functions: the kernels by the numbers that stand for
-# their addresses.
+# During `recorded_uses`, kernels run as Python functions: maps the numbers that stand for their
+# addresses to the kernels.
 _OF_PYTHON: list[dict[int, Any]] = []
-# One entry for each context in which kernels may be compiled, in all threads; the kernels that are
-# locked when the last of them ends; what guards both.
+# _UNLOCKED: an entry for each open context, in all threads, in which kernels may be compiled.
+# _LOCKED: the kernels that are locked when the last of these contexts ends. _GATE guards both.
 _UNLOCKED: list[bool] = []
 _LOCKED: set[Any] = set()
 _GATE = RLock()
@@ -102,20 +102,20 @@ def inlined(function: Function, **more: bool) -> Function:
 
 
 def viewing(function: Function) -> Function:
-    """Compile an operation as `inlined` does; it returns a view of an array that it was given."""
+    """Compile as `inlined`, for an operation that returns a view of one of its arguments."""
     return inlined(function, _nrt=True)
 
 
 def stage(function: Function) -> Function:
-    """Compile an operation as `inlined` does, but it is called: it is long, or rarely needed."""
+    """Compile as `inlined`, but kernels call the operation: it is long, or rarely needed."""
     return inlined(function, forceinline=False)
 
 
 def part(function: Function) -> Function:
     """
-    Compile an operation as part of the kernel that calls it, and never on its own.
+    Compile a long operation as part of the one kernel that calls it, and never on its own.
 
-    For a long operation that one place calls: `inlined` would optimize and translate it twice.
+    `inlined` would optimize and translate it twice.
 
     """
     OPERATIONS.append(_compiled(function, inline='always', **_OPTIONS))
@@ -123,7 +123,7 @@ def part(function: Function) -> Function:
 
 
 def plain(compiled: Any) -> Any:
-    """The Python function of an operation or a kernel."""
+    """The Python function of a compiled operation or kernel."""
     return getattr(compiled, 'py_func', compiled)
 
 
@@ -131,8 +131,8 @@ def kernel(function: Callable[..., Any], nogil: bool = False) -> Any:
     """
     Compile an entry point, and cache the machine code between runs.
 
-    The entry point keeps the GIL: a control loop that releases it for a few microseconds would
-    have to wait until another thread returns it. Use `released` for kernels that take long.
+    The entry point keeps the GIL: a control loop that released it for a few microseconds would
+    have to wait until another thread gives it back. Use `released` for kernels that take long.
 
     The cache is in the user's cache folder, so that a read-only installation works. The name of
     the folder contains a digest of the source of all kernels (`stored_digest`): kernels are
@@ -159,7 +159,7 @@ def released(function: Callable[..., Any]) -> Any:
 
 
 def ahead(compile_all: Callable[[], None]) -> Callable[[], None]:
-    """Decorate a function that compiles kernels: it runs once, and not in `on_demand` contexts."""
+    """Decorate a function that compiles kernels: it runs once, and not within `on_demand`."""
     is_done = False
 
     def compile_once() -> None:
@@ -182,7 +182,8 @@ def on_demand() -> Iterator[None]:
 
     At the end, the kernels that have been used are locked: other types of arguments raise
     TypeError, as after a compilation `ahead`. So call every kernel that a control loop needs once
-    within the context. While another thread is in such a context, they are locked at its end.
+    within the context. If another thread is in such a context then, they are locked at the end of
+    that context.
 
     """
     _ON_DEMAND.append(True)
@@ -200,7 +201,7 @@ def unlocked() -> Iterator[None]:
     """
     Within this context, locked kernels may be compiled for other types of arguments.
 
-    They are locked again when no thread is in such a context any more.
+    They are locked again when the last thread has left such a context.
 
     """
     with _GATE:
@@ -219,7 +220,7 @@ def unlocked() -> Iterator[None]:
 
 
 def lock(compiled: Any) -> None:
-    """Let a kernel refuse other types of arguments from the end of the present contexts on."""
+    """Make a kernel refuse other types of arguments, after the end of all open contexts."""
     with _GATE:
         _LOCKED.add(compiled)
 
@@ -228,8 +229,8 @@ class _KernelCache(FunctionCache):  # type: ignore[misc]
     """
     The machine code of one kernel on disk.
 
-    Numba's own index depends on the time and the line numbers of the kernel's file. For kernels of
-    this package neither is needed: the name of the folder contains the digest of their source.
+    Numba's own index depends on the time and the line numbers of the kernel's file. Kernels of
+    this package need neither, because the name of the folder contains the digest of their source.
 
     """
 
@@ -246,7 +247,7 @@ def _compile_alone(compiled: Any) -> Callable[[Any], Any]:
     Return the kernel's method `compile`, restricted to one process at a time.
 
     Another process that needs the same kernel waits, and loads the machine code from the cache.
-    Garbage collection is suspended: it would take a sixth of the time.
+    Garbage collection is suspended, because it would take a sixth of the time.
 
     """
     compile_here = compiled.compile
@@ -288,14 +289,14 @@ def is_cached(compiled: Any, signature: Any) -> bool:
 
 
 def is_being_compiled(compiled: Any) -> bool:
-    """Whether another process compiles a kernel now."""
+    """Whether another process is compiling a kernel now."""
     with _locked(compiled, waits=False) as is_ours:
         return not is_ours
 
 
 @contextmanager
 def _locked(compiled: Any, waits: bool = True) -> Iterator[bool]:
-    """Hold the lock of a kernel; yield False if another process holds it."""
+    """Hold the file lock of a kernel; yield False if another process holds it."""
     if fcntl is None or not isinstance(compiled._cache, _KernelCache):
         yield True
         return
@@ -340,9 +341,8 @@ def view(array: NDArray[Item], start: int, shape: tuple[int, ...]) -> NDArray[It
     View of a contiguous array's entries from index `start` on, with the given shape.
 
     In a kernel the bounds are not checked, and the view holds no reference: its array must be an
-    argument of the kernel, and a kernel must not return it. `reshape` would do the same, but takes
-    20 ns for every array in compiled code, and a multiple of the compile time; counting references
-    would take 15 ns.
+    argument of the kernel, and a kernel must not return it. In compiled code `reshape` takes 20 ns
+    for every array and a multiple of the compile time, and counting references takes 15 ns.
 
     """
     size = 1
@@ -386,18 +386,18 @@ def _view(typing: Any, array: Any, start: Any, shape: Any) -> Any:
 
 
 def is_recording() -> bool:
-    """Whether kernels run as Python functions, see `recorded_uses`."""
+    """Whether kernels run as Python functions now, see `recorded_uses`."""
     return bool(_OF_PYTHON)
 
 
 def of_python(compiled: Any) -> int:
-    """Return a number that stands for the address of a kernel that runs as a Python function."""
+    """Return a number that stands for the address of a kernel during `recorded_uses`."""
     _OF_PYTHON[-1][id(compiled)] = compiled
     return id(compiled)
 
 
 def _called(intrinsic: Any, address: int, *arguments: Any) -> int:
-    """Do what an intrinsic that calls a function by its address does in compiled code."""
+    """Python version of an intrinsic that calls a function by its address."""
     found = _OF_PYTHON[-1].get(int(address))
     if found is not None:
         return int(found.py_func(*arguments))
@@ -407,7 +407,7 @@ def _called(intrinsic: Any, address: int, *arguments: Any) -> int:
 
 def recorded_uses(run: Callable[[], object]) -> list[tuple[Any, tuple[Any, ...]]]:
     """
-    Return the kernels that a call uses, each with its argument types, in the order of their use.
+    Return the kernels that a call uses, each with its argument types, in the order of use.
 
     The call runs all kernels as plain Python functions, so nothing is compiled. Use it in a
     process of its own: argument types that are compiled already are not recorded.

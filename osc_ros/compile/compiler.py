@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Changes to Numba's compiler that save time: in the code of operations, and in look-ups."""
+"""Changes to Numba's compiler that save compile time."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ class _OperationLibrary(JITCodeLibrary):  # type: ignore[misc]
     """
     The code of an operation, for linking into kernels only.
 
-    It is optimized and translated as a part of each kernel, and so not on its own, which would
-    take as long again.
+    Each kernel optimizes and translates it as a part of its own code. To do so for the operation
+    alone too would double the time.
 
     """
 
     @property
     def codegen(self) -> _OperationLibrary:
-        """What keeps the environments of functions that Python can call."""
+        """The object whose `set_env` Numba calls: this library."""
         return self
 
     def set_env(self, name: str, environment: object) -> None:
-        """Do nothing: nobody calls this code."""
+        """Do nothing: Python cannot call this code."""
 
     def get_pointer_to_function(self, name: str) -> int:
-        """Return that there is no translated code."""
+        """Return 0, because there is no machine code."""
         self._ensure_finalized()
         return 0
 
@@ -46,7 +46,7 @@ class OperationCompiler(Compiler):  # type: ignore[misc]
     """Numba's compiler, with an `_OperationLibrary` for the code."""
 
     def define_pipelines(self) -> Any:
-        """Return Numba's own pipelines."""
+        """Replace the library for the code, and return Numba's pipelines."""
         name = self.state.func_id.func_qualname
         self.state.library = _OperationLibrary(self.state.targetctx.codegen(), name)
         self.state.library.enable_object_caching()
@@ -55,25 +55,24 @@ class OperationCompiler(Compiler):  # type: ignore[misc]
 
 class KnownFlags(Flags):  # type: ignore[misc]
     """
-    Options of a compilation that keep the table of their values.
+    Options of a compilation that cache the table of their values.
 
-    Numba compares these tables whenever it looks up a call that it has seen before, and makes each
-    of them anew: a seventh of the time of a compilation.
+    Numba compares these tables in every look-up of a call that it has compiled before, and would
+    build each table again: a seventh of the compile time.
 
     """
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Set an option; the table is made again."""
         super().__setattr__(name, value)
         super().__setattr__('table', None)
 
     def discard(self, name: str) -> None:
-        """Let an option have its default; the table is made again."""
+        """Set an option to its default."""
         super().discard(name)
         super().__setattr__('table', None)
 
     def values(self) -> dict[str, object]:
-        """Return a table of all options, which nobody may change."""
+        """Return the table of all options; do not change it."""
         if self.table is None:
             super().__setattr__('table', super().values())
         table: dict[str, object] = self.table

@@ -2,17 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Operations of the kernels that take numbers or lanes, so that a kernel has one source for both.
+Operations on numbers or SIMD lanes, so that a kernel has one source for both.
 
-Lanes (`lane_types`) are several numbers, one of each of several states, that the
-processor treats at once. A kernel is compiled for lanes if its arrays are arrays of lanes. It may
-branch on what all lanes have in common, such as the type of a joint. Where it would branch on the
+Lanes (`lane_types`) are several numbers, one of each of several states, that the processor
+computes at once. A kernel is compiled for lanes if its arrays are arrays of lanes. It may branch
+on values that all lanes have in common, such as the type of a joint. Where it would branch on the
 numbers of a state, it uses `select`, or calls its scalar part for one lane after the other:
 
     for lane in range(lane_count(A)):
         if not lane_number(ratio, lane) > LEAST:
             scalar_part(lane_array(A, lane))
-
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ def put(row: NDArray[Any], k: int, numbers: tuple[Any, ...]) -> None:
 
 
 def select(condition: Any, one: Any, other: Any) -> Any:
-    """`one` where the condition holds, else `other`; both are evaluated."""
+    """`one` where the condition is true, else `other`; both are evaluated."""
     return one if condition else other
 
 
 def any_lane(condition: Any) -> bool:
-    """Whether a condition holds in one lane at least."""
+    """Whether a condition is true in at least one lane."""
     return bool(condition)
 
 
@@ -57,12 +56,12 @@ def lane_number(numbers: Any, lane: int) -> Any:
 
 
 def with_number(numbers: Any, lane: int, number: Any) -> Any:
-    """`numbers`, with another number in one lane."""
+    """`numbers` with another number in one lane."""
     return number
 
 
 def lane_array(array: NDArray[Any], lane: int) -> NDArray[Any]:
-    """View of the numbers that an array has in one lane."""
+    """View of an array's numbers in one lane."""
     return array
 
 
@@ -75,7 +74,7 @@ def _compiled_put(row: Any, k: Any, numbers: Any) -> Any:
 
 
 def put_intrinsic(intrinsic: Any, arrayobj: Any) -> Any:
-    """Return the intrinsic of `put` that a compiler's functions for arrays build."""
+    """Return the intrinsic of `put` for the compiler (CPU or GPU) with these array functions."""
 
     @intrinsic
     def put_numbers(typing: Any, row: Any, k: Any, numbers: Any) -> Any:

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The digest of the source code of all kernels, which names the folder of their machine code."""
+"""Digest of the source code of all kernels; it names the folder of their machine code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).parents[1]
 
 
 def kernel_source(text: str) -> str:
-    """Source of a module that its kernels depend on; not docstrings, nor functions of Python."""
+    """Part of a module's source on which kernels depend: no docstrings, no Python functions."""
     return _dumped(ast.parse(text))
 
 
@@ -71,11 +71,11 @@ def source_digest(version: str) -> str:
 
 def stored_digest(folder: Path, version: str) -> str:
     """
-    `source_digest`, from a file in `folder` if this is known for the package's files as they are.
+    `source_digest`, read from a file in `folder` if it was computed before.
 
-    The digest takes nearly a second, as it parses the source. The file's name depends on the times
-    and the size of every source file. One of these times, that of the change of the inode, cannot
-    be set by a program, so that a file with another content has another time.
+    Computing the digest takes nearly a second, because it parses the source. The name of the file
+    depends on the times and sizes of all source files. A program cannot set the inode change time,
+    so a file with another content has another time.
 
     """
     states = [(str(path), state.st_mtime_ns, state.st_ctime_ns, state.st_size)
@@ -85,7 +85,7 @@ def stored_digest(folder: Path, version: str) -> str:
     with suppress(OSError):
         return file.read_text(encoding='ascii')
     digest = source_digest(version)
-    with suppress(OSError):  # another process may do the same, and reads no half of a file
+    with suppress(OSError):  # another process never reads a half-written file
         handle, written = tempfile.mkstemp(dir=folder)
         with open(handle, 'w', encoding='ascii') as new:
             new.write(digest)

@@ -24,14 +24,14 @@ _ALIGNMENT = 64  # bytes of a cache line, and of eight lanes
 
 
 def zeros(size: int, width: int = WIDTH) -> NDArray[np.float64]:
-    """Zeros (size * width,) in memory that is aligned; see `array_of_lanes`."""
+    """Zeros (size * width,) in aligned memory, for `array_of_lanes`."""
     memory = np.zeros(size * width + _ALIGNMENT // 8)
     start = -memory.ctypes.data % _ALIGNMENT // 8
     return memory[start:start + size * width]
 
 
 def none_or_lanes(rows: Any, values: Any) -> Any:
-    """None if `rows` is None, else `values`; the compiler then knows which of them."""
+    """None if `rows` is None, else `values`; decided at compile time."""
     return None if rows is None else values
 
 
@@ -43,7 +43,7 @@ def _compiled_none_or_lanes(rows: Any, values: Any) -> Any:
 
 
 def own_or_lanes(rows: Any, own: Any, values: Any) -> Any:
-    """`own` if `rows` is None, else `values`; the compiler then knows which of them."""
+    """`own` if `rows` is None, else `values`; decided at compile time."""
     return own if rows is None else values
 
 
@@ -56,10 +56,10 @@ def _compiled_own_or_lanes(rows: Any, own: Any, values: Any) -> Any:
 
 @intrinsic(prefer_literal=True)
 def array_of_lanes(typing: Any, numbers: Any, width: Any) -> Any:
-    """View of contiguous float64 numbers (size * width,), in kernels, as an array of lanes."""
+    """In a kernel, view contiguous float64 numbers (size * width,) as an array of lanes."""
     if not isinstance(width, types.IntegerLiteral):
-        return None  # Numba then gives it as a literal
-    # not aligned: memory that a caller gives need not be
+        return None  # Numba then tries again with a literal
+    # the memory of a caller may be unaligned
     found = types.Array(lanes(width.literal_value), 1, 'C', aligned=False)
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -75,7 +75,7 @@ def array_of_lanes(typing: Any, numbers: Any, width: Any) -> Any:
 
 
 def _view(context: Any, builder: Any, found: Any, data: Any, shape: Any, strides: Any) -> Any:
-    """Build an array of the memory of another one; it holds no reference, see `view`."""
+    """Build an array in the memory of another one, without a reference to it (see `view`)."""
     result = make_array(found)(context, builder)
     size = context.get_abi_sizeof(context.get_data_type(found.dtype))
     populate_array(result, data=data, shape=shape, strides=strides,

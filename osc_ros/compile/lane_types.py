@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-A Numba type for several float64 numbers that the processor treats at once, and its arithmetic.
+A Numba type for SIMD lanes (several float64 numbers computed at once), and its arithmetic.
 
-The numbers are lanes: lane i of a result depends on lane i of the arguments only. A number and
-lanes give lanes. Comparisons give a mask, for `either.select`; a mask is no condition of an `if`.
-The number of lanes is `WIDTH`: 8 with AVX-512, 4 with AVX2, else 1; then lanes are float64.
+Lane i of a result depends only on lane i of the arguments. An operation on a number and lanes
+returns lanes. Comparisons return a mask, for `either.select`; a mask cannot be the condition of an
+`if`. The number of lanes is `WIDTH`: 8 with AVX-512, 4 with AVX2, else 1; then lanes are float64.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from numba.core.typing.templates import AbstractTemplate, infer_global, signatur
 from numba.extending import register_model
 import numpy as np
 
-_CONTRACT = ('contract',)  # as in all kernels: a product and a sum may be rounded once
+_CONTRACT = ('contract',)  # as in all kernels: multiply-add may be rounded once
 
 
 def processor_width() -> int:
@@ -40,39 +40,39 @@ def processor_width() -> int:
 
 
 class Lanes(types.Type):  # type: ignore[misc]
-    """Several float64 numbers; see the module."""
+    """Numba type of `width` float64 lanes."""
 
     def __init__(self, width: int) -> None:
         self.width = width
         super().__init__(name=f'lanes({width})')
 
     def can_convert_from(self, typingctx: Any, other: Any) -> Any:
-        """Numbers are converted to lanes, all of them with this number."""
+        """A number is converted to lanes that all have its value."""
         return Conversion.safe if isinstance(other, (types.Float, types.Integer)) else None
 
     def unify(self, typingctx: Any, other: Any) -> Any:
-        """A variable that has a number first, and lanes later, has lanes."""
+        """A variable that is assigned a number and lanes has the type lanes."""
         return self if isinstance(other, (types.Float, types.Integer)) else None
 
 
 class Mask(types.Type):  # type: ignore[misc]
-    """A truth value for each lane."""
+    """Numba type of a truth value for each of `width` lanes."""
 
     def __init__(self, width: int) -> None:
         self.width = width
         super().__init__(name=f'mask({width})')
 
     def can_convert_from(self, typingctx: Any, other: Any) -> Any:
-        """A truth value is converted to a mask, all of it with this value."""
+        """A truth value is converted to a mask that has it in all lanes."""
         return Conversion.safe if isinstance(other, types.Boolean) else None
 
     def unify(self, typingctx: Any, other: Any) -> Any:
-        """While types are inferred, a comparison of numbers may become one of lanes."""
+        """During type inference, a comparison of numbers may become a comparison of lanes."""
         return self if isinstance(other, types.Boolean) else None
 
 
 def lanes(width: int) -> Any:
-    """The type of lanes of this width: `Lanes`, or float64 for width 1."""
+    """The type `Lanes` of this width, or float64 for width 1."""
     return types.float64 if width == 1 else Lanes(width)
 
 
@@ -94,7 +94,7 @@ def vector(of: Any) -> Any:
 
 
 def splat(builder: Any, width: int, number: Any) -> Any:
-    """The LLVM vector of this width that has an LLVM value in all lanes."""
+    """LLVM vector of this width with the LLVM value `number` in all lanes."""
     zero = ir.Constant(ir.IntType(32), 0)
     undefined = ir.Constant(ir.VectorType(number.type, width), ir.Undefined)
     return builder.shuffle_vector(
@@ -103,7 +103,7 @@ def splat(builder: Any, width: int, number: Any) -> Any:
 
 
 def as_lanes(context: Any, builder: Any, of: Any, given: Any, value: Any) -> Any:
-    """A value of type `given`, a number or lanes, as lanes of type `of`."""
+    """Convert a value of type `given`, a number or lanes, to lanes of type `of`."""
     if given == of:
         return value
     return splat(builder, of.width, context.cast(builder, value, given, types.float64))
@@ -121,7 +121,7 @@ def _cast_truth(context: Any, builder: Any, given: Any, of: Any, value: Any) -> 
 
 
 def common_lanes(*arguments: Any) -> Any:
-    """The type of lanes among types of arguments, or None if these are not lanes and numbers."""
+    """The common `Lanes` type of arguments that are lanes or numbers; None if there is none."""
     found = {one for one in arguments if isinstance(one, Lanes)}
     fits = all(isinstance(one, (Lanes, types.Float, types.Integer)) for one in arguments)
     return found.pop() if fits and len(found) == 1 else None
@@ -129,7 +129,7 @@ def common_lanes(*arguments: Any) -> Any:
 
 def _define(function: Any, count: int, result: Callable[[Any], Any],
             build: Callable[[Any, Any], Any]) -> None:
-    """Define a function of `count` lanes or numbers, of which at least one are lanes."""
+    """Define a function of `count` arguments: lanes or numbers, at least one of them lanes."""
 
     @infer_global(function)
     class Template(AbstractTemplate):  # type: ignore[misc]
@@ -151,7 +151,7 @@ def _define(function: Any, count: int, result: Callable[[Any], Any],
 
 
 def _called(name: str) -> Callable[[Any, Any], Any]:
-    """Build the call of an LLVM function of lanes."""
+    """Return a function that builds the call of an LLVM function on lanes."""
 
     def build(builder: Any, values: Any) -> Any:
         of = values[0].type

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Calls of a kernel for parts of a batch of states, in threads of this process."""
+"""Evaluation of a batch of states by several threads of this process."""
 
 from __future__ import annotations
 
@@ -26,18 +26,12 @@ def cores() -> int:
 def in_parallel(k: int, part: Callable[[int, int], None], threads: int | None,
                 variant: Hashable) -> None:
     """
-    Call part(first, last) for consecutive parts of k states.
+    Call part(first, last) for consecutive parts of k states, in threads.
 
     The kernels of batches release the GIL, so threads suffice; each call needs its own memory.
-    There are several parts for each thread, for a core that is busy otherwise.
-
-    Parameters
-    ----------
-    threads : int, optional
-        Default: one for each core.
-    variant
-        Names the kernel and the types of its arguments. The first use compiles the kernel, or
-        loads it from the cache, by a call of part(0, 0).
+    Every thread gets several parts, in case other processes slow down a core. `threads` is one for
+    each core by default. `variant` names the kernel and the types of its arguments; at its first
+    use, a call of part(0, 0) compiles the kernel or loads it from the cache.
 
     """
     with _LOCK:
@@ -48,7 +42,7 @@ def in_parallel(k: int, part: Callable[[int, int], None], threads: int | None,
     count = cores() if threads is None else threads
     size = max(_LEAST, min(_LARGEST, -(-k // (8 * count))))
     parts = [(first, min(first + size, k)) for first in range(0, k, size)]
-    rest = iter(parts)  # each thread takes the next one: `next` of a list's iterator is atomic
+    rest = iter(parts)  # each thread takes the next part: `next` of a list's iterator is atomic
 
     def work() -> None:
         for first, last in rest:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Flat arrays of numbers with names: a table gives kernels and Python the same views.
+Records: flat float64 arrays with named parts; kernels and Python use the same views.
 
 Plan, state and result of a controller are records. A copy of the array is a copy of the record.
 """
@@ -45,7 +45,7 @@ class Slot(NamedTuple):
 
 class Table:
     """
-    Slots in their order in memory: a record, or a part of one.
+    Slots in their order in memory: a record, or a part of a record.
 
     Attributes
     ----------
@@ -64,12 +64,9 @@ class Table:
 
     def place(self, start: tuple[int, ...]) -> tuple[int, ...]:
         """
-        Let the slots begin at an index of the array; return the index after them.
+        Place the slots in the array from an index on; return the index after them.
 
-        Parameters
-        ----------
-        start : (3,)
-            Coefficients of a polynomial in the number of joints: 1, n, n².
+        An index is given by three numbers: the coefficients of 1, n and n² for n joints.
 
         """
         at, self._lines = list(start), {}
@@ -83,9 +80,9 @@ class Table:
 
     def only(self, *names: str) -> Any:
         """
-        Return a function as `views`, for the slots with these names only.
+        Return a function like `views`, for the slots with these names only.
 
-        A kernel compiles faster the fewer views it makes, even if it does not use them.
+        Every view in a kernel takes compile time, even if it is not used.
 
         """
         text = (f'def views(numbers, n):\n    return Views('
@@ -96,11 +93,11 @@ class Table:
         return inlined(found['views'])
 
     def size(self, n: int) -> int:
-        """Index after the last slot, for n joints: the length of the array of a single table."""
+        """Index after the last slot, for n joints; for a single table, the length of its array."""
         return sum(c * n**k for k, c in enumerate(self._end))
 
     def zeros(self, n: int) -> Array:
-        """Return the array of a record for n joints."""
+        """Return the array of a record for n joints, filled with zeros."""
         return np.zeros(self.size(n))
 
     def of(self, numbers: Array, n: int) -> Any:
@@ -110,14 +107,9 @@ class Table:
 
 class Record:
     """
-    A record whose tables, one after the other, belong to the stages of a computation.
+    A record with several tables, one after the other, for the stages of a computation.
 
     A stage calls `views` of the tables that it reads or writes.
-
-    Attributes
-    ----------
-    name : str
-    tables : tuple of Table
 
     """
 
@@ -128,7 +120,7 @@ class Record:
             at = table.place(at)
 
     def zeros(self, n: int) -> Array:
-        """Return the array of a record for n joints."""
+        """Return the array of a record for n joints, filled with zeros."""
         return self.tables[-1].zeros(n)
 
     def of(self, numbers: Array, n: int) -> SimpleNamespace:
@@ -138,21 +130,11 @@ class Record:
 
 class Recorded:
     """
-    An object whose memory is records, one for each of its tables.
+    Base class of objects whose memory is records, one for each of the class's TABLES.
 
-    Attributes
-    ----------
-    records : tuple of arrays
-        What the kernels of the class take.
-    views : tuple of named tuples
-        Their slots.
-
-    Parameters
-    ----------
-    n : int
-        Number of joints.
-    records : tuple of arrays, optional
-        Parts of another array, filled with zeros, to be used as the records.
+    `records` are the arrays that the kernels of the class take, by default new ones, and `views`
+    the named tuples of their slots. Records that are passed must be zeros. `n` is the number of
+    joints.
 
     """
 

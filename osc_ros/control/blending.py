@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Torques of the setup in force, blended with those of the setup that it replaces.
+Blend of the torques of the setup in force with those of the setup that it replaces.
 
-After a change of robot or settings, the old setup goes on beside the new one for a while, see
-`osc_ros.control.step.blend`. A difference that fades before the limits would become a step,
-because the norm of the limits changes at once.
+After a change of robot or settings, both setups compute torques for a while, see
+`osc_ros.control.step.blend`. A fading difference of the torques before the limits would cause a
+step, because the norm of the limits changes at once.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Array = NDArray[np.float64]
 
 class SetupBlending:
     """
-    The setup that is replaced, and the weight with which its torques still count.
+    The replaced setup, and the weight of its torques.
 
     Attributes
     ----------
     replaced : CompiledLaw, optional
-        The setup that goes on beside the one in force; None if no change is in progress.
+        The setup that the setup in force replaces; None if no change is in progress.
     posture : PostureSetPoint
-        That of the replaced setup.
+        Set-point of the replaced setup.
     friction : FrictionInForce
 
     Parameters
@@ -61,7 +61,7 @@ class SetupBlending:
                                     self.replaced.tick.alone(self.friction, self.posture))
 
     def end(self, setup: CompiledLaw) -> None:
-        """End the blend at once, with a setup in force."""
+        """End the blend at once; `setup` is then in force alone."""
         setup.is_blended = False
         if self.replaced is not None and self.replaced.space is not setup.space:
             self.replaced.space.close()
@@ -69,7 +69,7 @@ class SetupBlending:
         self._blend.end()
 
     def end_if_over(self, setup: CompiledLaw) -> None:
-        """End a blend in which the replaced setup has no weight any more."""
+        """End the blend if the replaced setup has weight 0; `setup` is then in force alone."""
         if self.replaced is not None and self._blend.weight == 0.0:
             self.end(setup)
 
@@ -77,28 +77,22 @@ class SetupBlending:
               after: tuple[CompiledLaw, PostureSetPoint], time: float, q: Array, qd: Array,
               tau: Array) -> None:
         """
-        Begin to blend from the torques tau (n,) of this tick to those of another setup.
+        Start to blend from the torques tau (n,) of this tick to those of another setup.
 
-        Parameters
-        ----------
-        before, after : (CompiledLaw, PostureSetPoint)
-            The setup in force until now, and the following one.
-        time : float
-            Stamp of the state [s].
-        q, qd : (n,)
-        tau : (n,)
-            Without the compensation of what the model of the following setup lacks [N·m].
+        `before` and `after` are the setup in force until now and the next one; `time` is the stamp
+        of the state [s]. tau is without the compensation of the next setup's model errors [N·m].
 
         """
         (old, posture), (new, following) = before, after
         added, difference = np.zeros(len(tau)), np.empty(len(tau))
-        if self.replaced is not None or old.robot is not new.robot:  # else it is the old torque
+        # otherwise tau is the torque of the old setup
+        if self.replaced is not None or old.robot is not new.robot:
             if old.torque(time, q, qd, posture, self.friction, added) < 0:
                 old.refuse(q, qd)
             added = tau - added
             self.end(old)
         self.replaced, self.posture = old, posture
-        if old.least_inertia is None:  # a friction that begins acts on both
+        if old.least_inertia is None:  # a new friction compensation acts on both setups
             old.least_inertia = new.least_inertia
         settings = new.settings
         self.friction.begin(time, settings.friction, settings.limits.effort,

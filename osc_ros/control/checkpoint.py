@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The state of a controller as data, from which another controller computes the next torques."""
+"""State of a controller as data, from which another controller computes the next torques."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from osc_ros.model.robot import Robot
 
 class LawRecipe(NamedTuple):
     """
-    How to make a law like another one; the numbers of its state are copied afterwards.
+    Arguments to construct an equal law; the numbers of its state are copied afterwards.
 
     Attributes
     ----------
     method, workers
         See `Law`.
     setups : tuple of (Settings, Robot, Precomputed)
-        The setup that is being replaced, if there is one, and the setup in force.
+        The setup that is being replaced, if any, and the setup in force.
     guides : tuple of tuple of int
-        For each of these setups, and each of its tasks, the index of the guide of the target: two
-        setups may share guides.
+        For each of these setups, and each of its tasks, the index of its `SetPointGenerator`,
+        because two setups may share it.
 
     """
 
@@ -44,7 +44,7 @@ class Checkpoint(NamedTuple):
     ----------
     law : LawRecipe
     guard : (Robot, Supervision, tuple, float)
-        What a supervisor is made of; `Supervisor.words`; `ContactSense.until`.
+        Arguments of the supervisor; `Supervisor.words`; `ContactSense.until`.
     values : dict
         Attributes of the engine, see `osc_ros.loop.engine.VALUES`.
     remembered : tuple
@@ -52,8 +52,7 @@ class Checkpoint(NamedTuple):
     sizes : (k,) int
         Sizes of the arrays of `Engine.kept`.
     row : (m,) int
-        The numbers of these arrays, one array after the other; each integer has the 8 bytes of a
-        number.
+        Contents of these arrays, one after the other; floats are stored by their 8 bytes.
 
     """
 
@@ -66,5 +65,5 @@ class Checkpoint(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Size in memory, about [bytes]; most of it is the row."""
+        """Approximate size in memory [bytes]; most of it is the row."""
         return self.row.nbytes + 20_000

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Torque of posture and tasks for one robot and one choice of settings."""
+"""Setup of a law for one robot and one choice of settings: its models, its state, its torques."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Array = NDArray[np.float64]
 
 class Precomputed(NamedTuple):
     """
-    Parts of a setup that take as long to compute as many ticks; None if they are not needed.
+    Parts of a setup whose computation takes as long as many ticks; None if not needed.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Precomputed(NamedTuple):
     compensation : (4, n), optional
         See `osc_ros.control.model_error.disturbance.Disturbance.limits`.
     fading : Disturbance, optional
-        Settings of a compensation that fades out, because those of the setup have none.
+        Settings of a compensation that fades out, if the settings of the setup have none.
 
     """
 
@@ -68,7 +68,7 @@ NOTHING_KNOWN = Precomputed()
 
 class CompiledLaw:
     """
-    Everything that the law computes with, for one robot and one choice of settings.
+    All objects and memory of a law for one robot and one choice of settings, called a setup.
 
     A change of robot or settings needs a new setup.
 
@@ -83,24 +83,24 @@ class CompiledLaw:
     space : OperationalSpace
         Dynamics of the robot at these links; `dynamics` is its method, which the ticks use.
     command_model : CommandModel
-        Gives the torques for given joint accelerations.
     solver : Priorities
     limiter : Limiter
     levels : list of Level
-        State of the tasks; `start` begins them.
+        State of the tasks; `start` initializes them.
     J : (6 m, n)
         Jacobian of the last tick.
     friction_torque, driver_torque, within : (n,), (n,), (n,) [N·m; N for prismatic]
-        Of the last tick: friction compensation; torques that the driver adds; torques within the
-        limits, before these two.
+        Torques of the last tick: friction compensation; torque that the driver adds; torque within
+        the limits, before these two.
     tick : Tick
-        The compiled tick, and the tables by which it finds the arrays.
+        The compiled tick, and its tables of addresses.
     gravities : (k,) int
-        Addresses of the copies (3,) of gravity that the setup computes with.
+        Addresses of the copies (3,) of gravity that the setup uses.
     unmodelled : DisturbanceCompensation, optional
         Observer and compensation of external torques, if the settings have them.
     guidance : Guidance, optional
-        The free drive, if `settings.free` is given.
+        Free drive, if `settings.free` is given.
+
     """
 
     def __init__(self, robot: Robot, settings: Settings, method: str, workers: int | str,
@@ -149,7 +149,7 @@ class CompiledLaw:
         self._point()
 
     def _connect(self) -> None:
-        """Make the views of the numbers."""
+        """Create the views of the array of numbers."""
         self._parts = parts = views_of(*self._block)
         self._kept, self._own = kept_in(*self._block), OWN.of(parts.own, self.robot.n)
         self.J: Array = parts.J
@@ -158,7 +158,7 @@ class CompiledLaw:
         self.within: Array = self._own.within
 
     def _point(self) -> None:
-        """Make the tables of addresses."""
+        """Create the tables of addresses."""
         turning = [(i, *frame.addresses) for i, frame in enumerate(self._frames)
                    if isinstance(frame, LinkAxes)]
         self._gravities = [self.dynamics.gravity, *self.command_model.gravities]
@@ -170,14 +170,14 @@ class CompiledLaw:
                          (self.gravities, self._turning))
 
     def put_constants(self) -> None:
-        """Write the numbers by which compiled code finds its way, see `task_numbers`."""
+        """Write the numbers that compiled code uses as indices, see `task_numbers`."""
         self._parts.tasks[:, TURNS_WITH] = [
             one if isinstance(one, int) else -1 for one in self._frames]
         for level in self.levels:
             level.put_constants()
 
     def _take_least_inertia(self, before: CompiledLaw | None, known: Precomputed) -> None:
-        """Take the least inertia over, or compute it if there is friction; None if unknown."""
+        """Copy the least inertia from another setup, or compute it if there is friction."""
         found = known.least_inertia
         if found is None and before is not None and before.robot is self.robot:
             found = before.least_inertia
@@ -196,7 +196,7 @@ class CompiledLaw:
 
     @property
     def known(self) -> Precomputed:
-        """What another setup of the same robot and settings need not compute again."""
+        """Results that another setup of the same robot and settings can use."""
         found = None if self.unmodelled is None else self.unmodelled.compensation
         if found is None:
             return Precomputed(self.least_inertia)
@@ -204,7 +204,7 @@ class CompiledLaw:
         return Precomputed(self.least_inertia, found.limits, found.settings if fades else None)
 
     def _command_model(self, before: CompiledLaw | None) -> CommandModel:
-        """The model of another setup, if it is of the same robot and driver, or a new one."""
+        """Return the model of `before` if it has the same robot and driver, else a new one."""
         robot, driver = self.robot, self.settings.driver
         if before is not None and (before.robot, before.settings.driver) == (robot, driver):
             return before.command_model
@@ -212,7 +212,7 @@ class CompiledLaw:
 
     def _unmodelled(self, before: CompiledLaw | None, known: Precomputed
                     ) -> DisturbanceCompensation | None:
-        """Observer and compensation; None if the settings have none, and none fades out."""
+        """Return observer and compensation; None if the settings have none, and none fades out."""
         settings, old = self.settings, None if before is None else before.unmodelled
         is_fading = known.fading or old is not None and bool(old.torque.any())
         if settings.observation or settings.disturbance or is_fading:
@@ -236,7 +236,7 @@ class CompiledLaw:
 
     def start(self, q: Array, before: CompiledLaw | None = None) -> None:
         """
-        Begin at q (n,), or go on from the state of another setup.
+        Initialize the tasks at q (n,), or continue from the state of another setup.
 
         This is quick. The construction is not; it may run in another thread than the ticks.
 
@@ -257,12 +257,12 @@ class CompiledLaw:
             self._take_tool(before)
 
     def poses(self, q: Array) -> Array:
-        """Poses (m, 4, 4) of the links at q (n,); valid until the dynamics are used again."""
+        """Poses (m, 4, 4) of the links at q (n,); valid until the next use of the dynamics."""
         return self.space.outward(q, self._rest, posture_acceleration=self._rest
                                   ).pose.reshape(-1, 4, 4)
 
     def _find_bandwidth(self) -> None:
-        """Find the longest period of the states at which all gains are stable as set [s]."""
+        """Compute the longest period of the states at which all gains are stable as set [s]."""
         posture, push = self.settings.posture, float(self.settings.limits.repulsion)
         frequency = float(posture.natural_frequency)
         rate = float(max(2.0 * posture.damping_ratio * frequency, posture.damping))
@@ -275,7 +275,7 @@ class CompiledLaw:
 
     @property
     def longest_period(self) -> float:
-        """Longest period of the states at which all gains are stable as they are set [s]."""
+        """Longest period of the states at which all gains are stable as set [s]."""
         return float(self._own.longest_period[0])
 
     @property
@@ -287,8 +287,8 @@ class CompiledLaw:
         """
         Reduce the gains to the largest stable ones for this period of the states [s].
 
-        So a period that is longer than configured, or a gain that is too high, costs accuracy and
-        not stability. Up to `longest_period` all gains are as they are set.
+        So a longer period than configured, or a gain that is too high, costs accuracy but not
+        stability. Up to `longest_period` all gains stay as set.
 
         """
         if abs(period - self.softened_for) <= PERIOD_CHANGE * period:
@@ -339,7 +339,7 @@ class CompiledLaw:
             raise errors[0]
 
     def _take_tool(self, before: CompiledLaw) -> None:
-        """If the tip's frame has moved on its body (a new tool), move the targets of the tip."""
+        """Move the targets of the tip if a new tool has moved its frame on the body."""
         old, new = (robot.frames[robot.tip] for robot in (before.robot, self.robot))
         if old[0] == new[0] and not np.array_equal(old[1], new[1]):
             for level in self.levels:
@@ -347,7 +347,7 @@ class CompiledLaw:
                     level.carry(np.linalg.inv(old[1]) @ new[1])
 
     def set_gravity(self, gravity: Array) -> None:
-        """Set gravity (3,) [m/s²] in the method; limits and driver's model read it there."""
+        """Write gravity (3,) [m/s²] to all models of the setup."""
         for one in self._gravities:
             one[:] = gravity
 
@@ -356,7 +356,7 @@ class CompiledLaw:
         return self.dynamics.inverse_dynamics(q, qd, qdd)
 
     def added_weight(self, before: CompiledLaw, q: Array) -> Array:
-        """Torques (n,) that hold the arm at rest at q (n,), minus those of another setup [N·m]."""
+        """Gravity torques (n,) at q (n,), minus those of another setup [N·m]."""
         rest = self._rest
         if self.robot is before.robot:
             return rest
@@ -372,23 +372,11 @@ class CompiledLaw:
     def torque(self, time: float, q: Array, qd: Array, posture: PostureSetPoint,
                friction: FrictionInForce, tau: Array) -> int:
         """
-        Write the torques at a state, within all limits except rates, less those of the driver.
+        Write the torques tau (n,) at a state, within all limits except rates, minus the driver's.
 
-        With friction compensation, the reference motion advances, too.
-
-        Parameters
-        ----------
-        time : float
-            Stamp of the state [s].
-        q, qd : (n,)
-        posture : PostureSetPoint
-        friction : FrictionInForce
-        tau : (n,), written [N·m]
-
-        Returns
-        -------
-        int
-            Number of solves, or REFUSED: the state, or the motion of the links, is not finite.
+        With friction compensation, the reference motion advances, too. `time` is the stamp of the
+        state [s]. Return the number of solves, or REFUSED: the state, or the motion of the links,
+        is not finite.
 
         """
         put_targets(self._parts.guides, time, self._parts.tasks)
@@ -397,11 +385,11 @@ class CompiledLaw:
 
     @property
     def has_kernel(self) -> bool:
-        """Whether one call computes the torques without the interpreter."""
+        """Whether one compiled call computes the torques without the interpreter."""
         return self.tick.is_compiled
 
     def kept(self) -> tuple[NDArray[Any], ...]:
-        """Return the arrays with the results of a tick, and with what the next tick needs."""
+        """Return the arrays with the results of a tick, and with the state for the next tick."""
         of_tips = self.dynamics
         return (of_tips.pose, of_tips.twist, of_tips.Lambda_inv, of_tips.a0, *self._gravities,
                 *self._kept,
@@ -417,12 +405,12 @@ class CompiledLaw:
         self._own.blends[0], self._own.weight[0] = is_blended, 0.0
 
     def rehearse(self, q: Array, posture: PostureSetPoint) -> None:
-        """Run the steps of a tick once, so that their kernels are compiled."""
+        """Run the steps of a tick once, to compile their kernels."""
         rest, friction = self._rest, FrictionInForce(self.robot.n)
         friction.begin(0.0, None, rest + 1.0, rest + 1.0, 1.0)
         self.dynamics.inverse_mass_matrix(np.empty((self.robot.n, self.robot.n)))
         self.limiter.add(rest)
-        if not self.has_kernel:  # its functions for friction are compiled, too
+        if not self.has_kernel:  # to compile the functions for friction, too
             friction.set(Friction(rest, rest))
         self.torque(0.0, q, rest, posture, friction, rest.copy())
         self.reference.forget()

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Many controllers of arms of one kind: a row of numbers each, from which a law continues."""
+"""Torques of many identical arms: each controller is a row of numbers that a law loads in turn."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
-NAMED = 3  # controllers that an error names
+NAMED = 3  # largest number of controllers that an error message names
 
 
 class _Worker:
@@ -39,12 +39,12 @@ class _Worker:
 
 class Controllers:
     """
-    Many controllers of arms of one kind. Each computes the same torques as a `Law` of its own.
+    Many controllers of identical arms. Each computes the same torques as a `Law` of its own.
 
-    Each controller has a row of memory with the numbers on which its next torque depends. One
-    compiled function copies them to a law, computes, and copies them back, for one controller
-    after the other, in several threads with a law each. The torques are those of a `Law` to the
-    last bit. A single controller takes the commands of a `Law`, see `one`.
+    Each controller has a row of memory with the numbers on which its next torque depends. A
+    compiled function copies the row to a law, computes, and copies it back, for one controller
+    after the other, in several threads with a law each. The torques are bit-identical to those of
+    a `Law`. For commands to a single controller, `one` gives it as a `Law`.
 
     >>> controllers = Controllers(law, 4096)
     >>> controllers.hold(q)                          # (4096, n)
@@ -59,7 +59,7 @@ class Controllers:
     Parameters
     ----------
     law : Law
-        It is copied; its method of the dynamics must have a compiled step (one of 'sweep',
+        It is copied. Its method of the dynamics must have a compiled step (one of 'sweep',
         'recursive', 'efpa', 'sfa', in this process), and no change of its settings may be in
         progress.
     count : int
@@ -70,7 +70,7 @@ class Controllers:
     Raises
     ------
     InputError
-        Such a law, or numbers below 1.
+        A law without a compiled step or with a change in progress, or numbers below 1.
 
     """
 
@@ -102,18 +102,17 @@ class Controllers:
         self._unknown, self._found = np.full(self.n, np.nan), np.zeros((2, count), dtype=np.int64)
 
     def __len__(self) -> int:
-        """Return the number of controllers."""
         return len(self._memory)
 
     def __reduce__(self) -> Any:
-        """Raise: a copy, or a pickle, would point into the memory of this object."""
+        """Raise InputError: a copy, or a pickle, would point into the memory of this object."""
         raise InputError('Controllers cannot be copied or pickled: accepted is to make others of '
                          'a law')
 
     # one controller
 
     def _load(self, i: int) -> Law:
-        """Copy the state of a controller to the law, and return the law."""
+        """Copy the state of controller i to the law, and return the law."""
         Places(self._law.kept()).load(self._memory[i])
         self._law.remembered = self._remembered[i]
         for level, has_jumped in zip(self._setup.levels, self._jumped[i]):
@@ -124,18 +123,18 @@ class Controllers:
         return self._law
 
     def _store(self, i: int) -> None:
-        """Copy the state of the law to a controller."""
+        """Copy the state of the law to controller i."""
         Places(self._law.kept()).store(self._memory[i])
         self._remembered[i], self._jumped[i] = self._law.remembered, False
 
     @contextmanager
     def one(self, i: int) -> Iterator[Law]:
         """
-        Within this context, the law that is returned has the state of controller i.
+        Context in which the returned law has the state of controller i.
 
-        Use it for commands, and to read what the controller has computed.
-
-        Its settings and its robot stay those of all; make other `Controllers` for other ones.
+        Use it for commands, and to read results of the controller. Settings and robot are those of
+        all controllers and must not be changed here; for other ones, construct other
+        `Controllers`.
 
         >>> with controllers.one(7) as law:
         ...     law.follow(TwistGoal([0.0, 0.0, 0.0, 0.1, 0.0, 0.0], until=2.0))
@@ -143,8 +142,8 @@ class Controllers:
         Raises
         ------
         InputError
-            The settings were changed: then nothing of what was done in the context remains. Or
-            this is within such a context.
+            The settings were changed: all changes in the context are then discarded. Or the
+            context is inside another one.
 
         """
         if self._inside:
@@ -173,7 +172,7 @@ class Controllers:
         ----------
         q : (k, n)
         which : (k,) int or bool, optional
-            Which controllers; all if not given.
+            Indices or mask of the controllers; default: all.
 
         Raises
         ------
@@ -190,7 +189,7 @@ class Controllers:
     def follow(self, poses: ArrayLike, task: str | None = None, which: ArrayLike | None = None
                ) -> None:
         """
-        Give each controller a goal pose for one of its tasks, see `Law.follow`.
+        Command a goal pose for a task of each controller, see `Law.follow`.
 
         This is quick if the `TargetLimits` of the task are infinite, so that targets jump. With
         finite limits a motion is planned for each controller.
@@ -199,14 +198,14 @@ class Controllers:
         ----------
         poses : (k, 4, 4)
         task : str, optional
-            Name of the task; the first one if not given.
+            Name of the task; default: the first one.
         which : (k,) int or bool, optional
-            Which controllers; all if not given.
+            Indices or mask of the controllers; default: all.
 
         Raises
         ------
         InputError
-            Other shapes, poses that are none; an unknown task; free drive.
+            Other shapes, invalid poses; an unknown task; free drive.
 
         """
         chosen, level = self._chosen(which), self._law.level(task)
@@ -227,7 +226,8 @@ class Controllers:
         """
         Joint torques (k, n) [N·m] for the states of all controllers, see `Law.torque`.
 
-        The first call latches controllers that have not been latched, as `Law.torque` does.
+        The first call does `hold` for the controllers for which it was not called, as `Law.torque`
+        does.
 
         Parameters
         ----------
@@ -235,13 +235,13 @@ class Controllers:
             Stamps of the states [s].
         q, qd : (k, n)
         out : (k, n), optional
-            Gets the torques.
+            Array for the torques.
 
         Raises
         ------
         InputError
-            Other shapes. Numbers that are not finite: then the torques of these controllers are
-            NaN; the others have taken the state, and their torques are in `out`.
+            Other shapes. Numbers that are not finite: the torques of these controllers are then
+            NaN; the others have processed the state, and their torques are in `out`.
 
         """
         count = len(self)
@@ -263,7 +263,7 @@ class Controllers:
         states = times, q, qd, self._unknown
 
         def compute(first: int, last: int) -> None:
-            worker = self._workers.pop()  # one of its own for each thread
+            worker = self._workers.pop()  # each thread uses another worker
             try:
                 put_torques(worker.given, self._memory, states, tau, self._found, first, last)
             finally:
@@ -274,7 +274,7 @@ class Controllers:
         return tau
 
     def _finish(self, times: Array, q: Array, qd: Array, tau: Array) -> None:
-        """Let Python plan targets, and say why a controller has no torques."""
+        """Plan targets in Python where necessary, and raise for controllers without torques."""
         errors: list[str] = []
         codes, asks = self._found
         for i in np.flatnonzero((codes < 0) | (asks > 0)).tolist():
@@ -292,7 +292,7 @@ class Controllers:
                 f'; and {more} others' if more > 0 else ''))
 
     def poses(self, task: str | None = None) -> Array:
-        """Poses (k, 4, 4) of the link of a task, or of the first one, at the last states."""
+        """Poses (k, 4, 4) of the link of a task at the last states; default: of the first task."""
         at = self._seen[self._law.level(task).task.name]
         return self._memory.view(np.float64)[:, at:at + 16].reshape(-1, 4, 4).copy()
 
@@ -306,17 +306,10 @@ class Controllers:
 def _put_holds(memory: Array, plan: slice, state: slice, rows: NDArray[np.intp], poses: Array
                ) -> None:
     """
-    Make poses the targets of many guides, from the next tick on.
+    Make poses (k, 4, 4) the targets of many guides, from the next tick on.
 
-    Parameters
-    ----------
-    memory : (m, …), written
-        A row for each guide.
-    plan, state : slice
-        Columns of a row in which the guide's records PLAN and STATE are.
-    rows : (k,) int
-        Which guides.
-    poses : (k, 4, 4)
+    `memory` (m, …) is written and has a row for each guide; `plan` and `state` are the columns of
+    its records PLAN and STATE; `rows` (k,) are the indices of the guides.
 
     """
     at, now = (table.of(np.arange(float(table.size(0))), 0) for table in (PLAN, STATE))

@@ -6,11 +6,8 @@ The control cycle of a law: joint state in, joint torques out.
 
 A tick computes in this order: outward pass (Λ⁻¹, a⁰, poses, twists); pose errors; commanded
 accelerations u; forces of the tasks by priority; inward pass (τ); limits; friction compensation;
-subtraction of the driver's torques; compensation of what the model lacks; limit of the torque
-rate. The limits use the factorization of the same outward pass. After a change of robot or
-settings, the old setup goes on beside the new one for a while, and their torques are blended after
-the limits: all limits of a state are linear in the torques, so a blend of two torques that satisfy
-them satisfies them, too.
+subtraction of the driver's torques; compensation of model errors; limit of the torque rate. The
+limits use the factorization of the same outward pass.
 """
 
 from __future__ import annotations
@@ -68,7 +65,7 @@ class ControlCycle:
         self._blending, self._compensation = SetupBlending(robot.n), self._rest
         self._observed = -math.inf
         self._posture = PostureSetPoint(robot, q)
-        self._is_placed = False  # until `hold` has been called
+        self._is_placed = False  # becomes true in `hold`
         self._memory = LawMemory(robot.n, robot.gravity)
         self._memory.hold(q)
 
@@ -99,12 +96,12 @@ class ControlCycle:
 
     @property
     def space(self) -> OperationalSpace:
-        """Dynamics of the robot as seen from the links of the tasks."""
+        """Dynamics of the robot at the links of the tasks."""
         return self._setup.space
 
     @property
     def command_model(self) -> CommandModel:
-        """Model in use of robot and driver: torques for given joint accelerations."""
+        """Model of robot and driver in force, which computes torques for joint accelerations."""
         return self._setup.command_model
 
     @property
@@ -119,12 +116,12 @@ class ControlCycle:
 
     @property
     def limiter(self) -> Limiter:
-        """Result of the limits at the last tick: joints at a limit, shares left to the tasks."""
+        """Result of the limits at the last tick: joints at a limit, remaining task shares."""
         return self._setup.limiter
 
     @property
     def has_ticked(self) -> bool:
-        """Whether there was a tick since the last latch."""
+        """Whether there was a tick since the last `hold`."""
         return bool(self._memory.views[0].ticks[0])
 
     @property
@@ -143,7 +140,7 @@ class ControlCycle:
 
     @property
     def in_contact(self) -> bool:
-        """Set it to True while a contact is known: the compensation is then held."""
+        """Whether the caller knows of a contact; while True, the compensation is held."""
         return bool(self._memory.views[0].in_contact[0])
 
     @in_contact.setter
@@ -173,7 +170,7 @@ class ControlCycle:
 
     @property
     def compensation(self) -> Array:
-        """Compensation (n,) of what the model lacks, at the last tick [N·m]."""
+        """Compensation (n,) of model errors at the last tick [N·m]."""
         return self._compensation
 
     @property
@@ -221,7 +218,7 @@ class ControlCycle:
         """
         Set all targets and the posture to those at q (n,), and drop all motions.
 
-        The estimate and the compensation of external torques begin anew.
+        The estimate and the compensation of external torques are reset.
 
         Raises
         ------
@@ -236,12 +233,12 @@ class ControlCycle:
 
     def begin_with(self, missing: ArrayLike | None) -> None:
         """
-        Begin the compensation, if there is one, with a torque; call it after `hold`.
+        Start the compensation, if there is one, from a known torque; call it after `hold`.
 
         Parameters
         ----------
         missing : (n,), optional [N·m, N]
-            Torque that holds the arm at rest, less that of the model; None: unknown.
+            Torque that holds the arm at rest, minus that of the model; None: unknown.
 
         Raises
         ------
@@ -257,7 +254,7 @@ class ControlCycle:
 
     def hold_at(self, q: ArrayLike) -> None:
         """
-        Do as `hold`, but keep the estimate and the compensation of external torques.
+        Like `hold`, but keep the estimate and the compensation of external torques.
 
         Raises
         ------
@@ -283,7 +280,7 @@ class ControlCycle:
         setup.friction_torque[:] = 0.0
 
     def rejoin(self, q: Array) -> None:
-        """Let the targets go on with their motions from where the links are at q (n,)."""
+        """Continue the motions of the targets from the poses of the links at q (n,)."""
         setup = self._setup
         poses = setup.poses(q)
         for level, i in zip(setup.levels, setup.at):
@@ -294,18 +291,18 @@ class ControlCycle:
         """
         Advance the estimate of the external torques to a state, if the settings have an observer.
 
-        `torque` does this itself for a state for which it was not called, with its last torque.
-        Call it before `torque` if other torques than those of the law may have been sent, if the
-        efforts are measured, or while another source than the law drives the arm.
+        `torque` does this itself, with its last torque, for a state for which `observe` was not
+        called. Call it before `torque` if other torques than those of the law may have been sent,
+        if the efforts are measured, or while another source than the law drives the arm.
 
         Parameters
         ----------
         time : float [s]
         q, qd : (n,)
         tau : (n,), optional [N·m, N]
-            Torque sent since the last state.
+            Torque sent since the last state; default: the last torque of the law.
         effort : (n,), optional [N·m, N]
-            Measured torque, used as `Observation.efforts` says.
+            Measured torque, used according to `Observation.efforts`.
 
         """
         found = self._setup.unmodelled
@@ -331,7 +328,7 @@ class ControlCycle:
         Raises
         ------
         InputError
-            Shapes that do not fit, numbers that are not finite, the time included.
+            Shapes that do not fit; positions, velocities or a time that are not finite.
 
         """
         if not math.isfinite(time):
@@ -354,7 +351,7 @@ class ControlCycle:
         return tau
 
     def require(self, count: int, q: Array, qd: Array) -> None:
-        """Raise the error for a state for which `law_step.law_torque` has found no torques."""
+        """Raise the error for a state, if `law_step.law_torque` has returned an error code."""
         if count == INFINITE:
             raise InputError('the torque is not finite')
         if count == REFUSED:
@@ -363,7 +360,7 @@ class ControlCycle:
 
     @property
     def is_placed(self) -> bool:
-        """Whether the law knows where the arm is: `hold` was called, or there was a tick."""
+        """Whether the position of the arm is known: `hold` was called, or there was a tick."""
         return self._is_placed
 
     def table(self, records: tuple[Array, ...] = ()) -> Integers:
@@ -392,13 +389,13 @@ class ControlCycle:
 
     @property
     def guides(self) -> list[SetPointGenerator]:
-        """The guides of all targets, each once: two setups may share them."""
+        """Set-point generators of all targets, each once, because two setups may share them."""
         return list({id(level.guide): level.guide for setup in self._setups()
                      for level in setup.levels}.values())
 
     @property
     def remembered(self) -> tuple[Any, ...]:
-        """What the next torques depend on beside the arrays of `kept`; set it after these."""
+        """State for the next torques that is not in the arrays of `kept`; set it after these."""
         return (self._observed, self._is_placed, self._compensation is not self._rest,
                 tuple(guide.motions for guide in self.guides))
 
@@ -421,19 +418,18 @@ class ControlCycle:
                 self._memory.record)
 
     def note(self, solves: int) -> None:
-        """Note that torques were computed for a state, with this number of solves."""
+        """Record that torques were computed for a state, and the number of solves."""
         setup = self._setup
         setup.solver.note(solves, setup.settings.damping.length)
         self._find_compensation(setup)
 
     def _find_compensation(self, setup: CompiledLaw) -> None:
-        """Set `compensation` to the compensation of a setup."""
         found = setup.unmodelled
         self._compensation = (self._rest if found is None or found.compensation is None
                               else found.torque)
 
     def end_blend(self) -> None:
-        """End the blend with a setup that was replaced if it has no weight any more."""
+        """End the blend if the replaced setup has no weight any more."""
         self._blending.end_if_over(self._setup)
 
     def plan(self) -> None:
@@ -467,18 +463,18 @@ class ControlCycle:
         return kernel_array(q), kernel_array(qd)
 
     def _note_compensation(self, torque: Array) -> None:
-        """Store the compensation (n,) of this tick: the next torques leave room for it."""
+        """Store the compensation (n,) of this tick; the limits of the next torques include it."""
         self._compensation = torque
         for setup in self._setups():
             setup.limiter.added[:] = torque
 
     def _setups(self) -> tuple[CompiledLaw, ...]:
-        """Return the setup in force, after the one that it replaces, if that goes on."""
+        """Return the replaced setup, if there is one, and the setup in force."""
         replaced = self._blending.replaced
         return (self._setup,) if replaced is None else (replaced, self._setup)
 
     def _hand_over(self, following: CompiledLaw, q: Array) -> Array:
-        """Pass estimate and compensation on; return what the next model computes of them (n,)."""
+        """Pass estimate and compensation on; return the part (n,) that the next model computes."""
         before, taken = self._setup, self._rest
         if following.unmodelled is not None and before.unmodelled is not None:
             following.unmodelled.go_on_from(before.unmodelled)
@@ -488,7 +484,7 @@ class ControlCycle:
         return taken
 
     def _prepare(self, following: CompiledLaw, q: Array) -> None:
-        """Prepare a setup to go on from the state of the one in force, at q (n,)."""
+        """Prepare a setup to continue from the state of the one in force, at q (n,)."""
         before = self._setup
         following.reference.go_on_as(before.reference)
         following.set_gravity(self._memory.gravity)
@@ -510,7 +506,7 @@ class ControlCycle:
 
     def _take_over(self, following: CompiledLaw, time: float, q: Array, qd: Array, tau: Array
                    ) -> None:
-        """Begin to blend from the torques tau (n,) of the last tick to those of a setup."""
+        """Start to blend from the torques tau (n,) of the last tick to those of a setup."""
         before, posture = self._setup, self._posture
         if (following.settings.free is None) != (before.settings.free is None):
             posture = posture.copied()

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""What acts on an arm beside the model of a law: external torques, and their compensation."""
+"""Observer and compensation of external torques, as the law uses them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 
 class Report(NamedTuple):
     """
-    Copies of an estimate, see `ExternalForce` and `Compensation`.
+    Copies of the estimates at one moment; see `ExternalForce` and `Compensation` for the entries.
 
     Attributes
     ----------
@@ -45,20 +45,20 @@ class Report(NamedTuple):
 
 class DisturbanceCompensation:
     """
-    The observer of external torques of a law, and the compensation of what its model lacks.
+    Observer of external torques of a law, and compensation of its model errors.
 
     Attributes
     ----------
     observer : MomentumObserver
     compensation : Compensation, optional
-        None if there is none, and none to fade out.
+        None if the settings have none and none fades out.
 
     Parameters
     ----------
     robot : Robot
     settings : Settings
     before : DisturbanceCompensation, optional
-        Of the same joints: used again as far as nothing has changed.
+        Object for the same joints, whose unchanged parts are used again.
     limits : (4, n), optional
         See `Compensation`.
     fading : Disturbance, optional
@@ -92,45 +92,45 @@ class DisturbanceCompensation:
 
     @property
     def torque(self) -> Array:
-        """The compensation (n,) in force [N·m, N]."""
+        """Compensation (n,) in force [N·m, N]."""
         return self._none if self.compensation is None else self.compensation.torque
 
     @property
     def external(self) -> ExternalForce:
-        """The present estimate; the object is changed by `observe`."""
+        """The present estimate; `observe` overwrites it."""
         return self.observer.external
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """Arrays of observer and compensation, see `osc_ros.control.step.tick_arrays.Guarded`."""
+        """Arrays of observer and compensation, as the first ones of `tick_arrays.LawArrays`."""
         return *self.observer.arrays, *(
             UNCOMPENSATED if self.compensation is None else self.compensation.records)
 
     @property
     def kept(self) -> tuple[NDArray[Any], ...]:
-        """These arrays without the first two, which are constants of the robot."""
+        """`arrays` without the first two, which are constants of the robot."""
         return self.arrays[2:]
 
     @property
     def integrates(self) -> bool:
-        """Whether the compensation needs the torque of the feedback."""
+        """Whether the compensation integrates the feedback torque (mode 'integral')."""
         return (self.compensation is not None and self.compensation.is_active
                 and self.compensation.settings.mode == 'integral')
 
     def forget(self) -> None:
-        """Set estimate and compensation to zero."""
+        """Reset estimate and compensation to zero."""
         self.observer.forget()
         if self.compensation is not None:
             self.compensation.forget()
 
     def begin_with(self, missing: Array) -> None:
-        """Begin with a torque (n,) that the model lacks to hold the arm at rest [N·m, N]."""
+        """Start from a torque (n,) that the model lacks to hold the arm at rest [N·m, N]."""
         self.observer.begin_with(-missing)
         if self.compensation is not None and self.compensation.is_active:
             self.compensation.begin_with(missing)
 
     def go_on_from(self, before: DisturbanceCompensation) -> None:
-        """Take over estimate and compensation; quick."""
+        """Copy estimate and compensation of another object, without a computation."""
         self.observer.bandwidth = self._bandwidth
         if self.observer is not before.observer:
             self.observer.go_on_from(before.observer)
@@ -139,20 +139,12 @@ class DisturbanceCompensation:
 
     def leave_to_model(self, weight: Array) -> Array:
         """
-        Subtract from estimate and compensation what the model computes itself from now on.
+        Subtract from estimate and compensation the torques that a new model computes.
 
-        Otherwise a payload that the compensation carries would count twice when it is told, and
-        then as a contact.
-
-        Parameters
-        ----------
-        weight : (n,)
-            Torque of the new model at rest, minus that of the old one [N·m, N].
-
-        Returns
-        -------
-        (n,)
-            What was subtracted from the compensation.
+        Otherwise a payload that is already compensated would count twice when the user sets it,
+        and would be taken for a contact. `weight` (n,) is the torque of the new model at rest,
+        minus that of the old model [N·m, N]. Return the part (n,) that was subtracted from the
+        compensation.
 
         """
         if self.compensation is None:
@@ -164,22 +156,16 @@ class DisturbanceCompensation:
     def observe(self, time: float, q: Array, qd: Array, tau: Array | None, effort: Array | None
                 ) -> None:
         """
-        Advance the estimate to a state.
+        Advance the estimate to a state at `time` [s].
 
-        Parameters
-        ----------
-        time : float [s]
-        q, qd : (n,)
-        tau : (n,), optional [N·m, N]
-            Torque commanded since the last state; None if unknown.
-        effort : (n,), optional [N·m, N]
-            Measured torque.
+        tau (n,) is the torque commanded since the last state, None if unknown; `effort` (n,) is
+        the measured torque [N·m, N].
 
         """
         self.observer.update(time, q, qd, self._unknown if tau is None else tau, effort)
 
     def report(self) -> Report:
-        """Return copies for a report."""
+        """Return a copy of all estimates."""
         external, compensation = self.external, self.compensation
         return Report(external.torque.copy(), self.torque.copy(), external.wrench.copy(),
                       external.quality, external.settled, external.lever,

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Commands to a law: motions, wrenches, measured wrenches, postures."""
+"""Commands to a law: goals, paths, twists, wrenches, impedance, measured wrenches, postures."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STRONGEST = 1e5  # largest accepted entry of a wrench [N·m, N]
 
 class CommandedCycle(ControlCycle):
     """
-    A control cycle with commands to its tasks and its posture.
+    Commands to the tasks and the posture of a law.
 
     A command takes effect at the next tick. Before `hold` or the first tick the position of the
     arm is unknown, and commands raise.
@@ -38,7 +38,7 @@ class CommandedCycle(ControlCycle):
     """
 
     def level(self, task: str | None = None) -> Level:
-        """Return the state of a task by its name, or of the first one; raise if there is none."""
+        """Return the state of a task by its name (default: first task); raise for another name."""
         levels = self._setup.levels
         if task is None:
             return levels[0]
@@ -58,13 +58,13 @@ class CommandedCycle(ControlCycle):
 
         Parameters
         ----------
-        motion : PoseGoal, Path or TwistGoal, a pose (4, 4), or a point (3,) for a task that looks
-        at one
-            Motion in the base frame. A pose or a point is a goal to move to and to hold.
+        motion : PoseGoal, Path, TwistGoal, pose (4, 4), or point (3,)
+            Motion in the base frame. A pose is a goal to move to and to hold; so is a point, for a
+            task of kind 'look_at'.
         start : float
-            Start on the clock of the states [s]; the next tick if not given.
+            Start on the clock of the states [s]; default: the next tick.
         task : str, optional
-            Name of the task; the first one if not given.
+            Name of the task; default: the first one.
 
         Returns
         -------
@@ -108,7 +108,7 @@ class CommandedCycle(ControlCycle):
         poses : (m, 4, 4)
             Poses in the base frame.
         task : str, optional
-            Name of the task; the first one if not given.
+            Name of the task; default: the first one.
 
         Raises
         ------
@@ -123,7 +123,7 @@ class CommandedCycle(ControlCycle):
     def follow_chunk(self, times: ArrayLike, poses: ArrayLike, now: float, observed_at: float,
                      joining: ChunkBlending = JOINING, task: str | None = None) -> Entry:
         """
-        Command a chunk of poses; return how the target of the task enters it.
+        Command a chunk of poses of a policy; return how the target joins it.
 
         The target does not stop before the chunk: see
         `osc_ros.control.setpoint.chunks.chunk_entry`.
@@ -137,10 +137,10 @@ class CommandedCycle(ControlCycle):
         now : float
             Time of the newest state [s].
         observed_at : float
-            Time of the observation that the poses were predicted from [s].
-        joining : Joining
+            Time of the observation from which the poses were predicted [s].
+        joining : ChunkBlending
         task : str, optional
-            Name of the task; the first one if not given.
+            Name of the task; default: the first one.
 
         Raises
         ------
@@ -156,7 +156,7 @@ class CommandedCycle(ControlCycle):
         return entry
 
     def stop(self) -> None:
-        """Stop all targets as fast as the limits allow; set the posture to the present one."""
+        """Stop all targets as fast as their limits allow; set the posture to the present one."""
         for level in self._setup.levels:
             level.guide.add(STOP, -math.inf)
         self._posture.lead_to(self._memory.q)
@@ -171,7 +171,7 @@ class CommandedCycle(ControlCycle):
             Wrench by the robot on the environment, at the origin of the task's link, in the axes
             of the task's frame, [moment; force]. It comes into force within `blend_time`.
         task : str, optional
-            Name of the task; the first one if not given.
+            Name of the task; default: the first one.
 
         Raises
         ------
@@ -193,7 +193,7 @@ class CommandedCycle(ControlCycle):
         """
         Change stiffness, damping ratio and feedforward wrench of a task that is a spring.
 
-        They may be changed at every tick. They take effect smoothly within `change_time` of its
+        They may change at every tick. They take effect smoothly within `change_time` of the task's
         `Stiffness`, or later, if the energy that a rising stiffness adds must first be dissipated:
         see `osc_ros.control.tasks.impedance`. They last until `hold`, or until a change to
         settings with another `Stiffness`.
@@ -202,7 +202,7 @@ class CommandedCycle(ControlCycle):
         ----------
         impedance : Impedance
         task : str, optional
-            Name of the task; the first one if not given.
+            Name of the task; default: the first one.
 
         Raises
         ------
@@ -226,7 +226,7 @@ class CommandedCycle(ControlCycle):
         time : float
             Stamp, on the clock of the states [s]. The integral pauses while it is too old.
         task : str, optional
-            Name of the task; the first one if not given.
+            Name of the task; default: the first one.
 
         Raises
         ------
@@ -256,12 +256,12 @@ class CommandedCycle(ControlCycle):
         if self.settings.free is not None:
             raise InputError(REFUSAL)
         if not self._is_placed:
-            raise InputError('the law does not know where the arm is: call latch(q) before '
+            raise InputError('the law does not know where the arm is: call hold(q) before '
                              'commands, with the joint positions q')
 
 
 def _hold(motion: PoseGoal | ArrayLike, kind: Kind) -> PoseGoal:
-    """Return the `PoseGoal` of a goal: one, a pose (4, 4), or for some kinds a point (3,)."""
+    """Convert a goal to a `PoseGoal`: a pose (4, 4), or for some kinds of tasks a point (3,)."""
     if 'point' in kind.goals and not isinstance(motion, PoseGoal) and np.shape(motion) == (3,):
         return PoseGoal(pose(motion, NO_ROTATION))
     if not isinstance(motion, (PoseGoal, np.ndarray, list, tuple)):

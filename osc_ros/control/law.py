@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The control law: construction, changes of robot and settings, diagnosis."""
+"""The law for users: construction, changes of robot, settings and gravity, diagnosis."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 
 STANDARD_GRAVITY = 9.81  # [m/s²]
-MOST = 32  # tasks of a law that is made of a recipe
+MOST = 32  # largest number of tasks in a `LawRecipe`
 
 
 class Law(CommandedCycle):
@@ -61,7 +61,7 @@ class Law(CommandedCycle):
         Default: `Settings.of(robot)`, for the pose of the tip.
     method : str
         Method of the dynamics, see `OperationalSpace`. If the tasks are on several links and this
-        method has only one tip, the default method of trees is used.
+        method accepts only one tip, the default method for trees is used.
     workers : int or 'auto'
         See `OperationalSpace`. A law with several workers must be closed.
 
@@ -86,11 +86,11 @@ class Law(CommandedCycle):
         super().__init__(CompiledLaw(robot, settings.with_limits_of(robot), method, workers), q)
         self.hold(q)
         self._rehearse()
-        self._is_placed = False  # until the next latch
+        self._is_placed = False  # until `hold` or the first tick
 
     @property
     def recipe(self) -> LawRecipe:
-        """How to make such a law, see `of_recipe`."""
+        """Data to construct an equal law, see `of_recipe`."""
         setups, guides = self._setups(), self.guides
         return LawRecipe(
             self._method, self._setup.space.plan.workers,
@@ -100,12 +100,12 @@ class Law(CommandedCycle):
     @classmethod
     def of_recipe(cls, recipe: LawRecipe) -> Law:
         """
-        Return a law like that of the recipe; the caller sets its `kept`, then its `remembered`.
+        Construct a law from a recipe; the caller then sets its `kept` and its `remembered`.
 
         Raises
         ------
         InputError
-            Several workers, more than MOST tasks, setups of several arms; and as of the
+            Several workers, more than MOST tasks, setups of several arms; and the errors of the
             constructor.
 
         """
@@ -123,7 +123,7 @@ class Law(CommandedCycle):
             setup = CompiledLaw(robot, settings, recipe.method, 1, before, known)
             if before is None:
                 CommandedCycle.__init__(law, setup, np.zeros(robot.n))
-            else:  # as `_take_over`
+            else:  # like `_take_over`
                 setup.start(np.zeros(robot.n))
                 is_same = (settings.free is None) == (before.settings.free is None)
                 law._blending.replaced, law._blending.posture = before, (
@@ -142,11 +142,11 @@ class Law(CommandedCycle):
         return law
 
     def __deepcopy__(self, memo: object) -> Law:
-        """Return `copied`: copies of its tables would have addresses of this law's memory."""
+        """Return `copied`, because copied tables would have addresses of this law's memory."""
         return self.copied()
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Raise: a shallow copy, or a pickle, would have addresses of this law's memory."""
+        """Raise InputError, because a pickle would have addresses of this law's memory."""
         raise InputError('a law cannot be pickled: accepted are copied() and copy.deepcopy(law)')
 
     @property
@@ -186,8 +186,8 @@ class Law(CommandedCycle):
         Raises
         ------
         InputError
-            As of the property `gravity`; and gravity that turns over while the controller is
-            active (`osc_ros.control.limits.holding.require_gradual`).
+            The errors of the property `gravity`; and gravity that turns over while the controller
+            is active (`osc_ros.control.limits.holding.require_gradual`).
 
         """
         wanted = finite_array('gravity', gravity, (3,)).copy()
@@ -196,7 +196,7 @@ class Law(CommandedCycle):
         if q is not None:
             robot = self.robot
             if self._weight is None or self._weight[0] is not robot:
-                self._weight = robot, Weight(robot)  # takes as long as many ticks
+                self._weight = robot, Weight(robot)  # construction takes as long as many ticks
             require_holding(robot, wanted, q, self.settings.limits.effort,
                             (robot, self._memory.gravity_wanted), self._weight[1])
         return wanted
@@ -206,7 +206,6 @@ class Law(CommandedCycle):
         self._memory.gravity_wanted[:] = gravity
 
     def __repr__(self) -> str:
-        """Return the robot and the links of the tasks."""
         links = ', '.join(self._setup.links)
         return f'<Law of {self.robot!r}, method {self._method!r}, tasks on {links}>'
 
@@ -229,7 +228,7 @@ class Law(CommandedCycle):
         setup.settings.damping.conditioning(setup.J[:6])
         setup.command_model.driver_torque(self.posture, rest)
         Driver(self.robot, 'gravity').torque(self.posture, rest)
-        if self.is_settled:  # for checkpoints
+        if self.is_settled:  # compile the kernels for checkpoints
             places = Places(self.kept())
             places.store(np.empty(places.size, dtype=np.int64))
         self.hold(self.posture)
@@ -237,7 +236,7 @@ class Law(CommandedCycle):
 
     def require_holding(self, q: ArrayLike) -> None:
         """
-        Raise if the arm is too weak at q (n,): for its weight, its payload, or a larger gravity.
+        Raise if the arm is too weak at q (n,) for its weight, its payload, or a larger gravity.
 
         Raises
         ------
@@ -259,23 +258,23 @@ class Law(CommandedCycle):
 
         The torque does not jump: for `blend_time`, or longer if the torques differ much (see
         `osc_ros.control.step.blend.Blend`), every tick computes it with the old and the new setup,
-        each within its limits, and blends the two. Tasks
-        with the same name keep their targets. The activation of tasks and of single axes changes
-        to its new value over `blend_time`, from 0 for a new task.
+        each within its limits, and blends the two. Tasks with the same name keep their targets.
+        The activation of tasks and of single axes changes to its new value over `blend_time`, from
+        0 for a new task.
 
         Parameters
         ----------
         settings : Settings, optional
         robot : Robot, optional
         q : (n,), optional
-            Present position of the arm; that of the last tick or `hold` if not given.
+            Present position of the arm; default: that of the last tick or `hold`.
 
         Raises
         ------
         InputError
-            As of the constructor; other joints; another robot while several processes evaluate
-            the dynamics (its gravity may be set); a robot that cannot hold itself at the present
-            position (`osc_ros.control.limits.holding.require_holding`).
+            The errors of the constructor; other joints; another robot while several processes
+            evaluate the dynamics (its gravity may be set); a robot that cannot hold itself at the
+            present position (`osc_ros.control.limits.holding.require_holding`).
 
         """
         self.use_setup(self.new_setup(settings, robot, q))
@@ -311,14 +310,9 @@ class Law(CommandedCycle):
     def same_setup(self, settings: Settings, robot: Robot, known: Precomputed = NOTHING_KNOWN
                    ) -> CompiledLaw:
         """
-        Return what `new_setup` returned for another law in the same state; this takes a third.
+        Rebuild the setup that `new_setup` made in another process, for a law in the same state.
 
-        Parameters
-        ----------
-        settings : Settings
-        robot : Robot
-        known : Precomputed, optional
-            `CompiledLaw.known` of the other law's setup.
+        With `known`, the `CompiledLaw.known` of that setup, this takes a third of the time.
 
         """
         return CompiledLaw(robot, settings.with_limits_of(robot), self._method, self._workers,
@@ -332,8 +326,8 @@ class Law(CommandedCycle):
         ----------
         following : CompiledLaw
         commands : bool
-            Whether the arm has the torques of the last tick. If another source commands it,
-            nothing is blended.
+            Whether the last torque of the law was sent to the arm. If another source commands the
+            arm, nothing is blended.
 
         """
         following.start(self._memory.q, self._setup)
@@ -346,7 +340,7 @@ class Law(CommandedCycle):
             self._take_over(following, *last)
 
     def go_back_to(self, setup: CompiledLaw) -> None:
-        """Use a setup again at once; the caller sets `kept`, then `remembered`."""
+        """Use a previous setup again at once; the caller then sets `kept` and `remembered`."""
         self._blending.end(setup)
         self._setup = setup
 
@@ -364,11 +358,12 @@ class Law(CommandedCycle):
         """
         Parts (n,) of the torque of the last tick, by name [N·m]; their sum is this torque.
 
-        'bias' is C + G; 'posture' is M q̈ₚ. Every task has a part with its name; that of a task of
-        higher priority includes the compensation of the tasks below it. 'friction' is the friction
-        compensation, 'driver' the negative torque of the driver, and 'disturbance' the
-        compensation of what the model lacks, if there are any. 'limits' is the change by the
-        limits, 'fading' is the difference of the blend to the torque of the new settings.
+        'bias' is C + G; 'posture' is M q̈ₚ. Every task has a part with its name; the part of a
+        task of higher priority includes the compensation of the tasks below it. 'friction' is the
+        friction compensation, 'driver' the negative torque of the driver, 'free_drive' the torque
+        of free drive, and 'disturbance' the compensation of model errors, if there are any.
+        'limits' is the change by the limits, 'fading' is the difference of the blend to the torque
+        of the new settings.
 
         Raises
         ------
@@ -438,7 +433,7 @@ class Law(CommandedCycle):
         measured = (last[2] - qd) / (last[0] - time)
         if self._setup.settings.driver is not None:
             tau = tau + self._setup.command_model.driver_torque(q, qd)
-        # by kernels of the tick: forward dynamics would have to be compiled for this purpose only
+        # use kernels of the tick, because forward dynamics would have to be compiled only for this
         dynamics, no_force = self._setup.dynamics, np.zeros(len(self._setup.J))
         h, predicted = np.empty_like(tau), np.empty_like(tau)
         results = dynamics.pose, dynamics.twist, dynamics.Lambda_inv, dynamics.a0
@@ -451,7 +446,7 @@ class Law(CommandedCycle):
         return predicted, measured
 
     def bias_torque(self, q: Array, qd: Array) -> Array:
-        """C + G (n,) [N·m]: torque for which the accelerations of the joints are zero."""
+        """Torque C + G (n,) [N·m], for which the joint accelerations are zero."""
         return self._setup.inverse_dynamics(*self._joint_arrays(q, qd), self._rest)
 
     def inverse_dynamics(self, q: Array, qd: Array, qdd: Array) -> Array:

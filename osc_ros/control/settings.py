@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The settings of a law: tasks, posture, limits, friction, driver."""
+"""Settings of a law: tasks, posture, limits, friction, driver, observer."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Observation:
     ----------
     bandwidth : float [rad/s]
     efforts : str
-        Torques of the motors: 'commanded', those that were sent; 'measured', the efforts of the
-        states, which contain the torques that the driver adds; 'measured without driver'.
+        Source of the motor torques: 'commanded'; 'measured', the efforts of the states, which
+        contain the torques that the driver adds; 'measured without driver'.
 
     Raises
     ------
@@ -49,7 +49,6 @@ class Observation:
     efforts: str = 'commanded'
 
     def __post_init__(self) -> None:
-        """Raise for a bandwidth or a source that cannot be used."""
         if not (np.isfinite(self.bandwidth) and self.bandwidth > 0.0):
             raise InputError(f'bandwidth {self.bandwidth} rad/s: accepted is a positive, finite '
                              'number')
@@ -61,7 +60,7 @@ class Observation:
 @dataclass(frozen=True, eq=False)
 class Settings:
     """
-    Everything that may change while the law runs, by `Law.change`.
+    All settings of a law; `Law.change` changes them while the law runs.
 
     All fields have defaults, the same as those of the ROS node. `dataclasses.replace` makes
     changed copies: `law.change(replace(law.settings, posture=Posture(natural_frequency=2.0)))`.
@@ -69,30 +68,31 @@ class Settings:
     Attributes
     ----------
     tasks : tuple of Task
-        Highest priority first; each task acts in the null space of those before it. Usually the
+        Highest priority first; each task acts in the nullspace of those before it. Usually the
         first task is that of the tip. Default: one task, the pose of the tip.
     posture : Posture
     damping : SingularityDamping
     limits : Limits
-        Joint limits. Default: the law uses `Limits.of(robot)`, stored in `law.settings`.
+        Joint limits. Default: `Limits.of(robot)`, which the law stores in `law.settings`.
     blend_time : float
         Duration of the blend after a change [s].
     friction : Friction, optional
-        The friction to compensate; `Friction.of(robot, 0.5)` is half of what the URDF describes.
+        Friction to compensate; `Friction.of(robot, 0.5)` is half of that in the URDF.
     driver : Driver, optional
-        The driver, if it adds torques of its own: they are subtracted.
+        Needed if the driver adds torques of its own: the law subtracts them.
     observation : Observation, optional
-        Observe external torques, for `Law.external`. Default: only as `disturbance` needs it.
+        Observer of the external torques, for `Law.external`. Default: only as `disturbance` needs
+        it.
     disturbance : Disturbance, optional
-        Compensate what the model lacks, see `osc_ros.control.model_error.disturbance`.
+        Compensation of model errors, see `osc_ros.control.model_error.disturbance`.
     free : FreeDrive, optional
-        The free drive, if a hand guides the arm: see `FreeDrive.applied_to`.
+        Settings of free drive, in which a person guides the arm: see `FreeDrive.applied_to`.
 
     Raises
     ------
     InputError
-        No task, two of one name, a blend time that is not positive and finite, a value of
-        another type.
+        No task, two tasks of the same name, a blend time that is not positive and finite, a value
+        of another type.
 
     """
 
@@ -108,7 +108,6 @@ class Settings:
     free: FreeDrive | None = None
 
     def __post_init__(self) -> None:
-        """Raise for wrong types, tasks with equal names, and blend times that are not positive."""
         require_type('tasks', self.tasks, (tuple, list), 'a tuple of tasks, as in tasks=(Task(),)')
         object.__setattr__(self, 'tasks', tuple(self.tasks))
         for task in self.tasks:
@@ -129,7 +128,7 @@ class Settings:
     @classmethod
     def of(cls, robot: Robot, **given: Any) -> Settings:
         """
-        Settings for a robot; a value that is given by name takes precedence.
+        Settings for a robot; values given by name take precedence.
 
         The limits are those of the robot. If it has fewer than six joints, the task has the axes
         of `osc_ros.control.tasks.freedoms.freedoms_of`.
@@ -142,5 +141,5 @@ class Settings:
         return cls(**{**found, **given})
 
     def with_limits_of(self, robot: Robot) -> Settings:
-        """Return settings with limits: these, or with the robot's limits if `limits` is None."""
+        """Return these settings; if `limits` is None, with the limits of the robot."""
         return self if self.limits is not None else replace(self, limits=Limits.of(robot))

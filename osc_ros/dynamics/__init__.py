@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Operational-space dynamics of a robot, by several methods with one contract.
+Operational-space dynamics of a robot: several methods with one interface.
 
-`operational_space` is the interface for users, `contract` what a method must do, `methods` the
-table of methods. They are in `chain`, `trees`, `teams` and `papers`; only `methods`, tests and
-benchmarks import the last.
+`operational_space` is the interface for users, `contract` the interface of a method, `methods` the
+table of methods. The methods are in `chain`, `trees`, `teams` and `papers`; only `methods`, tests
+and benchmarks import `papers`.
 """

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The table of methods: name, class, and the robots and workers that it takes."""
+"""The table of the methods: name, class, and the accepted robots and numbers of workers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PLAIN_CHAIN = ('a team takes a plain chain: bodies with mass, one after the oth
 
 class Entry(NamedTuple):
     """
-    A method and the robots that it takes.
+    A method, and the robots that it accepts.
 
     Attributes
     ----------
@@ -38,9 +38,9 @@ class Entry(NamedTuple):
     of_chain : callable, optional
         Constructs a faster class for a plain chain (`Robot.serial`).
     one_tip : bool
-        Whether it takes one tip only: it evaluates the path from the base to the tip.
+        True if the method evaluates one path from base to tip, so that it accepts one tip only.
     of_team : callable, optional
-        Constructs the method and the plan for a plain chain and `Workers` of a count other than 1.
+        Constructs the method and its plan for a plain chain, if `Workers.count` is not 1.
 
     """
 
@@ -64,22 +64,19 @@ ONE_TIP = tuple(name for name, entry in METHODS.items() if entry.one_tip)
 
 
 def default_method(robot: Robot) -> Method:
-    """The default method of a robot, by the kernels of a controller."""
+    """Default method of a robot, with the kernels for a control loop (`by_stages`)."""
     return method_of(robot, None, Workers(1), by_stages=True)[1]
 
 
 def method_of(robot: Robot, name: str | None, workers: Workers, by_stages: bool = False
               ) -> tuple[str, Method, Plan]:
     """
-    Name, method and plan for a robot; by default 'sweep', or 'efpa' if it has several tips.
+    Return name, method and plan for a robot; default: 'sweep' for one tip, 'efpa' for several.
 
-    With `by_stages` one process evaluates 'sweep' by the kernels of trees, also for a plain chain:
-    compiled code that calls stage after stage is faster with these.
-
-    Raises
-    ------
-    InputError
-        If the method is unknown, or does not take that many tips, or that many workers.
+    With `by_stages`, one process evaluates 'sweep' by the kernels of `trees` even on a plain
+    chain: they are faster if compiled code calls outward pass, task force and inward pass one by
+    one. Raises InputError if the method is unknown, or does not accept this number of tips or
+    workers.
 
     """
     if name is None:

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Operational-space dynamics of a robot: one interface to every method, for users."""
+"""The interface of the dynamics for users: `OperationalSpace`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Array = NDArray[np.float64]
 
 class OperationalSpace(Batches):
     """
-    Dynamics of a robot as seen from its tips.
+    Dynamics of a robot in the task space of its tips.
 
     Task quantities are at the tips, in base-aligned axes, [angular; linear], one tip after
     another: 6 m numbers for m tips. An instance owns its memory: use one per thread. The
@@ -43,29 +43,30 @@ class OperationalSpace(Batches):
     ----------
     robot : Robot
     method : str, optional
-        'sweep': the Schur-complement elimination in two sweeps, O(n), compiled; one tip. On a
-        robot that is not a plain chain it is 'recursive'.
+        'sweep': Schur-complement elimination in two sweeps, O(n), compiled; one tip. On a robot
+        that is not a plain chain it is 'recursive'.
         'ldl': block LDLᵀ of the papers' block tridiagonal matrix, O(n), compiled; one tip.
         'bcr': block cyclic reduction of the same matrix, ⌈log₂ n⌉ steps, numpy; one tip.
         'recursive': articulated bodies, mobilities propagated from the base to the tips, compiled.
         'efpa': articulated bodies, with forces propagated over many joints at once, compiled.
-        'sfa': joint-space inertia, factored along the branches, O(n d²), compiled.
+        'sfa': joint-space inertia, factored along the branches, O(n d²) for depth d, compiled.
         'dense': joint-space inertia and Cholesky, O(n³), numpy: the reference.
         Default: 'sweep' for one tip, 'efpa' for several.
     tips : sequence of str, optional
-        Links whose motion is the task, each carried by a moving joint. Default: the robot's.
+        Links whose motion is the task; each must be moved by a joint. Default: the robot's tips.
     workers : int, 'auto' or Workers, optional
-        Number of processes that evaluate the law of a plain chain, by 'sweep'; 'auto' measures
-        which number is fastest. `plan` has the number and the reason. With several, use the
-        instance as a context manager, or `close` it; in a script, construct it under
+        Number of processes that evaluate `torque` of a plain chain, by 'sweep'; 'auto' measures
+        which number is fastest. `plan` has the number and the reason. With several processes, use
+        the instance as a context manager, or `close` it; in a script, construct it under
         `if __name__ == '__main__':`, because worker processes import the script.
     by_stages : bool
-        Whether compiled code will call the stages of `dynamics` one after the other, as in a law.
+        True selects the kernels for compiled code that calls the methods of `dynamics` one by one,
+        as the controller does.
 
     Raises
     ------
     InputError
-        If the method is unknown, or does not take that many tips, or that many workers.
+        If the method is unknown, or does not accept this number of tips or workers.
     ModelError
         If a tip is not a link that moves.
 
@@ -86,7 +87,7 @@ class OperationalSpace(Batches):
         self._task = (6 * len(robot.tips),)
         self._rest = np.zeros(robot.n)
         self._quaternions = robot.q_index[robot.spherical].tolist()
-        self._is_located = False  # whether `inward` and `jacobian` have a state to refer to
+        self._is_located = False  # whether the results of the last `outward` are valid
         task_inertia(np.eye(6))
 
     def __enter__(self) -> OperationalSpace:
@@ -101,21 +102,21 @@ class OperationalSpace(Batches):
 
     @property
     def dynamics(self) -> Method:
-        """The method in use; it does not validate arrays, so callers must keep its contract."""
+        """The method in use; it validates no arrays, so the caller must keep its contract."""
         return self._dynamics
 
     @property
     def plan(self) -> Plan:
-        """Number of processes that evaluate the law, the reason, and their failures so far."""
+        """Number of processes in use, the reason for it, and their failures so far."""
         return replace(self._plan, faults=self._dynamics.faults)
 
     @property
     def gravity(self) -> Array:
         """
-        Gravity in the base frame (3,) [m/s²]: the robot's, until it is set.
+        Gravity in the base frame (3,) [m/s²]; initially that of the robot.
 
-        If the base moves, set it in every cycle to gravity minus the acceleration of the base,
-        which is minus the reading of an accelerometer on the base.
+        If the base moves, set it in every cycle to gravity minus the acceleration of the base: the
+        negative of the reading of an accelerometer on the base.
 
         Raises
         ------
@@ -141,15 +142,14 @@ class OperationalSpace(Batches):
         acts in the dynamically consistent nullspace only. Where Λ⁻¹ is singular to working
         precision, τ⁰ controls the directions that the task cannot.
 
-        Near a singularity this law needs unbounded joint speeds and torques. With `damping`, the
+        Near a singularity this law needs unbounded joint speeds and torques. With `damping`,
         control of the directions with small singular values passes smoothly to τ⁰: then give a τ⁰
         that damps the joints, such as `posture_acceleration=-2.0 * qd`. This bounds neither speeds
         nor torques: `osc_ros.control.law.Law` does.
 
         Parameters
         ----------
-        q, qd : (nq,), (n,)
-            [rad, m], [rad/s, m/s].
+        q, qd : (nq,) [rad, m], (n,) [rad/s, m/s]
         u : (6 m,)
             Acceleration of the tips, base axes, [angular; linear] [rad/s², m/s²].
         tau_null : (n,), optional
@@ -159,9 +159,9 @@ class OperationalSpace(Batches):
         out : (n,), optional
             float64 and contiguous; written and returned.
         damping : SingularityDamping, optional
-            Thresholds of the directions left to τ⁰. If the tips together need more than the robot
-            can do, they have priority in their order, the first one first. The first call
-            compiles, or loads, more kernels.
+            Thresholds of the directions left to τ⁰. If the robot cannot follow all tips at once,
+            the first tip has priority over the second, and so on. The first call compiles, or
+            loads, more kernels.
 
         Returns
         -------
@@ -170,7 +170,7 @@ class OperationalSpace(Batches):
         Raises
         ------
         InputError
-            Shapes that do not fit, numbers that are not finite.
+            If shapes do not fit or numbers are not finite.
 
         """
         if out is None:
@@ -216,7 +216,7 @@ class OperationalSpace(Batches):
 
     @cached_property
     def _solver(self) -> tuple[Priorities, Array]:
-        """Solver for `torque` with damping: one level of six axes per tip; and an array for J."""
+        """Solver for `torque` with damping, one level of six axes per tip; and memory for J."""
         tips = len(self.robot.tips)
         solver = Priorities(range(tips), tips, self.robot.n)
         solver.rows[:, ACTIVATION:ACTIVATION + 6] = 1.0
@@ -263,7 +263,7 @@ class OperationalSpace(Batches):
         Raises
         ------
         InputError
-            Shapes that do not fit, numbers that are not finite; no `outward` before.
+            If shapes do not fit, numbers are not finite, or `outward` was not called before.
 
         """
         if out is None:
@@ -281,7 +281,7 @@ class OperationalSpace(Batches):
 
     def inverse_dynamics(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> Array:
         """
-        Torque (n,) [N·m] of a motion, M q̈ + C + G.
+        Joint torques M q̈ + C + G (n,) [N·m] of a motion.
 
         Parameters
         ----------
@@ -290,7 +290,7 @@ class OperationalSpace(Batches):
         Raises
         ------
         InputError
-            Shapes that do not fit, numbers that are not finite.
+            If shapes do not fit or numbers are not finite.
 
         """
         self.outward(q, qd, posture_acceleration=qdd)
@@ -308,7 +308,7 @@ class OperationalSpace(Batches):
         Raises
         ------
         InputError
-            Another `out`; no `outward` before.
+            If `out` has another shape or type, or `outward` was not called before.
 
         """
         if out is None:
@@ -321,7 +321,7 @@ class OperationalSpace(Batches):
 
     def evaluate(self, q: ArrayLike, qd: ArrayLike) -> TaskState:
         """
-        All terms of the law at one state, for analysis.
+        All terms of the operational-space equations at one state, for analysis.
 
         Parameters
         ----------
@@ -330,7 +330,7 @@ class OperationalSpace(Batches):
         Raises
         ------
         InputError
-            Shapes that do not fit, numbers that are not finite.
+            If shapes do not fit or numbers are not finite.
 
         """
         q, qd = self._position(q), finite_array('qd', qd, (self.robot.n,))
@@ -358,7 +358,7 @@ class OperationalSpace(Batches):
         Raises
         ------
         InputError
-            Shapes that do not fit, numbers that are not finite.
+            If shapes do not fit or numbers are not finite.
 
         """
         n = self.robot.n
@@ -371,20 +371,20 @@ class OperationalSpace(Batches):
             return require_finite('acceleration', self._dynamics.forward_dynamics(q, qd, tau, F))
 
     def apply_M_inv(self, q: ArrayLike, x: ArrayLike) -> Array:
-        """M⁻¹ x (n,) for x (n,), without M."""
+        """The product M⁻¹ x (n,), for x (n,); only 'dense' computes M for it."""
         q, x = self._position(q), finite_array('x', x, (self.robot.n,))
         self._is_located = False
         with _overflow_checked_later():
             return require_finite('product', self._dynamics.apply_M_inv(q, x))
 
     def apply_Lambda_inv(self, q: ArrayLike, f: ArrayLike) -> Array:
-        """Λ⁻¹ f (6 m,): accelerations of the tips under forces f (6 m,) on them."""
+        """Accelerations Λ⁻¹ f (6 m,) of the tips under the forces f (6 m,) on them."""
         tip = self.outward(q, np.zeros(self.robot.n))
         with _overflow_checked_later():
             return require_finite('product', tip.Lambda_inv @ finite_array('f', f, self._task))
 
     def apply_Lambda(self, q: ArrayLike, a: ArrayLike) -> Array:
-        """Λ a (6 m,): forces at the tips that accelerate them by a (6 m,)."""
+        """Forces Λ a (6 m,) at the tips that accelerate them by a (6 m,)."""
         tip = self.outward(q, np.zeros(self.robot.n))
         with _overflow_checked_later():
             return require_finite(
@@ -396,7 +396,7 @@ class OperationalSpace(Batches):
         return q
 
     def _has_usable_quaternions(self, q: ArrayLike) -> bool:
-        """Whether q is an array with quaternions of usable length; a quick check."""
+        """Quick check: q is an array, and its squared quaternion lengths are in 1e-200 … 1e200."""
         return (type(q) is np.ndarray and q.ndim == 1
                 and all(1e-200 < np.dot(q[k:k + 4], q[k:k + 4]) < 1e200
                         for k in self._quaternions))

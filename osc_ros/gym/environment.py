@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The common part of the environments: arm, actions, observations, one step."""
+"""Base class of the environments: arm, actions, observations, and one step."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ Array = NDArray[np.float64]
 Observation = dict[str, NDArray[np.float32]]
 
 CONTROLS = 'delta', 'pose'
-RATE, SUBSTEPS = 500.0, 25  # of law and physics [Hz]; of them in a step
-LOOK = 5  # periods of the law from one call of `_look` to the next
-LARGEST = np.array([0.05, 0.05, 0.05, 0.2, 0.2, 0.2])  # change of the pose in a step [m], [rad]
+RATE, SUBSTEPS = 500.0, 25  # rate of law and physics [Hz]; their periods in a step
+LOOK = 5  # periods of the law between two calls of `_look`
+LARGEST = np.array([0.05, 0.05, 0.05, 0.2, 0.2, 0.2])  # change of the goal in a step [m], [rad]
 TILT = 0.6  # largest rotation from the initial orientation about each axis [rad]
 STIFFEST_ACTION = np.ones(2)
 SOFTEST, STIFFEST = np.array([100.0, 5.0]), np.array([2000.0, 60.0])  # [N/m], [N·m/rad]
@@ -42,17 +42,17 @@ class ArmEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     """
     An arm whose tip is moved by actions at 20 Hz; law and physics run at 500 Hz.
 
-    An action has numbers from -1 to 1: x y z, and rotations about x y z of the base. With
-    `control` 'delta' they change the pose of the goal by at most LARGEST a step. With 'pose' they
-    are the goal itself: the position in the `box`, and the rotation from the initial orientation
+    An action contains numbers from -1 to 1: for x y z, and for rotations about x y z of the base.
+    With `control` 'delta' they change the goal pose by at most LARGEST in a step. With 'pose' they
+    are the goal itself: its position in the `box`, and its rotation from the initial orientation
     by at most TILT about each axis. With `variable_impedance` two more numbers are the stiffness
-    of translation and rotation, from SOFTEST to STIFFEST on a logarithmic scale.
+    of translation and of rotation, from SOFTEST to STIFFEST on a logarithmic scale.
 
-    Observations have the keys of crisp_gym, position first, and angles as Euler angles xyz [rad]:
+    Observations have the keys of crisp_gym; poses are position, then Euler angles xyz [rad]:
 
     - observation.state.cartesian (6,): pose of the tip
     - observation.state.joints (n,): joint positions
-    - observation.state.target (6,): the goal that the actions have set
+    - observation.state.target (6,): goal that the actions have set
     - observation.environment_state: depends on the environment
 
     Parameters
@@ -61,17 +61,17 @@ class ArmEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     variable_impedance : bool
     robot : 'panda' or 'fr3'
     render_mode : 'rgb_array', optional
-        Pictures show the arm only, and need OpenGL.
+        Images show only the arm, and require OpenGL.
 
     Raises
     ------
     InputError
-        An unknown control or robot; in `step`, an action outside of the action space.
+        The control or robot is unknown; in `step`, the action is outside of the action space.
 
     """
 
     metadata = {'render_modes': ['rgb_array'], 'render_fps': RATE / SUBSTEPS}
-    box = np.array([[0.3, -0.3, 0.2], [0.6, 0.3, 0.6]])  # of the goal [m]
+    box = np.array([[0.3, -0.3, 0.2], [0.6, 0.3, 0.6]])  # bounds of the goal [m]
     axes = ('motion',) * 6
     more_actions = 0
     more_states = 3
@@ -102,8 +102,8 @@ class ArmEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self.observation_space: Any = gymnasium.spaces.Dict({
             name: gymnasium.spaces.Box(-bound, bound, bound.shape, np.float32)
             for name, bound in self._largest.items()})
-        self._goal: Any = None  # of the tip (4, 4), from `reset` on
-        self._set_stiffness = STIFFEST_ACTION  # the gains above
+        self._goal: Any = None  # goal of the tip (4, 4), from `reset` on
+        self._set_stiffness = STIFFEST_ACTION  # action of the gains above
 
     def _bounds(self, n: int) -> dict[str, NDArray[np.float32]]:
         """Return the largest absolute values of each observation."""
@@ -113,10 +113,10 @@ class ArmEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
                 'observation.state.target': pose,
                 'observation.environment_state': np.full(self.more_states, FARTHEST, np.float32)}
 
-    # what an environment defines
+    # methods that an environment implements
 
     def _begin(self) -> None:
-        """Draw goals from `np_random`, and place things."""
+        """Draw the goals of an episode from `np_random`, and place the objects."""
         raise NotImplementedError
 
     def _environment_state(self) -> Array:
@@ -127,20 +127,20 @@ class ArmEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         raise NotImplementedError
 
     def _use_more(self, action: Array) -> None:
-        """Use the entries of the action that this class does not know."""
+        """Use the entries of the action that only a subclass has."""
 
     def _look(self) -> None:
-        """Run after each LOOK periods of the law."""
+        """Hook that runs after every LOOK periods of the law."""
 
     # gymnasium
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None
               ) -> tuple[Observation, dict[str, Any]]:
-        """Put the arm near its home, and return the first observation."""
+        """Put the arm near its home; return the first observation and an empty dict."""
         super().reset(seed=seed)
         away = self.np_random.uniform(-WANDER, WANDER, len(self._home))
         if self._is_variable:
-            self._stiffen(STIFFEST_ACTION)  # whatever the episode before has set
+            self._stiffen(STIFFEST_ACTION)  # undo the change by the previous episode
         self.arm.reset(self._home + away)
         self._goal = self.arm.pose()
         self._turn = Rotation.from_matrix(self._goal[:3, :3] @ self._upright.T)
@@ -167,16 +167,16 @@ class ArmEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         return self._observation(), float(reward), is_done, False, {'is_success': is_done}
 
     def render(self) -> Any:
-        """Return a picture of the arm (480, 640, 3)."""
+        """Return an image of the arm (480, 640, 3) if `render_mode` is 'rgb_array'."""
         return self.arm.plant.picture() if self.render_mode == 'rgb_array' else None
 
     def close(self) -> None:
-        """Release the law."""
+        """Release the simulation and the law."""
         self.arm.close()
         self.arm.law.close()
 
     def _checked(self, action: Any) -> Array:
-        """Return an action as an array of float64, if it is in the action space."""
+        """Return an action as float64; InputError if it is outside of the action space."""
         given = np.asarray(action, dtype=np.float64)
         if given.shape != self.action_space.shape:
             raise InputError(f'action of shape {given.shape}: accepted is '
@@ -225,7 +225,7 @@ class ArmEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
 
 def _euler(T: Array) -> Array:
-    """Position [m] and Euler angles xyz [rad] (6,) of a pose (4, 4)."""
+    """Return the position [m] and the Euler angles xyz [rad] of a pose (4, 4) as (6,)."""
     R = T.tolist()
     return np.array([R[0][3], R[1][3], R[2][3], math.atan2(R[2][1], R[2][2]),
                      math.asin(min(max(-R[2][0], -1.0), 1.0)), math.atan2(R[1][0], R[0][0])])

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The environments: reach a point, push a block to a mark, wipe a board with a force."""
+"""Environments: reach a point, push a block to a mark, wipe a board with a force."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Array = NDArray[np.float64]
 TABLE, BOARD = 0.15, 0.4  # heights of the table of Push, and of the board of Wipe [m]
 BALL = 0.02  # radius of the ball at the tip [m]
 STRONGEST = 1000.0  # largest force in an observation [N]
-NEAR = 0.01  # distance at which a point has been reached [m]
-AT_MARK = 0.02  # distance at which the block is at its mark [m]
+NEAR = 0.01  # largest distance at which a point counts as reached [m]
+AT_MARK = 0.02  # largest distance at which the block is at its mark [m]
 
 
 def table(height: float) -> Array:
@@ -37,8 +37,8 @@ class Reach(ArmEnv):
     """
     Move the tip to a point.
 
-    The reward of a step is the negative distance [m], and 1 more at the point, which ends the
-    episode. observation.environment_state: the point.
+    The reward of a step is the negative distance [m]. At the point (within NEAR) it is 1 more, and
+    the episode ends. observation.environment_state: the point.
 
     """
 
@@ -58,9 +58,9 @@ class Push(ArmEnv):
     """
     Push a block over the table to a mark, with a ball at the tip.
 
-    The reward of a step is the negative distance of the block from the mark, minus a tenth of the
-    distance of the tip from the block [m], and 1 more at the mark, which ends the episode.
-    observation.environment_state: positions of block and mark.
+    The reward of a step is -d - 0.1 b, with the distances d from the block to the mark, and b from
+    the tip to the block [m]. With the block at the mark (within AT_MARK) it is 1 more, and the
+    episode ends. observation.environment_state: positions of block and mark.
 
     """
 
@@ -91,14 +91,14 @@ class Push(ArmEnv):
 
 class Wipe(ArmEnv):
     """
-    Wipe a strip of a board with a ball at the tip that presses on it.
+    Wipe a strip of a board by pressing on it with a ball at the tip.
 
-    The tip is controlled by force along z: the last number of an action is the force, from 0 to
-    2 FORCE. A piece of the strip is wiped while the tip is within REACH of it and the force on the
-    board differs from FORCE by less than half. The reward of a step is the share of the strip that
-    it has wiped, minus a hundredth of the relative error of the force; the episode ends when all
-    is wiped. observation.environment_state: centre and length of the strip, and the share that is
-    wiped; observation.state.sensors_force: force on the board (3,) [N].
+    The tip is force-controlled along z: the last number of an action is the force, from 0 to 2
+    FORCE. A piece of the strip is wiped while the tip is within REACH of it and the force on the
+    board differs from FORCE by less than half. The reward of a step is the fraction of the strip
+    that it has wiped, minus 0.01 times the relative error of the force. The episode ends when the
+    whole strip is wiped. observation.environment_state: centre and length of the strip, and the
+    wiped fraction; observation.state.sensors_force: force on the board (3,) [N].
 
     """
 

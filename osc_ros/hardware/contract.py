@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The contract between the loop of osc_arm and a robot arm: one class for each kind of arm."""
+"""The interface between the loop of osc_arm and a robot arm, which each kind of arm implements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 
 class HardwareError(OscError, RuntimeError):
-    """The arm or its connection does not do what was requested; says what, and what to do."""
+    """The arm or its connection has failed; the message tells what happened and what to do."""
 
 
 class State(NamedTuple):
@@ -45,28 +45,27 @@ class State(NamedTuple):
 @dataclass(frozen=True, eq=False)
 class Description:
     """
-    What an arm says about itself after it was opened.
+    Properties of an arm, known after it was opened.
 
     Attributes
     ----------
     name : str
         Name of the arm, for messages.
     joint_names : tuple of n str
-        Joints in the order of states and torques. An arm that has no names for its joints returns
-        those that it was given.
+        Joints in the order of states and torques. An arm without names for its joints returns the
+        names passed to its constructor.
     period : float
         Time between two states [s].
     compensates : str
-        What the arm adds to the torques by itself: 'none', 'gravity', or another value of
-        parameter driver_compensates.
-    effort_limits : (n,), optional
-        Largest torques that the arm accepts [N·m; N].
-    effort_rates : (n,), optional
-        Largest rates of the torques that the arm accepts [N·m/s; N/s].
+        Torques that the arm adds on its own: 'none', 'gravity', or another value of the parameter
+        driver_compensates.
+    effort_limits, effort_rates : (n,), optional
+        Largest torques [N·m; N], and largest rates of the torques [N·m/s; N/s], that the arm
+        accepts.
     clock : str
         Clock of `State.time`: 'wall' (seconds since 1970), or 'simulated'.
     is_held : bool
-        Whether the loop goes on, and holds the arm, if its program is killed; else it ends.
+        Whether the loop goes on, and holds the arm, if its program is killed; otherwise it ends.
 
     """
 
@@ -83,13 +82,13 @@ class Description:
 @dataclass(frozen=True)
 class Setting:
     """
-    A parameter of a kind of arm; the node has it as `hardware.NAME`.
+    A parameter of a kind of arm; the parameter of the node is `hardware.NAME`.
 
     Attributes
     ----------
     name : str
     default : bool, int, float, str, or a tuple of float or str
-        Default value; its type is that of the parameter.
+        Default value; its type is the type of the parameter.
     description : str
         Description of the parameter, with its unit.
     lower, upper : float
@@ -101,8 +100,8 @@ class Setting:
     of : type
         Type of the entries of an array, float or str.
     fixed : bool
-        True if it keeps the value that it has when the node starts: what names files, programs
-        or other machines is not for the network to set.
+        True if the value cannot change after the start of the node, because the names of files,
+        programs and machines must not be set over the network.
 
     """
 
@@ -144,12 +143,12 @@ class Setting:
         Raises
         ------
         InputError
-            Names the parameter, its value, and the accepted values.
+            The value is not accepted; names the parameter, its value, and the accepted values.
 
         """
         value = self.unquoted(value)
         if isinstance(self.default, tuple):
-            if isinstance(value, str):  # not an array of its letters
+            if isinstance(value, str):  # a str is iterable, but no array
                 raise self._refusal(value)
             try:
                 values = tuple(self._scalar(x, self.of) for x in value)
@@ -162,11 +161,11 @@ class Setting:
 
     def unquoted(self, value: Any) -> Any:
         """
-        Return the numbers that a text stands for where numbers are accepted, and 'off' for False.
+        Convert texts to numbers where numbers are accepted, and False to an accepted 'off'.
 
-        `ros2 param load` and `ros2 param set` make texts of values and read them as YAML, for
-        which inf, 1e-06 and lists such as [inf, 0.5] are texts, and off is False. Any other value
-        is returned unchanged.
+        `ros2 param load` and `ros2 param set` pass values as texts and read them as YAML, in which
+        inf, 1e-06 and lists such as [inf, 0.5] are texts, and off is False. Any other value is
+        returned unchanged.
 
         """
         if value is False and 'off' in self.choices:
@@ -201,30 +200,30 @@ class Setting:
 
 
 def _number(text: Any) -> float:
-    """Return the number of a text, in which YAML writes infinity as .inf."""
+    """Return the number in a text, in which infinity may be .inf as in YAML."""
     return float(text.replace('.inf', 'inf') if isinstance(text, str) else text)
 
 
 class Hardware(Protocol):
     """
-    One arm. All calls come from the one thread of the loop's process, which does not know ROS.
+    One arm. All calls come from one thread of the loop's process, which runs without ROS.
 
-    The order of the calls is `open`, then any number of times `read`, or a period of control:
-    `start`, then `read` and `write` in turns, then `stop`. After an error of `read`, `write` or
-    `start` the arm is not under control: `stop` was carried out by the arm itself or is called
-    next; `recover` makes `start` possible again. `close` is the last call.
+    The first call is `open`, the last one is `close`. Between them, each control phase is `start`,
+    then `read` and `write` in turn, then `stop`; outside of these phases only `read` is called.
+    After an error of `read`, `write` or `start` the arm is not under control: either it has
+    stopped on its own, or `stop` is called next; `recover` makes `start` possible again.
 
     An arm with a gripper also has `move_gripper(goal)`, which accepts a `HandGoal` or raises
     InputError, and `gripper_state()`, which returns the newest `GripperState`; both are classes of
     `osc_ros.model.gripper_state`. Both return at once.
 
-    Every method may raise HardwareError. Nothing but `open`, `start`, `stop`, `recover` and
-    `close` may take longer than a small part of the period, other than `read`, which waits.
+    Every method may raise HardwareError. Only `read`, which waits for a state, and `open`,
+    `start`, `stop`, `recover` and `close` may take longer than a small part of the period.
 
     Attributes
     ----------
     settings : tuple of Setting
-        Parameters of this kind of arm. Those that are `fixed` name the arm: a second process for
+        Parameters of this kind of arm. The `fixed` settings identify the arm: a second process for
         an arm with the same values is refused.
 
     Parameters
@@ -241,10 +240,10 @@ class Hardware(Protocol):
     settings: ClassVar[tuple[Setting, ...]]
 
     def __init__(self, values: Mapping[str, Any], urdf: str, joint_names: tuple[str, ...]) -> None:
-        """Store the arguments; raise InputError if they do not fit. Does not touch the arm."""
+        """Store the arguments; raise InputError if they do not fit. Does not access the arm."""
 
     def open(self) -> Description:
-        """Connect to the arm, and return what it says about itself. May take seconds."""
+        """Connect to the arm, and return its description. May take seconds."""
 
     def start(self) -> None:
         """Begin to accept torques; the arm holds itself until the first `write`."""
@@ -259,10 +258,10 @@ class Hardware(Protocol):
         """End the control: the arm brakes and holds itself. Called in any state; may repeat."""
 
     def recover(self) -> None:
-        """Clear an error of the arm, after which `start` is possible again."""
+        """Clear an error of the arm, so that `start` is possible again."""
 
     def report(self) -> Mapping[str, float]:
-        """Return figures for the diagnostics, by name, without asking the arm for them."""
+        """Return figures for the diagnostics, by name, without communication with the arm."""
 
     def close(self) -> None:
         """Disconnect; called once, in any state."""

@@ -36,13 +36,13 @@ EFFORT_RATE = 1000.0
 STEP = (EFFORT_RATE - 0.1) * PERIOD
 ROUNDING = 1e-3
 
-# libfranka waits for some answers of the arm without a limit, with the GIL held: after this time
-# the process ends, with a traceback [s].
+# libfranka waits for some answers of the arm without a time limit, with the GIL held. After this
+# time the process ends with a traceback [s].
 PATIENCE = 15.0
-FIRST_CYCLES = 2  # answered by `start`
-PAUSE = 0.03  # without a `read`; states of before may still wait in the socket then [s]
+FIRST_CYCLES = 2  # number of cycles that `start` answers
+PAUSE = 0.03  # time without a `read` after which the socket may contain old states [s]
 PORT = 1337  # of FCI
-SLEW = 1e-6  # greatest correction of the clock of the arm, per state [s]
+SLEW = 1e-6  # largest correction of the arm's clock per state [s]
 
 # libfranka's own exceptions, and std::runtime_error and std::invalid_argument.
 ERRORS = (pylibfranka.FrankaException, RuntimeError, ValueError)
@@ -61,18 +61,17 @@ class FrankaArm:
     """
     A Franka Research 3: torques without gravity at 1 kHz, over FCI.
 
-    The arm adds gravity, of its load too, and the friction of its motors; it adds no Coriolis
-    torques. `open` and `recover` block for up to some seconds **with the GIL held**, as every
-    other call of libfranka does for as long as it takes: no other thread of the process runs in
-    the meantime. If the arm gives no answer at all, libfranka waits for ever: after PATIENCE the
-    process ends with a traceback.
+    The arm adds the gravity torques, also of its load, and compensates the friction of its motors;
+    it adds no Coriolis torques. `open` and `recover` block for up to some seconds **with the GIL
+    held**, and every other call of libfranka blocks like this for its duration: no other thread of
+    the process runs meanwhile. If the arm does not answer at all, libfranka waits for ever, so the
+    process ends with a traceback after PATIENCE.
 
     `hardware.realtime` is libfranka's check: 'enforce' requires a real-time kernel, and gives the
     calling thread SCHED_FIFO with priority 99 unless it has a real-time priority already;
-    'ignore' leaves the thread as it was.
+    'ignore' leaves the thread unchanged.
 
-    Torques that exceed the limits of the arm are brought within them by `write`, as a last
-    resort; `report` has how often.
+    As a last resort, `write` clips torques to the limits of the arm; `report` counts these cycles.
 
     """
 
@@ -122,7 +121,7 @@ class FrankaArm:
         self._success = 0.0
 
     def open(self) -> Description:
-        """Connect; raise HardwareError if the arm is not that of the robot description."""
+        """Connect; raise HardwareError if the arm does not match the robot description."""
         state = self._connect()
         end, tool = (np.array(pose).reshape(4, 4).T for pose in (state.O_T_EE, state.F_T_EE))
         difference = self._model.difference(np.array(state.q), end @ np.linalg.inv(tool))
@@ -141,10 +140,9 @@ class FrankaArm:
 
     def start(self) -> None:
         """
-        Set load and thresholds, start the torque control, and answer the first cycles.
+        Set load and thresholds, start the control, answer the first cycles with zero torques.
 
-        Their torques are zero: the arm carries its weight. The arm stops by itself if no `write`
-        follows within 20 ms.
+        The arm carries its weight. It stops on its own if no `write` follows within 20 ms.
 
         """
         robot = self._require_robot()
@@ -160,7 +158,7 @@ class FrankaArm:
                 self._control.writeOnce(pylibfranka.Torques(self._sent))
 
     def read(self) -> State:
-        """Return the next state; its torques contain the weight of the arm."""
+        """Return the next state; its torques include the weight of the arm."""
         with self._errors('read'):
             if self._control is None:
                 state = self._idle_state(self._require_robot())
@@ -173,20 +171,18 @@ class FrankaArm:
 
     def write(self, tau: Array) -> None:
         """
-        Send torques (7,) without gravity, within the limits of the arm [N·m].
+        Send torques (7,) without gravity, clipped to the limits of the arm [N·m].
 
-        Raises
-        ------
-        HardwareError
-            The control has ended; a torque is not finite, which ends it.
+        HardwareError if the control has ended, or if a torque is not finite, which ends the
+        control.
 
         """
         control = self._control
         if control is None:
             raise HardwareError(f'{self._name}: {NO_CONTROL}')
         wanted = tau.tolist()
-        # The arm compares with the last torque that it received, which is not the last one that
-        # was sent if that was lost or is on its way: within a step of both.
+        # The arm compares with the last torque that it received. The last torque sent may be lost
+        # or on its way, so the torque must be within a step of both.
         torques = [min(max(min(max(torque, sent - STEP), sent + STEP), had - STEP, -limit),
                        had + STEP, limit)
                    for torque, sent, had, limit in zip(wanted, self._sent, self._desired,
@@ -202,7 +198,7 @@ class FrankaArm:
         self._sent = torques
 
     def stop(self) -> None:
-        """End the control with the last torque; the arm then holds its position by itself."""
+        """End the control with the last torque; the arm then holds its position on its own."""
         if self._control is not None:
             with self._errors('stop'), _limited_time():
                 self._finish()
@@ -221,7 +217,7 @@ class FrankaArm:
                 robot.automatic_error_recovery()
 
     def move_gripper(self, goal: HandGoal) -> None:
-        """Send a command to the Franka Hand; InputError if there is none, or for the numbers."""
+        """Send a command to the Franka Hand; InputError if there is none or it refuses it."""
         self._require_hand().move(goal)
 
     def gripper_state(self) -> GripperState:
@@ -243,16 +239,16 @@ class FrankaArm:
 
     def report(self) -> dict[str, float]:
         """
-        Return two figures.
+        Return the number of cycles in which `write` changed a torque, and the arm's success rate.
 
-        limited cycles : cycles in which `write` changed a torque.
-        success rate : share of the last 100 torques that the arm received in time, by its count.
+        The success rate is the fraction of the last 100 torques that the arm received in time, as
+        counted by the arm.
 
         """
         return {'limited cycles': self._limited, 'success rate': self._success}
 
     def _connect(self) -> pylibfranka.RobotState:
-        """Connect, without the settings of the arm; return its state."""
+        """Connect, without sending the settings; return the state of the arm."""
         address = self._values['address']
         try:
             numeric = self._numeric = socket.gethostbyname(address)
@@ -272,7 +268,7 @@ class FrankaArm:
         return state
 
     def _configure(self, robot: pylibfranka.Robot) -> None:
-        """Send the settings: an arm keeps those of the program before."""
+        """Send the settings, because an arm keeps those of the previous program."""
         values = self._values
         torque, force = list(values['collision.torque']), list(values['collision.force'])
         robot.set_collision_behavior(torque, torque, force, force)
@@ -282,7 +278,7 @@ class FrankaArm:
         robot.set_EE(pose_of(*values['end_effector']).T.ravel().tolist())
 
     def _idle_state(self, robot: pylibfranka.Robot) -> pylibfranka.RobotState:
-        """Return the next state without control; no old one that waited in the socket."""
+        """Return the next state without control; discard old states in the socket."""
         if time.monotonic() - self._read > PAUSE:
             robot.read_once()
         state = robot.read_once()
@@ -295,14 +291,14 @@ class FrankaArm:
         return self._robot
 
     def _wall_time(self, arm_time: float) -> float:
-        """Return the wall-clock time of a state; it follows the arm's clock, and its drift."""
+        """Return the wall-clock time of a state: the arm's clock, slowly corrected for drift."""
         late = self._wall + time.monotonic() - arm_time - self._offset
         self._offset += max(-SLEW, min(SLEW, late))
         return arm_time + self._offset
 
     @contextmanager
     def _errors(self, doing: str) -> Iterator[None]:
-        """Turn errors of libfranka into HardwareError, and end the control."""
+        """Convert errors of libfranka to HardwareError, and end the control."""
         try:
             yield
         except HardwareError:
@@ -315,7 +311,7 @@ class FrankaArm:
             raise HardwareError(f'{self._name}, {doing}: {explanation(str(error))}') from error
 
     def _finish(self) -> None:
-        """End the control in order; at once if the arm has ended it already."""
+        """End the control properly; return at once if the arm has ended it already."""
         control, self._control = self._control, None
         if control is not None:
             last = pylibfranka.Torques(self._sent)
@@ -326,21 +322,21 @@ class FrankaArm:
                 # If the control has not ended, its destructor sends a stop command, waits for the
                 # answer without a time limit, and ends the process if the arm refuses.
                 try:
-                    control.writeOnce(last)  # if the motion is over, this only marks its end
+                    control.writeOnce(last)  # if the motion is over, only marks its end
                 except ERRORS:
                     self._disconnect()  # without a connection, the destructor does nothing
                 raise
 
     def _release(self) -> None:
-        """End the control, in any state."""
+        """End the control in any state; ignore errors."""
         try:
             with _limited_time():
                 self._finish()
         except ERRORS:
-            pass  # the error before is the one to be reported
+            pass  # the first error is reported
 
     def _disconnect(self) -> None:
-        """Close the connection; what libfranka waits for then fails at once."""
+        """Close the connection, so that calls of libfranka that wait for it fail at once."""
         if self._socket is not None:
             try:
                 self._socket.shutdown(socket.SHUT_RDWR)
@@ -351,14 +347,14 @@ class FrankaArm:
 
 
 def _require_mode(state: pylibfranka.RobotState) -> None:
-    """Raise RuntimeError unless the arm is ready for a motion."""
+    """Raise RuntimeError if the arm is not ready for a motion."""
     if state.robot_mode != pylibfranka.RobotMode.Idle:
         raise RuntimeError(f'{MODES[state.robot_mode]} {state.current_errors}')
 
 
 @contextmanager
 def _limited_time() -> Iterator[None]:
-    """End the process after PATIENCE, even though the GIL is held."""
+    """End the process after PATIENCE, also while the GIL is held."""
     faulthandler.dump_traceback_later(PATIENCE, exit=True, file=2)
     try:
         yield
@@ -368,7 +364,7 @@ def _limited_time() -> Iterator[None]:
 
 @contextmanager
 def _scheduling(enforce: bool) -> Iterator[None]:
-    """Undo libfranka's change of the scheduling of this thread, unless it is needed."""
+    """Undo libfranka's change of this thread's scheduling, except where it is needed."""
     policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
     try:
         yield
@@ -378,20 +374,20 @@ def _scheduling(enforce: bool) -> Iterator[None]:
 
 
 def _sockets() -> dict[str, int]:
-    """Descriptors of the sockets of this process, by what identifies a socket."""
+    """Descriptors of the sockets of this process, by their identifying texts in /proc."""
     found = {}
     for descriptor in os.listdir('/proc/self/fd'):
         try:
             target = os.readlink(f'/proc/self/fd/{descriptor}')
         except OSError:
-            continue  # closed in the meantime, as the one that lists the folder
+            continue  # closed meanwhile, such as the descriptor that lists the folder
         if target.startswith('socket:'):
             found[target] = int(descriptor)
     return found
 
 
 def _connection(before: set[str]) -> socket.socket | None:
-    """A duplicate of the connection to FCI that was not among the sockets before."""
+    """Duplicate the socket of the connection to FCI, which is not among the earlier sockets."""
     for target, descriptor in _sockets().items():
         if target not in before:
             connection = socket.socket(fileno=os.dup(descriptor))

@@ -1,13 +1,13 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""What errors of libfranka mean, and what to do: sentences for messages."""
+"""Explanations of libfranka's errors, with remedies, for messages."""
 
 from __future__ import annotations
 
 import re
 
-# Errors that end a motion, by libfranka's name: what happened, probable cause and remedy.
+# Errors that end a motion, by libfranka's name: event, probable cause and remedy.
 REFLEXES = {
     'communication_constraints_violation':
         'the arm received no torque in time for 20 cycles (20 ms): this computer or the network '
@@ -57,7 +57,7 @@ REFLEXES = {
         'the acceleration of the base is not measured. Keep the base at rest, and restart the arm',
 }
 
-# Texts of libfranka, as regular expressions: what happened, and what to do. The first one counts.
+# Texts of libfranka, as regular expressions: event and remedy. The first match is used.
 TEXTS = (
     ('FCI refused',
      'it refuses connections: FCI is not active there, or the address is that of another '
@@ -110,7 +110,7 @@ TEXTS = (
 
 
 def explanation(text: str) -> str:
-    """Return what an error text of libfranka means and what to do, and this text in brackets."""
+    """Return explanation and remedy for an error text of libfranka, with the text in brackets."""
     reflexes = [REFLEXES.get(name, f'the arm reports {name}. Recover, and start again')
                 for name in re.findall(r'"([a-z_]+)"', text)]
     if not reflexes:

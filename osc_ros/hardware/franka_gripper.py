@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The Franka Hand, in a process beside the control loop: libfranka blocks while the hand moves."""
+"""The Franka Hand, in a separate process because libfranka blocks while the hand moves."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ from osc_ros.hardware.contract import HardwareError
 from osc_ros.model.gripper_state import AT_GOAL, GripperState, HandGoal
 
 OPENING = 10.0  # longest time until the hand has answered [s]
-LOOK = 0.05  # time between two states of a hand that rests [s]
-LONGEST = 65536  # bytes that are read at once
-ANY = 1.0  # tolerance of the width of what is grasped: anything counts [m]
-STATE, DONE = 'state', 'done'  # what the process writes
+LOOK = 0.05  # time between two states of a hand at rest [s]
+LONGEST = 65536  # largest number of bytes read at once
+ANY = 1.0  # tolerance of the width of a grasped object: any width is accepted [m]
+STATE, DONE = 'state', 'done'  # messages of the process
 
 
 class FrankaHand:
     """
     A hand whose commands return at once.
 
-    The process beside carries out one command after the other: while the fingers move, libfranka
-    gives no state and accepts no other command, so that `state` then has the last width, and a new
-    command begins when the one before has ended.
+    The separate process executes one command after the other. While the fingers move, libfranka
+    gives no state and accepts no other command, so `state` returns the last width, and a new
+    command begins after the previous one has ended.
 
     Attributes
     ----------
     widest : float [m]
+        Largest width.
 
     Parameters
     ----------
@@ -84,7 +85,7 @@ class FrankaHand:
         self._goal, self._running, self._holds = goal, self._running + 1, False
 
     def state(self) -> GripperState:
-        """Return the newest state; HardwareError, once, if the hand has refused a command."""
+        """Return the newest state; if the hand has refused a command, raise HardwareError once."""
         self._take()
         refusal, self._refusal = self._refusal or self._failure, ''
         if refusal:
@@ -95,7 +96,7 @@ class FrankaHand:
                             self._goal.width, self._goal.force)
 
     def _take(self) -> None:
-        """Read what the process has written."""
+        """Read the messages of the process."""
         with suppress(BlockingIOError):
             self._rest += os.read(self._answers.fileno(), LONGEST)
         *lines, self._rest = self._rest.split(b'\n')
@@ -108,11 +109,11 @@ class FrankaHand:
                 self._running -= 1
                 self._holds, self._refusal = bool(int(holds)), text
                 if not self._running and not self._holds:
-                    # where the fingers rest is the goal now: something may have stopped them
+                    # the present width is the goal now: an obstacle may have stopped it
                     self._goal = self._goal._replace(width=self._width)
 
     def close(self) -> None:
-        """End the process; the hand stays as it is."""
+        """End the process; the hand stays in its position."""
         self._process.kill()
         self._process.wait()
         self._answers.close()
@@ -121,7 +122,7 @@ class FrankaHand:
 
 
 def main() -> None:
-    """Carry out the commands of standard input, and write states, until the input ends."""
+    """Execute the commands of standard input, and write states, until the input ends."""
     import pylibfranka
 
     errors = pylibfranka.FrankaException, RuntimeError
@@ -152,7 +153,7 @@ def main() -> None:
 
 
 def _carried_out(hand: Any, width: float, force: float, speed: float) -> tuple[float, bool]:
-    """Carry out a command; return the width at its end, and whether the hand holds something."""
+    """Execute a command; return the width at its end, and whether the hand holds something."""
     # libfranka's `grasp` closes until something stops the fingers, whatever its width; its `move`
     # has no force
     grasps = hand.grasp(0.0, speed, force, ANY, ANY) if width == 0.0 else hand.move(width, speed)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The robot description of an FR3: whether joints, limits and kinematics are those of the arm."""
+"""Check that the joints, limits and kinematics of a robot description are those of an FR3."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from osc_ros.model.urdf import description
 Array = NDArray[np.float64]
 
 JOINTS = 7
-# Position limits of the joints, from the description that libfranka's tests contain [rad]; those
-# of a description may exceed them by TOLERANCE, because descriptions differ by rounding.
+# Position limits of the joints, from the description in libfranka's tests [rad]. Limits of a robot
+# description may exceed them by TOLERANCE, because descriptions are rounded differently.
 POSITION_LIMITS = np.array([[-2.7501, 2.7501], [-1.7918, 1.7918], [-2.9065, 2.9065],
                             [-3.0481, -0.1458], [-2.8101, 2.8101], [0.54092, 4.5205],
                             [-3.0196, 3.0196]])
@@ -29,10 +29,7 @@ class FrankaModel:
     """
     Kinematics of the seven joints in a robot description.
 
-    Raises
-    ------
-    InputError
-        They are not the joints of an FR3: their number, order or limits differ.
+    InputError if number, order or limits of the joints are not those of an FR3.
 
     """
 
@@ -49,7 +46,7 @@ class FrankaModel:
             link = tree.joints.index(name)
             _require_limits(k, name, *tree.position_limits[link])
             origin, parent = tree.T_parent_link[link], int(tree.parent[link])
-            while k and parent not in (below, -1):  # links that are fixed to each other
+            while k and parent not in (below, -1):  # links joined by fixed joints
                 origin, parent = tree.T_parent_link[parent] @ origin, int(tree.parent[parent])
             if k and parent != below:
                 raise InputError(f"hardware 'franka': joint '{name}' does not follow joint "
@@ -60,15 +57,11 @@ class FrankaModel:
 
     def difference(self, q: Array, flange: Array) -> str:
         """
-        Return in words how the flange differs from the description, '' if it does not.
+        Return how the flange differs from the description, as a text; '' if it does not.
 
-        The origin may be anywhere on its axis: some arms report the last joint, not the flange.
-
-        Parameters
-        ----------
-        q : (7,)
-        flange : (4, 4)
-            Measured pose in the frame of the first joint's parent link.
+        `flange` (4, 4) is the measured pose at q (7,), in the frame of the first joint's parent
+        link. The position along the flange's axis is not compared, because some arms report the
+        last joint instead of the flange.
 
         """
         described = np.eye(4)
@@ -85,7 +78,7 @@ class FrankaModel:
 
 
 def pose_of(x: float, y: float, z: float, roll: float, pitch: float, yaw: float) -> Array:
-    """Pose (4, 4) of a position [m] and of angles as in URDF [rad]."""
+    """Pose (4, 4) of a position [m] and of roll, pitch and yaw as in URDF [rad]."""
     axes = np.eye(3)
     pose = _turned(axes[2], yaw) @ _turned(axes[1], pitch) @ _turned(axes[0], roll)
     pose[:3, 3] = x, y, z
@@ -93,7 +86,7 @@ def pose_of(x: float, y: float, z: float, roll: float, pitch: float, yaw: float)
 
 
 def _require_limits(k: int, name: str, lower: float, upper: float) -> None:
-    """Raise InputError unless the range is within that of joint k."""
+    """Raise InputError if the range is not within that of joint k."""
     least, most = POSITION_LIMITS[k] + (-TOLERANCE, TOLERANCE)
     if not least <= lower <= upper <= most:
         raise InputError(

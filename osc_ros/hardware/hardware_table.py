@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Finds the class of a kind of arm by its name: the built-in ones, and those of other packages."""
+"""Finds the class of a kind of arm by its name: built-in kinds, and kinds of other packages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from osc_ros.errors import InputError, installation
 from osc_ros.hardware.contract import Hardware
 
 GROUP = 'osc_ros.hardware'  # entry points of other packages
-# Module and class, and the extra of osc_ros that has what it needs.
+# Module and class, and the extra of osc_ros with its dependencies.
 BUILT_IN = {
     'franka': ('osc_ros.hardware.franka:FrankaArm', 'franka'),
     'mujoco': ('osc_ros.hardware.mujoco:MujocoArm', 'sim'),
@@ -21,7 +21,7 @@ MEMBERS = ('settings', 'open', 'start', 'read', 'write', 'stop', 'recover', 'rep
 
 
 def known() -> dict[str, str]:
-    """Return the place, 'module:class', of every kind of arm, by name; a built-in one wins."""
+    """Return the location 'module:class' of every kind of arm; a built-in kind wins."""
     found = {entry.name: entry.value for entry in entry_points(group=GROUP)}
     return {**found, **{name: place for name, (place, _) in BUILT_IN.items()}}
 
@@ -34,7 +34,7 @@ def hardware_class(name: str) -> type[Hardware]:
     ------
     InputError
         No kind of arm has this name; its module cannot be imported, for example because a package
-        is missing (the message says what to install); the class does not fit the contract.
+        is missing (the message tells which to install); or the class lacks a member of `Hardware`.
 
     """
     places = known()

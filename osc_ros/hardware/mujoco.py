@@ -24,7 +24,7 @@ from osc_ros.sim.plant_payload import with_payload
 Array = NDArray[np.float64]
 
 NAME = "the simulated arm of hardware 'mujoco'"
-CATCH_UP = 5  # most periods in a row that a late loop makes up for
+CATCH_UP = 5  # largest number of periods that a late loop catches up on
 BY_JOINT = 'damping', 'friction', 'effort_limits', 'rotor_inertia'
 
 
@@ -33,16 +33,12 @@ class MujocoArm:
     MuJoCo's simulation of an arm on a fixed base, with the settings of osc_simulator.
 
     The simulated time advances by one period per cycle: `write` applies its torque for one period,
-    and `read` applies the last one again if no `write` followed the `read` before. With the pace
-    'real_time' `read` waits until the state is due on the wall clock, counted from the first
-    `read`. A late loop makes up for at most CATCH_UP periods; `late` counts those beyond.
+    and `read` applies the last torque again if there was no `write` since the previous `read`.
+    With the pace 'real_time', `read` waits until the state is due on the wall clock, counted from
+    the first `read`. A late loop catches up on at most CATCH_UP periods; `late` counts the others,
+    by which the simulated time has fallen behind the wall clock.
 
     The brakes are closed except from the first `write` after `start` until `stop`.
-
-    Attributes
-    ----------
-    late : int
-        Number of periods by which the simulated time has fallen behind the wall clock.
 
     """
 
@@ -125,14 +121,14 @@ class MujocoArm:
         self._has_control = True
 
     def read(self) -> State:
-        """Return the next state, when it is due."""
+        """Return the next state when it is due."""
         self._require_usable()
         if self._has_read:
             self._step(self._tau)
         self._has_read = True
         q, qd, tau = self._plant.measured()
         if self._is_braked and self._compensates == 'none':
-            tau = self._plant.weight  # sensors in the joints measure what the brakes carry
+            tau = self._plant.weight  # joint torque sensors also measure the load on the brakes
         state = State(self._cycle * self._period, q, qd, tau)
         if self._waits:
             self._wait()
@@ -146,8 +142,8 @@ class MujocoArm:
         Raises
         ------
         HardwareError
-            The control has ended; the state was answered already; the torques are not n finite
-            numbers or make the simulation diverge, which ends the control.
+            The control has ended, or the state was answered already. Or the torques are not n
+            finite numbers, or make the simulation diverge; both end the control.
 
         """
         if not self._has_control:
@@ -170,7 +166,7 @@ class MujocoArm:
         self._brake(True)
 
     def recover(self) -> None:
-        """Set the arm to its initial positions, if the simulation has diverged."""
+        """Reset the arm to its initial positions if the simulation has diverged."""
         if self._has_diverged:
             self._rest()
 
@@ -208,7 +204,7 @@ class MujocoArm:
                                 'to its initial positions')
 
     def _rest(self) -> None:
-        """Set the arm to its initial positions, at rest with closed brakes."""
+        """Reset the arm to its initial positions, at rest with closed brakes."""
         self._plant.reset(self._initial)
         self._has_diverged = self._has_read = False
         self._brake(True)
@@ -218,7 +214,6 @@ class MujocoArm:
         self._plant.brake(closed)
 
     def _step(self, tau: Array) -> None:
-        """Simulate one period."""
         try:
             if self._hand is not None:
                 self._hand.advance(self._plant, self._period)
@@ -229,7 +224,7 @@ class MujocoArm:
             raise HardwareError(f'{NAME}: {error}') from error
 
     def _wait(self) -> None:
-        """Wait until the state is due; skip the time that a late loop does not make up for."""
+        """Wait until the state is due; skip periods that a late loop does not catch up on."""
         now = perf_counter()
         self._due = now if self._cycle == 0 else self._due + self._period
         lost = int((now - self._due) / self._period) - CATCH_UP

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""A robot description with corrected inertial parameters and friction."""
+"""Writes estimated inertial parameters and friction into a robot description."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ _UPPER = np.triu_indices(3)
 def corrected_urdf(text: str, robot: Robot, parameters: Array,
                    friction: tuple[Array, Array] | None = None) -> str:
     """
-    Return URDF text in which the robot's bodies have other inertial parameters.
+    Return URDF text with other inertial parameters of the robot's bodies.
 
-    A body consists of the child link of its joint and of links that are fixed to it. The other
-    links keep their inertia, and the child link gets the rest, if that is a body that can exist;
-    if not, the child link gets all of it and the others lose their <inertial>.
+    A body consists of the child link of its joint and of links that are fixed to it. The fixed
+    links keep their inertia, and the child link gets the difference, if that is physically
+    possible; otherwise the child link gets all, and the fixed links lose their <inertial>.
 
     Parameters
     ----------
     text : str
-        The URDF that the robot is made from, with xacro expanded.
+        The URDF of the robot, with xacro expanded.
     robot : Robot
     parameters : (b, 10)
-        Of its bodies.
+        Of all bodies, see `inertial`.
     friction : ((n,), (n,)), optional
         Coulomb and viscous friction, for <dynamics> [N m], [N m s/rad].
 
     Raises
     ------
     InputError
-        The text is not the robot's.
+        The URDF lacks a joint of the robot.
 
     """
     parser = ElementTree.XMLParser(target=ElementTree.TreeBuilder(insert_comments=True))

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Joint motion of an arm under the controller, with its tasks switched off: commands and a guard.
+Joint motion of an arm under the controller with inactive tasks: commands and a guard.
 
-With the activation of all tasks at 0 the posture controls all joints, by a second-order system of
-natural frequency ω and damping ratio ζ. The goal q + 2ζ/ω q̇ + q̈/ω² makes it follow a motion q(t).
+If the activation of all tasks is 0, the posture controls all joints as a second-order system with
+natural frequency ω and damping ratio ζ. Joints follow a motion q(t) if the posture's goal is q +
+2ζ/ω q̇ + q̈/ω².
 """
 
 from __future__ import annotations
@@ -25,22 +26,22 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-# 2 ζ ω below the rate of the joint limits' reaction (25/s): faster feedback of one joint would be
-# scaled down at its velocity limit, with that of all others.
+# 2 ζ ω is below the rate of the joint limits' reaction (25/s). At a velocity limit, the limits
+# would scale down faster feedback of one joint, and with it the feedback of all joints.
 FREQUENCY, DAMPING = 12.0, 1.0  # of the posture during the motion [rad/s], 1
 BLEND = 0.05  # blend_time during the motion [s]
-# The guard stops the motion beyond these: distance of a tip from its box [m], speed relative to
+# The guard stops the motion above these: distance of a tip from its box [m], speed relative to
 # the limit, distance of a joint from its planned position [rad, m].
 BOX_MARGIN, SPEED_MARGIN, TRACKING = 0.05, 1.5, 0.4
-SETTLE = 0.5  # rest before and after a trajectory [s]
+SETTLE = 0.5  # pause before and after a trajectory [s]
 
 
 class StoppedError(InputError):
-    """A motion that was stopped: says when and why."""
+    """The guard has stopped a motion."""
 
 
 class Mover(Protocol):
-    """An arm, simulated or real, that executes trajectories; `text` is its description."""
+    """Interface of a simulated or real arm that executes trajectories; `text` is its URDF."""
 
     robot: Robot
     text: str
@@ -52,18 +53,18 @@ class Mover(Protocol):
         """Execute a trajectory that starts at the present positions; return its recording."""
 
     def close(self) -> None:
-        """End the connection to the arm."""
+        """Close the connection to the arm."""
 
     def facts(self) -> dict[str, Any]:
-        """Return what is known about the true arm, if anything."""
+        """Return the true parameters of a simulated arm, {} for a real one."""
 
 
 def compensated(robot: Robot) -> Disturbance:
     """
-    Return the largest errors of the model that the controller compensates during the motion.
+    Return the model errors that the controller compensates during the motion, at most.
 
-    They are an unknown payload, wrong masses of the links, and dry friction. For the first minute
-    all of the missing torque counts as load.
+    These are an unknown payload, wrong masses of the links, and dry friction. For the first minute
+    the controller takes all of the missing torque for load.
 
     """
     effort = robot.effort_limits
@@ -72,7 +73,7 @@ def compensated(robot: Robot) -> Disturbance:
 
 
 def posture_goal(trajectory: Trajectory, time: float, robot: Robot) -> Array:
-    """Return the posture (n,) that lets the joints follow a trajectory at a time [s]."""
+    """Return the posture goal (n,) with which the joints follow a trajectory at `time` [s]."""
     q, qd, qdd = (x[0] for x in trajectory.at(time))
     if not 0.0 <= time <= trajectory.duration:
         qd, qdd = np.zeros_like(qd), np.zeros_like(qdd)
@@ -83,16 +84,7 @@ def posture_goal(trajectory: Trajectory, time: float, robot: Robot) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Guard:
-    """
-    Decides whether a motion must be stopped.
-
-    Attributes
-    ----------
-    robot : Robot
-    limits : MotionLimits
-    trajectory : Trajectory
-
-    """
+    """Checks whether a motion must be stopped."""
 
     robot: Robot
     limits: MotionLimits
@@ -100,14 +92,10 @@ class Guard:
 
     def objection(self, time: float, q: Array, qd: Array) -> str:
         """
-        Return why the motion must be stopped; empty if it may go on.
+        Return the reason to stop the motion, '' if there is none.
 
-        Parameters
-        ----------
-        time : float
-            Since the start of the trajectory [s].
-        q, qd : (n,)
-            Measured state.
+        `time` counts from the start of the trajectory [s]; `q` and `qd` (n,) are the measured
+        state.
 
         """
         if not (np.isfinite(q).all() and np.isfinite(qd).all()):
@@ -131,7 +119,7 @@ class Guard:
 
 
 def announcement(robot: Robot, extent: Extent, duration: float) -> str:
-    """Return what a motion will do, in words, to be confirmed by the user."""
+    """Return a text that describes a motion, for the user to confirm."""
     lines = [f'For {duration:g} s all joints move at once, and return to where they are now:']
     for i, name in enumerate(robot.joint_names):
         lines.append(f'  {name}: {extent.lower[i]:.2f} to {extent.upper[i]:.2f} rad, up to '

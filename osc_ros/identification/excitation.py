@@ -4,11 +4,11 @@
 """
 Excitation trajectories: Fourier series of the joints, optimized within limits.
 
-Every joint follows q(t) = q₀ + Σ a_k (cos kωt - 1) + b_k sin kωt with ω = 2π/duration and
-Σ k b_k = Σ k² a_k = 0, so that it starts and ends at q₀, at rest and without acceleration
+Every joint follows q(t) = q₀ + Σ a_k (cos kωt - 1) + b_k sin kωt with ω = 2π/duration and Σ k b_k
+= Σ k² a_k = 0, so that the motion starts and ends at q₀ with zero velocity and acceleration
 (Swevers et al., "Optimal robot excitation and identification", IEEE Trans. Robotics and Automation
-13 (1997)). Coefficients are drawn and improved at random; each candidate is scaled until it is
-within all limits, so every candidate can be executed.
+13 (1997)). A random search improves the coefficients; it scales each candidate to the limits, so
+that the arm can execute every candidate.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 
 HARMONICS = 5
-SPARE = 0.12  # of the range of a joint is left free at both ends
-CHECKED = 80  # samples of a candidate at which the limits are checked
-LEAST_AMPLITUDE = 0.4  # of a joint, relative to what its own limits allow
-SHRINK, SMALLEST = 0.8, 0.05  # factor of a candidate out of limits, and the least one
+SPARE = 0.12  # share of a joint's range that stays free at both ends
+CHECKED = 80  # samples of a candidate for the check of the limits
+LEAST_AMPLITUDE = 0.4  # smallest amplitude of a joint, relative to that within its limits
+SHRINK, SMALLEST = 0.8, 0.05  # factor of a candidate beyond the limits; smallest total factor
 STARTS, STEPS = 60, 800  # random candidates, and improvements of the best one
-# Expected sizes of the columns' parameters: mass, first moments, inertias [kg, kg m, kg m²].
+# Expected sizes of a body's parameters: mass, first moments, inertias [kg, kg m, kg m²].
 SIZES = np.array([1.0, *[0.1] * 3, *[0.01] * 6])
 DRY = 0.05  # expected friction, as a share of the effort limit
 PAYLOAD, ARM = 'payload', 'arm'
@@ -53,7 +53,7 @@ class MotionLimits:
     velocity, acceleration, torque : (n,)
         [rad/s], [rad/s²], [N m]; torque of the model, with gravity.
     box : (2, 3)
-        Lower and upper corner of the box that the tips stay in, base frame [m].
+        Lower and upper corner of the box in which the tips stay, base frame [m].
 
     """
 
@@ -68,13 +68,13 @@ class MotionLimits:
     def of(cls, robot: Robot, q: Array, share: float, excursion: float, box: Array
            ) -> MotionLimits:
         """
-        Return limits that are a share of the robot's.
+        Return limits as a share of the robot's limits.
 
         Parameters
         ----------
         robot : Robot
         q : (n,)
-            Where the trajectory starts and ends.
+            Start and end of the trajectory [rad, m].
         share : float
             Of the velocity and effort limits, 0 to 0.9.
         excursion : float [rad, m]
@@ -84,8 +84,7 @@ class MotionLimits:
         Raises
         ------
         InputError
-            A share or an excursion out of range, a box that is empty, an arm that is outside of
-            its box or its limits at q.
+            `share`, `excursion` or `box` is out of range, or q is too close to a joint limit.
 
         """
         if not 0.0 < share <= 0.9:
@@ -143,18 +142,18 @@ class Trajectory:
 @dataclass(frozen=True, eq=False)
 class Extent:
     """
-    What a trajectory does at its extremes.
+    Extremes of a trajectory.
 
     Attributes
     ----------
     lower, upper : (n,)
         Joint positions [rad, m].
     speed, torque : (n,)
-        Largest speed, and torque of the model as a share of the effort limit.
+        Largest speed [rad/s, m/s]; largest torque of the model, as a share of the effort limit.
     box : (2, 3)
-        Smallest box that contains the tips [m].
+        Bounding box of the tips' paths [m].
     bodies : (2, 3)
-        Smallest box that contains the origins of all bodies and the tips [m].
+        Bounding box of the paths of the tips and of all body origins [m].
     tip_speed : float [m/s]
 
     """
@@ -170,23 +169,10 @@ class Extent:
 
 class Planner:
     """
-    Finds excitation trajectories for one robot.
+    Finds excitation trajectories that start and end at q (n,) [rad, m].
 
-    Parameters
-    ----------
-    robot : Robot
-    q : (n,)
-        Start and end.
-    limits : MotionLimits
-    wanted : str
-        'payload' or 'arm'.
-    link : str, optional
-        Link of the payload; default: the first tip.
-
-    Raises
-    ------
-    InputError
-        The arm is outside of its limits at q.
+    `wanted` is 'payload' or 'arm'; `link` carries the payload, default: the first tip. Raises
+    InputError if, at q, the weight exceeds the torque limits, or a tip is outside of its box.
 
     """
 
@@ -221,18 +207,9 @@ class Planner:
         """
         Return a trajectory with a low condition number.
 
-        Parameters
-        ----------
-        duration : float [s]
-        seed : int
-            Another seed leads to another trajectory, as for a validation.
-        shown : callable
-            Called after each candidate with the share of the search that is done.
-
-        Raises
-        ------
-        InputError
-            A duration below 4 s; limits so narrow that no motion tells the parameters.
+        Another `seed` gives another trajectory, for example for validation. `shown` receives the
+        completed share of the search. Raises InputError if `duration` is not 4 to 120 s, or no
+        motion within the limits determines the parameters.
 
         """
         if not 4.0 <= duration <= 120.0:
@@ -275,7 +252,7 @@ class Planner:
                 (self._q - limits.lower) / np.maximum(-away.min(axis=0), 1e-12),
                 limits.velocity / np.abs(qd).max(axis=0),
                 limits.acceleration / np.abs(qdd).max(axis=0)], axis=0)
-        # the last number of a draw reduces a joint's amplitude, to LEAST_AMPLITUDE at least
+        # the last number of a draw reduces a joint's amplitude, at most to LEAST_AMPLITUDE
         share = 1.0 / (1.0 + np.exp(np.minimum(draw[:, -1], 50.0) - 2.0))
         scale = 0.97 * least * (LEAST_AMPLITUDE + (1.0 - LEAST_AMPLITUDE) * share)
         factor = 1.0
@@ -301,7 +278,7 @@ class Planner:
                                for tip in self.robot.tips])
 
     def _condition(self, Y: Array, qd: Array) -> float:
-        """Return the condition number of the wanted columns with friction, scaled."""
+        """Return the condition number of the scaled columns: wanted parameters and friction."""
         k, n = qd.shape
         if self._base is None:
             inertial = Y[:, :, self._body] @ self._to_body * SIZES
@@ -330,7 +307,7 @@ class Planner:
 
 
 def _basis() -> Array:
-    """Return coefficients (2 h - 2, 2 h) of motions without velocity, acceleration at the ends."""
+    """Return coefficients (2 h - 2, 2 h) with zero velocity and acceleration at both ends."""
     k = np.arange(1, HARMONICS + 1)
     conditions = np.zeros((2, 2 * HARMONICS))
     conditions[0, :HARMONICS], conditions[1, HARMONICS:] = k ** 2, k

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Plots of an identification: torques of the last motion, before and after."""
+"""Plots of an identification."""
 
 from __future__ import annotations
 
@@ -15,12 +15,9 @@ from osc_ros.identification.identification_results import Identification
 
 def write_plot(path: Path, found: Identification) -> None:
     """
-    Write a picture with the torques of all joints: measured, by description, by estimate.
+    Write a picture of all joint torques in the last motion: measured, description, estimate.
 
-    Raises
-    ------
-    ImportError
-        matplotlib is not installed.
+    Raises ImportError if matplotlib is not installed.
 
     """
     from matplotlib.figure import Figure

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""What an identification found: judged on a second motion, as text, parameters and numbers."""
+"""Result of an identification, with validation; as text, parameter file and numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 @dataclass(frozen=True, eq=False)
 class Identification:
     """
-    An estimate, with the errors of the predicted torques before and after it.
+    An estimate, with the torque errors before and after it.
 
     Attributes
     ----------
@@ -34,12 +34,12 @@ class Identification:
         As described.
     estimate : PayloadEstimate or ArmEstimate
     motions : tuple of Motion
-        The motion of the estimate, and that of the validation, if there is one.
+        For the estimate, and optionally for validation.
     before, after : (m, n)
-        RMS error of the torques for each motion, by the description with its friction, and by
-        the estimate [N m].
+        RMS torque error in each motion, with the description and its friction, and with the
+        estimate [N m].
     notes : tuple of str
-        What the data do not tell.
+        Parameters that the data do not determine, and other warnings.
 
     """
 
@@ -52,7 +52,7 @@ class Identification:
 
     @property
     def gains(self) -> list[float]:
-        """Return the factor by which the error of the torques is cut, for each motion."""
+        """Factors by which the torque error falls, for each motion."""
         return [total_error(b) / total_error(a) for b, a in zip(self.before, self.after)]
 
 
@@ -64,20 +64,20 @@ def identification(robot: Robot, recordings: list[Recording], wanted: str,
     Parameters
     ----------
     robot : Robot
-        As described; for 'payload' without one.
+        As described; for 'payload' without a payload.
     recordings : list of one or two Recording
         The second one is used for validation only.
     wanted : str
         'payload' or 'arm'.
     link : str, optional
-        That carries the payload; default: the first tip.
+        Link that carries the payload; default: the first tip.
 
     Raises
     ------
     InputError
-        Recordings that cannot be used or are not plausible; says why.
+        A recording cannot be used or is not plausible.
     NotDeterminedError
-        The motion does not tell the parameters.
+        The motion does not determine the parameters.
 
     """
     motions = tuple(Motion.of(robot, recording) for recording in recordings)
@@ -121,7 +121,7 @@ def _notes(robot: Robot, estimate: PayloadEstimate | ArmEstimate, before: Array,
 
 
 def parameters(found: Identification) -> dict[str, Any]:
-    """Return parameters of osc_controller by name: payload and friction."""
+    """Return the osc_controller parameters of payload and friction, by name."""
     estimate, friction = found.estimate, found.estimate.friction
     values: dict[str, Any] = {}
     if isinstance(estimate, PayloadEstimate):
@@ -143,7 +143,7 @@ def _rounded(value: Any) -> Any:
 
 
 def parameter_file(found: Identification, node: str = 'osc_controller') -> str:
-    """Return the parameters as the text of a YAML file for ROS, with deviations in comments."""
+    """Return a YAML parameter file for ROS, with standard deviations in comments."""
     estimate, friction = found.estimate, found.estimate.friction
     lines = [f'# Written by osc_identify for robot {found.robot.name}: standard deviations in '
              'comments', f'/**/{node}:', '  ros__parameters:']
@@ -165,7 +165,7 @@ def parameter_file(found: Identification, node: str = 'osc_controller') -> str:
 
 
 def numbers(found: Identification) -> dict[str, Any]:
-    """Return all results as numbers, lists and texts, for a JSON file."""
+    """Return all results for a JSON file."""
     estimate, friction = found.estimate, found.estimate.friction
     values: dict[str, Any] = {
         'robot': found.robot.name, 'joints': list(found.robot.joint_names),
@@ -201,7 +201,7 @@ def _finite(value: Array) -> Any:
 
 
 def report(found: Identification) -> str:
-    """Return the results in words and a table."""
+    """Return the results as text with a table."""
     estimate, friction = found.estimate, found.estimate.friction
     lines = []
     if isinstance(estimate, PayloadEstimate):

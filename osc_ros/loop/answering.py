@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""A joint state that compiled code answers: from its record of ANSWER to the rest of it."""
+"""Kernels that answer joint states without Python, and a buffer of their records."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from osc_ros.dynamics.algebra.vectors import assign
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-ROWS = 16  # states after which Python concludes them
+ROWS = 16  # number of answered states after which Python must process their records
 
 _views, _sample_views = ANSWER.views, SAMPLE.views
 _fault_views, _torque_views = GATE_RESULT.only('count', 'faults'), TORQUE.views
@@ -39,7 +39,7 @@ _newest_views, _met_views = GATE.only('time', 'came'), CONTACT.only('value')
 
 @inlined
 def _put_acting(state, at, n):
-    """Write the cause and the reaction in force."""
+    """Write the active cause, its reaction, and the age of the last input that it watches [s]."""
     causes = _cause_views(state, n)
     number = int(causes.cause[0])
     at.acting[0], at.acting[1] = number, causes.reaction[0]
@@ -49,18 +49,11 @@ def _put_acting(state, at, n):
 @inlined
 def put_answer(entry, table, at, n):
     """
-    Answer the state of a record by `step`; return its code, and write what it has found.
+    Answer the state of a record by `step`; write the results to the record; return step's code.
 
-    Parameters
-    ----------
-    entry : int
-        Address of `osc_ros.control.step.step.step`.
-    table : (TABLE_ROWS, 2) int
-    at : views of ANSWER
-        `time`, q, qd, effort and `now` are given; `done`, and `touch` unless the code is REJECTED,
-        are left to the caller. If there are no torques to send, `tau` is NaN.
-    n : int
-        Number of joints.
+    `entry` is the address of `osc_ros.control.step.step.step`; `at` are views of ANSWER, of which
+    `time`, `q`, `qd`, `effort` and `now` are read; n joints. The caller writes `done`, and calls
+    `put_touch` unless the code is REJECTED. `tau` is NaN if there are no torques to send.
 
     """
     guarded = guarded_in(table)
@@ -88,19 +81,11 @@ def put_answer(entry, table, at, n):
 @inlined
 def put_watch(watch_entry, answer_entry, table, at, n):
     """
-    Do what `Engine.watch` does when no state has come: find the reaction, and its torques.
+    Find the reaction, and its torques, if no state has come: the compiled `Engine.watch`.
 
-    Returns what `osc_ros.control.safety.safety.watch` returns.
-
-    Parameters
-    ----------
-    watch_entry, answer_entry : int
-        Addresses of `watch` and `answer` of `osc_ros.control.safety.safety`.
-    table : (TABLE_ROWS, 2) int
-    at : views of ANSWER
-        `now` is given; `done` is left to the caller.
-    n : int
-        Number of joints.
+    The entries are the addresses of `watch` and `answer` of `osc_ros.control.safety.safety`; `at`
+    are views of ANSWER, of which `now` is read. The caller writes `done`. Returns the code of
+    `watch`.
 
     """
     given, guarded, now = given_in(table), guarded_in(table), at.now[0]
@@ -122,7 +107,7 @@ def put_watch(watch_entry, answer_entry, table, at, n):
 
 @inlined
 def put_touch(entry, table, at, n):
-    """Look for a contact by `sense` of `control.step.step`, after the torques have been sent."""
+    """Detect a contact by `sense` of `control.step.step`, after the torques have been sent."""
     at.touch[0] = sense_at(entry, table)
     at.met[0] = _met_views(guarded_in(table).contact, n).value[0]
 
@@ -137,7 +122,7 @@ def answer(entry, table, row, n):
 
 @kernel
 def is_done(entry, table, row, n):
-    """Look for a contact, after the torques of `answer`; return whether Python has no work."""
+    """Detect a contact after the torques were sent; return whether Python has no work."""
     at = _views(row, n)
     if at.code[0] == REJECTED:
         return False
@@ -146,20 +131,7 @@ def is_done(entry, table, row, n):
 
 
 class Answering:
-    """
-    Answers joint states of an arm in compiled code, and keeps the answers until Python has time.
-
-    Attributes
-    ----------
-    is_full : bool
-        Whether `taken` must be called before the next state.
-
-    Parameters
-    ----------
-    n : int
-        Number of joints.
-
-    """
+    """Answers joint states of n joints in compiled code, and buffers ROWS answers for Python."""
 
     def __init__(self, n: int) -> None:
         _compile()
@@ -169,7 +141,7 @@ class Answering:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no room for another state."""
+        """Whether the buffer is full: call `taken` before the next state."""
         return self._count == ROWS
 
     def answer(self, table: Integers, state: tuple[float, Array, Array, tuple[int, int], float],
@@ -177,16 +149,9 @@ class Answering:
         """
         Return the torques (n,) for a state [N·m, N]; None if none are to be sent.
 
-        Call `is_plain` when they have been sent.
-
-        Parameters
-        ----------
-        table : (TABLE_ROWS, 2) int
-        state : time, q, qd, stamp, arrived
-        effort : (n,), optional
-            See `osc_ros.loop.engine.Engine.update`.
-        now : float
-            The time, on the clock of the loop [s].
+        Call `is_plain` after sending them. `state` is (time, q, qd, stamp, arrived), see
+        `osc_ros.loop.engine.Engine.update`; `now` is the present time on the clock of the loop
+        [s].
 
         """
         at = self._at[self._count]
@@ -199,18 +164,18 @@ class Answering:
 
     @property
     def answered(self) -> tuple[int, int] | None:
-        """Stamp of the state from which the newest torques were computed; None: of none."""
+        """Stamp of the newest answered state; None if its clock is in doubt (`doubts_clock`)."""
         at = self._at[self._count - 1]
         return (None if plain(doubts_clock)(at.code[0], at.faults, at.count[0])
                 else (int(at.sec[0]), int(at.nanosec[0])))
 
     def is_plain(self, table: Integers, done: float) -> bool:
-        """Note when torques were sent [s]; return whether Python has nothing to decide."""
+        """Store the time at which torques were sent [s]; return whether Python has no work."""
         self._at[self._count - 1].done[0] = done
         return bool(is_done(self._sense, table, self._rows[self._count - 1], self._n))
 
     def taken(self) -> Answers | None:
-        """Return copies of the answers since the last time; None if there are none."""
+        """Empty the buffer; return copies of its answers, or None if it was empty."""
         count, self._count = self._count, 0
         return Answers(self._rows[:count].copy(), self._n) if count else None
 

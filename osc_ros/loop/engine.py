@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""A law and its supervisor in a control loop: a torque for every joint state, without ROS."""
+"""One control cycle without ROS: a law computes the torque, a supervisor checks it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Array = NDArray[np.float64]
 Stamp = tuple[int, int]  # seconds and nanoseconds of a ROS time
 
 IDLE, ACTIVE, ENDING = MODES = 'idle', 'active', 'ending'
-# Attributes of an engine that a checkpoint has beside law, supervisor and arrays.
+# Attributes of an engine that a checkpoint stores in addition to law, supervisor and arrays.
 VALUES = 'mode', 'effort', 'q', 'qd', 'time', 'stamp', 'asks', '_left'
 
 
@@ -54,28 +54,28 @@ class Engine(Counts):
     Computes torques from joint states by a law; a supervisor checks them.
 
     The caller passes each state to `update`, or to `respond` and later, if `asks`, calls `plan`;
-    it calls `watch` regularly. The engine passes the commands to `send`. In the modes ACTIVE and
-    ENDING there is a command for each state. When the arm is at rest in mode ENDING, the engine
-    sends the idle command as the last one, and the mode becomes IDLE. After a reaction to a
-    contact the law holds the pose of the arm. All calls come from one thread, or under one lock.
+    it calls `watch` regularly. In the modes ACTIVE and ENDING, the engine passes one command for
+    each state to `send`. When the arm is at rest in mode ENDING, the engine sends the idle command
+    as the last one and changes to IDLE. After a reaction to a contact, the law holds the pose of
+    the arm. All calls come from one thread, or under one lock.
 
     Attributes
     ----------
     law : Law
     guard : Supervisor
-        Checks states and torques, and replaces the law's torque if a cause is active.
+        Checks states and torques, and replaces the law's torque while a cause is active.
     mode : str
         IDLE, ACTIVE or ENDING.
     asks : bool
-        Whether `plan` has work.
+        Whether `plan` must be called.
     is_last : bool
-        Whether the command that is being sent is the last one until an activation.
+        Whether the command that is being sent is the last one before the next activation.
     time, stamp : float [s], Stamp
-        Time of the newest valid state, which advances even if the stamps do not; its stamp.
+        Time and stamp of the newest valid state; the time advances even if the stamps do not.
     q, qd : (n,)
         Positions and velocities of that state; empty before the first one.
     effort : (n,), optional [N·m, N]
-        Measured torques of that state; NaN where they are unknown.
+        Measured torques of that state; NaN for joints without measurement.
     touch : ContactSense
         Detects contacts, and learns thresholds for them.
     rest : StartupStatistics
@@ -95,9 +95,9 @@ class Engine(Counts):
     post : callable
         Called with the name of an event and its arguments: 'report' (stamp, pose, error, F,
         external) every `report_period`, see `Law.external_report`; 'change' (cause, reaction,
-        text) on a change of these; 'stopped' () when the arm has stopped and the idle command was
-        sent; 'learned' (thresholds, text) when thresholds of contacts were learned, or None and
-        why not; 'error', 'warning', 'refusal' (text).
+        text) when the cause or the reaction changes; 'stopped' () when the arm has stopped and the
+        idle command was sent; 'learned' (thresholds, text) when contact thresholds were learned,
+        or (None, reason) if not; 'error', 'warning', 'refusal' (text).
 
     """
 
@@ -114,17 +114,17 @@ class Engine(Counts):
         self.time, self.stamp, self.report_period, self._last_good = 0.0, (0, 0), np.inf, -np.inf
         self._send, self._post, self._answering = send, post, Answering(law.robot.n)
         self._copies, self._records = Copies(), (*self.guard.records, self.touch.record)
-        self._left = np.full(law.robot.n, np.nan), np.zeros(law.robot.n)  # q, compensation
+        self._left = np.full(law.robot.n, np.nan), np.zeros(law.robot.n)  # last q, compensation
         self.reset_counts()
 
     def keep(self, journal: Journal) -> None:
-        """Record all inputs in a journal from now on, so that the run can be computed again."""
+        """Record all inputs in a journal from now on, so that a replay can repeat the run."""
         self.use_clock(journal.clock)
         self.journal = journal
         journal.begin(self)
 
     def use_clock(self, clock: Callable[[], float]) -> None:
-        """Use a clock [s]."""
+        """Use a clock [s] for the engine and its supervisor."""
         self._clock = self.guard.clock = clock
 
     def checkpoint(self) -> Checkpoint:
@@ -162,7 +162,7 @@ class Engine(Counts):
 
     @property
     def acts(self) -> bool:
-        """Whether the engine answers each joint state with a command."""
+        """Whether the engine sends a command for each joint state."""
         return self.mode != IDLE
 
     @property
@@ -171,7 +171,7 @@ class Engine(Counts):
         return perf_counter() - self._last_good
 
     def state(self) -> str:
-        """Return a text with the state of the controller, and the reason if a watchdog acts."""
+        """Return the state of the controller as a text, with the reason of an active watchdog."""
         is_at_work = self.acts or self.guard.runaway
         return self.guard.acting().text('active') if is_at_work else 'inactive'
 
@@ -180,12 +180,14 @@ class Engine(Counts):
         """
         Hold the pose of the newest state, and send a command for every state from now on.
 
-        The compensation begins with `missing` (n,), of a `Finding`, or where it ended.
+        The compensation of unmodelled torques begins with `missing` (n,), see `Finding.missing`.
+        If this is None, and the arm has not moved since the compensation ended, it begins with its
+        last value.
 
         Raises
         ------
         InputError
-            The arm was given up, and not released.
+            The supervisor has given up the arm, and it was not released.
 
         """
         if self.guard.runaway:
@@ -203,16 +205,16 @@ class Engine(Counts):
 
     @journaled
     def use_setup(self, setup: CompiledLaw, supervision: Supervision) -> None:
-        """Use a setup from `Law.new_setup`, and other settings of the watchdogs."""
+        """Use a setup from `Law.new_setup`, and new settings of the watchdogs."""
         before, commands = self.law.setup, self.acts and self.guard.source == SOURCES[LAW]
         self.law.use_setup(setup, commands)
-        if self.acts and not commands:  # the model of the reaction changes, too
+        if self.acts and not commands:  # the reaction uses the new model, too
             self.guard.fade(setup.added_weight(before, self.q))
         self.guard.settings = supervision
         self._expect_targets()
 
     def _expect_targets(self) -> None:
-        """In free drive, miss no target until one comes after it."""
+        """In free drive, let the time-out for missing targets start at the first target."""
         if STALE_TARGET in self.guard.settings.watchdogs and self.law.settings.free is not None:
             self.guard.reset_timeout(STALE_TARGET, math.inf)
 
@@ -232,7 +234,7 @@ class Engine(Counts):
 
     def _take(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
               effort: Array | None) -> None:
-        """Store a plausible state; `time` is that of `sample.check_sample` if the engine acts."""
+        """Store a plausible state; while the engine acts, `time` is that of `check_sample`."""
         before, self.time, self.stamp, self.q, self.qd = self.time, time, stamp, q, qd
         self._last_good, self.effort = arrived, effort
         if self.mode == ACTIVE and time < before + CLOCK_STEPS[0]:
@@ -245,15 +247,15 @@ class Engine(Counts):
         """
         Take a state; if the engine acts, send the command for it, and then plan the targets.
 
-        Returns whether the state is plausible. If it is not, and the supervisor must act, its
-        torque is sent.
+        Returns whether the state is plausible. If it is not, and a reaction is in force, the
+        supervisor's torque is sent.
 
         Parameters
         ----------
         time, stamp : float [s], Stamp
         q, qd : (n,)
         arrived : float
-            Time of its arrival by `perf_counter` [s].
+            Time of arrival by `perf_counter` [s].
         effort : (n,), optional [N·m, N]
             Measured torques.
 
@@ -266,7 +268,7 @@ class Engine(Counts):
     @journaled
     def respond(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
                 effort: Array | None = None) -> bool:
-        """Do as `update`, but for the plans: if there are any to make, `asks` is True."""
+        """Do the part of `update` up to the command; if `asks` is then True, call `plan`."""
         if (table := self.table()) is None:  # idle
             self._take(time, q, qd, stamp, arrived, effort)
             return True
@@ -281,11 +283,11 @@ class Engine(Counts):
 
     def conclude(self, done: Answers, is_plain: bool) -> bool:
         """
-        Do the rest of `respond` for states that compiled code has answered.
+        Do the remaining work of `respond` for states that compiled code has answered.
 
-        `is_plain` is that of `Answers.parts`. If it is False there is one state. If compiled code
-        has left it to Python, torques are computed and sent now; it must not be answering another
-        state then. Returns whether there is a state, and it is plausible.
+        `is_plain` comes from `Answers.parts`. If it is False, `done` has one state, and torques
+        that compiled code has left to Python are computed and sent now; compiled code must not
+        answer another state meanwhile. Returns whether `done` has a plausible state.
 
         """
         if is_plain:
@@ -332,7 +334,7 @@ class Engine(Counts):
         return is_valid
 
     def table(self) -> Integers | None:
-        """Table of the compiled step, which answers the next state; None while idle."""
+        """Table of arrays for the compiled step that answers the next state; None while idle."""
         if not self.acts:
             return None
         self._use_contact()
@@ -343,7 +345,7 @@ class Engine(Counts):
         return *self.law.kept(), *self._records
 
     def _use_contact(self) -> None:
-        """Give the contact sense its thresholds; none in free drive, for a hand is no contact."""
+        """Set the thresholds of contacts; none in free drive, where the user pushes the arm."""
         settings, law = self.guard.settings.contact, self.law
         self.touch.use(None if law.settings.free is not None else settings, law.compensation,
                        self._observes_first)
@@ -354,7 +356,6 @@ class Engine(Counts):
         return self.law.compensates or self.guard.settings.reacts_to_contact
 
     def _note_tick(self, done: Answered) -> None:
-        """Count an answered state, and post a report if one is due."""
         if self.mode == ACTIVE:
             self._count(self.time, done.done - done.arrived, self.period)
             if self._is_due(self.time):
@@ -363,10 +364,10 @@ class Engine(Counts):
     @journaled
     def plan(self) -> None:
         """
-        Plan the targets, and end a change of the settings whose time is over.
+        Plan the targets, and finish a change of the settings whose blend time is over.
 
-        Compiled code must not be answering a state. The torques do not wait for it, see
-        `SetPointGenerator`.
+        Compiled code must not be answering a state. No torque waits for this, see
+        `osc_ros.control.setpoint.motion`.
 
         """
         self.asks = False
@@ -394,7 +395,7 @@ class Engine(Counts):
 
     @journaled
     def refuse(self, reason: str, has_all_joints: bool) -> None:
-        """Count a refused joint state; trip a watchdog if it has all joints of this robot."""
+        """Count a refused joint state; report a fault if it has all joints of this robot."""
         self.refused += 1
         self.refusal = reason
         self._post('refusal', reason)
@@ -411,23 +412,23 @@ class Engine(Counts):
 
     @journaled
     def lose(self) -> None:
-        """Stop sending commands at once: the arm does not accept them any more."""
+        """Stop sending commands at once, because the arm no longer accepts them."""
         self.mode = IDLE
 
     @journaled
     def learn_contact(self, duration: float) -> None:
-        """Learn thresholds of contacts for a time [s]; contacts are not detected in that time."""
+        """Learn contact thresholds for a duration [s]; no contact is detected meanwhile."""
         self.touch.learn(self.time + duration)
 
     def _note_touch(self, done: Answered) -> None:
-        """Put the contact of an answered state into words; learn thresholds."""
+        """Give the supervisor the text of a contact; learn thresholds."""
         if done.touch != NOT_TOUCHED:
             self.guard.tell(CONTACT, self.touch.reason(done.touch, done.met))
         if self.touch.learns:
             self._learn(self.guard.acting(done).reaction)
 
     def _learn(self, reaction: str) -> None:
-        """Post the thresholds that were learned, if it is time for that."""
+        """Post the learned thresholds when the time is over; abort if a reaction is active."""
         if self.mode != ACTIVE or reaction not in HARMLESS:
             self.touch.stop_learning()
             self._post('learned', None, f'not learned: {self.state()}')
@@ -435,21 +436,19 @@ class Engine(Counts):
             self._post('learned', found, '')
 
     def _resume(self) -> None:
-        """Tell the law once that a reaction has replaced it, and now has ended."""
-        if (stopped := self.guard.take_stopped()) == HOLDS:  # not back to where it touched
+        """Prepare the law to take over from a reaction that has ended."""
+        if (stopped := self.guard.take_stopped()) == HOLDS:  # no return to the contact
             self.law.hold_at(self.q)
-        elif stopped:  # not with the speed that an error from before it asks for
+        elif stopped:  # an old error must cause no jerk
             self.law.rejoin(self.q)
 
     def _command(self, tau: Array, stamp: Stamp | None) -> None:
-        """Send torques (n,)."""
         try:
             self._send(tau, stamp)
         finally:
             self._note_command(tau, stamp)
 
     def _note_command(self, tau: Array, stamp: Stamp | None) -> None:
-        """Note torques (n,) that were sent."""
         if self.journal is not None:
             self.journal.sent(tau, stamp)
         self._note_use(np.abs(tau), self.law.settings.limits.effort)
@@ -461,7 +460,7 @@ class Engine(Counts):
             self._post('stopped')
 
     def _on_change(self, done: Answered | None = None) -> None:
-        """Post what acts now, or has acted for an answered state."""
+        """Post the present cause and reaction, or those of an answered state."""
         acting = self.guard.acting(done)
         if self.acts or self.guard.runaway:
             self._post('change', acting.cause, acting.reaction, acting.text('active'))

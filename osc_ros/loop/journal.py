@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-The inputs of an engine in the order in which it got them, kept in memory of bounded size.
+A bounded record in memory of all inputs of an engine, in order, for a replay.
 
-An engine is a function of its state, of the calls of its methods, and of the times that it reads
-from its clock. A journal keeps all three: a checkpoint of the state at the beginning of each
-segment, then the calls with their arguments and clock readings, and the torques that were sent.
-From them `osc_ros.recording.replay` computes the same torques again.
+The outputs of an engine depend only on its state, on the calls of its methods with their
+arguments, and on its clock readings. Each segment of a journal begins with a checkpoint of the
+state, followed by these calls, arguments and readings, and by the torques that were sent.
+`osc_ros.recording.replay` computes the same torques again from them.
 """
 
 from __future__ import annotations
@@ -40,39 +40,37 @@ R = TypeVar('R')
 WATCH, CALL, SENT, FAILED, RESPOND, PLAN = range(1, 7)
 HEAD = 3
 _NO_STAMP = math.nan, math.nan
-SEGMENTS = 2  # in the kept duration: a checkpoint is taken SEGMENTS times in it
+SEGMENTS = 2  # number of segments, and so of checkpoints, within the kept duration
 NUMBER = 8  # bytes of a number of the tape
-PART = 2 ** 16  # bytes of a part of the tape: a longer one would be moved as it grows
+PART = 2 ** 16  # bytes of a part of the tape: a longer array would be copied each time it grows
 _PACKED = tuple(Struct(f'={k}d').pack for k in range(64))  # numbers as bytes
 MAGIC = b'OSC5'  # beginning of a piece of this version
-BEGINNING = -1  # place before the checkpoint of a segment
-FACTS = 'facts'  # name of the pseudo-call that changes what is known about the controller
+BEGINNING = -1  # start index that stands for the checkpoint of a segment
+FACTS = 'facts'  # name of the entry that changes `Journal.facts`; not a method of the engine
 
 
 class Piece(NamedTuple):
     """
-    A part of a journal.
+    A part of a journal that is read or stored at once.
 
     Attributes
     ----------
     segment : int
         Number of the segment, from 0.
-    start : int
-        Index of the first number of `numbers` in the tape of the segment.
-    first_call : int
-        Number of calls of the segment before this piece.
+    start, first_call : int
+        Index of the first number of `numbers` in the tape of the segment; number of calls of the
+        segment before this piece.
     before : int
-        Number of numbers in the tape of the segment before.
-    checkpoint : Checkpoint, optional
-        State of the engine at the beginning of the segment; in its first piece.
-    facts : dict
-        What was known then, see `Journal`; empty except in the first piece.
+        Length of the tape of the previous segment [numbers].
+    checkpoint, facts : Checkpoint, dict
+        State of the engine, and `Journal.facts`, at the beginning of the segment; None and empty
+        except in the first piece of a segment.
     numbers : bytes
-        The tape.
+        The part of the tape.
     calls : list of (str, tuple)
         Names and arguments of the calls of kind CALL.
     is_last : bool
-        Whether nothing followed when the piece was made.
+        Whether this was the end of the journal when the piece was made.
 
     """
 
@@ -88,26 +86,21 @@ class Piece(NamedTuple):
 
     @property
     def following(self) -> tuple[int, int, int]:
-        """Where the next piece of the same segment begins, for `Journal.piece`."""
+        """Position of the next piece of the same segment, for `Journal.piece`."""
         return (self.segment, self.start + len(self.numbers) // NUMBER,
                 self.first_call + len(self.calls))
 
     def dumped(self) -> bytes:
-        """Return the piece as bytes, for `loaded_piece`: _HEAD, then the piece itself."""
+        """Return bytes for `loaded_piece`: a header with the positions, then the content."""
         return (_HEAD.pack(MAGIC, self.segment, self.start, self.first_call, *self.following[1:])
                 + packed(tuple(self)))
 
 
 def piece_places(data: bytes) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     """
-    Return where a piece begins, and where the next piece of its segment begins.
+    Return the positions of a piece and of the next piece of its segment, from its header only.
 
-    Reads only the six numbers at the beginning of the bytes.
-
-    Raises
-    ------
-    InputError
-        Other bytes, or of another version.
+    InputError if the bytes are no piece of a journal, or of another version.
 
     """
     if len(data) < _HEAD.size or not data.startswith(MAGIC):
@@ -118,15 +111,7 @@ def piece_places(data: bytes) -> tuple[tuple[int, int, int], tuple[int, int, int
 
 
 def loaded_piece(data: bytes) -> Piece:
-    """
-    Return the piece of `Piece.dumped`.
-
-    Raises
-    ------
-    InputError
-        Other bytes, or of another version.
-
-    """
+    """Return the piece from the bytes of `Piece.dumped`; InputError if they are no such bytes."""
     piece_places(data)
     values = unpacked(memoryview(data)[_HEAD.size:].tobytes())
     if (type(values) is not tuple or len(values) != len(_PIECE)
@@ -142,7 +127,7 @@ _PIECE = int, int, int, int, Checkpoint | None, dict, bytes, list, bool  # types
 
 
 class ReplayClock:
-    """A clock that returns recorded readings in order; after the last one, this one again."""
+    """A clock that returns recorded readings in order, then the last one again and again."""
 
     def __init__(self) -> None:
         self._readings: list[float] = []
@@ -161,7 +146,7 @@ class ReplayClock:
 
 
 class RecordedClock:
-    """Reads `time.perf_counter`, and keeps the readings for the journal."""
+    """Reads `time.perf_counter`, and stores the readings for the journal."""
 
     def __init__(self) -> None:
         self.readings: list[float] = []
@@ -182,8 +167,8 @@ class _Segment:
     checkpoint: Checkpoint
     facts: dict[str, Any]
     parts: list[bytearray] = field(default_factory=lambda: [bytearray()])
-    starts: list[int] = field(default_factory=lambda: [0])  # of the parts [numbers]
-    first_calls: list[int] = field(default_factory=lambda: [0])  # of the parts
+    starts: list[int] = field(default_factory=lambda: [0])  # start of each part [numbers]
+    first_calls: list[int] = field(default_factory=lambda: [0])  # before each part
     calls: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
 
     @property
@@ -195,7 +180,7 @@ class _Segment:
         return self.starts[-1] + len(self.parts[-1]) // NUMBER
 
     def extend(self) -> bytearray:
-        """Begin a new part; return it."""
+        """Append an empty part to the tape; return it."""
         self.starts.append(self.length)
         self.first_calls.append(len(self.calls))
         self.parts.append(bytearray())
@@ -207,30 +192,30 @@ class Journal:
     Keeps the inputs of one engine of the last `duration` seconds, or a little more.
 
     All calls come from the thread of the engine, or under its lock. An error within the journal
-    ends the journal, and not the engine.
+    ends the journal, but not the engine.
 
     Attributes
     ----------
     clock : RecordedClock
         The clock of the engine.
     facts : dict
-        What a reader must know beside the engine: versions, robot description, parameters, order
-        of the joints; plain values and texts.
+        Data that a reader needs in addition: versions, robot description, parameters, order of the
+        joints; plain values and texts.
     failure : str
-        Why the journal has ended; empty while it goes on.
+        Why the journal has ended; empty while it continues.
 
     Parameters
     ----------
     duration : float [s]
     most : int
-        Largest size of all [bytes]; older segments are dropped first.
+        Largest total size [bytes]; older segments are dropped first.
 
     """
 
     def __init__(self, duration: float, most: int) -> None:
         self.clock, self.failure = RecordedClock(), ''
         self.facts: dict[str, Any] = {}
-        self._robot: Any = None  # of the last setup
+        self._robot: Any = None  # robot of the last setup
         self._duration, self._most = duration, most
         self._share, self._longest = duration / SEGMENTS, most // (SEGMENTS + 1)
         self._segments: deque[_Segment] = deque()
@@ -241,7 +226,7 @@ class Journal:
 
     @property
     def size(self) -> int:
-        """Size of all that is kept [bytes]."""
+        """Total size of the segments [bytes]."""
         return sum(segment.size for segment in self._segments)
 
     def begin(self, engine: Any) -> None:
@@ -250,21 +235,21 @@ class Journal:
         self._try(self._begin_segment)
 
     def tell(self, facts: Mapping[str, Any]) -> None:
-        """Change some of the facts, from now on."""
+        """Change some of the facts from now on."""
         facts = dict(facts)
         self.clock.readings.clear()
         self.facts = {**self.facts, **facts}
         self._try(self._add_call, FACTS, (facts,))
 
     def end(self, reason: str) -> None:
-        """End the journal, and drop all that it has."""
+        """End the journal, and drop its content."""
         self.failure, self._engine = reason, None
         self._segments.clear()
 
     # during a call of the engine
 
     def sent(self, tau: Array, stamp: tuple[int, int] | None) -> None:
-        """Record a torque (n,) that is sent."""
+        """Record torques (n,) that are sent."""
         if self._engine is None:
             return
         try:
@@ -275,7 +260,7 @@ class Journal:
             self.end(f'{type(error).__name__}: {error}')
 
     def record_answers(self, done: Answers) -> None:
-        """Record what `record` and `sent` do for calls of 'respond' that were made elsewhere."""
+        """Record calls of 'respond' answered by compiled code, and the torques it sent."""
         if self._engine is None:
             return
         try:
@@ -292,7 +277,7 @@ class Journal:
             self.end(f'{type(error).__name__}: {error}')
 
     def record_answer(self, done: Answered, call: Callable[[], R]) -> R:
-        """Record that compiled code has done `respond` or `watch`; return the result of `call`."""
+        """Record a `respond` or `watch` of compiled code; make `call`; return its result."""
         arguments: tuple[Any, ...] = (WATCH_PERIOD,)
         name, readings = 'watch', [done.now]
         if done.code != UNASKED:
@@ -305,17 +290,11 @@ class Journal:
     def record(self, name: str, arguments: tuple[Any, ...], call: Callable[[], R],
                readings: Sequence[float] = (), renews: bool = True) -> R:
         """
-        Record a call, and return its result.
+        Make a call, record it, and return its result.
 
-        Parameters
-        ----------
-        name, arguments : str, tuple
-            As the tape has them.
-        call : callable
-        readings : sequence of float
-            Readings of the clock that the call began with, made elsewhere [s].
-        renews : bool
-            Whether a checkpoint may be taken after the call.
+        `name` and `arguments` are written to the tape. `readings` are the clock readings of the
+        part of the call that compiled code has already made [s]; `renews`: whether a segment may
+        begin after it.
 
         """
         self.is_open, has_failed = True, True
@@ -338,7 +317,7 @@ class Journal:
                 self._tape += _PACKED[HEAD](FAILED, 0.0, 0.0)
             if len(self._tape) > PART:
                 self._tape = self._segments[-1].extend()
-            # after these, a checkpoint delays nothing that is being computed
+            # after `respond` nothing is being computed that a checkpoint would delay
             if renews and name == 'respond':
                 self.renew_if_due()
         except Exception as error:  # of any kind: the engine must go on
@@ -381,7 +360,7 @@ class Journal:
             self._recipe(one) if isinstance(one, CompiledLaw) else one for one in arguments)))
 
     def _recipe(self, setup: CompiledLaw) -> tuple[Any, ...]:
-        """Return how to build a setup again: settings, robot (None: the same), what is known."""
+        """Return the data of a setup: settings, robot (None: unchanged), precomputed data."""
         is_new = setup.robot is not self._robot
         self._robot = setup.robot
         return setup.settings, setup.robot if is_new else None, setup.known
@@ -406,11 +385,11 @@ class Journal:
                 or NUMBER * last.starts[-1] >= self._longest)
 
     def prepare(self) -> None:
-        """Prepare the copy of the engine's arrays, so that the next checkpoint takes less time."""
+        """Take a checkpoint and discard it, so that the next one takes less time."""
         self._try(self._engine.checkpoint)
 
     def renew_if_due(self) -> object:
-        """Begin a new segment if it is due; return old ones, which take a while to be freed."""
+        """Begin a new segment if due; return dropped segments, whose deletion takes a while."""
         dropped: list[_Segment] = []
         if self.is_due:
             self._try(self._renew, dropped)
@@ -428,13 +407,10 @@ class Journal:
 
     def piece(self, at: tuple[int, int, int] | None) -> Piece | None:
         """
-        Return what follows a place in the journal, at most PART; None if there is nothing yet.
+        Return the piece at a position, about PART bytes at most; None if there is no data yet.
 
-        Parameters
-        ----------
-        at : (segment, number, call), optional
-            `Piece.following` of the last piece; None: the beginning of the oldest segment. What
-            has been dropped is skipped.
+        `at` is `Piece.following` of the last piece; None: the beginning of the oldest segment.
+        Positions in dropped segments move to the oldest remaining segment.
 
         """
         segment, start, call = at or (-1, BEGINNING, 0)
@@ -457,7 +433,7 @@ class Journal:
 
     @property
     def newest(self) -> tuple[int, int, int]:
-        """The beginning of the newest segment."""
+        """Position of the beginning of the newest segment."""
         return (self._segments[-1].number if self._segments else -1, BEGINNING, 0)
 
     def renew(self) -> None:
@@ -466,13 +442,13 @@ class Journal:
 
 
 def journaled(method: Method) -> Method:
-    """Decorate a method of an engine, or a function of an engine, whose calls are recorded."""
+    """Decorate a function whose first argument is an engine: the journal records its calls."""
     name = method.__name__
 
     @wraps(method)
     def call(engine: Any, *arguments: Any) -> Any:
         journal = engine.journal
-        if journal is None or journal.is_open:  # within another call
+        if journal is None or journal.is_open:  # a call within a recorded call
             return method(engine, *arguments)
         return journal.record(name, arguments, partial(method, engine, *arguments))
 

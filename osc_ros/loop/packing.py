@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Values of the control law as bytes, and back.
+Serialization of values of the control law; reading the bytes runs no code of the sender.
 
-The bytes are a text in JSON, which describes everything but the numbers of arrays, and then these
-numbers. Described are numbers, texts, sequences, dictionaries, and objects of CLASSES, which are
-made by their constructors (a path from arrays of the right shapes). So bytes that somebody else
-has sent run nothing but these. What needs more than one object to be checked, such as the number
-of joints, is checked where they meet: see `Law.of_recipe` and `Engine.restored`.
+The bytes are a text in JSON, which describes everything except the numbers of arrays, followed by
+these numbers. Accepted are numbers, texts, sequences, dictionaries, arrays, and objects of
+CLASSES, which are built by their constructors (a path from arrays of the right shapes), so
+untrusted bytes can call only these. Consistency between several objects, such as the number of
+joints, is checked by `Law.of_recipe` and `Engine.restored`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ CLASSES: dict[str, type] = {one.__name__: one for one in (
     PoseGoal, Impedance, TwistGoal, *KINDS.values(), LawRecipe, Limits, Observation, Path, Posture,
     Precomputed, Robot, Settings, SingularityDamping, Stiffness, Supervision, TargetLimits, Task,
     Watchdog)}
-_ARGUMENTS: dict[type, tuple[str, ...]] = {  # by which an object of a class is made again
+_ARGUMENTS: dict[type, tuple[str, ...]] = {  # constructor arguments
     **{one: getattr(one, '_fields', None) or tuple(
         field.name for field in fields(one) if field.init)
        for one in CLASSES.values() if one not in (Driver, Path, SingularityDamping)},
@@ -61,14 +61,14 @@ _MAKERS: dict[type, Callable[..., Any]] = {
     Drift: lambda pose, twist, since: Drift(
         finite_array('pose', pose, (4, 4)), finite_array('twist', twist, (6,)), float(since))}
 NUMBERS = '|b1', '|u1', '<i4', '<u4', '<i8', '<u8', '<f4', '<f8'  # types of arrays
-# Classes of which an object is described once, and later named by its number; and the arguments in
-# which such a number is accepted. Elsewhere, objects that contain each other several times would
-# let a few bytes describe a value that takes hours to print.
+# An object of the classes SHARED is described once; later occurrences are references by number.
+# References are accepted only in the arguments _REFERRING: otherwise nested references would let
+# a few bytes describe a value of exponential size, which takes hours to print.
 SHARED = Driver, Path, Robot, Settings
 _REFERRING = {(Driver, 'robot'), (Settings, 'driver'), (LawRecipe, 'setups'),
               *((Checkpoint, name) for name in ('law', 'guard', 'remembered'))}
-_SCALARS = bool, int, float, str, type(None)  # a key is one of them
-# names of what is no object of a class; AGAIN is an object that was described before
+_SCALARS = bool, int, float, str, type(None)  # also the types of keys
+# names for values that are not of CLASSES; AGAIN is a reference to an object described before
 ARRAY, BYTES, DICT, TUPLE, AGAIN = 'array', 'bytes', 'dict', 'tuple', 'again'
 _LENGTH = Struct('<I')
 
@@ -77,10 +77,7 @@ def packed(value: Any) -> bytes:
     """
     Return a value as bytes; an object of SHARED that occurs twice is one object after `unpacked`.
 
-    Raises
-    ------
-    InputError
-        A value of another type.
+    InputError if the type of a value is not accepted.
 
     """
     parts: list[bytes] = []
@@ -90,12 +87,9 @@ def packed(value: Any) -> bytes:
 
 def unpacked(data: bytes) -> Any:
     """
-    Return the value of `packed`.
+    Return the value from the bytes of `packed`.
 
-    Raises
-    ------
-    InputError
-        Not such bytes, or of another version of osc_ros.
+    InputError if they are not from `packed`, or from another version of osc_ros.
 
     """
     try:
@@ -107,15 +101,10 @@ def unpacked(data: bytes) -> Any:
 
 def _described(value: Any, parts: list[bytes], known: dict[int, int] | None) -> Any:
     """
-    Return what JSON has in place of a value.
+    Return the JSON value that describes a value; append the numbers of its arrays to `parts`.
 
-    Parameters
-    ----------
-    value
-    parts : list of bytes
-        Gets the numbers of arrays.
-    known : dict, optional
-        Objects of SHARED that were described before; None where each one is described.
+    `known` maps the identities of SHARED objects that were described before to their numbers;
+    None: references are not allowed here.
 
     """
     kind = type(value)
@@ -155,15 +144,7 @@ def _key(key: Any) -> Any:
 
 
 class _Reader:
-    """
-    Makes the value that bytes describe.
-
-    Attributes
-    ----------
-    value
-        This value.
-
-    """
+    """Builds the attribute `value` from the bytes of `packed`."""
 
     def __init__(self, data: bytes) -> None:
         [length] = _LENGTH.unpack_from(data)
@@ -175,7 +156,7 @@ class _Reader:
             raise InputError(f'{len(data) - self._at} bytes too many')
 
     def _made(self, found: Any, refers: bool) -> Any:
-        """Return a value; `refers`: whether it may have objects that were described before."""
+        """Return the value of a description; `refers`: whether references are allowed in it."""
         if type(found) is list:
             return [self._made(one, refers) for one in found]
         if type(found) is not dict:

@@ -2,11 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-What a ROS node requests of an engine between two states: commands, changes, and reports.
+Functions that a ROS node or a client calls on an engine between two states.
 
-The first argument of every function is the engine; the other arguments and the results can be
-pickled, because the engine may run in another process than the node. All functions take less than
-a period.
+The first argument of every function is the engine. The other arguments and the results can be
+pickled, because the engine may run in another process. Each function takes less than a period.
 """
 
 from __future__ import annotations
@@ -33,20 +32,14 @@ from osc_ros.loop.statistics import Window
 
 Array = NDArray[np.float64]
 
-FARTHEST_AHEAD = 3600.0  # a stamp farther ahead than this must be of another clock [s]
+FARTHEST_AHEAD = 3600.0  # a stamp farther in the future is from another clock [s]
 
 
 class Timing(NamedTuple):
     """
-    Copies of an engine's timing statistics, see `Engine`.
+    Copies of an engine's timing statistics, see `osc_ros.loop.statistics.Counts`.
 
-    Attributes
-    ----------
-    updates, periods, ages : Window [s]
-    missed, refused : int
-    refusal : str
-    state_age : float [s]
-    torque_use : float
+    `state_age` is in s; `torque_use` is the largest of all joints.
 
     """
 
@@ -70,30 +63,30 @@ class Status:
     mode : str
         See `Engine`.
     text, reaction : str
-        What the supervisor does and why, or the normal state; its reaction.
+        State of the controller in words, see `Engine.state`; reaction of the supervisor.
     counts : dict of str to int
         Number of times that each cause began.
     saturated, sides : (n,)
-        Joints whose torque is at its limit; joints held by other limits (not 0).
+        Whether the torque of a joint is at its limit; -1 or 1 if its acceleration is at its lower
+        or upper bound, else 0.
     target : str
-        Whether the target of the first task waits for the arm, is at the edge of the box, or free.
+        State of the first task's target: 'waits for the arm', 'at the edge' of the workspace box,
+        or 'free'.
     has_waiting : bool
         Whether the target of any task waits for the arm.
     shares : (2,)
-        Shares of task and posture that the limits leave.
+        Fractions of the accelerations of tasks and posture that remain within the limits.
     rate_share : float
-        Share of the change of the torque that the rate limits leave.
+        Fraction of the change of the torque that remains within the rate limits.
     gain_share : float
         See `Law.gain_share`.
     least_share, conditioning : float
-        Of the first task: smallest controlled share of a direction; ratio of the extreme singular
-        values.
+        For the first task: smallest controlled fraction of a direction; ratio of the smallest to
+        the largest singular value.
     weakest : (6,)
         Direction that the first task controls least, [angular; linear].
-    friction_use : float
-        Largest friction compensation, relative to the effort limits.
-    disturbance_use : float
-        The same of the compensation of what the model lacks.
+    friction_use, disturbance_use : float
+        Largest compensation of friction, and of unmodelled torques, relative to the effort limits.
     external : Report, optional
         See `Law.external_report`.
     period, delay : float [s], [periods]
@@ -101,10 +94,9 @@ class Status:
     is_free : bool
         Whether the arm is in free drive.
     impedance : str
-        Origin of the stiffness of the first task: parameters, or commands, or commands that wait
-        for the energy tank.
+        Source of the stiffness of the first task: 'parameters', or `VariableImpedance.source`.
     tank : float [J]
-        Energy in the tank of a commanded impedance; NaN without one.
+        Energy in the tank of a commanded impedance; NaN without a command.
 
     """
 
@@ -150,7 +142,7 @@ def leave(engine: Engine) -> None:
 
 @journaled
 def hold(engine: Engine) -> None:
-    """Stop all targets."""
+    """Stop all targets, so that the arm holds its pose."""
     _require_active(engine)
     engine.law.stop()
     engine.guard.reset_timeout(STALE_TARGET, math.inf)
@@ -158,7 +150,7 @@ def hold(engine: Engine) -> None:
 
 @journaled
 def release(engine: Engine) -> tuple[bool, str]:
-    """End latched reactions whose causes are gone; return whether all are, and a text on that."""
+    """End latched reactions whose causes are gone; return whether all have ended, and a text."""
     guard = engine.guard
     if engine.mode != ACTIVE and guard.runaway:
         guard.release()
@@ -176,12 +168,12 @@ def release(engine: Engine) -> tuple[bool, str]:
 
 @journaled
 def set_present(engine: Engine, causes: Mapping[str, str]) -> None:
-    """Set the causes that are present from now on, with their reasons."""
+    """Set the causes that are present from now on, each with its reason."""
     engine.guard.set_present(causes)
 
 
 def learn_contact(engine: Engine, duration: float) -> None:
-    """Learn thresholds of contacts from the motions of the next time [s]."""
+    """Learn contact thresholds from the motions of the next `duration` seconds."""
     _require_active(engine)
     if engine.guard.reaction not in HARMLESS:
         raise InputError(f'the law does not control the arm: {engine.state()}')
@@ -200,17 +192,13 @@ def follow(engine: Engine, motion: Motion, stamp: float, task: str) -> bool:
     """
     Command a motion of a task; return False if a pose had to be moved into the workspace box.
 
-    Parameters
-    ----------
-    motion : Motion
-    stamp : float
-        Time at which the motion begins, on the clock of the states [s]; a past one means now.
-    task : str
+    `stamp` is the start time on the clock of the states [s]; a past time means now.
 
     Raises
     ------
     InputError
-        See `Law.follow`; a stamp of another clock; the engine is not active.
+        `Law.follow` refuses the motion, the stamp is from another clock, or the engine is not
+        active.
 
     """
     _require_active(engine)
@@ -223,7 +211,7 @@ def follow(engine: Engine, motion: Motion, stamp: float, task: str) -> bool:
 
 
 def predicted(engine: Engine, task: str, time: float) -> object:
-    """Motion of a task's target at a time [s]; see `SetPointGenerator.predicted`."""
+    """Motion of a task's target at a future time [s]; see `SetPointGenerator.predicted`."""
     return engine.law.levels[task].guide.predicted(time)
 
 
@@ -239,10 +227,8 @@ def set_impedance(engine: Engine, impedance: Impedance, task: str) -> None:
     """
     Change stiffness, damping ratio and feedforward wrench of a task; see `Law.set_impedance`.
 
-    Raises
-    ------
-    InputError
-        See there; a stamp of another clock; the engine is not active.
+    Raises InputError like this method, and if the stamp is from another clock or the engine is not
+    active.
 
     """
     _require_active(engine)
@@ -252,7 +238,7 @@ def set_impedance(engine: Engine, impedance: Impedance, task: str) -> None:
 
 @journaled
 def set_measured_wrench(engine: Engine, wrench: Array, place: Array, task: str) -> None:
-    """Set a task's measured wrench (6,), about a point (3,), base axes, measured now."""
+    """Set a task's wrench (6,) measured now, about the point `place` (3,), in base axes."""
     if engine.mode != ACTIVE:
         return
     moment, force = wrench.reshape(2, 3)
@@ -291,25 +277,25 @@ def set_report_period(engine: Engine, period: float) -> None:
 
 
 def begin_journal(engine: Engine, duration: float, most: int, facts: Mapping[str, Any]) -> None:
-    """Keep the inputs of the last `duration` seconds, at most `most` bytes; see `Journal`."""
+    """Record the last `duration` seconds of inputs, in at most `most` bytes; see `Journal`."""
     journal = Journal(duration, most)
     journal.facts = dict(facts)
     engine.keep(journal)
 
 
 def tell_journal(engine: Engine, facts: Mapping[str, Any]) -> None:
-    """Change facts that the journal has beside the engine, see `Journal.facts`."""
+    """Change some of `Journal.facts`; nothing without a journal."""
     if engine.journal is not None:
         engine.journal.tell(facts)
 
 
 def journal_piece(engine: Engine, at: tuple[int, int, int] | None) -> Piece | None:
-    """Return what follows a place in the journal, see `Journal.piece`."""
+    """Return `Journal.piece` at a position; None without a journal."""
     return None if engine.journal is None else engine.journal.piece(at)
 
 
 def renew_journal(engine: Engine) -> tuple[int, int, int] | None:
-    """Begin a new segment of the journal; return its beginning, or None without a journal."""
+    """Begin a new segment of the journal; return its position, or None without a journal."""
     if engine.journal is None:
         return None
     engine.journal.renew()
@@ -317,7 +303,7 @@ def renew_journal(engine: Engine) -> tuple[int, int, int] | None:
 
 
 def journal_failure(engine: Engine) -> str:
-    """Why the journal has ended; empty while it goes on, and without one."""
+    """Why the journal has ended; empty while it continues, and without a journal."""
     return '' if engine.journal is None else engine.journal.failure
 
 
@@ -325,15 +311,15 @@ def journal_failure(engine: Engine) -> str:
 
 
 def progress(engine: Engine) -> Progress | None:
-    """Return the approach of each task to its goal; None if the law does not run now."""
+    """Return the approach of each task to its goal; None while a reaction replaces the law."""
     if engine.mode == ACTIVE and engine.guard.reaction not in HARMLESS:
-        return None  # its poses are old
+        return None  # the poses of the law are not updated
     return Progress(engine.time, engine.stamp, {} if engine.mode != ACTIVE else {
         name: level.approach() for name, level in engine.law.levels.items()})
 
 
 def inertia(engine: Engine) -> Array | None:
-    """Return Λ (6, 6) of the first task, see `Law.inertia`; None before a tick after a hold."""
+    """Return `Law.inertia` (6, 6) of the first task; None between a hold and the next tick."""
     try:
         return engine.law.inertia()
     except InputError:
@@ -342,9 +328,10 @@ def inertia(engine: Engine) -> Array | None:
 
 def terms(engine: Engine) -> dict[str, Array]:
     """
-    Return torques by term (n,), and joint accelerations of the last tick: predicted, met.
+    Return the parts (n,) of the torque, see `Law.terms`, and joint accelerations.
 
-    They are empty if no tick has followed a hold.
+    The rows 'predicted' and 'met' are the predicted and the measured acceleration of the last
+    tick. The result is empty between a hold and the next tick.
 
     """
     try:
@@ -359,7 +346,7 @@ def terms(engine: Engine) -> dict[str, Array]:
 
 
 def finding(engine: Engine) -> Finding:
-    """Return the result of the start-up check for the states while idle."""
+    """Return the result of the start-up check, from the states received while idle."""
     friction = engine.law.settings.friction
     return engine.rest.finding(engine.law.robot, None if friction is None else friction.coulomb)
 

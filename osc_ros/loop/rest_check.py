@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Comparison of the efforts that a driver reports for an arm at rest with the model."""
+"""Compares measured efforts of an arm at rest with the gravity torques of the model."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-SHARE = 0.02  # of a joint's effort limit: tolerance for friction and sensor offsets
-WITHOUT_LIMIT = 0.05  # of the largest gravity load of all joints: tolerance without a limit
+SHARE = 0.02  # tolerance for friction and sensor offsets, per effort limit of the joint
+WITHOUT_LIMIT = 0.05  # tolerance without an effort limit, per largest gravity load of all joints
 ENOUGH = 5  # least number of states for an average
 MOST = 500  # largest number of states in an average
 STILL = 0.01  # largest motion of a joint within the states of an average [rad, m]
-# A verdict needs a joint whose gravity torque is more than this many times its tolerance: with
-# less, efforts with and without gravity cannot be distinguished.
+# A verdict needs a joint whose gravity torque exceeds this many tolerances; below, efforts with
+# and without gravity cannot be distinguished.
 DISTINGUISHABLE = 3.0
-# A difference of more than this many times the tolerance (5 % of the effort limit) is certain: its
-# weight lets the arm fall.
+# A difference of more than this many tolerances (5 % of the effort limit) is certain, because the
+# arm falls if this weight is missing in the model.
 CERTAIN = 2.5
-LOADED = 2  # least number of joints whose efforts make a direction of gravity certain
+LOADED = 2  # least number of loaded joints for a certain direction of gravity
 REACH = 0.25  # largest distance of a payload's centre of mass from the tip, per length of the arm
-DIRECTIONS = 2000  # of gravity, tried at first: 5° apart
-ROUNDS, TRIED = 16, 100  # of the refinement: rounds, and directions in each
+DIRECTIONS = 2000  # directions of gravity in the first search, about 5° apart
+ROUNDS, TRIED = 16, 100  # rounds of the refinement, and directions in each round
 
 
 class Verdict(Enum):
@@ -64,13 +64,13 @@ class Finding:
         Interval of the mass missing in the model at the first tip; None if no mass there explains
         the efforts.
     is_certain : bool
-        Whether the model is wrong beyond doubt: a sign, an order or the direction of gravity, or a
-        mass whose weight exceeds CERTAIN tolerances of a joint. Efforts that may be motor currents
-        or held by brakes leave doubt.
+        Whether the model is certainly wrong: a sign, an order, the direction of gravity, or a mass
+        whose weight exceeds CERTAIN tolerances of a joint. False if the efforts may be motor
+        currents, or brakes may hold the arm.
     remedy : str
         Values of parameters that explain the efforts; empty if there are none.
     missing : (n,) or None [N·m; N]
-        Torques that the model lacks to hold the arm, if a payload explains them.
+        Torques missing in the model to hold the arm, if a payload explains them.
 
     """
 
@@ -98,7 +98,7 @@ class StartupStatistics:
         if not np.isfinite(efforts).all():
             return
         if self._q and np.abs(q - self._q[0]).max() > STILL:
-            # in one assignment: another thread takes an empty queue for a driver without efforts
+            # in one assignment: to another thread, an empty queue means a driver without efforts
             self._q, self._efforts = deque([q], MOST), deque([efforts], MOST)
         else:
             self._q.append(q)
@@ -106,19 +106,11 @@ class StartupStatistics:
 
     @property
     def is_enough(self) -> bool:
-        """Whether to stop waiting: ENOUGH states or more, or none (no efforts are reported)."""
+        """Whether to stop waiting: at least ENOUGH states, or none (no efforts are reported)."""
         return len(self._q) not in range(1, ENOUGH)
 
     def finding(self, robot: Robot, friction: ArrayLike | None = None) -> Finding:
-        """
-        Compare the averages with the model; 3 standard errors are added to the tolerance.
-
-        Parameters
-        ----------
-        robot, friction
-            See `compare_efforts`.
-
-        """
+        """Compare the averages by `compare_efforts`; add 3 standard errors to the tolerance."""
         if not self._q:
             return Finding(Verdict.UNCLEAR, 'the driver reports no efforts')
         if not self.is_enough:
@@ -141,13 +133,12 @@ def compare_efforts(robot: Robot, q: ArrayLike, efforts: ArrayLike,
     """
     Compare efforts at rest with the gravity torques of the model.
 
-    An arm at rest may be held by friction in addition to its motors, so efforts may differ from
-    the gravity torques by a tolerance. An explanation fits if for some choice of its parameters
-    the differences of all joints are within the tolerance. The explanations, in this order: the
-    model is right; gravity is compensated by the driver. If neither fits: some efforts have the
-    opposite sign; joints are reversed, swapped or shifted (positions and efforts, or efforts
-    only); a mass is wrong at a tip, in one body, or in all bodies by one factor; gravity points
-    elsewhere.
+    Friction may hold a part of the load, so efforts may differ from the gravity torques by a
+    tolerance. An explanation fits if for some choice of its parameters the differences of all
+    joints are within the tolerance. Explanations in this order: the model is right; the driver
+    compensates gravity. If neither fits: some efforts have the opposite sign; joints are reversed,
+    swapped or shifted (positions and efforts, or efforts only); a mass is wrong at a tip, in one
+    body, or in all bodies by one factor; gravity has another direction.
 
     Parameters
     ----------
@@ -156,14 +147,14 @@ def compare_efforts(robot: Robot, q: ArrayLike, efforts: ArrayLike,
     q, efforts : (n,), or (k, n) for k configurations
         Positions and averaged efforts of the arm at rest [rad, m], [N·m; N].
     tolerance : (n,), optional
-        [N·m; N]; SHARE of the effort limits if not given.
+        [N·m; N]; SHARE of the effort limits by default.
     friction : (n,), optional
         Known dry friction, which is added to the tolerance [N·m; N].
 
     Raises
     ------
     InputError
-        Shapes that do not fit, numbers that are not finite, spherical joints.
+        Shapes do not fit, numbers are not finite, or a joint is spherical.
 
     """
     if robot.spherical.any():
@@ -188,9 +179,9 @@ def compare_efforts(robot: Robot, q: ArrayLike, efforts: ArrayLike,
 def _explanation(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Array,
                  known: Array) -> Finding:
     """
-    Return a finding with the explanations that fit the efforts (k, n) to within `bound`.
+    Return a finding with the explanations that fit the efforts (k, n) to within `bound` (n,).
 
-    `known` is the part of the bound that is known friction.
+    `known` (n,) is the known friction, which is a part of `bound`.
 
     """
     mass = missing_mass(robot, robot.tip, q, efforts - weight, bound)
@@ -232,7 +223,7 @@ def _explanation(robot: Robot, q: Array, efforts: Array, weight: Array, bound: A
 
 
 def _payload(robot: Robot, mass: tuple[float, float] | None) -> str:
-    """Return the parameter that a mass at the tip needs; empty if a payload is no remedy."""
+    """Return the parameter for a payload of this mass; empty if a payload does not explain it."""
     if mass is None or not is_load(robot, mass):
         return ''
     total = max(0.0, robot.payload_mass + 0.5 * sum(mass))
@@ -241,7 +232,7 @@ def _payload(robot: Robot, mass: tuple[float, float] | None) -> str:
 
 def _with_gravity(robot: Robot, turned: Array, found: list[Finding], is_certain: bool
                   ) -> list[Finding]:
-    """Return findings (k,), which gravity (3,) explains too, with these words; or that alone."""
+    """Add the explanation by `turned` gravity (3,) to the last finding, or return it alone."""
     cosine = turned @ robot.gravity / (robot.gravity @ robot.gravity)
     text = (f'gravity is turned by {np.degrees(np.arccos(np.clip(cosine, -1.0, 1.0))):.0f}° '
             'from that of the model')
@@ -264,7 +255,7 @@ def _listed(robot: Robot, values: Array, form: str) -> str:
     return ' '.join(form.format(value) for value in values)
 
 
-# what may be wrong with a model whose gravity torques are not the efforts of an arm at rest
+# explanations of efforts that differ from the model's gravity torques
 
 
 def disorders(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Array
@@ -307,11 +298,11 @@ def _orders(names: tuple[str, ...]) -> Iterator[tuple[str, NDArray[np.intp]]]:
 def wrong_mass(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Array
                ) -> tuple[str, bool]:
     """
-    Return a text: which mass, if only it were wrong, would explain the efforts, and how surely.
+    Return the one wrong mass that would explain the efforts, in words, and whether it is certain.
 
-    The text is empty if there is none. A mass at a tip, or in one body, that the model lacks is
-    certain, and a payload of the model that is not there. Efforts that are too small, or all by
-    one factor, may be in another unit.
+    The text is empty if no mass explains them. Certain are a mass missing in the model at a tip or
+    in one body, and a payload of the model that is not attached. Efforts that are smaller, or all
+    wrong by one factor, are not certain, because they may be in another unit.
 
     """
     missing = efforts - weight
@@ -340,9 +331,10 @@ def wrong_mass(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Arr
 
 def turned_gravity(robot: Robot, q: Array, efforts: Array, bound: Array) -> Array | None:
     """
-    Return gravity (3,) of the same size, in the direction nearest to the model's, that explains.
+    Return gravity (3,) of the model's size that explains the efforts [m/s²]; None if none does.
 
-    Directions are tried; None if none of them fits, or if the arm is without gravity [m/s²].
+    A random search looks for the explaining direction that is nearest to the model's. The result
+    is None also if the model has no gravity.
 
     """
     size = float(np.linalg.norm(robot.gravity))
@@ -356,19 +348,19 @@ def turned_gravity(robot: Robot, q: Array, efforts: Array, bound: Array) -> Arra
         tried = np.vstack([best, tried if spread == np.inf else best + spread * tried])
         tried /= np.linalg.norm(tried, axis=1)[:, None]
         worst = np.abs(tried @ unit - scaled).max(axis=1)
-        # below 3 the angle decides among directions that fit; the others follow
+        # directions that fit cost less than 3, more at larger angles from the model's gravity
         cost = np.where(worst <= 1.0, 1.0 - tried @ own, 3.0 + worst)
         best, spread = tried[np.argmin(cost)], 0.1 if spread == np.inf else 0.7 * spread
     return size * best if cost.min() < 3.0 else None
 
 
 def is_load(robot: Robot, mass: tuple[float, float]) -> bool:
-    """Whether a missing mass is a payload: more, or at most as much less as the model has."""
+    """Whether payload plus missing mass may be positive, so that a payload explains it."""
     return mass[1] > -robot.payload_mass
 
 
 def more(mass: float) -> str:
-    """Return a difference of masses in words."""
+    """Return a mass difference as a text, such as '0.50 kg less'."""
     return f'{abs(mass):.2f} kg ' + ('more' if mass >= 0.0 else 'less')
 
 
@@ -379,10 +371,10 @@ def place(robot: Robot, tip: str) -> str:
 def missing_mass(robot: Robot, tip: str, q: Array, missing: Array, bound: Array
                   ) -> tuple[float, float] | None:
     """
-    Interval [kg] of a mass near a tip that explains missing efforts; None if there is none.
+    Interval of the mass near a tip that explains missing efforts [kg]; None if there is none.
 
-    The centre of this mass may be up to REACH times the length of the arm away from the tip, along
-    each axis.
+    Along each axis, the centre of this mass is within REACH times the length of the arm from the
+    tip.
 
     """
     body, T_body_tip = robot.frames[tip]
@@ -425,7 +417,7 @@ def _factor(unit: Array, missing: Array, bound: Array, least: float
 
 
 def weights(robot: Robot, q: Array) -> Array:
-    """Torques (k, n) that hold the robot at rest at configurations q (k, n)."""
+    """Torques (k, n) that hold the robot at rest at configurations q (k, n) [N·m; N]."""
     first_moments = np.column_stack([robot.inertia[:, 5, 5],
                                      robot.inertia[:, [2, 0, 1], [4, 5, 3]]])
     found = np.zeros(q.shape)
@@ -437,17 +429,17 @@ def weights(robot: Robot, q: Array) -> Array:
 
 
 def _unit_loads(robot: Robot, q: Array, body: int) -> Array:
-    """
-    Derivatives (k, n, 4) of the gravity torques at q (k, n) by parameters of one body.
-
-    The parameters are the mass [kg] and the first moment [kg m] along x, y, z of the body's frame.
-
-    """
+    """Derivatives (k, n, 4) of the gravity torques at q (k, n), see `_body_load`."""
     return np.array([_body_load(robot, placement(robot, values), body) for values in q])
 
 
 def _body_load(robot: Robot, at: Placement, body: int) -> Array:
-    """Derivatives (n, 4) of the gravity torques by mass and first moment of a body."""
+    """
+    Derivatives (n, 4) of the gravity torques at one configuration by parameters of a body.
+
+    The parameters are the mass [kg] and the first moment [kg m] along x, y, z of the body's frame.
+
+    """
     found, i = np.zeros((robot.n, 4)), body
     while i >= 0:
         z = at.R[i, :, 2]
@@ -466,7 +458,6 @@ def fits(efforts: Array, expected: Array, bound: Array) -> bool:
 
 
 def _possible(robot: Robot, q: Array) -> bool:
-    """Whether all positions are within the joint limits."""
     lower, upper = robot.position_limits.T
     return bool(((q >= lower) & (q <= upper)).all())
 

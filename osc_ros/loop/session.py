@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Activation of a controller, and what is checked before: the same for nodes and clients."""
+"""Activation of a controller and the checks before it, for nodes and clients."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Array = NDArray[np.float64]
 
 
 class ControlLoop(Protocol):
-    """What a session needs of the loop that computes torques."""
+    """Interface that `Session` needs of a control loop."""
 
     @property
     def q(self) -> Array:
         """Positions (n,) of the newest state."""
 
     def read(self, what: Callable[..., Any], *arguments: Any) -> Any:
-        """Call `what(engine, *arguments)`, which must not change it; return the result."""
+        """Call `what(engine, *arguments)`, which must not change the engine; return the result."""
 
     def activate(self, missing: Array | None = None) -> None:
         """Begin to control the arm, see `osc_ros.loop.engine.Engine.activate`."""
@@ -35,14 +35,14 @@ class ControlLoop(Protocol):
 
 class Session:
     """
-    A law, and the loop that computes its torques, from its activations on.
+    Runs the start-up check of an arm, and activates its control loop.
 
     Attributes
     ----------
     finding : str
         Result of the last start-up check; empty if there was none.
     load : float
-        Unknown load at the tip that is compensated because of it [kg].
+        Compensated mass at the tip that the last check found missing in the model [kg].
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Session:
         Has the robot and the settings in force.
     loop : ControlLoop
     use_load : callable
-        Compensates an unknown load at the tip [kg] from now on; 0: as the settings say.
+        Compensates an unknown load at the tip [kg] from now on; 0: as in the settings.
     tell : callable
         Called with the level (NOTE or WARN) and the text of a finding.
     by_name : str
@@ -67,17 +67,12 @@ class Session:
 
     def check(self, reaction: str) -> None:
         """
-        Compare the measured torques at rest with the model.
-
-        Parameters
-        ----------
-        reaction : str
-            One of `osc_ros.loop.startup.CHECKS`.
+        Compare the measured torques at rest with the model; `reaction`: one of `startup.CHECKS`.
 
         Raises
         ------
         InputError
-            They do not agree, and this reaction refuses that; says what to do.
+            `startup.answer` refuses the activation; the message tells the user what to do.
 
         """
         self.finding, self._missing, load = '', None, 0.0
@@ -95,12 +90,13 @@ class Session:
 
     def activate(self) -> None:
         """
-        Begin to control the arm; it holds its present pose, also what the check has found.
+        Begin to control the arm: hold its present pose, compensate the load that `check` found.
 
         Raises
         ------
         InputError
-            The arm cannot hold itself there, see `Law.require_holding`; or it was given up.
+            The arm cannot hold itself in this pose, see `Law.require_holding`; or the supervisor
+            has given up the arm.
 
         """
         self._law.require_holding(self._loop.q)

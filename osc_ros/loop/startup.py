@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Whether an arm may be activated after the start-up check, and what takes up a missing load."""
+"""Decides on an activation after the start-up check, and on the load to compensate."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.settings import Settings
 from osc_ros.loop.rest_check import Finding, Verdict
 
-# Reactions to the result of the check: none; a warning; refusal of what is certain, and a warning
-# of the rest; refusal of everything except a right model and efforts that tell nothing.
+# Values of the start-up check. 'off': no check; 'warn': only warn; 'certain': refuse if the model
+# is certainly wrong, else warn; 'refuse': refuse if it seems wrong, and warn of unclear results.
 OFF = 'off'
 CHECKS = OFF, 'warn', 'certain', 'refuse'
 NOTE, WARN, REFUSE = 'note', 'warn', 'refuse'
-# Findings with which external torques cannot be computed from the efforts.
+# Verdicts after which external torques cannot be computed from the efforts.
 UNUSABLE = Verdict.SIGN_OR_ORDER, Verdict.UNEXPLAINED, Verdict.GRAVITY
 
 
 class Answer(NamedTuple):
     """
-    Answer to an activation.
+    Decision on an activation.
 
     Attributes
     ----------
     level : str
         NOTE or WARN: the arm is activated; REFUSE: it is not.
     text : str
-        The finding, and with WARN and REFUSE what to do.
+        The finding; with WARN and REFUSE also what the user can do.
 
     """
 
@@ -40,17 +40,11 @@ class Answer(NamedTuple):
 def answer(finding: Finding, check: str, settings: Settings, by_name: str = 'startup_check {}'
            ) -> Answer:
     """
-    Return the answer to an activation with a finding.
+    Return the decision on an activation after a finding.
 
-    Parameters
-    ----------
-    finding : Finding
-    check : str
-        'warn', 'certain' or 'refuse', see CHECKS.
-    settings : Settings
-        Of the law: its driver, compensation and source of efforts.
-    by_name : str
-        How the user sets `check`, with {} for the value.
+    `check` is 'warn', 'certain' or 'refuse', see CHECKS. The driver, the compensation and the
+    source of efforts of the settings are used. `by_name` is how the user sets `check`, {} for the
+    value.
 
     """
     compensates = 'none' if settings.driver is None else settings.driver.compensates
@@ -65,7 +59,7 @@ def answer(finding: Finding, check: str, settings: Settings, by_name: str = 'sta
         return Answer(REFUSE, f'{text} (accepted with {by_name.format(repr("warn"))} and '
                       "external_force.efforts 'commanded')")
     is_certain = finding.is_certain
-    if compensates != 'none' and verdict is Verdict.MASS:  # the efforts may be without the weight
+    if compensates != 'none' and verdict is Verdict.MASS:  # efforts may lack the weight
         is_certain &= finding.mass is not None and sum(finding.mass) > 0.0
     if check == 'certain':
         is_certain &= not _is_expected(finding, settings.disturbance)
@@ -82,13 +76,13 @@ def _remedy(finding: Finding) -> str:
 
 
 def _is_expected(finding: Finding, disturbance: Disturbance | None) -> bool:
-    """Whether a finding is a load that the compensation in force is told to take up."""
+    """Whether a finding is a load within the payload that the compensation is set for."""
     return (disturbance is not None and finding.missing is not None and finding.mass is not None
             and 0.5 * abs(sum(finding.mass)) <= disturbance.payload)
 
 
 def load_of(finding: Finding | None) -> float:
-    """Return the largest mass at the tip that a finding says is missing [kg]; 0 if it does not."""
+    """Return the largest mass at the tip that a finding reports as missing [kg]; 0 if none."""
     if finding is None or finding.missing is None or finding.mass is None:
         return 0.0
     return max(abs(mass) for mass in finding.mass)

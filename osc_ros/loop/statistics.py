@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Timing of a control loop: percentiles, counts, and when a report is due."""
+"""Timing statistics of a control loop, and the schedule of its reports."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Window:
 
 class Counts:
     """
-    What an engine counts while it is active.
+    Counters and timing statistics of an engine since its activation.
 
     Attributes
     ----------
@@ -55,9 +55,9 @@ class Counts:
         Times from state to command, between states, and from the stamp of a state to its arrival
         [s].
     missed, refused : int
-        Number of states that did not arrive in time, and of refused states.
+        Number of states that are missing by their stamps, and of refused states.
     refusal : str
-        Reason of the last refusal of a state.
+        Reason of the last refusal.
     torque_use : (n,) or float
         Largest torques so far, relative to the effort limits.
     report_period : float
@@ -76,11 +76,10 @@ class Counts:
         self._counted = self._reported = -np.inf
 
     def _note_use(self, largest: Array, limits: Array) -> None:
-        """Note largest torques (n,) that were sent."""
         self.torque_use = np.maximum(self.torque_use, largest / limits)
 
     def _count(self, time: float, took: float, period: float) -> None:
-        """Add the duration of an update and the time between states to the statistics [s]."""
+        """Add the duration of an update [s] and the time since the last state [s]."""
         self.updates.add(took)
         gap = time - self._counted
         if 0.0 < gap < np.inf:
@@ -90,6 +89,5 @@ class Counts:
         self._counted = time
 
     def _is_due(self, time: float) -> bool:
-        """Whether a state at a time [s] is to be reported."""
         # abs: the clock of a simulation may restart
         return abs(time - self._reported) >= self.report_period

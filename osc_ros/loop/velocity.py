@@ -26,7 +26,7 @@ LEAST, MOST = 5, 48  # least and largest number of positions of a fit
 LONGEST_GAP = 0.1  # longest time between two positions of one window [s]
 BACK = -1.0  # a stamp that goes back further means that the clock was changed [s]
 BLEND_TIME = 0.05  # duration of the change from one source of velocities to the other [s]
-REPEATED = 10  # if this many states in a row have one stamp but new positions, stamps are unusable
+REPEATED = 10  # with this many new positions in a row but the same stamp, the stamps are unusable
 # Measured velocities of zero are wrong if a position changes by more than MOVED [rad, m] within
 # SOON [s].
 MOVED = 0.01
@@ -34,8 +34,8 @@ SOON = 1.0
 
 _MEASURED, _ESTIMATED, _AUTO = map(float, range(3))  # the modes, in the order of SOURCES
 _NO_REASON, _LACKING, _ZERO = map(float, range(3))  # reasons of an estimate
-# Results of `find_velocity`: velocities were written; too few positions have come; there are no
-# measured ones; stamps are unusable; the source would change, which the caller does not want.
+# Results of `find_velocity`: velocities were written; too few positions; measured velocities are
+# missing; stamps do not advance; the source would change although `may_change` is False.
 FOUND, TOO_FEW, MISSING, STANDING, CHANGES = range(5)
 
 VELOCITY = Table(
@@ -69,7 +69,7 @@ _views = VELOCITY.views
 
 @inlined
 def _add(at, time, q):
-    """Keep positions with their stamp; return False if stamps stand still while the arm moves."""
+    """Store positions with their stamp; return False if the arm moves but stamps stand still."""
     row, dt = int(at.newest[0]), 1.0
     if at.kept[0] > 0.0:
         dt = time - at.times[row]
@@ -94,7 +94,7 @@ def _add(at, time, q):
 
 @inlined
 def _is_jump(at, row, last, gap):
-    """Whether the joints cannot have moved from one row of the positions to another in a time."""
+    """Whether the joints cannot have moved from one stored position to the other in `gap` [s]."""
     for i in range(len(at.limits)):
         step = short_step(at, i, at.positions[last, i] - at.positions[row, i])
         if not np.abs(step) <= JUMP_FLOOR + JUMP_FACTOR * at.limits[i] * max(gap, 1e-3):
@@ -108,9 +108,9 @@ def _estimate(at):
     Estimate the velocities at the newest position; return whether there are enough positions.
 
     A parabola is fitted to the last positions by its normal equations; times are relative to
-    WINDOW, positions to the newest one. The loop goes back in time. It leaves out a position from
-    which the joints cannot have reached the next one; after two in a row it ends, for that is a
-    lasting jump.
+    WINDOW, positions to the newest one. The loop goes back in time. It skips a position from which
+    the joints cannot have reached the next one; after two such positions in a row it ends, because
+    the jump is permanent.
 
     """
     n, newest, last, count, out = len(at.limits), int(at.newest[0]), int(at.newest[0]), 1, 0
@@ -146,7 +146,7 @@ def _estimate(at):
 
 @inlined
 def _check_zeros(at, time, q):
-    """Detect measured velocities that are zero only because the driver measures none."""
+    """Detect a driver that reports zero for velocities that it does not measure."""
     is_old = at.is_still[0] == 0.0 or not 0.0 <= time - at.still_time[0] <= SOON
     if not is_old:
         has_moved = False
@@ -164,7 +164,7 @@ def _check_zeros(at, time, q):
 
 @inlined
 def _takes_measured(at, time, q, measured):
-    """Whether measured velocities (n,), or none, are used for a state."""
+    """Whether to use the measured velocities (n,) of a state; they are (0,) if there are none."""
     if len(measured) == 0 or at.mode[0] == _ESTIMATED:
         return False
     if at.mode[0] == _MEASURED:
@@ -179,7 +179,7 @@ def _takes_measured(at, time, q, measured):
 
 @inlined
 def _left(at, time):
-    """Remaining share of the difference at the last change of the source."""
+    """Remaining fraction of the difference between the sources at their last change, 1 to 0."""
     x = (time - at.began[0]) / BLEND_TIME
     if at.fades[0] == 0.0 or not 0.0 <= x < 1.0:
         at.fades[0] = 0.0
@@ -190,9 +190,9 @@ def _left(at, time):
 @inlined
 def _begin_fade(at, time, away, is_known):
     """
-    Begin the fade of a difference (n,) of two sources, unless it is implausibly large.
+    Begin to fade out a difference (n,) of two sources, unless it is implausibly large.
 
-    A fade would hide an implausible velocity from the supervisor.
+    Fading an implausible velocity would hide it from the supervisor.
 
     """
     for i in range(len(away)):
@@ -203,7 +203,6 @@ def _begin_fade(at, time, away, is_known):
 
 @inlined
 def _change(at, time, measured):
-    """Change from estimated to measured velocities."""
     is_known, left = at.is_known[0] > 0.0 and _estimate(at), _left(at, time)
     for i in range(len(measured)):
         at.estimate[i] += left * at.away[0, i] - measured[i]
@@ -212,7 +211,7 @@ def _change(at, time, measured):
 
 @inlined
 def _copy_row(at, to, of):
-    """Copy the rows of the slots that have two."""
+    """Copy row `of` to row `to`, in the slots that have two rows."""
     at.used[to], at.reason[to], at.is_known[to] = at.used[of], at.reason[of], at.is_known[of]
     at.fades[to], at.began[to] = at.fades[of], at.began[of]
     assign(at.qd[to], at.qd[of])
@@ -222,9 +221,9 @@ def _copy_row(at, to, of):
 @kernel
 def find_velocity(record, time, q, measured, may_change, qd):
     """
-    Write the velocities of a state; return FOUND, or why there are none.
+    Write the velocities of a state; return FOUND, or the reason why there are none.
 
-    Another call for the same state changes nothing.
+    A repeated call for the same state changes nothing.
 
     Parameters
     ----------
@@ -232,9 +231,8 @@ def find_velocity(record, time, q, measured, may_change, qd):
         Of VELOCITY.
     time : float
         Stamp of the state [s].
-    q : (n,)
-    measured : (n,) or (0,)
-        Measured velocities, finite; or none.
+    q, measured : (n,)
+        Positions; measured velocities, finite, (0,) if there are none.
     may_change : bool
         If False, and the source would change with this state, CHANGES is returned.
     qd : (n,), written [rad/s, m/s]
@@ -248,7 +246,7 @@ def find_velocity(record, time, q, measured, may_change, qd):
     if is_other and not may_change:
         return CHANGES
     _copy_row(at, 1, 0)
-    # at the last state with measured velocities
+    # difference of the sources at the last state with measured velocities
     is_known = is_other and not is_measured and _estimate(at) and at.is_known[0] > 0.0
     if is_known:
         for i in range(len(q)):
@@ -280,7 +278,7 @@ def find_velocity(record, time, q, measured, may_change, qd):
 
 @kernel
 def undo_velocity(record, n):
-    """Undo the effect of the last state on the fade, because the state was rejected."""
+    """Undo the effect of the last state on the fade, because the supervisor rejected the state."""
     _copy_row(_views(record, n), 0, 1)
 
 
@@ -294,19 +292,18 @@ class VelocitySource(Recorded):
     them is nonzero. A change of source is blended over BLEND_TIME, starting from the velocities
     of the last accepted state; a caller that rejects a state must therefore call `reject`.
 
-    An estimate is the slope at the newest position of a parabola that is fitted to the last
-    positions by least squares: those of the last WINDOW seconds, at least LEAST of them, with
-    their actual stamps, which is a Savitzky-Golay filter for irregular times. For a constant
-    acceleration it has no delay. Noise of positions of standard deviation σ becomes noise of
-    velocities of about 14 σ / (WINDOW √N) for N positions: 0.013 rad/s at 500 Hz for 2^14 counts a
-    turn, 0.009 rad/s at 1 kHz. A position that the joints cannot have reached is left out; after a
-    gap or a lasting jump there is no estimate until LEAST positions have arrived. A repeated stamp
-    is ignored.
+    An estimate is the slope, at the newest position, of a parabola fitted by least squares to the
+    positions of the last WINDOW seconds (at least to the last LEAST positions) with their actual
+    stamps: a Savitzky-Golay filter for irregular times. For a constant acceleration it has no
+    delay. Position noise of standard deviation σ causes velocity noise of about 14 σ / (WINDOW √N)
+    for N positions: 0.013 rad/s at 500 Hz for 2^14 counts a turn, 0.009 rad/s at 1 kHz. A position
+    that the joints cannot have reached is skipped; after a gap or a permanent jump there is no
+    estimate until LEAST positions have arrived. A repeated stamp is ignored.
 
     Parameters
     ----------
     robot : Robot
-        Its velocity limits and continuous joints count.
+        Its velocity limits and continuous joints are used.
     mode : str
         One of SOURCES.
 
@@ -319,7 +316,7 @@ class VelocitySource(Recorded):
         [at] = self.views
         at.limits[:], at.turns[:] = robot.velocity_limits, continuous_joints(robot)
         self.mode, self._missing = mode, ''
-        # compiled here, and not when the first state comes
+        # compile now, because compilation would delay the first state
         record, x = VELOCITY.zeros(robot.n), np.zeros(robot.n)
         find_velocity(record, 0.0, x, x[:0], True, x.copy())
         undo_velocity(record, robot.n)
@@ -357,18 +354,16 @@ class VelocitySource(Recorded):
         ----------
         time : float
             Stamp of the state [s].
-        q : (n,)
-        measured : (n,), optional
-            Measured velocities, finite; None if there are none.
+        q, measured : (n,)
+            Positions; measured velocities, finite, or None.
         missing : str
             Reason why there are no measured velocities.
 
         Raises
         ------
         InputError
-            With the text `missing`, if the mode is 'measured' and there are no measured
-            velocities; if REPEATED positions differ but have the same stamp, and velocities must
-            be estimated.
+            The mode is 'measured' and there are no measured velocities (the text is `missing`); or
+            velocities must be estimated, and REPEATED different positions have the same stamp.
 
         """
         self._missing, qd = missing, np.empty(self._n)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The moving bodies of a robot, from its URDF: fixed links lumped, joints locked and checked."""
+"""Assembly of the moving bodies of a robot from its URDF, with checks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TRIANGLE_TOLERANCE = 1e-3
 FLOATING_BASE = 'floating_base'  # name of the joint of a floating base
 NO_MOMENT = 1e-15  # [kg m²]: rounding error of a zero tensor
 
-TOLD = 5  # parts of a description that are not used, and are told by name
+TOLD = 5  # number of unused parts of a URDF that the warning lists
 
 
 def bodies(description: urdf.Description, base: str, tips: tuple[str, ...],
@@ -78,7 +78,7 @@ def bodies(description: urdf.Description, base: str, tips: tuple[str, ...],
 
 
 def names(what: str, given: object, more: str = '') -> tuple[str, ...]:
-    """Return the names of links or joints in `given`; ModelError if it is no list of names."""
+    """Return the names of links or joints in `given`; ModelError if it is not a list of names."""
     if isinstance(given, Iterable) and not isinstance(given, str):
         found = tuple(given)
         if all(isinstance(name, str) for name in found):
@@ -108,7 +108,7 @@ def _index(description: urdf.Description, role: str, link: str) -> int:
 
 
 def _path(description: urdf.Description, base: int, tip: int) -> list[int]:
-    """Return the links between base and tip, with the tip and without the base."""
+    """Return the links between base and tip, including the tip and not the base."""
     upward = [tip]
     while upward[-1] != base:
         above = int(description.parent[upward[-1]])
@@ -235,7 +235,7 @@ def _locked_positions(
 class _Tree:
     """Bodies during their construction; maps links to bodies and degrees of freedom to joints."""
 
-    body: NDArray[np.intp]  # of each link; -1 is the ground
+    body: NDArray[np.intp]  # index of each link's body; -1 is the ground
     T_body_link: Array
     joints: list[str] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)
@@ -289,7 +289,7 @@ def _tree(description: urdf.Description, moving: list[int], q_locked: Array, bas
             tree.body[i], tree.T_body_link[i] = len(tree.parent) - 1, T_link_body.T
         else:
             tree.body[i], tree.T_body_link[i] = above, T
-    # Up to here poses on the ground are in the frame of the root.
+    # So far, poses on the ground are in the frame of the root.
     T_base_root = _inverse(tree.T_body_link[base])
     for i in first:
         tree.T_parent_body[i] = T_base_root @ tree.T_parent_body[i]
@@ -314,7 +314,7 @@ def _locked_origins(description: urdf.Description, q: Array) -> Array:
 
 
 def _axis_on_z(axis: Array) -> Array:
-    """Return the rotation, (4, 4), whose third column is `axis`; the identity if that is +z."""
+    """Return a rotation, (4, 4), whose third column is `axis`; the identity if `axis` is +z."""
     T = np.eye(4)
     up = axis if axis[2] >= 0 else -axis  # the formula below is singular at z = -1
     x, y, z = up
@@ -334,7 +334,7 @@ def _inverse(T: Array) -> Array:
 
 
 def _check_tensors(description: urdf.Description, body: NDArray[np.intp]) -> None:
-    """Refuse impossible inertia tensors of moving links, and warn of doubtful ones."""
+    """Raise ModelError for impossible inertia tensors of moving links; warn of doubtful ones."""
     moments = description.moments
     floor = -SEMIDEFINITE_TOLERANCE * np.abs(moments).max(axis=1) - NO_MOMENT
     for i in np.flatnonzero((body >= 0) & (moments[:, 0] < floor)):

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The links of a URDF that can be base and tip of an arm."""
+"""The links of a URDF that are candidates for base and tip of an arm."""
 
 from __future__ import annotations
 
@@ -10,15 +10,11 @@ from osc_ros.model.urdf import description as urdf_description
 
 def ends_of_chains(text: str) -> tuple[str, list[tuple[str, int]]]:
     """
-    Return the root of a URDF, and the links that end a chain, with their numbers of moving joints.
+    Return the root link, and each link that ends a chain with its number of moving joints.
 
     The longest chain comes first. Joints that mimic others, and joints that others mimic, such as
-    those of a gripper, do not count, and no chain ends beyond them.
-
-    Raises
-    ------
-    ModelError
-        The URDF cannot be used.
+    those of a gripper, do not count, and no chain ends beyond them. Raises ModelError for a bad
+    URDF.
 
     """
     found = urdf_description(text)
@@ -34,14 +30,10 @@ def ends_of_chains(text: str) -> tuple[str, list[tuple[str, int]]]:
 
 def fork_at(text: str, tip: str) -> tuple[str, list[str]]:
     """
-    Return the link that the last moving joint before a tip moves on, and its other moving joints.
+    Return the parent link of the last moving joint before a tip, and its other moving joints.
 
-    They are the other fingers if the tip is the finger of a gripper.
-
-    Raises
-    ------
-    ModelError
-        The URDF cannot be used.
+    If the tip is a finger of a gripper, these are the joints of the other fingers. Raises
+    ModelError for a bad URDF.
 
     """
     found = urdf_description(text)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""URDFs in files: the user's, and those that come with the package."""
+"""URDF files: the user's files, and those that come with the package."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ ROBOTS = Path(__file__).parents[1] / 'robots'
 
 def shipped_urdf(name: str) -> Path:
     """
-    File of a robot description that comes with the package, such as 'panda'.
+    Path of a robot description that comes with the package, such as 'panda'.
 
     Raises
     ------
     ModelError
-        No robot has that name; the message lists the names.
+        If no robot has that name; the message lists the names.
 
     """
     names = sorted(path.stem for path in ROBOTS.glob('*.urdf'))
@@ -32,13 +32,5 @@ def shipped_urdf(name: str) -> Path:
 
 
 def urdf_text(urdf: str | os.PathLike[str]) -> str:
-    """
-    Text of a URDF, given as text or as the path of its file.
-
-    Raises
-    ------
-    OSError
-        The file cannot be read.
-
-    """
+    """Text of a URDF that is given as text or as the path of its file; OSError if unreadable."""
     return Path(urdf).read_text(encoding='utf-8') if isinstance(urdf, os.PathLike) else urdf

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The state and the goal of a gripper, and what they say about its motion."""
+"""State and goal of a gripper."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from osc_ros.errors import InputError
 
-STRONGEST, FASTEST = 70.0, 0.1  # force of a finger [N]; speed of the width [m/s], Franka Hand
-FORCE = 20.0  # of a motion, if none is given [N]
+STRONGEST, FASTEST = 70.0, 0.1  # largest force [N] and speed of the width [m/s] of a Franka Hand
+FORCE = 20.0  # default force of a motion [N]
 AT_GOAL = 1e-3  # largest distance of the width from its goal [m]
 AT_REST = 2e-3  # largest rate of the width [m/s]
-PRESSING = 0.8  # least share of the commanded force
+PRESSING = 0.8  # least force of stalled fingers, relative to the commanded force
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,11 @@ class GripperState:
     Attributes
     ----------
     width : float [m]
-        Between the fingers.
+        Distance between the fingers.
     rate : float [m/s]
-        Of the width, positive if it opens.
+        Rate of the width, positive when opening.
     force : float [N]
-        Of the drive at each finger, positive if it closes.
+        Drive force at each finger, positive when closing.
     goal : float [m]
         Width of the last command.
     commanded_force : float [N]
@@ -47,36 +47,36 @@ class GripperState:
 
     @property
     def is_at_goal(self) -> bool:
-        """Whether the width is that of the last command, at rest."""
+        """Whether the gripper is at rest at the width of the last command."""
         return abs(self.width - self.goal) < AT_GOAL and abs(self.rate) < AT_REST
 
     @property
     def is_stalled(self) -> bool:
-        """Whether something stops the fingers before the goal, and they press it."""
+        """Whether the fingers are at rest before the goal and press against an obstacle."""
         towards_goal = self.force if self.width > self.goal else -self.force
         return (not self.is_at_goal and abs(self.rate) < AT_REST
                 and towards_goal > PRESSING * self.commanded_force)
 
     @property
     def is_holding(self) -> bool:
-        """Whether something between the fingers stops them, and they press it."""
+        """Whether the fingers are at rest and press on an object between them."""
         return self.is_stalled and self.width > self.goal
 
     @property
     def is_moving(self) -> bool:
-        """Whether the fingers are on their way: neither at the goal, nor stopped by something."""
+        """Whether the fingers are neither at the goal nor stalled."""
         return not (self.is_at_goal or self.is_stalled)
 
 
 class HandGoal(NamedTuple):
-    """Width [m], largest force of each finger [N] and speed of the width [m/s]."""
+    """Goal of a gripper: width [m], largest force of each finger [N], speed of the width [m/s]."""
 
     width: float
     force: float = FORCE
     speed: float = FASTEST
 
     def require_within(self, widest: float) -> None:
-        """Raise InputError if a hand of a largest width [m] does not accept these numbers."""
+        """Raise InputError for numbers out of range; `widest` is the hand's largest width [m]."""
         for name, value, least, most, unit in (
                 ('width', self.width, 0.0, widest, 'm'),
                 ('force', self.force, 0.1, STRONGEST, 'N'),
@@ -88,12 +88,10 @@ class HandGoal(NamedTuple):
 
 def goal_of(command: Sequence[float]) -> HandGoal:
     """
-    Return the goal of one to three numbers: width, force and speed; NaN or missing: the default.
+    Return the goal for one to three numbers: width [m], force [N] and speed [m/s].
 
-    Raises
-    ------
-    InputError
-        Another number of numbers.
+    The default replaces a NaN or missing force or speed; a NaN width remains NaN. InputError for
+    another count of numbers.
 
     """
     if not 1 <= len(command) <= 3:

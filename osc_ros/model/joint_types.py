@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The table of a URDF's joint types: the elementary joints that each one is made of."""
+"""The URDF joint types, each as a sequence of elementary joints."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ class JointType(NamedTuple):
     Attributes
     ----------
     steps : tuple of (str, (4, 4))
-        The elementary joints from parent to child, each 'revolute', 'prismatic' or 'spherical',
-        with a rotation: its third column is the step's axis, in axes with the joint's axis as z.
+        The elementary joints from parent to child: 'revolute', 'prismatic' or 'spherical', and a
+        rotation whose third column is the axis of the elementary joint, in axes whose z is the
+        axis of the whole joint.
     has_axis : bool
-        Whether <axis> is read; if not, the axes of the joint are those of its frame.
+        Whether <axis> is read; if not, the axes of the joint are the axes of its frame.
     has_range : bool
         Whether <limit> may bound the position.
 

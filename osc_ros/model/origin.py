@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Poses from the <origin> elements of a URDF, and the numbers of its attributes."""
+"""Poses from the <origin> elements of a URDF, and numbers from attributes."""
 
 from __future__ import annotations
 
@@ -16,26 +16,24 @@ from osc_ros.model.understood import require_known
 
 Array = NDArray[np.float64]
 
-QUATERNION = 7  # numbers of an origin with a quaternion
-GIMBAL = 1e-8  # cosine of a pitch of ±90 degrees, at most
+QUATERNION = 7  # count of numbers of an origin with a quaternion
+GIMBAL = 1e-8  # largest cosine of a pitch that counts as ±90 degrees
 UNIT = 0.01  # accepted difference of the length of a quaternion from 1
 
 
 def origin_pose(element: ElementTree.Element, where: str = 'the robot description') -> Array:
     """
-    Return the pose (4, 4) of the <origin> of an element; that of its parent without one.
+    Return the pose (4, 4) of the <origin> of an element; the identity if there is none.
 
-    Raises
-    ------
-    ModelError
-        Numbers that are wrong, an unknown attribute; names `where`.
+    Raises ModelError if numbers are wrong or an attribute is unknown; its message begins with
+    `where`.
 
     """
     return np.asarray(poses([origin(element, where)])[0])
 
 
 def replace_quaternions(robot: ElementTree.Element) -> None:
-    """Write rpy in place of quat_xyzw, for programs that ignore it, such as MuJoCo 4.0."""
+    """Replace quat_xyzw by rpy in a URDF, for programs that ignore it, such as MuJoCo 4.0."""
     for element in robot.iter():
         found = element.find('origin')
         if found is not None and 'quat_xyzw' in found.attrib:
@@ -44,7 +42,7 @@ def replace_quaternions(robot: ElementTree.Element) -> None:
             pitch = math.atan2(-R[2, 0], cosine)
             if cosine > GIMBAL:
                 roll, yaw = math.atan2(R[2, 1], R[2, 2]), math.atan2(R[1, 0], R[0, 0])
-            else:  # only the sum or the difference of both matters
+            else:  # only the sum or the difference of both is determined
                 roll, yaw = math.atan2(-R[1, 2], R[1, 1]), 0.0
             del found.attrib['quat_xyzw']
             found.set('rpy', f'{roll!r} {pitch!r} {yaw!r}')
@@ -70,7 +68,7 @@ def origin(element: ElementTree.Element, where: str) -> tuple[float, ...]:
 
 
 def poses(origins: list[tuple[float, ...]]) -> Array:
-    """Return the poses, (m, 4, 4), of origins as `origin` returns them."""
+    """Return the poses, (m, 4, 4), of m results of `origin`."""
     x, y, z, roll, pitch, yaw = np.array([one[:6] for one in origins]).T
     (cr, cp, cy), (sr, sp, sy) = np.cos([roll, pitch, yaw]), np.sin([roll, pitch, yaw])
     zero, one = np.zeros_like(x), np.ones_like(x)
@@ -98,7 +96,7 @@ def _rotation(x: float, y: float, z: float, w: float) -> Array:
 def numbers(
     element: ElementTree.Element, attribute: str, where: str, default: str | None, count: int = 1,
 ) -> tuple[float, ...]:
-    """Return the finite numbers of an attribute; raise ModelError, which names `where`."""
+    """Return the finite numbers of an attribute; otherwise raise ModelError, with `where`."""
     text = element.get(attribute, default)
     if text is None:
         raise ModelError(f"{where}: <{element.tag}> has no attribute '{attribute}'")

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""A tree of rigid bodies as read-only arrays."""
+"""The robot model `Robot`: a tree of rigid bodies as read-only arrays."""
 
 from __future__ import annotations
 
@@ -106,6 +106,11 @@ class Robot:
     deceleration_limits : (n,), optional
         Largest deceleration of each joint as described [rad/s², m/s²]; default infinite.
 
+    Raises
+    ------
+    ModelError
+        If a shape is wrong, or a number or inertia is not physically possible; names the joint.
+
     """
 
     name: str
@@ -129,15 +134,6 @@ class Robot:
     deceleration_limits: Array = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        """
-        Freeze the arrays.
-
-        Raises
-        ------
-        ModelError
-            A wrong shape, or a number or inertia that is not physically possible; names the joint.
-
-        """
         bodies = len(self.joints)
         if bodies == 0:
             raise ModelError(f"robot '{self.name}' has no moving joint")
@@ -206,11 +202,11 @@ class Robot:
 
     @cached_property
     def definite(self) -> NDArray[np.bool_]:
-        """(b,) whether the inertia of a body can be inverted."""
+        """Whether the inertia of each body can be inverted, (b,) bool."""
         turn, coupling, mass = (self.inertia[:, :3, :3], self.inertia[:, :3, 3:],
                                 self.inertia[:, 3:, 3:])
         definite = np.linalg.eigvalsh(mass)[:, 0] > 0
-        # `central` is the inertia about the centre of mass; of a point mass it has rounding errors
+        # `central`: inertia about the centre of mass; for a point mass it is only rounding error
         with_mass = np.where(definite[:, None, None], mass, np.eye(3))
         central = turn - coupling @ np.linalg.solve(with_mass, coupling.transpose(0, 2, 1))
         smallest = np.linalg.eigvalsh(central)[:, 0]
@@ -219,14 +215,14 @@ class Robot:
 
     @cached_property
     def chain(self) -> bool:
-        """Whether this is one chain of revolute or prismatic joints with one tip, at its end."""
+        """True for one chain of revolute and prismatic joints, with one tip on its last body."""
         follows = np.arange(-1, len(self.joints) - 1)
         return (len(self.tips) == 1 and self.frames[self.tip][0] == len(self.joints) - 1
                 and not self.spherical.any() and bool((self.parent == follows).all()))
 
     @cached_property
     def serial(self) -> bool:
-        """Whether this is a chain in which the inertia of every body can be inverted."""
+        """True for a `chain` in which the inertia of every body can be inverted."""
         return self.chain and bool(self.definite.all())
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -271,10 +267,10 @@ class Robot:
         locked : mapping of joint name to float, optional
             Positions of locked joints [rad, m], default 0; a mimic joint follows its source.
         gravity : sequence, length 3
-            In the base frame [m/s²]; with a floating base, in the frame of its parent, the ground.
+            In the base frame [m/s²]; with a floating base, in the frame of the ground.
         free : sequence of joint names, or bool
-            Joints beyond the base and off the paths that move too, with the joints between them
-            and the paths; True for all joints beyond the base that do not mimic others.
+            Joints beyond the base that move although they are off the paths; the joints between
+            them and the paths move too. True: all joints beyond the base that do not mimic others.
         floating_base : bool
             Connect the base to the ground by a floating joint named 'floating_base'; at `neutral`
             the base is at the origin of the ground.
@@ -282,13 +278,14 @@ class Robot:
         Raises
         ------
         ModelError
-            The description cannot be used; says which joint or link, why, and what is accepted.
+            If the description cannot be used; names the joint or link, the reason, and what is
+            accepted.
 
         Warns
         -----
         ModelWarning
-            Limits are missing, an inertia violates the triangle inequality, or a locked joint
-            mimics a moving one, or is given a position outside of its limits.
+            If limits are missing, an inertia violates the triangle inequality, or a locked joint
+            mimics a moving joint or has a position outside of its limits.
 
         """
         tips = assembly.names('tip', [tip] if isinstance(tip, str) else tip)
@@ -299,7 +296,7 @@ class Robot:
     def with_payload(self, mass: float, center_of_mass: ArrayLike = (0.0, 0.0, 0.0),
                      inertia: ArrayLike | None = None, link: str | None = None) -> Robot:
         """
-        Return a copy of the robot with one more body, fixed to one of its links.
+        Return a copy of the robot with a payload fixed to one of its links.
 
         Parameters
         ----------
@@ -314,7 +311,7 @@ class Robot:
         Raises
         ------
         ModelError
-            The link does not move, or mass or inertia are not physically possible.
+            If the link does not move, or mass or inertia are not physically possible.
 
         """
         link = self.tip if link is None else link
@@ -350,7 +347,7 @@ class Robot:
         return replace(self, inertia=symmetric, described_inertia=described)
 
     def without_payload(self) -> Robot:
-        """Return a copy of the robot without the bodies that `with_payload` added."""
+        """Return a copy of the robot without the payloads that `with_payload` added."""
         if self.described_inertia is None:
             return self
         return replace(self, inertia=self.described_inertia, described_inertia=None)
@@ -364,14 +361,14 @@ class Robot:
 
     def with_tool(self, T_tip_tool: ArrayLike, name: str | None = None) -> Robot:
         """
-        Return a copy of the robot whose first tip is moved by T_tip_tool (4, 4), in its own frame.
+        Return a copy of the robot whose first tip is displaced by T_tip_tool (4, 4), in its frame.
 
         The new link is named `name`; default: name of the tip + '_tool', as in 'flange_tool'.
 
         Raises
         ------
         ModelError
-            T_tip_tool is not a rigid transform, or the robot already has a link of that name.
+            If T_tip_tool is not a rigid transform, or the robot already has a link of that name.
 
         """
         name = f'{self.tip}_tool' if name is None else name
@@ -386,14 +383,13 @@ class Robot:
                        frames={**self.frames, name: (body, T_body_tip @ T)})
 
     def __repr__(self) -> str:
-        """Return the name, the number of freedoms, the base and the tips."""
         return f'<Robot {self.name!r}: {self.n} freedoms, {self.base} → {", ".join(self.tips)}>'
 
     def with_gravity(self, gravity: ArrayLike) -> Robot:
         """
         Return a copy of the robot with other gravity, (3,) in the base frame [m/s²].
 
-        For an arm under a ceiling, with its base upside down, gravity is (0, 0, 9.81).
+        For an arm that hangs from a ceiling, with its base upside down, gravity is (0, 0, 9.81).
 
         """
         return replace(self, gravity=read_only('gravity', gravity, (3,)))

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""What this package understands of the links and joints of a URDF, up to version 1.2."""
+"""The parts of URDF links and joints, up to version 1.2, that this package reads."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 
 from osc_ros.errors import ModelError
 
-# Attributes and children of elements that this module reads, or that do not change the dynamics.
-# Names of another namespace, such as 'drake:…', are for other programs.
+# For each element, the attributes and children that this package reads, or that do not change the
+# dynamics. Names of another namespace, such as 'drake:…', are for other programs.
 UNDERSTOOD: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     'link': (('name', 'type'), ('inertial', 'visual', 'collision')),
     'joint': (('name', 'type'), ('origin', 'parent', 'child', 'axis', 'limit', 'dynamics', 'mimic',
@@ -23,12 +23,12 @@ UNDERSTOOD: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     'limit': (('lower', 'upper', 'velocity', 'effort', 'deceleration'), ()),
     'dynamics': (('damping', 'friction'), ()),
     'mimic': (('joint', 'multiplier', 'offset'), ())}
-DECISIVE = 'origin', 'inertial', 'mass', 'inertia'  # what is unknown in them is refused
+DECISIVE = 'origin', 'inertial', 'mass', 'inertia'  # unknown parts of these raise ModelError
 UNUSED = 'acceleration', 'jerk'  # attributes of <limit> from URDF 1.2 on
 
 
 def _unknown(element: ElementTree.Element) -> list[str]:
-    """Return the names of attributes and children that are not understood."""
+    """Return the names of the attributes and children that are not in UNDERSTOOD."""
     attributes, children = UNDERSTOOD[element.tag]
     found = [f"attribute '{name}'" for name in element.attrib
              if name not in attributes and not _is_foreign(name)]
@@ -37,7 +37,7 @@ def _unknown(element: ElementTree.Element) -> list[str]:
 
 
 def require_known(element: ElementTree.Element, where: str) -> None:
-    """Raise if something that is not understood may change the dynamics."""
+    """Raise ModelError if the element has a part that is not in UNDERSTOOD."""
     for unknown in _unknown(element):
         attributes, children = UNDERSTOOD[element.tag]
         accepted = ', '.join([*attributes, *(f'<{child}>' for child in children)])
@@ -46,7 +46,7 @@ def require_known(element: ElementTree.Element, where: str) -> None:
 
 
 def unused_parts(robot: ElementTree.Element) -> list[str]:
-    """Return what a URDF tells about links and joints and is not used, a sentence each."""
+    """Return a sentence for each part of the links and joints of a URDF that is not used."""
     found = []
     for element in robot:
         if element.tag not in ('link', 'joint'):
@@ -67,5 +67,5 @@ def unused_parts(robot: ElementTree.Element) -> list[str]:
 
 
 def _is_foreign(name: str) -> bool:
-    """Whether a name is of another namespace, and so for another program."""
+    """Whether a name belongs to another namespace, and so to another program."""
     return ':' in name or '}' in name

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Reads URDF text into arrays; the only module that parses XML.
+Reads the text of a URDF into arrays.
 
 This module refuses descriptions that are wrong for every choice of base and tip, and names the
 joint or link. `osc_ros.model.assembly` and `osc_ros.model.robot` check the moving bodies.
@@ -66,8 +66,9 @@ class Description:
     coulomb_friction, viscous_friction : (m,)
         Friction and damping of <dynamics> [N·m, N], [N·m·s/rad, N·s/m]; zero if missing.
     mimics : mapping of int to Mimic
+        By the index of the link that the mimic joint carries.
     unused : tuple of str
-        What it tells about links and joints and is not used, a sentence each.
+        A sentence for each part of the links and joints that is not used.
 
     """
 
@@ -92,12 +93,9 @@ class Description:
 
 def description(text: str) -> Description:
     """
-    Return the tree of links in a URDF, as arrays in tree order.
+    Return the tree of links in a URDF.
 
-    Raises
-    ------
-    ModelError
-        The text is not a URDF of one tree of links, or a number in it is not valid.
+    Raises ModelError if the text is not a URDF with one tree of links, or a number is not valid.
 
     """
     robot = robot_element(text)
@@ -139,14 +137,10 @@ def description(text: str) -> Description:
 
 def pair(text: str) -> str:
     """
-    Return a URDF with two copies of an arm, side by side, with the prefixes 'left_' and 'right_'.
+    Return a URDF with two copies of an arm side by side, with prefixes 'left_' and 'right_'.
 
-    Both are mounted on the link 'pedestal'; its origin is midway between them, with y to the left.
-
-    Raises
-    ------
-    ModelError
-        The text is not a URDF of one tree of links.
+    Both are mounted on the link 'pedestal', whose origin is midway between them, with y to the
+    left. Raises ModelError if the text is not a URDF with one tree of links.
 
     """
     both = ElementTree.Element('robot', name=f"dual_{robot_element(text).get('name', '')}")
@@ -174,7 +168,7 @@ def pair(text: str) -> str:
 
 
 def near(name: str, known: Iterable[str], limit: int = 20) -> str:
-    """Return a hint for an error message: the known names similar to `name`; if none, them all."""
+    """Return a hint for an error message: names similar to `name`, or else known names."""
     known = list(known)
     if close := similar(name, known):
         return 'did you mean ' + ' or '.join(f"'{match}'" for match in close) + '?'
@@ -188,15 +182,7 @@ def quoted(names: Iterable[str]) -> str:
 
 
 def robot_element(text: str) -> ElementTree.Element:
-    """
-    Return the root element of a URDF.
-
-    Raises
-    ------
-    ModelError
-        The text is not the XML of a URDF.
-
-    """
+    """Return the root element of a URDF; ModelError if the text is not the XML of a URDF."""
     if not isinstance(text, str):
         raise ModelError(f'the URDF must be a str of XML, not {type(text).__name__}')
     body = text.lstrip('\ufeff \t\r\n')  # expat accepts nothing before the XML declaration
@@ -229,7 +215,7 @@ def robot_element(text: str) -> ElementTree.Element:
 
 
 def named_in(text: str) -> set[str]:
-    """Return the names of the links and joints of a URDF; none if it is not one."""
+    """Return the names of all elements of a URDF, such as links; an empty set for other text."""
     try:
         return {element.get('name', '') for element in robot_element(text)}
     except ModelError:
@@ -314,7 +300,7 @@ def _tree(
 def _cycle(
     link: str, carrier: Mapping[str, str], joints: Mapping[str, ElementTree.Element],
 ) -> list[str]:
-    """Return the joints of the cycle above `link`, parent first."""
+    """Return the joints of the cycle among the ancestors of `link`, parent first."""
     above: dict[str, None] = {}
     while carrier[link] not in above:
         above[carrier[link]] = None
@@ -430,7 +416,7 @@ def _inertias(names: list[str], links: list[ElementTree.Element]) -> tuple[Array
 
 
 def cross_matrices(v: Array) -> Array:
-    """Return [v×], (m, 3, 3), for each row of `v`, (m, 3)."""
+    """Return the matrices [v×] (m, 3, 3) of the cross products with the rows of v (m, 3)."""
     x, y, z = v.T
     zero = np.zeros_like(x)
     return np.array([[zero, -z, y], [z, zero, -x], [-y, x, zero]]).transpose(2, 0, 1)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Checks of a robot's arrays: structure, tips, numbers, inertias."""
+"""Checks of a robot's arrays; a ModelError names the joint or link."""
 
 from __future__ import annotations
 
@@ -29,16 +29,7 @@ FRICTION = ('coulomb_friction', 'viscous_friction')
 
 
 def require_structure(robot: Robot) -> None:
-    """
-    Check the order of the bodies, and their joints.
-
-    Raises
-    ------
-    ModelError
-        A parent that does not come before its child, a joint of two types, names that are not
-        unique; names the joint.
-
-    """
+    """Check that parents come first, that a joint has one type, and that names are unique."""
     late = robot.parent >= np.arange(len(robot.parent))
     _refuse(robot, late | (robot.parent < -1),
             'its parent does not come before it (-1 is the base)')
@@ -55,15 +46,7 @@ def require_structure(robot: Robot) -> None:
 
 
 def require_tips(robot: Robot) -> None:
-    """
-    Check that the tips are different links that move.
-
-    Raises
-    ------
-    ModelError
-        No tip, a tip twice, an unknown link, a link that does not move; names the link.
-
-    """
+    """Check that there is a tip, and that all tips are known, different and moving links."""
     if not robot.tips or len(set(robot.tips)) < len(robot.tips):
         raise ModelError(f"robot '{robot.name}': its tips are {urdf.quoted(robot.tips)}; "
                          'accepted are one or more links, each once')
@@ -77,15 +60,7 @@ def require_tips(robot: Robot) -> None:
 
 
 def require_numbers(robot: Robot) -> None:
-    """
-    Check numbers: finite, poses rigid, limits positive and ordered.
-
-    Raises
-    ------
-    ModelError
-        Names the joint or link.
-
-    """
+    """Check that numbers are finite, poses rigid, limits positive and ordered."""
     if not np.isfinite(robot.gravity).all():
         raise ModelError(f"robot '{robot.name}': gravity is not finite")
     for link, (_, pose) in robot.frames.items():
@@ -110,15 +85,7 @@ def require_numbers(robot: Robot) -> None:
 
 
 def require_inertias(robot: Robot) -> None:
-    """
-    Check that the inertias are physically possible and that every joint moves inertia.
-
-    Raises
-    ------
-    ModelError
-        Names the joint.
-
-    """
+    """Check that inertias are physically possible, and that every joint moves inertia."""
     inertia = robot.inertia
     scale = np.abs(inertia).max(axis=(1, 2))
     skew = np.abs(inertia - inertia.transpose(0, 2, 1)).max(axis=(1, 2))
@@ -137,16 +104,16 @@ def _refuse(robot: Robot, bad: NDArray[np.bool_], what: str) -> None:
 
 
 def _refuse_freedoms(robot: Robot, bad: NDArray[np.bool_], what: str) -> None:
-    """Raise ModelError for the joint of the first degree of freedom that is true in `bad` (n,)."""
+    """Raise ModelError for the joint of the first degree of freedom with a true entry in `bad`."""
     for k in np.flatnonzero(bad)[:1]:
         joint = robot.joints[int(np.searchsorted(robot.v_index, k, side='right')) - 1]
         raise ModelError(f"joint '{joint}': {what}")
 
 
 def _require_joint_inertias(robot: Robot) -> None:
-    """Raise if the bodies that a joint moves have no inertia along or about its axis."""
+    """Raise ModelError if a joint moves no inertia along or about its axis."""
     articulated, composite = robot.inertia.copy(), robot.inertia.copy()
-    # at a random position, which is not singular
+    # a random position, to avoid singular ones
     q = robot.neutral + np.random.default_rng(0).uniform(0.2, 0.8, robot.nq)
     for i in reversed(range(len(robot.parent))):
         # the articulated inertia is the composite inertia minus another matrix, so its rounding
@@ -181,7 +148,7 @@ def _motion(robot: Robot, i: int, q: Array) -> Array:
 
 
 def _link_list(robot: Robot, i: int) -> str:
-    """Return " (links 'a', 'b')", the links of body `i`."""
+    """Return the text " (links 'a', 'b')" with the links of body `i`."""
     links = [link for link, (body, _) in robot.frames.items() if body == i]
     if not links:
         return ''
@@ -189,7 +156,7 @@ def _link_list(robot: Robot, i: int) -> str:
 
 
 def are_rigid(T: Array) -> NDArray[np.bool_]:
-    """Return (k,) whether the transforms T (k, 4, 4) are rigid."""
+    """Whether each of k transforms T (k, 4, 4) is rigid, (k,) bool."""
     R = T[:, :3, :3]
     rigid = np.abs(R @ R.transpose(0, 2, 1) - np.eye(3)).max(axis=(1, 2)) < RIGID_TOLERANCE
     rigid &= np.linalg.det(R) > 0
@@ -198,7 +165,7 @@ def are_rigid(T: Array) -> NDArray[np.bool_]:
 
 
 def _motion_transform(T: Array) -> Array:
-    """Return X (6, 6), which maps motions of the parent to a body at pose T in the parent."""
+    """Motion transform X (6, 6) from the parent to a body with the pose T (4, 4) in the parent."""
     R_t = T[:3, :3].T
     X = np.zeros((6, 6))
     X[:3, :3] = X[3:, 3:] = R_t

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The visual elements of a URDF: what to draw on each link."""
+"""The visual elements of a URDF: the shapes to draw on each link."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ class Visual:
 
 def visuals(urdf_text: str) -> list[Visual]:
     """
-    Return all usable visual elements of a URDF.
+    Return all usable visual elements of a URDF; an empty list if the text is not XML.
 
-    An element with an unknown shape or bad numbers is left out: a picture is no reason to refuse
-    an arm. A text that is no XML has none.
+    Elements with an unknown shape or wrong numbers are skipped, because they are no reason to
+    refuse an arm.
 
     """
     try:
@@ -74,10 +74,11 @@ def visuals(urdf_text: str) -> list[Visual]:
 
 def fingers(urdf_text: str, driven: Collection[str]) -> dict[str, Array]:
     """
-    Return the links of the two fingers of a parallel gripper: direction of opening in the link.
+    Return the links of the two fingers of a parallel gripper, with directions of opening (3,).
 
-    They are the children of the only two prismatic joints of a URDF that are not among the driven
-    joints, if both have one parent and open in opposite directions; else there are none.
+    A direction is in the frame of its link. The fingers are the children of the only two prismatic
+    joints of the URDF that are not in `driven`, if both joints have one parent and open in
+    opposite directions; otherwise the result is empty.
 
     """
     try:

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Bags of rosbag2 in MCAP: written for Foxglove and `ros2 bag`, read even if cut short."""
+"""Bags of rosbag2 in MCAP: written for Foxglove and `ros2 bag`, readable even if cut short."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from osc_ros.errors import InputError, installation
 from osc_ros.recording.cdr import DEFINITIONS
 
 EXTRA = installation('record')
-CHUNK = 2 ** 18  # most bytes of a chunk
-FLUSHED = 1.0  # a process that is killed loses the messages of this time, at most [s]
-VERSION = 8  # of metadata.yaml, which Iron, Jazzy and later read
+CHUNK = 2 ** 18  # largest size of a chunk [bytes]
+FLUSHED = 1.0  # flush period: a killed process loses at most the messages of this time [s]
+VERSION = 8  # version of metadata.yaml that Iron, Jazzy and later read
 METADATA = 'metadata.yaml'
 UNKNOWN_QOS = ''
 UNNAMED = '', ''  # topic and type of messages whose channel was lost
-MOST_TOLD = 5  # damaged chunks whose times are told
+MOST_TOLD = 5  # largest number of damaged chunks whose times are reported
 
 
 class Message(NamedTuple):
@@ -40,15 +40,7 @@ class Message(NamedTuple):
 
 
 def required(name: str) -> Any:
-    """
-    Return a module of the extra 'record'.
-
-    Raises
-    ------
-    InputError
-        It is not installed; says what to install.
-
-    """
+    """Return a module of the extra 'record'; InputError with the remedy if it is missing."""
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
@@ -73,8 +65,8 @@ class BagWriter:
     folder : path
         Is created; must not exist.
     definition_of : callable, optional
-        Returns the definition of a type that `osc_ros.recording.cdr` does not know, with those of
-        its parts.
+        Returns the definition of a type that `osc_ros.recording.cdr` does not know, including the
+        definitions of its parts.
 
     Raises
     ------
@@ -116,20 +108,10 @@ class BagWriter:
 
     def add_topic(self, name: str, kind: str, qos: str = UNKNOWN_QOS) -> None:
         """
-        Declare a topic.
+        Declare a topic with its type, such as std_msgs/msg/String.
 
-        Parameters
-        ----------
-        name : str
-        kind : str
-            Type, as std_msgs/msg/String.
-        qos : str
-            Offered profiles in YAML, as rosbag2 writes them.
-
-        Raises
-        ------
-        InputError
-            The definition of the type is unknown.
+        `qos` are the offered profiles in YAML, as rosbag2 writes them. InputError if the
+        definition of the type is unknown.
 
         """
         if name in self._topics:
@@ -145,15 +127,7 @@ class BagWriter:
         self._topics[name] = _Topic(kind, channel, 0, qos)
 
     def write(self, topic: str, kind: str, time: int, data: bytes) -> None:
-        """
-        Write a serialized message.
-
-        Raises
-        ------
-        OSError
-            The disk is full, for example.
-
-        """
+        """Write a serialized message; OSError, for example, if the disk is full."""
         self.add_topic(topic, kind)
         entry = self._topics[topic]
         self._writer.add_message(entry.channel, time, data, time, entry.count)
@@ -164,12 +138,9 @@ class BagWriter:
 
     def flush_if_due(self) -> None:
         """
-        Once in FLUSHED, give all messages so far to the operating system; `write` calls it, too.
+        Once in FLUSHED, pass all messages so far to the operating system; `write` calls this, too.
 
-        Raises
-        ------
-        OSError
-            The disk is full, for example.
+        OSError, for example, if the disk is full.
 
         """
         if perf_counter() - self._flushed >= FLUSHED:
@@ -187,8 +158,8 @@ class BagWriter:
         return self.folder
 
     def abandon(self) -> None:
-        """Close the file as it is, after an error: it can be read as far as it goes."""
-        with suppress(OSError):  # the bytes that could not be written before
+        """Close the file without its end, after an error; it remains readable up to that point."""
+        with suppress(OSError):  # the unwritten bytes fail again
             self._stream.close()
 
     def remove(self) -> None:
@@ -223,7 +194,7 @@ class BagReader:
     ----------
     files : list of path
     left_out : list of str
-        What was not read of the files, where, and why: an end, damaged chunks.
+        For each part that was not read (a cut-off end, damaged chunks): its place and the reason.
 
     Parameters
     ----------
@@ -233,7 +204,7 @@ class BagReader:
     Raises
     ------
     InputError
-        mcap is not installed; there is no such file; a bag of another storage.
+        mcap is not installed; there is no such file; the bag has another storage.
 
     """
 
@@ -246,10 +217,7 @@ class BagReader:
         """
         Yield the messages of the topics for which `topics` (topic, type) is true.
 
-        Raises
-        ------
-        InputError
-            Not an MCAP file.
+        InputError if a file is not an MCAP file.
 
         """
         for file in self.files:
@@ -299,7 +267,7 @@ class BagReader:
 
     @staticmethod
     def _channels_of(file: Path) -> dict[int, tuple[str, str]]:
-        """Topics and types by the numbers of their channels, from the summary of a file."""
+        """Topics and types by channel number, from the summary of a file."""
         with suppress(Exception), file.open('rb') as stream:  # of many kinds, see `_messages_of`
             found = required('mcap.reader').make_reader(stream).get_summary()
             return {number: (one.topic, found.schemas[one.schema_id].name)
@@ -307,7 +275,7 @@ class BagReader:
         return {}
 
     def _tell_damage(self, file: Path, first: int, nameless: int) -> None:
-        """Say what was left out of a file because of damaged chunks, with times since `first`."""
+        """Add to `left_out` the losses by damaged chunks, with times since `first`."""
         if self._damaged:
             self.left_out.append(
                 f"'{file.name}' is damaged: {len(self._damaged)} of its chunks have a wrong "
@@ -317,18 +285,18 @@ class BagReader:
                                  'because the names of their topics were in a damaged chunk')
 
     def _damaged_times(self, first: int) -> str:
-        """Return the times of damaged chunks in words, since a time [ns]."""
+        """Return the times of damaged chunks since a time [ns], as a text."""
         times = [' to '.join(f'{max(0.0, 1e-9 * (time - first)):.2f}' for time in (
             chunk.message_start_time, chunk.message_end_time)) for chunk in self._damaged]
         return ', '.join(times[:MOST_TOLD]) + (', …' if len(times) > MOST_TOLD else '') + ' s'
 
     def _opened(self, record: Any) -> list[Any]:
-        """Return a record, or those of a chunk; of a damaged one the topics that it names."""
+        """Return [record], or the records in a chunk; without messages if it is damaged."""
         if not isinstance(record, self._records.Chunk):
             return [record]
         try:
             return list(self._streams.breakup_chunk(record, validate_crc=True))
-        except Exception:  # of many kinds: another checksum, lengths that do not fit
+        except Exception:  # of many kinds: wrong checksum, lengths that do not fit
             self._damaged.append(record)
         with suppress(Exception):
             return [one for one in self._streams.breakup_chunk(record)
@@ -337,7 +305,6 @@ class BagReader:
 
 
 def _files_of(path: Path) -> list[Path]:
-    """Return the MCAP files of a bag."""
     if path.is_file():
         return [path]
     if not path.is_dir():

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Serialized ROS messages of the few types that are written here, without ROS."""
+"""Serialization of the few ROS message types in recordings, without ROS."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _QUATERNION = 'float64 x\nfloat64 y\nfloat64 z\nfloat64 w\n'
 
 
 def _definition(own: str, **parts: str) -> str:
-    """Return a definition with those of its parts; `__` in a name stands for a slash."""
+    """Return a definition with the definitions of its parts; `__` in a name stands for a slash."""
     return own + ''.join(f"{_RULE}\nMSG: {name.replace('__', '/')}\n{text}"
                          for name, text in parts.items())
 
@@ -54,20 +54,12 @@ _EMPTY_LAYOUT = struct.pack('<II', 0, 0)
 
 
 def byte_array(data: bytes) -> bytes:
-    """Return a UInt8MultiArray."""
+    """Return a serialized UInt8MultiArray."""
     return _PLAIN + _EMPTY_LAYOUT + struct.pack('<I', len(data)) + data
 
 
 def bytes_of(message: bytes) -> bytes:
-    """
-    Return the data of a UInt8MultiArray without dimensions.
-
-    Raises
-    ------
-    InputError
-        Another message.
-
-    """
+    """Return the data of a UInt8MultiArray without dimensions; InputError for another message."""
     start = len(_PLAIN) + len(_EMPTY_LAYOUT) + 4
     if len(message) < start or message[:2] != _PLAIN[:2] or message[4:12] != _EMPTY_LAYOUT:
         raise InputError('not a UInt8MultiArray without dimensions in little-endian CDR')
@@ -76,13 +68,13 @@ def bytes_of(message: bytes) -> bytes:
 
 
 def text(content: str) -> bytes:
-    """Return a String."""
+    """Return a serialized String."""
     return _PLAIN + _string(content)
 
 
 def joint_state(stamp: tuple[int, int], names: Sequence[str], position: ArrayLike = (),
                 velocity: ArrayLike = (), effort: ArrayLike = ()) -> bytes:
-    """Return a JointState of n joints; quantities (n,) or empty."""
+    """Return a serialized JointState of n joints; quantities (n,) or empty."""
     found = bytearray(_header(stamp, ''))
     found += _aligned(found, 4) + struct.pack('<I', len(names))
     for name in names:
@@ -96,7 +88,7 @@ def joint_state(stamp: tuple[int, int], names: Sequence[str], position: ArrayLik
 
 
 def stamped(stamp: tuple[int, int], frame: str, numbers: ArrayLike) -> bytes:
-    """Return a message of a header and numbers: a PoseStamped (7) or a TwistStamped (6)."""
+    """Return a serialized PoseStamped (7 numbers) or TwistStamped (6 numbers)."""
     found = bytearray(_header(stamp, frame))
     return _PLAIN + bytes(found + _aligned(found, 8)
                           + np.ascontiguousarray(numbers, dtype='<f8').tobytes())
@@ -112,5 +104,5 @@ def _string(content: str) -> bytes:
 
 
 def _aligned(before: bytes | bytearray, size: int) -> bytes:
-    """Return the padding after some bytes, which begin behind the encapsulation."""
+    """Return padding to a multiple of `size` after bytes that follow the encapsulation."""
     return bytes(-len(before) % size)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Texts and figures that explain a run that was computed again."""
+"""Texts and figures that explain a replayed run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from osc_ros.recording.replay import Moment, Run
 
 Array = NDArray[np.float64]
 
-MOST_EVENTS = 12  # lines of events that are printed at each end
+MOST_EVENTS = 12  # number of events that are printed at each end of the list
 TERMS = {
     'bias': 'gravity, Coriolis and centrifugal torques', 'posture': 'posture in the nullspace',
     'friction': 'friction compensation', 'disturbance': 'compensation of what the model lacks',
@@ -27,14 +27,14 @@ TERMS = {
 
 class Difference(NamedTuple):
     """
-    How another run differs from the recorded one.
+    Difference of another run's torques from the recorded ones.
 
     Attributes
     ----------
     largest, rms : (n,) [N·m, N]
         Largest and root mean square difference of the torques.
     at : (n,) [s]
-        Time of the largest one, from the beginning.
+        Time of the largest difference, from the beginning.
 
     """
 
@@ -44,7 +44,7 @@ class Difference(NamedTuple):
 
 
 def difference(recorded: Run, other: Run) -> Difference:
-    """Return how the torques of `other` differ from those that were sent."""
+    """Return the difference of the torques of `other` from the recorded ones."""
     count = min(len(recorded.moments), len(other.moments))
     begin = recorded.moments[0].time if count else 0.0
     times = np.array([one.time - begin for one in recorded.moments[:count]])
@@ -59,21 +59,21 @@ def difference(recorded: Run, other: Run) -> Difference:
 
 
 def limit_shares(run: Run) -> dict[str, float]:
-    """Return for each limit the share of the states at which it acted, largest first."""
+    """Return for each limit the fraction of the states at which it acted, largest first."""
     found = Counter(limit.partition(' (')[0] for one in run.moments
                     for limit in one.limits)
     return {limit: count / len(run.moments) for limit, count in found.most_common()}
 
 
 def other_versions(run: Run) -> list[str]:
-    """Return what differs between the versions that recorded and those here."""
+    """Return the versions of software that differ between the recording and this computer."""
     here = versions()
     return [f'{name} {was or "unknown"} (here {here.get(name) or "unknown"})'
             for name, was in run.facts.get('versions', {}).items() if was != here.get(name)]
 
 
 def verdict(run: Run) -> str:
-    """Return a sentence on whether the torques are the recorded ones."""
+    """Return a sentence that says whether the replayed torques equal the recorded ones."""
     if run.is_identical:
         return f'{run.commands} torques computed again: identical to the last bit'
     if not run.commands:
@@ -86,7 +86,7 @@ def verdict(run: Run) -> str:
 
 
 def summary(run: Run) -> list[str]:
-    """Return the lines on a run."""
+    """Return the lines of a summary of a run."""
     lines = [f"{run.facts.get('node', '')}: {len(run.moments)} answered states"
              + (f', {run.moments[-1].time - run.moments[0].time:.3f} s' if run.moments else ''),
              verdict(run)]
@@ -105,7 +105,7 @@ def summary(run: Run) -> list[str]:
 
 
 def explained(run: Run, moment: Moment, other: Moment | None = None) -> list[str]:
-    """Return the terms of the torque at a moment, and what acted then."""
+    """Return lines with the terms of the torque at a moment, and the limits that acted."""
     begin, width = run.moments[0].time, max(10, *map(len, run.joints)) + 2
     lines = [f'at {moment.time - begin:.3f} s (stamp {moment.time:.3f} s): {moment.state}',
              f'{"[N m, N]":14}' + ''.join(f'{joint:>{width}}' for joint in run.joints)]
@@ -127,7 +127,7 @@ def explained(run: Run, moment: Moment, other: Moment | None = None) -> list[str
 
 
 def comparison(run: Run, other: Run, changes: dict[str, Any]) -> list[str]:
-    """Return what other parameters would have done."""
+    """Return lines that compare the run with a replay with other parameters."""
     found = difference(run, other)
     lines = ['with ' + ', '.join(f'{name} = {value}' for name, value in changes.items())
              + ', for the same measured states (the arm itself would have moved otherwise):']
@@ -145,7 +145,7 @@ def comparison(run: Run, other: Run, changes: dict[str, Any]) -> list[str]:
 
 
 def as_json(run: Run) -> dict[str, Any]:
-    """Return the figures of a run for JSON."""
+    """Return the figures of a run as a dictionary for JSON."""
     begin = run.moments[0].time if run.moments else 0.0
     return {
         'node': run.facts.get('node', ''), 'versions': run.facts.get('versions', {}),
@@ -157,7 +157,7 @@ def as_json(run: Run) -> dict[str, Any]:
 
 
 def moment_as_json(run: Run, moment: Moment) -> dict[str, Any]:
-    """Return the terms of a moment for JSON."""
+    """Return the terms of the torque at a moment as a dictionary for JSON."""
     return {'time [s]': moment.time - run.moments[0].time, 'state': moment.state,
             'limits': list(moment.limits), 'torque [N m]': moment.torque.tolist(),
             'recorded [N m]': moment.recorded.tolist(),

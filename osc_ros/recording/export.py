@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""A journal as messages of a bag: the journal itself, and joint states and commands of it."""
+"""Converts a journal to messages of a bag: the journal itself, its joint states and commands."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from osc_ros.recording import cdr
 from osc_ros.recording.bag import Message
 from osc_ros.recording.tape import runs_of, segments_of
 
-JOURNAL = 'journal'  # last part of the name of its topic
+JOURNAL = 'journal'  # last part of the topic name of a journal
 COMMANDS = 'commands_stamped'
 LIBRARIES = 'numpy', 'scipy', 'numba', 'llvmlite', 'ruckig'
 SECOND = 1_000_000_000
@@ -27,7 +27,7 @@ SECOND = 1_000_000_000
 
 @cache
 def versions() -> dict[str, str]:
-    """Return the versions that a result depends on in its last digits."""
+    """Return the versions on which the last digits of a result depend."""
     found = {'python': platform.python_version(), 'machine': platform.machine(),
              'kernels': '' if compiled._CACHE is None else compiled._CACHE.name}
     for name in ('osc_ros', *LIBRARIES):
@@ -39,17 +39,7 @@ def versions() -> dict[str, str]:
 
 
 def journal_messages(pieces: Iterable[Piece], topic: str, offset: float) -> Iterator[Message]:
-    """
-    Yield the pieces as messages.
-
-    Parameters
-    ----------
-    pieces : iterable of Piece
-    topic : str
-    offset : float
-        Time since 1970 minus time of the loop's clock [s].
-
-    """
+    """Yield the pieces as messages; `offset` is the Unix time minus the loop's clock [s]."""
     time = 0
     for piece in pieces:
         for segment in segments_of([piece] if piece.checkpoint else []):
@@ -64,11 +54,7 @@ def state_messages(pieces: list[Piece], facts: dict[str, Any]) -> Iterator[Messa
     """
     Yield the joint states that the loop accepted, and the commands that it sent.
 
-    Parameters
-    ----------
-    pieces : list of Piece
-    facts : dict
-        See `Journal.facts`; with the names of topics and joints.
+    `facts` are those of `Journal.facts`, with the names of topics and joints.
 
     """
     joints, names = facts['joints'], facts['robot joints']
@@ -91,5 +77,5 @@ def state_messages(pieces: list[Piece], facts: dict[str, Any]) -> Iterator[Messa
 
 
 def stamp_of(given: list[float], time: int) -> tuple[int, int]:
-    """Return the stamp of a command, or the time [ns] of one that has none."""
+    """Return the stamp of a command; if it has none, the time [ns] as a stamp."""
     return divmod(time, SECOND) if np.isnan(given[0]) else (int(given[0]), int(given[1]))

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a bag has of a controller: its journal, and the joint states of an arm."""
+"""Reads from a bag the journals of controllers, and the joint states of an arm."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Loaded:
     runs : dict of str to list of list of Segment
         For each controller, the parts of its journal without a gap.
     notes : list of str
-        Texts on data that is not used: where it is, and why. It is the end of a file that was cut
-        short, damaged messages, or what follows a gap.
+        For each part of the data that is not used (after a cut-off end, damaged messages, a gap):
+        its place and the reason.
 
     """
 
@@ -44,10 +44,7 @@ class Loaded:
         """
         Return the longest part of the journal of a controller.
 
-        Raises
-        ------
-        InputError
-            There is none, or there are several controllers.
+        InputError if there is none, or if there are several controllers and `controller` is empty.
 
         """
         names = list(self.runs)
@@ -68,10 +65,7 @@ def loaded_bag(path: str | os.PathLike[str]) -> Loaded:
     """
     Return the journals of a bag.
 
-    Raises
-    ------
-    InputError
-        It cannot be read; mcap is not installed; it is of another version.
+    InputError if it cannot be read, mcap is not installed, or it is from another version.
 
     """
     reader, pieces = BagReader(path), dict[str, list[Any]]()
@@ -95,7 +89,7 @@ def _longest(runs: list[list[Segment]]) -> list[Segment]:
 
 
 def _left_out(name: str, times: list[int], run: list[Segment]) -> list[str]:
-    """Return a text on the messages of a journal that a run does not use; [] if it uses all."""
+    """Return a text on the messages of a journal that are not in a run; [] if there are none."""
     used = [times[k] for one in run for k in one.pieces]
     if len(used) == len(times):
         return []
@@ -110,12 +104,8 @@ def joint_recording(path: str | os.PathLike[str]) -> tuple[tuple[str, ...], Arra
     """
     Return joints (n), times (k,) [s], positions and efforts (k, n) of the joint states of a bag.
 
-    Only the messages with the joints of the first one that has efforts count.
-
-    Raises
-    ------
-    InputError
-        It cannot be read; it has no joint states with efforts.
+    Only messages with the same joints as the first message with efforts are used. InputError if
+    the bag cannot be read, or has no joint states with efforts.
 
     """
     factory = required('mcap_ros2.decoder').DecoderFactory()

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Computation of a recorded run from its inputs, by the engine that controlled the arm."""
+"""Replay of a recorded run from its inputs, by the engine that controlled the arm."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from osc_ros.recording.tape import Call, Segment
 
 Array = NDArray[np.float64]
 
-SETTING = 'use_setup'  # the call that puts other settings in force
-PARAMETERS = 'parameters'  # the fact with the values of all parameters
+SETTING = 'use_setup'  # name of the call that changes the settings
+PARAMETERS = 'parameters'  # key of the values of all parameters in `Journal.facts`
 _ENGINE = {'activate', 'deactivate', 'leave', 'use_setup', 'refuse', 'fail', 'lose',
            'learn_contact'}
 _REQUESTS = {'hold', 'release', 'set_present', 'follow', 'set_wrench', 'set_impedance',
              'set_measured_wrench', 'set_posture', 'set_gravity', 'set_delay'}
-SHOWN = {'set_present', 'set_delay', FACTS, 'refuse'}  # calls that are no event for a reader
+SHOWN = {'set_present', 'set_delay', FACTS, 'refuse'}  # calls that are not reported as events
 
 
 class Alternative(Protocol):
-    """What differs from the recorded run."""
+    """Other settings than the recorded ones for a replay."""
 
     def setup(self, engine: Engine, values: Mapping[str, Any]) -> tuple[CompiledLaw, Supervision]:
-        """Return what to use in place of what the recorded values of the parameters give."""
+        """Return setup and supervision for the recorded values of the parameters, with changes."""
 
 
 @dataclass(eq=False)
@@ -55,11 +55,11 @@ class Moment:
     effort : (n,), optional
         Measured torques.
     recorded, torque : (n,) [N·m, N]
-        Torque that was sent then; torque that is computed now.
+        Recorded torque, which was sent to the arm; torque of the replay.
     terms : dict of str to (n,)
         Parts of `torque`; empty while a watchdog replaces the law.
     state : str
-        What the supervisor does and why; 'active' if the law controls the arm.
+        State of the controller in words, see `Engine.state`.
     limits : tuple of str
         Limits that acted.
     error : (6,) [rad, m]
@@ -80,7 +80,7 @@ class Moment:
 
 
 class Event(NamedTuple):
-    """Time of the newest state [s], a text, and whether it changed nothing."""
+    """Time of the newest state [s], a text, and whether the event is only a report."""
 
     time: float
     text: str
@@ -90,20 +90,18 @@ class Event(NamedTuple):
 @dataclass(eq=False)
 class Run:
     """
-    A run that was computed again.
+    A replayed run.
 
     Attributes
     ----------
     facts : dict
-        See `Journal.facts`; those at the beginning.
+        `Journal.facts` at the beginning.
     joints : tuple of str
     moments : list of Moment
     events : list of Event
         Commands, changes of parameters, reactions of watchdogs.
-    commands : int
-        Number of torques that were sent.
-    differing : int
-        Number of these that differ in any bit.
+    commands, differing : int
+        Number of torques that were sent, and of those whose replay differs in any bit.
     largest : float [N·m, N]
         Largest difference.
 
@@ -119,19 +117,11 @@ class Run:
 
     @property
     def is_identical(self) -> bool:
-        """Whether every torque is the recorded one to the last bit."""
+        """Whether every replayed torque equals the recorded one, bit for bit."""
         return self.commands > 0 and not self.differing
 
     def at(self, seconds: float) -> Moment:
-        """
-        Return the moment nearest to a time since the beginning [s].
-
-        Raises
-        ------
-        InputError
-            There is none in the run.
-
-        """
+        """Return the moment nearest to a time in the run [s]; InputError if it is outside."""
         if not self.moments:
             raise InputError('the recording has no state that was answered with a torque')
         times = np.array([one.time for one in self.moments]) - self.moments[0].time
@@ -142,26 +132,25 @@ class Run:
 
 
 class _FailedAgainError(Exception):
-    """The arm did not accept the torque, as in the recording."""
+    """Raised where the hardware refused a torque in the recording, to take the same branch."""
 
 
 class Replay:
     """
-    Feeds an engine with the recorded inputs.
+    Computes a run again with the recorded inputs.
 
     Parameters
     ----------
     segments : list of Segment
         Without a gap between them, see `runs_of`.
     alternative : Alternative, optional
-        Other settings than the recorded ones.
     has_terms : bool
         Whether to compute the parts of every torque.
 
     Raises
     ------
     InputError
-        The state at the beginning cannot be read.
+        The first checkpoint cannot be used by this version.
 
     """
 
@@ -186,12 +175,9 @@ class Replay:
 
     def compute(self, tell: Callable[[float], object] = lambda share: None) -> Run:
         """
-        Compute the run; `tell` is called with the share that is done, 0 to 1.
+        Replay the run; call `tell` with the completed fraction, 0 to 1.
 
-        Raises
-        ------
-        InputError
-            The recording is of another version, and cannot be computed by this one.
+        InputError if the recording is from another version that this one cannot replay.
 
         """
         try:
@@ -217,13 +203,12 @@ class Replay:
         return self.run
 
     def _do(self, call: Call) -> None:
-        """Repeat a call, and compare what is sent."""
         self._clock.put(call.readings.tolist())
         self._sent = []
         self._fails_at = len(call.sent) - 1 if call.has_failed and call.sent else -1
         try:
             self._repeat(call)
-        except (_FailedAgainError, OscError):  # a refused command was refused then, too
+        except (_FailedAgainError, OscError):  # the command was also refused in the recording
             pass
         for k, recorded in enumerate(call.sent):
             self._compare(recorded[2:], self._sent[k] if k < len(self._sent) else None)
@@ -238,7 +223,7 @@ class Replay:
             n = engine.law.robot.n
             time, seconds, nanoseconds, arrived = numbers[:4].tolist()
             q, qd, *effort = (row.copy() for row in numbers[4:].reshape(-1, n))
-            # with other settings, there are plans at other states
+            # with other settings, plans are due at other states
             respond = engine.respond if self._alternative is None else engine.update
             respond(time, q, qd, (int(seconds), int(nanoseconds)), arrived, *effort)
         elif call.kind == WATCH:
@@ -289,7 +274,7 @@ class Replay:
         assert self._alternative is not None
         self.engine.use_setup(*self._alternative.setup(self.engine, self._values))
 
-    # what the engine calls
+    # callbacks of the engine
 
     def _take(self, tau: Array, stamp: object) -> None:
         self._sent.append(tau)
@@ -326,7 +311,7 @@ class Replay:
         terms: dict[str, Array] = {}
         if is_law and self._has_terms and law.has_ticked:
             terms = law.terms()
-            # between the law's torque and the command: the supervisor's fades
+            # the supervisor's fades from the law's torque to the command
             terms['supervisor'] = tau - sum(terms.values())
         self.run.moments.append(Moment(
             engine.time, engine.q, engine.qd, engine.effort, recorded.copy(), tau.copy(), terms,
@@ -334,7 +319,7 @@ class Replay:
 
 
 def limits_that_acted(engine: Engine) -> tuple[str, ...]:
-    """Return the limits that changed the torque or the target of the last tick of the law."""
+    """Return the limits that changed the torque or the target in the last tick of the law."""
     law, limiter = engine.law, engine.law.limiter
     names, guide = law.robot.joint_names, next(iter(law.levels.values())).guide
     found = [f'torque of {name}' for name, at in zip(names, law.saturated) if at]
@@ -357,7 +342,6 @@ def limits_that_acted(engine: Engine) -> tuple[str, ...]:
 
 
 def _call_text(name: str, arguments: tuple[Any, ...]) -> str:
-    """Return a text on a command."""
     if name == SETTING:
         return 'settings changed'
     return f'{name} {" ".join(_shown(one) for one in arguments)}'.strip()

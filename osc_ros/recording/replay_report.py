@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Files of a run that was computed again: a table, and a page with plots in one file."""
+"""Files on a replayed run: a CSV table, and an HTML page with plots."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from osc_ros.recording.replay import Run
 
 Array = NDArray[np.float64]
 
-MOST_POINTS = 3000  # points of a line in a plot
-SMALL = 1e-6  # a term that is always smaller has no line [N m, N]
+MOST_POINTS = 3000  # largest number of points of a line in a plot
+SMALL = 1e-6  # terms that are always smaller are not plotted [N m, N]
 STYLE = """body{font:15px/1.45 system-ui,sans-serif;max-width:1240px;margin:2em auto;padding:0 1em}
 h1{font-size:1.5em}h2{font-size:1.15em;margin-top:1.6em}img{max-width:100%}
 pre{background:#f4f4f2;padding:.8em;overflow-x:auto;font-size:12px}
@@ -57,21 +57,10 @@ def write_csv(path: Path, run: Run, other: Run | None = None) -> None:
 def write_html(path: Path, run: Run, moments: list[float], other: Run | None = None,
                changes: dict[str, Any] | None = None) -> None:
     """
-    Write a page that needs no other file.
+    Write a self-contained HTML page.
 
-    Parameters
-    ----------
-    path : path
-    run : Run
-    moments : list of float
-        Times since the beginning whose torques are explained [s].
-    other : Run, optional
-        The run with other parameters, `changes`.
-
-    Raises
-    ------
-    InputError
-        matplotlib is not installed.
+    `moments` are times since the beginning [s] whose torques are explained; `other` is the run
+    with the parameters `changes`. InputError if matplotlib is not installed.
 
     """
     plots = _plots(run, other)
@@ -103,7 +92,6 @@ def _pre(lines: list[str]) -> str:
 
 
 def _plots(run: Run, other: Run | None) -> list[tuple[str, str]]:
-    """Return titles and images (PNG, base64)."""
     if not run.moments:
         return []
     Figure = required('matplotlib.figure').Figure
@@ -158,7 +146,7 @@ def _torques(Figure: Any, run: Run, other: Run | None, time: Array, step: int) -
 
 
 def _finish(axes: Any, run: Run) -> None:
-    """Draw grid, legends and the watchdogs' events."""
+    """Draw grid, legends, and lines at the events."""
     begin = run.moments[0].time
     for axis in axes:
         axis.grid(color='0.9')

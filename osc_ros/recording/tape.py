@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The calls of an engine that a journal has recorded, read from its pieces."""
+"""Reads the recorded calls of an engine from the pieces of a journal."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Call:
     kind : int
         RESPOND, PLAN, WATCH or CALL of `osc_ros.loop.journal`.
     numbers : (m,)
-        Arguments, see `Journal`.
+        Arguments, as written by `Journal`.
     readings : (k,)
-        What its clock showed during the call [s].
+        Readings of the engine's clock during the call [s].
     sent : list of (2 + n,)
-        Stamp [s, ns] and torques of the commands that it sent.
+        Stamp [s, ns] and torques of each command sent by the call.
     has_failed : bool
-        Whether it raised.
+        Whether the call raised an error.
     name, arguments
         Of a call of kind CALL.
 
@@ -52,21 +52,22 @@ class Call:
 @dataclass(eq=False)
 class Segment:
     """
-    What a journal recorded from one checkpoint to the next.
+    Records of a journal from one checkpoint to the next.
 
     Attributes
     ----------
     number : int
     before : int
-        Length of the tape of the segment before.
+        Length of the tape of the previous segment.
     checkpoint : Checkpoint
     facts : dict
+        `Journal.facts` at the checkpoint.
     tape : list of (k,)
         Parts of the tape, in order.
     named : list of (str, tuple)
-        Calls by name.
+        Names and arguments of the calls of kind CALL.
     pieces : list of int
-        Indices of the pieces of the journal from which it was made.
+        Indices of the pieces of the journal from which the segment was made.
 
     """
 
@@ -80,15 +81,15 @@ class Segment:
 
     @property
     def length(self) -> int:
-        """Number of numbers of the tape."""
+        """Length of the tape [numbers]."""
         return sum(map(len, self.tape))
 
     def follows(self, other: Segment) -> bool:
-        """Whether this segment begins where another one, which is whole, ends."""
+        """Whether this segment begins where another, complete segment ends."""
         return self.number == other.number + 1 and self.before == other.length
 
     def calls(self) -> Iterator[Call]:
-        """Yield the calls; a last one that is cut short is left out."""
+        """Yield the calls, without an incomplete last one."""
         tape = np.concatenate(self.tape) if self.tape else np.zeros(0)
         at, sent, held = 0, list[Array](), None
         while at + HEAD <= len(tape):
@@ -115,9 +116,9 @@ class Segment:
 
 def segments_of(pieces: Iterable[Piece]) -> list[Segment]:
     """
-    Return the segments of pieces in order; what follows a missing piece of a segment is left out.
+    Return the segments of pieces in order; a segment ends at a missing piece.
 
-    A segment whose beginning is missing is left out, because its state is unknown.
+    A segment whose beginning is missing is left out, because its initial state is unknown.
 
     """
     found: list[Segment] = []
@@ -133,7 +134,7 @@ def segments_of(pieces: Iterable[Piece]) -> list[Segment]:
 
 
 def runs_of(segments: list[Segment]) -> list[list[Segment]]:
-    """Return lists of segments without a gap between them."""
+    """Group segments into lists without gaps."""
     runs: list[list[Segment]] = []
     for segment in segments:
         if runs and segment.follows(runs[-1][-1]):

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The node's side of osc_arm's control loop, which is a process of its own."""
+"""Interface of the node osc_arm to its control loop, a separate process."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from osc_ros.ros.parameters.node_settings import law_of, LoadedRobot
 
 Array = NDArray[np.float64]
 
-POST_PERIOD = 0.005  # period of the node's thread for what the process of the loop tells [s]
+POST_PERIOD = 0.005  # period at which the node handles events and states of the loop [s]
 STATES_QOS = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)  # lose no message
 
 
 def law_and_loop_of(values: Mapping[str, Any], urdf: str) -> tuple[LoadedRobot, Law]:
     """
-    Return the same as `law_of`, and compile the kernels of the loop's process, too.
+    Return the result of `law_of`, and compile the kernels of the loop's process, too.
 
-    So that process, whose progress nobody sees, has nothing to compile.
+    Then that process, whose progress is not reported, finds all kernels in the cache.
 
     """
     found = law_of(values, urdf)
@@ -48,7 +48,7 @@ def law_and_loop_of(values: Mapping[str, Any], urdf: str) -> tuple[LoadedRobot, 
 
 class ArmLoop(LoopProcess):
     """
-    The process of a control loop, with topics for its states, for a node.
+    Process of a control loop, with topics for its joint states.
 
     It has the attributes and methods of `osc_ros.ros.dds.ros_loop.Loop` that the node uses; see
     there.
@@ -58,14 +58,15 @@ class ArmLoop(LoopProcess):
     owner : Node
         Its executor calls the handlers, and publishes joint_states.
     law : Law
-        Does no ticks; it gets the robot and the settings of the law in the process.
+        The node's copy: it computes no torques, but gets the robot and the settings of the law in
+        the process.
     start : Start
     rate : float
         Rate of joint_states [Hz].
     handlers : mapping of str to callable
-        What is called in the owner's thread, within POST_PERIOD, for each event: those of
-        `osc_ros.loop.engine.Engine`, 'lost' (text) when the arm fails, and 'ended' (text) when
-        the process has ended without a request.
+        Callbacks in the owner's thread, within POST_PERIOD, for the events of
+        `osc_ros.loop.engine.Engine`, for 'lost' (text), when the arm fails, and for 'ended'
+        (text), when the process has ended without a request.
 
     Raises
     ------
@@ -97,21 +98,21 @@ class ArmLoop(LoopProcess):
 
     @property
     def required(self) -> str:
-        """What a state must contain."""
+        """Required content of a state, for messages."""
         return f"positions and velocities of {', '.join(self.joints)}"
 
     @property
     def refusal(self) -> str:
-        """Why the last states were not used; empty if that is not known."""
+        """Reason why the last states were not used; empty if it is unknown."""
         return 'the process of the control loop has ended' if self.has_ended else ''
 
     def lack_of_states(self) -> str:
-        """Reason why no valid states arrive, if it is known."""
+        """Return the reason why no valid states arrive."""
         return self.refusal or f'{self.description.name} has sent ' + (
             f'the newest {self.state_age:.1f} s ago' if self.count else 'none')
 
     def use(self, setup: CompiledLaw, supervision: Supervision) -> None:
-        """Use the settings and the robot of a setup, and other settings of the watchdogs."""
+        """Use other settings or another robot (`setup`), and other settings of the watchdogs."""
         super().use(setup, supervision)
         self._law.use_setup(setup)
 

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Node osc_arm: osc_controller with the arm in it, in a control loop that is a process."""
+"""Node osc_arm: osc_controller whose control loop is a separate process that accesses the arm."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ OWN = (
     Entry('record_cycles', '', 'File (.npy) for the times of the cycles [ns], written when the '
           "loop ends: read's return, write's call, write's return; empty: none", fixed=True),
 )
-GRIPPER_PERIOD = 0.02  # between two states of the gripper [s]
+GRIPPER_PERIOD = 0.02  # period of the gripper's states [s]
 RATE = 1000.0  # default of `rate` [Hz]
 
 
@@ -57,9 +57,9 @@ def entries_of(kind: type[Hardware]) -> list[Entry]:
 
 class ArmNode(Controller):
     """
-    A controller whose loop is a process of its own, which has the arm in it.
+    A controller whose loop is a separate process with the driver of the arm.
 
-    It has the topics, services, parameters and diagnostics of osc_controller; besides, it
+    It has the topics, services, parameters and diagnostics of osc_controller. In addition, it
     publishes joint_states, and has the parameters and services of the arm.
 
     """
@@ -72,16 +72,17 @@ class ArmNode(Controller):
         self._recover = self.create_service(Trigger, '~/recover', self._on_recover)
 
     def _entries(self) -> tuple[Entry, ...]:
-        """Return the parameters of the node, with those of its kind of arm."""
+        """Return the parameters of the node, including those of its kind of arm."""
         kind = hardware_class(initial_value(self, HARDWARE))
         self._settings: tuple[Setting, ...] = kind.settings
-        own = {'rate': RATE, TF: True}  # nobody else knows the joint states before this node
+        # transforms, because other nodes get the joint states only from this node
+        own = {'rate': RATE, TF: True}
         table = [replace(entry, default=own.get(entry.name, entry.default))
                  for entry in super()._entries()]
         return (*table, *OWN, *entries_of(kind))
 
     def _make_loop(self, law: Law, found: dict[str, Any], urdf: str) -> ArmLoop:
-        """Start the process of the loop, and open the arm."""
+        """Start the process of the loop, and open the connection to the arm."""
         for name, accepted in (('update', 'on_state'), ('workers', 1)):
             if found[name] != accepted:
                 raise InputError(f"parameter '{name}' is {found[name]}: osc_arm accepts "
@@ -110,7 +111,7 @@ class ArmNode(Controller):
         return found
 
     def _offer_gripper(self, loop: ArmLoop) -> None:
-        """Offer the topics of a gripper, if the arm has one."""
+        """Create the topics of the gripper, if the arm has one."""
         try:
             loop.request(ArmEngine.gripper_state)
         except OscError:
@@ -135,11 +136,11 @@ class ArmNode(Controller):
             self._gripper.publish(state, messages.time_of(self._loop.stamp))
 
     def _handlers(self) -> dict[str, Callable[..., None]]:
-        """Return what the loop calls in the thread of this node, by the name of the event."""
+        """Return the callbacks for the loop's events by name; they run in the node's thread."""
         return {**super()._handlers(), 'lost': self._on_lost, 'ended': self._on_ended}
 
     def _while_alive(self, callback: Callable[..., None]) -> Callable[..., None]:
-        """Return a callback that survives the end of the loop's process, and its silence."""
+        """Return a callback that does not raise if the loop's process has ended or hangs."""
         @wraps(callback)
         def called(*arguments: Any) -> None:
             try:
@@ -151,10 +152,10 @@ class ArmNode(Controller):
         return called
 
     def _use_realtime(self, found: dict[str, Any]) -> None:
-        """Do nothing: these settings are those of the loop's process."""
+        """Do nothing: the loop's process uses these settings."""
 
     def _make_claims(self, is_coming: bool) -> NoClaims:
-        """Return an object that finds no others: only this node can command the arm."""
+        """Return claims without other controllers, because only this node commands the arm."""
         return NoClaims()
 
     def _every_second(self) -> None:
@@ -169,7 +170,7 @@ class ArmNode(Controller):
     # failures
 
     def _on_lost(self, reason: str) -> None:
-        """Report an error of the arm; the node becomes inactive."""
+        """Report an error of the arm, and deactivate the node."""
         text = f'{FAILED}: {reason}'
         self.get_logger().error(text)
         if self._diagnosis is not None:  # before the deactivation, which takes longer
@@ -178,7 +179,7 @@ class ArmNode(Controller):
             self.trigger_deactivate()
 
     def _on_ended(self, status: str) -> None:
-        """Report the end of the loop's process; the node becomes unconfigured."""
+        """Report the unrequested end of the loop's process; the node becomes unconfigured."""
         text = f'{ENDED} {status}: the arm has stopped by itself; configure to start again'
         self.get_logger().error(text)
         if self._diagnosis is not None:
@@ -189,7 +190,6 @@ class ArmNode(Controller):
 
     def _on_recover(self, request: Trigger.Request, response: Trigger.Response
                     ) -> Trigger.Response:
-        """Clear an error of the arm."""
         try:
             if self._loop is None:
                 raise InputError('the node is not configured: there is no connection to the arm')

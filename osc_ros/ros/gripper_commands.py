@@ -26,20 +26,13 @@ except ImportError:  # not on PyPI
 
 class GripperAction:
     """
-    An action server that commands a hand, and does not block the thread that simulates it.
+    Action server for a gripper, which does not block the thread of its node.
 
     The position of a goal is the width [m]; a largest effort of 0 means the default [N]. A goal
-    ends when the fingers rest: it succeeds at the width (`reached_goal`), and if something stops
-    the fingers (`stalled`), as in gripper_controllers with allow_stalling. A new goal aborts the
-    one before. Without control_msgs this does nothing.
-
-    Parameters
-    ----------
-    node : Node
-    name : str
-        Of the action.
-    move : callable
-        Commands the hand; raises OscError if it refuses a goal.
+    succeeds when the fingers rest: at the width (`reached_goal`), or because something stops them
+    (`stalled`), as in gripper_controllers with allow_stalling. A new goal aborts the previous one.
+    Without control_msgs there is no server. `move` commands the gripper, and raises OscError if
+    that refuses a goal.
 
     """
 
@@ -54,7 +47,7 @@ class GripperAction:
                 cancel_callback=lambda handle: CancelResponse.ACCEPT)
 
     def _accept(self, request: Any) -> GoalResponse:
-        """Command the hand; reject the goal if it refuses."""
+        """Command the gripper; reject the goal if it refuses."""
         command = request.command
         try:
             self._move(HandGoal(command.position, command.max_effort or FORCE))
@@ -77,7 +70,7 @@ class GripperAction:
             return result
 
         goal, self._goal = self._goal, None
-        goal.execute(execute)  # only now: an execution that waits would block the simulation
+        goal.execute(execute)  # at the end only: an execution that waits would block the thread
 
     def _filled(self, message: Any) -> Any:
         """Fill a result or feedback from the last state."""
@@ -87,7 +80,7 @@ class GripperAction:
         return message
 
     def update(self, state: GripperState) -> None:
-        """Publish feedback on a goal in progress, and end it if the fingers rest."""
+        """Publish feedback on a goal in progress; end the goal if the fingers rest."""
         self._state = state
         if self._goal is None:
             return
@@ -102,18 +95,13 @@ class GripperAction:
 
 class GripperTopics:
     """
-    Topics and action of a gripper.
+    Topics `~/gripper/…` of a gripper, and the action `~/gripper/gripper_cmd`.
 
-    A command is std_msgs/Float64MultiArray on `~/gripper/command`: the width, then the largest
-    force, then the speed. The label of its dimension comes back in the answer on
-    `~/gripper/answers`, with the reason of a refusal. `~/gripper/state` has 'width' first, with
-    its rate and the force, then 'goal', with the commanded speed and force.
-
-    Parameters
-    ----------
-    node : Node
-    move : callable
-        Commands the gripper; raises OscError if it refuses a goal.
+    A command is a std_msgs/Float64MultiArray on `command`: the width [m], then optionally the
+    largest force [N] and the speed [m/s]. The answer on `answers` has the label of the command's
+    dimension, and the reason of a refusal. `state` is a JointState with two names: 'width', with
+    the rate and the force, and 'goal', with the commanded speed and force. For `move` see
+    `GripperAction`.
 
     """
 
@@ -126,7 +114,7 @@ class GripperTopics:
         self._action = GripperAction(node, '~/gripper/gripper_cmd', self._move)
 
     def publish(self, state: GripperState, stamp: Any) -> None:
-        """Publish a state, and tell the action."""
+        """Publish a state, and pass it to the action."""
         self._time = messages.seconds(stamp)
         message = JointState(name=['width', 'goal'], position=[state.width, state.goal],
                              velocity=[state.rate, self._speed],

@@ -39,8 +39,8 @@ from osc_ros.ros.parameters.parameters import declare, Entry, refuse_bad_sets, v
 from osc_ros.ros.parameters.state_input import StateInput, VELOCITY
 from osc_ros.ros.process.node_process import run_and_exit
 
-POST_PERIOD = 0.02  # of the log of what the loop does [s]
-LONG = 0.25  # a longer time-out of the commands is warned of [s]
+POST_PERIOD = 0.02  # period at which the loop's texts are logged [s]
+LONG = 0.25  # a longer time-out of the commands causes a warning [s]
 STEEPEST = 200.0  # default limit of the rate of a torque, relative to the torque limit [1/s]
 
 PARAMETERS = (
@@ -76,11 +76,10 @@ class Relay(Node):  # type: ignore[misc]
     """
     Node around a `Forwarder`, whose thread forwards commands and stops the arm if they fail.
 
-    All else, such as services, parameters and diagnostics, runs in the thread that spins the node.
-    Of several publishers on the command topic the relay chooses one
-    (`osc_ros.ros.messages.publishers.Source`) and refuses the commands of the others. When it
-    changes to another publisher, it holds the arm until it forwards the commands of this
-    publisher.
+    Services, parameters and diagnostics run in the thread that spins the node. Of several
+    publishers on the command topic the relay accepts one, see
+    `osc_ros.ros.messages.publishers.Source`. When it changes to another publisher, it holds the
+    arm until it forwards the commands of this publisher.
 
     """
 
@@ -162,7 +161,7 @@ class Relay(Node):  # type: ignore[misc]
     # stop at the end of the process
 
     def ready_to_stop(self) -> bool:
-        """Begin to stop the arm; return whether it is at rest, or was never commanded."""
+        """Begin to stop the arm; return True if it is at rest or was never commanded."""
         with self._loop.parked():
             if not self._loop.acts:
                 return True
@@ -171,19 +170,19 @@ class Relay(Node):  # type: ignore[misc]
             return bool(self._loop.parts.guard.finished)
 
     def stop(self) -> None:
-        """Send the gravity torques as the last command; without brakes the arm drifts."""
+        """Send the gravity torques as the last command; an arm without brakes then drifts."""
         self._loop.close()
         self._tell_posted()
         if self._loop.acts:
             self._loop.send_last()
-            self._commands.wait_for_all_acked(RECEIPT)  # else its end can overtake it
+            self._commands.wait_for_all_acked(RECEIPT)  # else it can be lost when the node ends
             self.get_logger().info('ends: the last command carries the weight here; without '
                                    'brakes or friction the arm drifts from here')
 
     # log and diagnostics
 
     def _tell_posted(self) -> None:
-        """Log what the loop has posted, and publish a change of the reaction."""
+        """Log the loop's posted texts; publish diagnostics if the reaction has changed."""
         self._loop.note_change()
         has_changed, log = False, self.get_logger()
         while self._loop.posted:
@@ -221,10 +220,10 @@ class Relay(Node):  # type: ignore[misc]
             self._robot.name if self._robot else '', pairs, self.get_clock().now().to_msg()))
 
     def _figures(self, everybody: dict[str, str]) -> tuple[bytes, str, list[tuple[str, Any]]]:
-        """Level, text and pairs of the diagnostics; within `Forwarder.parked`."""
+        """Return level, text and pairs of the diagnostics; call this within `Forwarder.parked`."""
         loop, parts = self._loop, self._loop.parts
         level, text = DiagnosticStatus.OK if loop.acts else DiagnosticStatus.WARN, loop.state()
-        # a publisher that has left the topic does not send the present commands
+        # forget the names of publishers that have left the topic
         source = loop.source
         source.names = {gid: name for gid, name in everybody.items()
                         if gid in source.names} or source.names
@@ -246,7 +245,7 @@ class Relay(Node):  # type: ignore[misc]
 
 def guard_of(robot: Robot, driver: Driver, settings: Supervision,
              on_change: Callable[[], None] = lambda: None) -> Supervisor:
-    """Return a supervisor; compile all kernels that forward commands to a robot."""
+    """Return the supervisor, with all kernels for forwarding compiled."""
     compile_forward()
     with on_demand():
         StateInput(robot, 'auto', lambda text: None, lambda text: None)

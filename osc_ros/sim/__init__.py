@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""A simulated arm in place of a real one."""
+"""Simulation of one arm in MuJoCo, alone (`Plant`) or with a law (`Simulation`)."""
 
 from __future__ import annotations
 

@@ -2,12 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-A simulated FR3 that speaks Franka's protocol: franka-sim, in a virtual environment of its own.
+Simulated FR3 with Franka's network protocol: franka-sim, in its own virtual environment.
 
-Run by the Python of that environment, this file is the server, and imports nothing of osc_ros:
-`.venv-franka-sim/bin/python osc_ros/sim/franka_server.py ADDRESS URDF`. The address is one of the
-loopback network, so that several servers can run: libfranka always connects to port 1337.
-
+The Python of that environment runs this file as the server; it then imports nothing of osc_ros:
+`.venv-franka-sim/bin/python osc_ros/sim/franka_server.py ADDRESS URDF`. ADDRESS is on the loopback
+network; different addresses allow several servers, because libfranka always uses port 1337.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ import threading
 import time
 from typing import Any, IO
 
-PORT = 1337  # of libfranka, not to be chosen
-READY = 0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785  # positions at the start [rad]
+PORT = 1337  # fixed in libfranka
+READY = 0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785  # default start positions [rad]
 ROTOR_INERTIA = 0.1  # without it the hold between two motions is unstable [kg m²]
-PRIORITY = 30  # under SCHED_FIFO, if permitted
-# Longest wait of a thread for Python code of another thread; Python's default is 5 ms [s].
+PRIORITY = 30  # priority under SCHED_FIFO, if permitted
+# Python's thread switch interval, the longest wait for another thread's code; default 5 ms [s].
 SWITCH_INTERVAL = 1e-4
-PATIENCE = 30.0  # for the server to start [s]
+PATIENCE = 30.0  # timeout for the start of the server [s]
 VARIABLE = 'FRANKA_SIM_PYTHON'
-FOLDER = '.venv-franka-sim'  # in the checkout, made by `make`
+FOLDER = '.venv-franka-sim'  # in the checkout, created by `make`
 
 
 class ServerError(RuntimeError):
@@ -41,32 +40,17 @@ class ServerError(RuntimeError):
 
 
 def python() -> Path:
-    """Return the Python that has franka-sim, from VARIABLE, or else in FOLDER."""
+    """Return the Python that has franka-sim: from VARIABLE, otherwise in FOLDER."""
     return Path(os.environ.get(VARIABLE, Path(FOLDER, 'bin', 'python'))).absolute()
 
 
 class FrankaServer:
     """
-    A server in a process of its own; use it in a `with` statement.
+    A server in its own process; use it in a `with` statement.
 
-    Attributes
-    ----------
-    address : str
-        Address to connect to.
-
-    Parameters
-    ----------
-    urdf : Path
-        File with the robot description, of an FR3.
-    log : Path
-        File that gets the server's output.
-    q : sequence of 7 floats
-        Joint positions at the start [rad].
-
-    Raises
-    ------
-    ServerError
-        When the `with` statement begins: there is no franka-sim, or it did not start.
+    `address` is the address to connect to. `urdf` describes an FR3, `log` receives the server's
+    output, and `q` (7,) has the start positions [rad]. On entry, ServerError is raised if
+    franka-sim is not installed, or did not start.
 
     """
 
@@ -97,7 +81,7 @@ class FrankaServer:
         return self
 
     def tell(self, words: str) -> None:
-        """Send a line to `obey`."""
+        """Send a command line to `obey`."""
         print(words, file=self._input, flush=True)
 
     def said(self) -> str:
@@ -105,7 +89,7 @@ class FrankaServer:
         return self._log.read_text(errors='replace')
 
     def signal(self, number: int) -> None:
-        """Send a signal to the server, as SIGSTOP and SIGCONT."""
+        """Send a signal to the server, for example SIGSTOP or SIGCONT."""
         self._process.send_signal(number)
 
     def __exit__(self, *_: object) -> None:
@@ -122,10 +106,10 @@ class FrankaServer:
 
 def _model(urdf: Path, folder: Path) -> Path:
     """
-    Return the path of the arm as MJCF: without meshes, with fixed fingers.
+    Write the arm as MJCF, without meshes and with fixed fingers; return the path.
 
-    franka-sim looks for collisions between geometries with certain names: there are two spheres,
-    on the first and on the last link, that come close before the real links would.
+    franka-sim detects collisions between geometries with certain names. These are two spheres, on
+    the first and on the last link, that touch before the real links would.
 
     """
     import mujoco
@@ -147,14 +131,14 @@ def _model(urdf: Path, folder: Path) -> Path:
 
 
 def serve(address: str, urdf: Path, q: Sequence[float]) -> None:
-    """Serve until the process ends, and do what lines of standard input say."""
+    """Run the server until the process ends; execute command lines of the standard input."""
     import logging
 
     from franka_sim import FrankaSimServer
     from franka_sim.mujoco_franka_sim import ARM_INITIAL_Q
 
     sys.setswitchinterval(SWITCH_INTERVAL)
-    with suppress(OSError):  # an arm's computer has nothing else to do
+    with suppress(OSError):  # as on the dedicated computer of a real arm
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PRIORITY))
     ARM_INITIAL_Q[:] = q
     logging.basicConfig(level=logging.INFO, format='%(asctime)s %(levelname)s %(message)s')
@@ -170,21 +154,21 @@ def serve(address: str, urdf: Path, q: Sequence[float]) -> None:
 
 def step_with_states(server: Any) -> None:
     """
-    Let the arm move by one period with each state that the server sends, and only then.
+    Couple the physics to the arm's clock: one physics step for each state that the server sends.
 
-    franka-sim steps its physics in a thread of its own, on the wall clock, and counts a period of
-    the arm's clock for each state that it sends. On a busy computer these are 930 to 960 a second:
-    the arm then seems to move by 4 to 7 % faster than its clock says. And the threads wait for
-    each other's Python code.
+    franka-sim steps its physics in a separate thread by the wall clock, but counts one period of
+    the arm's clock for each sent state. On a busy computer it sends only 930 to 960 states per
+    second, so the arm seems to move 4 to 7 % faster than its clock. In addition, both threads wait
+    for each other's Python code.
 
     """
-    from franka_sim.robot_state import RobotState  # every connection makes its own object
+    from franka_sim.robot_state import RobotState  # each connection creates one
 
     simulation, advance, one = server.physics_sim, RobotState.update, threading.Lock()
 
     def advance_and_step(state: Any) -> None:
         advance(state)
-        with one:  # the last state of a motion is sent by another thread
+        with one:  # another thread sends the last state of a motion
             simulation.step()
 
     def wait() -> None:
@@ -196,29 +180,29 @@ def step_with_states(server: Any) -> None:
 
 
 def obey(server: Any) -> None:
-    """Change the state of the arm as each line says; end the process with the input."""
+    """Execute the command lines of the standard input; end the process at its end."""
     from franka_sim.franka_protocol import MoveStatus
     from franka_sim.server.constants import RobotMode
 
     for line in sys.stdin:
         word, value = line.split()
         state = server.robot_state.state
-        if word == 'error':  # a reflex: index of the error in the protocol
+        if word == 'error':  # a reflex; value: index of the error in the protocol
             server._abort_with_error(int(value), 'test')
         elif word == 'mode':
             state['robot_mode'] = RobotMode[value]
-        elif word == 'abort':  # ends the motion for a reason that is no reflex
+        elif word == 'abort':  # ends the motion without a reflex
             motion, server.current_motion_id = server.current_motion_id, 0
             server._engage_idle_hold('test')
             state['motion_generator_mode'], state['controller_mode'] = 0, 3
             state['robot_mode'] = RobotMode.kUserStopped
             server._pending_move_response = motion, MoveStatus[value], server._states_packed
-        elif word == 'lost':  # number of lost packets in a row that end a motion; 20 at first
+        elif word == 'lost':  # consecutive lost packets that end a motion; default 20
             server.comm._max_consecutive_lost = int(value)
-        elif word == 'object':  # width of what is between the fingers [m]; 0: nothing
+        elif word == 'object':  # width of the object between the fingers [m]; 0: none
             server.gripper_server.backend.set_object_width(float(value) or None)
         elif word == 'connection':
-            server.client_socket.shutdown(socket.SHUT_WR)  # half: the worst case for a client
+            server.client_socket.shutdown(socket.SHUT_WR)  # half-closed: worst case for a client
     os._exit(0)
 
 

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""A parallel hand on a simulated arm: two fingers that grasp, with contacts and friction."""
+"""Parallel gripper of a simulated arm: two fingers that grasp by contact and friction."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from osc_ros.sim.plant import Plant
 Array = NDArray[np.float64]
 
 FINGERS = {'panda': ('panda_finger_joint1', 'panda_finger_joint2'),
-           'fr3': ('fr3_finger_joint1', 'fr3_finger_joint2')}  # of the robots of the package
-STIFFNESS = 1e4  # of the servo of the width [N/m]
-INERTIA = 0.25  # of the drive at each finger [kg]; it has no weight
-DAMPING = 2.0 * math.sqrt(STIFFNESS * INERTIA / 2.0)  # critical, of the width [N s/m]
-GRIP = 0.8  # coefficient of friction of the fingers
-FRICTION_RATIO = 10.0  # MuJoCo's impratio: how much stiffer friction is than the normal direction
+           'fr3': ('fr3_finger_joint1', 'fr3_finger_joint2')}  # of robots in this package
+STIFFNESS = 1e4  # of the position servo [N/m]
+INERTIA = 0.25  # reflected drive inertia at each finger, without weight [kg]
+DAMPING = 2.0 * math.sqrt(STIFFNESS * INERTIA / 2.0)  # critical damping of the servo [N s/m]
+GRIP = 0.8  # friction coefficient of the fingers
+FRICTION_RATIO = 10.0  # MuJoCo's impratio: stiffness of friction relative to the normal
 ACTUATOR = 'hand'  # name of tendon and actuator
 
 
@@ -42,9 +42,10 @@ class Finger:
     ----------
     joint, link : str
     origin, axis : (3,)
-        Position of the link in its parent when the hand is closed [m]; direction of opening there.
+        Position of the closed finger in its parent link [m]; direction of opening there.
     stroke : float [m]
-    boxes : list of position, quaternion w x y z, and half of the sizes of boxes in the link [m]
+    boxes : list of ((3,), (4,), (3,))
+        Contact boxes in the finger link: position [m], quaternion w x y z, half sizes [m].
 
     """
 
@@ -58,10 +59,10 @@ class Finger:
 
 class Hand:
     """
-    Two fingers with one drive, which moves the width between them.
+    Two fingers with one drive, which controls the width between them.
 
-    The drive is a servo: it moves at a speed, and presses with at most a force. The fingers
-    start open. Their contact shapes are the boxes of the links in the URDF.
+    The drive is a position servo with a speed and a force limit. The fingers start open. Their
+    contact shapes are the boxes of the links in the URDF.
 
     >>> hand = Hand(urdf, FINGERS['panda'])                        # doctest: +SKIP
     >>> plant = Plant(urdf, …, furnish=hand.add)
@@ -77,7 +78,8 @@ class Hand:
     Parameters
     ----------
     urdf_text : str
-    joints : two prismatic joints of one parent, which open in opposite directions from 0
+    joints : two str
+        Prismatic joints with a common parent, which open in opposite directions from 0.
 
     Raises
     ------
@@ -94,7 +96,7 @@ class Hand:
             raise ModelError(f"hand: joints '{left.joint}' and '{right.joint}' do not open in "
                              'opposite directions')
         self.widest = left.stroke + right.stroke
-        self._seen: mujoco.MjData | None = None  # whose arrays `_views` has
+        self._seen: mujoco.MjData | None = None  # state to which `_arrays` belongs
         self._begin()
 
     def _begin(self) -> None:
@@ -102,14 +104,14 @@ class Hand:
         self._set_point, self._time = self.widest, 0.0
 
     def add(self, spec: mujoco.MjSpec) -> None:
-        """Add joints, contacts and drive to a specification: `furnish` of `Plant`."""
-        spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC  # pyramids let a held body creep
+        """Add joints, contacts and drive to a specification (parameter `furnish` of `Plant`)."""
+        spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC  # with pyramids a held body creeps
         spec.option.impratio = FRICTION_RATIO
         stiff = (2.0 * spec.option.timestep, 1.0)
         tendon = spec.add_tendon(name=ACTUATOR)
         for finger in self._fingers:
             body = spec.body(finger.link)
-            body.pos = finger.origin + finger.stroke * finger.axis  # where it is at `ref`
+            body.pos = finger.origin + finger.stroke * finger.axis  # position at `ref`
             body.add_joint(name=finger.joint, type=mujoco.mjtJoint.mjJNT_SLIDE,
                            axis=finger.axis, range=[0.0, finger.stroke], limited=True,
                            ref=finger.stroke, armature=INERTIA, solref_limit=stiff,
@@ -123,7 +125,7 @@ class Hand:
         coupling = spec.add_equality(name=ACTUATOR, type=mujoco.mjtEq.mjEQ_JOINT,
                                      name1=right.joint, name2=left.joint, solref=stiff,
                                      objtype=mujoco.mjtObj.mjOBJ_JOINT)
-        # a polynomial of the distances from `ref`; its number of places depends on the version
+        # polynomial of the distances from `ref`; its length depends on the MuJoCo version
         coupling.data = [0.0, right.stroke / left.stroke, *[0.0] * (len(coupling.data) - 2)]
         spec.add_actuator(name=ACTUATOR, target=ACTUATOR,
                           trntype=mujoco.mjtTrn.mjTRN_TENDON,
@@ -134,12 +136,12 @@ class Hand:
 
     def move(self, goal: HandGoal) -> None:
         """
-        Move to a width, or up to an object, which is then pressed with the force.
+        Set a goal; at an object, the fingers stop and press with the force of the goal.
 
         Raises
         ------
         InputError
-            Numbers that the hand does not accept; it goes on to its old goal.
+            The goal is out of range; the old goal stays.
 
         """
         goal.require_within(self.widest)
@@ -147,11 +149,11 @@ class Hand:
 
     def advance(self, plant: Plant, period: float) -> None:
         """Move the set-point of the drive by one period [s]; call it before each step."""
-        if plant.time < self._time:  # there was a reset
+        if plant.time < self._time:  # after a reset
             self._begin()
         self._time = plant.time
         width, goal = self._width(plant), self.goal
-        # to the last goal, closed, the drive presses with its force, too
+        # with a closed goal, the drive presses the fingers together with its force
         end = goal.width if goal.width > 0.0 else -goal.force / STIFFNESS
         step, reach = goal.speed * period, goal.force / STIFFNESS
         moved = min(max(end, self._set_point - step), self._set_point + step)
@@ -161,7 +163,7 @@ class Hand:
     def _views(self, plant: Plant) -> tuple[list[Array], list[Array], Any]:
         """Return views of the fingers' positions and velocities, and of the drive."""
         data = plant.data
-        if self._seen is not data:  # looking names up takes longer than a physics step
+        if self._seen is not data:  # a look-up by name takes longer than a physics step
             joints = [data.joint(finger.joint) for finger in self._fingers]
             drive = data.actuator(ACTUATOR)
             self._seen, self._arrays = data, (
@@ -184,10 +186,7 @@ def hand_of(urdf_text: str, joints: tuple[str, ...]) -> Hand | None:
     """
     Return the hand with two finger joints; None without joints.
 
-    Raises
-    ------
-    InputError, ModelError
-        See `Hand`; another number of joints.
+    Raises InputError or ModelError if the number of joints is wrong, or as `Hand`.
 
     """
     if not joints:
@@ -198,7 +197,6 @@ def hand_of(urdf_text: str, joints: tuple[str, ...]) -> Hand | None:
 
 
 def _finger(root: ElementTree.Element, name: str) -> Finger:
-    """Return the finger of a joint."""
     joint = root.find(f"joint[@name='{name}']")
     if joint is None or joint.get('type') != 'prismatic':
         raise InputError(f"hand: '{name}' is not a prismatic joint of the robot description")

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The objects beside a simulated arm, for pictures: shape, pose and colour of each."""
+"""Shape, pose and colour of the objects beside a simulated arm, for pictures."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from osc_ros.sim.plant import Plant
 
 Array = NDArray[np.float64]
 
-# Names of the objects by those of their shapes in MuJoCo: of `World`, `Block`, and `Plant`'s wall.
+# Names of the objects by geom names in MuJoCo, from `World`, `Block`, and `Plant`'s wall.
 NAMES = {'world table': 'table', 'world wall': 'wall', 'world ball': 'ball', 'block': 'cube',
          'wall': 'plane'}
-EXTENT, THICKNESS = 1.2, 0.01  # of the box that stands for an infinite plane [m]
+EXTENT, THICKNESS = 1.2, 0.01  # edges and height of the box for an infinite plane [m]
 PALE = (0.76, 0.6, 0.42, 1.0)  # its colour
 
 
@@ -31,7 +31,7 @@ class Solid(NamedTuple):
     name : str
         'table', 'wall', 'ball', 'cube' or 'plane'.
     is_round : bool
-        A sphere, else a box.
+        True: sphere; False: box.
     size : (3,)
         Lengths of the edges, or the diameter three times [m].
     pose : (4, 4)
@@ -49,7 +49,7 @@ class Solid(NamedTuple):
 
 
 def solids(plant: Plant) -> list[Solid]:
-    """Return the objects beside the arm of a plant; an infinite plane is a thin box."""
+    """Return the objects beside the arm of a plant; an infinite plane becomes a thin box."""
     data, found = plant.data, []
     model = data.model
     mujoco.mj_kinematics(model, data)

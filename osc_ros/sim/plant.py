@@ -32,9 +32,9 @@ from osc_ros.sim.sensor import wrench_beyond
 
 Array = NDArray[np.float64]
 COMPENSATES = ('none', 'gravity', 'gravity+coriolis')
-BRAKE = 2.0  # torque of a closed brake, relative to the effort limit of its joint
+BRAKE = 2.0  # torque of a closed brake, relative to the joint's effort limit
 STRONGEST = 1e6  # torque of a closed brake if the joint has no effort limit [N m, N]
-STICKS = 0.05  # a braked joint below this speed stops, unless its brake is overloaded [rad/s]
+STICKS = 0.05  # below this speed a braked joint stops, unless its brake is overloaded [rad/s]
 
 
 class Plant:
@@ -43,9 +43,10 @@ class Plant:
 
     Every joint that is not in `joint_names` is locked exactly: its child is welded to its parent
     at the locked position (default 0). A mimic joint follows its locked source unless it is locked
-    itself. There are no collisions, except between ball and wall if both are given, and those that
-    `furnish` adds. Masses and inertias are those of the URDF, or it is refused. The arm starts at
-    rest at q = 0, or at the nearest limit.
+    itself. There are no collisions, except between ball and wall if both are given, and collisions
+    that `furnish` adds. Masses and inertias are exactly those of the URDF, except that a massless
+    link between two joints, or a link without inertia, gets a tiny value. The arm starts at rest
+    at q = 0, or at the nearest limit.
 
     Parameters
     ----------
@@ -64,8 +65,8 @@ class Plant:
     compensates : torque that a driver adds: 'none', 'gravity' or 'gravity+coriolis'
     wall : (4, 4) pose, in the base frame, of a stiff frictionless plane, solid on its -z side
     ball : link that carries a ball, and the radius of the ball [m]
-    furnish : called with MuJoCo's specification, to add bodies beside the arm, in the axes of the
-        URDF's root: `Block.add`, `World.add`
+    furnish : receives MuJoCo's specification, in the axes of the URDF's root, and adds bodies
+    beside the arm, for example `Block.add` or `World.add`
     folder : folder of the URDF file, from which pictures and viewer find its meshes
 
     Parameters by joint are (n,), or a mapping of names to values (default for missing joints).
@@ -117,7 +118,7 @@ class Plant:
             require('link', ball[0], urdf.links)
             add_ball(spec, *ball, timestep)
         if furnish is not None:
-            urdf.compiled(spec)  # refuses a URDF by name before anything is added
+            urdf.compiled(spec)  # refuse a bad URDF before parts are added
             furnish(spec)
         self.model = urdf.compiled(spec)
         self._find_places()
@@ -130,11 +131,11 @@ class Plant:
         self.reset(np.clip(np.zeros(self.n), *self._position_limits.T))
 
     def _find_places(self) -> None:
-        """Make MuJoCo's states, and find joints, links and the wall in them."""
+        """Create MuJoCo's states, and find joints, links and the wall in them."""
         self._data = mujoco.MjData(self.model)
         self._probe = mujoco.MjData(self.model)  # for computations that must not change _data
         self._at = np.array([self.model.joint(name).dofadr[0] for name in self.joint_names])
-        self._here = slice_of(self._at)  # the same, faster if it is a slice
+        self._here = slice_of(self._at)  # as a slice if possible, which is faster
         self._diverged = self._data.warning[mujoco.mjtWarning.mjWARN_BADQACC]
         self._zeros = np.zeros(self.n)
         self._wall = mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_GEOM, 'wall')
@@ -146,7 +147,7 @@ class Plant:
         for i, name in enumerate(self.joint_names):
             joint = spec.joint(name)
             joint.armature = armature[i]
-            joint.damping = (viscous[i], 0.0, 0.0)  # no powers of the velocity above the first
+            joint.damping = (viscous[i], 0.0, 0.0)  # linear in the velocity
             joint.frictionloss = self._dry[i]
             joint.limited = bool(np.isfinite(self._position_limits[i]).all())
             joint.range = self._position_limits[i] if joint.limited else (0.0, 0.0)
@@ -158,14 +159,13 @@ class Plant:
             joint.solimp_friction = (0.999, 0.999, 1e-3, 0.5, 2.0)
 
     def _place_wall(self, pose: Array) -> None:
-        """Set the pose (4, 4) of the wall in the base frame."""
         T = np.linalg.inv(self._T_base_root) @ pose
         self.model.geom('wall').pos = T[:3, 3]
         mujoco.mju_mat2Quat(self.model.geom('wall').quat, T[:3, :3].ravel())
 
     @property
     def effort_limits(self) -> Array:
-        """(n,) torque limits, infinite where there is none [N m or N], a new array."""
+        """Torque limits (n,) [N m or N], infinite if there is none; a new array."""
         return self._effort_limits.copy()
 
     @property
@@ -175,19 +175,20 @@ class Plant:
 
     @property
     def q(self) -> Array:
-        """(n,) true joint positions [rad or m], a fresh array."""
+        """True joint positions (n,) [rad or m], a new array."""
         return np.array(self._data.qpos[self._here])
 
     @property
     def qd(self) -> Array:
-        """(n,) true joint velocities [rad/s or m/s], a fresh array."""
+        """True joint velocities (n,) [rad/s or m/s], a new array."""
         return np.array(self._data.qvel[self._here])
 
     def reset(self, q: ArrayLike, qd: ArrayLike | None = None) -> None:
         """
-        Set the state to q, qd (default 0) at time 0, with the brakes open.
+        Set the state to q, qd (default 0) at time 0; open the brakes and end all pushes.
 
-        The sequence of the sensor noise is not restarted.
+        The sequence of the sensor noise is not restarted. Raises InputError for q outside of the
+        limits.
 
         """
         q = vector('q', q, self.n)
@@ -205,7 +206,7 @@ class Plant:
 
     @property
     def braked(self) -> NDArray[np.bool_]:
-        """(n,) whether the brake of each joint is closed, a new array."""
+        """Whether (n,) the brake of each joint is closed; a new array."""
         return self._braked.copy()
 
     def brake(self, closed: ArrayLike) -> None:
@@ -213,7 +214,7 @@ class Plant:
         Close or open the brakes: one bool for all joints, or (n,).
 
         A joint with a closed brake gets no motor torque; dry friction of twice its effort limit
-        stops it and holds it. A joint without an effort limit stops at once.
+        stops and holds it. A joint without an effort limit stops at once.
 
         """
         self._braked = np.broadcast_to(np.asarray(closed, dtype=bool), self.n).copy()
@@ -237,9 +238,9 @@ class Plant:
         """
         Return the wrench (6,), [moment; force], by the arm on its environment, in a link's frame.
 
-        A force-torque sensor at the origin of the link measures it, without the weight and the
-        inertia of what it carries: contacts and pushes on the link and on links beyond it, during
-        the last physics step [N·m, N].
+        A force-torque sensor at the origin of the link would measure this wrench, after
+        compensation of the weight and inertia that it carries: contacts and pushes on the link and
+        on links beyond it, in the last physics step [N·m, N].
 
         """
         require('link', link, self._links)
@@ -251,10 +252,10 @@ class Plant:
         """Return the force (3,) on the wall, by arm and other bodies, base frame [N]."""
         mujoco.mj_forward(self.model, self._data)
         total, wrench, data = np.zeros(3), np.zeros(6), self._data
-        contacts = data.contact  # as arrays: an object for each takes longer than a physics step
+        contacts = data.contact  # arrays: one object per contact takes longer than a step
         for k in np.flatnonzero(contacts.geom[:, 0] == self._wall).tolist():
             mujoco.mj_contactForce(self.model, data, k, wrench)
-            # `wrench` is exerted by the first geom, the wall, on the second, in the contact's axes
+            # `wrench`: by the first geom, the wall, on the second, in the contact's axes
             total -= contacts.frame[k].reshape(3, 3).T @ wrench[:3]
         return np.asarray(self._T_base_root[:3, :3] @ total)
 
@@ -269,7 +270,7 @@ class Plant:
         """
         Apply tau (n,) [N m or N], clipped at the effort limits, for a number of physics steps.
 
-        Joints with closed brakes get no torque.
+        Joints with closed brakes get no torque. Raises InputError if the arm diverged.
 
         """
         if steps < 1:
@@ -298,7 +299,7 @@ class Plant:
         self._data.qfrc_applied[self._at] = tau
         before = self.q
         mujoco.mj_step(self.model, self._data)
-        # under MuJoCo's dry friction a loaded joint creeps forever; a braked joint must not
+        # with MuJoCo's dry friction a loaded joint creeps; a braked joint must not
         stands = (self._braked & (np.abs(self._data.qvel[self._at]) < STICKS)
                   & (np.abs(self._data.qfrc_constraint[self._at]) < 0.99 * self._dry_now))
         self._data.qpos[self._at[stands]] = before[stands]
@@ -313,7 +314,7 @@ class Plant:
 
     @property
     def weight(self) -> Array:
-        """(n,) torques that hold the arm at its present position [N m or N], a new array."""
+        """Torques (n,) that hold the arm at its present position [N m or N], a new array."""
         return self._bias(0.0 * self._data.qvel)
 
     def _bias(self, qvel: Array) -> Array:
@@ -334,7 +335,7 @@ class Plant:
         return self._T_base_root @ T_root_link
 
     def in_base(self, T: Array) -> Array:
-        """Return a pose (4, 4), given in the URDF's root, in the base frame."""
+        """Transform a pose (4, 4) from the URDF's root to the base frame."""
         return self._T_base_root @ T
 
     def acceleration(self, tau: ArrayLike) -> Array:
@@ -346,15 +347,15 @@ class Plant:
         return np.asarray(self._probe.qacc[self._at], dtype=np.float64)
 
     def viewer(self) -> Viewer:
-        """Open a window that shows the arm; InputError if there is no display with OpenGL."""
+        """Open a window that shows the arm; raise InputError without a display with OpenGL."""
         return Viewer(self)
 
     def picture(self, path: str | os.PathLike[str] | None = None, width: int = 640,
                 height: int = 480) -> Image:
         """
-        Return a picture of the arm, (height, width, 3) RGB, and write it as a PNG file to `path`.
+        Return a picture, (height, width, 3) RGB; also write it as a PNG file to `path` if given.
 
-        It needs OpenGL, but no display if MUJOCO_GL is egl or osmesa.
+        Requires OpenGL, but no display if MUJOCO_GL is egl or osmesa.
 
         Raises
         ------
@@ -412,5 +413,5 @@ class Plant:
         if not (type(tau) is np.ndarray and tau.dtype == np.float64 and tau.shape == (self.n,)
                 and math.isfinite(tau.dot(self._zeros))):  # 0 times inf or nan is nan
             tau = vector('tau', tau, self.n)
-        # np.clip takes several times as long
+        # np.clip would take several times as long
         return np.minimum(np.maximum(tau, -self._effort_limits), self._effort_limits)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The payload of a simulated arm: one more link in its robot description."""
+"""Adds a payload to the robot description of a simulated arm."""
 
 from __future__ import annotations
 
@@ -11,18 +11,11 @@ from typing import Any
 
 def with_payload(text: str, link: str, values: Mapping[str, Any]) -> str:
     """
-    Return URDF text with one more link, the payload, fixed to `link`.
+    Return URDF text with a payload link fixed to `link`; unchanged if the mass is 0.
 
-    Parameters
-    ----------
-    text : str
-        The URDF.
-    link : str
-        One of its links.
-    values : mapping of str to value
-        Mass 'payload.mass' [kg]; 0: no payload, the text is returned as it is. Centre of mass
-        'payload.center_of_mass' (3,) in the frame of `link` [m]. 'payload.inertia' (6,), xx xy xz
-        yy yz zz about the centre of mass, in the axes of `link` [kg m²].
+    `values` has 'payload.mass' [kg], the centre of mass 'payload.center_of_mass' (3,) in the frame
+    of `link` [m], and 'payload.inertia' (6,), xx xy xz yy yz zz, about the centre of mass in the
+    axes of `link` [kg m²].
 
     """
     if not values['payload.mass']:

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""A block beside a simulated arm: its body in MuJoCo, its pose, and where it is put."""
+"""A free block beside a simulated arm, which the arm can push or grasp."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 class Block:
     """
-    A box that rests on the plant's wall, and that the plant's ball can push, or a hand grasp.
+    A box that rests on the plant's wall; the plant's ball can push it, and a hand can grasp it.
 
     >>> block = Block((0.04, 0.04, 0.03), mass=0.3)                # doctest: +SKIP
     >>> arm = Simulation(urdf, law, wall=table, ball=('tool0', 0.02), furnish=block.add)
@@ -24,12 +24,12 @@ class Block:
     Parameters
     ----------
     half : (3,)
-        Half of its sizes [m].
+        Half of its edge lengths [m].
     mass : float [kg]
     friction : float
-        Coefficient, on the wall and on the ball; the fingers of a `Hand` have their own.
+        Friction coefficient on the wall and on the ball; the fingers of a `Hand` have their own.
     position : (3,)
-        Where its centre is after a reset [m], in the URDF's root.
+        Position of its centre after a reset [m], in the URDF's root.
 
     """
 
@@ -37,10 +37,10 @@ class Block:
                  position: ArrayLike = (0.0, 0.0, 0.0)) -> None:
         self.half, self._mass, self._friction = half, mass, friction
         self._start = np.asarray(position, dtype=np.float64)
-        self._seen: tuple[mujoco.MjData, Array] | None = None  # a state, and the block's in it
+        self._seen: tuple[mujoco.MjData, Array] | None = None  # state, block's qpos in it
 
     def add(self, spec: mujoco.MjSpec) -> None:
-        """Add the block to a specification: `furnish` of `Plant`."""
+        """Add the block to a specification (parameter `furnish` of `Plant`)."""
         x, y, z = np.square(self.half) / 3.0
         body = spec.worldbody.add_body(
             name='block', pos=self._start, ipos=np.zeros(3), mass=self._mass,
@@ -52,14 +52,14 @@ class Block:
                       rgba=[0.8, 0.35, 0.2, 1.0])
 
     def put(self, plant: Plant, position: ArrayLike) -> None:
-        """Put the block at rest with its centre at a position (3,) [m], in the URDF's root."""
+        """Place the block at rest with its centre at a position (3,) [m], in the URDF's root."""
         joint = plant.data.joint('block')
         joint.qpos = [*np.asarray(position, dtype=np.float64).tolist(), 1.0, 0.0, 0.0, 0.0]
         joint.qvel = np.zeros(6)
 
     def position(self, plant: Plant) -> Array:
         """Return the position (3,) of the centre [m], in the URDF's root."""
-        if self._seen is None or self._seen[0] is not plant.data:  # to look it up takes long
+        if self._seen is None or self._seen[0] is not plant.data:  # a look-up is slow
             self._seen = plant.data, plant.data.joint('block').qpos
         return np.array(self._seen[1][:3])
 

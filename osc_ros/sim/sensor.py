@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The wrench that a force-torque sensor in a link of a simulated arm measures."""
+"""Simulated force-torque sensor."""
 
 from __future__ import annotations
 
@@ -17,16 +17,11 @@ Array = NDArray[np.float64]
 def wrench_beyond(model: mujoco.MjModel, data: mujoco.MjData, at: int,
                   pushed: Mapping[int, Array]) -> Array:
     """
-    Return the wrench (6,), [moment; force], that a sensor in a body measures, in its frame.
+    Return the wrench (6,), [moment; force], that a sensor in body `at` measures, in its frame.
 
-    It is the wrench by the arm on its environment at the body's origin [N·m, N], of contacts and
-    of pushes on the body and on bodies that it carries, in the last physics step.
-
-    Parameters
-    ----------
-    model, data : of MuJoCo
-    at : index of the body
-    pushed : force and moment (2, 3) on a body about its origin, in the axes of MuJoCo's world
+    It is the wrench by the arm on its environment at the body's origin [N·m, N], from contacts and
+    pushes on the body and on bodies that it carries, in the last physics step. `pushed` has force
+    and moment (2, 3) about a body's origin, in the axes of MuJoCo's world.
 
     """
     total, wrench = np.zeros((2, 3)), np.zeros(6)

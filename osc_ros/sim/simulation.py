@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The control loop of a law around a simulated arm in MuJoCo, and the records of its runs."""
+"""Control loop of a law with a simulated arm in MuJoCo, and the records of its runs."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-LONGEST_STEP = 1e-3  # of the physics [s]
-MIDDLE = 0.7  # share of the joints' ranges in which a start is searched
-STARTS = 300  # number of positions that are tried
-LATE = 0.2  # of the simulation behind real time, after which the window goes on from now [s]
+LONGEST_STEP = 1e-3  # largest physics step [s]
+MIDDLE = 0.7  # central share of the joints' ranges for random start positions
+STARTS = 300  # number of random start positions
+LATE = 0.2  # delay behind real time at which the window's clock is reset [s]
 PICTURE = 1.0 / 30.0  # time between two pictures in the window [s]
 
 
@@ -79,30 +79,29 @@ class Simulation:
     ----------
     law : Law
     plant : Plant
-        The arm itself: pushes, brakes, contact forces, pictures.
+        The simulated arm: pushes, brakes, contact forces, pictures.
     period : float [s]
-        Time from one torque to the next.
+        Control period.
 
     Parameters
     ----------
     urdf : str or path
-        The text of the URDF that the law's robot is made from, or its file.
+        URDF of the law's robot: its text, or its file.
     law : Law
     q : (n,), optional
-        Joint positions at the start [rad, m]. Default: the best conditioned of random positions
-        in the middle of the joints' ranges.
+        Start positions [rad, m]. Default: see `well_conditioned_positions`.
     rate : float [Hz]
         Rate of the law; the physics takes steps of at most `timestep`, default LONGEST_STEP.
     show : bool
         Show the arm in a window, and run no faster than real time.
     **plant
-        More parameters of `osc_ros.sim.Plant`, such as friction, position_noise, wall, ball, and
-        locked, if the robot has joints that are locked elsewhere than at 0.
+        More parameters of `osc_ros.sim.Plant`, such as friction, position_noise, wall or ball.
+        `locked` is necessary if the robot has joints that are locked at positions other than 0.
 
     Raises
     ------
     InputError, ModelError
-        Arguments that cannot be used; `show` without a display.
+        An argument cannot be used, or `show` is set without a display.
     ImportError
         MuJoCo is not installed.
 
@@ -161,12 +160,12 @@ class Simulation:
         shift : (3,) [m]
             Added to the position, in base axes.
         turn : (3,) [rad]
-            Rotation vector, in base axes, by which the link is turned about its origin.
+            Rotation vector, in base axes, of a rotation about the link's origin.
 
         Raises
         ------
         InputError
-            Not three finite numbers; no such link.
+            An argument is not three finite numbers, or the link is unknown.
 
         """
         T = self.plant.pose(link or self.law.settings.tasks[0].link or self.law.robot.tip)
@@ -177,12 +176,12 @@ class Simulation:
 
     def reset(self, q: ArrayLike | None = None) -> None:
         """
-        Set the arm to rest at q (n,), or at its start, at time 0; the law then holds this pose.
+        Set the arm to rest at q (n,), default its start, at time 0; the law then holds this pose.
 
         Raises
         ------
         InputError
-            Positions that do not fit, or outside of the joints' limits.
+            q has the wrong size, or is outside of the joint limits.
 
         """
         self.plant.reset(self._start if q is None else q)
@@ -215,7 +214,7 @@ class Simulation:
         Raises
         ------
         InputError
-            A time that is not finite and positive, an arm that diverged.
+            The time is not finite and positive, or the arm diverged.
 
         """
         if not (math.isfinite(seconds) and seconds > 0.0):
@@ -229,9 +228,9 @@ class Simulation:
         return Record(*(np.array(column) for column in zip(*rows)))
 
     def _show(self) -> None:
-        """Wait until real time is as far as the simulation, and draw the arm."""
+        """Wait until real time has reached the simulated time, and draw the arm."""
         if self._window is None or not self._window.is_running():
-            return  # the user has closed it
+            return  # the user has closed the window
         now, time = perf_counter(), self.plant.time
         if time < self._shown_time or now - self._began > time + LATE:
             self._began = now - time  # a reset, or a pause between two calls
@@ -249,11 +248,11 @@ class Simulation:
 
 def well_conditioned_positions(law: Law, seed: int = 0) -> Array:
     """
-    Joint positions (n,) far from singularities and limits, which the arm can hold [rad, m].
+    Return joint positions (n,) far from singularities and limits, which the arm can hold [rad, m].
 
-    Of STARTS random positions in the middle of the joints' ranges, the position with the best
-    conditioning: the largest ratio of the smallest to the largest singular value of the scaled
-    Jacobian of the first task's link.
+    Of STARTS random positions in the middle of the joints' ranges, it is the position with the
+    largest ratio of the smallest to the largest singular value of the scaled Jacobian of the first
+    task's link.
 
     """
     robot, settings = law.robot, law.settings

@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 # Impedance d of MuJoCo's contacts. At rest a contact is a spring of the stiffness K; in motion
 # the spring has (1 - d) K, so d is small.
 IMPEDANCE = 0.05
-FASTEST = 0.5  # most natural frequency of a contact, times the physics step: explicit integration
+FASTEST = 0.5  # largest natural frequency of a contact, times the physics step: stability
 WOOD, STONE, RED = (0.76, 0.6, 0.42, 1.0), (0.55, 0.6, 0.68, 0.6), (0.8, 0.25, 0.2, 1.0)
 STEEL = (0.25, 0.27, 0.3, 1.0)
 
@@ -52,7 +52,7 @@ class Box:
 
 @dataclass(frozen=True)
 class FreeBall:
-    """A ball that moves freely: start of its centre in the base frame [m], radius [m], [kg]."""
+    """A free ball: start (3,) in the base frame [m], radius [m], mass [kg]; others as `Box`."""
 
     position: tuple[float, ...]
     radius: float
@@ -64,7 +64,7 @@ class FreeBall:
 @dataclass(frozen=True)
 class World:
     """
-    What the arm can touch, and with what it touches: a way to furnish a plant.
+    Objects that the arm can touch, and spheres on the arm that touch them.
 
     >>> world = World('panda_link0', ('panda_hand_tcp',),
     ...               table=Box((0.5, 0.0, 0.2), (0.6, 0.8, 0.04)))
@@ -75,8 +75,8 @@ class World:
     base : link name
         Positions are in its frame; it does not move.
     touch : link names
-        Each has a sphere about its origin that touches table, wall and ball; the rest of the
-        arm passes through them.
+        Each has a sphere about its origin that touches table, wall and ball; the rest of the arm
+        passes through them.
     radius : float
         Of these spheres [m].
     table, wall : Box, optional
@@ -103,19 +103,19 @@ class World:
 
     @property
     def boxes(self) -> dict[str, Box]:
-        """The table and the wall by name, those that there are."""
+        """The existing boxes by name: 'table', 'wall'."""
         return {name: box for name, box in (('table', self.table), ('wall', self.wall)) if box}
 
     def add(self, spec: mujoco.MjSpec) -> None:
         """
-        Add objects, spheres and their contacts to a specification: `furnish` of `Plant`.
+        Add objects, spheres and their contacts to a specification (`furnish` of `Plant`).
 
         Raises
         ------
         InputError : an unknown link; a stiffness that the physics step cannot integrate
 
         """
-        model = spec.compile()  # of the arm alone, for the pose of its base and its mobility
+        model = spec.compile()  # the arm alone, for the pose of its base and its mobility
         for link in (self.base, *self.touch):
             require('link', link, [model.body(k).name for k in range(1, model.nbody)])
         spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
@@ -144,7 +144,7 @@ class World:
 
     def _add_contacts(self, spec: mujoco.MjSpec, arm: mujoco.MjModel) -> None:
         """Add the contacts to a specification; `arm` is the model of the arm alone."""
-        # MuJoCo's inverse mass of each geom, by whose sum for both it divides all forces
+        # MuJoCo's inverse mass of each geom; it divides contact forces by the sum of both
         mobility = {f'touch {link}': float(arm.body(link).invweight0[0]) for link in self.touch}
         if self.ball is not None:
             mobility['world ball'] = 1.0 / self.ball.mass
@@ -159,13 +159,13 @@ class World:
                                  f'of {step:g} s')
             spec.add_pair(name=f'{first} {second}', geomname1=first, geomname2=second, condim=3,
                           friction=[friction, friction, 0.0, 0.0, 0.0],
-                          # critical damping; negative: the stiffness and damping themselves
+                          # critical damping; negative numbers: stiffness and damping themselves
                           solref=[-rate, -2.0 * math.sqrt(rate)],
                           solimp=[IMPEDANCE, IMPEDANCE, 1e-3, 0.5, 2.0])
 
 
     def _pairs(self) -> list[tuple[str, str, float, float]]:
-        """Return two names of geoms, stiffness and friction of each contact that there can be."""
+        """Return two geom names, stiffness and friction of each possible contact."""
         surfaces = [(f'world {name}', box.stiffness, box.friction)
                     for name, box in self.boxes.items()]
         spheres = [f'touch {link}' for link in self.touch]

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Who may open the page: a check of every HTTP request and WebSocket before viser answers it."""
+"""Access control of the page: checks every HTTP request and WebSocket before viser answers."""
 
 from __future__ import annotations
 
@@ -32,26 +32,27 @@ class Access:
     """
     Decides from the headers of a request whether the page answers it.
 
-    A browser tells with every WebSocket which page opened it (`Origin`), and which name of this
-    machine it used (`Host`). A page from elsewhere has another origin; a name that an attacker
-    has pointed to this machine (DNS rebinding) is not a name of it.
+    With every WebSocket, a browser sends the page that opened it (`Origin`), and the name under
+    which it reached this machine (`Host`). A foreign page has another origin. After DNS rebinding,
+    the host is a name that an attacker has pointed to this machine, and not a name of this
+    machine.
 
     Attributes
     ----------
     token : str
-        Secret that the address must contain; empty if the page is bound to this machine only.
+        Secret that the address must contain; empty if only this machine can reach the page.
 
     Parameters
     ----------
     host : str
-        Address that the page is bound to.
+        Address to which the server is bound.
     origins : sequence of str
-        Further origins that are accepted, such as 'http://robot.example:8080'.
+        Additional accepted origins, such as 'http://robot.example:8080'.
 
     Raises
     ------
     InputError
-        An origin that is not of the form http://HOST or http://HOST:PORT (or https).
+        An origin is not of the form http://HOST or http://HOST:PORT (or https).
 
     """
 
@@ -64,7 +65,7 @@ class Access:
         self.token = '' if self._is_local else secrets.token_urlsafe(16)
 
     def refusal(self, path: str, headers: Mapping[str, str]) -> str:
-        """Return why a request is refused; empty if it is accepted."""
+        """Return the reason to refuse a request, '' if it is accepted."""
         host = headers.get('Host', '')
         name = _name_of(host)
         if name not in self._names and (self._is_local or not _is_address(name)):
@@ -79,14 +80,14 @@ class Access:
         return ''
 
     def cookie(self, path: str) -> str:
-        """Return the cookie for a request whose address has the token; else empty."""
+        """Return the cookie for a request whose address has the token, otherwise ''."""
         return (f'{COOKIE}={self.token}; HttpOnly; SameSite=Strict; Path=/'
                 if self.token and self._is_token(_token_of(path)) else '')
 
     def _accepts(self, origin: str, host: str) -> bool:
         try:
             found = _origin(origin)
-        except InputError:  # such as 'null', of a page from a file
+        except InputError:  # for example 'null', of a page from a file
             return False
         return found in self._origins or found[1:] == _origin(f'{found[0]}://{host}')[1:]
 
@@ -105,12 +106,12 @@ class Access:
 @contextmanager
 def guarded(access: Access) -> Iterator[None]:
     """
-    Make the server that viser starts within this context ask `access` about every request.
+    Check every request to the server that viser starts within this context.
 
     Raises
     ------
     InputError
-        viser has started no server by `websockets.asyncio.server.serve`: this version of viser
+        viser did not start its server by `websockets.asyncio.server.serve`: this version of viser
         cannot be guarded, so its page must not be used.
 
     """
@@ -134,7 +135,7 @@ def guarded(access: Access) -> Iterator[None]:
 
 def _checked(access: Access, answer: Callable[[Any, Any], Any] | None
              ) -> Callable[[Any, Any], Any]:
-    """Return a `process_request` of websockets that refuses, or asks the one of viser."""
+    """Return a `process_request` of websockets that refuses, or passes on to that of viser."""
     def process_request(connection: Any, request: Any) -> Any:
         if reason := access.refusal(request.path, request.headers):
             return Response(HTTPStatus.FORBIDDEN, 'Forbidden', Headers(

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""A control of the page that shows a value of the controller, and requests the value of a user."""
+"""A control that shows a value of the controller, and requests changes by a user."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ class Mirror:
     """
     Shows a value of the controller in one control, except while a user changes it.
 
-    A value of a user is in the handle before any callback of it runs, so `update` compares: what
-    differs from the last shown value is requested, and not overwritten.
+    viser stores the user's input in the handle before it calls us. Therefore `update` compares the
+    handle with the value shown last: if they differ, it requests the user's value and does not
+    overwrite it.
 
     Parameters
     ----------
     handle : viser handle with a value
     request : callable
-        Gets the value that a user has chosen.
+        Receives the value that a user has chosen.
     settled : float
-        After a user has changed it, the control shows the controller's value again [s].
+        Time after a change by a user until the control shows the controller's value again [s].
 
     """
 
@@ -32,7 +33,7 @@ class Mirror:
         self._shown, self._changed = handle.value, -settled
 
     def update(self, value: Any) -> None:
-        """Request the value of a user, or show the given one of the controller."""
+        """Request the user's value if it is new; otherwise show the controller's `value`."""
         chosen = self.handle.value
         if chosen != self._shown:
             self._shown, self._changed = chosen, monotonic()

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The panel: state and words of the controller, buttons, and meters of the tip."""
+"""The panel: state and messages of the controller, buttons, and figures of the tip."""
 
 from __future__ import annotations
 
@@ -18,22 +18,14 @@ from osc_ros.viewer.scene.reading import ABSENT, ERROR, OK, Reading, STALE, WARN
 from osc_ros.viewer.text import block, line
 
 COLORS = {OK: '#2f855a', WARN: '#b7791f', ERROR: '#c53030', STALE: '#4a5568'}
-WORST = 0.999  # damping is shown below this least controlled share
-MOST_WORDS = 4  # number of log lines that are shown
-SETTLED = 2.0  # after a click, a check box shows the controller's value again [s]
-MANY_JOINTS = 4  # number of joints near a limit that are named
+WORST = 0.999  # below this least controlled share, singularity damping acts
+MOST_WORDS = 4  # number of shown log lines
+SETTLED = 2.0  # `settled` of a check box, see `Mirror` [s]
+MANY_JOINTS = 4  # number of named joints near a limit
 
 
 class Panel:
-    """
-    Shows the state of the controller, and turns clicks into requests.
-
-    Parameters
-    ----------
-    server : viser.ViserServer
-    actions : Actions
-
-    """
+    """Shows the state of the controller, and turns clicks into requests."""
 
     def __init__(self, server: Any, actions: Actions) -> None:
         gui = server.gui
@@ -67,7 +59,7 @@ class Panel:
 
 
 def banner(reading: Reading) -> str:
-    """Return the state of the controller and the text of its diagnostics, in HTML."""
+    """Return the controller's state and diagnostic message in HTML."""
     level = STALE if reading.lifecycle == ABSENT else reading.level
     text = reading.text or {
         ABSENT: 'waiting for the controller', 'inactive': 'press start',
@@ -82,7 +74,7 @@ def banner(reading: Reading) -> str:
 
 
 def words(reading: Reading) -> str:
-    """Return what the watchdogs and the log say, newest first, in HTML."""
+    """Return watchdogs and log messages, newest first, in HTML."""
     counts = [f'{name.removeprefix("watchdog ")} {count}' for name, count in
               reading.status.items() if name.startswith('watchdog ') and count not in ('0', '')]
     lines = [line(', '.join(counts) or 'none', 'watchdogs tripped:')]

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Sliders for parameters of the controller, which show the values that it has."""
+"""Sliders that show and set parameters of the controller."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from osc_ros.viewer.scene.actions import Actions
 from osc_ros.viewer.scene.reading import Follower, Reading
 from osc_ros.viewer.text import block, line
 
-SETTLED = 1.0  # after a user has moved a slider, it shows the controller's value again [s]
+SETTLED = 1.0  # `settled` of a slider, see `Mirror` [s]
 ACCELERATION, IMPEDANCE = 'acceleration', 'impedance'  # values of parameter mode
 
 
 @dataclass(frozen=True)
 class Range:
     """
-    One slider: the parameter, its label, the range and step, and the modes that use it.
+    One slider: parameter, label, range and step, and the modes that use the parameter.
 
-    A parameter that is an array gets the value of the slider for every entry.
+    A parameter that is an array gets the value of the slider for every entry. Sliders of advanced
+    parameters stand in a folder of their own, which is closed at first.
 
     """
 
@@ -33,6 +34,7 @@ class Range:
     high: float
     step: float
     modes: tuple[str, ...] = (ACCELERATION, IMPEDANCE)
+    is_advanced: bool = False
 
 
 RANGES = (
@@ -40,29 +42,32 @@ RANGES = (
     Range('rotation.natural_frequency', 'ω rotation [rad/s]', 1.0, 60.0, 0.5, (ACCELERATION,)),
     Range('translation.stiffness', 'k position [N/m]', 10.0, 2000.0, 10.0, (IMPEDANCE,)),
     Range('rotation.stiffness', 'k rotation [N m/rad]', 1.0, 200.0, 1.0, (IMPEDANCE,)),
-    Range('translation.damping_ratio', 'damping ratio position', 0.1, 2.0, 0.05),
-    Range('rotation.damping_ratio', 'damping ratio rotation', 0.1, 2.0, 0.05),
-    Range('task.activation', 'activation tip', 0.0, 1.0, 0.05),
-    Range('posture.natural_frequency', 'ω posture [rad/s]', 0.0, 20.0, 0.5),
-    Range('posture.damping_ratio', 'damping ratio posture', 0.0, 2.0, 0.05),
+    Range('target.translation.speed', 'speed of the set-point [m/s]', 0.01, 1.0, 0.01),
+    *(Range(name, label, low, high, step, is_advanced=True) for name, label, low, high, step in (
+        ('translation.damping_ratio', 'damping ratio position', 0.1, 2.0, 0.05),
+        ('rotation.damping_ratio', 'damping ratio rotation', 0.1, 2.0, 0.05),
+        ('task.activation', 'activation tip', 0.0, 1.0, 0.05),
+        ('posture.natural_frequency', 'ω posture [rad/s]', 0.0, 20.0, 0.5),
+        ('posture.damping_ratio', 'damping ratio posture', 0.0, 2.0, 0.05))),
 )
 
 
 def ranges(followers: tuple[Follower, ...]) -> Iterator[Range]:
-    """Yield the sliders of a controller with these further tasks."""
+    """Yield the sliders of a controller with these additional tasks."""
     yield from RANGES
     for one in followers:
-        yield Range(f'{one.name}.activation', f'activation {one.name}', 0.0, 1.0, 0.05)
+        yield Range(f'{one.name}.activation', f'activation {one.name}', 0.0, 1.0, 0.05,
+                    is_advanced=True)
 
 
 def watched(followers: tuple[str, ...]) -> list[str]:
-    """Return the names of all parameters that the page shows, for further tasks by name."""
+    """Return the names of all parameters that the page shows; `followers` are task names."""
     return ['mode', 'limits.effort', *(one.name for one in RANGES),
             *(f'{name}.activation' for name in followers)]
 
 
 def numbers(value: Any) -> list[float]:
-    """Return the value of a parameter as a list of numbers; empty if it is none."""
+    """Return the value of a parameter as a list of numbers; [] without numbers."""
     if value is None or isinstance(value, str):
         return []
     return [float(x) for x in value] if hasattr(value, '__len__') else [float(value)]
@@ -70,7 +75,7 @@ def numbers(value: Any) -> list[float]:
 
 class Sliders:
     """
-    A folder with sliders and the choice of the mode.
+    A folder with sliders and the choice of the mode, and a closed one for advanced parameters.
 
     Parameters
     ----------
@@ -87,6 +92,7 @@ class Sliders:
         self._ranges: dict[str, Range] = {}
         self._mode: Mirror | None = None
         with self._folder:
+            self._advanced = server.gui.add_folder('advanced', order=1e5, expand_by_default=False)
             self._note = server.gui.add_html('', order=1e6)
 
     def update(self, reading: Reading) -> None:
@@ -122,7 +128,8 @@ class Sliders:
         with self._folder:
             self._mode = self._mirror('mode', self._server.gui.add_dropdown(
                 'mode', (ACCELERATION, IMPEDANCE)))
-            for one in self._ranges.values():
+        for one in self._ranges.values():
+            with self._advanced if one.is_advanced else self._folder:
                 self._sliders[one.name] = self._mirror(one.name, self._server.gui.add_slider(
                     one.label, one.low, one.high, one.step, one.low, hint=one.name))
 

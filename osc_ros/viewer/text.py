@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Lines of text on the page, in HTML: what a node says is shown as it is, not interpreted."""
+"""Lines of text on the page, as escaped HTML."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ def line(text: str, head: str = '') -> str:
 
 
 def block(lines: Iterable[str]) -> str:
-    """Return lines of HTML below each other; nothing if there is none."""
+    """Return lines of HTML below each other; '' if there are none."""
     body = ''.join(f'<div style="margin:2px 0">{one}</div>' for one in lines)
     return f'<div style="{STYLE}">{body}</div>' if body else ''

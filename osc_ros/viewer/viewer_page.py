@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The page: a web server with the scene, the panel, the sliders and the plots."""
+"""The web server of the page."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from osc_ros.viewer.scene.scene import Scene
 from osc_ros.viewer.sliders import Sliders
 from osc_ros.viewer.viewer_plots import Plots
 
-WIDTH = 320  # of the panel of plots [px]
+WIDTH = 320  # width of the plots [px]
 CAMERA, LOOK_AT = (1.35, 1.05, 0.8), (0.2, 0.0, 0.42)  # for an arm of about 1 m [m]
 FIELD = 0.8  # vertical field of view [rad]
 
 
 class PageError(OscError, RuntimeError):
-    """The page cannot be served; says why."""
+    """The page cannot be served."""
 
 
 class Page:
@@ -38,21 +38,22 @@ class Page:
     Attributes
     ----------
     port : int
-        Port that is bound: the wanted one, or the next one that is free.
+        Bound port: the wanted port, or the next free port.
     query : str
-        What the address needs after the port; empty if the page is for this machine only.
+        Part of the address after the port, with the token; empty if the page is for this machine
+        only.
 
     Parameters
     ----------
     host : str
-        Address that the server is bound to.
+        Address to which the server is bound.
     port : int
         Wanted port.
     actions : Actions
     file_of : callable
-        Returns the file of a mesh by its URI in a URDF, or None.
+        See `Scene`.
     origins : sequence of str
-        Further origins from which the page may be used, see `Access`.
+        See `Access`.
 
     Raises
     ------
@@ -66,7 +67,7 @@ class Page:
         require_address(host)
         access = Access(host, origins)
         try:
-            with redirect_stdout(StringIO()), guarded(access):  # its banner: see `osc_viewer`
+            with redirect_stdout(StringIO()), guarded(access):  # hide viser's banner
                 self._server = viser.ViserServer(host=host, port=port, label='osc_ros',
                                                  verbose=False)
         except InputError:
@@ -113,7 +114,7 @@ class Page:
         self._plots.update(reading)
 
     def close(self) -> None:
-        """End the server."""
+        """Stop the server."""
         self._server.stop()
 
 

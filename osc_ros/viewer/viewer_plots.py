@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Plots of the last seconds: error of the tip, torques as shares of their limits, terms."""
+"""Plots of the last seconds: error of the tip, torques relative to their limits, terms."""
 
 from __future__ import annotations
 
@@ -16,25 +16,20 @@ from osc_ros.viewer.scene.reading import Reading
 
 Array = NDArray[np.float64]
 
-SPAN = 10.0  # time that a plot shows [s]
+SPAN = 10.0  # time range of a plot [s]
 PERIOD = 0.1  # time between two points [s]
-DRAWN = 0.4  # time between two pictures [s]
-MARGIN = 0.08  # of the vertical axis beyond the lines, as a share of their range
-HEIGHT = 150  # of a plot [px]
+DRAWN = 0.4  # time between two updates of a plot [s]
+MARGIN = 0.08  # margin of the vertical axis, as a share of the lines' range
+HEIGHT = 150  # height of a plot [px]
 COLORS = ('#2b6cb0', '#dd6b20', '#2f855a', '#c53030', '#6b46c1', '#b7791f', '#0987a0', '#97266d',
           '#4a5568', '#9b2c2c', '#276749', '#2c5282')
 
 
 class Plot:
     """
-    One plot of several lines over time; it is made again if the names of the lines change.
+    One plot of several lines over time; it is rebuilt if the names of the lines change.
 
-    Parameters
-    ----------
-    server : viser.ViserServer
-    title : str
-    least : (float, float)
-        Least range of the vertical axis.
+    `least` is the smallest range of the vertical axis.
 
     """
 
@@ -46,7 +41,7 @@ class Plot:
         self._points: deque[tuple[float, ...]] = deque(maxlen=round(SPAN / PERIOD))
 
     def add(self, time: float, values: dict[str, float]) -> None:
-        """Add a point of every line at a time [s]."""
+        """Add a point to every line at a time [s]."""
         if tuple(values) != self._names:
             self._names = tuple(values)
             self._points.clear()
@@ -57,7 +52,7 @@ class Plot:
             self._points.append((time, *values.values()))
 
     def draw(self, now: float) -> None:
-        """Show the points; the time axis ends now."""
+        """Show the points; the time axis ends at `now` [s]."""
         if len(self._points) < 2:
             return
         data = np.array(self._points).T
@@ -79,14 +74,7 @@ class Plot:
 
 
 class Plots:
-    """
-    The plots, in the container of the page that is open.
-
-    Parameters
-    ----------
-    server : viser.ViserServer
-
-    """
+    """The plots, in the container of the page that is open at construction."""
 
     def __init__(self, server: Any) -> None:
         self._error = Plot(server, 'error of the tip [mm], [0.1°]', (0.0, 1.0))
@@ -106,7 +94,7 @@ class Plots:
         if names != self._names:
             self._names = names
             self._joint.options = names
-            self._joint.value = names[min(1, len(names) - 1)]  # shoulders carry most
+            self._joint.value = names[min(1, len(names) - 1)]  # a shoulder usually carries most
         if reading.error is not None:
             self._error.add(now, {
                 'position': 1e3 * float(np.linalg.norm(reading.error[3:])),

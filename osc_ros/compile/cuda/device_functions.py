@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Functions of NumPy that the kernels call, by the names and for the types that the GPU has."""
+"""GPU versions of the NumPy functions that kernels call, under their NumPy names."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Kernels as functions for a GPU by numba-cuda, in float64 or float32, and their launch."""
+"""Compilation of kernels for a GPU by numba-cuda, in float64 or float32, and their launch."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ if not (IS_SIMULATED or importlib.util.find_spec('numba_cuda')):
 from numba import cuda as numba_cuda  # noqa: E402, after the check
 
 cuda: Any = numba_cuda
-# States of a block: with 250 registers a thread, two of them fill the registers of a processor.
+# States in a block: with 250 registers per thread, two blocks fill the registers of a
+# multiprocessor.
 THREADS = 128
-# A batch may be small. The message begins with the codes of a colour.
+# Small batches are legitimate. The text of the warning begins with colour codes.
 warnings.filterwarnings('ignore', '.*Grid size .* GPU under-utilization')
 
 
@@ -47,18 +48,18 @@ def number_type(number: Any) -> Any:
 
 
 def for_device(function: Any) -> Any:
-    """Compile a function that kernels call; the simulator takes it as it is."""
+    """Compile a function that GPU kernels call; the simulator uses the Python function."""
     return function if IS_SIMULATED else cuda.jit(device=True, forceinline=True)(function)
 
 
 def kernel_for_device(function: Any) -> Any:
-    """Compile an entry point for a GPU, when it is first launched."""
+    """Make a GPU kernel of a function; it is compiled at its first launch."""
     return cuda.jit(function)
 
 
 @cache
 def device_twins(number: Any) -> Twins:
-    """Twins of the kernels as functions for a GPU; the width of lanes is 1."""
+    """Copies of the kernels for a GPU in one type of number (`Twins`); the width of lanes is 1."""
     replaced: dict[str, Any] = {'WIDTH': 1}
     if not IS_SIMULATED:
         from numba.cuda.extending import intrinsic
@@ -71,6 +72,6 @@ def device_twins(number: Any) -> Twins:
 
 
 def launch(kernel: Any, k: int, stream: Any, arguments: tuple[Any, ...]) -> None:
-    """Run a kernel for k states on a stream of the GPU; return before it has ended."""
+    """Launch a kernel for k states on a stream of the GPU, without waiting for its end."""
     if k > 0:
         kernel[-(-k // THREADS), THREADS, stream](*arguments)

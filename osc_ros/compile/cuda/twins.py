@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Copies of kernels that compute with other numbers, or elsewhere: the sweeps have one source.
+Copies (twins) of kernels for another type of number or a GPU, so that there is one source.
 
-A twin has the byte code of the kernel's function. Its constants have another type, and the
-operations that it calls are twins too, but for those that are replaced.
+A twin has the byte code of the kernel's function, but its constants have another type. The
+operations that it calls are twins too, or replacements.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from osc_ros.compile.compiled import KERNELS, OPERATIONS, plain
 
 # Constants of modules that depend on the rounding of numbers, for float32: π/2 in three parts of
 # which the first 8192 multiples are exact (Cephes, S. L. Moshier: sinf.c), and the thresholds of
-# `task_inertia`. With lower ones the torques near singularities of shipped arms are up to 500
-# times the right ones, with higher ones more states are damped than the rounding requires.
+# `task_inertia`. With lower thresholds the torques near singularities of shipped arms are up to
+# 500 times too large; with higher ones more states are damped than the rounding requires.
 _OF_FLOAT32: dict[str, dict[str, float]] = {
     'osc_ros.dynamics.algebra.trigonometry': {
         'LARGEST': 8192.0, '_PART_1': 1.5703125, '_PART_2': 4.837512969970703125e-4,
@@ -35,16 +35,10 @@ _PLAIN = (either.select, either.any_lane, either.lane_count, either.lane_number,
 
 class Twins:
     """
-    Twins of kernels and operations, made when first asked for.
+    Twins of kernels and operations, made at their first use.
 
-    Parameters
-    ----------
-    number : np.float64 or np.float32
-        Type of the constants; the arrays of the kernels must have it too.
-    compiled : callable
-        Compiles a function.
-    replaced : mapping
-        Values that take the place of global variables: by their names, or by the former values.
+    `number` (np.float64 or np.float32) is the type of the constants and of the kernels' arrays,
+    `compiled` compiles a function, `replaced` has values that replace global variables, by name.
 
     """
 

@@ -1,4 +1,4 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Torques that keep the joints within their limits."""
+"""Joint limits, and the change of the law's torques that keeps the joints within them."""

@@ -2,17 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Bounds of the joints' accelerations, from their limits of position and velocity.
+Bounds of the joint accelerations from the limits of position and velocity.
 
-A joint may approach a position limit only as fast as it can still stop before the limit.
+A joint may approach a position limit only as fast as it can still stop before it.
 
-Near its speed limit, a joint has to reckon with what drives it besides the controller: a hand, a
-contact, a payload, or friction that is told and does not exist. The acceleration of the last tick
-that the torques do not explain is measured, averaged, and subtracted from the bound.
+Near its speed limit a joint may also be driven by a person, a contact, a payload, or friction that
+is compensated but does not exist. The part of the measured acceleration that the torques do not
+explain is averaged, and subtracted from the bound.
 
-In free drive the hand drives the joints at all times, and begins from one tick to the next. There
-the bound of the speed is as steep as the length of a tick allows, and a part of the unexplained
-acceleration counts at once: see `_certain`.
+In free drive a person moves the joints, and a push begins from one tick to the next. Therefore the
+bound of the speed is as steep as the tick length allows, and a part of the unexplained
+acceleration counts without averaging, see `_certain`.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from osc_ros.compile.compiled import inlined, kernel
 from osc_ros.control.limits.limits import DECELERATION, LOWER, RATE, SPEED, UPPER
 from osc_ros.dynamics.algebra.fade import smoothed
 
-EAGERNESS = 10.0  # largest factor of the rate, for a joint far below its allowed speed
-HASTE = 4.0  # factor of the rate for a joint above its allowed speed
-# In free drive: rate at which a joint below its speed limit may converge to it, relative to the
-# highest that the length of a tick allows. With 1, torques that act a tick late oscillate.
+EAGERNESS = 10.0  # largest factor on the rate, for a joint far below its allowed speed
+HASTE = 4.0  # factor on the rate for a joint above its allowed speed
+# Rate of convergence to the speed limit in free drive, as a share of the highest rate that the
+# tick length allows. With 1, torques that act a tick late oscillate.
 GUIDED = 0.6
-# speeds, relative to the limit, between which the weight of the unexplained acceleration rises
-# from 0 to 1
+# Shares of the speed limit between which the weight of the unexplained acceleration rises from 0
+# to 1.
 RECKONING = 0.5, 0.9
-# weights of the last tick in the mean of the unexplained acceleration, for slow and fast joints; a
-# mean with 0.75 oscillates with torques that act two ticks late
+# Weights of the last tick in the mean of the unexplained acceleration, for slow and fast joints;
+# with 0.75, torques that act two ticks late oscillate.
 AVERAGING = 0.25, 0.5
-# largest change of this mean, relative to the speed limit [1/s]: a hit on a hard wall is over
-# before torques can answer it
+# Largest change of this mean per tick, as a multiple of the speed limit [1/s]. It excludes hits on
+# a hard wall, which are over before torques can act.
 GRADUAL = 100.0
-LONGEST_TICK = 0.02  # after a longer tick this mean begins anew [s]
-# rows of `accelerations`; from BEFORE on, the three rows before it at the last tick, and from
-# EARLIER on row COMMANDED at the two ticks before that
+LONGEST_TICK = 0.02  # a longer tick resets this mean [s]
+# Rows of `accelerations`: BEFORE and the next two are UNEXPLAINED, VELOCITY and COMMANDED of the
+# last tick; EARLIER and the next are COMMANDED of the two ticks before.
 TOTAL, LOWEST, HIGHEST, POSTURE, UNEXPLAINED, VELOCITY, COMMANDED, BEFORE = range(8)
 EARLIER = BEFORE + 3
 ACCELERATION_ROWS = EARLIER + 2
@@ -50,18 +50,11 @@ def _acceleration_towards(gap, fastest, rate, quickest):
     """
     Largest acceleration of a joint whose speed is below the allowed one by `gap` [rad/s, m/s].
 
-    It is rate · gap, so the speed converges to the allowed one. Far below the allowed speed it is
-    up to EAGERNESS times larger, so that a blocked tool can still push: to the model its force
-    looks like a large acceleration. Above the allowed speed (gap < 0) the rate is HASTE times
-    higher, so that an error of the model causes a smaller excess of speed.
-
-    Parameters
-    ----------
-    gap : float
-    fastest : float
-        Velocity limit, to which the gap is compared.
-    rate, quickest : float [1/s]
-        Rate at which the speed converges, and the highest rate that the length of a tick allows.
+    It is rate · gap, so the speed converges to the allowed one; `quickest` is the highest rate
+    that the tick length allows [1/s]. Far below the allowed speed, compared with the limit
+    `fastest`, it is up to EAGERNESS times larger, so that a blocked tool can still push: to the
+    model its force looks like a large acceleration. Above the allowed speed (gap < 0) the rate is
+    HASTE times higher, so that an error of the model causes a smaller excess of speed.
 
     """
     if gap < 0.0:
@@ -78,10 +71,10 @@ def _ceiling(distance, speed, fastest, deceleration, rate, quickest, share):
     Largest acceleration of a joint towards a position limit at a distance [rad, m].
 
     At the allowed speed v the stopping distance v²/2D + v/rate equals the distance, with the
-    deceleration D and the reaction time 1/rate. The joint's speed converges to v with the rate.
-    v is smooth in the distance. A joint that starts within its limits never leaves them; a joint
-    beyond its limit, or faster than v, brakes with at most 2D. By `share`, the speed limit is
-    steeper and has no such bound, because in free drive a hand drives the joint on.
+    deceleration D and the reaction time 1/rate. The speed converges to v with the rate. v is
+    smooth in the distance. A joint that starts within its limits never leaves them. A joint beyond
+    its limit, or faster than v, brakes with at most 2D. With share = 1 (free drive), the bound of
+    the speed is steeper, and its braking exceeds 2D, because a person may push the joint on.
 
     """
     hasty = deceleration / rate
@@ -101,7 +94,7 @@ def _ceiling(distance, speed, fastest, deceleration, rate, quickest, share):
 
 @inlined
 def reckoning(speed, fastest):
-    """Share with which the unexplained acceleration of a joint counts; see RECKONING."""
+    """Weight of the unexplained acceleration of a joint, 0 to 1; see RECKONING."""
     share = (np.abs(speed) / fastest - RECKONING[0]) / (RECKONING[1] - RECKONING[0])
     return smoothed(share)
 
@@ -111,8 +104,8 @@ def _driven(unexplained, ahead, fastest):
     """
     Unexplained acceleration of a joint that drives it beyond its speed limit, or 0.
 
-    `ahead` is the speed, in free drive that at the next tick if nothing resists the hand. An
-    acceleration that brakes the joint does not count, because it may end at any time.
+    `ahead` is the present speed, or in free drive the speed at the next tick without resistance.
+    An acceleration that brakes the joint does not count, because it may end at any time.
 
     """
     return reckoning(ahead, fastest) * unexplained if unexplained * ahead > 0.0 else 0.0
@@ -121,11 +114,11 @@ def _driven(unexplained, ahead, fastest):
 @inlined
 def _certain(accelerations, i, reached):
     """
-    Unexplained acceleration that the mean lacks, whichever of the last three torques acted.
+    Part of the unexplained acceleration that is missing in the mean and is not due to delay.
 
-    A torque may act up to two ticks late, so the acceleration of the last tick is compared with
-    those that were commanded at the last three. The difference of least magnitude cannot come from
-    the delay, so it need not be averaged; 0 if the differences have both signs, or one is unknown.
+    A torque may act up to two ticks late. So the acceleration of the last tick is compared with
+    those commanded at the last three ticks. The difference of least magnitude cannot come from the
+    delay, so it needs no averaging; 0 if the differences have both signs, or one is unknown.
 
     """
     least = reached - accelerations[BEFORE + 2, i] - accelerations[BEFORE, i]
@@ -140,16 +133,15 @@ def _certain(accelerations, i, reached):
 @inlined
 def _put_bounds(q, qd, table, quickest, lead, guided, unexplained, lower, upper):
     """
-    Write bounds of the accelerations that keep the joints within position and velocity limits.
+    Write the bounds of the accelerations, lower ≤ upper; for the arguments see `exceeds`.
 
-    Parameters are those of `exceeds`; `lead` is the time for which the unexplained acceleration
-    is expected to go on [s]; lower ≤ upper.
+    The unexplained acceleration is expected to last for `lead` seconds.
 
     """
     for i in range(len(q)):
         fastest, deceleration, rate = table[SPEED, i], table[DECELERATION, i], table[RATE, i]
         driven = _driven(unexplained[i], qd[i] + lead * unexplained[i], fastest)
-        # without a hand, the bounds of a guided arm are the usual ones
+        # in free drive without a push, the usual bounds apply
         steep = guided * min(np.abs(unexplained[i]) / (rate * fastest), 1.0)
         upper[i] = _ceiling(table[UPPER, i] - q[i], qd[i], fastest, deceleration, rate, quickest,
                             steep)
@@ -157,7 +149,7 @@ def _put_bounds(q, qd, table, quickest, lead, guided, unexplained, lower, upper)
                              steep)
         upper[i] -= max(driven, 0.0)
         lower[i] -= min(driven, 0.0)
-        # if they contradict each other, the limit that the joint moves towards has priority
+        # if the bounds contradict each other, the limit ahead of the joint has priority
         if qd[i] > 0.0:
             lower[i] = min(lower[i], upper[i])
         else:
@@ -173,22 +165,21 @@ def exceeds(accelerations, q, qd, table, quickest, guided):
     ----------
     accelerations : (ACCELERATION_ROWS, n), overwritten
         Input: row POSTURE, the acceleration of the posture; row TOTAL, the other accelerations of
-        the law; from row BEFORE on, these rows at the last ticks (NaN in row BEFORE: no
-        acceleration is taken for unexplained). Output: row TOTAL, the sum of both; rows LOWEST and
-        HIGHEST, the bounds, with lowest ≤ highest; rows UNEXPLAINED, VELOCITY and COMMANDED, what
-        the next tick needs of this one.
+        the law; from row BEFORE on, rows of the last ticks (NaN in row BEFORE: no acceleration
+        counts as unexplained). Output: row TOTAL, the sum of both; rows LOWEST and HIGHEST, the
+        bounds, lowest ≤ highest; rows UNEXPLAINED, VELOCITY and COMMANDED, for the next tick.
     q, qd : (n,)
     table : (8, n)
-        See `Limits.table`.
+        `Limits.table`.
     quickest : float
         Half of the inverse of the time since the last tick [1/s]; 0 at the first.
     guided : float
-        Share of the rules of free drive, 0 to 1: 1 in free drive, which begins and ends gradually.
+        Weight of the rules for free drive, 0 to 1; it changes gradually.
 
     """
     unexplained = accelerations[UNEXPLAINED]
     is_regular = 2.0 * quickest * LONGEST_TICK >= 1.0 and np.isfinite(accelerations[BEFORE, 0])
-    # The second torque after an interruption begins a fade, in which a resistance would fade, too.
+    # The second torque after an interruption starts a fade; a resistance to a push would fade too.
     counts = is_regular and not (guided > 0.0 and np.isnan(accelerations[EARLIER, 0]))
     lead = guided * 0.5 / quickest if counts else 0.0
     for i in range(len(q)):

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Solver of a linear complementarity problem: the least change of q̈ that satisfies bounds."""
+"""Solver of a linear complementarity problem: smallest change of q̈ that satisfies bounds."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 from osc_ros.compile.compiled import inlined, kernel
 
 _ROUNDING = 1e-12  # tolerance of a bound, relative to 1 + |q̈|
-# The search ends without a solution after this work, the sum of (rows at a bound)³, but not before
-# so many iterations. Robots of up to 20 joints never come near it; for chains of more than 40
-# joints at their torque limits the problem can be too ill-conditioned to be solved.
+# The search fails when the sum of (rows at a bound)³ over the iterations exceeds _MOST_WORK, after
+# at least _PATIENCE iterations. Robots of up to 20 joints never come near it; for chains of more
+# than 40 joints at their torque limits the problem can be too ill-conditioned.
 _MOST_WORK, _PATIENCE = 3e6, 30
 
 
 @inlined
 def _put_cholesky(K, chosen, count, factor):
-    """Write the Cholesky factor of K, limited to the chosen rows and columns."""
+    """Write the Cholesky factor of the first `count` chosen rows and columns of K."""
     for a in range(count):
         for b in range(a + 1):
             total = K[chosen[a], chosen[b]]
@@ -42,7 +42,7 @@ def _solve_by_cholesky(factor, count, x):
 
 @inlined
 def put_inverse(A, chosen, factor, inverse):
-    """Write the inverse of a symmetric positive definite A (n, n)."""
+    """Write the inverse of a symmetric positive definite A (n, n), by a Cholesky factorization."""
     n = len(A)
     for i in range(n):
         chosen[i] = i
@@ -59,11 +59,11 @@ def nearest_within(K, qdd, lower, upper, side, chosen, factor, push, change):
     Write the change K λ of q̈, least in the norm of K⁻¹, that brings q̈ within its bounds.
 
     λ are the multipliers of the bounds; λ and the bounds form a linear complementarity problem. K
-    is positive definite, so the solution is unique, and continuous in q̈ and the bounds. Principal
-    pivoting finds it: in an iteration all rows that violate a condition change sides, as long as
-    the number of such rows falls; otherwise only the last such row does, which terminates (Murty;
-    Júdice and Pires). The search starts from the given sides; if these are the solution of the
-    last tick, one iteration mostly suffices.
+    is positive definite, so the solution is unique, and continuous in q̈ and the bounds. The
+    solver is principal pivoting: in an iteration all rows that violate a condition change sides,
+    as long as their number falls; otherwise only the last of them does, which guarantees
+    termination (Murty; Júdice and Pires). The search starts from the given sides; from the
+    solution of the last tick it mostly needs one iteration.
 
     Parameters
     ----------
@@ -73,9 +73,9 @@ def nearest_within(K, qdd, lower, upper, side, chosen, factor, push, change):
     side : (n,) int, overwritten
         -1 at the lower bound, 1 at the upper bound, 0 between them.
     chosen, factor : (n,) int, (n, n), overwritten
-        Buffers.
+        Memory.
     push, change : (n,), written
-        λ, which is ≤ 0 at an upper bound, ≥ 0 at a lower one and 0 between them; and K λ.
+        λ (≤ 0 at an upper bound, ≥ 0 at a lower one, 0 between them), and K λ.
 
     Returns
     -------

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Check that an arm can hold the loads of its model against gravity."""
+"""Checks that an arm can hold itself and its payload against gravity."""
 
 from __future__ import annotations
 
@@ -14,21 +14,16 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-# Largest share of the effort limit for holding; the rest is for motion and friction.
-HOLDING = 0.9
-TURN = 2.1  # largest angle between two values of gravity, while the controller is active [rad]
+HOLDING = 0.9  # share of the effort limit available for holding, beside motion and friction
+TURN = 2.1  # largest change of the direction of gravity while the controller is active [rad]
 
 
 def require_gradual(before: Array, gravity: Array) -> None:
     """
     Raise if the angle between two values of gravity (3,) [m/s²] is larger than TURN.
 
-    Call this only while the controller is active.
-
-    Raises
-    ------
-    InputError
-        Names the angle, and what to do: change the sign, or deactivate the controller first.
+    Call this only while the controller is active. The error names the angle and the remedies:
+    change the sign, or deactivate the controller first.
 
     """
     sizes = float(np.linalg.norm(before) * np.linalg.norm(gravity))
@@ -49,23 +44,11 @@ def require_holding(robot: Robot, gravity: Array, q: Array, effort: Array,
     """
     Raise if the arm cannot hold the model at q (n,) with HOLDING of its effort limits.
 
-    Parameters
-    ----------
-    robot : Robot
-    gravity : (3,) [m/s²]
-    q : (n,)
-    effort : (n,)
-        Limits [N·m, N]; may be infinite.
-    before : (Robot, (3,)), optional
-        Model in force: a joint that needs no more torque than with this model is accepted.
-    weight : Weight, optional
-        `Weight` of the robot, if it is already constructed.
-
-    Raises
-    ------
-    InputError
-        Names the joint, its torque, and the largest payload or gravity that the joint could hold
-        at q. Both are exact, because the torque is affine in them.
+    `effort` (n,) are the limits [N·m, N], which may be infinite. `before` is the model and the
+    gravity in force: a joint that needs no more torque than with these is accepted. `weight` is
+    the `Weight` of the robot, if it exists already. The error names the joint, its torque, and the
+    largest payload or gravity that the joint could hold at q; both are exact, because the torque
+    is affine in them.
 
     """
     most = HOLDING * effort
@@ -95,22 +78,7 @@ def require_holding(robot: Robot, gravity: Array, q: Array, effort: Array,
 
 
 def require_strength(robot: Robot, gravity: Array, q: Array, effort: Array) -> None:
-    """
-    Raise if a joint may not take the torque that holds the arm at q (n,): it would fall.
-
-    Parameters
-    ----------
-    robot : Robot
-    gravity : (3,) [m/s²]
-    q, effort : (n,)
-        Positions; limits [N·m, N].
-
-    Raises
-    ------
-    InputError
-        Names the joint, its torque and its limit.
-
-    """
+    """Raise if a joint needs more than its effort limit [N·m, N] to hold the arm at q (n,)."""
     tau = np.abs(_load(Weight(robot), q, gravity))
     for i in np.flatnonzero(tau > effort).tolist():
         unit = 'N' if robot.prismatic[i] else 'N m'
@@ -122,19 +90,10 @@ def require_strength(robot: Robot, gravity: Array, q: Array, effort: Array) -> N
 
 def require_effort(robot: Robot, q: Array, effort: Array, before: Array) -> None:
     """
-    Refuse effort limits (n,) that are lowered until the robot cannot hold itself at q (n,).
+    Raise if effort limits (n,) are lowered so far that the robot cannot hold itself at q (n,).
 
-    Parameters
-    ----------
-    robot : Robot
-    q : (n,)
-    effort, before : (n,)
-        Limits [N·m, N]: the new ones, and those in force; a limit that is not lowered is accepted.
-
-    Raises
-    ------
-    InputError
-        Names the joint, its torque, and the least limit that is accepted at q.
+    `effort` are the new limits, `before` those in force [N·m, N]; a limit that is not lowered is
+    accepted. The error names the joint, its torque, and the least accepted limit.
 
     """
     lowered = effort < before
@@ -152,14 +111,14 @@ def _load(weight: Weight, q: Array, gravity: Array) -> Array:
 
 
 def largest_share(base: Array, more: Array, most: Array) -> float:
-    """Largest s in [0, 1] with |base + s more| ≤ most everywhere; 0 if there is none."""
+    """Largest s in [0, 1] with |base + s · more| ≤ most everywhere; 0 if there is none."""
     with np.errstate(divide='ignore', invalid='ignore'):
         room = np.where(more == 0.0, np.inf, (np.copysign(most, more) - base) / more)
     return float(np.clip(room.min(initial=1.0), 0.0, 1.0))
 
 
 def _down(x: float) -> str:
-    """A number with three digits, not rounded up."""
+    """Format a number with three digits, rounded down."""
     if x <= 0.0:
         return '0'
     unit = 10.0 ** (np.floor(np.log10(x)) - 2)

@@ -2,13 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Changes the law's torques, as little as possible, so that the joints keep their limits.
+Limiter: changes the law's torques, as little as possible, so that the joints keep their limits.
 
-Limits of position and velocity become bounds of the accelerations
-(`osc_ros.control.limits.bounds`). Together with the bounds of the torques and of the gravity loads
-(`osc_ros.control.limits.load`) they define the admissible accelerations. The limiter commands the
-admissible acceleration nearest to the law's, in a norm that weights the tasks more than the
-posture (`osc_ros.control.limits.nearest`).
+Limits of position and velocity become bounds of the accelerations (`limits.bounds`). With the
+bounds of the torques and of the gravity loads (`limits.load`) they define the admissible
+accelerations. The limiter commands the admissible acceleration nearest to the law's, in a norm
+that weights the tasks more than the posture (`limits.nearest`).
 """
 
 from __future__ import annotations
@@ -106,7 +105,7 @@ _rate_views = STATE.only('table', 'accelerations', 'reckons', 'is_at_work', 'has
 
 @inlined
 def _advance(settings, at, time):
-    """Advance a change of the limits to a time [s], C¹; infinite limits jump."""
+    """Advance a change of the limits to a time [s], C¹; infinite limits change at once."""
     at.since[0] = min(at.since[0], time)
     share = smoothed((time - at.since[0]) / settings.blend_time[0])
     for row in range(len(at.table)):
@@ -120,18 +119,19 @@ def _advance(settings, at, time):
 
 @inlined
 def _since_last(at, time):
-    """Time since the last torque; 0 at the first, and if time does not advance [s]."""
+    """Time since the last torque [s]; 0 at the first, and if the time does not advance."""
     return time - at.time[0] if at.has_last[0] > 0.0 and time > at.time[0] else 0.0
 
 
 @inlined
 def _put_window(at, duration, guided, window):
     """
-    Write the lowest and highest torques that the limits, and the rates for a time [s], allow.
+    Write the lowest and highest torques; in free drive they also satisfy the rate limits.
 
-    The rates count in free drive only (`guided` is 1). `limit_rate` keeps them in all modes, and
-    scales the change of all joints alike. In free drive that would delay the light joints, which a
-    hand drives beyond their speed limits, until the torques of the heavy joints have changed.
+    `duration` is the time since the last torque [s]. Outside of free drive only `limit_rate`
+    bounds the rates, by one factor for all joints. In free drive that would delay the light
+    joints, which a person may push beyond their speed limits, until the torques of the heavy
+    joints have changed.
 
     """
     for i in range(len(at.last)):
@@ -146,25 +146,12 @@ def _put_window(at, duration, guided, window):
 @stage
 def near_bounds(plan, state, room, gravity, time, q, qd, tau):
     """
-    Compute the bounds of a tick, and decide whether `limit` must change the torques tau.
+    Compute the bounds of a tick; return -1 if tau is within them, and `limit` is not needed.
 
-    Before the call of `limit`, write the inverse of the inertia matrix to the room.
-
-    Parameters
-    ----------
-    plan, state, room
-        Records of PLAN, STATE and ROOM. Of the accelerations, row POSTURE has the part of the
-        posture, and row TOTAL all other parts of the acceleration that tau causes.
-    gravity : (3,) [m/s²]
-    time : float
-        Stamp of the state [s].
-    q, qd, tau : (n,)
-
-    Returns
-    -------
-    int
-        Number of joints whose load is bounded; -1 if tau is within all bounds: do not call
-        `limit`.
+    Otherwise return the number of joints whose load is bounded; before the call of `limit`, write
+    the inverse of the inertia matrix to the room. In `accelerations`, row POSTURE must have the
+    acceleration of the posture, and row TOTAL all other accelerations due to tau. gravity is (3,)
+    [m/s²], `time` is the stamp of the state [s].
 
     """
     n, count = len(q), 0
@@ -205,23 +192,11 @@ def near_bounds(plan, state, room, gravity, time, q, qd, tau):
 @stage
 def limit(state, room, buffer, integers, numbers, solves, count, length, time, qd, tau):
     """
-    Bring torques tau (n,) within all limits except their rates; call it after `near_bounds`.
+    Bring torques tau (n,) within all limits except the rates; call it after `near_bounds`.
 
-    Parameters
-    ----------
-    state, room
-        Records of STATE and ROOM.
-    buffer : array
-        See `osc_ros.control.limits.nearest.room_size`.
-    integers, numbers, solves
-        See `osc_ros.dynamics.priority.priority.Priorities`.
-    count : int
-        Number of bounds of gravity loads, which are the first rows of the room's `rows`.
-    length : float
-        Length [m] that weights a rotation of 1 rad of a task like a translation.
-    time : float
-        Stamp of the state [s].
-    qd, tau : (n,)
+    `buffer` has the size of `nearest.room_size`; `integers`, `numbers` and `solves` are those of
+    `Priorities`. `count` is the number of bounded gravity loads, `length` [m] weights 1 rad of a
+    task like a translation, `time` is the stamp of the state [s].
 
     """
     n = len(qd)
@@ -249,10 +224,10 @@ def limit(state, room, buffer, integers, numbers, solves, count, length, time, q
 @kernel
 def add(state, room, torques):
     """
-    Note torques (n,) [N·m] that are sent in addition to those of the setup, after its tick.
+    Record torques (n,) [N·m] that are sent in addition to those of the setup, after its tick.
 
-    The commanded acceleration counts them. The next window of the torques does not: it is relative
-    to the torque of the setup itself. The room must have M⁻¹.
+    They count in the commanded acceleration, but not in the next window of the torques, which is
+    relative to the torque of the setup itself. The room must have M⁻¹.
 
     """
     n = len(torques)
@@ -265,7 +240,7 @@ def add(state, room, torques):
 
 @inlined
 def keep(state, time, tau):
-    """Go on from torques tau (n,) [N·m] that were commanded at a time [s]."""
+    """Store tau (n,) [N·m], commanded at a time [s], for the limits of the next tick."""
     at = _rate_views(state, len(tau))
     at.has_last[0], at.time[0] = 1.0, time
     assign(at.last, tau)
@@ -280,9 +255,9 @@ def keep(state, time, tau):
 @kernel
 def limit_rate(state, time, tau):
     """
-    Shorten the step from the last torques to tau (n,) to the limits of the rates; store tau.
+    Limit the step from the last torques to tau (n,) to the effort rates; store tau.
 
-    One factor shortens the steps of all joints, so their ratios stay. Returns whether all torques
+    One factor shortens the steps of all joints, so their ratios stay. Return whether all torques
     are finite.
 
     """
@@ -311,15 +286,13 @@ class Limiter(Recorded):
     """
     Brings the torques of a law within the limits of the joints.
 
-    Its state from tick to tick: the last torque, for the rate limit; a change of the limits in
-    progress; the share of the posture that damping replaces. The attributes describe the last
-    tick.
+    It keeps from tick to tick: the last torque, for the rate limit; a change of the limits in
+    progress; the share of nullspace damping. The attributes describe the last tick.
 
     Attributes
     ----------
     accelerations : (ACCELERATION_ROWS, n) [rad/s²; m/s²]
-        Row 3, the acceleration of the posture; the others: see
-        `osc_ros.control.limits.bounds.exceeds`.
+        See `osc_ros.control.limits.bounds.exceeds`.
     table : (8, n)
         The limits in force: `Limits.table`, or values on the way to it after a change.
     added : (n,) [N·m; N for prismatic]
@@ -329,12 +302,9 @@ class Limiter(Recorded):
 
     Parameters
     ----------
-    robot : Robot
-    limits : Limits
+    robot, limits, records
     blend_time : float
         Duration over which changed limits come into force [s].
-    records : tuple of arrays
-        See `Recorded`.
     is_guided : bool
         Whether the arm is in free drive.
 
@@ -363,7 +333,7 @@ class Limiter(Recorded):
 
     @property
     def record(self) -> Array:
-        """Record of the state."""
+        """The record of STATE."""
         return self.records[1]
 
     @property
@@ -373,12 +343,12 @@ class Limiter(Recorded):
 
     @property
     def load_sides(self) -> Sides:
-        """The same (n,) for the bounds of the joints' loads, see `osc_ros.control.limits.load`."""
+        """1 for joints whose gravity load is at its bound, else 0 (n,); see `limits.load`."""
         return self._sides(2)
 
     @property
     def saturated(self) -> NDArray[np.bool_]:
-        """Whether each joint's torque is at its limit, or in free drive that of its rate (n,)."""
+        """Whether each joint's torque (n,) is at its limit, in free drive also of its rate."""
         return np.asarray(self._sides(1) != 0)
 
     def _sides(self, row: int) -> Sides:
@@ -386,12 +356,12 @@ class Limiter(Recorded):
 
     @property
     def calm(self) -> float:
-        """Share of the posture that damping replaces, after a bound was active, 0 to 1."""
+        """Share of the posture that nullspace damping replaces, 0 to 1."""
         return float(self.views[1].calm[0])
 
     @property
     def rate_share(self) -> float:
-        """Share of the change of the torques that their rate limits allowed, 0 to 1."""
+        """Share of the change of the torques that the rate limits allowed, 0 to 1."""
         return float(self.views[1].rate_share[0])
 
     @property
@@ -400,7 +370,7 @@ class Limiter(Recorded):
         return bool(self.views[1].is_at_work[0])
 
     def go_on_from(self, before: Limiter) -> None:
-        """Copy another limiter's state; change its limits to this one's within `blend_time`."""
+        """Copy the state of another limiter; its limits change to these within `blend_time`."""
         plan, at, old = self.views[0], self.views[1], before.views[1]
         for name in ('sides', 'guided', 'calm', 'is_at_work', 'has_last', 'last', 'offset', 'time',
                      'added'):
@@ -413,7 +383,7 @@ class Limiter(Recorded):
                                    plan.table)
 
     def forget(self) -> None:
-        """Reset the state: the rate limit does not apply to the next torque."""
+        """Reset the state; the rate limit does not apply to the next torque."""
         plan, at, _ = self.views
         reckons, added = at.reckons[0], at.added.copy()
         self.records[1][:] = 0.0
@@ -422,5 +392,5 @@ class Limiter(Recorded):
         at.guided[0] = plan.is_guided[0]
 
     def add(self, torques: Array) -> None:
-        """Note torques (n,) [N·m] that are sent in addition, see `limiting.add`."""
+        """Record torques (n,) [N·m] that are sent in addition; see the kernel `add`."""
         add(*self.records[1:], torques)

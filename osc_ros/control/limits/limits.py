@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Limits of the joints: position, velocity, torque, rate of the torque, deceleration."""
+"""Settings of the joint limits: position, velocity, torque, rate of the torque, deceleration."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-# Share of the torque available beside gravity with which a joint may brake; the rest is a reserve
-# for errors of the model and for the motion of the other joints.
+# Share of the torque that remains beside gravity with which a joint may brake; the rest is a
+# reserve for errors of the model and for the motion of the other joints.
 BRAKING_SHARE = 0.7
-# A joint stops MARGIN before its limit [rad, m] and keeps below FASTEST of its velocity limit: a
-# reserve for the length of a tick and for errors of the model.
+# A joint stops MARGIN before its limit [rad, m] and stays below the share FASTEST of its velocity
+# limit, as a reserve for the tick length and for errors of the model.
 MARGIN, FASTEST = 1e-3, 0.99
-HARDEST = 50.0  # largest deceleration that the limits assume [rad/s², m/s²]
+HARDEST = 50.0  # largest deceleration that `Limits.of` assumes [rad/s², m/s²]
 # Rows of `Limits.table`, one column per joint: lowest and highest position, speed, deceleration,
 # 1 / reaction time [1/s], torque, rate of the torque, depth of the soft zone.
 LOWER, UPPER, SPEED, DECELERATION, RATE, EFFORT, EFFORT_RATE, ZONE = range(8)
@@ -47,7 +47,7 @@ class Limits:
     deceleration : (n,) [rad/s², m/s²]
         Deceleration that a joint can reach in every configuration.
     reaction_time : float [s]
-        Time constant with which braking begins; a longer one makes it begin earlier and softer.
+        Time constant with which braking begins; a longer one gives earlier, softer braking.
     soft_zone : float
         Share of a joint's range, at both ends, where the posture is pushed inward; 0: no zone.
     repulsion : float [rad/s]
@@ -72,7 +72,6 @@ class Limits:
     repulsion: float = 10.0
 
     def __post_init__(self) -> None:
-        """Convert to arrays and validate them."""
         position = np.array(self.position, dtype=np.float64)
         if position.ndim != 2 or position.shape[1] != 2:
             raise InputError(f'position limits have shape {position.shape}, accepted is (n, 2)')
@@ -99,10 +98,10 @@ class Limits:
 
     @cached_property
     def table(self) -> Array:
-        """The limits as an array (8, n) for the kernels; rows LOWER to ZONE."""
+        """The limits as an array (8, n) for the kernels, rows LOWER to ZONE."""
         lower, upper = self.position.T
         margin = np.minimum(MARGIN, 0.25 * (upper - lower))
-        # braking may have to change a torque from one limit to the opposite limit
+        # time in which braking may have to change a torque from one limit to the opposite one
         turning = 2.0 * np.where(np.isfinite(self.effort), self.effort, 0.0) / self.effort_rate
         span = np.where(np.isfinite(upper - lower), upper - lower, 0.0)
         return np.array([
@@ -113,15 +112,15 @@ class Limits:
     @classmethod
     def of(cls, robot: Robot, **given: ArrayLike | float | None) -> Limits:
         """
-        Limits of a robot; a value that is given by name, and not None, takes precedence.
+        Limits of a robot; values given by name, and not None, take precedence.
 
-        A torque can change from one limit to the opposite one within the reaction time:
-        effort_rate is twice the effort divided by the reaction time.
+        By default, effort_rate is twice the effort divided by the reaction time, so that a torque
+        can change from one limit to the opposite one within the reaction time.
 
-        The deceleration of a joint: its effort limit minus the gravity torque gives a largest
-        deceleration if the other joints are fixed; BRAKING_SHARE of the least of these in _STATES
-        configurations is used. It is at most HARDEST, at most (velocity limit) /
-        (2 reaction_time), and at most that of the robot description.
+        The default deceleration of a joint is BRAKING_SHARE of (effort limit - gravity torque) /
+        (inertia with the other joints fixed), the smallest value in _STATES sampled
+        configurations. It is at most HARDEST, at most (velocity limit) / (2 reaction_time), and at
+        most that of the robot description.
 
         """
         found = {name: value for name, value in given.items() if value is not None}
@@ -140,21 +139,16 @@ class Limits:
 
 
 def _deceleration(robot: Robot, effort: Array) -> Array:
-    """
-    Return the least deceleration (n,) that each joint can have while the other joints are fixed.
-
-    The joint brakes with BRAKING_SHARE of the torque that gravity leaves.
-
-    """
+    """Least deceleration (n,) of each joint, with BRAKING_SHARE of the torque beside gravity."""
     inertia, weight = _loads(robot)
-    # at least a tenth of the limit: an arm that cannot hold itself needs a deceleration above 0
+    # at least a tenth of the limit, because a deceleration must be positive
     room = np.maximum(effort - np.abs(weight), 0.1 * effort)
     return np.asarray(BRAKING_SHARE * (room / inertia).min(axis=0))
 
 
 @lru_cache(maxsize=4)  # limits change more often than the robot
 def _loads(robot: Robot) -> tuple[Array, Array]:
-    """Diagonal of M and gravity torques, (_STATES, n) each, at configurations within limits."""
+    """Diagonal of M and gravity torques, (_STATES, n) each, at random configurations."""
     dynamics, rng = default_method(robot), np.random.default_rng(0)
     lower, upper = np.clip(robot.position_limits.T, -np.pi, np.pi)
     rest, weight = np.zeros(robot.n), np.empty((_STATES, robot.n))

@@ -4,17 +4,16 @@
 """
 Gravity loads of the joints, and bounds of the accelerations that keep the loads within limits.
 
-The load of a joint is the torque that holds it against gravity; it depends on the configuration.
-A joint whose load is near its effort limit has no torque left to brake with; if the load exceeds
-the limit, the arm falls. So the load is bounded in the same way as a position: its second
-derivative in time, ∇gᵢ q̈ + q̇ᵀ∇²gᵢ q̇, is limited such that the load can at most converge to FULL
-of the limit.
+The load of a joint is the torque that holds it against gravity; it depends on the configuration. A
+joint whose load is near its effort limit has no torque left to brake with; if the load exceeds the
+limit, the arm falls. So the load is bounded like a position: its second derivative in time, ∇gᵢ q̈
++ q̇ᵀ∇²gᵢ q̇, is limited so that the load can at most converge to FULL of the limit.
 
-For a joint with axis z and origin p, let m be the mass of all bodies outward of the joint, and s
+For a joint with axis z and origin p, m is the mass of all bodies outward of the joint, and s is
 their first moment about p. The load is g·(s × z), or -m g·z for a prismatic joint. A revolute
-joint further inward rotates these bodies as one rigid body, which is equivalent to rotating
-gravity the other way; that gives the gradient. The gradients of all loads form a symmetric matrix,
-the Hessian of the potential energy. q̇ᵀ∇²gᵢ q̇ is the second derivative of the load in time for
+joint further inward rotates these bodies as a single rigid body. This is equivalent to a rotation
+of gravity the other way, which gives the gradient. The gradients of all loads form a symmetric
+matrix, the Hessian of the potential energy. q̇ᵀ∇²gᵢ q̇ is the second derivative of the load for
 q̈ = 0.
 """
 
@@ -41,11 +40,12 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-# Shares of a joint's effort limit: a load above HEAVY is bounded, softly up to BOUNDED and firmly
-# above it; the bound is FULL.
+# Shares of a joint's effort limit. A load above HEAVY gets a bound, which gets firm up to BOUNDED;
+# the value of the bound is FULL.
 HEAVY, BOUNDED, FULL = 0.75, 0.85, 0.97
 PACE = 10.0  # rate of convergence of a load to its bound, critically damped [1/s]
-IDLE = 10  # ticks until the loads are computed again if all were below NEAR of their limits
+# If all loads are below the share NEAR of their limits, they are not computed for IDLE ticks.
+IDLE = 10
 NEAR = 0.6
 # A gradient smaller than this, relative to the load, counts as 0 (a vertical prismatic joint).
 _CONSTANT = 1e-9
@@ -62,7 +62,7 @@ _VELOCITY, _ACCELERATION, _MOMENTUM, _FORCE, WORK_WIDTH = 22, 25, 28, 31, 34
 
 @inlined
 def _axis(store):
-    """Unit vector along the joint's axis, base axes."""
+    """Unit vector along the axis of the joint of a body (row of `work`), base axes."""
     return store[_TURN + 2], store[_TURN + 5], store[_TURN + 8]
 
 
@@ -75,16 +75,10 @@ def _arm(store):
 @kernel
 def gravity_torques(bodies, gravity, q, work, load):
     """
-    Write the torques that hold a robot at rest.
+    Write the torques `load` (n,) that hold a robot at rest at q (n,) [N·m; N if prismatic].
 
-    Parameters
-    ----------
-    bodies : (n, 19)
-        See `bodies_of`.
-    gravity : (3,) [m/s²]
-    q : (n,)
-    work : (n, 34), written
-    load : (n,), written [N·m; N for prismatic joints]
+    `bodies` is the result of `bodies_of`, `gravity` is (3,) [m/s²], `work` (n, WORK_WIDTH) is
+    written.
 
     """
     n, g = len(bodies), vector_at(gravity, 0)
@@ -119,7 +113,7 @@ def gravity_torques(bodies, gravity, q, work, load):
 
 @inlined
 def _put_motions(bodies, qd, work):
-    """Write, for q̈ = 0, the motion of each body, and momentum and its rate from it outward."""
+    """Write to `work`, for q̈ = 0, the columns from _OMEGA on: motions and momenta."""
     for i in range(len(bodies)):
         body, store, parent = bodies[i], work[i], int(bodies[i, _PARENT])
         omega, alpha, v, a = ZERO, ZERO, ZERO, ZERO
@@ -168,7 +162,7 @@ def _put_gradient(bodies, work, g, i, sign, row):
     for j in range(n):
         row[int(bodies[j, _AT])] = 0.0
     for j in range(n):
-        # to rotate the inner joint is to rotate gravity the other way for the outer joint
+        # a rotation of the inner joint rotates gravity the other way for the outer joint
         inner, outer = min(i, j), max(i, j)
         k = outer
         while k > inner:
@@ -195,7 +189,7 @@ def bounded_loads(bodies, gravity, q, qd, added, effort, near, work, load, rows,
     bodies, gravity, q, work, load
         See `gravity_torques`.
     qd, added, effort : (n,)
-        Velocities; loads that the model lacks; effort limits, which may be infinite.
+        Velocities; loads in addition to those of the model; effort limits, which may be infinite.
     near : float
         Share of the limits below which loads count as low, see Returns.
     rows, most : (n, n), (n,), written
@@ -239,7 +233,7 @@ def bounded_loads(bodies, gravity, q, qd, added, effort, near, work, load, rows,
 
 
 def bodies_of(robot: Robot) -> Array:
-    """The numbers (n, BODY_WIDTH) of a robot whose joints have one degree of freedom each."""
+    """Mass properties (n, BODY_WIDTH) of a robot whose joints have one degree of freedom each."""
     bodies = np.zeros((robot.n, BODY_WIDTH))
     bodies[:, _PARENT], bodies[:, _AT] = robot.parent, robot.v_index
     bodies[:, _SLIDES] = robot.prismatic
@@ -251,21 +245,13 @@ def bodies_of(robot: Robot) -> Array:
 
 
 class Weight:
-    """
-    Computes the torques that hold a robot against gravity.
-
-    Parameters
-    ----------
-    robot : Robot
-        All joints have one degree of freedom.
-
-    """
+    """Computes gravity torques of a robot whose joints have one degree of freedom each."""
 
     def __init__(self, robot: Robot) -> None:
         self._bodies, self._work = bodies_of(robot), np.zeros((robot.n, WORK_WIDTH))
 
     def torque(self, q: Array, gravity: Array) -> Array:
-        """Torques (n,) that hold the robot at rest at q (n,), in gravity (3,) [N·m; N]."""
+        """Torques (n,) [N·m; N] that hold the robot at rest at q (n,) in gravity (3,) [m/s²]."""
         load = np.empty(len(q))
         gravity_torques(self._bodies, gravity, q, self._work, load)
         return load

@@ -11,17 +11,17 @@ q̈_law, the acceleration minimizes
     xᵀ M x + Σ (Jᵢ x)ᵀ Wᵢ (Jᵢ x) / YIELDING¹⁻ⁱ
 
 within the bounds. The first term is Gauss's principle of least constraint. The second term is the
-loss of acceleration of the tasks; i is 0 for the task of highest priority, 1 for the next below,
-and so on: the weight of a task does not depend on those below it, so a task that is added with
-activation 0 changes nothing. For a task shaped as a linear system Wᵢ is
-diag(ℓ², ℓ², ℓ², 1, 1, 1) times a mass: the arm comes to rest at a local minimum of the pose error
-within the bounds, where 1 rad weighs as much as the length ℓ. For a spring Wᵢ is Λᵢ: the arm comes
-to rest at a local minimum of the spring's energy.
+loss of acceleration of the tasks; i is 0 for the task of highest priority, 1 for the next, and so
+on. The weight of a task does not depend on those below it, so a task that is added with activation
+0 changes nothing.
+
+For a task shaped as a linear system Wᵢ is diag(ℓ², ℓ², ℓ², 1, 1, 1) times a mass: the arm comes to
+rest at a local minimum of the pose error within the bounds, where 1 rad counts like the length ℓ.
+For a spring Wᵢ is Λᵢ: the arm comes to rest at a local minimum of the spring's energy.
 
 Every bound may be violated at a high cost, which is highest for the torques. So the problem is
 strictly convex even if the bounds contradict each other, and its unique solution is continuous in
 all inputs.
-
 """
 
 from __future__ import annotations
@@ -39,22 +39,23 @@ Array = NDArray[np.float64]
 # priority, and of each task relative to the task of the next higher priority. The smaller it is,
 # the faster the arm moves joints that contribute little to a task.
 YIELDING = 0.04
-# Softness of the bounds of loads, accelerations and torques, relative to the mobility along them:
-# where bounds contradict each other, those of loads are violated first, those of torques last.
+# Softness of the bounds of loads, accelerations and torques, relative to the mobility along them.
+# If bounds contradict each other, those of loads are violated first, those of torques last.
 SOFT_LOAD, SOFT_ACCELERATION, SOFT_TORQUE = 1e-3, 1e-5, 1e-7
-# CALM: rate of the nullspace damping that replaces the posture while limits change the torques of
-# the law [1/s]. CALMING: time in which this damping is switched on or off [s].
+# While limits change the torques of the law, nullspace damping replaces the posture: its rate
+# [1/s], and the time in which it fades in or out [s].
 CALM, CALMING = 20.0, 0.1
-_LEAST = 1e-12  # softness of the bound of a load that hardly depends on the joints
+_LEAST = 1e-12  # least softness of the bound of a load, for loads that hardly depend on q
 
 
 @inlined
 def _add_resistance(J, M_inv, Lambda, yields, length, yielding, chosen, A, X, there, B):
     """
-    Add the weight of one task's loss, B += Jᵀ (Λ⁻¹ + yielding W⁻¹)⁻¹ J; J is (6, n).
+    Add the weight of one task's loss: B += Jᵀ (Λ⁻¹ + yielding W⁻¹)⁻¹ J, with J (6, n).
 
     With C = W⁻¹ the matrix in the middle is C^-½ (1 - (1 + yielding C^½ Λ C^½)⁻¹) C^-½ / yielding.
     This form does not need Λ⁻¹, which is infinite in directions that the task does not control.
+    `yields` is true for a spring (W = Λ).
 
     """
     n = J.shape[1]
@@ -142,7 +143,7 @@ def _soften_loads(M_inv, rows, joints, count, G):
         for i in range(n):
             for j in range(n):
                 total += rows[k, i] * M_inv[i, j] * rows[k, j]
-        # a bound comes into force smoothly: at the threshold HEAVY it is softer than the tasks
+        # at the threshold HEAVY a bound is softer than the tasks, so it takes effect smoothly
         firm = max(joints[k, 1], 1e-2)
         G[2 * n + k, 2 * n + k] += SOFT_LOAD / (firm * firm * firm * firm) * total + _LEAST
 
@@ -169,7 +170,7 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
     ----------
     M_inv : (n, n)
     J, inertias : (6 k, n), (k, 6, 6)
-        Jacobians and inertias of the tasks by solve: see
+        Jacobians and inertias of the tasks by solve, see
         `osc_ros.dynamics.priority.priority.Room`.
     levels : (l, WIDTH)
         `Priorities.rows`; k is a multiple of l.
@@ -178,26 +179,26 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
     qd, qdd : (n,)
         Joint velocities; accelerations of the law.
     lower, upper : (n,)
-        Bounds of the accelerations; widened where the effort limits make them unreachable while
-        the other joints do not accelerate; in free drive, while their torques do not change.
+        Bounds of the accelerations. They are widened where the effort limits make them
+        unreachable: while the other joints do not accelerate, or, in free drive, while their
+        torques stay constant.
     effort, deceleration : (n,)
         Effort limits; decelerations that the joints can reach.
     rows, most, joints
-        See `osc_ros.control.limits.load.bounded_loads`.
+        See `osc_ros.control.limits.load.bounded_loads`; `count` is its result.
     window : (2, n)
         Lowest and highest torques, within the effort limits.
     guided : float
-        Share of the rules of free drive, 0 to 1.
+        Weight of the rules for free drive, 0 to 1.
     count : int
-        Number of bounds that come from gravity loads.
     dt : float
         Time since the last tick [s], 0 at the first.
     calm : (1,), overwritten
-        Share of the posture that is replaced by damping, 0 to 1.
+        Share of the posture that nullspace damping replaces, 0 to 1.
     sides : (3 n,) int, overwritten
         -1 or 1 for accelerations, torques and loads at their lower or upper bound, else 0.
-    chosen, room : (6 n + 6,) int, see `room_size`; overwritten
-        Buffers.
+    chosen, room : (6 n + 6,) int, (`room_size`,), overwritten
+        Memory.
     tau : (n,), overwritten
         Torques of the law on entry.
     shares : (2,), written
@@ -306,8 +307,8 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
         sides[2 * n + int(joints[k, 0])] = start_of[2 * n + k]
         for i in range(n):
             x[i] += rows[k, i] * push[2 * n + k]
-    # x: the multipliers as joint torques; high: the torques after the change (overwrites the
-    # bounds); y: the change of the accelerations
+    # from here on: x = multipliers as joint torques, low = M⁻¹ x, high = changed torques (both
+    # overwrite the bounds), y = change of the accelerations
     is_at_bound = False
     for i in range(total_rows):
         is_at_bound = is_at_bound or start_of[i] != 0

@@ -1,4 +1,4 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""What the model lacks: driver, friction, external forces, and their compensation."""
+"""Torques beside the robot's model: driver, friction, external forces, and their compensation."""

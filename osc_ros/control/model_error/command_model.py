@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The torques that must be commanded for a motion: inverse dynamics less what the driver adds."""
+"""Inverse dynamics for torque commands, minus the torques that the driver adds itself."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# Head of `integers`: what the driver compensates, and the lengths of the robot's parts of the
-# three arrays; the driver's parts follow them.
+# Head of `integers`: the compensation of the driver (index in COMPENSATES), and the lengths of the
+# robot's parts of the three arrays; in each array the driver's part follows.
 COMPENSATED, INTEGERS, NUMBERS, ROOM = range(4)
 HEAD = ROOM + 1
 NOTHING, GRAVITY = COMPENSATES.index('none'), COMPENSATES.index('gravity')
@@ -34,21 +34,21 @@ NOTHING, GRAVITY = COMPENSATES.index('none'), COMPENSATES.index('gravity')
 
 @inlined
 def robot_in(integers, numbers, room):
-    """The arrays of the robot, as kernels of `osc_ros.dynamics.trees` take them."""
+    """The parts of the arrays that belong to the robot, for `osc_ros.dynamics.trees`."""
     return (integers[HEAD:HEAD + integers[INTEGERS]], numbers[:integers[NUMBERS]],
             room[:integers[ROOM]])
 
 
 @inlined
 def _driver_in(integers, numbers, room):
-    """The arrays of the driver's model."""
+    """The parts of the arrays that belong to the driver's model."""
     return (integers[HEAD + integers[INTEGERS]:], numbers[integers[NUMBERS]:],
             room[integers[ROOM]:])
 
 
 @kernel
 def put_driver(integers, numbers, room, q, qd, out):
-    """Write the torques that the driver adds to commands to out (n,); see `put_command`."""
+    """Write the torques (n,) that the driver adds to commands to `out`; see `CommandModel`."""
     if integers[COMPENSATED] == NOTHING:
         out[:] = 0.0
         return
@@ -61,12 +61,9 @@ def put_driver(integers, numbers, room, q, qd, out):
 @kernel
 def put_command(integers, numbers, room, q, qd, qdd, out):
     """
-    Write M q̈ + C + G, less what the driver adds, to out (n,) [N·m, N].
+    Write M q̈ + C + G, minus the torques that the driver adds, to out (n,) [N·m, N].
 
-    Parameters
-    ----------
-    integers, numbers, room : `CommandModel.arrays`
-    q, qd, qdd, out : (n,)
+    The first three arguments are `CommandModel.arrays`; q, q̇ and q̈ are (n,).
 
     """
     own, own_numbers, own_room = robot_in(integers, numbers, room)
@@ -93,7 +90,8 @@ class CommandModel:
     Attributes
     ----------
     gravities : list of (3,)
-        Gravity in the base frame, for the robot and the driver [m/s²]; write to the arrays.
+        Gravity in the base frame, for the robot and the driver [m/s²]; write to the arrays to
+        change it.
 
     """
 
@@ -120,12 +118,12 @@ class CommandModel:
 
     @property
     def arrays(self) -> tuple[Integers, Array, Array]:
-        """The arrays that kernels take first: `integers`, `numbers` and `room`."""
+        """Arrays `integers`, `numbers` and `room`, the first arguments of the kernels."""
         return self._integers, self._numbers, self._room
 
     @property
     def command_model(self) -> CommandModel:
-        """The model itself; laws have such a property, too."""
+        """This object; a law has a property of the same name."""
         return self
 
     def driver_torque(self, q: Array, qd: Array) -> Array:
@@ -135,7 +133,7 @@ class CommandModel:
         return tau
 
     def torque(self, q: Array, qd: Array, qdd: Array) -> Array:
-        """Torques (n,) to command for accelerations q̈ (n,) at q, q̇ (n,), without limits [N·m]."""
+        """Torques (n,) to command for accelerations q̈ (n,) at q, q̇ (n,), not limited [N·m]."""
         tau = np.empty(self._n)
         put_command(*self.arrays, kernel_array(q), kernel_array(qd), kernel_array(qdd), tau)
         return tau

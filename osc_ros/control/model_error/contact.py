@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Contact of the arm with something, by thresholds of the external torques; thresholds learned."""
+"""Detection of contacts by thresholds of the external torques, and learning of the thresholds."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-RELIABLE = 0.5  # a wrench of lower quality is not compared with its thresholds
-# what `touched` returns, beside the number of a joint
+RELIABLE = 0.5  # the wrench is compared with its thresholds only from this quality on
+# Codes of `touched`, beside the index of a joint.
 NOT_TOUCHED, FORCE, MOMENT = -1, -2, -3
 
 CONTACT = Table(
@@ -47,16 +47,10 @@ _result_views = observer.RESULT.only('wrench', 'quality')
 @kernel
 def touched(contact, forces, estimate, n):
     """
-    Index of the joint whose torque exceeds its threshold most; or FORCE, MOMENT, NOT_TOUCHED.
+    Return the index of the joint beyond its threshold; or FORCE, MOMENT, NOT_TOUCHED.
 
-    Parameters
-    ----------
-    contact : array
-        Record of CONTACT.
-    forces, estimate : arrays
-        Records of `osc_ros.control.model_error.observer`: STATE and RESULT.
-    n : int
-        Number of joints.
+    If several joints are beyond, it is the one with the largest ratio. `contact` is a record of
+    CONTACT; `forces` and `estimate` are the records STATE and RESULT of the observer.
 
     """
     at, now, wrench = _views(contact, n), _state_views(forces, n), _result_views(estimate, n)
@@ -81,13 +75,13 @@ def touched(contact, forces, estimate, n):
             found, at.value[0] = MOMENT, turning
     return NOT_TOUCHED if at.learns[0] > 0.0 else found
 
-MARGIN = 1.5  # learned thresholds, relative to the largest values met
-FLOOR = 0.01  # added to learned thresholds, relative to the effort limits
-WRENCH_FLOOR = 1.0, 0.2  # added to learned thresholds of force and moment [N, N·m]
+MARGIN = 1.5  # factor on the largest measured values for learned thresholds
+FLOOR = 0.01  # share of the effort limits that is added to learned thresholds
+WRENCH_FLOOR = 1.0, 0.2  # force and moment that are added to learned thresholds [N, N·m]
 
 
 class Thresholds(NamedTuple):
-    """Largest torques of the joints (n,) [N·m; N], and largest force [N] and moment [N·m]."""
+    """Thresholds of torque (n,) [N·m; N], force [N] and moment [N·m], for `Contact`."""
 
     torque: Array
     force: float
@@ -102,10 +96,10 @@ class Contact:
     Attributes
     ----------
     torque : (n,) [N·m; N for prismatic]
-        A larger sum of a joint's external torque and compensation is a contact.
+        Threshold of each joint, for the sum of external torque and compensation.
     force, moment : float [N, N·m]
-        A larger wrench on the link of the first task is one, too, where the estimate of the
-        wrench is reliable; infinite: not compared.
+        Thresholds of the wrench on the link of the first task, used where the estimate of the
+        wrench is reliable; infinite: no threshold.
 
     Raises
     ------
@@ -119,7 +113,6 @@ class Contact:
     moment: float = math.inf
 
     def __post_init__(self) -> None:
-        """Raise for thresholds that are not positive."""
         if not (np.asarray(self.torque) > 0.0).all() or not self.force > 0.0 < self.moment:
             raise InputError(f'thresholds of contact {np.asarray(self.torque).tolist()}, '
                              f'{self.force}, {self.moment}: accepted are positive numbers')
@@ -127,15 +120,9 @@ class Contact:
     @classmethod
     def of(cls, robot: Robot, errors: Disturbance, is_compensated: bool) -> Contact:
         """
-        Thresholds above what the errors of the model can cause.
+        Thresholds above the torques that the model errors `errors` can cause.
 
-        Parameters
-        ----------
-        robot : Robot
-        errors : Disturbance
-            How wrong the model may be.
-        is_compensated : bool
-            Whether a compensation makes up for the load, so that only its share remains.
+        They include the load, unless it is compensated (`is_compensated`).
 
         """
         return cls(errors.sudden_torques(robot, with_load=not is_compensated))
@@ -143,17 +130,10 @@ class Contact:
 
 class ContactSense(Recorded):
     """
-    Compares the external torques of every state with thresholds, and finds thresholds.
+    Compares the external torques of every state with thresholds, and learns thresholds.
 
-    Attributes
-    ----------
-    until : float [s]
-        End of the time in which thresholds are learned.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Joints of the robot.
+    `names` are the joints of the robot; `until` is the end of the learning, on the clock of the
+    states [s].
 
     """
 
@@ -163,7 +143,7 @@ class ContactSense(Recorded):
         super().__init__(len(names))
         _compile()
         self._names, self.until = names, -math.inf
-        self._settings: object = self  # of no settings: the first call of `use` writes the record
+        self._settings: object = self  # no valid settings: the first call of `use` sets them
 
     @property
     def learns(self) -> bool:
@@ -171,26 +151,21 @@ class ContactSense(Recorded):
         return bool(self.views[0].learns[0])
 
     def learn(self, until: float) -> None:
-        """Record the largest external torques until a time on the clock of the states [s]."""
+        """Learn the largest external torques until a time on the clock of the states [s]."""
         at = self.views[0]
         at.peaks[:], at.peak_wrench[:], at.learns[0], self.until = 0.0, 0.0, 1.0, until
 
     def stop_learning(self) -> None:
-        """Discard what was learned so far."""
+        """Stop learning, and discard the result."""
         self.views[0].learns[0] = 0.0
 
     def use(self, settings: Contact | None, compensation: Array, comes_first: bool = False
             ) -> None:
         """
-        Set what external torques are compared with from now on.
+        Set the thresholds and the compensation (n,) [N·m, N] for the next states.
 
-        Parameters
-        ----------
-        settings : Contact, optional
-            None: nothing is compared.
-        compensation : (n,) [N·m, N]
-        comes_first : bool
-            Whether torques depend on the external torques at the same state.
+        Without settings no contact is detected. `comes_first` says whether torques depend on the
+        external torques at the same state.
 
         """
         at = self.views[0]
@@ -202,7 +177,7 @@ class ContactSense(Recorded):
                 at.thresholds[:], at.wrench[:] = settings.torque, (settings.force, settings.moment)
 
     def reason(self, code: int, value: float) -> str:
-        """Why the arm touches something, for a code of `touched`, and the value then."""
+        """Return the message for a code of `touched` and the value that exceeds its threshold."""
         [at] = self.views
         force, moment = at.wrench.tolist()
         if code == FORCE:
@@ -214,13 +189,9 @@ class ContactSense(Recorded):
 
     def learned(self, time: float, effort_limits: Array) -> Thresholds | None:
         """
-        Return thresholds if the time of learning is over, once; otherwise None.
+        Return the learned thresholds once, when the learning ends; otherwise None.
 
-        Parameters
-        ----------
-        time : float
-            Stamp of the state [s].
-        effort_limits : (n,) [N·m, N]
+        `time` is the stamp of the state [s]; `effort_limits` are (n,) [N·m, N].
 
         """
         if not self.learns or time < self.until:

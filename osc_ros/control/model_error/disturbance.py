@@ -2,33 +2,33 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Compensation of the torques that the model lacks: load, wrong masses, dry friction.
+Compensation of torques that are not in the model: unknown load, wrong masses, dry friction.
 
-The momentum observer's external torque τ_ext contains them, and contacts too. The compensation c
-is added to the torque of the law, and follows -τ_ext. A joint that dry friction holds has
-τ_ext = -(law's torque + c) + gravity, so c then integrates the torque of the law until the joint
-moves: no error remains at rest.
+The external torque τ_ext of the momentum observer contains them, and contacts too. The
+compensation c is added to the torque of the law, and follows -τ_ext. A joint that dry friction
+holds has τ_ext = -(law's torque + c) + gravity, so c then integrates the torque of the law until
+the joint moves: no error remains at rest.
 
-Which part of τ_ext is load and friction, and which is contact, is decided by these rules:
+These rules decide which part of τ_ext is load and friction, and which is contact:
 
-1. What a wrench along yielding axes explains is left out (`yielding_axes`): along an axis of force
-   the environment is pushed on purpose, and a spring keeps its stiffness and yields to loads too.
-2. Contacts come suddenly, loads and friction are followed. If |τ_ext + c| of one joint, without
-   the part of rule 1, exceeds its threshold, the arm touches something: c is held until all joints
-   are below half of it. For the time `free` after the start, the arm is taken to touch nothing, so
-   that a load which is there from the start is found.
-3. c is bounded by the torques that the errors of the model named in `Disturbance` can cause, and
-   its rate too: this bounds the force on an obstacle that is touched too slowly for rule 2.
-4. c is held while the caller says so (a target waits for the arm), while the observer has not
-   settled, and over gaps.
+1. The part that a wrench along yielding axes (`yielding_axes`) explains is excluded, because along
+   an axis of force the robot pushes on the environment, and a spring must yield to loads too.
+2. Contacts are sudden; loads and friction change slowly. If |τ_ext + c| of a joint, without the
+   part of rule 1, exceeds its threshold, this is a contact: c is held until all joints are below
+   half of their thresholds. For the time `free` after the start no contact is assumed, so that a
+   load that is there from the start is compensated.
+3. c and its rate are bounded by the torques that the model errors of `Disturbance` can cause. This
+   bounds the force on an obstacle that is touched too slowly for rule 2.
+4. c is held while the caller requests it (a target waits for the arm), while the observer has not
+   settled, and over gaps of the states.
 5. The sum with the law's torque satisfies the effort limits; c does not wind up beyond them.
 
-If c is switched off, and on, it changes at `rate` too.
+If c is switched on or off, it changes at the rate of rule 3, too.
 
-In mode 'integral' c does not follow -τ_ext, but integrates the torque by which the law corrects
-the error of the first task, Jᵀ Λ u: integral action. It needs no knowledge of the torques that
-act, and leaves friction in motion, and the null space, as they are. It is also held while a limit
-acts, because the error then grows. All other rules apply.
+In mode 'integral' c integrates the torque with which the law corrects the error of the first task,
+Jᵀ Λ u, instead of following -τ_ext: integral action. It needs no estimate of the external torques.
+It does not compensate friction in motion, or torques in the nullspace. It is also held while a
+limit acts, because the error then grows. All other rules apply.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-SETTLED = 0.95  # share of the observer's estimate that must have settled
-# Largest product of the shares that observer and compensation follow in one tick. With a delay of
-# one more tick, and true inertias of half the model's, the loop through both is then stable at
-# 200 Hz and above.
+SETTLED = 0.95  # the observer's estimate is used when at least this share of it has settled
+# Largest product of the filter gains per tick of observer and compensation. With a delay of one
+# more tick, and true inertias of half the model's, the loop through both is then stable at 200 Hz
+# and above.
 QUICKEST = 0.06
-LEAST = 1e-12  # a smaller compensation is zero: denormal numbers are slow [N·m]
-# Rows of `limits`.
+LEAST = 1e-12  # a smaller compensation is set to 0, because denormal numbers are slow [N·m]
+# Rows of `limits`, see `Disturbance.limits`.
 EFFORT, BOUND, SPEED, CONTACT = range(4)
 
 PLAN = Table(
@@ -90,7 +90,7 @@ plan_views, state_views = PLAN.only('knows_friction'), STATE.only('free', 'torqu
 
 @inlined
 def _elapsed(state, time):
-    """Time since the last state; 0 for the first one, after a gap, and if time goes back [s]."""
+    """Time since the last state [s]; 0 for the first one, after a gap, and if time goes back."""
     dt = time - state.time[0]
     if np.isfinite(time):
         state.time[0] = time
@@ -99,7 +99,7 @@ def _elapsed(state, time):
 
 @inlined
 def _yielded(yields, axes, wrench, first, i):
-    """Component i of the part of a force or moment along yielding axes, in base axes."""
+    """Component i, in base axes, of the part of a force or moment that is along yielding axes."""
     part = 0.0
     for j in range(3):
         along = 0.0
@@ -111,7 +111,7 @@ def _yielded(yields, axes, wrench, first, i):
 
 @inlined
 def _leave_out(plan, result, fitted, axes):
-    """Subtract the torques of the wrench along yielding axes."""
+    """Subtract the torques of the wrench along yielding axes from the external torques."""
     for first in (0, 3):
         for i in range(3):
             part = _yielded(plan.yields, axes, fitted.wrench, first, i)
@@ -122,7 +122,7 @@ def _leave_out(plan, result, fitted, axes):
 
 @inlined
 def _put_friction(state, result, seen, friction, made_up):
-    """Let the friction compensation (n,) replace the friction of the observer's model."""
+    """Replace the observer's friction in the external torques by the compensated friction (n,)."""
     for k in range(len(friction)):
         state.filtered[k] = low_pass(state.filtered[k], state.friction[k], made_up)
         state.friction[k] = friction[k]
@@ -131,7 +131,7 @@ def _put_friction(state, result, seen, friction, made_up):
 
 @inlined
 def _touches(limits, state, result, was_in_contact):
-    """Whether a torque is too sudden for load and friction."""
+    """Return whether an external torque exceeds its threshold, or half of it during a contact."""
     worst = 0.0
     for k in range(len(state.torque)):
         worst = max(worst, np.abs(result.external[k] + state.torque[k]) / limits[CONTACT, k])
@@ -140,14 +140,14 @@ def _touches(limits, state, result, was_in_contact):
 
 @inlined
 def _gain(plan, observed, dt):
-    """Share of the distance to the external torque that is made up in dt [s]."""
+    """Filter gain of the compensation for a time step dt [s], limited by QUICKEST."""
     gain = share(plan.bandwidth[0], dt)
     return min(gain, QUICKEST / max(share(observed, dt), QUICKEST)) if gain > 0.0 else gain
 
 
 @inlined
 def _follow(limits, state, result, gain, dt, feedback):
-    """Advance the compensation towards the negative external torque, or by the feedback."""
+    """Move the compensation towards the negative external torque, or add the feedback torque."""
     for k in range(len(state.torque)):
         c, bound, most = state.torque[k], limits[BOUND, k], dt * limits[SPEED, k]
         wanted = c + feedback[k] if len(feedback) > 0 else -result.external[k]
@@ -157,7 +157,7 @@ def _follow(limits, state, result, gain, dt, feedback):
 
 @inlined
 def _limit(limits, state, tau):
-    """Keep the sum with the torques of the law within the effort limits."""
+    """Limit the compensation so that its sum with tau is within the effort limits."""
     for k in range(len(tau)):
         c, effort = state.torque[k], limits[EFFORT, k]
         if np.isfinite(tau[k]):
@@ -167,7 +167,6 @@ def _limit(limits, state, tau):
 
 @inlined
 def _advance(plan, state, result, watching, seen, fitted, dt, axes, is_held, feedback, friction):
-    """Advance an active compensation."""
     state.free[0] -= dt
     assign(result.external, seen.torque)
     if len(friction) > 0:
@@ -195,19 +194,17 @@ def compensate(plan, state, result, watching, seen, fitted, time, tau, axes, is_
         Records of PLAN, STATE and RESULT.
     watching, seen, fitted : flat arrays
         Plan, state and result of the observer, after `observer.observe`.
-    time : float [s]
-    tau : (n,) [N·m, N]
-        Torques of the law.
+    time, tau
+        Time [s] and torques of the law (n,) [N·m, N].
     axes : (3, 3)
         Axes of the first task's frame, in base axes.
     is_held : bool
         Whether to hold the compensation: a target waits for the arm, or, with `feedback`, a limit
         acts.
     feedback : (n,) or (0,) [N·m, N]
-        Torque of the feedback that is integrated, in mode 'integral'; else empty.
+        Torque of the feedback, to be integrated in mode 'integral'; else empty.
     friction : (n,) or (0,) [N·m, N]
-        Friction compensation in `tau`: it replaces the friction of the observer's model in the
-        external torque. Empty without.
+        Friction compensation in `tau`, if any: it replaces the observer's friction model.
 
     """
     n = (len(state) - 3) // 3
@@ -224,30 +221,30 @@ def compensate(plan, state, result, watching, seen, fitted, time, tau, axes, is_
     _limit(settings.limits, at, tau)
 
 MODES = 'observer', 'integral'
-# Sudden torque that counts as contact, relative to the friction: the reversal of a joint is twice
-# its friction.
+# Multiple of the friction above which a sudden torque is a contact. It is above 2, because the
+# friction torque changes by twice the friction when a joint reverses.
 REVERSAL = 2.5
-MARGIN = 1.25  # of the bound: what is left over overcomes the friction
-SLOWER = 4.0  # loads may be followed so many times slower than friction, relative to their size
+MARGIN = 1.25  # factor on the bound; the excess overcomes the friction
+SLOWER = 4.0  # factor by which the compensation follows loads more slowly than friction
 LEVER = 0.1  # largest distance of the unknown payload's centre of mass from the tip [m]
-_POSITIONS = 64  # sampled for the bounds
+_POSITIONS = 64  # number of positions that are sampled for the bounds
 
 
 @dataclass(frozen=True)
 class Disturbance:
     """
-    Settings of the compensation: its mode, and how wrong the model may be.
+    Settings of the compensation: its mode, and the assumed errors of the model.
 
-    The bound of a joint's compensation is MARGIN times the sum of three torques: of the payload at
-    the tip and of the share of the arm's own weight, the largest of many positions, and of the
-    friction. A sudden torque is a contact if it exceeds REVERSAL times the friction plus the share
-    of the weight.
+    The bound of a joint's compensation is MARGIN times the sum of three torques: the payload at
+    the tip, the share `masses` of the arm's own weight, both the largest over many positions, and
+    the friction. A sudden torque is a contact if it exceeds REVERSAL times the friction plus the
+    share of the weight.
 
     Attributes
     ----------
     mode : str
-        'observer': it follows the estimate of the external torques; 'integral': see
-        `osc_ros.control.model_error.disturbance`.
+        'observer': the compensation follows the estimate of the external torques. 'integral': it
+        integrates the feedback torque of the first task.
     payload : float [kg]
         Largest unknown payload; its centre of mass is at most LEVER away from the tip.
     masses : float
@@ -255,7 +252,7 @@ class Disturbance:
     friction : float [N·m; N for prismatic]
         Largest unknown dry friction of a joint.
     bandwidth : float [rad/s]
-        Bandwidth of the low-pass filter behind the observer; less at low rates of the states.
+        Bandwidth of the low-pass filter behind the observer; reduced at low rates of the states.
     rise : float [s]
         Least time in which the compensation rises by `friction`; by the load, SLOWER times that.
     free : float [s]
@@ -266,8 +263,8 @@ class Disturbance:
     Raises
     ------
     InputError
-        Another mode; a number that is not finite, or negative; a bandwidth, friction, rise or
-        rate of 0.
+        Another mode; a number that is not finite, or negative; a bandwidth, friction, rise or rate
+        of 0.
 
     """
 
@@ -281,7 +278,6 @@ class Disturbance:
     integral_rate: float = 2.0
 
     def __post_init__(self) -> None:
-        """Validate the mode and the numbers."""
         if self.mode not in MODES:
             raise InputError(f"disturbance mode '{self.mode}': accepted is one of "
                              + ', '.join(MODES))
@@ -292,7 +288,7 @@ class Disturbance:
                                  + ('of 0 or more' if may_be_zero else 'above 0'))
 
     def limits(self, robot: Robot) -> Array:
-        """Effort limit, bound, rate and threshold of contact of each joint, (4, n)."""
+        """Effort limit, bound, rate, and contact threshold of each joint: rows of (4, n)."""
         model = Momentum(robot)
         centred, *shifted = (Momentum(robot.with_payload(self.payload, centre))
                              for centre in np.vstack([np.zeros(3), LEVER * np.eye(3)]))
@@ -314,11 +310,7 @@ class Disturbance:
         """
         Torques (n,) above which a sudden external torque is a contact [N·m; N].
 
-        Parameters
-        ----------
-        robot : Robot
-        with_load : bool
-            Whether the torque of the load counts as sudden, too.
+        If `with_load`, they include the load, because no compensation removes it.
 
         """
         limits = self.limits(robot)
@@ -337,7 +329,7 @@ def random_position(robot: Robot, rng: np.random.Generator) -> Array:
 
 class Compensation(Recorded):
     """
-    The torque that makes up for what the model lacks.
+    Torque that compensates load, wrong masses and friction.
 
     Attributes
     ----------
@@ -351,9 +343,9 @@ class Compensation(Recorded):
     robot : Robot
     settings : Disturbance, optional
     limits : (4, n), optional
-        `settings.limits(robot)`, if it is known: it takes as long as many ticks.
+        `settings.limits(robot)`, if already computed, because it takes as long as many ticks.
     yields : (6,), optional
-        See `yielding_axes`; default: zeros.
+        Result of `yielding_axes`; default: zeros.
     knows_friction : bool
         Whether the law compensates friction, too.
 
@@ -380,7 +372,7 @@ class Compensation(Recorded):
 
     @property
     def is_active(self) -> bool:
-        """If set to False, the compensation returns to zero at its largest rate."""
+        """Whether the compensation acts; if False, it returns to zero at its largest rate."""
         return bool(self.views[0].is_active[0])
 
     @is_active.setter
@@ -389,33 +381,38 @@ class Compensation(Recorded):
 
     @property
     def in_contact(self) -> bool:
-        """Whether the arm touches something, by the rules of the compensation."""
+        """Whether the compensation assumes a contact, and therefore is held."""
         return bool(self.views[1].in_contact[0])
 
     def forget(self) -> None:
-        """Set the compensation to zero at once, for an arm that does not move; start anew."""
+        """Reset the compensation to zero at once, for an arm at rest."""
         self.records[1][:] = 0.0
         self.views[1].time[0], self.views[1].free[0] = -math.inf, self.settings.free
 
     def begin_with(self, torque: Array) -> None:
-        """Set the compensation to a torque (n,) that holds the arm at rest, within the bound."""
+        """Reset, and start from a torque (n,) that holds the arm at rest, limited to the bound."""
         self.forget()
         self.torque[:] = np.clip(torque, -self.limits[BOUND], self.limits[BOUND])
 
     def leave_to_model(self, weight: Array) -> Array:
-        """Subtract the part of `weight` (n,), of a new model, that is compensated; return it."""
+        """
+        Subtract from the compensation the part that a new model computes, and return it (n,).
+
+        `weight` (n,) is the gravity torque that the new model adds.
+
+        """
         taken = np.where(self.torque * weight > 0.0, np.sign(weight) * np.minimum(
             np.abs(self.torque), np.abs(weight)), 0.0)
         self.torque[:] -= taken
         return taken
 
     def go_on_from(self, other: Compensation) -> None:
-        """Take over the state of another compensation of the same joints."""
+        """Copy the state of another compensation of the same joints."""
         self.records[1][:] = other.records[1]
         if not other.is_active:
             self.views[1].free[0] = self.settings.free
 
 
 def yielding_axes(task: Task) -> Array:
-    """Array (6,): 1 for the axes along which a task gives way, in its frame; else 0."""
+    """Array (6,) with 1 for the axes of a task's frame along which the task yields, else 0."""
     return task.along(*('force', 'motion') if isinstance(task.gains, Stiffness) else ('force',))

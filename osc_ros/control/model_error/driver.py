@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The torques that the driver of the robot adds to the commanded torques."""
+"""Model of a driver that adds torques to the commanded ones."""
 
 from __future__ import annotations
 
@@ -50,13 +50,9 @@ class Driver:
 
     def torque(self, q: Array, qd: Array, gravity: Array | None = None) -> Array:
         """
-        Torques (n,) [N·m] that the driver adds at a state.
+        Torques (n,) [N·m] that the driver adds at q, q̇ (n,), (n,).
 
-        Parameters
-        ----------
-        q, qd : (n,)
-        gravity : (3,), optional
-            Base frame [m/s²]; default: the robot's.
+        `gravity` is (3,), in the base frame [m/s²]; default: the robot's.
 
         """
         if gravity is None:

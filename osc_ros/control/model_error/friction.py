@@ -20,12 +20,12 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-# Look-ahead of the reference velocity for the sign of dry friction [s]: the compensation must
+# Look-ahead of the reference velocity for the sign of dry friction [s]. The compensation must
 # change its sign shortly before the joint reverses.
 LOOK_AHEAD = 0.01
 # FEEDBACK: largest gain of the compensation's feedback, relative to that of the law's feedback.
-# FASTEST_LOOP: largest product of the tick [s] and the sum of the rates [1/s] of both feedbacks;
-# a sampled velocity loop with one tick of delay is stable below 1.
+# FASTEST_LOOP: largest product of the tick [s] and the sum of the rates [1/s] of both feedbacks. A
+# sampled velocity loop with one tick of delay is stable below 1.
 FEEDBACK, FASTEST_LOOP = 4.0, 0.4
 # Share of the model's torque for the reference motion. Feedback up to this share counts as an
 # error of the model and is not amplified.
@@ -33,10 +33,9 @@ MODEL_ERROR = 0.1
 # Width of the range below the velocity limit in which the compensation fades out, as a share of
 # the limit.
 FADE = 0.2
-# Bound of the compensation: alone, it needs at least (reaction time of the limits) / PUSH to
+# Bound of the compensation: on its own it needs at least (reaction time of the limits) / PUSH to
 # accelerate a joint with the model's least inertia to its velocity limit. So the law can correct
-# it, and a torque that lasts some ticks longer because the computer is busy drives no joint too
-# fast.
+# it, and a torque that lasts some ticks too long on a busy computer drives no joint too fast.
 PUSH = 2.0
 _STATES = 16  # number of configurations sampled for the least inertia
 VELOCITY = 0.02  # default width of the transition from one direction to the other [rad/s, m/s]
@@ -61,14 +60,10 @@ in_force_views = IN_FORCE.views
 
 def feedback_gain(rate: float, tick: float) -> float:
     """
-    Gain of the compensation's feedback (1), at most FEEDBACK.
+    Gain κ of the compensation's feedback, at most FEEDBACK.
 
-    Parameters
-    ----------
-    rate : float [1/s]
-        Rate of the law's velocity feedback, the highest of all tasks.
-    tick : float [s]
-        Time between two torques.
+    `rate` is the highest rate of the tasks' velocity feedback [1/s]; `tick` is the time between
+    two torques [s].
 
     """
     loop = rate * tick
@@ -80,13 +75,13 @@ gain_of = inlined(feedback_gain)  # for kernels
 
 @inlined
 def is_compensated(at):
-    """Whether friction is in force, from the views of a record of IN_FORCE."""
+    """Return whether friction is compensated, from the views of a record of IN_FORCE."""
     return at.is_changing[0] > 0.0 or at.stays[0] > 0.0
 
 
 @kernel
 def advance_friction(friction, time):
-    """Advance the change of the coefficients in a record of IN_FORCE to a time [s], C¹."""
+    """Advance a change of the coefficients in a record of IN_FORCE to a time [s], C¹."""
     at = in_force_views(friction, (len(friction) - 8) // 6)
     if at.is_changing[0] == 0.0:
         return
@@ -105,7 +100,7 @@ def advance_friction(friction, time):
 @kernel
 def put_compensation(q, qd, motion, tau, gain, friction, velocity, inertia, table, torque):
     """
-    Write the torques that compensate friction, see `Friction`.
+    Write the torques (n,) [N·m; N] that compensate friction; the formulas are in `Friction`.
 
     If tau satisfies the effort limits, so does its sum with these torques.
 
@@ -114,19 +109,16 @@ def put_compensation(q, qd, motion, tau, gain, friction, velocity, inertia, tabl
     q, qd : (n,)
         Measured state.
     motion : (3, n)
-        Reference velocity and acceleration, from the targets and the posture, and the torque of
-        the model for them [rad/s], [rad/s²], [N·m]: see `Reference`.
+        Rows: reference velocity [rad/s] and acceleration [rad/s²], from the targets and the
+        posture; torque of the model for them [N·m]. See `Reference`.
     tau : (n,)
         Torque of the law [N·m]; τₑ is tau minus the torque of the model.
     gain : float
-        κ, see `feedback_gain`.
+        Result of `feedback_gain`.
     friction, velocity : (2, n), float
         Coefficients of dry and viscous friction; width of the transition.
-    inertia : (n,)
-        Least inertia of each joint, while the others are free [kg·m²].
-    table : (8, n)
-        Table of `Limits`.
-    torque : (n,), written [N·m; N]
+    inertia, table
+        Result of `least_inertia`; `Limits.table`.
 
     """
     coulomb, viscous, model = friction[0], friction[1], motion[2]
@@ -175,20 +167,20 @@ class Friction:
       with the reference velocity q̇ᵣ, which does not depend on the measured one (`Reference`). This
       is the desired-velocity compensation of Armstrong-Hélouvry, Dupont and Canudas de Wit, "A
       survey of models, analysis tools and compensation methods for the control of machines with
-      friction", Automatica 30 (1994), section 5; Kelly, Llamas and Campa, "A measurement procedure
+      friction", Automatica 30 (1994), section 5. Kelly, Llamas and Campa, "A measurement procedure
       for viscous and Coulomb friction", IEEE Trans. Instrum. Meas. 49 (2000), identify f_c, f_v.
     - τₑ is the law's torque in addition to the model's torque for the reference motion. The
-      compensation is φ + κ τₑ, saturated between 0 and φ while the reference moves and to [-f_c,
-      f_c] while it rests; within this saturation τₑ is amplified by 1 + κ. So the compensation
-      lies in the sector [0, κ τₑ] about φ: if φ is 0 it does work on a joint only while the law
-      does, and at most κ times as much; and it is reduced as soon as the law brakes. κ is bounded
-      by `feedback_gain`, so that the amplified law stays well damped at its rate.
+      compensation is φ + κ τₑ, saturated between 0 and φ while the reference moves, and to [-f_c,
+      f_c] while it rests. Within this saturation τₑ is amplified by 1 + κ. So the compensation
+      lies in the sector [0, κ τₑ] about φ: if φ is 0, it does work on a joint only while the law
+      does, at most κ times as much, and it decreases as soon as the law brakes. `feedback_gain`
+      bounds κ, so that the amplified law stays well damped at its rate.
     - φ and κ τₑ fade out towards the speed that the limits of position and velocity allow
       (`FADE`), and are zero above it. Near the velocity limit of one joint the compensation of all
       joints fades, because each joint accelerates the others through the inertia of the arm, a
       light wrist most.
-      The compensation is bounded by PUSH: a gear with more friction has rotor inertia, which
-      belongs in the model.
+    - PUSH bounds the compensation. A geared joint that needs more has rotor inertia, which belongs
+      in the model.
 
     Attributes
     ----------
@@ -212,12 +204,11 @@ class Friction:
 
     @classmethod
     def of(cls, robot: Robot, share: float) -> Friction | None:
-        """A share of the friction and damping of a robot's description; None if there is none."""
+        """Return a share of the friction in a robot's description; None if it has no friction."""
         coulomb, viscous = share * robot.coulomb_friction, share * robot.viscous_friction
         return cls(coulomb, viscous) if coulomb.any() or viscous.any() else None
 
     def __post_init__(self) -> None:
-        """Convert the coefficients to arrays and validate them."""
         for name in ('coulomb', 'viscous'):
             value = np.array(getattr(self, name), dtype=np.float64)
             if value.ndim != 1 or not (np.isfinite(value).all() and (value >= 0.0).all()):
@@ -235,8 +226,8 @@ class FrictionInForce(Recorded):
     """
     Friction coefficients in force; new coefficients come into force gradually.
 
-    The coefficients are faded, not the difference of two torques: a fading torque would be
-    independent of feedback and would drive a light joint away.
+    The coefficients fade, rather than the torque, because a fading torque would not depend on
+    feedback and would drive a light joint away.
 
     """
 
@@ -247,7 +238,7 @@ class FrictionInForce(Recorded):
         self.set(None)
 
     def set(self, friction: Friction | None) -> None:
-        """Set the friction, or None, immediately."""
+        """Set the friction, or None, at once."""
         [at] = self.views
         self._put_end(friction)
         at.coefficients[:], at.velocity[:], at.is_changing[0] = at.end, at.end_velocity, 0.0
@@ -262,17 +253,10 @@ class FrictionInForce(Recorded):
     def begin(self, time: float, friction: Friction | None, effort: Array, speed: Array,
               blend_time: float) -> None:
         """
-        Begin the C¹ change to a friction, or to None, at a time [s].
+        Start the C¹ change to a friction, or to None, at a time [s].
 
-        Parameters
-        ----------
-        time : float
-        friction : Friction or None
-        effort, speed : (n,), (n,)
-            Limits; may be infinite. Torques change by at most CHANGE_RATE of their limit per
-            second.
-        blend_time : float
-            Least duration [s].
+        It lasts `blend_time` [s], or longer: with the limits `effort` and `speed` (n,), which may
+        be infinite, a torque changes by at most CHANGE_RATE of its limit per second.
 
         """
         [at] = self.views
@@ -290,7 +274,7 @@ class FrictionInForce(Recorded):
 
     @property
     def is_none(self) -> bool:
-        """Whether no friction is in force, and none will be."""
+        """Whether no friction is in force now, nor after the change."""
         [at] = self.views
         return not (at.is_changing[0] or at.stays[0])
 

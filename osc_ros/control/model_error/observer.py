@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-The momentum observer: torques of external forces on the joints, and the wrench that they show.
+Momentum observer: estimates external torques on the joints, and the wrench that causes them.
 
-With the momentum p = M q̇, the model's rate β = Cᵀq̇ - g of it, the motor torque τ and the bandwidth
-K, the residual r of De Luca and Mattone is
+With the momentum p = M q̇, its rate without torques β = Cᵀq̇ - g, the motor torque τ and the
+bandwidth K, the residual r of De Luca and Mattone is
 
     r = K (p - p(0) - ∫(τ + β + r) dt),    so that ṙ = K (τ_ext - r):
 
@@ -24,7 +24,7 @@ m has no discretization error; in motion its error is of second order in dt. The
 constant 1/K. White noise of q̇ with the standard deviation σ gives r a standard deviation of about
 K σ ‖rows of M‖.
 
-Friction that the model has is subtracted: f_c tanh(q̇/v_s) + f_v q̇. The dry friction of a joint at
+The friction of the model, f_c tanh(q̇/v_s) + f_v q̇, is subtracted. The dry friction of a joint at
 rest is unknown, and is part of the estimate, up to f_c.
 """
 
@@ -54,7 +54,7 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-LONGEST_STEP = 0.1  # longest time between two states over which a torque counts as constant [s]
+LONGEST_STEP = 0.1  # longest time between two states in which the torque is assumed constant [s]
 
 PLAN = Table(
     'ObserverPlan',
@@ -98,19 +98,19 @@ plan_views, state_views, result_views = (table.views for table in (PLAN, STATE, 
 
 @inlined
 def share(bandwidth, dt):
-    """Share of a difference that a low-pass filter makes up in dt [s]."""
+    """Gain of a first-order low-pass filter for a time step dt [s]."""
     return -np.expm1(-bandwidth * dt)
 
 
 @inlined
 def low_pass(value, target, made_up):
-    """Return the value of a low-pass filter that makes up a share of its distance to a target."""
+    """Advance a low-pass filter from `value` towards `target`; its gain is `made_up`."""
     return value + made_up * (target - value)
 
 
 @inlined
 def _put_driver(state, result, driver):
-    """Put the mean torques of the driver since the last state."""
+    """Write the mean torques (n,) of the driver since the last state to the result."""
     for k in range(len(driver)):
         last = state.driver[k] if state.has_driver[0] > 0.0 else driver[k]
         state.driver[k], result.driver[k] = driver[k], 0.5 * (last + driver[k])
@@ -132,7 +132,7 @@ def _put_model(robot, plan, result, q, qd):
 
 @inlined
 def _acting(plan, result, tau, effort, k):
-    """Torque of a motor since the last state: measured or commanded; NaN if unknown."""
+    """Torque of a motor since the last state, measured or commanded; NaN if unknown."""
     measured = effort[k] + (result.driver[k] if plan.adds_driver[0] > 0.0 else 0.0)
     if plan.uses_efforts[0] > 0.0 and np.isfinite(measured):
         return measured
@@ -141,7 +141,7 @@ def _acting(plan, result, tau, effort, k):
 
 @inlined
 def _advance(plan, state, result, dt, tau, effort):
-    """Advance the estimate by dt, if the torques that acted are known."""
+    """Advance the estimate by dt [s], if the motor torques are known."""
     for k in range(len(tau)):
         if not np.isfinite(_acting(plan, result, tau, effort, k)):
             return
@@ -161,7 +161,7 @@ def _estimate(robot, plan, state, result, time, q, qd, tau, effort):
     """Advance the estimate to a state, and fit the wrench; return DONE or NOT_FINITE."""
     dt = time - state.time[0]
     if -LONGEST_STEP <= dt <= 0.0:
-        return DONE  # repeated, or too late
+        return DONE  # the state is repeated, or older than the last one
     if not (_put_model(robot, plan, result, q, qd) and np.isfinite(time)):
         state.is_known[0] = 0.0
         return NOT_FINITE
@@ -183,24 +183,13 @@ def _estimate(robot, plan, state, result, time, q, qd, tau, effort):
 @kernel
 def observe(integers, numbers, plan, state, result, time, q, qd, tau, effort, driver):
     """
-    Advance the estimate to a joint state; see `MomentumObserver.update`.
+    Advance the estimate to a joint state; for time, q, qd, tau and effort see `MomentumObserver`.
 
-    Parameters
-    ----------
-    integers, numbers : flat arrays
-        The robot, see `osc_ros.dynamics.trees.tree_layout`.
-    plan, state, result : flat arrays
-        Records of PLAN, STATE and RESULT.
-    time : float [s]
-    q, qd : (nq,), (n,)
-    tau, effort : (n,), (n,) [N·m, N]
-        Commanded and measured torques; an effort that is not finite is unknown.
-    driver : (n,) or (0,) [N·m, N]
-        Torques that the driver adds to the commanded ones; empty without a driver.
+    `integers` and `numbers` describe the robot, see `osc_ros.dynamics.trees.tree_layout`; the next
+    three arrays are records of PLAN, STATE and RESULT. `driver` has the torques (n,) that the
+    driver adds to the commanded ones [N·m, N]; (0,) without a driver.
 
-    Returns
-    -------
-    DONE; WRONG_SHAPE, before anything is computed; NOT_FINITE: the state is not used
+    Return DONE; WRONG_SHAPE: nothing was computed; NOT_FINITE: the state is not used.
 
     """
     robot = constants_in(integers, numbers)
@@ -212,16 +201,16 @@ def observe(integers, numbers, plan, state, result, time, q, qd, tau, effort, dr
     _put_driver(at, found, driver)
     return _estimate(robot, plan_views(plan, n), at, found, time, q, qd, tau, effort)
 
-BANDWIDTH = 100.0  # default [rad/s]: a time constant of 10 ms
-# Bound of the estimate, relative to the effort limits: a wrong reading of finite size is forgotten
-# within some time constants.
+BANDWIDTH = 100.0  # default bandwidth [rad/s]; the time constant is 10 ms
+# Bound of the estimate, as a multiple of the effort limits, so that the effect of a wrong reading
+# decays within some time constants.
 LARGEST = 10.0
 WITHOUT_LIMIT = 1e6  # bound for a joint without effort limit [N·m, N]
 
 
 class ExternalForce(Recorded):
     """
-    External torques and the wrench that explains them, updated in place by `MomentumObserver`.
+    Estimated external torques, and the wrench that explains them; `MomentumObserver` updates them.
 
     Attributes
     ----------
@@ -231,10 +220,10 @@ class ExternalForce(Recorded):
         Wrench of the environment on the link, [moment; force], about the link's origin, base axes:
         the least-squares solution of τ = JᵀF.
     residual : (n,) [N·m; N]
-        `torque` less Jᵀ `wrench`.
+        `torque` minus Jᵀ `wrench`.
     friction : (n,) [N·m; N]
-        Part of `torque` that comes from the observer's friction model: without that model, the
-        estimate would be the difference of the two.
+        Part of `torque` due to the observer's friction model: without this model, the estimate
+        would be `torque` minus `friction`.
 
     """
 
@@ -251,13 +240,12 @@ class ExternalForce(Recorded):
     @property
     def quality(self) -> float:
         """
-        How far to trust `wrench`, from 0 to 1.
+        Reliability of `wrench`, from 0 to 1.
 
-        It is the product of three shares: of the wrench that is observable at this pose, in the
-        worst direction (0 at a singularity, and for fewer than six joints); of `torque` that the
-        wrench explains, 1 - |residual|²/|torque|²; and of the estimate that has settled since the
-        start of the observation. With 6 joints every torque is explained by some wrench: look at
-        `lever` too.
+        It is the product of three factors: the observability of the wrench at this pose in the
+        worst direction (0 at a singularity, and for fewer than six joints); the share of `torque`
+        that the wrench explains, 1 - |residual|²/|torque|²; and `settled`. With 6 joints some
+        wrench explains every torque, so look at `lever` too.
 
         """
         return float(self.views[2].quality[0])
@@ -269,7 +257,7 @@ class ExternalForce(Recorded):
 
     @property
     def settled(self) -> float:
-        """Share of the external torque that the filter lets through since its start, 0 to 1."""
+        """Share of a constant external torque that the filter has reached since its start."""
         return 1.0 - float(self.views[1].missing[0])
 
     @property
@@ -277,8 +265,8 @@ class ExternalForce(Recorded):
         """
         Distance from the link's origin to the axis of the wrench [m]; infinite without force.
 
-        A force that acts on the link has a lever not larger than the link. A larger one means that
-        the force acts elsewhere on the arm.
+        For a force on the link it is at most the size of the link. A larger lever means that the
+        force acts elsewhere on the arm.
 
         """
         moment, force = self.wrench[:3].tolist(), self.wrench[3:].tolist()
@@ -311,7 +299,7 @@ class MomentumObserver:
     robot : Robot
         With its payload and tool.
     bandwidth : float [rad/s]
-        K. The larger, the faster and the noisier.
+        K. A larger one gives a faster and noisier estimate.
     link : str, optional
         Link on which the wrench acts; default: the robot's first tip.
     friction : Friction, optional
@@ -321,7 +309,7 @@ class MomentumObserver:
     effort_includes_driver : bool
         Whether measured efforts contain the driver's torques; if not, they are added too.
     damping : SingularityDamping, optional
-        `length` and `low` of it are used, see `osc_ros.dynamics.algebra.wrench_fit`.
+        Provides `length` and `low`, see `osc_ros.dynamics.algebra.wrench_fit`.
 
     Raises
     ------
@@ -351,7 +339,6 @@ class MomentumObserver:
 
     def _plan(self, friction: Friction | None, damping: SingularityDamping,
               effort_includes_driver: bool) -> None:
-        """Write the plan."""
         robot, plan = self.robot, self.external.views[0]
         plan.length[0], plan.low[0], plan.velocity[0] = damping.length, damping.low, 1.0
         plan.weights[:] = plan.uses_efforts[0] = 1.0
@@ -367,7 +354,7 @@ class MomentumObserver:
         plan.adds_driver[0] = not effort_includes_driver
 
     def has_model_of(self, other: MomentumObserver) -> bool:
-        """Whether another one differs at most in its bandwidth, and its estimate."""
+        """Return whether another observer differs at most in its bandwidth and its estimate."""
         drivers = [None if one._driver is None else one._driver.compensates
                    for one in (self, other)]
         ours, others = self.external.records[0], other.external.records[0]
@@ -387,7 +374,7 @@ class MomentumObserver:
 
     @property
     def uses_efforts(self) -> bool:
-        """Whether measured efforts count, where they are known; may be set at any time."""
+        """Whether measured efforts are used where they are known; may be set at any time."""
         return bool(self.external.views[0].uses_efforts[0])
 
     @uses_efforts.setter
@@ -396,24 +383,24 @@ class MomentumObserver:
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """The arrays that `osc_ros.control.model_error.observer.observe` takes first."""
+        """The first arguments of the kernel `observe`."""
         return self._integers, self._numbers, *self.external.records
 
     def forget(self) -> None:
-        """Set the estimate to zero; observe anew from the next state on."""
+        """Reset the estimate to zero; the observation restarts with the next state."""
         _, state, result = self.external.views
         self.external.records[1][:] = result.quality[0] = 0.0
         result.wrench[:] = result.residual[:] = 0.0
         state.time[0], state.missing[0] = -math.inf, 1.0
 
     def begin_with(self, torque: Array) -> None:
-        """Observe anew, from an external torque (n,) that is known [N·m, N]."""
+        """Reset, and start from an external torque (n,) that is already known [N·m, N]."""
         self.forget()
         plan, state, _ = self.external.views
         state.missing[0], state.torque[:] = 0.0, np.clip(torque, -plan.bounds, plan.bounds)
 
     def go_on_from(self, other: MomentumObserver) -> None:
-        """Take over the estimate of another observer of the same joints; quick."""
+        """Copy the estimate of another observer of the same joints, without a computation."""
         plan, state, _ = self.external.views
         self.external.records[1][:] = other.external.records[1]
         state.is_known[0] = state.has_driver[0] = 0.0
@@ -425,8 +412,8 @@ class MomentumObserver:
         Advance the estimate to a joint state, and return it; the object is always the same.
 
         A repeated state, or one up to LONGEST_STEP older than the last, changes nothing. A state
-        that is not finite, a torque that is not known, and an interval above LONGEST_STEP leave
-        the estimate as it is, and the observation goes on from the next good state. If the clock
+        that is not finite, an unknown torque, and an interval above LONGEST_STEP leave the
+        estimate unchanged, and the observation continues from the next valid state. If the clock
         was set back further, the estimate starts at zero.
 
         Parameters
@@ -435,7 +422,7 @@ class MomentumObserver:
             Stamp of the state [s].
         q, qd : (nq,), (n,)
         tau : (n,) [N·m, N]
-            Torque commanded since the last state: the one computed from the last state.
+            Torque commanded since the last state, which was computed from the last state.
         effort : (n,), optional [N·m, N]
             Measured torque. A joint whose entry is not finite uses `tau`.
 
@@ -449,7 +436,7 @@ class MomentumObserver:
         given = self.arrays
         try:
             status = observe(*given, time, q, qd, tau, effort, self._driver_torque(q, qd))
-        except TypeError:  # not arrays as the kernel takes them
+        except TypeError:  # other argument types than the kernel accepts
             q, qd, tau, effort = map(_array, (q, qd, tau, effort))
             status = observe(*given, float(time), q, qd, tau, effort, self._driver_torque(q, qd))
         if status == WRONG_SHAPE:
@@ -468,7 +455,7 @@ class MomentumObserver:
 
 
 def _array(values: ArrayLike) -> Array:
-    """The values in the form that kernels take."""
+    """Convert to a contiguous array of float64, as kernels require."""
     try:
         return kernel_array(np.asarray(values, dtype=np.float64))
     except (TypeError, ValueError) as error:

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The records of joint states that a compiled tick has answered without Python."""
+"""Log records of joint states: the compiled loop writes one per state, Python reads them later."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ ANSWER = Table(
     Slot('pose', (4, 4), '–, m', 'pose of the first task'),
     Slot('error', (6,), 'rad, m', 'error of the first task'),
     Slot('F', (6,), 'N·m, N', 'force of the first task'))
-_NUMBERS = 13  # slots of a single number
-# If no state comes for this time, the supervisor sends the torques of a reaction without one; it
-# looks for a reaction at least once in this time [s].
+_NUMBERS = 13  # number of scalar slots; they are the first ones of ANSWER
+# The supervisor checks at least once in this time whether a reaction is needed. During a reaction
+# it sends torques even if no joint state has arrived for this time [s].
 WATCH_PERIOD = 0.01
-UNASKED = -2**31  # code of a record without a state
+UNASKED = -2**31  # code of a record that was written without a joint state
 
 
 @inlined
@@ -57,9 +57,9 @@ def doubts_clock(code: Any, faults: Any, count: Any) -> bool:
     """
     Return whether a state was rejected because its stamp is from another clock.
 
-    The torques that are sent then were not computed from this state, so they do not carry its
-    stamp: the state may come from another arm, or from a simulated arm that was started again.
-    `faults` are those of the state, of which the first `count` are valid.
+    `code` and `faults` are slots of ANSWER; the first `count` faults are valid. The torques sent
+    after such a state must not carry its stamp, because they were not computed from it: it may
+    come from another arm, or from a restarted simulation.
 
     """
     if code != REJECTED:
@@ -71,7 +71,7 @@ def doubts_clock(code: Any, faults: Any, count: Any) -> bool:
 
 
 class Answered(NamedTuple):
-    """A joint state, or a lack of one, that compiled code has answered; see ANSWER."""
+    """Record of one cycle of the compiled loop, converted to Python; see ANSWER for its fields."""
 
     time: float
     accepted: float
@@ -96,7 +96,7 @@ class Answered(NamedTuple):
 
     @property
     def answered(self) -> tuple[int, int] | None:
-        """Stamp of the state from which the torques were computed; None if there is none."""
+        """Stamp (sec, nanosec) of the state that the torques answer; None if there is none."""
         has_none = self.code == UNASKED or plain(doubts_clock)(
             self.code, self.faults, len(self.faults))
         return None if has_none else self.stamp
@@ -109,7 +109,7 @@ class Answered(NamedTuple):
 
 class Answers:
     """
-    Copies of records of ANSWER, oldest first.
+    Copies of ANSWER records, oldest first.
 
     Parameters
     ----------
@@ -124,29 +124,23 @@ class Answers:
         self._places = _places(n)
 
     def __len__(self) -> int:
-        """Return k."""
         return len(self.rows)
 
     def __getitem__(self, i: int) -> Answered:
-        """Return the record with an index."""
         return answered(self.rows[i], self._n)
 
     def __getattr__(self, name: str) -> Array:
-        """Return a slot of all records: (k,) for a single number, else (k, …)."""
+        """Return a slot of all records by its name: (k,) for a scalar, else (k, …)."""
         places = getattr(self._places, name)
         return np.asarray(self.rows[:, places[0] if len(places) == 1 else places])
 
     def parts(self, deadline: float) -> Iterator[tuple[Answers, bool]]:
         """
-        Yield the records in their order, in parts, each with whether it is plain.
+        Yield the records in order, in groups, each with whether the group is plain.
 
-        A part is plain if Python has nothing to decide about its records. Any other record is a
-        part of its own.
-
-        Parameters
-        ----------
-        deadline : float
-            Longest time for a torque [s].
+        A record is plain if its state was accepted without fault or contact, the torque is that of
+        the law, cause and reaction have not changed, and the computation took at most `deadline`
+        [s]. Consecutive plain records form one group; any other record is a group of its own.
 
         """
         is_plain = ((self.code > STOPPED) & (self.count == 0.0) & (self.touch == NOT_TOUCHED)
@@ -161,13 +155,13 @@ class Answers:
 
 @cache
 def _places(n: int) -> Any:
-    """Where the numbers of each slot stand in a record."""
+    """Indices of each slot in a record for n joints."""
     at = ANSWER.of(np.arange(ANSWER.size(n), dtype=np.float64), n)
     return type(at)(*(one.astype(int) for one in at))
 
 
 def answered(row: Array, n: int) -> Answered:
-    """Return the views of a record of ANSWER, which the caller does not change any more."""
+    """Return the views of a row of ANSWER; the caller must not change the row any more."""
     at = ANSWER.of(row, n)
     time, accepted, sec, nanosec, arrived, now, done, code, touch, met, count, changed, asks = (
         float(one[0]) for one in at[:_NUMBERS])

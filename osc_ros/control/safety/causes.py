@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Causes for which the law is replaced: which are active, and the reaction to them."""
+"""Compiled watchdogs: which causes are active, and which reaction replaces the law's torque."""
 
 from __future__ import annotations
 
@@ -27,18 +27,21 @@ from osc_ros.control.safety.tables import (
     TIMEOUT,
 )
 
-STOP = 'stop'  # cause of a stop on request, which is no fault
-RUNAWAY, ABANDON = 'runaway', 'abandon'  # the controller does not control the arm: its reaction
+STOP = 'stop'  # cause: a stop was requested; not a fault
+RUNAWAY, ABANDON = 'runaway', 'abandon'  # cause: the arm does not obey; reaction: commands end
 
-# Reactions as numbers: the index in REACTIONS, or one of these.
+# A reaction as a number: its index in REACTIONS, NO_REACTION, or ABANDONS for 'abandon'.
 NO_REACTION, ABANDONS = -1, len(REACTIONS)
 REPORT, DEACTIVATE = REACTIONS.index('report'), REACTIONS.index('deactivate')
-# Causes as numbers: the index of the watchdog, or one of these.
+# A cause as a number: the index of its watchdog, or one of the following.
 NO_CAUSE, IS_STOP, IS_RUNAWAY = -1, -2, -3
-# Why an arm is given up.
+# Reasons of 'runaway': a joint moves against its torques; the arm speeds up in spite of a reaction
+# that brakes it.
 DISOBEYS, SPEEDS_UP = 1, 2
 
-LATE_SHARE = 0.05  # of the time-out of stale states: least age of a missing state
+# A state counts as missing only if the last state is older than this share of the time-out of
+# 'stale_state'.
+LATE_SHARE = 0.05
 
 _plan_views, _views = CAUSES_PLAN.views, CAUSES.views
 _gate_plan_views, _gate_views = GATE_PLAN.only('period'), GATE.only('is_open', 'came', 'interval')
@@ -46,14 +49,14 @@ _gate_plan_views, _gate_views = GATE_PLAN.only('period'), GATE.only('is_open', '
 
 @inlined
 def report_fault(causes, watchdog, now):
-    """Record that the cause with this number is present now; ignored if it is negative."""
+    """Record that the cause of a watchdog is present now; `watchdog` < 0 is ignored."""
     if watchdog >= 0:
         causes.watches[watchdog, SEEN], causes.watches[watchdog, SILENT] = now, 0.0
 
 
 @inlined
 def abandon(causes, code, joint, speed):
-    """Record that the controller does not control the arm."""
+    """Record the first reason to give the arm up: DISOBEYS or SPEEDS_UP, a joint, its speed."""
     if causes.given_up[0] == 0.0:
         causes.times_given_up[0] += 1.0
         causes.given_up[0], causes.given_up[1], causes.given_up[2] = code, joint, speed
@@ -61,13 +64,12 @@ def abandon(causes, code, joint, speed):
 
 @inlined
 def replaces_law(causes):
-    """Whether the reaction, or a state that is too old, replaces the law's torque."""
+    """Return whether a reaction, or the age of the last state, replaces the law's torque."""
     return causes.reaction[0] > REPORT or causes.is_blind[0] > 0.0
 
 
 @inlined
 def _find_reaction(plan, causes, now):
-    """Find the active causes, and the reaction of highest priority."""
     gravest, causes.cause[0] = NO_REACTION, NO_CAUSE
     for i in range(int(plan.count[0])):
         watch, dog = causes.watches[i], plan.watchdogs[i]
@@ -90,7 +92,7 @@ def _find_reaction(plan, causes, now):
 
 @inlined
 def _is_blind(plan, period, causes, gate, now):
-    """Whether the last state is too old for control."""
+    """Return whether the last state is too old for control."""
     timeout, is_stale, stale = np.inf, False, int(plan.stale[0])
     if stale >= 0:
         timeout = plan.watchdogs[stale, TIMEOUT]
@@ -105,7 +107,7 @@ def _is_blind(plan, period, causes, gate, now):
 @inlined
 def update_causes(plan, state, now):
     """
-    Find the reaction at a time [s], and whether the last state is too old.
+    Find the reaction at a time [s], and whether the last state is too old for control.
 
     Return whether the cause or the reaction has changed.
 
@@ -123,16 +125,16 @@ def update_causes(plan, state, now):
 
 class Acting(NamedTuple):
     """
-    What a supervisor does, and why.
+    The cause and the reaction in force.
 
     Attributes
     ----------
     cause : str
-        Of the causes in force, the one whose reaction has the highest priority; empty: none.
+        The active cause whose reaction has the highest priority; empty if none is active.
     reaction : str
-        Its reaction; empty if there is none.
+        Reaction to this cause; empty if there is none.
     reason : str
-        Why the cause is in force.
+        Description of the fault.
 
     """
 
@@ -142,10 +144,10 @@ class Acting(NamedTuple):
 
     def text(self, normal: str, remedy: str = '~/release accepts activation') -> str:
         """
-        Return this in words.
+        Return a status message.
 
-        `normal` is the text if the supervisor does nothing; `remedy` says how to go on if the arm
-        was given up.
+        `normal` is the message if there is no reaction; `remedy` tells the user how to continue
+        after `ABANDON`.
 
         """
         if self.reaction == ABANDON:

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Independent plausibility check of torque commands."""
+"""Plausibility check of torque commands from another controller, for the relay."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
-ROUNDING = 1e-9  # relative: a torque at its limit is within it
-# Faults of a command, in the order of their checks. A result is fault · n + joint; GOOD: none.
+ROUNDING = 1e-9  # relative tolerance of the limits
+# Faults of a command, in the order of the checks. The check returns fault · n + index of the
+# joint, or GOOD.
 NOT_FINITE, TOO_LARGE, TOO_STEEP = range(3)
 GOOD = -1
-LONGEST_GAP = 2.0  # mean intervals: longest time for which the rate limit allows a change
-KNOWN, TIME, PERIOD, TORQUES = range(4)  # entries of the memory, which has the last torques
+LONGEST_GAP = 2.0  # largest time step of the rate limit [mean intervals between states]
+# Entries of the memory: whether there is a last command, its time [s], the expected period [s],
+# and the first of its n torques.
+KNOWN, TIME, PERIOD, TORQUES = range(4)
 
 
 @inlined
 def time_between(memory, time, spacing):
-    """Time [s] for which the rate limit allows a change from the last command to one at `time`."""
+    """Time step of the rate limit [s]: at least one period, at most LONGEST_GAP · spacing."""
     return min(max(time - memory[TIME], memory[PERIOD]),
                LONGEST_GAP * max(spacing, memory[PERIOD]))
 
@@ -51,14 +54,14 @@ def find_fault(bounds, memory, time, spacing, tau):
 
 @inlined
 def remember(memory, time, tau):
-    """Remember torques tau (n,) of a time [s] as the last command."""
+    """Store the torques tau (n,) of a time [s] as the last command."""
     memory[KNOWN], memory[TIME] = 1.0, time
     assign(memory[TORQUES:], tau)
 
 
 @kernel
 def check(bounds, memory, time, spacing, tau):
-    """Return what `find_fault` does; `remember` the command if it is finite."""
+    """Return the result of `find_fault`; store a command of finite torques as the last one."""
     found = find_fault(bounds, memory, time, spacing, tau)
     if found == GOOD or found >= len(tau):
         remember(memory, time, tau)
@@ -67,25 +70,23 @@ def check(bounds, memory, time, spacing, tau):
 
 class CommandCheck:
     """
-    Refuses commands that have a wrong size, are not finite, or exceed limits of torque or rate.
+    Refuses commands of a wrong size, commands that are not finite, and those beyond a limit.
 
     Parameters
     ----------
     names : sequence of str, length n
         The joints, in the order of a command.
-    effort_limits : (n,)
-        Largest torques [N·m]; may be infinite.
-    effort_rates : (n,)
-        Largest rates of change [N·m/s]; may be infinite.
+    effort_limits, effort_rates : (n,)
+        Largest torques [N·m] and rates of change [N·m/s]; may be infinite.
     period : float [s]
-        Expected time between two commands; the rate limit takes a shorter time as this period.
+        Expected time between two commands; the least time step of the rate limit.
 
     Attributes
     ----------
     bounds : (2, n)
         The largest torques and rates.
     memory : (TORQUES + n,)
-        The last command, see KNOWN and the following.
+        The last command.
 
     """
 
@@ -102,8 +103,8 @@ class CommandCheck:
         """
         Return the torques (n,) of a command [N·m], if it is accepted.
 
-        The rate is computed from the previous command, even if this command was refused: so a step
-        to a new level is refused once, and after a single outlier the next command is refused too.
+        The rate is computed from the previous command, even if that one was refused. So a step to
+        a new level is refused once, and after a single outlier the next command is refused too.
 
         Parameters
         ----------
@@ -111,13 +112,13 @@ class CommandCheck:
         time : float
             Time at which the command was computed, or at which it arrived [s].
         spacing : float
-            Mean time between two states [s]. Torques may change by what the rate limit allows in
-            LONGEST_GAP times this, however long the last command is ago.
+            Mean time between two states [s]. After a gap, a torque may change at most by its rate
+            limit times LONGEST_GAP · spacing, however long the gap was.
 
         Raises
         ------
         InputError
-            The command is refused; says which joint, why, and what is accepted.
+            The command is refused; the message names the joint, the reason and the accepted range.
 
         """
         tau, n = np.array(values, dtype=np.float64), len(self._names)
@@ -142,5 +143,5 @@ class CommandCheck:
                 f'accepted is at most {rate * dt:g} N m')
 
     def forget(self) -> None:
-        """Forget the last command: the rate of the next one is not checked."""
+        """Forget the last command, so that the rate of the next one is not checked."""
         self.memory[KNOWN] = 0.0

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Words for the faults of joint states, and of an arm that does not obey."""
+"""Messages for the faults of joint states, and for an arm that does not obey."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from osc_ros.control.safety.response import ESCALATION
 
 
 def runaway_text(code: float, joint: str, speed: float) -> str:
-    """Return why an arm is given up, from a code of `safety.causes`, a joint and its speed."""
+    """Return why the arm does not obey; `code` is DISOBEYS or SPEEDS_UP of `safety.causes`."""
     if code == DISOBEYS:
         return f"'{joint}' moves against its torques"
     return (f'the arm speeds up for {ESCALATION} s or longer although a reaction brakes it: '
@@ -21,23 +21,16 @@ def runaway_text(code: float, joint: str, speed: float) -> str:
 
 
 def silence_text(silent: float, why: str) -> str:
-    """Return that nothing has come for a time [s], or why what has come was rejected."""
+    """Return the message for a time [s] without a valid state, and why states were rejected."""
     return f'nothing valid for {silent:.3f} s: {why}' if why else f'nothing for {silent:.3f} s'
 
 
 def fault_text(code: int, joint: str, given: Any, one: float, two: float, three: float) -> str:
     """
-    Return the reason of a fault of a sample.
+    Return the message for a fault of a joint state.
 
-    Parameters
-    ----------
-    code : int
-        See `osc_ros.control.safety.sample`.
-    joint : str
-    given
-        Slots of SAMPLE, see `osc_ros.control.safety.tables`.
-    one, two, three : float
-        Numbers of this fault.
+    `code` is a code of `osc_ros.control.safety.sample`; `given` has the state's q and qd; the
+    three numbers are those that `sample` reports with this code.
 
     """
     name = f"'{joint}'"

@@ -4,18 +4,19 @@
 """
 Prediction of the joint state while no states arrive, by integration of the forward dynamics.
 
-From the torques sent since the last state, the forward dynamics of the model are integrated by the
-midpoint method, with dry friction that stops joints and keeps them at rest. The unmodelled torque
-is estimated from the last states as the mean of the torque sent minus the inverse dynamics of the
-measured motion, and assumed constant. Below NEGLIGIBLE of the effort limit it counts as noise.
+The input is the torques that were sent since the last state; the integration is the midpoint
+method. Dry friction stops joints, and keeps them at rest. The unmodelled torque is assumed
+constant. It is estimated from the last states: the mean of the sent torque minus the inverse
+dynamics of the measured motion. Below NEGLIGIBLE of the effort limit it counts as noise.
 
-One part of it is dry friction, which is predicted but not compensated: it brings the arm to rest.
-The rest is load, which is compensated, and does not reverse with the motion: while a joint
-reverses its motion, the unmodelled torque changes by twice the friction. For a joint that has not
-moved in both directions, the friction is FRICTION of the effort limit, or the median share of the
-other joints, if theirs is known; but only if the unmodelled torque acts along its motion. The
-friction is at most the unmodelled torque. That of a joint at rest is not observable: its share of
-the effort limit is taken to be the median of those of the joints that move.
+The unmodelled torque has two parts, load and dry friction. The load is compensated. Dry friction
+is predicted but not compensated, because it brings the arm to rest. The load keeps its sign when a
+joint reverses, so the unmodelled torque then changes by twice the friction.
+
+If a joint has not moved in both directions, its friction is a share of its effort limit: the
+median share of the joints whose friction is known, at most FRICTION. It is zero if the unmodelled
+torque acts against the motion. The friction of a joint at rest is not observable; its share is the
+median of those of the joints that move.
 """
 
 from __future__ import annotations
@@ -41,18 +42,19 @@ from osc_ros.dynamics.algebra.vectors import assign
 TRUST = 1.0  # longest prediction after the last state [s]
 STEP = 0.002  # integration step; longer if one call would need more than MOST_STEPS [s]
 MOST_STEPS = 25
-LEAST = 4  # least number of pairs of the last states for an estimate
+LEAST = 4  # least number of pairs of consecutive states for an estimate
 LONGEST_PAIR = 0.05  # longest time between the two states of a pair [s]
-NEGLIGIBLE = 0.01  # of the effort limit: a smaller unmodelled torque counts as noise
-FRICTION = 0.05  # of the effort limit: a smaller torque along the motion counts as friction
-LARGEST = 0.3  # of the effort limit: largest estimate of the unmodelled torque
-FASTEST = 2.0  # times the velocity limit: highest predicted speed
-# A slower joint counts as at rest when friction is estimated: of its velocity limit, if that is
-# less than 1 rad/s (m/s), otherwise in rad/s (m/s).
+NEGLIGIBLE = 0.01  # share of the effort limit; a smaller unmodelled torque counts as noise
+FRICTION = 0.05  # largest friction of a joint, as a share of its effort limit
+LARGEST = 0.3  # largest estimate of the unmodelled torque, as a share of the effort limit
+FASTEST = 2.0  # highest predicted speed, as a multiple of the velocity limit
+# When friction is estimated, a joint is at rest below this share of its velocity limit, or of
+# 1 rad/s (m/s) if the limit is higher.
 RESTING = 0.01
 STILL = 1e-3  # a lower predicted speed counts as rest [rad/s, m/s]
-# Friction by comparison of two directions of motion: interval between its updates [states], least
-# speed (as RESTING), longest time between the two [s], and weight of the last mean torque.
+# Friction from the two directions of motion of a joint: interval of the updates [states], least
+# speed (a share like RESTING), longest time between the two directions [s], and weight of a new
+# torque in the mean.
 INTERVAL, MOVING, REMEMBERED, WEIGHT = 4, 0.02, 1.0, 0.25
 
 _views, _friction_views = PREDICTION.views, PREDICTION.only('at_qd', 'rubbing', 'sides')
@@ -66,7 +68,7 @@ _room_views = ROOM.only('matrix', 'factor', 'chosen', 'driving', 'rows')
 
 @inlined
 def record_torque(prediction, now, tau):
-    """Record a torque (n,) [N·m] that is sent now [s], on the clock of the loop."""
+    """Record a torque (n,) [N·m] that is sent at `now` [s]."""
     k = int(prediction.sent[0]) % SENT
     prediction.sent_times[k] = now
     assign(prediction.sent_tau[k], tau)
@@ -75,7 +77,7 @@ def record_torque(prediction, now, tau):
 
 @inlined
 def record_answer(prediction, time, q, qd, tau):
-    """Record a state (n,), (n,), its time [s], and the torque (n,) sent in response."""
+    """Record a state (n,), (n,), its time [s], and the torque (n,) sent for it."""
     k = int(prediction.answered[0]) % ANSWERED
     prediction.times[k] = time
     assign(prediction.q[k], q)
@@ -87,7 +89,7 @@ def record_answer(prediction, time, q, qd, tau):
 
 @inlined
 def forget_states_after(prediction, time):
-    """Forget the recorded states with a time [s] after this one: they were wrong."""
+    """Discard the recorded states that are newer than `time` [s], because they were wrong."""
     while prediction.kept[0] > 0.0 and prediction.times[
             int(prediction.answered[0] - 1.0) % ANSWERED] > time:
         prediction.kept[0] -= 1.0
@@ -97,10 +99,10 @@ def forget_states_after(prediction, time):
 @inlined
 def put_acting(model, prediction, k, after, rows, out):
     """
-    Write to out (n,) the torques that moved the arm between two recorded states, k and `after`.
+    Write to out (n,) the torques that moved the arm between the recorded states k and `after`.
 
-    They are the inverse dynamics at the mean state. rows (3, n) are overwritten. Return the time
-    between the states [s]; if it is not positive, nothing is written.
+    They are the inverse dynamics at the mean of both states. rows (3, n) are overwritten. Return
+    the time between the states [s]; if it is not positive, nothing is written.
 
     """
     dt = prediction.times[after] - prediction.times[k]
@@ -116,12 +118,7 @@ def put_acting(model, prediction, k, after, rows, out):
 
 @inlined
 def _put_mean(model, prediction, rows, mean):
-    """
-    Write the mean (n,) of the torque sent minus that of the measured motion [N·m].
-
-    Return whether enough pairs of states were recorded, and all numbers are finite.
-
-    """
+    """Write the mean unmodelled torque (n,) [N·m]; return (enough states, all numbers finite)."""
     kept, last = int(min(prediction.kept[0], ANSWERED)), int(prediction.answered[0])
     duration, count = 0.0, 0
     mean[:] = 0.0
@@ -141,7 +138,7 @@ def _put_mean(model, prediction, rows, mean):
 
 @inlined
 def _median(values, count):
-    """Median of the first values, which are sorted; 0 if there are none."""
+    """Sort the first `count` values in place and return their median; 0 if there are none."""
     for i in range(1, count):
         value, k = values[i], i
         while k > 0 and values[k - 1] > value:
@@ -155,7 +152,7 @@ def _median(values, count):
 
 @inlined
 def _usual_share(prediction, bound, shares):
-    """Median share of the effort limits `bound` (n,) that known friction has, or FRICTION."""
+    """Median ratio of known friction to the effort limits `bound` (n,); at most FRICTION."""
     count = 0
     for i in range(len(bound)):
         if prediction.friction[i] >= 0.0 and bound[i] > 0.0:
@@ -166,7 +163,7 @@ def _usual_share(prediction, bound, shares):
 
 @inlined
 def _beyond(size, noise):
-    """Return the part of a torque that counts: nothing below the noise, all above twice that."""
+    """Torque without noise: 0 below `noise`, unchanged above 2 · noise, a ramp in between."""
     return min(max(2.0 * (size - noise), 0.0), size)
 
 
@@ -212,24 +209,16 @@ def _estimate(model, prediction, fastest, limits, rows):
 
 @inlined
 def forget_directions(prediction):
-    """Forget the unmodelled torques of both directions of motion, and the friction."""
+    """Reset the unmodelled torques of both directions of motion, and the friction."""
     prediction.moved[:], prediction.friction[:] = -np.inf, -1.0
 
 
 @stage
 def compare_directions(model, state, room, fastest):
     """
-    Update the friction of the joints from the oldest of the last answered states.
+    Update the friction of the joints from the oldest recorded states; call it after every answer.
 
-    The oldest, because newer ones may still turn out to be frozen. Call it after every answer.
-
-    Parameters
-    ----------
-    model : `CommandModel.arrays`
-    state, room
-        See `osc_ros.control.safety.tables`; `room` is the result.
-    fastest : (n,)
-        Velocity limits.
+    Newer states may still turn out to be frozen. `fastest` (n,) are the velocity limits.
 
     """
     n = len(fastest)
@@ -257,12 +246,13 @@ def compare_directions(model, state, room, fastest):
 
 @inlined
 def _put_mean_torque(prediction, begin, end, out):
-    """Write the mean torque (n,) sent from one time to a later one [s]; the first one lasts."""
+    """Write the mean of the torques (n,) that were sent between `begin` and `end` [s]."""
     out[:] = 0.0
     sent, after = int(prediction.sent[0]), end
     count = min(sent, SENT)
     for k in range(count):
         j = (sent - 1 - k) % SENT
+        # the oldest recorded torque is assumed to act before its time, too
         at = begin if k == count - 1 else max(prediction.sent_times[j], begin)
         if at < after:
             for i in range(len(out)):
@@ -274,12 +264,7 @@ def _put_mean_torque(prediction, begin, end, out):
 
 @inlined
 def put_inertia(model, q, rows, weight, M):
-    """
-    Write the inertia matrix M (n, n) and the torques `weight` (n,) of gravity at q (n,).
-
-    rows (3, n) are overwritten.
-
-    """
+    """Write inertia matrix M (n, n) and gravity torques `weight` (n,); rows (3, n) are memory."""
     rest, unit, column = rows[0], rows[1], rows[2]
     rest[:], unit[:] = 0.0, 0.0
     put_command(*model, q, rest, rest, weight)
@@ -294,13 +279,13 @@ def put_inertia(model, q, rows, weight, M):
 @stage
 def _put_velocity(model, state, room, dt, q, out):
     """
-    Write the predicted velocities (n,) dt [s] later, with M, C and G at q and at `out` (n,).
+    Replace the velocities `out` (n,) by the predicted ones a time step dt [s] later.
 
-    Dry friction stops a joint, and keeps it at rest as long as it is large enough. Its
-    impulses p, at most friction · dt, and the velocities q̇ satisfy
-    M q̇ = M q̇_before + (τ - C - G) dt + p, with p opposite to q̇, and smaller only where q̇ = 0:
-    a linear complementarity problem (Moreau, "Unilateral contact and dry friction in finite
-    freedom dynamics", 1988).
+    M, C and G are those at q and at the given velocities. Dry friction stops a joint, and keeps it
+    at rest as long as it is large enough. Its impulses p, at most friction · dt, and the
+    velocities q̇ satisfy M q̇ = M q̇_before + (τ - C - G) dt + p, with p opposite to q̇, and
+    smaller only where q̇ = 0: a linear complementarity problem (Moreau, "Unilateral contact and
+    dry friction in finite freedom dynamics", 1988). Return whether a solution was found.
 
     """
     n = len(q)
@@ -323,7 +308,7 @@ def _put_velocity(model, state, room, dt, q, out):
 
 @inlined
 def _advance_step(model, state, room, robot, dt):
-    """Advance the prediction by one step dt [s]; return whether it was found, and is finite."""
+    """Advance the prediction by dt [s]; return whether a finite solution was found."""
     n = len(robot.lower)
     at, rows = _step_views(state, n), _room_views(room, n).rows
     half, whole, middle = rows[13], rows[14], rows[15]
@@ -347,7 +332,6 @@ def _advance_step(model, state, room, robot, dt):
 
 @inlined
 def _begin(model, plan, state, room):
-    """Begin the prediction at the last accepted state."""
     n = int(plan[0])
     at, gate, rows = _views(state, n), _gate_views(state, n), _room_views(room, n).rows
     at.is_used[0], at.is_over[0], at.began[0], at.now[0] = 1.0, 0.0, gate.came[0], gate.came[0]
@@ -361,17 +345,10 @@ def _begin(model, plan, state, room):
 @stage
 def predict(model, plan, state, room, now):
     """
-    Advance the prediction to a time [s], from the torques recorded as sent until then.
+    Advance the prediction to the time `now` [s], with the torques recorded as sent until then.
 
-    It is over at rest, TRUST after the last state, or because the model returned a number that is
-    not finite; its positions are then constant.
-
-    Parameters
-    ----------
-    model : `CommandModel.arrays`
-    plan, state, room
-        See `osc_ros.control.safety.tables`; `room` is the result.
-    now : float [s]
+    It ends when the arm is at rest, TRUST after the last state, or when the model returns a number
+    that is not finite; from then on its positions are constant. `model` is `CommandModel.arrays`.
 
     """
     n = int(plan[0])

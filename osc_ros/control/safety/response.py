@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-How the joints respond to the torques that are sent: what else drives them, and disobedience.
+Response of the joints to the sent torques: disobedience, external pushes, resistance to them.
 
-Two torques of each joint are compared: the torque that was sent, and the acting torque, which the
-measured motion needs by the inverse dynamics. They are equal if the model is right and there is
-neither friction nor an external force. If the sent torque changes, and the acting torque is its
-opposite, the joint does not obey: its motor turns the other way, or it gets the torques of another
-joint. If the acting torque changes as the sent one does, the joint obeys, whatever drives it
-besides: a hand that pushes an arm beyond its speed limits is no reason to give the arm up.
+Two torques of each joint are compared: the sent torque, and the acting torque, which is the
+inverse dynamics of the measured motion. They are equal if the model is right and there is neither
+friction nor an external force. If the sent torque changes and the acting torque is its opposite,
+the joint does not obey: its motor turns the other way, or it gets the torques of another joint. If
+the acting torque changes like the sent torque, the joint obeys, even if an external force drives
+it too: a person who pushes an arm beyond its speed limits is no reason to give the arm up.
 """
 
 from __future__ import annotations
@@ -40,23 +40,28 @@ from osc_ros.control.safety.tables import (
 from osc_ros.dynamics.algebra.spatial import all_finite
 from osc_ros.dynamics.algebra.vectors import any_beyond, assign
 
-BRISK = 0.5  # of the speed limit: no joint is examined while all are slower
-MIRRORED, TOLERANCE = PAIRS - LAGS, 0.25  # last torques that are opposite, and how nearly
-# A joint obeys if its acting torque changes by these shares of the changes of the sent torque, and
-# both are correlated; it contradicts if the share is lower by DOUBT standard errors. The changes
-# must be large enough, relative to the effort limit; older ones count less by KEPT in each period.
+BRISK = 0.5  # share of the speed limit; the response is examined if a joint is faster
+# A joint moves against its torques if the last MIRRORED acting torques are the opposite of the
+# sent ones, each within the relative TOLERANCE.
+MIRRORED, TOLERANCE = PAIRS - LAGS, 0.25
+# A joint obeys if the ratio of the changes of its acting torque to those of the sent torque is
+# between the two numbers of OBEYS, and their correlation exceeds CORRELATED. It contradicts if the
+# ratio is below the first number by DOUBT standard errors. Both need changes of the sent torque
+# above VARIED of the effort limit. Each period, older changes are multiplied by KEPT.
 OBEYS, CORRELATED, VARIED, KEPT, DOUBT = (0.5, 2.0), 0.6, 0.02, 0.96, 2.0
 LONGEST_PAIR = 0.02  # longest time between two states that are compared [s]
-LARGE = 0.005  # of the effort limit: least of the largest of them
-MOVING = 0.05  # of the speed limit: a slower joint is not seen to move against its torques
-HIT, HITTING = 0.1, 5  # change of an external torque, of the limit; states that it is not resisted
-EXAMINED = 4.0  # no external torque is resisted while a joint is faster, relative to its limit
-EXTERNAL = 2  # last states of which external torques are averaged
-# Time after which a reaction must have slowed an arm that is too fast [s]: the first if the joints
-# are not seen to obey, the second if they obey, so that something pushes the arm.
+LARGE = 0.005  # share of the effort limit; smaller sent torques show no disobedience
+MOVING = 0.05  # share of the speed limit; a slower joint shows no disobedience
+# A hit is a change of the external torque by the share HIT of the effort limit; external torques
+# are then not resisted for HITTING states.
+HIT, HITTING = 0.1, 5
+EXAMINED = 4.0  # multiple of the speed limit above which external torques are not resisted
+EXTERNAL = 2  # number of last states over which external torques are averaged
+# Time after which a reaction must have slowed an arm that is too fast [s]: ESCALATION, or PUSHED
+# if the joints obey, because then an external force drives the arm.
 ESCALATION, PUSHED = 0.02, 0.25
-GROWTH = 1.1  # the arm still speeds up if its kinetic energy has grown by this factor since
-GRAVITY = REACTIONS.index('gravity'), REACTIONS.index('zero')  # they brake nothing
+GROWTH = 1.1  # growth of the kinetic energy in this time that counts as speeding up
+GRAVITY = REACTIONS.index('gravity'), REACTIONS.index('zero')  # reactions that do not brake
 
 _views, _room_views = RESPONSE.views, ROOM.views
 _prediction_views = PREDICTION.only('answered', 'kept', 'times', 'q', 'qd', 'tau')
@@ -67,7 +72,7 @@ _causes_views = CAUSES.only('reaction', 'given_up', 'times_given_up')
 
 @inlined
 def _add_pair(response, limits, sent, acting):
-    """Add a pair of torques (n,), and find out whether something hits the arm."""
+    """Add the sent and the acting torque (n,) of a period, and detect a hit on the arm."""
     count, is_hit = int(response.pairs[0]), False
     before = (count - 1 if count > 0 else 0) % PAIRS
     k = count % PAIRS
@@ -86,7 +91,7 @@ def _add_pair(response, limits, sent, acting):
 
 @inlined
 def _compare_changes(response, limits):
-    """Add the last changes of the torques, but for a joint that has just been hit."""
+    """Add the last changes of the torques to the sums, except for a joint that was just hit."""
     count = int(response.pairs[0])
     for i in range(len(limits)):
         response.moved[i] *= KEPT
@@ -109,7 +114,7 @@ def _compare_changes(response, limits):
 
 @inlined
 def _obeys(response, limits, i):
-    """Whether the acting torque of a joint changes as the sent one, at most LAGS periods later."""
+    """Return whether the acting torque changes like the sent one, at most LAGS periods later."""
     for lag in range(LAGS + 1):
         varied, followed = response.varied[lag, i], response.followed[lag, i]
         if (varied > (VARIED * limits[i]) ** 2
@@ -121,7 +126,7 @@ def _obeys(response, limits, i):
 
 @inlined
 def _is_pushed(response, limits, joint):
-    """Whether the fastest joint obeys, and no joint contradicts: something drives the arm."""
+    """Return whether an external force drives the arm: `joint` obeys, and no joint contradicts."""
     for i in range(len(limits)):
         is_varied, follows = False, False
         for lag in range(LAGS + 1):
@@ -140,11 +145,11 @@ def _is_pushed(response, limits, joint):
 @inlined
 def _is_like(response, i, lag, sign):
     """
-    Whether the last acting torques of a joint are `sign` times those sent `lag` states ago.
+    Return whether the last acting torques of a joint are `sign` times the earlier sent torques.
 
-    For the opposite sign their changes must be opposite, too: a hand that pushes twice as hard as
-    the joint resists also makes the acting torque the opposite of that sent, but both then change
-    alike.
+    The delay is `lag` states. For the opposite sign, the changes must be opposite too: if a person
+    pushes twice as hard as the joint resists, the acting torque is also the opposite of the sent
+    one, but both change alike.
 
     """
     count, is_like, alike, before, earlier = int(response.pairs[0]), True, 0.0, 0.0, 0.0
@@ -159,7 +164,7 @@ def _is_like(response, i, lag, sign):
 
 @inlined
 def _mirrored_joint(response, limits, qd, fastest):
-    """The first joint whose last acting torques are the opposite of those sent, or -1."""
+    """Return the first joint whose acting torques are the opposite of the sent ones, or -1."""
     count = int(response.pairs[0])
     for i in range(len(limits) if count >= MIRRORED else 0):
         if np.abs(qd[i]) < MOVING * fastest[i]:
@@ -183,14 +188,10 @@ def _mirrored_joint(response, limits, qd, fastest):
 @stage
 def examine(model, plan, state, room):
     """
-    Compare the states and torques that were recorded after the last call; see `disobeys`.
+    Compare the states and torques recorded since the last call; store a joint that does not obey.
 
-    Parameters
-    ----------
-    model : `CommandModel.arrays`
-    plan, state, room
-        See `osc_ros.control.safety.tables`; `room` is the result. The limits in force of the
-        torques count; a joint without a limit is not examined.
+    A joint without an effort limit in force is not examined. `model` is `CommandModel.arrays`;
+    `room` is the record `result` of `tables`.
 
     """
     n = int(plan[0])
@@ -213,7 +214,6 @@ def examine(model, plan, state, room):
 
 @inlined
 def _kinetic_energy(model, q, qd, rows):
-    """Kinetic energy of the model at a state (n,), (n,) [J]."""
     rows[0, :] = 0.0
     put_command(*model, q, rows[0], qd, rows[1])
     put_command(*model, q, rows[0], rows[0], rows[2])
@@ -225,7 +225,7 @@ def _kinetic_energy(model, q, qd, rows):
 
 @inlined
 def _speeds_up(model, at, time, q, qd, rows, within):
-    """Record the kinetic energy; return whether it has grown within a time [s]."""
+    """Record the kinetic energy; return whether it has grown by GROWTH in `within` [s]."""
     count = int(at.energies[0])
     at.energy[count % ENERGIES, 0] = time
     at.energy[count % ENERGIES, 1] = _kinetic_energy(model, q, qd, rows)
@@ -239,7 +239,7 @@ def _speeds_up(model, at, time, q, qd, rows, within):
 
 @stage
 def watch_response(model, plan, state, room):
-    """Give the arm up if it does not obey, or is too fast and not slowed by a reaction."""
+    """Give the arm up if a joint does not obey, or if a reaction does not slow a fast arm."""
     n = int(plan[0])
     at, gate, causes = _views(state, n), _gate_views(state, n), _causes_views(state, n)
     examine(model, plan, state, room)
@@ -263,12 +263,12 @@ def watch_response(model, plan, state, room):
 @stage
 def add_resistance(model, plan, state, room, q, qd, out):
     """
-    Add torques (n,) against external torques that drive a joint beyond its speed limit.
+    Add torques (n,) to `out` against external torques that drive a joint beyond its speed limit.
 
-    They are zero while all joints are slow; after a hit, because a hit on a hard wall is over
-    before torques can answer it; and beyond EXAMINED, where the estimate is useless. The
-    external torques of all joints are cancelled together: to cancel the acceleration of one
-    joint alone would need large torques of the others.
+    They are zero while all joints are slow, beyond EXAMINED, where the estimate is useless, and
+    after a hit, because a hit on a hard wall is over before torques can act. The external torques
+    of all joints are cancelled together, because cancelling the acceleration of a single joint
+    needs large torques of the others.
 
     """
     n = len(q)

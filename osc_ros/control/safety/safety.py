@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""What stands between a law and an arm, as compiled stages on the records of a controller."""
+"""Compiled supervisor: checks a joint state, finds the reaction, and writes the torque to send."""
 
 from __future__ import annotations
 
@@ -74,13 +74,14 @@ from osc_ros.dynamics.algebra.spatial import all_finite
 from osc_ros.dynamics.algebra.vectors import any_beyond, assign
 
 LONGEST_TICK = 0.05  # longest time step of a change of limits [s]
-ELSEWHERE = 0.02  # distance of a joint from its prediction, on another clock [rad, m]
-HASTE = 0.1  # factor of `fade_time` for an arm faster than its limits
+# After a change of the clock, a joint farther from its prediction is that of another arm [rad, m].
+ELSEWHERE = 0.02
+HASTE = 0.1  # factor on `fade_time` while a joint is faster than its limit
 
 
 @inlined
 def advance_limits(settings, blend_time, at, dt):
-    """Advance a change of the limits by a time dt [s]; infinite limits change at once."""
+    """Advance a gradual change of the effort limits by dt [s]; infinite limits change at once."""
     is_new = False
     for i in range(len(at.limits)):
         is_new = is_new or settings.limits[i] != at.limits_wanted[i]
@@ -101,7 +102,7 @@ def advance_limits(settings, blend_time, at, dt):
 
 @inlined
 def begin_fade(at, duration, tau):
-    """Begin to fade from the torque sent last to the torque tau (n,) of another source."""
+    """Start a fade from the last sent torque to the torque tau (n,) of another source."""
     at.fade_duration[0], at.fade_age[0] = duration, 0.0
     for i in range(len(tau)):
         at.fade_from[i] = at.tau[i] - tau[i]
@@ -109,7 +110,7 @@ def begin_fade(at, duration, tau):
 
 @inlined
 def fade(at, dt, tau):
-    """Add the rest of the fade after a further time dt [s] to the torque tau (n,)."""
+    """Advance the fade by dt [s], and add its remaining difference to the torque tau (n,)."""
     if at.fade_duration[0] > 0.0:
         age = at.fade_age[0] = min(at.fade_age[0] + dt, at.fade_duration[0])
         rest = 1.0 - smoothed(age / at.fade_duration[0])
@@ -121,12 +122,7 @@ def fade(at, dt, tau):
 
 @inlined
 def bound(settings, at, dt, tau):
-    """
-    Write to `at.tau` the torques nearest to tau (n,) within limits, and their rates after dt [s].
-
-    Whatever tau is, the torques are finite.
-
-    """
+    """Write tau (n,) to `at.tau`, within limits of torque and rate over dt [s]; it is finite."""
     for i in range(len(tau)):
         last, limit = at.tau[i], at.limits[i]
         found = min(max(tau[i], -limit), limit)
@@ -137,15 +133,16 @@ def bound(settings, at, dt, tau):
     at.has_sent[0] = 1.0
 
 
-# What a compiled step returns beside a number of solves: the torques are those of a reaction, also
-# just after it; the state is not plausible, and is answered only if a reaction is in force.
+# Codes that a compiled step returns in place of a positive number of solves. STOPPED: the torques
+# are those of a reaction, or of one that has just ended. REJECTED: the state is not plausible, and
+# torques are sent only if a reaction is in force.
 STOPPED, REJECTED = 0, -1
-# What the law does when a reaction has ended: REJOINS: its motions go on from where the arm is;
-# HOLDS: it holds the pose, so that the arm does not go back to where it touched something.
+# What the law does after a reaction. REJOINS: its motions continue from the present pose of the
+# arm. HOLDS: it holds the pose, so that the arm does not return to the place of a contact.
 REJOINS, HOLDS = 1, 2
-CHANGED, NEEDED, ENDS = 1, 2, 4  # what `watch` returns, added up
+CHANGED, NEEDED, ENDS = 1, 2, 4  # flags that `watch` returns
 AT_REST = 0.01  # a lower speed counts as rest [rad/s, m/s]
-PATIENCE = 2.0  # time for the arm to come to rest, after which commands end [s]
+PATIENCE = 2.0  # during a deactivation, commands end after this time even if the arm moves [s]
 REACTION_GRAVITY, REACTION_ZERO = REACTIONS.index('gravity'), REACTIONS.index('zero')
 
 _robot_views, _gate_plan, _causes_plan, _stopping_plan, _output_plan = (
@@ -168,10 +165,10 @@ _sample_views, _found_views, _torque_views = SAMPLE.views, GATE_RESULT.views, TO
 @inlined
 def _is_elsewhere(plan, state, n, elapsed):
     """
-    Whether the arm is farther from its last position than it can move in a time `elapsed` [s].
+    Return whether the arm is farther from its last position than it can move in `elapsed` [s].
 
-    Then the last torques were not applied to this arm, and a fade from them would accelerate it:
-    the next torques begin without a fade, as at an activation.
+    Then the last torques were not applied to this arm, and a fade from them would accelerate it.
+    So the next torques begin without a fade, as at an activation.
 
     """
     robot, prediction, gate = (_robot_views(plan, n), _prediction_views(state, n),
@@ -187,12 +184,9 @@ def _is_elsewhere(plan, state, n, elapsed):
 @kernel
 def accept(plan, state, sample, result):
     """
-    Return whether a joint state is plausible; report its faults, and keep it if it is.
+    Return whether a joint state is plausible; report its faults, and store a plausible state.
 
-    Parameters
-    ----------
-    plan, state, sample, result
-        See `osc_ros.control.safety.tables`.
+    `plan`, `state`, `sample` and `result` are records of `osc_ros.control.safety.tables`.
 
     """
     n = int(plan[0])
@@ -207,12 +201,12 @@ def accept(plan, state, sample, result):
     for k in range(int(found.count[0])):
         report_fault(causes, int(settings.of_fault[int(found.faults[k, 0])]), now)
     if not accepted:
-        if found.has_frozen[0] > 0.0:  # predict from the last state with new positions
+        if found.has_frozen[0] > 0.0:  # the prediction starts at the last state before the freeze
             forget_states_after(_records_views(state, n), gate.time[0])
         return False
     output, stopping = _output_views(state, n), _stopping_views(state, n)
     if found.has_jumped[0] > 0.0:
-        output.source[0] = NONE  # the next source fades in from the torque sent last
+        output.source[0] = NONE  # so that the next torque fades in from the last one
     if output.source[0] != RETRACT:
         record_way(stopping, _stopping_plan(plan, n).retreat[0], gate.q)
     if gate.time[0] < before + CLOCK_STEPS[0]:
@@ -227,26 +221,27 @@ def accept(plan, state, sample, result):
 
 @inlined
 def meet(plan, state, now):
-    """Record that there is a contact at a time [s]; see `causes.report_fault`."""
+    """Record a contact at a time [s]."""
     n = int(plan[0])
     report_fault(_causes_views(state, n), int(_causes_plan(plan, n).contact[0]), now)
 
 
 @inlined
 def _update(plan, state, now):
-    """Find the reaction at a time [s]; return whether it, or its cause, has changed."""
+    """Find the reaction at a time [s]; return whether it or its cause has changed."""
     n = int(plan[0])
     has_changed = update_causes(plan, state, now)
     output = _output_views(state, n)
     if replaces_law(_causes_views(state, n)) and (
             output.source[0] == LAW or output.source[0] == RESUMED):
-        output.source[0] = NONE  # even if the reaction ends before a torque is sent
+        # the law fades in again even if the reaction ends before it has sent a torque
+        output.source[0] = NONE
     return has_changed
 
 
 @inlined
 def fail(plan, state, now):
-    """Record that the law has no torques at a time [s]; return what `update` does."""
+    """Record that the law has no torques at a time [s]; return the result of `update`."""
     n = int(plan[0])
     report_fault(_causes_views(state, n), int(_causes_plan(plan, n).of_fault[NUMBERS]), now)
     return _update(plan, state, now)
@@ -254,30 +249,19 @@ def fail(plan, state, now):
 
 @kernel
 def update(plan, state, now):
-    """Find the reaction at a time [s]; return whether it, or its cause, has changed."""
+    """Find the reaction at a time [s]; return whether it or its cause has changed."""
     return _update(plan, state, now)
 
 
 @kernel
 def watch(plan, state, now, longest):
     """
-    Find the reaction at a time at which no state has come.
+    Find the reaction while no state has come, at `now` [s] on the clock of the loop.
 
-    Parameters
-    ----------
-    plan, state
-        See `osc_ros.control.safety.tables`.
-    now : float
-        On the clock of the loop [s].
-    longest : float
-        If the newest state is older than this, a reaction needs torques now, and not only at the
-        next state [s].
-
-    Returns
-    -------
-    int
-        CHANGED if the reaction or its cause has changed, plus NEEDED if `answer` must be called,
-        plus ENDS if the commands may have to end.
+    Return the sum of CHANGED if the reaction or its cause has changed, NEEDED if `answer` must be
+    called now, and ENDS if the commands may have to end. `answer` must be called if a reaction is
+    in force and the newest state is older than `longest` [s]; until then the next state triggers
+    it.
 
     """
     n = int(plan[0])
@@ -291,14 +275,14 @@ def watch(plan, state, now, longest):
 
 @inlined
 def ends(state, n):
-    """Whether the arm is being deactivated or was given up; then Python ends the commands."""
+    """Return whether the arm is being deactivated or was given up, so that commands must end."""
     reaction = _causes_views(state, n).reaction[0]
     return reaction == DEACTIVATE or reaction == ABANDONS
 
 
 @inlined
 def _state_for_stop(state, n):
-    """Positions and velocities (n,) for stopping: the last accepted or the predicted state."""
+    """Return q and qd (n,) for stopping: the last accepted state, or the predicted one."""
     prediction, gate = _prediction_views(state, n), _gate_views(state, n)
     if _causes_views(state, n).is_blind[0] > 0.0 and prediction.is_used[0] > 0.0:
         return prediction.at_q, prediction.at_qd
@@ -307,7 +291,7 @@ def _state_for_stop(state, n):
 
 @inlined
 def _source_of_stop(plan, state):
-    """Source of the torque while the law is replaced, see `osc_ros.control.safety.stopping`."""
+    """Return the source of the torque while the law is replaced, as an index in SOURCES."""
     n = int(plan[0])
     causes, reaction = _causes_views(state, n), int(_causes_views(state, n).reaction[0])
     if reaction == REACTION_ZERO:
@@ -330,12 +314,12 @@ def _source_of_stop(plan, state):
 
 @stage
 def _put_stop(model, plan, state, result, source):
-    """Write the torque (n,) of a source to `wanted`; the last one sent if it is not finite."""
+    """Write the torque (n,) of a source to `wanted`; the last sent torque if it is not finite."""
     n = int(plan[0])
     causes, output, own = _causes_views(state, n), _output_views(state, n), (
         _room_views(result, n))
     unmodelled, (q, qd) = own.unmodelled, _state_for_stop(state, n)
-    if causes.is_blind[0] > 0.0:  # that which the prediction has estimated
+    if causes.is_blind[0] > 0.0:  # use the estimate of the prediction
         assign(unmodelled, _prediction_views(state, n).unmodelled)
     else:
         assign(unmodelled, _stopping_plan(plan, n).load)
@@ -344,13 +328,13 @@ def _put_stop(model, plan, state, result, source):
             examine(model, plan, state, result)
             add_resistance(model, plan, state, result, q, qd, unmodelled)
     put_stop_torque(model, plan, state, result, source, (q, qd), output.limits, unmodelled)
-    if not all_finite(own.wanted):  # an absurd state, such as 1e200
+    if not all_finite(own.wanted):  # overflow, for a position such as 1e200
         assign(own.wanted, output.tau)
 
 
 @inlined
 def _time_step(gate, output, now):
-    """Time since the last torque, by the states; by the clock if there was no new state [s]."""
+    """Time since the last torque [s]: by the stamps, or by the clock without a new state."""
     dt = gate.time[0] - output.time[0]
     if 0.0 < dt < PATIENCE:
         return dt
@@ -359,7 +343,7 @@ def _time_step(gate, output, now):
 
 @inlined
 def _send(model, plan, state, result, now, source, is_of_law):
-    """Write the torque of a source, faded from the last torque if the source has changed."""
+    """Write the torque of a source; fade from the last torque if the source has changed."""
     n = int(plan[0])
     output, gate, causes = _output_views(state, n), _gate_views(state, n), _causes_views(state, n)
     settings, period, fastest = _output_plan(plan, n), _gate_plan(plan, n).period[0], (
@@ -376,7 +360,7 @@ def _send(model, plan, state, result, now, source, is_of_law):
     advance_limits(settings, _gate_plan(plan, n).blend_time[0], output, min(dt, LONGEST_TICK))
     if not is_of_law:
         _put_stop(model, plan, state, result, source)
-    # after a gap between calls the predicted state has changed much: fade the torque
+    # the predicted state changes much in a gap between calls, so the torque must fade
     is_late = is_blind > 0.0 and dt > LATE_PERIODS * period
     if output.has_sent[0] > 0.0 and (source != output.source[0] or is_late
                                      or is_blind != output.was_blind[0]):
@@ -388,9 +372,9 @@ def _send(model, plan, state, result, now, source, is_of_law):
     is_answer = gate.time[0] != output.time[0] and is_blind == 0.0
     output.was_blind[0], output.source[0] = is_blind, source
     output.time[0], output.at[0] = gate.time[0], now
-    # by at most one period after a gap, during which the joints had the last torque
+    # during a gap the joints had the last torque, so the fade advances by one period at most
     fade(output, min(dt, period), tau)
-    # no torque was sent during a gap
+    # after a gap the rate limit allows no more than after LONGEST_GAP intervals
     bound(settings, output, min(dt, LONGEST_GAP * max(gate.spacing[0], period)), tau)
     assign(_torque_views(result, n).tau, output.tau)
     record_torque(records, now, output.tau)
@@ -403,7 +387,6 @@ def _send(model, plan, state, result, now, source, is_of_law):
 
 @inlined
 def _predict(model, plan, state, result, now):
-    """Advance the prediction to a time [s] if the last state is too old."""
     n = int(plan[0])
     if _causes_views(state, n).is_blind[0] > 0.0 and _output_views(state, n).has_sent[0] > 0.0:
         predict(model, plan, state, result, now)
@@ -411,7 +394,7 @@ def _predict(model, plan, state, result, now):
 
 @inlined
 def _put_idle(model, plan, state, result, now):
-    """Write the torque to leave after deactivation to the result."""
+    """Write to the result the last torque of a deactivation."""
     n = int(plan[0])
     limits, tau = _output_plan(plan, n).limits, _torque_views(result, n).tau
     _predict(model, plan, state, result, now)
@@ -424,19 +407,10 @@ def _put_idle(model, plan, state, result, now):
 @kernel
 def answer(integers, numbers, memory, plan, state, result, now, tau):
     """
-    Write the torque to send to the result: that of the law, or what replaces it.
+    Write the torque to send: that of the law or of a reaction; return its source.
 
-    Parameters
-    ----------
-    integers, numbers, memory : `CommandModel.arrays`
-    plan, state, result
-        See `osc_ros.control.safety.tables`.
-    now : float
-        On the clock of the loop [s].
-    tau : (n,) or (0,)
-        Finite torque of the law; (0,) if there is none.
-
-    Returns the source of the torque; see `osc_ros.control.safety.stopping`.
+    tau is the finite torque (n,) of the law, or (0,) if there is none. The source is an index in
+    `stopping.SOURCES`. The model's arrays are those of `CommandModel`.
 
     """
     n, model = int(plan[0]), (integers, numbers, memory)
@@ -446,15 +420,15 @@ def answer(integers, numbers, memory, plan, state, result, now, tau):
     source, causes = int(_output_views(state, n).source[0]), _causes_views(state, n)
     is_of_law = len(tau) == n and not replaces_law(causes)
     if is_of_law:
-        # after an interruption the law computes its first torque for a long time step, so the
-        # second torque may differ much from the first: 'resumed' and 'law' are two sources
+        # After an interruption the law's first torque is for a long time step, and its second one
+        # may differ much. With a source of its own for the first, the torque fades between them.
         source = LAW if source in (NONE, LAW, RESUMED) else RESUMED
         assign(_room_views(result, n).wanted, tau)
     else:
         _predict(model, plan, state, result, now)
         if replaces_law(causes) or source in (NONE, LAW, RESUMED):
             source = _source_of_stop(plan, state)
-        # else the reaction has ended, and its torques go on until the law has been told
+        # else the reaction has ended: its source continues until the law has a torque
         if causes.reaction[0] > REPORT and causes.is_blind[0] == 0.0:
             is_contact = causes.cause[0] >= 0.0 and causes.cause[0] == _causes_plan(
                 plan, n).contact[0]

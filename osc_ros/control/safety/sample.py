@@ -2,14 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-The check of a sample: whether a joint state is plausible after the last accepted one.
+Plausibility check of a joint state against the last accepted one.
 
-A state farther from the last one than the joints can move is rejected, unless the next state
-confirms it: then that next state is accepted. A change of the clock must be confirmed by
-CLOCK_STATES states in a row, because the states of two arms may come by turns. A state with an
-earlier stamp than the last one is rejected. Frozen positions of a moving arm are rejected until
-one changes. The time of another state with the stamp of the last one is that of its arrival; if
-this lasts for STANDING, it is a fault, and earlier stamps are treated in the same way.
+- A state farther away than the joints can move is rejected. If the next state agrees with it, that
+  next state is accepted.
+- A change of the clock needs CLOCK_STATES consecutive states that agree, because the states of two
+  arms may arrive in turn.
+- A state with an earlier stamp than the last one is rejected.
+- If a state has the stamp of the last one but different contents, its arrival is taken as its
+  time. If no stamp advances for STANDING, this is a fault, and earlier stamps are treated in the
+  same way.
+- Frozen positions of a moving arm are rejected until a position changes.
 """
 
 from __future__ import annotations
@@ -24,28 +27,28 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-JUMP_FACTOR = 2.0  # a change faster than this many times the velocity limit is a jump
-JUMP_FLOOR = 2e-3  # smallest step that can be a jump, for noise [rad, m]
+JUMP_FACTOR = 2.0  # multiple of the velocity limit; a faster change of the position is a jump
+JUMP_FLOOR = 2e-3  # a smaller step is noise, not a jump [rad, m]
 CLOCK_STEPS = -1.0, 10.0  # range of stamp steps; outside it the clock was changed [s]
-CLOCK_STATES = 10  # so many states in a row show that the clock was changed for good
-STANDING = 0.025  # time without an advancing stamp, after which it is a fault [s]
-LATE_PERIODS = 4.0  # mean intervals between states, after which a state is missing
+CLOCK_STATES = 10  # number of consecutive states that confirm a change of the clock
+STANDING = 0.025  # time without an advancing stamp after which it is a fault [s]
+LATE_PERIODS = 4.0  # number of mean intervals between states after which a state is missing
 INTERVAL_SHARE = 0.125  # weight of the last interval in the mean
 # A joint is too fast if its speed exceeds OVERSPEED_TWICE times its limit in two consecutive
 # states, or OVERSPEED_ONCE times its limit in one, each plus OVERSPEED_FLOOR for noise
 # [rad/s, m/s].
 OVERSPEED_TWICE, OVERSPEED_ONCE, OVERSPEED_FLOOR = 1.2, 1.5, 0.05
 
-# Positions are frozen if all are exactly the same although some joint should have moved by FROZEN
-# [rad, m], and by FROZEN_COUNTS of its encoder's counts, at the speed that it had at the last
-# change, for at most FROZEN_TIME [s]. This speed is the reported one, and at most the mean one of
-# the last FROZEN_TIME: the reported one is wrong by a multiple if a driver differentiates encoder
-# counts. Repeated positions are reported only after FROZEN_LONG [s], because a driver may publish
-# more often than its hardware measures.
+# Positions are frozen if none changes although a joint should have moved by FROZEN [rad, m] and by
+# FROZEN_COUNTS encoder counts. This travel is the time since the last change, at most FROZEN_TIME
+# [s], times the speed at that change. The speed is the reported one, at most the mean speed of the
+# last FROZEN_TIME, because a driver that differentiates encoder counts may report a multiple. A
+# fault is reported only after FROZEN_LONG [s], because a driver may publish more often than its
+# hardware measures.
 FROZEN, FROZEN_COUNTS, FROZEN_TIME, FROZEN_LONG = 2e-3, 3.0, 0.05, 0.025
 ROUNDING = 1e-9  # smaller differences of positions are due to rounding [rad, m]
 
-# what `_doubts` finds: bits
+# flags that `_doubts` returns
 _NUMBERS, _STEP, _SPEED, REPEATED, _STUCK = 1, 2, 4, 8, 16
 # codes of faults
 (STANDS, RUNS_BACK, NUMBERS, CLOCK, STEP, SPEED_STEP, IS_FROZEN, TOO_FAST) = range(8)
@@ -56,7 +59,7 @@ _sample_views, _robot_views, _settings_views, _state_views, _result_views = (
 
 @inlined
 def _doubts(robot, gate, state, time, q, qd):
-    """Return what needs a closer look in a state, as bits; 0 for a state of normal motion."""
+    """Return the flags of a state that needs further checks; 0 for a state of normal motion."""
     found, is_repeated, is_stuck = 0, True, False
     dt = max(time - state.time[0], gate.period[0])
     lasted = min(time - state.changed_time[0], FROZEN_TIME)
@@ -78,7 +81,7 @@ def _doubts(robot, gate, state, time, q, qd):
 
 @inlined
 def _report(result, code, joint, one, two, three):
-    """Add a fault to the result."""
+    """Add a fault to the result: its code, joint (-1: none) and up to three numbers."""
     row = result.faults[int(result.count[0])]
     row[0], row[1], row[2], row[3], row[4] = code, joint, one, two, three
     result.count[0] += 1.0
@@ -90,20 +93,20 @@ def _is_regular(dt):
 
 
 def continuous_joints(robot: Robot) -> NDArray[np.bool_]:
-    """Whether each joint (n,) is revolute without position limits: its position is an angle."""
+    """Return for each joint (n,) whether it is revolute without position limits."""
     return ~(np.isfinite(robot.position_limits).any(axis=1) | robot.prismatic)
 
 
 @inlined
 def short_step(robot, i, step):
-    """Step of a position; of a continuous joint, the shorter way, within [-π, π)."""
-    # not by subtraction of whole turns: for a garbled step such as 1e300 the result would be 0
+    """Step of a position; for a continuous joint the shorter way round, in [-π, π)."""
+    # subtracting whole turns would return 0 for a corrupt step such as 1e300
     return (step + np.pi) % (2.0 * np.pi) - np.pi if robot.turns[i] > 0.0 else step
 
 
 @inlined
 def _timed(sample, state, result):
-    """Time [s] of a sample, which advances even if its stamp does not; NaN: it is not used."""
+    """Return the time of a state [s], which advances even if the stamp does not; NaN: reject."""
     before, stamp, now = state.time[0], sample.time[0], sample.now[0]
     if state.is_open[0] == 0.0 or not CLOCK_STEPS[0] <= stamp - before <= 0.0:
         state.stamp[0], state.advanced[0], state.offset[0] = stamp, now, 0.0
@@ -111,7 +114,7 @@ def _timed(sample, state, result):
     is_same = stamp == state.stamp[0]
     for i in range(len(sample.q)):
         is_same = is_same and sample.q[i] == state.q[i] and sample.qd[i] == state.qd[i]
-    if is_same:  # the same state again, as of a simulation that waits
+    if is_same:  # the same state again, for example from a paused simulation
         state.advanced[0] = now
         return before
     is_older, has_advanced = stamp < state.stamp[0], stamp > state.stamp[0]
@@ -133,7 +136,7 @@ def _resolution(robot, state, i):
     """
     Resolution of the last positions of a joint, such as an encoder count; infinite if unknown.
 
-    It is the least of all steps, and of all differences between a step and the next.
+    It is the smallest of all steps, and of all differences between consecutive steps.
 
     """
     count = int(min(state.changes[0], CHANGES))
@@ -151,7 +154,7 @@ def _resolution(robot, state, i):
 
 @inlined
 def _begin_of_mean(state):
-    """Index in the ring of the first change within FROZEN_TIME before the last one."""
+    """Ring index of the positions that the arm had FROZEN_TIME before their last change."""
     count = int(min(state.changes[0], CHANGES))
     first = int(state.changes[0]) - count
     found = first % CHANGES
@@ -166,7 +169,7 @@ def _begin_of_mean(state):
 
 @inlined
 def _is_frozen(robot, state, result, time):
-    """Whether repeated positions are frozen, and not those of an arm at rest; report it."""
+    """Return whether repeated positions are frozen, and the arm is not at rest; report it."""
     since = time - state.changed_time[0]
     lasted = min(since, FROZEN_TIME)
     if state.is_at_rest[0] > 0.0:
@@ -189,12 +192,12 @@ def _is_frozen(robot, state, result, time):
     if not is_moving:
         return False
     if farthest == 0.0:
-        # after FROZEN_TIME later states give the same result, so it is kept
+        # after FROZEN_TIME the result does not change any more, so store it
         state.is_at_rest[0] = 1.0 if lasted == FROZEN_TIME else 0.0
         return False
     if since > FROZEN_LONG:
         _report(result, IS_FROZEN, joint, since, fastest, 0.0)
-    if state.is_changed[0] == 0.0:  # the frozen states held no information
+    if state.is_changed[0] == 0.0:  # go back to the last state before the freeze
         state.time[0], state.came[0] = state.changed_time[0], state.changed_came[0]
         assign(state.q, state.changed_q)
         assign(state.qd, state.changed_qd)
@@ -204,7 +207,7 @@ def _is_frozen(robot, state, result, time):
 
 @inlined
 def _jumps(robot, gate, state, result, time, q, qd):
-    """Whether a state cannot follow the last accepted one; report it."""
+    """Return whether a state cannot follow the last accepted one; report it."""
     dt = time - state.time[0]
     if not _is_regular(dt):
         _report(result, CLOCK, -1, state.time[0], time, 0.0)
@@ -229,7 +232,7 @@ def _jumps(robot, gate, state, result, time, q, qd):
 @inlined
 def _contradicts(robot, gate, state, time, q, qd):
     """
-    Whether a state contradicts the one in doubt: the step is not the mean velocity times dt.
+    Return whether a state contradicts the doubted one: its step is not the mean velocity times dt.
 
     Any speed is accepted, so that an arm far beyond its velocity limits is braked; but the
     position step must agree with the velocities, and the velocities with each other.
@@ -250,7 +253,7 @@ def _contradicts(robot, gate, state, time, q, qd):
 
 @inlined
 def _withstands(robot, gate, state, result, found, time, q, qd):
-    """Whether a state is plausible after a closer look."""
+    """Return whether a state that `_doubts` has flagged is plausible after all."""
     was_doubted, state.is_doubted[0] = state.is_doubted[0], 0.0
     if found & REPEATED and time >= state.changed_time[0] and _is_frozen(
             robot, state, result, time):
@@ -269,7 +272,7 @@ def _withstands(robot, gate, state, result, found, time, q, qd):
 
 @inlined
 def _average(state, interval, spacing):
-    """Update the mean intervals of the states: of their arrivals and of their stamps [s]."""
+    """Update the mean interval between arrivals, and the mean interval between stamps [s]."""
     if spacing > 0.0:
         interval = min(interval, LATE_PERIODS * state.interval[0])
         state.interval[0] += INTERVAL_SHARE * (interval - state.interval[0])
@@ -279,7 +282,6 @@ def _average(state, interval, spacing):
 
 @inlined
 def _record_change(state, time, now, q, qd):
-    """Record a state with new positions."""
     state.changed_time[0], state.changed_came[0], state.is_at_rest[0] = time, now, 0.0
     assign(state.changed_q, q)
     assign(state.changed_qd, qd)
@@ -292,7 +294,7 @@ def _record_change(state, time, now, q, qd):
 
 @inlined
 def _put_limits(state, gate, kept):
-    """Put the limits in force: the wanted ones, or a share of those before if it is higher."""
+    """Set the speed limits to those of the plan, or `kept` times the last ones if higher."""
     for i in range(len(state.limits)):
         before = kept * state.limits[i]
         limit = gate.limits[i]
@@ -302,7 +304,7 @@ def _put_limits(state, gate, kept):
 
 @inlined
 def _check_speeds(gate, state, result, found, qd, now):
-    """Compare the speeds with limits; lower limits come into force gradually."""
+    """Compare the speeds with the limits; lowered limits come into force gradually."""
     is_other = False
     for i in range(len(qd)):
         is_other = is_other or state.limits[i] != gate.limits[i]
@@ -327,12 +329,9 @@ def _check_speeds(gate, state, result, found, qd, now):
 @inlined
 def check_sample(plan, state, sample, result):
     """
-    Return whether a joint state is plausible; advance the state of the check, report faults.
+    Return whether a joint state is plausible; update the state of the check, and report faults.
 
-    Parameters
-    ----------
-    plan, state, sample, result : flat arrays
-        See `osc_ros.control.safety.tables`.
+    `plan`, `state`, `sample` and `result` are records of `osc_ros.control.safety.tables`.
 
     """
     n = int(plan[0])
@@ -360,6 +359,6 @@ def check_sample(plan, state, sample, result):
     assign(at.qd, qd)
     if is_changed:
         _record_change(at, time, now, q, qd)
-    if not is_again:  # else the speed of one state would count as that of two states
+    if not is_again:  # a repeated state must not count as two states that are too fast
         _check_speeds(gate, at, found, bits, qd, now)
     return True

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Torques that stop an arm, hold it, or compensate its gravity, independently of the law."""
+"""Torques that stop an arm, hold it, or compensate its gravity, without the law."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from osc_ros.control.safety.supervision import REACTIONS
 from osc_ros.control.safety.tables import ROBOT, ROOM, STOPPING, STOPPING_PLAN, WAY
 from osc_ros.dynamics.algebra.vectors import any_beyond, assign
 
-SPACING = 0.005  # of the recorded positions: least motion of the joint that moves most [rad, m]
-PIECES = 400  # of the longest way back, so that WAY positions are enough
+# Least motion between two recorded positions, of the joint that moves most [rad, m].
+SPACING = 0.005
+# Largest number of positions on the way back of 'retract', so that WAY positions are enough.
+PIECES = 400
 
 
 @inlined
@@ -31,7 +33,7 @@ def _distance(q, other):
 
 @inlined
 def record_way(stopping, longest, q):
-    """Record a position (n,) if it is not too near to the last one, for a way [rad, m] back."""
+    """Record a position (n,) far enough from the last one; `longest` is the way back [rad, m]."""
     count = int(stopping.positions[0])
     if count == 0 or _distance(q, stopping.came[(count - 1) % WAY]) > max(
             SPACING, longest / PIECES):
@@ -41,13 +43,7 @@ def record_way(stopping, longest, q):
 
 @inlined
 def begin_way_back(stopping, distance, q):
-    """
-    Begin the way back at a position (n,).
-
-    Its length is measured at the joint that moves most in each piece [rad, m]; it ends at the
-    oldest recorded position at the latest.
-
-    """
+    """Start the way back at q (n,), over a distance [rad, m] of the joint that moves most."""
     assign(stopping.at, q)
     assign(stopping.anchor, q)
     stopping.left[0], stopping.next[0] = distance, stopping.positions[0] - 1.0
@@ -55,7 +51,7 @@ def begin_way_back(stopping, distance, q):
 
 @inlined
 def go_back(stopping, distance):
-    """Move `at` on by a distance [rad, m] on the way back."""
+    """Advance the position `at` by a distance [rad, m] along the way back."""
     distance = min(distance, stopping.left[0])
     oldest = max(0, int(stopping.positions[0]) - WAY)
     while distance > 0.0 and stopping.next[0] >= oldest:
@@ -70,26 +66,29 @@ def go_back(stopping, distance):
             stopping.next[0] -= 1.0
 
 
-BLIND_RATE = 10.0  # least braking rate of 'brake', to stop within TRUST of the prediction [1/s]
-# If a joint would stop farther from its anchor after a gap of the states, a new anchor is set
-# [rad, m].
+# Least braking rate of 'brake', which stops the arm before the prediction ends (TRUST) [1/s].
+BLIND_RATE = 10.0
+# After a gap of the states, a new anchor is set if a joint would stop farther from it [rad, m].
 SAGGED = 0.05
-TOO_FAST = 1.3, 1.6  # shares of the speed limit between which braking gets harder
-EXACT = 0.3  # least share of the wanted braking at which the motion keeps its direction
-# Share of a torque limit. As C + G passes this range below the limit, braking changes gradually:
-# from one that keeps the direction of the motion to one of each joint alone.
+TOO_FAST = 1.3, 1.6  # multiples of the speed limit between which the braking rate rises
+# While a joint is beyond its speed limit: if the effort limits leave less than this share of the
+# wanted braking, each joint is braked separately, and the motion changes its direction.
+EXACT = 0.3
+# Share of a torque limit. As C + G rises through this range below the limit, braking changes
+# gradually from one factor for all joints to separate torques.
 NEAR = 0.1
 
-# Sources of torques: 'resumed' is the law after an interruption. 'zero': none. 'gravity',
-# 'weight': compensate gravity; 'gravity' also damps joints that are faster than their limits.
-# 'damp', 'brake': brake the speed with the stop rate, or for 'brake' at least BLIND_RATE. 'hold',
-# 'retract': move to the anchor and hold it. 'comply': brake, and move to the anchor slowly.
+# Sources of the torque. 'resumed': first torque of the law after an interruption. 'zero': zero
+# torque. 'gravity', 'weight': compensate gravity; 'gravity' also damps joints faster than their
+# limits. 'damp', 'brake': brake with the stop rate, 'brake' at least with BLIND_RATE. 'hold',
+# 'retract': move to a position, the anchor, and hold it. 'comply': brake, and move to the anchor
+# slowly.
 SOURCES = ('', 'law', 'resumed', 'zero', 'gravity', 'weight', 'brake', 'damp', 'hold', 'comply',
            'retract')
 (NONE, LAW, RESUMED, ZERO, GRAVITY, WEIGHT, BRAKE, DAMP, HOLD, COMPLY, RETRACT) = range(
     len(SOURCES))
 SOURCE_OF = np.array([SOURCES.index(one) if one in ('comply', 'retract', 'damp') else HOLD
-                      for one in REACTIONS])  # of each reaction, if nothing is special
+                      for one in REACTIONS])  # default source of the torque, for each reaction
 
 _views, _plan_views, _robot_views, _room_views = (
     table.views for table in (STOPPING, STOPPING_PLAN, ROBOT, ROOM))
@@ -97,7 +96,7 @@ _views, _plan_views, _robot_views, _room_views = (
 
 @inlined
 def _goes_on(settings, at, source, q, qd):
-    """Whether `source` set the anchor before a gap of the states, and the arm stops near it."""
+    """Return whether `source` has set the anchor, and the arm will stop near it."""
     for i in range(len(q)):
         if np.abs(q[i] + qd[i] / settings.rate[0] - at.anchor[i]) > SAGGED:
             return False
@@ -106,7 +105,7 @@ def _goes_on(settings, at, source, q, qd):
 
 @inlined
 def begin_source(plan, state, before, source, q, qd):
-    """Set the anchor when the source of the torques changes from `before`, at q, qd (n,)."""
+    """Set the anchor from q, qd (n,) when the source of the torque changes from `before`."""
     n = len(q)
     settings, robot, at = _plan_views(plan, n), _robot_views(plan, n), _views(state, n)
     was_blind = before == BRAKE or before == WEIGHT
@@ -127,7 +126,7 @@ def begin_source(plan, state, before, source, q, qd):
 
 @inlined
 def move_anchor(plan, state, dt):
-    """Move the anchor of 'retract' by a time dt [s]."""
+    """Advance the anchor of 'retract' by a time dt [s]."""
     n = int(plan[0])
     settings, robot, at = _plan_views(plan, n), _robot_views(plan, n), _views(state, n)
     go_back(at, dt * settings.retreat_speed[0])
@@ -138,10 +137,10 @@ def move_anchor(plan, state, dt):
 @inlined
 def _extra_rate(robot, i, q, qd, rate, hardest):
     """
-    Damping rate of a joint beyond the stop rate [1/s].
+    Damping rate of a joint in addition to the stop rate [1/s].
 
-    It stops a joint before its position limit, and is the hardest for a joint that is far
-    beyond its speed limit, see TOO_FAST.
+    It stops the joint before its position limit, and rises to `hardest` for a joint far beyond its
+    speed limit, see TOO_FAST.
 
     """
     speed = np.abs(qd)
@@ -155,7 +154,7 @@ def _extra_rate(robot, i, q, qd, rate, hardest):
 
 @inlined
 def _put_accelerations(settings, robot, at, source, q, qd, qdd):
-    """Write the accelerations (n,) of a source that moves or brakes the arm [rad/s²]."""
+    """Write the accelerations (n,) [rad/s²] that brake the arm, or move it to the anchor."""
     rate = settings.rate[0]
     if source == BRAKE:
         rate = max(rate, BLIND_RATE)
@@ -174,7 +173,7 @@ def _put_accelerations(settings, robot, at, source, q, qd, qdd):
 
 @inlined
 def _share_within(h, limits, tau):
-    """Largest share, at most 1, of the way from h to tau (n,) that is within the limits (n,)."""
+    """Largest factor, at most 1, with which h + factor · (tau - h) is within the limits (n,)."""
     share = 1.0
     for i in range(len(tau)):
         room = limits[i] - h[i] if tau[i] > h[i] else limits[i] + h[i]
@@ -186,13 +185,13 @@ def _share_within(h, limits, tau):
 @inlined
 def _put_within(model, settings, robot, own, q, qd, limits, unmodelled, tau):
     """
-    Change torques tau (n,) that brake so that they are within limits (n,); return their share.
+    Reduce braking torques tau (n,) to the limits (n,); return the factor of the reduction.
 
-    The change of the motion that tau causes is reduced by one factor for all joints, the
-    share, so that the kinetic energy falls. If the share of a joint that is faster than its
-    speed limit is below EXACT, since Coriolis torques take up the torque limits, each joint is
-    braked by itself more and more, with a rate [1/s]: such torques take energy from the arm at
-    any speed, as long as the limits carry its weight.
+    The part of tau beyond the bias torques is reduced by one factor for all joints, so that the
+    kinetic energy falls. Coriolis torques may take up the limits of an arm beyond its speed
+    limits. If the factor is then below EXACT, each joint is gradually braked separately, with
+    `hardest` [1/s]: such torques take energy from the arm at any speed, as long as the limits
+    carry its weight.
 
     """
     rows = own.rows
@@ -224,21 +223,11 @@ def _put_within(model, settings, robot, own, q, qd, limits, unmodelled, tau):
 @stage
 def put_stop_torque(model, plan, state, room, source, state_now, limits, unmodelled):
     """
-    Write torques (n,) of a source that needs no law to `wanted` of `room` [N·m].
+    Write the torque (n,) of a source that needs no law to `wanted` of `room` [N·m].
 
-    Parameters
-    ----------
-    model : `CommandModel.arrays`
-    plan, state, room
-        See `osc_ros.control.safety.tables`; `room` is the result.
-    source : int
-        Index in SOURCES.
-    state_now : (n,), (n,)
-        Positions and velocities.
-    limits : (n,)
-        Effort limits in force [N·m]; may be infinite.
-    unmodelled : (n,)
-        Torque that the joints need in addition to the model's [N·m].
+    `source` is an index in SOURCES; `state_now` are positions and velocities (n,); `limits` (n,)
+    are the effort limits in force, which may be infinite; `unmodelled` (n,) is the torque that the
+    joints need in addition to that of the model [N·m].
 
     """
     q, qd = state_now
@@ -261,5 +250,5 @@ def put_stop_torque(model, plan, state, room, source, state_now, limits, unmodel
         tau[i] += unmodelled[i]
     if source not in (GRAVITY, WEIGHT) and any_beyond(tau, limits, 1.0):
         share = _put_within(model, settings, robot, own, q, qd, limits, unmodelled, tau)
-        if share < EXACT and source == HOLD:  # the arm stops elsewhere
+        if share < EXACT and source == HOLD:  # the arm stops farther away: set a new anchor
             begin_source(plan, state, NONE, source, q, qd)

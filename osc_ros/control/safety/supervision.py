@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Settings of a supervisor: causes and their watchdogs, limits, times."""
+"""Settings of a supervisor: watchdogs with their reactions, limits, times."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-# By increasing priority.
+# Reactions by increasing priority; see `Watchdog`.
 REACTIONS = 'report', 'comply', 'retract', 'hold', 'damp', 'gravity', 'zero', 'deactivate'
 
 HARMLESS = '', 'report'  # reactions with which the law still controls the arm
 
-# Causes that a supervisor detects itself, if they have a watchdog.
+# Causes that the supervisor itself detects, if they have a watchdog.
 STALE_STATE, JUMP, NOT_FINITE, DEADLINE = 'stale_state', 'jump', 'not_finite', 'deadline'
 OVERSPEED, CONTACT = 'overspeed', 'contact'
-STALE_TARGET = 'stale_target'  # the caller reports every target by `Supervisor.reset_timeout`
+STALE_TARGET = 'stale_target'  # the caller calls `Supervisor.reset_timeout` at every target
 
-HARDEST = 5.0  # times the stop rate: highest braking rate before a position limit
+HARDEST = 5.0  # highest braking rate before a position limit, as a multiple of the stop rate
 
 
 @dataclass(frozen=True)
@@ -42,23 +42,23 @@ class Watchdog:
     Attributes
     ----------
     reaction : str
-        One of REACTIONS. 'report' counts the cause and changes nothing. 'comply' stops the arm,
-        which a weak spring then pulls to where it was. 'retract' moves it back along the way that
-        it came, by `Supervision.retreat`, and holds it there. 'hold' stops the arm and
-        holds its position. 'damp' stops the arm, which can then be pushed. 'gravity' compensates
-        only gravity. 'zero' sends zero torque. 'deactivate' holds until the arm is at rest, then
-        applies `Supervision.idle` and sets `Supervisor.finished`.
+        One of REACTIONS. 'report': the cause is counted, and the law continues. 'comply': the arm
+        stops, and then yields like a weak spring about the position of the contact. 'retract': the
+        arm goes back along its way by `Supervision.retreat`, and holds that position. 'hold': the
+        arm stops and holds its position. 'damp': the arm stops, and can then be pushed. 'gravity':
+        only gravity is compensated. 'zero': zero torque. 'deactivate': the arm stops; when it is
+        at rest, `Supervision.idle` applies and `Supervisor.finished` becomes true.
     latched : bool
-        Whether the reaction lasts until `release`, rather than until the cause ends; 'deactivate'
-        is always latched, 'report' never.
+        Whether the reaction lasts until `Supervisor.release`, rather than until the cause ends;
+        'deactivate' is always latched, 'report' never.
     timeout : float [s]
-        Longest time between two calls of `Supervisor.reset_timeout`; the cause begins when it is
-        exceeded. If infinite, only `Supervisor.report_fault` reports the cause.
+        Longest time between two calls of `Supervisor.reset_timeout`; after it the cause is active.
+        If infinite, the cause is active only after `Supervisor.report_fault`.
 
     Raises
     ------
     InputError
-        An unknown reaction, a time-out that is not positive.
+        An unknown reaction, or a time-out that is not positive.
 
     """
 
@@ -67,7 +67,6 @@ class Watchdog:
     timeout: float = np.inf
 
     def __post_init__(self) -> None:
-        """Raise for an unknown reaction or a time-out that is not positive."""
         if self.reaction not in REACTIONS:
             raise InputError(f"reaction '{self.reaction}': accepted is one of "
                              + ', '.join(REACTIONS))
@@ -75,7 +74,7 @@ class Watchdog:
             raise InputError(f'time-out of {self.timeout} s: accepted is more than 0')
 
 
-# Default watchdogs, by cause; the controller's parameters have the same.
+# Default watchdogs by cause; the controller's ROS parameters have the same defaults.
 DEFAULT_WATCHDOGS: Mapping[str, Watchdog] = {
     STALE_STATE: Watchdog('hold', timeout=0.1), STALE_TARGET: Watchdog('report'),
     DEADLINE: Watchdog('report'), NOT_FINITE: Watchdog('hold'), JUMP: Watchdog('hold'),
@@ -102,26 +101,27 @@ class Supervision:
     settle_time : float [s]
         Time without the cause before the law resumes.
     deadline : float [s]
-        Longest computation time of the law; a longer one is a missed deadline.
+        Computation time of the law above which a deadline counts as missed.
     period : float [s]
         Expected interval between two states.
     idle : str
         Torque after the final stop: 'gravity' or 'zero'.
     bridges : bool
-        Whether the arm is braked by prediction as soon as a state is missing, before STALE_STATE
-        is a cause; during a reaction it always is. A state is missing after LATE_PERIODS mean
-        intervals, or after LATE_SHARE of the time-out of STALE_STATE if that is longer.
+        Whether the arm is braked along a predicted state as soon as a state is missing, before
+        STALE_STATE is a cause; during a reaction it always is. A state is missing after
+        LATE_PERIODS mean intervals, or after LATE_SHARE of the time-out of STALE_STATE if that is
+        longer.
     velocity_limits : (n,), optional
-        Limits of the measured speeds for 'overspeed' [rad/s, m/s]; the robot's if not given.
-        Lower limits come into force with the time constant `blend_time`.
+        Limits of the measured speeds for 'overspeed' [rad/s, m/s]; default: those of the robot.
+        Lowered limits come into force with the time constant `blend_time`.
+    effort_rates : (n,), optional
+        Largest rate of change of the torques of any source [N·m/s, N/s]; default: unlimited.
     contact : Contact, optional
-        Thresholds of the external torques for 'contact'; without them it is not detected.
+        Thresholds of the external torques for 'contact'; without them no contact is detected.
     comply_frequency : float [rad/s]
         Natural frequency of the spring of 'comply'.
     retreat, retreat_speed : float [rad, m], [rad/s, m/s]
         Way of 'retract', of the joint that moves most, and its speed.
-    effort_rates : (n,), optional
-        Largest rate of change of the torques of any source [N·m/s, N/s]; unlimited if not given.
 
     Raises
     ------
@@ -148,7 +148,6 @@ class Supervision:
     retreat_speed: float = 0.5
 
     def __post_init__(self) -> None:
-        """Raise for a number that is not positive."""
         for name in ('stop_rate', 'fade_time', 'blend_time', 'settle_time', 'deadline', 'period',
                      'comply_frequency', 'retreat', 'retreat_speed'):
             if not getattr(self, name) > 0.0:
@@ -156,7 +155,7 @@ class Supervision:
 
     @classmethod
     def of(cls, robot: Robot, limits: Limits, rate: float) -> Supervision:
-        """Default settings for a robot with these joint limits, at a rate of the states [Hz]."""
+        """Default settings for a robot with these limits; `rate` is that of the states [Hz]."""
         return cls(DEFAULT_WATCHDOGS, limits.effort, period=1.0 / rate, deadline=1.0 / rate,
                    bridges=True, velocity_limits=limits.velocity,
                    effort_rates=limits.effort_rate,
@@ -164,12 +163,13 @@ class Supervision:
 
     @cached_property
     def reacts_to_contact(self) -> bool:
-        """Whether another torque than that of the law is sent at a contact."""
+        """Whether a contact replaces the law's torque."""
         watchdog = self.watchdogs.get(CONTACT)
         return watchdog is not None and watchdog.reaction not in HARMLESS
 
     @cached_property
     def hardest(self) -> float:
         """Highest damping rate before a joint limit that is stable at this period [1/s]."""
-        carried = largest_damping_rate(self.period) - self.stop_rate  # 'hold' damps by both
+        # 'hold' damps with the sum of this rate and the stop rate
+        carried = largest_damping_rate(self.period) - self.stop_rate
         return min(HARDEST * self.stop_rate, max(self.stop_rate, carried))

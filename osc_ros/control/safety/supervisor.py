@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Supervision of a control law: detects faults and replaces the law's torque until they end."""
+"""Python interface of the compiled supervisor: states, faults and the law in, torques out."""
 
 from __future__ import annotations
 
@@ -61,30 +61,29 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 
 NO_LAW: Array = np.zeros(0)
-# Causes of the faults of a sample, by their code.
+# Cause of each fault of a joint state; the index is the fault code of `sample`.
 FAULTS = (JUMP, JUMP, NOT_FINITE, JUMP, JUMP, JUMP, JUMP, OVERSPEED)
 
 
 class Model(Protocol):
-    """Provides the model in force, by which an arm is stopped."""
+    """Owner of the model with which the supervisor stops the arm: a law, or the model itself."""
 
     @property
     def command_model(self) -> CommandModel:
-        """The model."""
+        """The model in force."""
 
 
 class Supervisor:
     """
     Checks states and torques, and replaces the law's torque while a cause is active.
 
-    Every state is passed to `accept_state`, signs of life to `feed`, and faults to `report_fault`.
-    `torque` returns the torque to send: finite, within the limits, and continuous when its source
-    changes. Errors of the law or the sensors never raise.
+    Pass every state to `accept_state`, heartbeats to `reset_timeout`, and faults to
+    `report_fault`. `torque` returns the torque to send: finite, within the limits, and continuous
+    when its source changes. Errors of the law or the sensors never raise.
 
-    Its computations are those of `osc_ros.control.safety.safety`; its state is a record, see
-    `osc_ros.control.safety.tables`. Without states the arm is braked along a predicted state
-    (`osc_ros.control.safety.prediction`); when the prediction ends, gravity is compensated at the
-    predicted position.
+    Without states the arm is braked along a predicted state; when the prediction ends, gravity is
+    compensated at the predicted position. The methods call the kernels of
+    `osc_ros.control.safety.safety`, whose records `osc_ros.control.safety.tables` describes.
 
     Attributes
     ----------
@@ -95,12 +94,13 @@ class Supervisor:
     Parameters
     ----------
     robot : Robot
-        Provides the limits.
+        Provides the joint limits.
     model : Model
         A law, or a `CommandModel`.
     settings : Supervision
-    on_change, clock : callable, optional
-        Called when the cause or the reaction has changed; see the attribute.
+    on_change : callable, optional
+        Called when the cause or the reaction has changed.
+    clock : callable, optional
 
     """
 
@@ -110,9 +110,10 @@ class Supervisor:
         self.robot, self._model = robot, model
         self._on_change, self.clock = on_change, clock
         self._plan, self._state = PLAN.zeros(robot.n), STATE.zeros(robot.n)
-        self._texts, self._rejected = dict[str, str](), (-np.inf, '')  # when a state was, and why
+        # reasons by cause; time of the last rejected state, and the reason
+        self._texts, self._rejected = dict[str, str](), (-np.inf, '')
         self._names: tuple[str, ...] = ()
-        self._lasting: dict[str, str] = {}  # causes that are present, and their reasons
+        self._lasting: dict[str, str] = {}  # causes set by `set_present`, and their reasons
         self._n, self._rest = (n := robot.n), np.zeros(robot.n)
         self._result, self._sample = RESULT.zeros(n), SAMPLE.zeros(n)
         self._wanted, self._at = PLAN.of(self._plan, n), STATE.of(self._state, n)
@@ -124,14 +125,13 @@ class Supervisor:
         self.begin()
 
     def _put_robot(self) -> None:
-        """Write the robot's part of the plan."""
         wanted = self._wanted.robot
         wanted.joints[0], wanted.fastest[:] = self._n, self.robot.velocity_limits
         wanted.lower[:], wanted.upper[:] = self.robot.position_limits.T
         wanted.turns[:] = sample.continuous_joints(self.robot)
 
     def _rehearse(self) -> None:
-        """Compile the kernels now, and not in the control loop."""
+        """Compile the kernels now, so that the control loop compiles none."""
         rest, model = np.zeros(self._n), self.model.arrays
         safety.accept(self._plan, self._state, self._sample, self._result)
         safety.update(self._plan, self._state, 0.0)
@@ -140,14 +140,14 @@ class Supervisor:
 
     @property
     def words(self) -> tuple[Any, ...]:
-        """Reasons of causes by name; when a state was rejected last, and why; what lasts."""
+        """Reasons by cause; time and reason of the last rejection; causes of `set_present`."""
         return dict(self._texts), self._rejected, dict(self._lasting)
 
     @words.setter
     def words(self, words: tuple[Any, ...]) -> None:
         texts, (when, why), present = words
         self._texts, self._lasting, self._rejected = dict(texts), dict(present), (float(when), why)
-        self._put_robot()  # kernels find their way by these numbers
+        self._put_robot()  # the kernels read the number of joints there
         self.settings = self._settings
         causes, output, way = self._at.causes, self._at.output, self._at.stopping
         for number, least, most in (
@@ -191,7 +191,7 @@ class Supervisor:
         self._report_lasting()
 
     def _take_names(self, names: tuple[str, ...]) -> None:
-        """Give every watchdog a row of the state; those that stay keep theirs."""
+        """Give every watchdog a row of the state; rows of the same names keep their contents."""
         if len(names) > WATCHDOGS:
             raise InputError(f'{len(names)} watchdogs: accepted are at most {WATCHDOGS}')
         watches = self._at.causes.watches
@@ -200,16 +200,15 @@ class Supervisor:
         self._names, watches[:len(names)] = names, [rows.get(name, new) for name in names]
 
     def _number(self, name: str) -> int:
-        """Return the number of a watchdog; -1 if there is none."""
+        """Return the index of a watchdog; -1 if there is none."""
         return self._names.index(name) if name in self._names else -1
 
     def _watch(self, name: str) -> Array:
-        """Row of a cause in the state."""
         return np.asarray(self._at.causes.watches[self._names.index(name)])
 
     def begin(self, tau: Array | None = None) -> None:
         """
-        Reset the supervisor, including latched causes but not the counts.
+        Reset the supervisor and latched causes; counts and the reason of 'runaway' stay.
 
         Parameters
         ----------
@@ -241,7 +240,7 @@ class Supervisor:
             output.has_sent[0], output.tau[:] = 1.0, tau
             sent.sent[0], sent.sent_times[0], sent.sent_tau[0] = 1.0, now, tau
 
-    # what it says
+    # status
 
     @property
     def cause(self) -> str:
@@ -255,11 +254,11 @@ class Supervisor:
 
     @property
     def reason(self) -> str:
-        """Explanation of `cause`."""
+        """Description of `cause`."""
         return self.acting().reason
 
     def acting(self, done: Answered | None = None) -> Acting:
-        """What acts now, or has acted for an answered state."""
+        """Return cause, reaction and reason that are in force, or were for the record `done`."""
         number, action = self._in_force() if done is None else done.acting[:2].tolist()
         (cause, reaction), (when, why) = self._named(number, action), self._rejected
         if number < 0.0:
@@ -276,7 +275,6 @@ class Supervisor:
         return self._at.causes.cause.item(), self._at.causes.reaction.item()
 
     def _named(self, cause: float, reaction: float) -> tuple[str, str]:
-        """Names of a cause and a reaction."""
         return (self._names[int(cause)] if cause >= 0.0 else
                 {IS_STOP: STOP, IS_RUNAWAY: RUNAWAY}.get(int(cause), ''),
                 '' if reaction < 0.0 else
@@ -296,7 +294,7 @@ class Supervisor:
 
     @property
     def runaway(self) -> str:
-        """Why the arm was given up, until `release`; empty if it was not."""
+        """Why the controller has given the arm up; empty if it has not, or after `release`."""
         code, joint, speed = self._at.causes.given_up.tolist()
         return runaway_text(code, self.robot.joint_names[int(joint)], speed) if code else ''
 
@@ -317,21 +315,20 @@ class Supervisor:
 
     @property
     def q(self) -> Array:
-        """Positions (n,) of that state."""
+        """Positions (n,) of the last accepted state."""
         return np.array(self._at.gate.q)
 
     @property
     def last_torque(self) -> Array | None:
-        """Last torque (n,) that was returned [N·m]."""
+        """Last torque (n,) that was returned [N·m]; None if there is none."""
         return np.array(self._at.output.tau) if self._at.output.has_sent[0] else None
 
     @property
     def finished(self) -> bool:
         """
-        Whether commands are to end.
+        Whether commands must end: the arm was given up, or a deactivation is complete.
 
-        That is when deactivation is complete, when the arm did not come to rest within 2 s, and
-        when the controller does not control the arm.
+        A deactivation ends after PATIENCE seconds even if the arm still moves.
 
         """
         if self.reaction != 'deactivate':
@@ -343,7 +340,7 @@ class Supervisor:
                     or self.clock() - at.causes.began[0] > PATIENCE)
 
     def take_stopped(self) -> int:
-        """Return once what the law does first after a reaction: 0 nothing, REJOINS or HOLDS."""
+        """Return and clear the law's action after a reaction: 0 (none), REJOINS or HOLDS."""
         if self.reaction not in HARMLESS or self.blind:
             return 0
         stopped, self._at.causes.stopped[0] = int(self._at.causes.stopped[0]), 0.0
@@ -355,22 +352,22 @@ class Supervisor:
 
     @property
     def doubts_clock(self) -> bool:
-        """Whether the last state, which was rejected, is by another clock than those before."""
+        """Whether the last state was rejected because its stamp is from another clock."""
         gate = self._found.gate
         return bool(plain(doubts_clock)(safety.REJECTED, gate.faults, gate.count[0]))
 
     def last_feed(self, name: str) -> float:
-        """Time on `clock` from which the time-out of a cause counts [s]."""
+        """Time on `clock` at which the time-out of a cause began [s]."""
         return float(self._watch(name)[FED])
 
-    # what it is told
+    # inputs
 
     def release(self) -> None:
         """
-        Release latched causes that are no longer present.
+        Release latched causes that are no longer present, and clear 'runaway'.
 
-        Positions that are frozen count as those of an arm at rest from now on, until they change:
-        an arm that was stopped abruptly looks the same.
+        From now on frozen positions count as an arm at rest until they change, because an arm that
+        its brakes stop abruptly looks the same.
 
         """
         causes = self._at.causes
@@ -385,23 +382,28 @@ class Supervisor:
         self._update()
 
     def fade(self, weight: Array) -> None:
-        """Fade in `blend_time` to another model, whose weight is larger by `weight` (n,) [N·m]."""
+        """
+        Fade the torques to those of a model with an additional weight (n,) [N·m].
+
+        The fade takes `blend_time`.
+
+        """
         self._at.output.was_blind[0] = -1.0
-        if self.blind:  # it was estimated with the model before
+        if self.blind:  # the unmodelled torque was estimated with the previous model
             self._at.prediction.unmodelled[:] -= weight
 
     def reset_timeout(self, name: str, lasting: float = 0.0) -> None:
-        """Record a sign of life; the time-out starts `lasting` seconds from now."""
+        """Record a heartbeat of a cause; its time-out starts `lasting` seconds from now."""
         self._watch(name)[FED] = self.clock() + lasting
 
     def report_fault(self, name: str, reason: str) -> None:
-        """Record that a cause is present now; ignored if it has no watchdog."""
+        """Record that a cause is present now; ignored if the cause has no watchdog."""
         if name in self._names:
             watch, self._texts[name] = self._watch(name), reason
             watch[SEEN], watch[SILENT] = self.clock(), 0.0
 
     def set_present(self, causes: Mapping[str, str]) -> None:
-        """Set the causes that are present until the next call, and their reasons."""
+        """Set the causes that are present until the next call, by name, with their reasons."""
         for name in self._lasting.keys() & set(self._names):
             self.report_fault(name, self._lasting[name])
         self._lasting = dict(causes)
@@ -413,7 +415,7 @@ class Supervisor:
             self._watch(name)[SEEN] = np.inf
 
     def note_duration(self, took: float) -> bool:
-        """Trip a watchdog if the law took longer [s] than its deadline; return whether it did."""
+        """Report DEADLINE if the law took longer [s] than its deadline; return whether it did."""
         is_late = took > self._settings.deadline
         if is_late:
             self.report_fault(DEADLINE, f'an update took {took:.4f} s')
@@ -421,9 +423,10 @@ class Supervisor:
 
     def accept_state(self, time: float, q: Array, qd: Array) -> bool:
         """
-        Return whether a state with a stamp [s] is accepted: see `osc_ros.control.safety.sample`.
+        Return whether a state with the stamp `time` [s] is plausible, and use it if it is.
 
-        While the positions are frozen the arm is braked as without states.
+        The checks are those of `osc_ros.control.safety.sample`. While the positions are frozen,
+        the arm is braked as without states.
 
         """
         given = self._given
@@ -439,11 +442,11 @@ class Supervisor:
 
     @property
     def records(self) -> tuple[Array, Array, Array, Array]:
-        """Plan, state, sample and result, see `osc_ros.control.safety.tables`."""
+        """The arrays of plan, state, sample and result; see `osc_ros.control.safety.tables`."""
         return self._plan, self._state, self._sample, self._result
 
     def explain(self, done: Answered | None = None) -> None:
-        """Keep the faults of an answered state in words, or those of the last sample."""
+        """Store the reasons of the faults of a record, or of the last state."""
         found, given = self._found.gate, self._given
         faults, given, now = (done.faults, done, done.now) if done else (
             found.faults[:int(found.count.item())], given, given.now.item())
@@ -455,7 +458,7 @@ class Supervisor:
                 self._rejected = now, text
 
     def tell(self, name: str, reason: str) -> None:
-        """Give the reason of a cause that the records have."""
+        """Set the reason of a cause that a kernel has recorded."""
         self._texts[name] = reason
 
     @property
@@ -463,14 +466,13 @@ class Supervisor:
         """The torques (n,) of the last answer [N·m]."""
         return np.array(self._found.torque.tau)
 
-    # what it answers
+    # torques
 
     def torque_without_state(self, longest: float) -> Array | None:
         """
         Return the torque (n,) to send although no state has come; None if none is needed [N·m].
 
-        Call it regularly, as `watch`; for `longest` [s], see
-        `osc_ros.control.safety.safety.watch`.
+        Call it regularly if no state comes; for `longest` [s] see `safety.watch`.
 
         """
         now = self.clock()
@@ -480,7 +482,7 @@ class Supervisor:
         return self._answer(NO_LAW, now) if found & safety.NEEDED else None
 
     def watch(self) -> bool:
-        """Whether the law's torque must not be sent now; call this regularly."""
+        """Find the reaction now, and return whether it replaces the law; call it regularly."""
         self._update()
         return self.reaction not in HARMLESS or self.blind
 
@@ -495,7 +497,7 @@ class Supervisor:
         Parameters
         ----------
         law : callable, optional
-            Returns its torque (n,) for the last state; not called while the arm is stopped.
+            Returns the law's torque (n,) for the last state; not called if `watch` is true.
 
         Raises
         ------
@@ -513,14 +515,14 @@ class Supervisor:
         return self.sent
 
     def idle_torque(self) -> Array:
-        """Idle torque (n,) to leave after deactivation, for the last or predicted state [N·m]."""
+        """Last torque (n,) of a deactivation, for the last or predicted state [N·m]."""
         self._wanted.stopping.leaves[0] = 1.0
         tau = self._answer(NO_LAW, self.clock())
         self._wanted.stopping.leaves[0] = 0.0
         return tau
 
     def _law_torque(self, law: Callable[[], Array]) -> Array:
-        """Torque (n,) of the law; (0,) if it fails or is not finite."""
+        """Return the torque (n,) of the law; (0,) if it fails or is not finite."""
         began = self.clock()
         try:
             tau = law()

@@ -1,23 +1,23 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The records of a controller: every number on which its next torque depends, by name."""
+"""Records of a controller, as named slots: all numbers on which its next torque depends."""
 
 from __future__ import annotations
 
 from osc_ros.compile.record import Record, Slot, Table
 
-CHANGES = 64  # last changes of the positions that are kept
-FAULTS = 3  # most faults of one sample
-FAULT_CODES = 8
-WATCHDOGS = 16  # most causes with a watchdog
-WAY = 512  # positions of the way that the arm came
-SENT = 512  # last torques, with the times at which they were sent
-ANSWERED = 24  # last states, with the torques that were sent in response
-PAIRS = 9  # last torques that were sent, and those that acted
+CHANGES = 64  # length of the ring of changes of the positions
+FAULTS = 3  # largest number of faults of one state
+FAULT_CODES = 8  # number of fault codes
+WATCHDOGS = 16  # largest number of watchdogs
+WAY = 512  # length of the ring of positions for 'retract'
+SENT = 512  # length of the ring of sent torques, with their times
+ANSWERED = 24  # length of the ring of states and the torques sent for them
+PAIRS = 9  # length of the ring of sent and acting torques
 LAGS = 4  # largest delay of the torques that is considered [periods]
-ENERGIES = 128  # last kinetic energies of an arm that is too fast
-# columns of the rows `watchdogs` of the plan, and `watches` of the state
+ENERGIES = 128  # length of the ring of kinetic energies of an arm that is too fast
+# columns of the slots `watchdogs` of the plan and `watches` of the state
 TIMEOUT, REACTION, LATCHED = range(3)
 FED, SEEN, IS_ACTIVE, SILENT, COUNT = range(5)
 

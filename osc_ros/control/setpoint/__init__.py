@@ -1,4 +1,4 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Set-points: where targets and posture are at a time, and how they get to a goal."""
+"""Set-points of tasks and posture: how they move to a goal."""

@@ -19,7 +19,7 @@ NO_GOAL, ON_THE_WAY, REACHED = 'none', 'on the way', 'reached'
 
 class Tolerance(NamedTuple):
     """
-    A goal counts as reached if the errors stay within these bounds for the settle time.
+    Bounds of the error; a goal is reached when the error stays within them for the settle time.
 
     Attributes
     ----------
@@ -35,20 +35,7 @@ class Tolerance(NamedTuple):
 
 
 class Approach(NamedTuple):
-    """
-    Present pose of a task's link, and its goal, in the base frame.
-
-    Attributes
-    ----------
-    task : Task
-    pose : (4, 4)
-        Pose of the link.
-    goal : (4, 4), optional
-        None if there is no goal.
-    axes : (3, 3)
-        Axes of the task's frame.
-
-    """
+    """Pose and goal (4, 4) of a task's link, and axes (3, 3) of the task, in the base frame."""
 
     task: Task
     pose: Array
@@ -57,9 +44,9 @@ class Approach(NamedTuple):
 
     def error(self) -> Array | None:
         """
-        Return the error (6,) from the link to its goal, [angular; linear] [rad, m].
+        Error (6,) from the link to its goal in base axes, [angular; linear] [rad, m].
 
-        Base axes; zero along axes without motion control. None without a goal.
+        Zero along axes without motion control; None without a goal.
 
         """
         if self.goal is None:
@@ -71,7 +58,7 @@ class Approach(NamedTuple):
 
 class Arrival:
     """
-    Compares the distance of a link from its goal with a tolerance over time.
+    Detects the arrival of a link at its goal.
 
     Attributes
     ----------
@@ -79,7 +66,7 @@ class Arrival:
         NO_GOAL, ON_THE_WAY or REACHED. A goal stays reached until the next motion is commanded,
         even if the link leaves it.
     angle, distance : float
-        Error from the link to the goal, at the last update [rad, m]; NaN without a goal.
+        Error from the link to the goal at the last update [rad, m]; NaN without a goal.
 
     """
 
@@ -87,26 +74,21 @@ class Arrival:
         self.clear()
 
     def clear(self) -> None:
-        """Forget the goal."""
+        """Remove the goal."""
         self.state = NO_GOAL
         self.angle = self.distance = np.nan
         self._within_since = np.inf
 
     def begin(self) -> None:
-        """Record that a motion was commanded, even if its goal is the same."""
+        """Record that a motion was commanded, also if its goal is the same as before."""
         self.state = ON_THE_WAY
 
     def update(self, time: float, error: Array | None, tolerance: Tolerance) -> bool:
         """
-        Return whether the goal has been reached since the previous update.
+        Return True once, at the update at which the goal is reached.
 
-        Parameters
-        ----------
-        time : float
-            Stamp of the joint state from which the error was computed [s].
-        error : (6,), optional
-            Error from the link to the goal, [angular; linear] [rad, m]; None without a goal.
-        tolerance : Tolerance
+        `time` is the stamp [s] of the joint state from which the error was computed; `error` is
+        that of `Approach.error`.
 
         """
         if error is None:
@@ -115,7 +97,7 @@ class Arrival:
         self.angle = float(np.linalg.norm(error[:3]))
         self.distance = float(np.linalg.norm(error[3:]))
         if self.angle <= tolerance.rotation and self.distance <= tolerance.translation:
-            self._within_since = min(self._within_since, time)  # the clock may have gone back
+            self._within_since = min(self._within_since, time)  # min: the clock may go back
         else:
             self._within_since = np.inf
         has_settled = time - self._within_since >= tolerance.settle_time

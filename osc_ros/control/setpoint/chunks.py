@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Action chunks: poses from an old observation become a C² path that goes on from the target."""
+"""Action chunks of a policy: poses from an old observation become a C² path from the target."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
-LEAD = 0.02  # time from the planning of a motion to its start; a plan takes 1 to 3 ms [s]
-LONGER = 1.5  # factor of the fade from one plan to the next, if it exceeds the limits
-PLANS = 8  # largest number of such plans
+LEAD = 0.02  # time from the planning of a motion to its start [s]; planning takes 1 to 3 ms
+LONGER = 1.5  # factor on the duration of the fade while the plan exceeds the limits
+PLANS = 8  # largest number of plans with longer fades
 REMEMBERED = 2.0  # length of a `Trail` [s]
 BRAKE_KNOTS = 9  # number of knots while the motion slows down
-QUICK = 0.7  # longest time in which a difference of velocity and acceleration fades [s]
+QUICK = 0.7  # longest fade of a difference of velocity and acceleration [s]
 APART = 1e-3  # least time between two knots [s]
 
 
 @dataclass(frozen=True)
 class ChunkBlending:
     """
-    How the target goes from one chunk to the next.
+    Blending of the target's motion from one chunk to the next.
 
     Attributes
     ----------
     fade : float [s]
-        Time in which the distance between the motion in progress and the new chunk fades out; a
-        difference of velocity and acceleration does in QUICK at most. For a distance d the jerk of
-        the fade is 60 d / fade³, and the speed changes by 15/8 d / fade.
+        Duration in which the distance between the present motion and the new chunk fades out;
+        differences of velocity and acceleration fade out in QUICK at most. For a distance d the
+        jerk of the fade is at most 60 d / fade³, and its speed 15/8 d / fade.
     slow_down : float [s]
-        Time in which the target slows down to rest at the end of a chunk, if no other one comes.
-        It begins slow_down / 2 before the end.
+        Duration in which the target slows down to rest at the end of a chunk, if no other chunk
+        comes. It begins slow_down / 2 before the end.
 
     Raises
     ------
     InputError
-        A time that is not finite and positive.
+        A time is not finite and positive.
 
     """
 
@@ -57,7 +57,7 @@ class ChunkBlending:
     slow_down: float = 0.5
 
     def __post_init__(self) -> None:
-        """Raise for times that cannot be used."""
+        """Raise for times that are not finite and positive."""
         for name in ('fade', 'slow_down'):
             value = getattr(self, name)
             if not 0.0 < value < np.inf:
@@ -69,20 +69,18 @@ JOINING = ChunkBlending()
 
 class Entry(NamedTuple):
     """
-    A chunk that is ready to be followed.
+    Path from the target's motion to a chunk.
 
     Attributes
     ----------
     path : Path
-        From `start` on, C² from the target's state there; it ends at rest, at the last pose.
-    start : float [s]
-        Time at which the target goes over to the chunk.
-    age : float [s]
-        Time from the observation to `start`.
+        From `start` on, C² from the target's state there; ends at rest at the last pose.
+    start, age : float [s]
+        Time at which the target changes to this path; time from the observation to it.
     skipped : int
-        Number of poses of the chunk whose time is over.
+        Number of poses of the chunk whose time is before `start`.
     fade : float [s]
-        Time in which the difference fades out.
+        Duration in which the difference fades out.
 
     """
 
@@ -93,40 +91,36 @@ class Entry(NamedTuple):
     fade: float
 
     def __str__(self) -> str:
-        """Return a text for reports."""
         return (f'enters {self.age:.3f} s after the observation, {self.skipped} poses are over')
 
 
 def chunk_entry(times: ArrayLike, poses: ArrayLike, observed_at: float, present: Target,
                 start: float, limits: TargetLimits, joining: ChunkBlending = JOINING) -> Entry:
     """
-    Return the path by which the target goes on from its motion to the poses of a chunk.
+    Return the path on which the target changes from its motion to the poses of a chunk.
 
-    The chunk is entered where its times say. Its difference to the motion in progress at `start`
-    (position, velocity and acceleration), which contains the error of the pose that was observed,
-    is cancelled there and fades out by a quintic. At the end of the chunk the target slows down
-    to rest along the path; a chunk that comes before takes over from the speed that it has.
+    The chunk is entered at the time `start` of its own schedule. Its difference to the present
+    motion (position, velocity and acceleration), which contains the error of the observed pose,
+    is cancelled there and fades out by a quintic. At the end of the chunk the target slows down to
+    rest along the path; if the next chunk comes earlier, it takes over at the present speed.
 
     Parameters
     ----------
-    times : (m,)
-        Times of the poses [s], increasing, on the clock of the states.
-    poses : (m, 4, 4)
-        Poses in the base frame.
+    times, poses : (m,), (m, 4, 4)
+        Times of the poses [s], increasing, on the clock of the states; poses in the base frame.
     observed_at : float
-        Time of the observation from which they were predicted [s].
+        Time of the observation from which the poses were predicted [s].
     present : Target
-        The target at `start`, if no chunk comes.
+        State of the present motion at `start`.
     start : float
-        Time at which the new motion begins [s], LEAD after now.
+        Start of the new motion [s], LEAD after now.
     limits : TargetLimits
-    joining : Joining
+        Only lengthen the fade; `path_within` refuses a chunk that exceeds them itself.
 
     Raises
     ------
     InputError
-        See `Path`; all poses are over; a chunk that exceeds the limits of the target is left to
-        `path_within`.
+        See `Path`; also if all poses are before `start`, or the observation is after it.
 
     """
     course = Path(times, poses, ends=(None, None))
@@ -149,12 +143,13 @@ def chunk_entry(times: ArrayLike, poses: ArrayLike, observed_at: float, present:
 
 def joined(course: Path, present: Target, start: float, fade: float) -> Path:
     """
-    Return a path that begins with a target, and becomes a course.
+    Return a path that starts at a target's state and converges to a course.
 
     The path is course ⊕ offset. The offset is the difference of `present` from the course at
-    `start`; it goes to zero by a quintic in the time `fade` [s], but its velocity and acceleration
-    in QUICK at most: a velocity v that fades in T leads 0.2 v T away, and an acceleration a leads
-    0.017 a T² away. Before its first knot and after its last, the course rests.
+    `start`. By quintics, its position fades to zero in the time `fade` [s], its velocity and
+    acceleration in QUICK at most. A velocity v that fades in T moves the target by up to 0.2 v T,
+    an acceleration a by up to 0.017 a T². Before its first knot and after its last, the course
+    rests.
 
     """
     x = difference(_at(course, start), present)
@@ -173,7 +168,7 @@ def joined(course: Path, present: Target, start: float, fade: float) -> Path:
 
 def slowed_to_rest(path: Path, start: float, duration: float) -> Path:
     """
-    Return a path that slows down in time at its end, so that it ends at rest.
+    Return the path, slowed down at its end along the same way, so that it ends at rest.
 
     During the duration D [s] the rate of the path parameter τ falls from 1 to 0 with
     τ' = 1 - 10x³ + 15x⁴ - 6x⁵, x from 0 to 1. τ advances by D/2, so the path ends D/2 later. D is
@@ -199,7 +194,7 @@ def slowed_to_rest(path: Path, start: float, duration: float) -> Path:
 
 
 def _at(course: Path, time: float) -> Target:
-    """The course at a time; before its first knot it goes on with the velocity of this knot."""
+    """State of the course at a time; before its first knot extrapolated with constant twist."""
     if time >= course.times[0]:
         return course.at(time)
     first = course.at(float(course.times[0]))
@@ -207,7 +202,7 @@ def _at(course: Path, time: float) -> Target:
 
 
 def _faded(x: Array, s: float, fade: float) -> Array:
-    """Offset (3, 6) at s from 0 to 1 of a fade [s] that begins with the offset x and ends at 0."""
+    """Offset (3, 6) at s, 0 to 1, while a quintic fades it from x to 0 within `fade` [s]."""
     if s >= 1.0 - 1e-12:
         return np.zeros((3, 6))
     p, v, a = x[0], fade * x[1], fade * fade * x[2]
@@ -221,7 +216,7 @@ def _faded(x: Array, s: float, fade: float) -> Array:
 
 
 def _apart(times: Array) -> Array:
-    """Times (m,) without those that follow another one by less than APART; the first stays."""
+    """Times (m,) without those less than APART after another; the first and last one remain."""
     kept = [float(times[0])]
     for time in times[1:].tolist():
         if time - kept[-1] >= APART:
@@ -244,7 +239,7 @@ class Trail:
         return self._times[-1] if self._times else -np.inf
 
     def add(self, time: float, pose: Array) -> None:
-        """Add the pose (4, 4) at a time [s]; if the clock went back, forget all others."""
+        """Add the pose (4, 4) at a time [s]; drop all others if the clock went back."""
         if time <= self.newest:
             self._times.clear()
             self._poses.clear()
@@ -256,14 +251,10 @@ class Trail:
 
     def at(self, time: float) -> Array:
         """
-        Return the pose (4, 4) at a time [s], between two poses on the shortest way.
+        Return the pose (4, 4) at a time [s], interpolated between two poses on the shortest way.
 
-        After the newest pose, it is this one, for the poses are reported at a rate.
-
-        Raises
-        ------
-        InputError
-            No pose is as old.
+        After the newest pose, return the newest, because poses are reported at a limited rate.
+        InputError if the time is before the oldest pose.
 
         """
         if not self._times or time < self._times[0]:

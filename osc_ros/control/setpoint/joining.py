@@ -26,16 +26,16 @@ from osc_ros.dynamics.algebra.spatial import compose, cross, sub, transpose, unr
 
 Array = NDArray[np.float64]
 
-SAMPLES = np.linspace(0.0, 1.0, 33)  # shares of a plan's duration at which it is checked
-WITHIN = 1.0 + 1e-3  # ratio to a limit that counts as within it, for rounding
-SLOWER = (1.0, 0.7, 0.5, 0.35, 0.25)  # shares of the speed limit, tried in turn until a plan fits
-SMALLEST = 0.05  # least share of a limit for one axis, because the axis may have to brake
+SAMPLES = np.linspace(0.0, 1.0, 33)  # fractions of a plan's duration at which it is checked
+WITHIN = 1.0 + 1e-3  # largest ratio to a limit that counts as within it, because of rounding
+SLOWER = (1.0, 0.7, 0.5, 0.35, 0.25)  # fractions of the speed limit, tried until a plan fits
+SMALLEST = 0.05  # least fraction of a limit for one axis, because the axis may have to brake
 # Offsets and their first and second derivatives below these values count as zero
 # [rad, m; and per s, s²].
 NEGLIGIBLE = np.array([[1e-9], [1e-8], [1e-7]])
 
 _POSITION, _VELOCITY = ruckig.ControlInterface.Position, ruckig.ControlInterface.Velocity
-# Buffers that every plan overwrites: only one thread plans.
+# Buffers that every plan overwrites; only one thread plans.
 _STATE = np.zeros((4, 4)), np.zeros(6), np.zeros(6)
 _STATES = np.zeros((len(SAMPLES), 4, 4)), np.zeros((len(SAMPLES), 6)), np.zeros((len(SAMPLES), 6))
 _EQUAL = np.full(6, np.sqrt(1.0 / 3.0))
@@ -47,15 +47,9 @@ _ruckig = ruckig.Ruckig(6)
 @dataclass(frozen=True, eq=False)
 class Drift:
     """
-    A motion with a constant twist.
+    A motion with a constant twist (6,) in base axes, [angular; linear] [rad/s, m/s].
 
-    Attributes
-    ----------
-    pose : (4, 4)
-        Pose at the time `since`, in the base frame.
-    twist : (6,) [rad/s, m/s]
-        Base axes, [angular; linear].
-    since : float [s]
+    `pose` (4, 4) is the pose at the time `since` [s], in the base frame.
 
     """
 
@@ -75,24 +69,18 @@ Base: TypeAlias = PoseGoal | Path | Drift
 
 class Offset:
     """
-    Offset of a target from a motion: a rotation vector and a displacement (6,) over time.
+    Offset (6,) of a target from a motion over time: rotation vector and displacement.
 
-    The jerk of each component is piecewise constant. After `end` the offset is constant.
+    The jerk of each component is piecewise constant. After `end` the offset is constant. The
+    constructor takes a plan of Ruckig and the offset x (3, 6) at `start`, from `difference`.
 
     Attributes
     ----------
     start, end : float [s]
-        Start and end on the clock of the motion.
+        On the clock of the motion.
     pieces : (6, PIECES, 5)
-        Segments of each component: their beginning [s] after `start`, and the position, velocity,
-        acceleration and jerk there.
-
-    Parameters
-    ----------
-    plan : ruckig.Trajectory
-    x : (3, 6)
-        Offset at the start, from `difference`.
-    start : float [s]
+        Segments of each component: begin [s] after `start`, and position, velocity, acceleration
+        and jerk there.
 
     """
 
@@ -124,7 +112,7 @@ def difference(begin: Target, present: Target) -> Array:
 
 
 def composed(base: Target, x: Array) -> Target:
-    """Return base ⊕ an offset (3, 6) with the rows and columns of `difference`."""
+    """Return base ⊕ offset; the offset (3, 6) has the rows and columns of `difference`."""
     pieces = np.zeros((6, 1, 5))
     pieces[:, 0, 1:4] = x.T
     found = Target(np.empty((4, 4)), np.empty(6), np.empty(6))
@@ -137,15 +125,17 @@ def joining_offset(base: Base, x: Array, limits: TargetLimits, bounds: Array, no
                    duration: float = 0.0, goal: Target | None = None,
                    speed: Array | None = None) -> tuple[Offset | None, float]:
     """
-    Plan the offset with which a target joins a motion.
+    Plan the offset with which a target joins a motion; return it, and its ratio to the limits.
 
     The jerk is bounded (Ruckig: Berscheid and Kröger, RSS 2021). Every plan is compared with the
-    limits of the whole target; if it exceeds them, a slower plan is tried.
+    limits of the whole target; if it exceeds them, a slower plan is tried. The result is the plan
+    with the smallest ratio to a limit, and this ratio: 2 or more if the target leaves the box,
+    WITHIN if it keeps all limits. If no plan is found, the result is None and 0.
 
     Parameters
     ----------
     base : PoseGoal, Path or Drift
-        Motion that the offset is relative to.
+        Motion to which the offset is added.
     x : (3, 6)
         Offset at the start, from `difference`.
     limits : TargetLimits
@@ -156,19 +146,11 @@ def joining_offset(base: Base, x: Array, limits: TargetLimits, bounds: Array, no
     duration : float
         Least duration of the offset [s].
     goal : Target, optional
-        The target has the twist and acceleration of `goal` when the offset reaches zero; if not
-        given, the target is then at rest relative to the base.
+        Its twist and acceleration are those of the target when the offset reaches zero; by default
+        the target is then at rest relative to the base.
     speed : (6,), optional
-        Speed limits of single components [rad/s, m/s]. A component with a finite limit goes to
-        zero; of the others only the velocity goes to zero. All components go to zero if not given.
-
-    Returns
-    -------
-    Offset or None
-        The plan with the smallest ratio to a limit; None if no plan was found.
-    float
-        Largest ratio of the target's motion to a limit; 2 or more if it leaves the box, WITHIN if
-        it keeps all limits, 0 without a plan.
+        Speed limits of single components [rad/s, m/s]. Components with a finite limit go to zero;
+        of the others only the velocity goes to zero. By default all components go to zero.
 
     """
     end = np.zeros((2, 6))
@@ -190,8 +172,8 @@ def joining_offset(base: Base, x: Array, limits: TargetLimits, bounds: Array, no
     best: tuple[float, float, Offset] | None = None
     is_moving = bool(x[1:].any())
     for slower in SLOWER:
-        # from rest, plans that share the limits by need are shortest; when the direction
-        # changes, plans with equal shares are
+        # from rest, plans with shares by need are shortest; after a change of direction,
+        # plans with equal shares are
         for shares in (_BY_NEED, _EQUAL):
             _bounds(shares, slower, end, speed, limits.speed, limits.acceleration, limits.jerk,
                     _BOUNDS)
@@ -200,7 +182,7 @@ def joining_offset(base: Base, x: Array, limits: TargetLimits, bounds: Array, no
             try:
                 if _ruckig.calculate(ask, plan) != ruckig.Result.Working:
                     continue
-            except (ruckig.RuckigError, ValueError):  # ValueError: a result code without a name
+            except (ruckig.RuckigError, ValueError):  # ValueError: unnamed result code
                 continue
             offset = Offset(plan, x, now)
             share = max(_share(base, offset, limits, bounds, now), WITHIN)
@@ -213,12 +195,12 @@ def joining_offset(base: Base, x: Array, limits: TargetLimits, bounds: Array, no
 
 def _share(base: Base, offset: Offset, limits: TargetLimits, bounds: Array, now: float
            ) -> float:
-    """Largest ratio of the target's motion to a limit while it joins; ≥ 2 outside the box."""
+    """Largest ratio of the target's motion to a limit in the transition; ≥ 2 outside the box."""
     times = (offset.end - now) * SAMPLES
     poses, twists, accelerations = _STATES
     if isinstance(base, Path):
         base.sample(now + times, poses, twists, accelerations)
-    else:  # the speed of the base is constant, so its state at one time is enough
+    else:  # the twist of the base is constant, so its state at one time is enough
         state = base.at(now)
         poses[:], twists[:], accelerations[:] = state.pose, state.twist, state.acceleration
     return float(_largest_share(poses, twists, accelerations, offset.pieces, times,
@@ -228,11 +210,11 @@ def _share(base: Base, offset: Offset, limits: TargetLimits, bounds: Array, now:
 @kernel
 def _shares_by_need(x, end, speed, most_speed, most_acceleration, most_jerk, shares):
     """
-    Write the share (6,) of the limit that each component may use, in proportion to its need.
+    Write the fraction (6,) of the limit that each component may use, in proportion to its need.
 
     The need of a component is its distance if the target is at rest, otherwise the time that the
-    component would take alone. The three shares of the rotation have the norm 1, and so have those
-    of the translation.
+    component would take alone. The fractions of the rotation have norm 1, those of the
+    translation, too.
 
     """
     is_moving = False
@@ -304,7 +286,7 @@ def _put_composed(pose, twist, acceleration, pieces, to_pose, to_twist, to_accel
 
 @kernel
 def _put_drifted(pose, twist, time, out):
-    """Write the pose (4, 4) that a constant twist reaches from a pose after a time [s]."""
+    """Write the pose (4, 4) reached from a pose by a constant twist in a time [s]."""
     put_drift(pose, twist, time, out)
 
 
@@ -330,7 +312,7 @@ def _put_offset(pose, twist, acceleration, to_pose, to_twist, to_acceleration, x
 @kernel
 def _largest_share(poses, twists, accelerations, pieces, times, speed, acceleration, bounds,
                    to_pose, to_twist, to_acceleration):
-    """Largest ratio to limits (2,) of base ⊕ offset at many times; ≥ 2 outside of the box."""
+    """Largest ratio to limits (2,) of base ⊕ offset at many times; ≥ 2 outside the box."""
     most = 0.0
     for k in range(len(times)):
         add_offset(poses[k], twists[k], accelerations[k], pieces, times[k], to_pose, to_twist,

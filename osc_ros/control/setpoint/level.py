@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""State of one task from tick to tick: target, wrench, activation, and the gains in force."""
+"""State of one task between ticks: target, wrench, activation, and the gains in force."""
 
 from __future__ import annotations
 
@@ -27,29 +27,27 @@ from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
-COASTING = 5.0, 100.0  # range of the rate at which a target comes to rest, see `coast` [1/s]
-SLOWEST = 1e-6  # least square of a speed that a rate is computed from
+COASTING = 5.0, 100.0  # least and highest decay rate of the speed in `coast` [1/s]
+SLOWEST = 1e-6  # least squared speed in the denominator of a decay rate
 TABLES = PLAN, STATE
 
 
 class Level:
     """
-    A task with its state from tick to tick.
+    A task with its state, which lasts from tick to tick.
 
     Attributes describe the last tick, in base axes unless stated otherwise.
 
     Attributes
     ----------
     task : Task
-    pose, twist : (4, 4), (6,)
-        Pose and twist of the link.
     error, u : (6,)
-        Error as the kind of the task defines it (see `control.tasks.kind`); commanded
-        acceleration [rad/s², m/s²].
+        Error as defined by the kind of the task (see `control.tasks.kind`); commanded acceleration
+        [rad/s², m/s²].
     activation : (6,)
         Activation of each axis of the task's frame, 0 to 1.
     longest_period : float [s]
-        Longest period of the states for which the set gains are stable.
+        Longest period of the states at which the gains of the settings are stable.
     moves : (6,)
         1 for the axes of motion, 0 for the others.
     rate : float [1/s]
@@ -95,15 +93,10 @@ class Level:
 
     def start(self, pose: Array, before: Level | None = None, is_new: bool = False) -> None:
         """
-        Begin with the pose (4, 4) of the link as target, or go on as the task before.
+        Begin with the pose (4, 4) of the link as target, or continue the state of another task.
 
-        Parameters
-        ----------
-        pose : (4, 4)
-        before : Level, optional
-            State of the task that this one replaces.
-        is_new : bool
-            Whether the task is added to others that are active: its activation starts from 0.
+        `before` is the task that this one replaces; its state is taken over if link and kind are
+        the same. If the task is added to active ones (`is_new`), its activation starts from 0.
 
         """
         task = self.task
@@ -118,7 +111,6 @@ class Level:
         self._state.is_changing[0] = not np.array_equal(self.activation, self._wanted_activation)
 
     def _put_plan(self, blend_time: float) -> None:
-        """Write the plan of the wrench, and clear the state."""
         plan, control = self._plan, self.task.force
         for record in self._records:
             record[:] = 0.0
@@ -130,7 +122,6 @@ class Level:
         plan.fastest[0] = math.inf
 
     def _create_views(self, memory: Array) -> None:
-        """Create views of the parts of the task's row of numbers (TASK_WIDTH,)."""
         memory[:] = 0.0
         self._memory = memory
         self.axes: Array = memory[task_numbers.AXES:task_numbers.SHAPE].reshape(3, 3)
@@ -138,15 +129,14 @@ class Level:
         self.activation: Array = self._shape[task_numbers.ACTIVATION]
         self._found = memory[task_numbers.ERROR:task_numbers.SEEN]
         self.error: Array = memory[task_numbers.ERROR:task_numbers.LAG]
-        # lag of the link behind the last target, which `SetPointGenerator` compares with
-        # `TargetLimits.leash`
+        # lag of the link behind the last target, compared with `TargetLimits.leash`
         self._lag = memory[task_numbers.LAG:task_numbers.COMMANDED]
         self.u: Array = memory[task_numbers.COMMANDED:task_numbers.SEEN]
         self._seen = memory[task_numbers.SEEN:task_numbers.SEEN_TWIST].reshape(4, 4)
         self._seen_twist = memory[task_numbers.SEEN_TWIST:task_numbers.IS_SPRING]
 
     def put_constants(self) -> None:
-        """Write what the kind of the task determines."""
+        """Write the constants of the task's kind to its row of numbers."""
         memory = self._memory
         memory[task_numbers.IS_SPRING] = self._yields
         memory[task_numbers.KIND] = number_of(self.task.kind)
@@ -154,7 +144,7 @@ class Level:
 
     @property
     def guide(self) -> SetPointGenerator:
-        """Computes the targets."""
+        """Generator of the targets."""
         return self._guide
 
     @guide.setter
@@ -170,7 +160,7 @@ class Level:
 
     @property
     def numbers(self) -> Array:
-        """Its row (TASK_WIDTH,) of numbers, see `osc_ros.control.tasks.task_numbers`."""
+        """The task's row (TASK_WIDTH,) of numbers, see `osc_ros.control.tasks.task_numbers`."""
         return self._memory
 
     @property
@@ -190,16 +180,16 @@ class Level:
 
     @property
     def wanted_wrench(self) -> Array:
-        """Commanded wrench (6,), which may be changed, in the task's axes [N·m, N]."""
+        """Commanded wrench (6,) in the task's axes [N·m, N]; writable."""
         return np.asarray(self._plan.wrench)
 
     @property
     def wrench(self) -> Array:
-        """Wrench (6,) in force, which approaches the commanded one, in the task's axes."""
+        """Wrench (6,) in force in the task's axes [N·m, N]; approaches the commanded one."""
         return np.asarray(self._state.wrench)
 
     def _find_bandwidth(self, task: Task) -> None:
-        """Compute the largest stable gains times the period; they do not depend on the period."""
+        """Compute the largest stable gains times the period, which are constants."""
         moves, ratios = task.along('motion'), task.gains.damping_ratio
         self._set = self._shape[1:3].copy()
         self._largest = np.array([
@@ -227,7 +217,7 @@ class Level:
                                           largest_integral_rate(damping, control.gain))
 
     def gain_share(self, mobility: Array) -> float:
-        """Least ratio of a reduced gain to its parameter, given Λ⁻¹ (6, 6) in base axes."""
+        """Least ratio of a gain in force to its setting, given Λ⁻¹ (6, 6) in base axes."""
         axes, fastest = self._set > 0.0, float(self._plan.fastest[0])
         if self.impedance is not None:
             return math.sqrt(self.impedance.energy[CARRIED])
@@ -252,7 +242,7 @@ class Level:
         self._end_impedance()
 
     def _end_impedance(self) -> None:
-        """Go back to the stiffness of the settings, if another one was commanded."""
+        """Return to the stiffness of the settings after a commanded one."""
         if self.impedance is not None:
             self.impedance.end()
             self._shape[task_numbers.GAIN] = self._set[1]
@@ -261,18 +251,16 @@ class Level:
             self._row[level_row.WRENCH:level_row.WRENCH + 6] = 0.0
 
     def rejoin(self, pose: Array) -> None:
-        """Let the target go on with its motion from the pose (4, 4) of the link, at rest."""
+        """Continue the target's motion from the pose (4, 4) of the link, at rest."""
         self._seen[:] = pose
         self.guide.rejoin(self.task.kind.set_point(pose))
 
     def coast(self, twist: Array, acceleration: Array) -> None:
         """
-        Drop all motions; the target comes to rest from the pose of the link.
+        Drop all motions; the target decelerates to rest from the pose of the link.
 
-        Parameters
-        ----------
-        twist, acceleration : (6,), (6,)
-            Of the link [rad/s, m/s], [rad/s², m/s²]; the target decelerates about as much.
+        `twist` (6,) and `acceleration` (6,) are those of the link [rad/s, m/s], [rad/s², m/s²];
+        the target decelerates at about the same rate.
 
         """
         kind, before = self.task.kind, self.guide
@@ -286,7 +274,7 @@ class Level:
         self._state.activation[rises] = self.activation[rises] = self._wanted_activation[rises]
 
     def carry(self, T: Array) -> None:
-        """Move the link's frame on its body by T (4, 4); set the target that the kind returns."""
+        """Move the link's frame on its body by T (4, 4), and the target as its kind defines."""
         self._seen[:] = self._seen @ T
         self.guide = SetPointGenerator(self.task.kind.set_point_with_link(self.target.pose, T))
 
@@ -313,11 +301,8 @@ class Level:
         """
         Approach another stiffness, damping ratio and feedforward wrench from the next tick on.
 
-        Raises
-        ------
-        InputError
-            The task is no spring; a wrench along axes that are not controlled in motion, or
-            larger than the limits of the spring.
+        InputError if the task has Gains instead of a Stiffness, or if the wrench has components
+        along axes without motion control, or is larger than the limits of the spring.
 
         """
         gains, name = self.task.gains, self.task.name
@@ -344,17 +329,17 @@ class Level:
         return self.guide.goal(self.task.limits)
 
     def approach(self) -> Approach:
-        """The task, the pose of its link at the last tick, its newest goal, and its axes."""
+        """Data for `Arrival`: task, pose of its link at the last tick, newest goal, and axes."""
         return Approach(self.task, self.pose, self.goal, self.axes.copy())
 
     def set_measured_wrench(self, wrench: Array, time: float) -> None:
-        """Set the measured wrench (6,) of the link [N·m, N], base axes, and its stamp [s]."""
+        """Set the measured wrench (6,) of the link in base axes [N·m, N], and its stamp [s]."""
         self._state.measured[:], self._state.measured_time[0] = wrench, time
 
     def plan(self) -> None:
-        """Plan the motions of the target that start now, and what ends before the next tick."""
+        """Plan the target's motions, see `SetPointGenerator.plan`."""
         self.guide.plan(self.task.limits, self._lag)
 
     def jump(self, time: float = -math.inf) -> None:
-        """Begin motions that start now before the next tick, see `SetPointGenerator.jump`."""
+        """Begin the motions that are due before the next tick, see `SetPointGenerator.jump`."""
         self.guide.jump(self.task.limits, time)

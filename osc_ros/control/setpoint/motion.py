@@ -2,13 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-The target of a task at a tick, in one compiled function on records.
+Compiled computation of a task's target from records: a motion plus an offset.
 
-The target is a motion ⊕ an offset, see
-`osc_ros.control.setpoint.set_point_generator.SetPointGenerator`. PLAN has both as numbers, and the
-addresses of the knots of a path, which `SetPointGenerator` keeps. Python changes a plan between
-ticks, and ahead of time: no tick waits for it. If it is late, the target goes on by the present
-plan, and comes to rest at its end.
+`osc_ros.control.setpoint.set_point_generator.SetPointGenerator` defines both, and owns the knots
+of a path. Python changes a PLAN between ticks and ahead of time, so no tick waits for it. If
+Python is late, the target continues on the present plan, and comes to rest at its end.
 """
 
 from __future__ import annotations
@@ -31,12 +29,12 @@ from osc_ros.dynamics.algebra.vectors import assign, interval_of
 
 PIECES = 12  # segments of constant jerk: 2 to brake into the limits, 7, 1 after the end, 2 spare
 AT_THE_EDGE = 1e-9  # tolerance for rounding at a face of the workspace box [m]
-# A longer step from tick to tick is a pause of the clock: the target then resumes where it was.
+# A longer step between two ticks counts as a pause of the clock, which delays the motion.
 LONGEST_STEP = 0.04  # [s]
-LONGEST_STEPS = 4.0  # times the previous step, at low rates of the states
-LONGEST_BACK = 0.25  # at any rate; if the clock goes back by more, the target stops [s]
-ROUNDING = 1e-6  # of stamps, and of differences between them [s]
-RATE = 10.0  # at which a speed decays if Python is late by more than LONGEST_STEP [1/s]
+LONGEST_STEPS = 4.0  # longest step at low rates of the states, relative to the previous step
+LONGEST_BACK = 0.25  # longest step at any rate; a larger step back stops the target [s]
+ROUNDING = 1e-6  # rounding error of stamps and of their differences [s]
+RATE = 10.0  # decay rate of the speed if Python is late [1/s]
 
 HOLD, DRIFT, COAST, PATH = range(4)  # kinds of motions
 
@@ -81,7 +79,7 @@ _plan_views, _state_views = PLAN.views, STATE.views
 
 @inlined
 def put_drift(pose, twist, time, out):
-    """Write the pose (4, 4) that a constant twist reaches from a pose after a time [s]."""
+    """Write the pose (4, 4) reached from a pose by a constant twist in a time [s]."""
     R = compose(exponential((time * twist[0], time * twist[1], time * twist[2])),
                 rotation_of(pose))
     for i in range(3):
@@ -93,7 +91,7 @@ def put_drift(pose, twist, time, out):
 
 @inlined
 def _component_at(pieces, time):
-    """Position, velocity and acceleration of a component with pieces (k, 5) at a time [s]."""
+    """Position, velocity and acceleration at a time [s] of a component with pieces (k, 5)."""
     k = 0
     while k + 1 < len(pieces) and pieces[k + 1, 0] <= time:
         k += 1
@@ -106,7 +104,7 @@ def add_offset(pose, twist, acceleration, pieces, time, to_pose, to_twist, to_ac
     """
     Write the state of base ⊕ offset (6, k, 5) at a time [s] after the offset's start.
 
-    The arrays that are written may be those of the base.
+    The output arrays may be those of the base.
 
     """
     x, dx, ddx = _component_at(pieces[0], time)
@@ -133,8 +131,9 @@ def _put_path(knots, now, pose, twist, acceleration):
     """
     Write pose, twist and acceleration of a path at a time [s].
 
-    A path that ends in motion goes on until Python plans what follows, see `_is_overdue`. A path
-    that begins in motion is extrapolated backwards, because its plan may be in force a tick early.
+    A path that ends in motion is extrapolated until Python plans the next motion, see
+    `_is_overdue`. A path that begins in motion is extrapolated backwards, because its plan may be
+    used a tick early.
 
     """
     m = knots[0]
@@ -160,7 +159,7 @@ def _put_path(knots, now, pose, twist, acceleration):
 
 @inlined
 def _put_motion(plan, now, pose, twist, acceleration):
-    """Write pose, twist and acceleration of motion ⊕ offset at a time on its clock [s]."""
+    """Write pose, twist, acceleration of motion ⊕ offset at a time on the motion's clock [s]."""
     kind = plan.kind[0]
     for i in range(6):
         twist[i] = acceleration[i] = 0.0
@@ -170,7 +169,7 @@ def _put_motion(plan, now, pose, twist, acceleration):
         put_drift(plan.pose, plan.twist, now - plan.since[0], pose)
         assign(twist, plan.twist)
     elif kind == COAST:
-        for i in range(6):  # first the way so far
+        for i in range(6):  # displacement so far
             twist[i] = (1.0 - np.exp(-plan.rates[i // 3] * (now - plan.since[0]))) / plan.rates[
                 i // 3] * plan.twist[i]
         put_drift(plan.pose, twist, 1.0, pose)
@@ -182,7 +181,7 @@ def _put_motion(plan, now, pose, twist, acceleration):
         for i in range(4):
             assign(pose[i], plan.pose[i])
     if plan.begin[0] < np.inf:
-        latest = plan.end[0] + LONGEST_BACK  # an offset that ends in motion goes on until then
+        latest = plan.end[0] + LONGEST_BACK  # extrapolate an offset up to here
         add_offset(pose, twist, acceleration, plan.pieces, min(now, latest) - plan.begin[0],
                    pose, twist, acceleration)
         for i in range(3):
@@ -194,13 +193,13 @@ def _put_motion(plan, now, pose, twist, acceleration):
 
 @inlined
 def _longest_step(state):
-    """Longest step to the next tick that is no pause of the clock [s]."""
+    """Longest step to the next tick that does not count as a pause of the clock [s]."""
     return min(max(LONGEST_STEP, LONGEST_STEPS * state.pace[0]), LONGEST_BACK)
 
 
 @inlined
 def _went_back(state, time):
-    """Set the time [s], a pause delays the motion; return whether the clock went back far."""
+    """Set the time [s], delay the motion by pauses; return whether the clock went back far."""
     step = time - state.now[0]
     if step == 0.0:
         return False
@@ -213,7 +212,7 @@ def _went_back(state, time):
 
 @inlined
 def _is_overdue(plan, state):
-    """Whether Python is late: the motion should have ended `_longest_step` ago, or earlier."""
+    """Whether the motion ended at least `_longest_step` ago without a new plan."""
     late = state.now[0] - _longest_step(state)
     kind, knots = plan.kind[0], plan.knots.view(np.int64)
     if kind == DRIFT:
@@ -225,7 +224,7 @@ def _is_overdue(plan, state):
 
 @inlined
 def _coast(plan, state):
-    """Let the target come to rest from the last tick on, until Python plans."""
+    """Bring the target to rest from the last tick on, until Python plans."""
     plan.kind[0], plan.since[0], plan.begin[0] = COAST, state.now[0] - state.late[0], np.inf
     for i in range(4):
         assign(plan.pose[i], state.pose[i])
@@ -235,7 +234,7 @@ def _coast(plan, state):
 
 @inlined
 def ahead(state):
-    """Time from the last tick to the next one, if it comes as the last one did [s]; else 0."""
+    """Expected time from the last tick to the next one [s]; 0 if unknown."""
     pace = state.pace[0]
     return pace + ROUNDING if 0.0 < pace <= LONGEST_BACK else 0.0
 
@@ -251,16 +250,10 @@ def _is_due(plan, state):
 @kernel
 def put_target(plan, state, time, row):
     """
-    Write the target at a time to the state and to the task's row.
+    Write the target at a time [s] on the clock of the states to the state and the task's row.
 
-    Parameters
-    ----------
-    plan, state : (…), (…)
-        Records of PLAN and STATE.
-    time : float
-        Time on the clock of the states [s].
-    row : (AXES or more,), written
-        The task's row of numbers, see `osc_ros.control.tasks.task_numbers`.
+    `plan` and `state` are records of PLAN and STATE; `row` (AXES or more,) is described in
+    `osc_ros.control.tasks.task_numbers`.
 
     """
     plan, at = _plan_views(plan, 0), _state_views(state, 0)
@@ -269,7 +262,7 @@ def put_target(plan, state, time, row):
     if _went_back(at, time):
         at.went_back[0] = at.is_open[0] = 1.0
     _put_motion(plan, time - at.late[0], at.pose, at.twist, at.acceleration)
-    for i in range(AXES):  # pose, twist and acceleration stand first in both
+    for i in range(AXES):  # both begin with pose, twist and acceleration
         row[i] = state[i]
     if plan.kind[0] != HOLD or plan.begin[0] < np.inf or _is_due(plan, at):
         at.is_open[0] = 1.0
@@ -291,10 +284,10 @@ def leaves(error, twist, reach):
 @kernel
 def look(guides, tasks):
     """
-    Look at the last targets after a tick; return whether Python must look, too.
+    Check the targets of all tasks after a tick; return whether Python must plan for one.
 
-    It need not while a target moves, the arm follows, and nothing ends before the next tick.
-    Parameters are those of `put_targets`.
+    Python need not plan while the targets move, the arm follows, and no motion ends before the
+    next tick. For the parameters see `put_targets`.
 
     """
     asks = False
@@ -309,7 +302,7 @@ def look(guides, tasks):
 
 @inlined
 def any_waits(guides):
-    """Whether a target waits for the arm; `guides` is that of `put_targets`."""
+    """Whether a target waits for the arm; for `guides` see `put_targets`."""
     waits = False
     for i in range(len(guides)):
         waits = waits or _state_views(numbers_at(guides[i, 1], STATE_SIZE), 0).waits[0] > 0.0
@@ -325,14 +318,9 @@ def put_motion(plan, now, pose, twist, acceleration):
 @kernel
 def put_targets(guides, time, tasks):
     """
-    Write the targets of all tasks at a time [s] to their rows (k, …).
+    Write the targets of all tasks at a time [s] to their rows (k, …), see `put_target`.
 
-    Parameters
-    ----------
-    guides : (k, 2) int
-        Addresses of each task's records of PLAN and STATE.
-    time, tasks
-        See `put_target`.
+    `guides` (k, 2) are the addresses of each task's records of PLAN and STATE.
 
     """
     for i in range(len(tasks)):

@@ -21,7 +21,7 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-ARRIVED = 1e-9  # nearer than this the set-point has reached its goal [rad, m]
+ARRIVED = 1e-9  # largest distance at which the set-point has reached its goal [rad, m]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,15 +32,15 @@ class Posture:
     Attributes
     ----------
     natural_frequency : float [rad/s]
-        0 leaves only the damping.
+        With 0, only the damping remains.
     damping_ratio : float
     damping : float [1/s]
-        Least rate 2ζω, so that joints are damped where the natural frequency is low.
+        Least rate 2ζω, so that joints are damped also at a low natural frequency.
 
     Raises
     ------
     InputError
-        A number that is negative or not finite.
+        A number is negative or not finite.
 
     """
 
@@ -73,13 +73,15 @@ def posture_acceleration(q, qd, posture, wraps, table, frequency, rate, push, qd
     """
     Write the accelerations towards a posture, and out of the soft zones of the joints.
 
+    The speed of approach is at most the velocity limit.
+
     Parameters
     ----------
     q, qd, posture : (n,)
     wraps : (n,)
-        1 for continuous joints: they take the shorter way.
+        1 for continuous joints, which take the shorter way.
     table : (8, n)
-        See `Limits.table`. The speed of approach is at most the velocity limit.
+        See `Limits.table`.
     frequency, rate : float [rad/s], [1/s]
         Natural frequency ω and damping rate 2ζω.
     push : float [rad/s]
@@ -109,8 +111,8 @@ def advance_posture(record, n, blend_time, dt):
     """
     Advance a set-point by dt [s]; it arrives at its goal within `blend_time` [s].
 
-    Its offset from the goal follows a critically damped second-order system with the equilibrium
-    0, solved exactly: C¹, and 1 % of an initial offset remains after `blend_time`.
+    Its offset from the goal decays to 0 as an exactly solved, critically damped second-order
+    system: C¹, and 1 % of an initial offset remains after `blend_time`.
 
     """
     at, is_moving, pace = _views(record, n), False, SETTLED / blend_time
@@ -130,16 +132,7 @@ def advance_posture(record, n, blend_time, dt):
 
 
 class PostureSetPoint(Recorded):
-    """
-    Set-point of the joint positions, which moves smoothly to its goal.
-
-    Parameters
-    ----------
-    robot : Robot
-    q : (n,)
-        The first set-point.
-
-    """
+    """Set-point of the joint positions, which moves smoothly from q (n,) to its goal."""
 
     TABLES = SET_POINT,
 
@@ -150,21 +143,21 @@ class PostureSetPoint(Recorded):
 
     @property
     def wanted(self) -> Array:
-        """The goal (n,)."""
+        """Goal (n,)."""
         return np.array(self.views[0].wanted)
 
     @property
     def now(self) -> Array:
-        """The set-point (n,) of the last tick."""
+        """Set-point (n,) of the last tick."""
         return np.asarray(self.views[0].now)
 
     @property
     def wraps(self) -> Array:
-        """Which joints are continuous (n,): their set-point takes the shorter way."""
+        """1 for continuous joints, whose set-point takes the shorter way (n,)."""
         return np.asarray(self.views[0].wraps)
 
     def copied(self) -> PostureSetPoint:
-        """Return a set-point that goes on by itself."""
+        """Return an independent copy."""
         found = copy(self)
         found.records = tuple(one.copy() for one in self.records)
         found._connect()
@@ -179,10 +172,7 @@ class PostureSetPoint(Recorded):
         """
         Set another goal (n,); the set-point moves there from its present value.
 
-        Raises
-        ------
-        InputError
-            A shape that does not fit, or a position outside the joint's limits.
+        InputError if the shape does not fit, or a position is outside the joint's limits.
 
         """
         wanted = np.array(posture, dtype=np.float64)

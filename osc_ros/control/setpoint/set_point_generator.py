@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Target of a task: it moves from one commanded motion to the next, C² on SE(3)."""
+"""Target of a task that moves from one commanded motion to the next, C² on SE(3)."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
-TOLERATED = 1.02  # ratio to a limit up to which a target turns without a stop
-COASTED = 9.0  # time constants after which a target that comes to rest has arrived
-LOOKS = 0.02  # period in which a target that waits for the arm looks whether it comes [s]
+TOLERATED = 1.02  # largest ratio to a limit at which the target changes direction without a stop
+COASTED = 9.0  # number of time constants after which a coasting target is at rest
+LOOKS = 0.02  # period in which a target that waits for the arm checks the arm's error [s]
 SPARSEST = 0.25  # longest time between two poses of one stream [s]
-FORESIGHT = 1000.0  # a face of the box that a twist would reach later is ignored [s]
+FORESIGHT = 1000.0  # ignore a face of the box that a twist would reach later than this [s]
 
 _NO_BOX = np.array([[-np.inf] * 3, [np.inf] * 3])
-_NO_PATH = np.zeros(2), np.zeros((2, 4, 4)), np.zeros((1, 6, 6))  # nothing reads them
+_NO_PATH = np.zeros(2), np.zeros((2, 4, 4)), np.zeros((1, 6, 6))  # placeholders without a path
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,13 +54,13 @@ class TwistGoal:
     Attributes
     ----------
     twist : (6,) [rad/s, m/s]
-        Base axes, [angular; linear].
+        In base axes, [angular; linear].
     until : float [s]
 
     Raises
     ------
     InputError
-        Another shape, numbers that are not finite.
+        Another shape, or numbers that are not finite.
 
     """
 
@@ -84,7 +84,7 @@ STOP = TwistGoal(np.zeros(6), np.inf)
 
 def rehearse() -> None:
     """
-    Use each part of the guide once, so that the first motion takes no longer than later ones.
+    Use each part of the generator once, so that the first motion takes no longer than later ones.
 
     This compiles its kernels. It also makes scipy's first call of LAPACK, for which OpenBLAS
     allocates its buffer: 10 ms with the GIL held, if the memory is locked.
@@ -109,30 +109,22 @@ class SetPointGenerator(Recorded):
 
     A new motion takes over at the target's present pose, velocity and acceleration. The target is
     the motion ⊕ an offset: the rotation R_motion exp(φ×) and the position p_motion + d. The offset
-    (φ, d) starts as the difference of target and motion, so nothing jumps, and decays to zero as
-    fast as the limits allow with bounded jerk (Ruckig: Berscheid and Kröger, RSS 2021). In this
-    way the target approaches a pose, catches up with a path, and reaches a twist. Every plan is
-    compared with the limits of the whole target; if it exceeds them, a slower plan is tried.
+    (φ, d) starts as the difference of target and motion, so the target does not jump, and decays
+    to zero as fast as the limits allow, see `joining_offset`. In this way the target approaches a
+    pose, catches up with a path, and reaches a twist.
 
     Compiled code writes the target of a tick from the records of
-    `osc_ros.control.setpoint.motion`, `at` does it for Python. `plan` does the slow part, and is
-    called when the target has been used: it begins motions from the last target, and goes on where
-    a plan ends before the next tick. So its time of computation has no effect on the motion, as
-    long as it is done by the next tick.
+    `osc_ros.control.setpoint.motion`; `at` does this for Python. `plan` does the slow part after
+    the target was used: it begins motions from the last target, and continues after a plan that
+    ends before the next tick. So its computation time has no effect on the motion if it ends
+    before the next tick.
 
     If the arm cannot follow, the target pauses: see `TargetLimits.leash`. After a pause of the
     clock the target resumes where it was. If the clock goes back, the target stops and all
     scheduled motions are dropped.
 
-    Attributes
-    ----------
-    clamped : bool
-        Whether the motion was changed to keep the box or, for a twist, the speed limit.
-
-    Parameters
-    ----------
-    pose : (4, 4)
-        The target until the first motion starts, in the base frame.
+    `pose` (4, 4) in the base frame is the target until the first motion starts. `clamped` is True
+    if the motion was changed to keep the box or, for a twist, the speed limit.
 
     """
 
@@ -154,10 +146,10 @@ class SetPointGenerator(Recorded):
     def coasting(cls, pose: Array, twist: Array, rates: Array, before: SetPointGenerator
                  ) -> SetPointGenerator:
         """
-        Return a guide whose target comes to rest from a pose (4, 4) and a twist (6,).
+        Return a generator whose target comes to rest from a pose (4, 4) and a twist (6,).
 
-        Rotation and translation decay with the rates (2,) [1/s], from the last tick of the guide
-        before.
+        Rotation and translation decay with the rates (2,) [1/s], from the last tick of the
+        generator `before`.
 
         """
         guide = cls(pose)
@@ -172,7 +164,7 @@ class SetPointGenerator(Recorded):
 
     @property
     def motions(self) -> tuple[Any, ...]:
-        """What the next targets depend on beside the records."""
+        """State in addition to the records: motions, and flags."""
         return (self._motion, self._base, tuple(self._pending), self._posed, self.clamped,
                 self._rejoins)
 
@@ -193,7 +185,7 @@ class SetPointGenerator(Recorded):
         return tuple(map(address_of, self.records))
 
     def keep_within(self, limits: TargetLimits) -> None:
-        """Wait for an arm whose error exceeds the reach of these limits, from the next tick on."""
+        """Set the error at which the target waits for the arm, from the next tick on."""
         self.views[0].reach[:] = limits.reach
 
     @property
@@ -213,7 +205,7 @@ class SetPointGenerator(Recorded):
         return bool(plan.kind[0] != HOLD or plan.begin[0] < np.inf)
 
     def _ask(self) -> None:
-        """Write to the plan when `plan` has work."""
+        """Write to the plan the time at which `plan` must be called."""
         first = self._pending[0][0] if self._pending else np.inf
         if self.waits:
             first = min(first, float(self.views[1].now[0]) + LOOKS)
@@ -226,7 +218,7 @@ class SetPointGenerator(Recorded):
         self._ask()
 
     def rejoin(self, pose: Array) -> None:
-        """Go on with the motion from a pose (4, 4) at rest, at which the arm was meanwhile."""
+        """Continue the motion from a pose (4, 4) at rest, to which the arm has moved meanwhile."""
         state = self.views[1]
         if isinstance(self._base, PoseGoal) and not self._moves:
             self._motion = self._base
@@ -236,7 +228,7 @@ class SetPointGenerator(Recorded):
         self._ask()
 
     def note_hold(self) -> None:
-        """Take over a pose that was written to the plan as that of a `PoseGoal`."""
+        """Use the pose of the plan, which the caller has written, as a `PoseGoal`."""
         self._motion = PoseGoal(self.views[0].pose.copy())
         self._settle(self._motion)
         self._pending, self.clamped, self._rejoins = [], False, False
@@ -250,20 +242,12 @@ class SetPointGenerator(Recorded):
 
     def at(self, time: float, limits: TargetLimits, error: Array | None = None) -> Target:
         """
-        The target at a time [s], from the present plan.
+        The target at a time on the clock of the motions [s], from the present plan.
 
-        A motion that starts now is planned by `plan` from this target; it affects the next target.
-        If `plan` was not called since the last target, this calls it first.
-
-        Parameters
-        ----------
-        time : float
-            Time on the clock of the motions [s].
-        limits : TargetLimits
-            For motions that start now.
-        error : (6,), optional
-            Pose error at the last tick [rad, m], base axes, [angular; linear], zero along axes
-            without motion control.
+        If `plan` was not called since the last target, this calls it first. A motion that starts
+        now affects only the next target. `limits` hold for motions that start now; `error` (6,) is
+        the pose error at the last tick [rad, m], base axes, [angular; linear], zero along axes
+        without motion control.
 
         """
         self.jump(limits, time)
@@ -272,7 +256,7 @@ class SetPointGenerator(Recorded):
         return self.target
 
     def jump(self, limits: TargetLimits, time: float = -np.inf) -> None:
-        """Begin motions that start now before a tick at a time [s], if the target may jump."""
+        """If the target may jump, begin the due motions before the tick at a time [s]."""
         state = self.views[1]
         if limits.smooth:
             return
@@ -284,16 +268,16 @@ class SetPointGenerator(Recorded):
 
     def plan(self, limits: TargetLimits, error: Array | None = None) -> None:
         """
-        Plan the motions that start at the last target, and what ends before the next one.
+        Plan the motions that start at the last target, and continue after plans that end soon.
 
-        Call this after using the target. Parameters are those of `at`.
+        Call this after using the target. For the parameters see `at`.
 
         """
         plan, state = self.views
         if not state.is_open[0]:
             return
         soon = state.now[0] + plain(ahead)(state)
-        by = state.now[0] if limits.smooth else soon  # a jump is made at its time, not after it
+        by = state.now[0] if limits.smooth else soon  # a jump is not a tick late
         state.is_open[0] = 0.0
         if state.went_back[0]:
             self._pending, state.went_back[0] = [(-np.inf, STOP)], 0.0
@@ -330,14 +314,8 @@ class SetPointGenerator(Recorded):
         """
         Start the transition to a motion; an error leaves the state unchanged.
 
-        Parameters
-        ----------
-        motion : Motion
-        limits : TargetLimits
-        late : float
-            Delay of the motion's clock [s].
-        now : float, optional
-            Start of the transition on that clock [s]; the present time if not given.
+        `late` is the delay of the motion's clock [s]; `now` is the start of the transition on that
+        clock [s], by default the present time.
 
         """
         before, records = dict(vars(self)), [record.copy() for record in self.records]
@@ -383,7 +361,7 @@ class SetPointGenerator(Recorded):
             self._join(motion, present, limits, now)
 
     def _handle_end(self, limits: TargetLimits, event: float) -> None:
-        """Continue at an event: the end of an offset, the start or the end of a path."""
+        """Continue at an event: the end of an offset, or the start or end of a path."""
         plan, state = self.views
         motion, base = self._motion, self._base
         now = max(event, state.now[0] - state.late[0])  # if late: from the last target
@@ -427,8 +405,8 @@ class SetPointGenerator(Recorded):
         """
         Stop the target if the arm lags by more than `leash`.
 
-        The target goes on when the arm lags by less than half of `leash`. It also goes on if its
-        motion leads back to the arm, because the arm may be unable to follow any farther.
+        The target continues when the arm lags by less than half of `leash`, or if its motion leads
+        back to the arm, because the arm may be unable to follow any farther.
 
         """
         near, (plan, state) = 0.5 * np.array(limits.reach), self.views
@@ -446,9 +424,9 @@ class SetPointGenerator(Recorded):
 
     def _turns_back(self, error: Array, near: Array, limits: TargetLimits) -> bool:
         """
-        Whether the target is at rest, and its motion would not take it farther from the arm.
+        Whether the target is at rest, and its motion would not move it away from the arm.
 
-        Angles and distances below `near` (2,) [rad, m] do not count.
+        Angles and distances below `near` (2,) [rad, m] are ignored.
 
         """
         state, motion = self.views[1], self._motion
@@ -464,7 +442,6 @@ class SetPointGenerator(Recorded):
         return not plain(leaves)(error, way, near)
 
     def _sample(self, now: float) -> Target:
-        """The target at a time on the motion's clock [s]."""
         found = Target(np.empty((4, 4)), np.empty(6), np.empty(6))
         put_motion(self.records[0], now, found.pose, found.twist, found.acceleration)
         return found
@@ -518,6 +495,5 @@ class SetPointGenerator(Recorded):
 
 
 def _is_near(error: Array, turning: float, moving: float) -> bool:
-    """Whether the angular [rad] and the linear error [m] are within their limits."""
     return bool(error[:3] @ error[:3] <= turning * turning
                 and error[3:] @ error[3:] <= moving * moving)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Streams of poses at 5 to 50 Hz: the target follows them with a known lag, and does not stop."""
+"""Streams of poses at 5 to 50 Hz: the target follows them with a fixed lag, without stops."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ Array = NDArray[np.float64]
 
 STREAMS = 'stop', 'follow', 'extrapolate'
 SPARSEST = 0.5  # longest time between two poses of one stream [s]
-MISSING = 2.5  # periods after which the next pose is missing
+MISSING = 2.5  # number of periods after which the next pose counts as missing
 LEAST, MOST = 5, 64  # smallest and largest number of poses that the course is fitted to
-ARRIVALS = 40  # largest number of times of arrival from which the times of sending are estimated
+ARRIVALS = 40  # largest number of arrival times from which the sending times are estimated
 REGULAR = 0.25  # largest distance of an arrival from a regular sequence, relative to the period
 
 
 @dataclass(frozen=True)
 class Following:
     """
-    How the target follows poses that come one by one.
+    Settings of the motion that follows a stream of poses.
 
     Attributes
     ----------
     mode : 'stop', 'follow' or 'extrapolate'
-        'stop': go to each pose and stop there, unless the next one comes before. 'follow': follow
+        'stop': go to each pose and stop there, unless the next pose comes before. 'follow': follow
         the course of the poses, one period behind. 'extrapolate': follow it without lag.
     horizon : float [s]
-        Time in which the target goes over to the course; the course is fitted to the poses of the
-        last `horizon`, at least to LEAST poses. A longer time gives less jerk from jitter, and
+        Duration in which the target converges to the course. The course is fitted to the poses of
+        the last `horizon`, at least to LEAST poses. A longer time gives less jerk from jitter, and
         rounds the course more.
     slow_down : float [s]
         Least time in which the target stops, if the next pose is missing.
@@ -49,7 +49,7 @@ class Following:
     Raises
     ------
     InputError
-        An unknown mode, a time that is not finite and positive.
+        An unknown mode, or a time that is not finite and positive.
 
     """
 
@@ -58,7 +58,7 @@ class Following:
     slow_down: float = 0.5
 
     def __post_init__(self) -> None:
-        """Raise for values that cannot be used."""
+        """Raise for an unknown mode, or a time that is not finite and positive."""
         if self.mode not in STREAMS:
             raise InputError(f"mode of streams is '{self.mode}': accepted is one of "
                              f"{', '.join(STREAMS)}")
@@ -70,16 +70,14 @@ class Following:
 
 class Continuation(NamedTuple):
     """
-    How the target goes on after a pose of a stream.
+    Motion of the target after a pose of a stream.
 
     Attributes
     ----------
     path : Path
         From now on, C² from the state of the target.
     hold : PoseGoal
-        Replaces the path if no other pose comes: the newest pose.
-    missing_at : float
-        Time from which the next pose is missing, and `hold` replaces `path` [s].
+        The newest pose; replaces the path at the time `missing_at` [s] if no other pose comes.
     lag : float
         Time by which the target is behind the stream [s].
 
@@ -93,15 +91,11 @@ class Continuation(NamedTuple):
 
 class Stream:
     """
-    The newest poses of a stream, and the continuations of the target's motion that follow them.
+    The newest poses of a stream, and the target's motion that follows them.
 
-    The course of the stream is the quadratic that fits the poses of the last `horizon` best: its
-    residuals average what is left of the jitter of the times. With every pose the target is
+    The course of the stream is the quadratic fitted to the poses of the last `horizon` by least
+    squares, which averages the remaining jitter of the times. With every pose the target is
     planned anew, by a quintic from its state to the state of the course one `horizon` ahead.
-
-    Parameters
-    ----------
-    following : Following
 
     """
 
@@ -112,7 +106,7 @@ class Stream:
         self._arrivals: deque[float] = deque(maxlen=ARRIVALS)
 
     def clear(self) -> None:
-        """Forget all poses: another motion was commanded."""
+        """Remove all poses, because another motion was commanded."""
         self._times.clear()
         self._poses.clear()
         self._arrivals.clear()
@@ -121,16 +115,9 @@ class Stream:
         """
         Add a pose (4, 4) at a time [s]; return whether it belongs to a stream.
 
-        It does not if the pose before is older than SPARSEST, or newer: the first pose of a
-        stream is approached like a single one.
-
-        Parameters
-        ----------
-        time : float
-            Of the pose; or of its arrival, from which the time of the pose is estimated.
-        pose : (4, 4)
-        is_exact : bool
-            Whether it is the time of the pose.
+        It does not if the previous pose is newer, or older by more than SPARSEST. The first pose
+        of a stream is a goal like a single pose. Unless `is_exact`, the time is that of the
+        arrival, from which the time of the pose is estimated.
 
         """
         if not (self._times and 0.0 < time - self._times[-1] <= SPARSEST):
@@ -154,10 +141,10 @@ class Stream:
 
     def continuation(self, present: Target, start: float, limits: TargetLimits) -> Continuation:
         """
-        Return how the target goes on from `present`, its state at the time `start` [s].
+        Return the motion of the target from `present`, its state at the time `start` [s].
 
-        If this exceeds the limits of the target, the quintic is stretched; if a doubled time does
-        not suffice, the caller's check of the path refuses it.
+        If the quintic exceeds the limits of the target, it is stretched, up to twice the horizon.
+        If that is not enough, the caller's check of the path refuses it.
 
         """
         following, newest = self.following, self._times[-1]
@@ -172,7 +159,7 @@ class Stream:
         return Continuation(path, hold, missing_at, lag)
 
     def _path(self, present: Target, start: float, lag: float, horizon: float) -> Path:
-        """Quintic to the course after a time [s], and another one to rest."""
+        """Quintic to the course in `horizon` [s], then a quintic to rest."""
         joined = start + horizon
         course = self._course(joined - lag)
         rest = course.pose.copy()
@@ -184,7 +171,6 @@ class Stream:
                     [present.acceleration, course.acceleration, still])
 
     def _course(self, time: float) -> Target:
-        """State of the fitted course at a time [s]."""
         times, poses = self._regular_times(), list(self._poses)
         newest = float(times[-1])
         R = poses[-1][:3, :3]
@@ -202,9 +188,9 @@ class Stream:
         """
         Return the times (m,) of the poses, without the jitter of their arrival.
 
-        A sender with a fixed period, of which some poses may be lost, arrives on a straight line
-        over the number of the pose, but for the jitter. If the arrivals are not within REGULAR of
-        such a line, their times are returned as they are.
+        Poses of a sender with a fixed period, some of which may be lost, arrive on a straight line
+        over their number, apart from jitter. If an arrival is not within REGULAR of such a line,
+        the arrival times are returned unchanged.
 
         """
         times, arrivals = np.array(self._times), np.array(self._arrivals)

@@ -29,10 +29,10 @@ from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
-RIGID_TOLERANCE = 1e-6  # of the entries of R Rᵀ - 1: products of rotations drift by far less
-PIECE, OVERLAP = 128, 28  # knots of a spline solved together; further knots on each side of them
+RIGID_TOLERANCE = 1e-6  # largest entry of R Rᵀ - 1; products of rotations drift by far less
+PIECE, OVERLAP = 128, 28  # knots of a spline solved together; additional knots on each side
 AT_REST = np.zeros(6)
-# attributes of a path of m knots and k points, from which it is made again to the last bit
+# attributes of a path of m knots and k points, from which it is rebuilt bit for bit
 KNOTS: dict[str, tuple[str | int, ...]] = {
     'times': ('m',), 'poses': ('m', 4, 4), 'twists': ('m', 6), 'accelerations': ('m', 6),
     'coefficients': ('m - 1', 6, 6), 'points': ('k',), 'peaks': (2, 2), 'peak_times': (2, 2),
@@ -49,7 +49,7 @@ class PoseGoal:
     pose : (4, 4)
         Pose in the base frame.
     arrival : float
-        Time of arrival [s]; as early as possible if not given, or if this time is too early.
+        Time of arrival [s]; by default, or if this is too early, as early as possible.
 
     """
 
@@ -57,7 +57,7 @@ class PoseGoal:
     arrival: float = -np.inf
 
     def at(self, time: float) -> Target:
-        """The target at a time [s]: always the pose, at rest."""
+        """The target at a time [s]: the pose, at rest."""
         return Target(self.pose)
 
 
@@ -65,9 +65,9 @@ class Path:
     """
     A C² motion through poses, by quintics in position and in rotation vector.
 
-    Between two knots the orientation is R_k exp(φ(t)×) with φ a quintic that has the angular
-    velocities and accelerations of both knots, so it is C² as the position is. Before the first
-    knot the target rests there, after the last knot at the last one.
+    Between two knots the orientation is R_k exp(φ(t)×). The quintic φ matches the angular
+    velocities and accelerations of both knots, so the orientation is C², as the position is.
+    Before the first knot the target rests at it, after the last knot at the last one.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Path:
     coefficients : (m - 1, 6, 6)
         Quintics of rotation vector and position from each knot to the next one.
     points : (k,)
-        Times of the points as given, by which errors name them; default: those of the knots.
+        Times of the given points, which error messages name; default: the times of the knots.
     peaks, peak_times : (2, 2)
         Largest speeds [rad/s, m/s] and accelerations [rad/s², m/s²], of rotation and translation,
         at nine samples from each knot to the next, and their times [s].
@@ -90,17 +90,17 @@ class Path:
     poses : (m, 4, 4)
         Poses in the base frame.
     twists, accelerations : (m, 6), optional [rad/s, m/s], [rad/s², m/s²]
-        Base axes, [angular; linear]. Both or neither; if not given, those of cubic splines
-        through the poses. See `osc_ros.control.setpoint.waypoints.path_through`, too.
+        In base axes, [angular; linear]; both or neither. Default: those of cubic splines through
+        the poses. See also `osc_ros.control.setpoint.waypoints.path_through`.
     ends : tuple of two (6,), optional
-        Twists of these splines at the first and the last knot, at rest if not given; None in the
+        Twists of these splines at the first and the last knot, by default at rest. None in the
         tuple: a natural end, without acceleration.
 
     Raises
     ------
     InputError
         Fewer than two knots, times that do not increase, poses that are not rigid, half a turn or
-        more between two knots, numbers that are not finite, shapes that do not fit.
+        more between two knots, numbers that are not finite, or shapes that do not fit.
 
     """
 
@@ -145,7 +145,7 @@ class Path:
 
     @classmethod
     def of_knots(cls, **given: Array) -> Path:
-        """Return the path that has these attributes, see KNOTS; InputError for other shapes."""
+        """Return the path with these attributes, see KNOTS; InputError if a shape does not fit."""
         path, m = cls.__new__(cls), len(given['times'])
         sizes: dict[str | int, int] = {'m': m, 'm - 1': m - 1, 'k': len(given['points'])}
         for name, shape in KNOTS.items():
@@ -158,7 +158,7 @@ class Path:
         return path
 
     def at_lower_speed(self, factor: float) -> Path:
-        """Return this path, from its first time on, stretched to `factor` times its duration."""
+        """Return this path stretched to `factor` times its duration, with the same start time."""
         slow = copy(self)
         slow.times, slow.points, slow.peak_times, slow.extent_times = (
             self._start + factor * (times - self._start)
@@ -170,13 +170,9 @@ class Path:
 
     def sample(self, times: Array, poses: Array, twists: Array, accelerations: Array) -> None:
         """
-        Write the motion at several times.
+        Write the motion at k ascending times [s], which may be equal.
 
-        Parameters
-        ----------
-        times : (k,)
-            Ascending [s]; equal times are accepted.
-        poses, twists, accelerations : (k, 4, 4), (k, 6), (k, 6), written
+        `poses` (k, 4, 4), `twists` and `accelerations` (k, 6) are written.
 
         """
         _samples(self.times, self.poses, self.coefficients, times, poses, twists, accelerations)
@@ -193,12 +189,9 @@ class Path:
 
 class Schedule:
     """
-    Motions with start times: at its start each motion replaces the one before.
+    Motions with start times; each motion replaces the previous one at its start.
 
-    Parameters
-    ----------
-    now : PoseGoal or Path
-        Motion until the first scheduled one starts.
+    `now` is the motion until the first scheduled one starts.
 
     """
 
@@ -212,7 +205,7 @@ class Schedule:
         self._pending.append((start, motion))
 
     def at(self, time: float) -> Target:
-        """The target at a time [s]; a motion that was replaced does not return."""
+        """The target at a time [s]; times must ascend, because past motions are dropped."""
         while self._pending and self._pending[0][0] <= time:
             self._current = self._pending.pop(0)[1]
         return self._current.at(time)
@@ -232,10 +225,8 @@ def figure_of_eight(pose: Array, width: float, height: float, period: float, tur
         Crossing of the eight, in the base frame.
     width, height : float
         Size of the whole figure [m].
-    period : float
-        Duration of one eight at full speed [s].
-    turns : float
-        Number of eights, a multiple of 1/2.
+    period, turns : float
+        Duration of one eight at full speed [s]; number of eights, a multiple of 1/2.
     start : float
         Time of the first knot [s].
     rate : float
@@ -246,8 +237,7 @@ def figure_of_eight(pose: Array, width: float, height: float, period: float, tur
     Raises
     ------
     InputError
-        A period, rate or number of turns that is not positive, or a number of turns that is not a
-        multiple of 1/2.
+        Period, rate or number of turns is not positive, or turns is not a multiple of 1/2.
 
     """
     if not (period > 0.0 and rate > 0.0 and turns > 0.0 and 2.0 * turns % 1.0 == 0.0):
@@ -276,10 +266,7 @@ def require_rigid(what: str, poses: Array) -> None:
     """
     Require that poses (m, 4, 4) are rotations and positions.
 
-    Raises
-    ------
-    InputError
-        Names the first pose that is not rigid: `what`, and its index if there are several.
+    InputError names `what`, and the index of the first pose that is not rigid if m > 1.
 
     """
     k = _first_not_rigid(poses)
@@ -290,7 +277,7 @@ def require_rigid(what: str, poses: Array) -> None:
 
 def _phase(times: Array, duration: float, ramp: float, period: float
            ) -> tuple[Array, Array, Array]:
-    """Phase of the eight (m,) [rad] and its derivatives: C², with ramps of the speed [s]."""
+    """Phase (m,) of the eight [rad] and its derivatives: C², the speed changes in `ramp` [s]."""
     speed = 2.0 * np.pi / period
     x = np.clip(np.minimum(times, duration - times) / ramp, 0.0, 1.0)
     dphase = speed * x ** 2 * (3.0 - 2.0 * x)
@@ -309,8 +296,8 @@ def _spline_rates(times: Array, poses: Array, ends: tuple[Array | None, Array | 
     Twists and accelerations (m, 6) of cubic splines through the poses; for `ends` see `Path`.
 
     The splines are solved in pieces, because scipy holds the GIL during a solve. The effect of a
-    knot decays as 0.27ʲ with the distance of j knots, so with OVERLAP more knots on both sides
-    each piece equals the whole spline, up to rounding.
+    knot decays as 0.27ʲ over j knots, so with OVERLAP additional knots on both sides each piece
+    equals the whole spline, up to rounding.
 
     """
     m = len(times)
@@ -322,7 +309,7 @@ def _spline_rates(times: Array, poses: Array, ends: tuple[Array | None, Array | 
         R, t = poses[own, :3, :3], times[own]
         at_ends = [end if is_end else AT_REST
                    for end, is_end in zip(ends, (own.start == 0, own.stop == m))]
-        # the given velocity at this end, or no acceleration
+        # boundary condition: the given velocity, or zero acceleration
         conditions = [(2, AT_REST[3:]) if end is None else (1, end[3:]) for end in at_ends]
         linear = CubicSpline(t, poses[own, :3, 3], bc_type=conditions)
         turning = RotationSpline(t, Rotation.from_matrix(R))
@@ -359,7 +346,7 @@ def _first_not_rigid(poses):
 
 @released
 def _quintics(times, poses, twists, accelerations, coefficients):
-    """Write coefficients (m-1, 6, 6) of [φ; p - p_k] in powers of s, 0 to 1 from knot k on."""
+    """Write coefficients (m-1, 6, 6) of [φ; p - p_k] in powers of s, which runs from 0 to 1."""
     for k in range(len(times) - 1):
         h = times[k + 1] - times[k]
         n = k + 1
@@ -382,7 +369,7 @@ def _quintics(times, poses, twists, accelerations, coefficients):
 
 @inlined
 def _quintic(c, end, v0, v1, a0, a1):
-    """Write the quintic (6,) from 0 at s = 0 to `end` at s = 1, with derivatives v and a there."""
+    """Write the quintic (6,) from 0 at s = 0 to `end` at s = 1, with end derivatives v and a."""
     c[0], c[1], c[2] = 0.0, v0, 0.5 * a0
     c[3] = 10.0 * end - 6.0 * v0 - 4.0 * v1 - 1.5 * a0 + 0.5 * a1
     c[4] = -15.0 * end + 8.0 * v0 + 7.0 * v1 + 1.5 * a0 - a1
@@ -391,7 +378,7 @@ def _quintic(c, end, v0, v1, a0, a1):
 
 @inlined
 def _polynomial(c, s):
-    """Value, first and second derivative in s."""
+    """Value, first and second derivative with respect to s."""
     return (s * (c[1] + s * (c[2] + s * (c[3] + s * (c[4] + s * c[5])))),
             c[1] + s * (2.0 * c[2] + s * (3.0 * c[3] + s * (4.0 * c[4] + s * 5.0 * c[5]))),
             2.0 * c[2] + s * (6.0 * c[3] + s * (12.0 * c[4] + s * 20.0 * c[5])))
@@ -399,7 +386,7 @@ def _polynomial(c, s):
 
 @inlined
 def put_segment(knot, coefficients, s, duration, pose, twist, acceleration):
-    """Write the motion at s in [0, 1] of a segment that takes `duration` [s]."""
+    """Write the motion at s in [0, 1] of a segment of `duration` [s]."""
     R0 = rotation_of(knot)
     x, dx, ddx = _polynomial(coefficients[0], s)
     y, dy, ddy = _polynomial(coefficients[1], s)
@@ -422,7 +409,7 @@ def put_segment(knot, coefficients, s, duration, pose, twist, acceleration):
 
 @kernel
 def _sample(times, poses, coefficients, time, pose, twist, acceleration):
-    """Write the motion at a time [s] from the first to the last knot."""
+    """Write the motion at a time [s] between the first and the last knot."""
     k = interval_of(times, time)
     duration = times[k + 1] - times[k]
     put_segment(poses[k], coefficients[k], (time - times[k]) / duration, duration, pose, twist,

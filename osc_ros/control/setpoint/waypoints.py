@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Paths through poses within the limits of a task: estimated velocities, and slowing down."""
+"""Paths through poses within the limits of a task: velocities by splines, slowing down."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
-# The target counts as at the first pose of a path if its distance is less than NEAR times the
+# The target is at the first pose of a path if its distance from it is less than NEAR times the
 # distance from the first pose to the second, or less than NEAREST [rad, m].
 NEAR, NEAREST = 0.1, (0.02, 0.005)
 BRAKE_KNOTS = 9  # number of knots while braking
-BRAKE_SHARE = 0.7  # share of the acceleration limit for braking at the end of a path
-LONGER = 1.5  # factor of the braking time from one plan to the next, if it exceeds the limits
-BRAKE_PLANS = 4  # largest number of such plans
-ROUNDED = 1.0 + 1e-6  # additional factor of the duration of a slowed path, for rounding
+BRAKE_SHARE = 0.7  # fraction of the acceleration limit for braking at the end of a path
+LONGER = 1.5  # factor on the braking time while the plan exceeds the limits
+BRAKE_PLANS = 4  # largest number of plans with longer braking times
+ROUNDED = 1.0 + 1e-6  # additional factor on the duration of a slowed path, because of rounding
 _UNITS = (('rad/s', 'm/s'), ('rad/s²', 'm/s²'))
 
 
@@ -34,27 +34,14 @@ def path_through(times: ArrayLike, poses: ArrayLike, limits: TargetLimits,
     """
     Return a path of cubic splines through poses without velocities.
 
-    It begins with the twist of the target if the target is at the first pose, otherwise at rest.
-    It ends at rest. If this path exceeds the limits at its ends, the target accelerates from rest
-    after the first pose, or brakes before the last one, along the path, and the path takes longer.
-    If the path between its ends exceeds the limits, all times are stretched if `limits.too_fast`
+    It begins with the twist of the target if the target is at the first pose, otherwise at rest,
+    and ends at rest. If this path exceeds the limits at its ends, the target accelerates from rest
+    after the first pose, or brakes before the last one, along the path, which then takes longer.
+    If the path exceeds the limits between its ends, all times are stretched if `limits.too_fast`
     is 'slow'; otherwise the path exceeds the limits, and `path_within` raises for it.
 
-    Parameters
-    ----------
-    times : (m,)
-        Increasing [s], on the clock of the states.
-    poses : (m, 4, 4)
-        Poses in the base frame.
-    limits : TargetLimits
-        Limits of the task's target.
-    present : Target, optional
-        The target at the first time.
-
-    Raises
-    ------
-    InputError
-        See `Path`.
+    `times` and `poses` are those of `Path`, which raises InputError if they do not fit; `present`
+    is the target at the first time.
 
     """
     path = Path(times, poses)
@@ -66,7 +53,7 @@ def path_through(times: ArrayLike, poses: ArrayLike, limits: TargetLimits,
         return path
     between = Path(times, poses, ends=(None, None))
     factor = excess(between, limits)
-    if factor > 1.0:  # independently of the ends
+    if factor > 1.0:  # whatever the ends are
         if limits.too_fast != 'slow':
             return between
         times = between.at_lower_speed(factor * ROUNDED).times
@@ -84,20 +71,17 @@ def path_through(times: ArrayLike, poses: ArrayLike, limits: TargetLimits,
 
 
 def excess(path: Path, limits: TargetLimits) -> float:
-    """Factor by which a path must be slowed down to keep the limits; at most 1 if it does."""
+    """Factor by which a path must be slowed down to keep the limits; ≤ 1 if it keeps them."""
     speed, acceleration = path.peaks / np.array([limits.speed, limits.acceleration])
     return float(max(speed.max(), math.sqrt(acceleration.max())))
 
 
 def path_within(path: Path, limits: TargetLimits) -> Path:
     """
-    Return a path within the limits: the same, or slowed down if `too_fast` is 'slow'.
+    Return a path within the limits: unchanged, or slowed down if `too_fast` is 'slow'.
 
-    Raises
-    ------
-    InputError
-        A position outside of the box; a speed or acceleration above its limit, unless `too_fast`
-        is 'slow'. The message names the point.
+    InputError names the point at which a position is outside the box, or at which a speed or an
+    acceleration is above its limit and `too_fast` is not 'slow'.
 
     """
     for axis in range(3):
@@ -123,13 +107,13 @@ def path_within(path: Path, limits: TargetLimits) -> Path:
 
 
 def _point(path: Path, time: float) -> str:
-    """Text for errors on the point of a path nearest to a time [s]."""
+    """Description of the point of a path nearest to a time [s], for errors."""
     k = int(np.argmin(np.abs(path.points - time)))
     return f'point {k} of {len(path.points)}, {time - path.times[0]:.3g} s after the first'
 
 
 def _is_near(pose: Array, poses: Array) -> bool:
-    """Whether a pose (4, 4) counts as at the first of several poses; see NEAR."""
+    """Whether a pose (4, 4) is at the first of several poses; see NEAR."""
     away, step = pose_error(poses[0], pose), pose_error(poses[0], poses[1])
     lengths = np.linalg.norm([away.reshape(2, 3), step.reshape(2, 3)], axis=2)
     return bool((lengths[0] <= np.maximum(NEAR * lengths[1], NEAREST)).all())
@@ -144,7 +128,7 @@ def _reverse(path: Path) -> Path:
 
 
 def _shift_to(time: float, path: Path) -> Path:
-    """Return the path shifted in time, so that it begins at a time [s]."""
+    """Return the path shifted in time so that it begins at `time` [s]."""
     late = time - path.times[0]
     moved = Path(path.times + late, path.poses, path.twists, path.accelerations)
     moved.points = path.points + late
@@ -155,9 +139,9 @@ def _brake(path: Path, limits: TargetLimits) -> Path:
     """
     Return a path that ends in motion, braked to rest at its end; it takes longer.
 
-    During the braking time D the rate of the path parameter τ falls from 1 to 0,
-    τ' = 1 - 3x² + 2x³ with x from 0 to 1. So τ advances by D/2, and the largest deceleration is
-    1.5 / D times the speed.
+    During the braking time D the rate of the path parameter τ falls from 1 to 0 with
+    τ' = 1 - 3x² + 2x³, x from 0 to 1. τ advances by D/2, and the largest deceleration is 1.5 / D
+    times the speed.
 
     """
     best, end = path, float(path.times[-1])

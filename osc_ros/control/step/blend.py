@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-The blend of the torques of two setups while one replaces the other, on records.
+Blend of the torques of two setups while one replaces the other, on records.
 
 All limits of a state are linear in the torques, so a blend of torques that satisfy the limits
 satisfies them, too. Therefore the torques are blended after the limits. If the setups have
@@ -40,7 +40,7 @@ _views, _own_views = BLEND.views, OWN.views
 
 @kernel
 def advance(blend, n, time):
-    """Advance a blend to a time [s]; return the weight of what is replaced."""
+    """Advance a blend to a time [s]; return the weight of the replaced setup."""
     at = _views(blend, n)
     if at.weight[0] > 0.0:
         at.age[0] += min(max(time - at.time[0], 0.0), LONGEST_TICK)
@@ -54,14 +54,9 @@ def prepare(blend, old_integers, old_numbers, integers, numbers):
     """
     Write the torques of the replaced setup to the record of the setup in force.
 
-    Call it after the tick of the replaced setup, and before that of the setup in force.
-
-    Parameters
-    ----------
-    blend : array
-        Record of BLEND, with the torques of the replaced setup in `before`.
-    old_integers, old_numbers, integers, numbers : arrays
-        Of the replaced setup, and of the setup in force; see `osc_ros.control.step.block`.
+    Call it after the tick of the replaced setup, and before that of the setup in force. `blend` is
+    a record of BLEND with the torques of the replaced setup in `before`; the other arrays belong
+    to the replaced setup and to the setup in force, see `osc_ros.control.step.block`.
 
     """
     n = integers[2]
@@ -79,8 +74,8 @@ def mix(blend, old_integers, old_numbers, integers, numbers, tau):
     """
     Overwrite the torques tau (n,) of the setup in force with the blended ones.
 
-    The limits of both setups compare the motion with the torques that are really sent. Parameters
-    are those of `prepare`.
+    The limiters of both setups record the difference to the blended torques, because they compare
+    the measured motion with the torques that were sent. The arguments are those of `prepare`.
 
     """
     n = integers[2]
@@ -94,7 +89,7 @@ def mix(blend, old_integers, old_numbers, integers, numbers, tau):
         at.difference[i] = (driver if at.is_other[0] > 0.0
                             else at.weight[0] * (at.before[i] - tau[i]))
         tau[i] += at.difference[i]
-        # from now on: what is sent beside the torques of the replaced setup
+        # from now on: torques that are sent in addition to those of the replaced setup
         at.before[i] = tau[i] - at.before[i] + at.added[i]
     add(new.limiter, new.room, at.difference)
     add(old.limiter, old.room, at.before)
@@ -102,7 +97,7 @@ def mix(blend, old_integers, old_numbers, integers, numbers, tau):
 
 class Blend(Recorded):
     """
-    The weight of what is replaced while one source of torques replaces another: 1 to 0, C¹.
+    Weight of a replaced setup, which falls smoothly (C¹) from 1 to 0.
 
     The duration is the blend time, or the largest 2 |difference| / (CHANGE_RATE · limit) of all
     joints if that is longer: then a constant difference changes by at most 3/4 CHANGE_RATE · limit
@@ -114,27 +109,20 @@ class Blend(Recorded):
 
     @property
     def weight(self) -> float:
-        """Weight of what is replaced; 0 after the end."""
+        """Weight of the replaced setup; 0 after the end."""
         return float(self.views[0].weight[0])
 
     def end(self) -> None:
-        """End at once."""
+        """End the blend at once."""
         self.record[:] = 0.0
 
     def begin(self, time: float, difference: Array, limits: Array, blend_time: float) -> None:
         """
-        Begin with weight 1.
+        Start the blend with weight 1 at a time [s].
 
-        Parameters
-        ----------
-        time : float
-            Start [s].
-        difference : (n,) [N·m]
-            Torques of what is replaced, minus those of what replaces it.
-        limits : (n,)
-            Effort limits [N·m]; may be infinite.
-        blend_time : float
-            Least duration [s].
+        `difference` (n,) are the torques of the replaced setup minus those of the new one [N·m];
+        `limits` (n,) are the effort limits, which may be infinite; `blend_time` is the least
+        duration [s].
 
         """
         [at] = self.views

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-All numbers of a setup in one array, and where each part begins.
+Memory of a setup: all its numbers in one array, and the index at which each part begins.
 
-For k tasks on m links and n joints, the integers are: k, m, n; the link of each task (these are
+For k tasks on m links and n joints, the integers are: k, m, n; the link of each task (up to here
 the integers of `Priorities`); the index at which each part of the numbers begins, and the index
-after the last one; the addresses of the records of each task's target.
+after the last part; the addresses of the records of each task's target.
 """
 
 from __future__ import annotations
@@ -53,31 +53,18 @@ OWN = Table(
 
 class Block(NamedTuple):
     """
-    The parts of the numbers of a setup, for k tasks on m links and n joints.
+    Views of the parts of a setup's numbers, for k tasks on m links and n joints.
 
-    Attributes
-    ----------
-    solver : array
-        Numbers of `Priorities`; they stand first.
-    tasks : (k, TASK_WIDTH)
-        See `osc_ros.control.tasks.task_numbers`.
-    task_plans, task_states : (k, …), (k, …)
-        Records of `osc_ros.control.tasks.task_reference`.
-    J : (6 m, n)
-        Jacobian of the links.
-    reference : array
-        `Reference.numbers`.
-    limits, limiter, room : array
-        Records of `osc_ros.control.limits.limiter`: PLAN, STATE and ROOM.
-    buffer : array
-        Memory for one call of `osc_ros.control.limits.nearest.torques_within`.
-    drive, guided : array
-        Records of `osc_ros.control.tasks.free`: PLAN and STATE.
-    own : array
-        Record of OWN.
-    guides : (k, 2) int
-        Addresses of the records of the tasks' targets, see
-        `osc_ros.control.setpoint.motion.put_targets`.
+    - solver: numbers of `Priorities`; they are the first part
+    - tasks (k, TASK_WIDTH): see `osc_ros.control.tasks.task_numbers`
+    - task_plans, task_states (k, …): records of `osc_ros.control.tasks.task_reference`
+    - J (6 m, n): Jacobian of the links
+    - reference: `Reference.numbers`
+    - limits, limiter, room: records PLAN, STATE and ROOM of `osc_ros.control.limits.limiter`
+    - buffer: memory for `osc_ros.control.limits.nearest.torques_within`
+    - drive, guided: records PLAN and STATE of `osc_ros.control.tasks.free`
+    - own: record of OWN
+    - guides (k, 2): addresses of the records of the tasks' targets, for `motion.put_targets`
 
     """
 
@@ -102,7 +89,7 @@ _PLAN_WIDTH, _STATE_WIDTH = task_reference.PLAN.size(0), task_reference.STATE.si
 
 @inlined
 def block_in(integers, numbers):
-    """The `Block` in the numbers of a setup."""
+    """Return the `Block` of the arrays of a setup, in kernels."""
     k, m, n = integers[0], integers[1], integers[2]
     at = integers[3 + k:]
     return Block(
@@ -116,7 +103,7 @@ def block_in(integers, numbers):
 
 
 def block_of(at: Sequence[int], m: int, n: int) -> tuple[Array, Array]:
-    """Return integers, and numbers that are all 0, of a setup with tasks at the links `at`."""
+    """Return integers and zeroed numbers of a setup with tasks at the links `at`."""
     k = len(at)
     tables = (limiter.PLAN, limiter.STATE, limiter.ROOM), (free.PLAN, free.STATE, OWN)
     limits, others = ([table.size(n) for table in part] for part in tables)
@@ -127,12 +114,12 @@ def block_of(at: Sequence[int], m: int, n: int) -> tuple[Array, Array]:
 
 
 def kept_in(integers: Array, numbers: Array) -> tuple[Array, ...]:
-    """Return the parts that a tick leaves to the next one, and its results; others are memory."""
+    """Return the parts with the results of a tick and its state for the next one."""
     parts, (k, m, n) = views_of(integers, numbers), integers[:3].tolist()
     return (parts.solver[:results_size(k, m, n)], parts.tasks, parts.task_plans,
             parts.task_states, parts.J, parts.reference, parts.limiter, parts.guided, parts.own)
 
 
 def views_of(integers: Array, numbers: Array) -> Block:
-    """Return the `Block` in the numbers of a setup, for Python."""
+    """Return the `Block` of the arrays of a setup, in Python."""
     return Block(*plain(block_in)(integers, numbers))

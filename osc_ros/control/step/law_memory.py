@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a law remembers from tick to tick, whatever its settings: last ticks, mean period."""
+"""Memory of a law that does not depend on its settings: last ticks, mean period, gravity."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from osc_ros.dynamics.algebra.vectors import assign
 
 Array = NDArray[np.float64]
 
-PAUSE = 0.1  # longest tick; a longer interval is a pause, which completes a change of gravity [s]
+# Longest interval that counts as a tick [s]. After a longer one, a change of gravity is completed.
+PAUSE = 0.1
 
 STATE = Table(
     'LawState',
@@ -42,14 +43,13 @@ views = STATE.only('time', 'delay', 'gravity', 'gravity_wanted', 'in_contact')
 
 @inlined
 def _period_for_gains(at):
-    """Period [s] that bounds the gains, see `LawMemory.period_for_gains`."""
     return at.period[0] * max(1.0, (0.5 + at.delay[0]) / (0.5 + DELAY))
 
 
 @kernel
 def note_period(law, n, time):
     """
-    Take the interval to a state at a time [s] into the mean; return the period for the gains [s].
+    Update the mean period with a state at a time [s]; return the period for the gains [s].
 
     An interval of more than two mean periods counts as two of them. Another call for the same
     state changes nothing.
@@ -69,19 +69,10 @@ def note_period(law, n, time):
 @kernel
 def leave(law, limiter, time, q, qd, tau):
     """
-    Limit the rate of the torques tau (n,) of a tick, and remember the tick.
+    Limit the rate of the torques tau (n,), and store the tick; return whether all are finite.
 
-    Parameters
-    ----------
-    law, limiter
-        Records of STATE, and of `osc_ros.control.limits.limiter.STATE`.
-    time : float [s]
-    q, qd, tau : (n,)
-
-    Returns
-    -------
-    bool
-        Whether all torques are finite; if not, the tick is not remembered.
+    If they are not, the tick is not stored. `law` is a record of STATE, `limiter` one of
+    `limiter.STATE`; `time` is in s.
 
     """
     if not limit_rate(limiter, time, tau):
@@ -100,13 +91,9 @@ def leave(law, limiter, time, q, qd, tau):
 
 class LawMemory(Recorded):
     """
-    The last ticks of a law, and the period of its states.
+    The last two ticks of a law, the mean period of its states, and gravity (3,) [m/s²].
 
-    Parameters
-    ----------
-    n : int
-        Number of joints.
-    gravity : (3,) [m/s²]
+    `n` is the number of joints.
 
     """
 
@@ -129,7 +116,7 @@ class LawMemory(Recorded):
 
     @property
     def gravity(self) -> Array:
-        """Gravity (3,) in force, in the base frame, less the acceleration of the base [m/s²]."""
+        """Gravity (3,) in force, minus the acceleration of the base, base frame [m/s²]."""
         return np.asarray(self.views[0].gravity)
 
     @property
@@ -140,17 +127,18 @@ class LawMemory(Recorded):
     @property
     def period_for_gains(self) -> float:
         """
-        Period [s] that bounds the gains.
+        Period that bounds the gains [s].
 
         The phase lag of the loop grows with the sum of half a period, for the sample and hold, and
-        the delay. So a longer delay counts as a period that is longer by the ratio of these sums.
+        the delay. So a longer delay counts like a period that is longer by the ratio of these
+        sums.
 
         """
         return float(plain(_period_for_gains)(self.views[0]))
 
     @property
     def q(self) -> Array:
-        """Positions (n,) of the last tick, or of the last latch."""
+        """Positions (n,) of the last tick or `hold`."""
         return np.array(self.views[0].q[0])
 
     @property
@@ -160,12 +148,12 @@ class LawMemory(Recorded):
         return at.tau[0] if at.ticks[0] else None
 
     def hold(self, q: Array) -> None:
-        """Forget the ticks; the arm is at q (n,)."""
+        """Discard the ticks; the arm is at q (n,)."""
         [at] = self.views
         at.ticks[0], at.q[0] = 0.0, q
 
     def tick(self, ago: int = 0) -> tuple[float, Array, Array, Array] | None:
-        """Stamp, q, qd and tau of the last tick, or of the one before; None if there is none."""
+        """Stamp, q, qd and tau of the last tick (ago = 0) or the one before (1); None: missing."""
         [at] = self.views
         if at.ticks[0] <= ago:
             return None

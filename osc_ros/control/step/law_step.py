@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The torques of a law for a joint state, without supervision, in one compiled call."""
+"""Torques of a law for a joint state, without supervision, in one compiled call."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from osc_ros.control.tasks.task_numbers import AXES
 from osc_ros.dynamics.algebra.kinematics import put_link_axes
 from osc_ros.dynamics.algebra.vectors import assign
 
-# Largest rate of change of gravity in the model [m/s³]: as in a base that rotates at 2 rad/s.
+# Largest rate of change of gravity in the model [m/s³]; a base that rotates at 2 rad/s causes it.
 GRAVITY_RATE = 20.0
 
 
 @inlined
 def advance_gravity(now, wanted, dt):
-    """Advance gravity `now` (3,) to `wanted` (3,) by dt [s]; return whether it has changed."""
+    """Move gravity `now` (3,) towards `wanted` (3,) for dt [s]; return whether it has changed."""
     far = 0.0
     for i in range(3):
         far += (wanted[i] - now[i]) * (wanted[i] - now[i])
@@ -48,12 +48,12 @@ def advance_gravity(now, wanted, dt):
 
 @inlined
 def put_gravity(gravities, gravity):
-    """Write gravity (3,) to each of its copies, whose addresses are `gravities` (k,)."""
+    """Write gravity (3,) to all copies, whose addresses are `gravities` (k,)."""
     for i in range(len(gravities)):
         assign(numbers_at(gravities[i], 3), gravity)
 
 
-INFINITE = REFUSED - 1  # what the kernels return if the torques are not finite
+INFINITE = REFUSED - 1  # code of the kernels for torques that are not finite
 
 _limiter_views = LIMITER.only('reckons', 'added', 'is_at_work')
 _room_views, _own_views = ROOM.only('tau'), OWN.only(
@@ -64,7 +64,7 @@ _blend_views = blend.BLEND.only('before', 'driver')
 
 @inlined
 def _is_slow(parts, n, reckons, period):
-    """Whether Python must reduce gains for a period of the states [s]; sets `reckons`."""
+    """Return whether Python must reduce gains for this period of the states [s]; set `reckons`."""
     own = _own_views(parts.own, n)
     _limiter_views(parts.limiter, n).reckons[0] = reckons
     return (max(period, own.period[0]) > own.longest_period[0]
@@ -92,9 +92,9 @@ def _advance_set_points(given, at, blend_time, n, time):
 @stage
 def _begin(table, given, own, time, q):
     """
-    Do what precedes the ticks of the setups: period, targets, set-points, weight of the blend.
+    Update period, targets, set-points, gravity and the weight of the blend, before the ticks.
 
-    Returns whether Python must reduce gains for the period of the states.
+    Return whether Python must reduce gains for the period of the states.
 
     """
     n = len(q)
@@ -121,13 +121,13 @@ def _begin(table, given, own, time, q):
 
 @inlined
 def _ask(given, n):
-    """Let Python plan before the next tick."""
+    """Request Python to plan before the next tick."""
     _own_views(block_in(given.integers, given.numbers).own, n).asks[0] = 1.0
 
 
 @stage
 def _blended(table, given, own, time, q, qd, tau):
-    """Write the torques of the setup in force, blended with those of the one it replaces."""
+    """Write the torques of the setup in force, blended with those of the replaced setup."""
     old, before = given_in(own.other), _blend_views(own.blend, len(q)).before
     count = tick_at(entry_in(own.other), own.other, time, q, qd, before)
     if count < 0:
@@ -142,7 +142,7 @@ def _blended(table, given, own, time, q, qd, tau):
 
 @stage
 def _compensate(own, parts, time, tau):
-    """Add to the torques of the law the compensation of what its model lacks."""
+    """Add the compensation of model errors to the torques of the law."""
     n = len(tau)
     setup, room, at = (_own_views(parts.own, n), _room_views(parts.room, n),
                        disturbance.state_views(own.compensation_state, n))
@@ -168,9 +168,9 @@ def _compensate(own, parts, time, tau):
 @stage
 def _end(given, own, time, q, qd, tau):
     """
-    Add the compensation, limit the rate of the torques tau (n,), and remember the tick.
+    Add the compensation, limit the rate of the torques tau (n,), and store the tick.
 
-    Returns whether the torques are finite.
+    Return whether the torques are finite.
 
     """
     n = len(q)
@@ -194,8 +194,8 @@ def law_torque(table, time, q, qd, tau):
     Parameters
     ----------
     table : (…, 2) int
-        The table of `compiled_tick.setup_torque`, then the arrays of `LawArrays` (more may
-        follow), and in the last row the address of that function.
+        The table of `setup_step.setup_torque`, then the arrays of `LawArrays` (more may follow),
+        and in the last row the address of that function.
     time : float
         Stamp of the state [s].
     q, qd : (n,)
@@ -235,22 +235,21 @@ def _observe_last(own, given, setup, time, q, qd, effort, tau):
 @released
 def put_torques(of_law, memory, states, tau, found, first, last):
     """
-    Write the torques of some of many controllers, with their estimates of external torques.
+    Write the torques of controllers `first` to `last` - 1, with estimates of external torques.
 
     Parameters
     ----------
     of_law : tuple of int, (…, 2) int, (…, 3) int
-        Of a law that computes for one controller after the other: address of `law_torque`, its
-        table, and `Places.spans`.
+        Address of `law_torque`, its table, and `Places.spans`, of a law that computes for one
+        controller after the other.
     memory : (k, …) int
         A row for each controller, with the numbers of these places.
     states : tuple of (k,), (k, n), (k, n), (n,)
         Stamps [s], positions, velocities, and NaN for each joint: no effort is measured.
     tau : (k, n), written
     found : (2, k) int, written
-        What `law_torque` returned, and 1 if Python must plan a target before the next state.
+        Result of `law_torque`, and 1 if Python must plan a target before the next state.
     first, last : int
-        Which controllers.
 
     """
     (entry, table, spans), (time, q, qd, unknown) = of_law, states

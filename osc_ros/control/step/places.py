@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Addresses of the arrays of a controller, and copies of their numbers."""
+"""Copies the numbers of a controller's arrays to one row of memory, and back."""
 
 from __future__ import annotations
 
@@ -19,12 +19,17 @@ from osc_ros.compile.compiled import inlined, kernel, view
 from osc_ros.dynamics.algebra.vectors import assign
 from osc_ros.errors import InputError
 
-NUMBER = 8  # bytes
+NUMBER = 8  # size of a number [bytes]
 
 
 @inlined
 def copy_row(spans, row, is_stored):
-    """Copy the numbers of a controller from its row to its arrays, or back; see `Places.spans`."""
+    """
+    Copy the numbers of a controller from its row to its arrays, or back if `is_stored`.
+
+    For `spans` see `Places`.
+
+    """
     for k in range(len(spans)):
         at, size = spans[k, 1], spans[k, 2]
         numbers, kept = integers_at(spans[k, 0], size), view(row, at, (size,))
@@ -36,13 +41,12 @@ def copy_row(spans, row, is_stored):
 
 @kernel
 def _copied(spans, row, is_stored):
-    """Do `copy_row`."""
     copy_row(spans, row, is_stored)
 
 
 class Places:
     """
-    Where arrays stand in a row of numbers, one after the other.
+    Positions of arrays in a row of numbers, one array after the other.
 
     Attributes
     ----------
@@ -55,7 +59,7 @@ class Places:
     Parameters
     ----------
     arrays : iterable of contiguous arrays
-        Of items of NUMBER bytes; no two of them have common memory.
+        Their items have NUMBER bytes; no two of them share memory.
 
     """
 
@@ -69,11 +73,11 @@ class Places:
         self._starts = [start for start, _, _ in self._sorted]
 
     def are_of(self, arrays: tuple[NDArray[Any], ...]) -> bool:
-        """Whether they are the places of these arrays."""
+        """Return whether the object was made for these arrays."""
         return len(arrays) == len(self.arrays) and all(map(is_, arrays, self.arrays))
 
     def of(self, address: int) -> int:
-        """Return the index of a number in the row."""
+        """Return the index in the row of the number at an address."""
         start, at, _ = self._sorted[bisect_right(self._starts, address) - 1]
         return int(at + (address - start) // NUMBER)
 
@@ -87,7 +91,7 @@ class Places:
 
 
 class Copies:
-    """Makes copies of the numbers of arrays, mostly of the same ones again."""
+    """Copies the numbers of arrays; repeated copies of the same arrays are quick."""
 
     def __init__(self) -> None:
         self._places = Places(())
@@ -102,7 +106,7 @@ class Copies:
 
 
 def load(arrays: tuple[NDArray[Any], ...], sizes: Integers, row: Integers) -> None:
-    """Copy what `Copies.of` has returned to arrays; InputError for arrays of other sizes."""
+    """Copy the result of `Copies.of` to arrays; raise InputError for arrays of other sizes."""
     places, own = Places(arrays), [one.size for one in arrays]
     if not (np.array_equal(own, sizes) and row.shape == (places.size,) and row.dtype == np.int64):
         raise InputError(f'arrays of the sizes {np.asarray(sizes).tolist()}: accepted are {own}')

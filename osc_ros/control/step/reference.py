@@ -23,8 +23,8 @@ from osc_ros.dynamics.priority.priority import forces_for, room_of, velocity_wan
 Array = NDArray[np.float64]
 
 PAUSE = 0.1  # longest tick; after a longer interval the motion is not integrated [s]
-# Time constant [s] with which `Memory.clock[1]` decays after a long interval between two ticks: a
-# loop that was interrupted a moment ago may be interrupted again.
+# Time constant [s] with which `Memory.clock[1]` decays after a long interval between two ticks. A
+# loop that was interrupted recently may be interrupted again.
 MEMORY = 5.0
 
 
@@ -32,25 +32,15 @@ class Memory(NamedTuple):
     """
     Views into `Reference.numbers`, for k tasks on m links and n joints.
 
-    Attributes
-    ----------
-    motion : (3, n)
-        See `Reference`.
-    buffer : (n + 12 k,)
-        Stores the previous velocity, and buffers for the tasks' velocities.
-    change : (n,)
-        Change of the velocity by the tasks [rad/s].
-    rest : (n,)
-        Zeros, never written.
-    forces : (6 m,)
-        Forces on the links that would cause `change` if it were an acceleration.
-    rates : (k, 7)
-        See `_feedback_rates`.
-    rate : (1,)
-        Highest rate of the velocity feedback of the tasks [1/s].
-    clock : (2,)
-        Time of the last tick, and the longest of the latest intervals between ticks, which decays
-        at 1 / MEMORY [s, s].
+    - motion (3, n): see `Reference`
+    - buffer (n + 12 k,): the previous velocity, then memory for the tasks' velocities
+    - change (n,): change of the velocity by the tasks [rad/s]
+    - rest (n,): zeros, never written
+    - forces (6 m,): forces on the links that would cause `change` if it were an acceleration
+    - rates (k, 7): see `_feedback_rates`
+    - rate (1,): highest rate of the velocity feedback of the tasks [1/s]
+    - clock (2,): time of the last tick [s], and the longest of the latest intervals between ticks
+      [s], which decays at 1 / MEMORY
 
     """
 
@@ -66,7 +56,7 @@ class Memory(NamedTuple):
 
 @inlined
 def memory_in(integers, numbers):
-    """The `Memory` in the numbers of a reference; the integers are those of `Priorities`."""
+    """Return the `Memory` of the numbers of a reference, with the integers of `Priorities`."""
     k, m, n = integers[0], integers[1], integers[2]
     i = 3 * n
     buffer, i = numbers[i:i + n + 12 * k], i + n + 12 * k
@@ -86,7 +76,7 @@ def reference_size(k: int, m: int, n: int) -> int:
 def put_forces(integers, numbers, count, q, dt, posture, wraps, frequency, damping, push, table,
                J, memory, motion, forces):
     """
-    Integrate the nullspace motion for a tick; write the forces that bring the tasks up to speed.
+    Integrate the nullspace motion for a tick; write the forces that set the tasks' velocities.
 
     The forces (6 m,) on the m links change the velocities of the tasks' coordinates to those of
     their targets, as if velocities were accelerations. The argument `memory` is `Memory.buffer`.
@@ -115,7 +105,7 @@ def put_forces(integers, numbers, count, q, dt, posture, wraps, frequency, dampi
 
 @inlined
 def note_tick(clock, time):
-    """Record the time [s] of a tick in which the motion was advanced; see `Memory`."""
+    """Record the time [s] of a tick in which the motion was advanced; see `Memory.clock`."""
     dt = time - clock[0]
     if 0.0 < dt < np.inf:
         dt = min(dt, PAUSE)
@@ -128,7 +118,7 @@ def put_motion(integers, dt, change, table, mobility, rates, memory, motion):
     """
     Add `change` (n,) to the reference velocity, clip it to the velocity limits, and differentiate.
 
-    Returns the highest rate of the velocity feedback [1/s].
+    Return the highest rate of the velocity feedback [1/s].
 
     """
     velocity, acceleration, at = motion[0], motion[1], integers[3:]
@@ -154,7 +144,7 @@ class Reference:
     The nullspace motion is integrated from the posture's law. Then the velocities of the tasks'
     links are set to those of their targets with the least change in kinetic energy (Gauss), in the
     order of priority. Control of singular directions fades out as in the law, with the factors of
-    its last solve. Of the measured state only the positions are used, in the Jacobian and in the
+    its last solve. Only the positions of the measured state are used, in the Jacobian and in the
     posture's error.
 
     Attributes
@@ -165,16 +155,14 @@ class Reference:
     numbers : array
         All numbers of the reference, for kernels: see `Memory`.
     rates : (k, 7)
-        Rates of the velocity feedback of the tasks, see `_feedback_rates`; may be changed.
+        See `_feedback_rates`; may be changed.
 
     Parameters
     ----------
     levels : sequence of Level
         Highest priority first.
-    integers : array
-        Integers of `Priorities`.
-    numbers : array
-        `reference_size` zeros, to be used as `numbers`.
+    integers, numbers : arrays
+        Integers of `Priorities`; zeros of length `reference_size`, to be used as memory.
 
     """
 
@@ -192,14 +180,13 @@ class Reference:
         self._memory.clock[:] = -math.inf, 0.0
 
     def go_on_as(self, before: Reference) -> None:
-        """Copy the motion of the previous reference."""
         self.motion[:] = before.motion
         self._memory.clock[:] = before._memory.clock
 
 
 def _feedback_rates(level: Level) -> list[float]:
     """
-    Return seven numbers about the velocity feedback of a task: one for each axis, and a rate.
+    Return seven numbers for the velocity feedback of a task: one for each axis, and a rate.
 
     The first six are 2 ζ √stiffness of a spring, or 0 without a spring: along an axis with the
     mobility m (1 / inertia) the spring's velocity feedback has the rate 2 ζ √(stiffness · m)

@@ -39,7 +39,7 @@ from osc_ros.dynamics.algebra.vectors import assign
 from osc_ros.dynamics.contract.method import DONE
 from osc_ros.dynamics.priority import priority
 
-REFUSED = REJECTED - 1  # what a tick returns if the state or the motion of the tips is not finite
+REFUSED = REJECTED - 1  # code of a tick if the state or the motion of the links is not finite
 
 _limiter_views = STATE.only('table', 'accelerations', 'is_at_work', 'offset')
 _room_views, _own_views = ROOM.only('M_inv', 'unit', 'tau'), OWN.views
@@ -47,7 +47,7 @@ _room_views, _own_views = ROOM.only('M_inv', 'unit', 'tau'), OWN.views
 
 @inlined
 def _put_difference(own, tau, more):
-    """Blend tau (n,) with the torques of another setup; write to `more` (n,) what this adds."""
+    """Blend tau (n,) with the torques of another setup; write the difference to `more` (n,)."""
     for i in range(len(tau)):
         more[i] = own.weight[0] * (own.other[i] - tau[i]) if own.weight[0] > 0.0 else 0.0
         tau[i] += more[i]
@@ -56,9 +56,9 @@ def _put_difference(own, tau, more):
 @stage
 def begin(integers, numbers, Lambda_inv, friction, posture, time, q, qd):
     """
-    Advance what does not depend on the dynamics; write the acceleration of the posture.
+    Advance task references and friction, and write the acceleration of the posture.
 
-    The arrays are those of `Given`, time and state those of `setup_torque`; Λ⁻¹ (6 m, 6 m) is that
+    This part does not need the dynamics. The arrays are those of `Given`; Λ⁻¹ (6 m, 6 m) is that
     of the last tick.
 
     """
@@ -80,19 +80,10 @@ def begin(integers, numbers, Lambda_inv, friction, posture, time, q, qd):
 @stage
 def put_links(integers, numbers, poses, twists, Lambda_inv, a0, time):
     """
-    Write the forces of the tasks on their links, after `outward` and `jacobian`.
+    Write the forces of the tasks on the m links, after `outward` and `jacobian`.
 
-    Parameters
-    ----------
-    integers, numbers, time
-        Arrays of `Given`; stamp of the state [s].
-    poses, twists, Lambda_inv, a0 : (m, 4, 4), (6 m,), (6 m, 6 m), (6 m,)
-        Of the m links.
-
-    Returns
-    -------
-    int
-        Number of solves.
+    `poses` (m, 4, 4), `twists` (6 m,), `Lambda_inv` (6 m, 6 m) and `a0` (6 m,) are those of the
+    links; `time` is the stamp of the state [s]. Return the number of solves.
 
     """
     parts = block_in(integers, numbers)
@@ -114,7 +105,7 @@ def put_links(integers, numbers, poses, twists, Lambda_inv, a0, time):
 
 @stage
 def finish(given, q, qd, tau):
-    """Add the compensation of friction to torques within the limits, subtract the driver's."""
+    """Add the friction compensation to torques within the limits; subtract the driver's."""
     parts, n = block_in(given.integers, given.numbers), len(q)
     own, limits = _own_views(parts.own, n), _limiter_views(parts.limiter, n)
     at, moved = in_force_views(given.friction, n), memory_in(given.integers, parts.reference)
@@ -136,13 +127,13 @@ def finish(given, q, qd, tau):
 
 @stage
 def _follow(table, method, given, count, time, q, qd):
-    """Advance the reference motion of the friction compensation; return whether that is done."""
+    """Advance the reference motion for the friction compensation; return a status code."""
     integers, entry, n = given.integers, method.entry[0], len(q)
     parts = block_in(integers, given.numbers)
     own, limits = _own_views(parts.own, n), _limiter_views(parts.limiter, n)
     at = memory_in(integers, parts.reference)
     dt = time - at.clock[0]
-    # forces that bring the tasks up to their speeds, and the response to these forces
+    # forces that change the tasks' velocities to those of their targets, and the response to them
     put_forces(integers, parts.solver, count, q, dt, view(given.posture, 0, (n,)),
                view(given.posture, n, (n,)), own.posture[0], own.posture[1], own.posture[2],
                limits.table, parts.J, at.buffer, at.motion, at.forces)
@@ -157,9 +148,9 @@ def _follow(table, method, given, count, time, q, qd):
 @kernel
 def setup_torque(table, time, q, qd, tau):
     """
-    Write the torques of a setup: within all limits except rates, with friction, less the driver's.
+    Write the torques of a setup with friction, minus the driver's, within all limits except rates.
 
-    The caller first writes the targets of the tasks for this state, and their axes that turn with
+    The caller first writes the targets of the tasks for this state, and the axes that turn with
     other links. The kernel finds its arrays by a table of addresses, because each array argument
     of a compiled call takes 0.1 µs.
 

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The stages of a method of the dynamics for compiled code, which calls them by an address."""
+"""Stages of a dynamics method, which compiled code calls by an address."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from osc_ros.dynamics.trees.tree_layout import constants_in, EXTENDED, memory_in
 Array = NDArray[np.float64]
 Arrays = tuple[NDArray[Any], ...]
 
-# The stages, and what they take and write: outward (q, q̇, q̈); Jacobian (J written); inward (q̈ of
-# the outward pass, F, τ written); response (τ, F, M⁻¹(τ + JᵀF) written); inverse mass (room (n,),
-# M⁻¹ written); torques of a motion at the same state (q̇, q̈, τ written).
+# The stages, with their three arrays (w: written). Outward pass: q, q̇, q̈. Jacobian: J (w).
+# Inward pass: q̈ of the outward pass, F, τ (w). Response: τ, F, M⁻¹(τ + JᵀF) (w). Inverse mass
+# matrix: memory (n,), M⁻¹ (w). Torques of a motion at the same state: q̇, q̈, τ (w).
 STAGES = OUTWARD, JACOBIAN, INWARD, RESPONSE, INVERSE_MASS, MOTION = range(6)
 
 
 class OfMethod(NamedTuple):
     """
-    What compiled code reads of a method of the dynamics, in the order of a table.
+    Arrays of a dynamics method that compiled code reads, in the order of a table.
 
     A table begins with OWN rows of arrays that only the functions of the method read. Then come
     the arrays of this class.
@@ -39,9 +39,10 @@ class OfMethod(NamedTuple):
     Attributes
     ----------
     entry : (1,) int
-        Address of a kernel (table, stage, three arrays (…)), which returns DONE or another status.
+        Address of a kernel with the arguments (table, stage, three arrays (…)), which returns DONE
+        or another status.
     pose, twist, Lambda_inv, a0, gravity : arrays
-        Those of `Method`, flat.
+        Arrays of `Method`, flat.
 
     """
 
@@ -53,25 +54,25 @@ class OfMethod(NamedTuple):
     gravity: Array
 
 
-OWN = 3  # rows of the method's own arrays, before those of `OfMethod`
-OF_DYNAMICS = OWN + len(OfMethod._fields)  # rows of a table
+OWN = 3  # number of rows for arrays that only the method reads
+OF_DYNAMICS = OWN + len(OfMethod._fields)  # number of rows for the dynamics in a table
 
 
 @viewing
 def numbers_of(table, k):
-    """The numbers that row k of a table points to."""
+    """View of the array of floats at the address in row k of a table."""
     return numbers_at(table[k, 0], table[k, 1])
 
 
 @viewing
 def integers_of(table, k):
-    """The integers that row k of a table points to."""
+    """View of the array of integers at the address in row k of a table."""
     return integers_at(table[k, 0], table[k, 1])
 
 
 @viewing
 def method_in(table):
-    """The `OfMethod` of a table."""
+    """Return the `OfMethod` of a table."""
     return OfMethod(integers_of(table, OWN), numbers_of(table, OWN + 1),
                     numbers_of(table, OWN + 2), numbers_of(table, OWN + 3),
                     numbers_of(table, OWN + 4), numbers_of(table, OWN + 5))
@@ -79,7 +80,7 @@ def method_in(table):
 
 @kernel
 def tree_stage(table, stage, one, two, three):
-    """Compute one of STAGES by the kernels of trees; the table begins with `Tree.arrays`."""
+    """Compute one of STAGES with the kernels for trees; the table begins with `Tree.arrays`."""
     constants, parameters, memory = (integers_of(table, 0), numbers_of(table, 1),
                                      numbers_of(table, 2))
     none = one[:0]
@@ -104,7 +105,7 @@ def tree_stage(table, stage, one, two, three):
 
 @kernel
 def python_stage(table, stage, one, two, three):
-    """Compute one of STAGES by a C function; the first number of the table is its address."""
+    """Compute one of STAGES with a C function, whose address is the first number of the table."""
     return c_at(integers_of(table, 0)[0], (
         np.int64(stage), np.int64(one.ctypes.data), np.int64(two.ctypes.data),
         np.int64(three.ctypes.data)))
@@ -112,14 +113,14 @@ def python_stage(table, stage, one, two, three):
 
 class PythonStages:
     """
-    The stages of a method whose functions are called from Python, for compiled code.
+    Stages of a method without a compiled step: compiled code calls its Python functions.
 
     Attributes
     ----------
     address : int
         Address of the C function that `python_stage` calls; valid as long as this object exists.
     failure : BaseException, optional
-        What the method has raised; the stage then returned NOT_FINITE.
+        Exception of the method; the stage then returned NOT_FINITE.
 
     """
 
@@ -136,7 +137,7 @@ class PythonStages:
     def _call(self, stage: int, *addresses: int) -> int:
         try:
             return self._do(stage, *addresses)
-        except BaseException as error:  # any kind, Ctrl-C too: compiled code has no exceptions
+        except BaseException as error:  # Ctrl-C too, because compiled code has no exceptions
             self.failure = error
             return NOT_FINITE
 
@@ -163,14 +164,10 @@ class PythonStages:
 
 class Stages(NamedTuple):
     """
-    How compiled code computes the dynamics.
+    The part of a table with which compiled code calls the dynamics.
 
-    Attributes
-    ----------
-    rows : tuple of OF_DYNAMICS arrays
-        The first ones of a table.
-    of_python : PythonStages, optional
-        Given if the functions of the method are called from Python, by the interpreter.
+    `rows` has the OF_DYNAMICS arrays for the first rows of a table. `of_python` is given if the
+    method is called from Python, by the interpreter.
 
     """
 
@@ -179,7 +176,7 @@ class Stages(NamedTuple):
 
 
 def stages_of(dynamics: Method) -> Stages:
-    """Return the stages of a method; compile their kernels if that was not done before."""
+    """Return the stages of a method; compile their kernels on the first call."""
     arrays, of_python = getattr(dynamics, 'arrays', ()), None
     if type(dynamics) is tree.Tree:
         entry = _tree_entry()

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""A joint state answered under supervision in one compiled call."""
+"""Supervised tick in one compiled call: checks a state, computes torques of law or reaction."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ _own_views, _blend_views = OWN.only('asks', 'driver'), blend.BLEND.only('weight'
 @stage
 def _estimate(table):
     """
-    Estimate the external torques at the newest state; look for a contact, and report it.
+    Estimate the external torques at the newest state; report a contact to the supervisor.
 
-    Returns a code of `osc_ros.control.model_error.contact.touched`.
+    Return a code of `osc_ros.control.model_error.contact.touched`.
 
     """
     given, own, guarded = given_in(table), law_in(table), guarded_in(table)
@@ -89,7 +89,7 @@ def _estimate(table):
 
 @inlined
 def _sense_first(table, given, own, guarded, n):
-    """Estimate the external torques, and look for a contact, before the torques of the law."""
+    """Estimate the external torques, and detect a contact, before the torques of the law."""
     gate, output, contact = (state_views(guarded.state, n), output_views(guarded.state, n),
                              contact_views(guarded.contact, n))
     for i in range(n):
@@ -105,7 +105,7 @@ def _sense_first(table, given, own, guarded, n):
 
 @inlined
 def _admit(table, given, own, guarded, n):
-    """Check a sample; return the code REJECTED, STOPPED, or 1: the law answers it now."""
+    """Check a state; return REJECTED, STOPPED, or 1: the law computes the torques."""
     found, causes = _torque_views(guarded.result, n), cause_views(guarded.state, n)
     found.touch[0], now = NOT_TOUCHED, _now_views(guarded.sample, n).now[0]
     if not accept(guarded.plan, guarded.state, guarded.sample, guarded.result):
@@ -120,10 +120,10 @@ def _admit(table, given, own, guarded, n):
 @kernel
 def step(table, tau):
     """
-    Answer the state of a sample under supervision: check it, compute, limit and keep the torques.
+    Compute the torques for a state under supervision; write them to the result.
 
-    The torques to be sent, within all limits, are written to the result, with what a report needs;
-    NaN if there are none.
+    The state is that of the record `sample`. The torques are within all limits; NaN if there are
+    none. The result also gets the pose, error and force of the first task, for a report.
 
     Parameters
     ----------
@@ -135,10 +135,11 @@ def step(table, tau):
     Returns
     -------
     int
-        Positive: the number of solves; the torques are those of the law. STOPPED: they are those
-        of a reaction, also just after it. REJECTED: the state is not plausible, and the supervisor
-        has not stored it; there are torques only if a reaction is in force. Another negative code,
-        of `law_torque`: the law has none, which is a fault; they are those of a reaction.
+        Positive: the number of solves; the torques to send are those of the law. STOPPED: they are
+        those of a reaction, or of one that has just ended. REJECTED: the state is not plausible,
+        and the supervisor has not stored it; there are torques only if a reaction is in force.
+        Another negative code, of `law_torque`: the law has no torques, which is a fault; those of
+        a reaction are sent.
 
     """
     given, own, guarded, n = given_in(table), law_in(table), guarded_in(table), len(tau)
@@ -175,11 +176,11 @@ def step(table, tau):
 @kernel
 def sense(table):
     """
-    Estimate the external torques at the state that was answered last; look for a contact.
+    Estimate the external torques at the last state, and detect a contact; return its code.
 
-    Call it after the torques have been sent, with the table of `step`. Returns a code of
-    `osc_ros.control.model_error.contact.touched`. For the supervisor, a contact is present from
-    now on. If `step` has done this already, nothing is computed.
+    Call it after the torques have been sent, with the table of `step`. The code is that of
+    `osc_ros.control.model_error.contact.touched`; a contact is reported to the supervisor. If
+    `step` has done this already, nothing is computed.
 
     """
     own, guarded = law_in(table), guarded_in(table)
@@ -202,13 +203,13 @@ def entries() -> tuple[int, int]:
 
 
 def example_table() -> Integers:
-    """Return the table of `step` for a pendulum at rest, by which other kernels are compiled."""
+    """Return the table of `step` for a pendulum at rest, with which other kernels are compiled."""
     return _example()[1]
 
 
 @cache
 def _example() -> tuple[tuple[int, int], Integers, object]:
-    """Compile the kernels; return `entries`, the table of a pendulum, and what it points into."""
+    """Compile the kernels; return `entries`, a table for a pendulum, and owners of its arrays."""
     x, (integers, numbers) = np.ones(1), block_of([0], 1, 1)
     parts = views_of(integers, numbers)
     parts.tasks[:] = -1.0  # TURNS_WITH = -1: the frame turns with no link
@@ -225,7 +226,7 @@ def _example() -> tuple[tuple[int, int], Integers, object]:
     law_torque(Pointers(of_setup, 0).to(*of_law), 0.0, x, x, x.copy())
     found = of_setup, entry_of(law_torque)
     records = [table.zeros(1) for table in (PLAN, STATE, SAMPLE, RESULT, CONTACT)]
-    records[0][0] = 1.0  # joint of the plan
+    records[0][0] = 1.0  # number of joints in the plan
     pointers = Pointers(*found)
     table = pointers.to(*of_law, *records)
     step(table, x.copy())

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The compiled tick of one setup, and the tables by which it finds its arrays."""
+"""The compiled tick of one setup, and its tables of addresses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Arrays: TypeAlias = Callable[[], tuple[NDArray[Any], ...]]
 
 class Tick:
     """
-    Computes the torques of a setup in one compiled call, or gives the table for supervised ones.
+    Computes the torques of a setup in one compiled call, and makes the tables for other kernels.
 
     Attributes
     ----------
@@ -49,13 +49,13 @@ class Tick:
         self._stages = stages_of(dynamics)
         self._arrays = *self._stages.rows, *block, *model.arrays, *places
         self._alone = Pointers(*entries())
-        # with and without a supervisor: what the table was made for, and the table
+        # last table with a supervisor, and without: (replaced, records, pointers, table)
         self._made: dict[bool, tuple[object, object, Pointers, Integers]] = {}
         self.is_compiled = self._stages.of_python is None
 
     @property
     def failure(self) -> BaseException | None:
-        """What the method has raised in the last torques, if it is not compiled."""
+        """Exception of the method at the last torques, if the method is not compiled."""
         return None if self._stages.of_python is None else self._stages.of_python.failure
 
     def torques(self, friction: FrictionInForce, posture: PostureSetPoint, time: float, q: Array,
@@ -70,23 +70,16 @@ class Tick:
     def table(self, replaced: object, arrays: Arrays, records: tuple[Array, ...] = ()
               ) -> Integers:
         """
-        Return the table of `law_step.law_torque`, or with records that of `step`.
+        Return the table of `law_step.law_torque`, or with the records of `Guarded` that of `step`.
 
-        It is made again when the setup that is replaced, or the tuple of records, is another one.
-
-        Parameters
-        ----------
-        replaced : CompiledLaw, optional
-        arrays : callable
-            Returns the last two arrays of `osc_ros.control.step.tick_arrays.Given`, then those of
-            `LawArrays`.
-        records : tuple of arrays
-            Those of `Guarded`.
+        `arrays` returns the last two arrays of `Given`, then those of `LawArrays`. The table is
+        made again only if `replaced`, the replaced setup, or the tuple `records` is another
+        object.
 
         """
         made = self._made.get(bool(records))
         if made is None or replaced is not made[0] or records is not made[1]:
-            pointers = Pointers(*entries())  # keeps the arrays
+            pointers = Pointers(*entries())  # holds references to the arrays
             made = replaced, records, pointers, pointers.to(*self._arrays, *arrays(), *records)
             self._made[bool(records)] = made
         return made[3]

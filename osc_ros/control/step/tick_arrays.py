@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The arrays of a tick, which compiled code finds by one table of their addresses."""
+"""Arrays of a tick, which compiled code finds by one table of their addresses."""
 
 from __future__ import annotations
 
@@ -16,31 +16,24 @@ from osc_ros.control.step.stages import integers_of, numbers_of, OF_DYNAMICS
 Array = NDArray[np.float64]
 
 NONE, NO_INTEGERS = np.zeros(0), np.zeros(0, dtype=np.int64)
-# Empty arrays of `LawArrays` where there is no compensation; no observer, and so no compensation.
+# Empty arrays of `LawArrays`: for a law without compensation, and for one without an observer,
+# which has no compensation either.
 UNCOMPENSATED = NONE, NONE, NONE
 UNOBSERVED = NO_INTEGERS, NONE, NONE, NONE, NONE, *UNCOMPENSATED
-TURNING = 5  # integers of a row of `Given.turning`
+TURNING = 5  # number of integers in a row of `Given.turning`
 
 
 class Given(NamedTuple):
     """
     Arrays of one setup in the order of its table, after those of the dynamics.
 
-    Attributes
-    ----------
-    integers, numbers
-        See `osc_ros.control.step.block`.
-    model, model_numbers, model_room
-        See `osc_ros.control.model_error.command_model.CommandModel.arrays`.
-    gravities : (k,) int
-        Addresses of each copy (3,) of gravity that the setup computes with.
-    turning : (k, TURNING) int
-        For each task whose frame turns with a link that is none of a task: its index, and
-        `osc_ros.dynamics.algebra.kinematics.LinkAxes.addresses`.
-    friction : array
-        Record of `osc_ros.control.model_error.friction.IN_FORCE`.
-    posture : array
-        Record of `osc_ros.control.setpoint.posture.SET_POINT`.
+    - integers, numbers: see `osc_ros.control.step.block`
+    - model, model_numbers, model_room: see `CommandModel.arrays`
+    - gravities (k,): addresses of each copy (3,) of gravity that the setup uses
+    - turning (k, TURNING): for each task whose frame turns with a link without a task: its index,
+      and `osc_ros.dynamics.algebra.kinematics.LinkAxes.addresses`
+    - friction: record of `osc_ros.control.model_error.friction.IN_FORCE`
+    - posture: record of `osc_ros.control.setpoint.posture.SET_POINT`
 
     """
 
@@ -59,20 +52,13 @@ class LawArrays(NamedTuple):
     """
     Arrays of a law in the order of its table, after those of the setup in force.
 
-    Attributes
-    ----------
-    robot, robot_numbers, observer, forces, estimate : arrays
-        See `osc_ros.control.model_error.observer.observe`: integers and numbers of the robot, then
-        records of PLAN, STATE and RESULT; all empty if there is no observer.
-    compensation_plan, compensation_state, compensation_result : arrays
-        Records of `osc_ros.control.model_error.disturbance`; all empty if nothing is compensated
-        for.
-    blend : array
-        Record of `osc_ros.control.step.blend.BLEND`.
-    other : (k, 2) int
-        Table of the setup that is replaced; empty if there is none.
-    law : array
-        Record of `osc_ros.control.step.law_memory.STATE`.
+    - robot, robot_numbers, observer, forces, estimate: integers and numbers of the robot, then
+      records PLAN, STATE and RESULT of `model_error.observer`; empty without an observer
+    - compensation_plan, compensation_state, compensation_result: records of
+      `osc_ros.control.model_error.disturbance`; empty without a compensation
+    - blend: record of `osc_ros.control.step.blend.BLEND`
+    - other (k, 2): table of the replaced setup; empty if there is none
+    - law: record of `osc_ros.control.step.law_memory.STATE`
 
     """
 
@@ -93,12 +79,8 @@ class Guarded(NamedTuple):
     """
     Arrays of a supervisor in the order of a table, after those of the law.
 
-    Attributes
-    ----------
-    plan, state, sample, result
-        See `osc_ros.control.safety.tables`.
-    contact : array
-        Record of `osc_ros.control.model_error.contact.CONTACT`.
+    `contact` is a record of `osc_ros.control.model_error.contact.CONTACT`; for the others see
+    `osc_ros.control.safety.tables`.
 
     """
 
@@ -111,13 +93,13 @@ class Guarded(NamedTuple):
 
 _LAW = OF_DYNAMICS + len(Given._fields)
 _GUARD = _LAW + len(LawArrays._fields)
-TABLE_ROWS = _GUARD + len(Guarded._fields) + 1  # of a table with the arrays of `Guarded`
+TABLE_ROWS = _GUARD + len(Guarded._fields) + 1  # number of rows of a table with `Guarded`
 OTHER = _LAW + LawArrays._fields.index('other')
 
 
 @viewing
 def given_in(table):
-    """The `Given` of a table, see `compiled_tick.setup_torque`."""
+    """Return the `Given` of a table, see `setup_step.setup_torque`."""
     k = OF_DYNAMICS
     return Given(integers_of(table, k), numbers_of(table, k + 1), integers_of(table, k + 2),
                  numbers_of(table, k + 3), numbers_of(table, k + 4), integers_of(table, k + 5),
@@ -127,7 +109,7 @@ def given_in(table):
 
 @viewing
 def law_in(table):
-    """The `LawArrays` of a table, see `osc_ros.control.step.law_step.law_torque`."""
+    """Return the `LawArrays` of a table, see `law_step.law_torque`."""
     k = _LAW
     return LawArrays(integers_of(table, k), numbers_of(table, k + 1), numbers_of(table, k + 2),
                      numbers_of(table, k + 3), numbers_of(table, k + 4), numbers_of(table, k + 5),
@@ -138,7 +120,7 @@ def law_in(table):
 
 @viewing
 def guarded_in(table):
-    """The `Guarded` of a table, see `osc_ros.control.step.step.step`."""
+    """Return the `Guarded` of a table, see `step.step`."""
     k = _GUARD
     return Guarded(numbers_of(table, k), numbers_of(table, k + 1), numbers_of(table, k + 2),
                    numbers_of(table, k + 3), numbers_of(table, k + 4))
@@ -146,11 +128,11 @@ def guarded_in(table):
 
 @inlined
 def entry_in(table):
-    """Address of `compiled_tick.setup_torque`, from the last row of a table."""
+    """Return the address of `setup_step.setup_torque`, from the last row of a table."""
     return table[len(table) - 1, 0]
 
 
 @inlined
 def law_entry_in(table):
-    """Address of `law_step.law_torque`, from the last row of a table."""
+    """Return the address of `law_step.law_torque`, from the last row of a table."""
     return table[len(table) - 1, 1]

@@ -5,19 +5,19 @@
 Largest stable gains (bandwidth) of a sampled loop, for its period and delay.
 
 With the inverse dynamics every axis of a task and every joint of the posture is a double
-integrator. Its feedback u = -ω² e - r ė (r = 2ζω) is computed from samples with a period T, comes
-into force d periods after its sample, and is then held for a period. With a = (ωT)² and b = rT the
+integrator. Its feedback u = -ω² e - r ė (r = 2ζω) is computed from samples with a period T. It
+acts from d periods after its sample on, for one period. With a = (ωT)² and b = rT the
 characteristic equation of this loop is, for an integer d,
 
     zᵈ (z - 1)² + b (z - 1) + a (z + 1)/2 = 0,
 
 and it has a root on the unit circle at the angle θ for
 
-    a = 4 sin²(θ/2) cos((d + ½) θ) / cos(θ/2),    b = 2 sin(θ/2) sin((d + ½) θ),
+    a = 4 sin²(θ/2) cos((d + ½) θ) / cos(θ/2),    b = 2 sin(θ/2) sin((d + ½) θ).
 
 For 0 ≤ θ ≤ π/(2d + 1) this curve is the boundary of the stable gains (D-partition; for d = 1 it
-agrees with Jury's criterion, b - 3a/2 > (b - a/2)²). On sampled loops with delay, Jury's criterion
-and margins see Franklin, Powell, Workman: Digital Control of Dynamic Systems.
+agrees with Jury's criterion, b - 3a/2 > (b - a/2)²). Source for sampled loops with delay, Jury's
+criterion and margins: Franklin, Powell, Workman, Digital Control of Dynamic Systems.
 
 Gains are accepted if
 
@@ -26,8 +26,8 @@ Gains are accepted if
 
 With a delay of one period these conditions are rT ≤ 1/2 for a damper alone (ω = 0), and
 ωT ≤ 0.2327 for a damping ratio of 1, with a phase margin of 35 degrees. For damping ratios below
-0.68 the second condition is the stricter one; the phase margin is then more than half of that of
-the loop without delay.
+0.68 the second condition is the stricter one; the phase margin is then more than half of the
+phase margin without delay.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ import math
 from osc_ros.errors import InputError
 
 GAIN_MARGIN = 2.0
-DAMPING_LEFT = 2.0 / 3.0  # least share of the damping that remains with the delay
+DAMPING_LEFT = 2.0 / 3.0  # least fraction of the damping that remains with the delay
 PERIOD_SHARE = 0.125  # weight of the last tick in the mean period
-PERIOD_CHANGE = 0.01  # relative change of the mean period from which gains are computed again
-# The limits take unexplained accelerations into account up to this delay of the torques [periods].
+PERIOD_CHANGE = 0.01  # relative change of the mean period after which gains are computed again
+# Up to this delay of the torques, the limits account for unexplained accelerations [periods].
 RECKONED = 2.5
 DELAY = 1.0  # delay of a driver that applies a command in its next cycle [periods]
-# Least reaction time [periods] of the braking before joint limits. The braking is as stiff as a
+# Least reaction time of the braking before joint limits [periods]. The braking is as stiff as a
 # task with the natural frequency 1 / reaction_time and the damping ratio 1. Its gain margin is
 # 1.9 at one period of delay.
 LEAST_REACTION = 4.0
@@ -69,7 +69,7 @@ def largest_natural_frequency(damping_ratio: float, period: float, delay: float 
     Raises
     ------
     InputError
-        A period that is not positive, a delay of less than 1, a damping ratio below 0.
+        The period is not positive, the delay less than 1, or the damping ratio negative.
 
     """
     _require(damping_ratio >= 0.0, 'damping ratio', damping_ratio, '0 or more')
@@ -82,8 +82,8 @@ def largest_damping_rate(period: float, delay: float = DELAY,
     """
     Largest damping rate r = 2ζω [1/s] of a sampled loop.
 
-    It is 0 if the natural frequency ω [rad/s] of the loop is too high for any damping rate. The
-    other parameters and the errors are those of `largest_natural_frequency`.
+    It is 0 if the natural frequency ω [rad/s] of the loop is too high for any damping rate. For
+    the other parameters and the errors see `largest_natural_frequency`.
 
     """
     _require(period > 0.0, 'period', period, 'more than 0 s')
@@ -109,8 +109,8 @@ def largest_damping_ratio(natural_frequency: float, period: float, delay: float 
     """
     Largest damping ratio of a sampled loop with a given natural frequency [rad/s].
 
-    It is 0 if the natural frequency is too high for any damping ratio. The other parameters and
-    the errors are those of `largest_natural_frequency`.
+    It is 0 if the natural frequency is too high for any damping ratio. For the other parameters
+    and the errors see `largest_natural_frequency`.
 
     """
     _require(natural_frequency > 0.0, 'natural frequency', natural_frequency, 'more than 0')
@@ -122,14 +122,8 @@ def longest_period(natural_frequency: float, damping_rate: float, push: float = 
     """
     Longest sampling period [s] for which the gains of a loop are accepted; may be infinite.
 
-    Parameters
-    ----------
-    natural_frequency : float [rad/s]
-    damping_rate : float [1/s]
-        r = 2ζω.
-    push : float [rad/s]
-        See `largest_repulsion_frequency`.
-    delay : float [periods]
+    The gains are ω [rad/s] and r = 2ζω [1/s], with a delay in periods; `push` [rad/s] is the
+    natural frequency of `largest_repulsion_frequency`.
 
     """
     if push > 0.0:
@@ -148,10 +142,10 @@ def largest_repulsion_frequency(damping_rate: float, natural_frequency: float, p
     Largest natural frequency [rad/s] of the push that moves a joint away from a position limit.
 
     The push acts in the soft zone before each limit. It adds at most twice the square of its
-    natural frequency to the square of the posture's natural frequency; the only damping is that
-    of the posture [1/s]. The sum must have a gain margin of 1.5, less than the posture alone, so
-    that a push is possible with the stiffest posture too. The condition on the damping does not
-    apply, because the limit itself brakes the joint.
+    natural frequency to the square of the posture's natural frequency; only the posture's damping
+    [1/s] damps it. The sum must have a gain margin of 1.5, less than the posture alone, so that a
+    push is possible also with the stiffest posture. The condition on the damping does not apply,
+    because the limit itself brakes the joint.
 
     """
     delay, b = _delay(delay), margin * damping_rate * period
@@ -172,12 +166,9 @@ def largest_integral_rate(damping: float, gain: float = 0.0) -> float:
     """
     Largest stable rate [1/s] of the integral of a force error, for a contact of any stiffness.
 
-    Parameters
-    ----------
-    damping : float [1/s]
-        Damping rate of the link along the axis of force, at most `largest_damping_rate`.
-    gain : float
-        Gain of the low-pass filtered force error, 0 to 1; the filter has the rate damping / 2.
+    `damping` is the damping rate of the link along the axis of force [1/s], at most
+    `largest_damping_rate`; `gain`, 0 to 1, is that of the force error behind a low-pass filter of
+    the rate damping / 2.
 
     """
     return (1.0 - gain) * damping / GAIN_MARGIN
@@ -186,7 +177,7 @@ def largest_integral_rate(damping: float, gain: float = 0.0) -> float:
 @lru_cache(maxsize=1024)
 def _largest_product(ratio: float, delay: float, left: float = DAMPING_LEFT,
                      margin: float = GAIN_MARGIN) -> float:
-    """Largest ωT for a damping ratio, if the delay may reduce the damping to the share `left`."""
+    """Largest ωT for a damping ratio if the fraction `left` of the damping must remain."""
     if ratio == 0.0:
         return 0.0
     wanted = 4.0 * ratio * ratio * margin  # b²/a on the boundary, which grows with the angle
@@ -206,8 +197,8 @@ def _boundary(angle: float, delay: float) -> tuple[float, float]:
     """
     (ωT)² and rT for which the loop has a root on the unit circle at an angle [rad].
 
-    With a delay of N + f periods, 0 ≤ f < 1, the input during the first share f of a period was
-    computed from the sample N + 1 periods ago, and later from the sample N periods ago (modified
+    With a delay of N + f periods, 0 ≤ f < 1, the input during the first fraction f of a period
+    comes from the sample N + 1 periods ago, and later from the sample N periods ago (modified
     z-transform).
 
     """
@@ -216,14 +207,14 @@ def _boundary(angle: float, delay: float) -> tuple[float, float]:
     z = cmath.exp(1j * angle)
     speed = ((1.0 - f) + f / z) / (z - 1.0)
     place = (speed + 0.5 * (1.0 - f) ** 2 + f * (1.0 - 0.5 * f) / z) / (z - 1.0)
-    # the real numbers a and b that solve a · place + b · speed = -z^N
+    # solve a · place + b · speed = -z^N for real a and b
     back, across = -z ** whole, (place * speed.conjugate()).imag
     return ((back * speed.conjugate()).imag / across, -(back * place.conjugate()).imag / across)
 
 
 @lru_cache(maxsize=64)
 def _angles(delay: float) -> tuple[float, float]:
-    """Two angles θ [rad] of the root on the boundary: at the highest ω, and at ω = 0."""
+    """Angles θ [rad] of the root on the boundary at the highest ω, and at ω = 0."""
     whole = math.floor(delay)
     lower, upper = math.pi / (2.0 * whole + 3.0), math.pi / (2.0 * whole + 1.0)
     if delay == whole:

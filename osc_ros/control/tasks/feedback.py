@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Forces of the tasks from poses and targets: pose error, feedback, and one compiled call."""
+"""Pose feedback of the tasks, and the forces of all tasks in one compiled call."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from osc_ros.dynamics.priority import level_row, priority
 
 Array = NDArray[np.float64]
 
-SOFTENING = 1e-3  # of the mean mobility: bounds the feedback torque near singularities
+SOFTENING = 1e-3  # bounds the feedback torque near singularities; relative to the mean mobility
 
 
 @inlined
 def _scale_to(x, start, most):
-    """Factor, at most 1, that limits the norm of x[start:start + 3] to `most`."""
+    """Factor of at most 1 that limits the norm of x[start:start + 3] to `most`."""
     total = 0.0
     for k in range(start, start + 3):
         total += x[k] * x[k]
@@ -51,17 +51,16 @@ def put_feedback(error, rate, acceleration, frequency, ratio, speed, most, u):
     """
     Write the acceleration u = a_d + 2ζω(v_d - v) + ω² e of a link, in the axes of the arguments.
 
-    Written as u = a_d + 2ζω(v_d - v + ω/(2ζ) e). The approach speed ω/(2ζ) e, and then the whole
+    Computed as u = a_d + 2ζω(v_d - v + ω/(2ζ) e). The approach speed ω/(2ζ) e, and then the whole
     feedback, are scaled down to their limits and keep their directions, so the link approaches a
     far target at a bounded speed without wind-up.
 
     Parameters
     ----------
-    error, rate, acceleration : (6,)
-        Error e, [angular; linear]; its rate v_d - v [rad/s, m/s]; a_d [rad/s², m/s²].
+    error, rate, acceleration, u : (6,)
+        Error e, [angular; linear]; its rate v_d - v [rad/s, m/s]; a_d [rad/s², m/s²]; u, written.
     frequency, ratio, speed, most
-        See `Gains`; `most` are its accelerations.
-    u : (6,), written [rad/s², m/s²]
+        See `Gains`; `most` is its `acceleration`.
 
     """
     for half in range(2):
@@ -78,7 +77,7 @@ def put_feedback(error, rate, acceleration, frequency, ratio, speed, most, u):
 
 @inlined
 def _put_spring(row, motion, gains, bounds, u, e, a):
-    """Write SPRING, ROOT and WEIGHT of a row: spring force, roots of stiffness and damping."""
+    """Write SPRING (the spring force), ROOT and WEIGHT (roots of stiffness and damping)."""
     for half in range(2):
         for k in range(3 * half, 3 * half + 3):
             u[k] = a[k]
@@ -93,14 +92,9 @@ def _put_spring(row, motion, gains, bounds, u, e, a):
 @inlined
 def _put_row(task, pose, twist, row):
     """
-    Fill a task's row of `Priorities`, and write the errors and commands of the task to `task`.
+    Fill a task's row (WIDTH,) of `Priorities`, and write errors and commands to `task`.
 
-    Parameters
-    ----------
-    task : (TASK_WIDTH,)
-    pose, twist : (4, 4), (6,)
-        Pose and twist of the link.
-    row : (WIDTH,), written
+    `pose` (4, 4) and `twist` (6,) are those of the link.
 
     """
     shape = view(task, SHAPE, (6, 6))
@@ -132,21 +126,19 @@ def put_task_forces(integers, numbers, tasks, poses, twists, J, Lambda_inv, a0, 
     """
     Write the forces of all tasks on their links, by priority, to the arrays of `Priorities`.
 
+    Returns the number of solves.
+
     Parameters
     ----------
     integers, numbers : `Priorities.arrays`
         The caller must have set WRENCH and FASTEST in the rows of `Priorities`.
-    tasks : (k, TASK_WIDTH)
-        A row per task: see `osc_ros.control.tasks.task_numbers`. Results are written to it.
+    tasks : (k, TASK_WIDTH), written
+        A row per task: see `osc_ros.control.tasks.task_numbers`.
     poses, twists : (m, 4, 4), (6 m,)
         Poses and twists of the links.
     J, Lambda_inv, a0 : (6 m, n), (6 m, 6 m), (6 m,)
     length, low, high : float
         Parameters of `SingularityDamping`.
-
-    Returns
-    -------
-    Number of solves.
 
     """
     room = priority.room_of(integers, numbers)
@@ -170,15 +162,8 @@ def put_feedback_torque(task, link, Lambda_inv, J, room, out):
     """
     Write the torques (n,) Jᵀ Λ u of the motion of a task [N·m]; bounded near singularities.
 
-    Parameters
-    ----------
-    task : (TASK_WIDTH,)
-        Its row, after `put_task_forces`.
-    link : int
-        Index of its link.
-    Lambda_inv, J : (6 m, 6 m), (6 m, n)
-    room : (7, 6), overwritten
-    out : (n,), written
+    Call it after `put_task_forces`. `task` (TASK_WIDTH,) is the row of the task, `link` the index
+    of its link, `room` (7, 6) a buffer; `Lambda_inv` is (6 m, 6 m), and J (6 m, n).
 
     """
     first, W, F, trace = 6 * link, view(room, 0, (36,)), room[6], 0.0

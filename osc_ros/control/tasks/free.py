@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Free drive: a hand guides the arm, which carries its own weight and payload.
+Free drive: the user guides the arm by hand; the arm carries its own weight and payload.
 
-The tip feels a damper, a bounded speed, and soft walls at the workspace box; every joint is damped
+The tip feels a damper, a bounded speed, and soft walls at the workspace box. Every joint is damped
 with a rate, and the soft zones push it away from its limits. Single axes of the tip can be locked.
 
 With the Jacobian J of the tip, its velocity v and the inertia M, the torques are
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 FREE, LOCKED = LOCKS = 'free', 'locked'
-# Shares of the largest stable damping rate of the sampled loop: for the damper of the tip (half of
-# it for rotation, half for translation), and for the rate c above the speed limit.
+# Fractions of the largest stable damping rate of the sampled loop: for the damper of the tip (half
+# for rotation, half for translation), and for the rate c above the speed limit.
 DAMPER, BRAKE = 0.4, 0.6
 # Friction is compensated in proportion to tanh(q̇ / SLIDING), wider than `Friction.velocity`: the
 # measured velocity is the only sign of the direction in which a hand pushes [rad/s, m/s].
@@ -77,33 +77,33 @@ REFUSAL = ('the arm is in free drive and follows the hand: accepted again after 
 @dataclass(frozen=True, eq=False)
 class FreeDrive:
     """
-    How an arm feels that is guided by hand.
+    Settings of hand guiding (free drive).
 
     Attributes
     ----------
     damping : (2,) [N·m·s/rad, N·s/m]
-        Damper between the tip and the base, for rotation and translation. If a loop is too slow
-        for it at the present inertia of the tip, it is reduced.
+        Damper between the tip and the base, for rotation and translation. Reduced if it would be
+        unstable at the loop's period and the present inertia of the tip.
     rate : float [1/s]
-        Rate c at which the velocity of every joint decays in addition.
+        Additional decay rate c of the velocity of every joint.
     speed : (2,) [rad/s, m/s]
         Speed of the tip, and of each joint, above which the damping rate rises steeply.
     axes : tuple of 6 str
         'free' or 'locked', [angular; linear], in the frame of the first task.
     lock : float [rad/s]
-        Natural frequency with which the arm holds a locked axis, critically damped. The mass that
-        holds against a hand is small, so this must be higher than for a motion.
+        Natural frequency of the critically damped hold of a locked axis. It must be higher than
+        for a motion, because the inertia that resists a hand is small.
     wall : float [N/m]
         Stiffness of the walls of the workspace box (`TargetLimits.box` of the first task).
     depth : float [m]
         Distance before the walls at which they begin to push back.
     friction : float
-        Share of the friction in `Settings.friction` that is compensated, 0 to 1.
+        Fraction of the friction in `Settings.friction` that is compensated, 0 to 1.
 
     Raises
     ------
     InputError
-        A number out of its range, axes that are not six of 'free' and 'locked'.
+        A number out of its range, or axes that are not six of 'free' and 'locked'.
 
     """
 
@@ -143,10 +143,10 @@ class FreeDrive:
 
     def applied_to(self, settings: Settings) -> Settings:
         """
-        Return settings with which a hand can guide the arm: `law.change(drive.applied_to(…))`.
+        Return settings for guiding the arm by hand: `law.change(drive.applied_to(…))`.
 
-        The first task holds the locked axes only, all other tasks are off, and the posture only
-        damps. `Settings.disturbance` is off, because to it a hand is a disturbance, too.
+        The first task holds only the locked axes, all other tasks are off, and the posture only
+        damps. `Settings.disturbance` is off, because it would compensate the force of the hand.
 
         """
         first, *others = settings.tasks
@@ -161,13 +161,13 @@ class FreeDrive:
 
 @inlined
 def guides(plan):
-    """Whether a record of PLAN is of a free drive."""
+    """Whether a record of PLAN belongs to a free drive."""
     return plan[0] > 0.0
 
 
 @inlined
 def _put_force(plan, at, pose, twist, mobility, axes):
-    """Write the wrench of the damper and of the walls; move the edges, see PLAN and STATE."""
+    """Write the wrench of the damper and the walls; move the edges, see PLAN and STATE."""
     F = at.wrench
     for half in range(2):
         total = 0.0
@@ -198,19 +198,16 @@ def _put_force(plan, at, pose, twist, mobility, axes):
 @kernel
 def guide(plan, state, link, pose, twists, mobility, a0, task, F):
     """
-    Write the wrench of damper and walls on the tip of a free drive, and add it to the forces F.
+    Write the wrench of damper and walls on the tip, and add it to the forces F.
 
     Parameters
     ----------
     plan, state : (…), (…)
         Records of PLAN and STATE.
-    link : int
-        Index of the tip among the links.
-    pose : (4, 4)
-        Of the tip.
+    link, pose : int, (4, 4)
+        Index of the tip among the links; its pose.
     twists, mobility, a0, F : (6 m,), (6 m, 6 m), (6 m,), (6 m,)
-        Of all links: twists, Λ⁻¹, accelerations without forces, and the forces of the tasks,
-        which are changed.
+        Twists of all links, Λ⁻¹, accelerations without forces, and forces of the tasks (changed).
     task : (TASK_WIDTH,)
         Row of the first task, see `osc_ros.control.tasks.task_numbers`.
 
@@ -232,16 +229,9 @@ def damping_rate(plan, state, qd, J):
     """
     Damping rate c of the joints [1/s], which rises above the speed limit.
 
-    Above it c v = rate · v + brake · (v - speed): a force F on a mass m moves it no faster
-    than speed + F / (m · brake).
-
-    Parameters
-    ----------
-    plan, state : (…), (…)
-        Records of PLAN and STATE.
-    qd : (n,) [rad/s, m/s]
-    J : (6, n)
-        Jacobian of the tip.
+    Above the limit c v = rate · v + brake · (v - speed), so a force F on a mass m moves it no
+    faster than speed + F / (m · brake). `plan` and `state` are records of PLAN and STATE, J (6, n)
+    is the Jacobian of the tip.
 
     """
     n, fastest = len(qd), 0.0
@@ -264,7 +254,7 @@ def damping_rate(plan, state, qd, J):
 
 @inlined
 def put_friction(plan, qd, friction, torque):
-    """Write the torques that compensate a share of the friction (2, n) at qd (n,) [N·m]."""
+    """Write the torques that compensate a fraction of the friction (2, n) at qd (n,) [N·m]."""
     settings = _plan_views(plan, len(qd))
     for i in range(len(qd)):
         torque[i] = settings.friction[0] * (
@@ -273,16 +263,9 @@ def put_friction(plan, qd, friction, torque):
 
 class Guidance(Recorded):
     """
-    The wrench and the damping rate of a free drive; kernels compute them at every tick.
+    The records from which kernels compute a free drive at every tick.
 
-    Parameters
-    ----------
-    drive : FreeDrive
-    robot : Robot
-    box : (2, 3) [m]
-        Workspace of the tip, base frame.
-    records : tuple of arrays, optional
-        See `Recorded`.
+    `box` (2, 3) is the workspace of the tip, base frame [m]; for `records` see `Recorded`.
 
     """
 
@@ -308,16 +291,16 @@ class Guidance(Recorded):
 
     @property
     def acceleration(self) -> Array:
-        """Acceleration (6,) of the tip at the last tick if no hand pushes [rad/s², m/s²]."""
+        """Acceleration (6,) of the tip at the last tick without a hand's force [rad/s², m/s²]."""
         return np.asarray(self.views[1].acceleration)
 
     def limit_gains(self, period: float) -> None:
-        """Use the largest stable gains for this period of the states [s]."""
+        """Set the largest stable gains for this period of the states [s]."""
         state = self.views[1]
         state.largest_rate[0] = largest_damping_rate(period)
         state.largest_damper[0] = 0.5 * DAMPER * state.largest_rate[0]
         state.stiffest_wall[0] = largest_natural_frequency(1.0, period) ** 2
 
     def forget(self) -> None:
-        """Place the walls anew at the next tick."""
+        """Reset the walls; the next tick places them again."""
         self.views[1].edges[:] = [[-np.inf], [np.inf]]

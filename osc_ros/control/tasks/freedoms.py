@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The axes of a task that an arm can control: all six, or fewer if it has fewer freedoms."""
+"""The axes of a task that an arm can control: all six, or fewer for an arm with fewer freedoms."""
 
 from __future__ import annotations
 
@@ -17,34 +17,24 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-SAMPLES = 200  # random joint positions
+SAMPLES = 200  # number of random joint positions
 LENGTH = 0.3  # characteristic length: a rotation of 1 rad counts as this displacement [m]
 # Singular values of the scaled Jacobian, relative to the largest. The number of the tip's freedoms
-# is the number of values above RANK in most positions; axes are accepted if all are above FAIR.
+# is the number of values above RANK in most positions; axes are accepted if all exceed FAIR.
 RANK, FAIR = 2e-3, 0.02
 ROTATIONS, TRANSLATIONS = range(3), range(3, 6)
 
 
 @dataclass(frozen=True)
 class Freedoms:
-    """
-    The controlled axes of a task.
-
-    Attributes
-    ----------
-    controlled : tuple of 6 bool
-        [angular; linear], in the axes of the frame.
-    frame : str
-        Link in whose axes `controlled` is given; the base if empty.
-
-    """
+    """Controlled axes of a task, [angular; linear], and the link of their frame ('': the base)."""
 
     controlled: tuple[bool, ...] = (True,) * 6
     frame: str = ''
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """'motion' or 'free' for each axis, in the form of `Task.axes`."""
+        """'motion' or 'free' for each axis, as in `Task.axes`."""
         return tuple('motion' if own else 'free' for own in self.controlled)
 
     @property
@@ -55,13 +45,9 @@ class Freedoms:
 
 class Selection:
     """
-    Errors and Jacobians along the controlled axes only.
+    Selects the controlled axes of errors and Jacobians.
 
-    Parameters
-    ----------
-    robot : Robot
-        A robot whose joints have one degree of freedom each.
-    freedoms : Freedoms
+    Each joint of the robot must have one degree of freedom.
 
     """
 
@@ -70,7 +56,7 @@ class Selection:
         self._axes = LinkAxes(robot, freedoms.frame) if freedoms.frame else None
 
     def part(self, q: Array, x: Array) -> Array:
-        """Rows (k,) or (k, m) of the controlled axes of x, (6,) or (6, m), base axes."""
+        """Rows (k,) or (k, m) of the controlled axes of x, (6,) or (6, m) in base axes."""
         if self._axes is None:
             return np.asarray(x[self._mask])
         R = self._axes.at(q)[:3, :3]
@@ -82,13 +68,12 @@ def freedoms_of(robot: Robot) -> Freedoms:
     Return the axes that the arm can control at its tip.
 
     An arm whose tip has six freedoms controls all axes. An arm whose tip has k < 6 freedoms
-    controls k axes: the position, and k - 3 rotations. The rotations, and the link between base
-    and tip in whose axes they are, are chosen for the best conditioning: the ratio of smallest to
-    largest singular value of the scaled Jacobian (see LENGTH) that nine tenths of SAMPLES random
-    joint positions exceed. For an arm of five joints (base, shoulder, elbow, wrist bend, wrist
-    roll) the axes are position, pitch and roll. If an arm cannot control all three directions of
-    the position, for example an arm that moves in a plane, it controls two of them and one more
-    rotation, and so on.
+    controls the position and k - 3 rotations. The rotations, and the link between base and tip in
+    whose axes they are, are chosen for the best conditioning: the ratio of smallest to largest
+    singular value of the scaled Jacobian (see LENGTH) that 90 % of SAMPLES random joint positions
+    exceed. For an arm of five joints (base, shoulder, elbow, wrist bend, wrist roll) the axes are
+    position, pitch and roll. An arm that cannot control all three directions of the position, for
+    example a planar arm, controls two of them and one more rotation, and so on.
 
     """
     rng, space = np.random.default_rng(0), OperationalSpace(robot)
@@ -128,7 +113,7 @@ def _scaled_jacobian(space: OperationalSpace, q: Array) -> Array:
 
 
 def _choices(count: int, translations: int) -> list[tuple[int, ...]]:
-    """Return the choices of `count` axes of which `translations` are translations."""
+    """Return all choices of `count` axes, of which `translations` are translations."""
     if count - translations > 3:
         return []
     return [(*turning, *moving) for turning in combinations(ROTATIONS, count - translations)

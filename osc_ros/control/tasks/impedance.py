@@ -5,18 +5,18 @@
 Variable impedance: stiffness, damping ratio and force of a spring, streamed while it acts.
 
 The values approach the commanded ones behind two first-order low-pass filters in series, so they
-are C¹ and never leave the range of the commands. A rising stiffness does work on the arm: a spring
-with the error e gains ½ eᵀ ΔK e from nowhere. An energy tank pays for it, after F. Ferraguti,
-C. Secchi, C. Fantuzzi, "A tank-based approach to impedance control with variable stiffness", ICRA
-2013; the valve that closes as the tank runs empty is that of M. Franken, S. Stramigioli,
-S. Misra, C. Secchi, A. Macchelli, "Bilateral telemanipulation with time delays: a two-layer
-approach combining passivity and transparency", IEEE Trans. Robotics 27 (2011):
+are C¹ and never leave the range of the commands. A rising stiffness adds energy: ½ eᵀ ΔK e for an
+error e of the spring. An energy tank pays for it, after F. Ferraguti, C. Secchi, C. Fantuzzi,
+"A tank-based approach to impedance control with variable stiffness", ICRA 2013. The valve that
+closes as the tank runs empty is that of M. Franken, S. Stramigioli, S. Misra, C. Secchi,
+A. Macchelli, "Bilateral telemanipulation with time delays: a two-layer approach combining
+passivity and transparency", IEEE Trans. Robotics 27 (2011):
 
-    tank += share of the energy that the damper dissipates + energy that a falling stiffness frees
-    tank -= energy that a rising stiffness needs;  0 ≤ tank ≤ capacity
+    tank += STORED · energy dissipated by the damper + energy freed by a falling stiffness
+    tank -= energy needed by a rising stiffness;  0 ≤ tank ≤ capacity
 
-If the tank cannot pay, the stiffness waits, or rises more slowly. So the energy that changes of
-the stiffness have ever added is at most the capacity plus the dissipated energy, for any signal.
+If the tank has too little energy, the stiffness waits or rises more slowly. So the energy added by
+all changes of the stiffness is at most the capacity plus the dissipated energy, for any signal.
 
 Kronander and Billard, "Stability considerations for variable impedance control", IEEE Trans.
 Robotics 32 (2016), bound the rate of the stiffness by a rule without state. It needs a constant
@@ -43,11 +43,11 @@ from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
-SOFTEST, STIFFEST = 1e-3, 1e6  # range of a stiffness; 0 counts as SOFTEST [N/m, N·m/rad]
+SOFTEST, STIFFEST = 1e-3, 1e6  # range of the stiffness; 0 is replaced by SOFTEST [N/m, N·m/rad]
 LEAST_RATIO, LARGEST_RATIO = 1e-2, 1e2  # range of a damping ratio
-STORED = 0.9  # share of the dissipated energy that the tank takes
-VALVE = 0.25  # share of the capacity below which the valve closes
-RATIOS = 100  # damping ratios for which the plan has the largest stable natural frequency
+STORED = 0.9  # fraction of the dissipated energy that is stored in the tank
+VALVE = 0.25  # fraction of the capacity below which the valve closes
+RATIOS = 100  # number of damping ratios in the table `carried`
 STIFFNESS, DAMPING_RATIO, WRENCH = range(3)  # rows of a 3 × 6 slot
 TANK, ADDED, FREED, DISSIPATED, CARRIED = range(5)  # entries of the slot `energy`
 
@@ -81,11 +81,12 @@ class Impedance:
     stiffness : (6,) [N·m/rad, N/m]
         0 or more; at most STIFFEST.
     damping_ratio : (6,), optional
-        LEAST_RATIO to LARGEST_RATIO; 1 is critical. Not given: unchanged.
+        LEAST_RATIO to LARGEST_RATIO; 1 is critical. None: unchanged.
     wrench : (6,), optional [N·m, N]
-        Feedforward wrench by the robot on the environment. Not given: unchanged.
+        Feedforward wrench by the robot on the environment. None: unchanged.
     stamp : float [s]
-        An impedance with an earlier stamp than the last one is refused; not given: it is not.
+        A command with an earlier stamp than the last one is refused; without a stamp it is
+        accepted.
 
     Raises
     ------
@@ -120,7 +121,7 @@ class Impedance:
 
 @inlined
 def _carried_at(plan, ratio):
-    """Largest stable product of natural frequency and period for a damping ratio."""
+    """Interpolate the largest stable ωT for a damping ratio."""
     x, y = plan.carried[0], plan.carried[1]
     if ratio >= x[-1]:
         return y[-1]
@@ -130,19 +131,19 @@ def _carried_at(plan, ratio):
 
 @inlined
 def _fastest(plan, state, period):
-    """Square of the largest natural frequency that the loop carries [1/s²]."""
+    """Square of the largest stable natural frequency [1/s²]."""
     least, most = np.inf, 0.0
     for ratio in state.now[DAMPING_RATIO]:
         least, most = min(least, ratio), max(most, ratio)
-    # with a growing ratio the product rises to a maximum and then falls, so within the range of
-    # the ratios it is the least at one of the two ends
+    # with a growing ratio the product rises to a maximum and then falls, so its least value within
+    # a range of ratios is at one of the two ends
     product = min(_carried_at(plan, least), _carried_at(plan, most))
     return (product / period) ** 2 if period > 0.0 else np.inf
 
 
 @inlined
 def _mobility_along(task, mobility, link, i):
-    """Mobility of the link, whose part of Λ⁻¹ begins at (link, link), along an axis of motion."""
+    """Mobility of a link, whose block of Λ⁻¹ begins at row `link`, along an axis of motion."""
     half, k, along = link + 3 * (i // 3), i % 3, 0.0
     for a in range(3):
         for b in range(3):
@@ -154,11 +155,11 @@ def _mobility_along(task, mobility, link, i):
 @inlined
 def _find_shares(plan, state, task, mobility, link, fastest):
     """
-    Shares of the commanded stiffness that the loop carries, of rotation and translation.
+    Stable fractions of the commanded stiffness, of rotation and translation.
 
-    Also returns a bound of the squared natural frequencies in force. The largest one of the task
-    is at most the sum of the squares of rotation and translation, so each gets half of what the
-    loop carries, or what is left.
+    Also returns a bound of the squared natural frequencies in force. The largest squared frequency
+    of the task is at most the sum of those of rotation and translation, so each gets half of the
+    stable limit, or the part that the other does not use.
 
     """
     turning = moving = least = 0.0
@@ -189,7 +190,6 @@ def _dissipation(row, least, fastest):
 
 @inlined
 def _filter(plan, state, for_turning, for_moving, dt):
-    """Advance both filters by dt [s]."""
     pace = SETTLED / plan.change_time[0]
     decay = np.exp(-pace * dt)
     for i in range(6):
@@ -205,7 +205,7 @@ def _filter(plan, state, for_turning, for_moving, dt):
 
 @inlined
 def _pay(plan, state, task, row, dissipated, dt):
-    """Let the tank pay for the rises of the stiffness, which wait for energy if it is empty."""
+    """Take the energy for rises of the stiffness from the tank; reduce rises it cannot pay."""
     energy, capacity, cost, freed = state.energy, plan.capacity[0], 0.0, 0.0
     for i in range(6):
         e = row[level_row.SPRING + i] / state.before[i]
@@ -235,19 +235,10 @@ def advance(plan, state, task, row, mobility, link, time, period):
     """
     Advance the impedance to a time [s], and write it to the rows of the task.
 
-    Parameters
-    ----------
-    plan, state
-        Views of the task's records.
-    task, row : (TASK_WIDTH,), (WIDTH,), written
-        The task's row of numbers, and its row of `Priorities`, of the last tick.
-    mobility : (6 m, 6 m)
-        Λ⁻¹ of the links, base axes.
-    link : int
-        First row of the task's link in `mobility`.
-    time : float
-    period : float
-        Period that bounds the gains [s].
+    `plan` and `state` are views of the task's records. `task` (TASK_WIDTH,) and `row` (WIDTH,),
+    its rows of numbers and of `Priorities` of the last tick, are changed. `mobility` (6 m, 6 m) is
+    Λ⁻¹ of the links in base axes; the block of the task's link begins at row `link`. The gains are
+    bounded for `period` [s].
 
     """
     dt = min(max(time - state.impedance_time[0], 0.0), LONGEST_TICK)
@@ -269,19 +260,16 @@ def advance(plan, state, task, row, mobility, link, time, period):
 
 @cache
 def carried() -> Array:
-    """Damping ratios, and for each the largest stable ω T (2, RATIOS); takes a while."""
+    """Damping ratios, and for each the largest stable ω T (2, RATIOS); computed once, slowly."""
     ratios = np.geomspace(LEAST_RATIO, LARGEST_RATIO, RATIOS)
     return np.array([ratios, [largest_natural_frequency(one, 1.0) for one in ratios.tolist()]])
 
 
 class VariableImpedance:
     """
-    The impedance in force of one task, from tick to tick: commands and reports.
+    The impedance in force of one task: commands and reports.
 
-    Parameters
-    ----------
-    plan, state
-        Views of the task's records, see `osc_ros.control.tasks.task_reference`.
+    `plan` and `state` are views of the task's records, see `osc_ros.control.tasks.task_reference`.
 
     """
 
@@ -293,13 +281,8 @@ class VariableImpedance:
         """
         Begin with a stiffness (6,), a damping ratio (6,) and a full tank.
 
-        Parameters
-        ----------
-        stiffness, damping_ratio : (6,), (6,)
-        change_time : float
-            Time after which 1 % of a step remains [s].
-        capacity : float
-            Of the energy tank [J]; infinite: the stiffness follows every command.
+        1 % of a step remains after `change_time` [s]. `capacity` is that of the energy tank [J];
+        infinite: the stiffness follows every command.
 
         """
         plan, state = self._plan, self._state
@@ -311,7 +294,7 @@ class VariableImpedance:
         plan.is_commanded[0], plan.change_time[0], plan.capacity[0] = 1.0, change_time, capacity
 
     def go_on_as(self, before: VariableImpedance, change_time: float, capacity: float) -> None:
-        """Copy another one; use another change time and capacity; a full tank is full again."""
+        """Copy `before`, with another change time and capacity; a full tank is full again."""
         for slot in COMMANDED:
             getattr(self._plan, slot.name)[:] = getattr(before._plan, slot.name)
         for slot in IN_FORCE:
@@ -323,7 +306,7 @@ class VariableImpedance:
         plan.change_time[0], plan.capacity[0] = change_time, capacity
 
     def end(self) -> None:
-        """Let the gains of the settings be in force again."""
+        """Return to the gains of the settings."""
         self._plan.is_commanded[0] = 0.0
 
     @property
@@ -338,25 +321,17 @@ class VariableImpedance:
 
     @property
     def energy(self) -> Array:
-        """Energies [J] at TANK, ADDED, FREED, DISSIPATED; at CARRIED a share (1)."""
+        """Energies [J] at TANK, ADDED, FREED, DISSIPATED; at CARRIED a fraction, see IN_FORCE."""
         return np.asarray(self._state.energy)
 
     @property
     def source(self) -> str:
-        """Text that says whether the tank slows rises of the stiffness."""
+        """Text for reports, which says whether the tank slows rises of the stiffness."""
         waits = self.energy[TANK] < VALVE * self._plan.capacity[0] < np.inf
         return 'commands, which wait for energy' if waits else 'commands'
 
     def command(self, impedance: Impedance) -> None:
-        """
-        Set the values to approach.
-
-        Raises
-        ------
-        InputError
-            Its stamp is earlier than the last one.
-
-        """
+        """Set the values to approach; InputError if the stamp is earlier than the last one."""
         last = float(self._plan.stamp[0])
         if -np.inf < impedance.stamp < last:
             raise InputError(f'its stamp, {impedance.stamp:.3f} s, is before that of the last '

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The contract of a kind of task."""
+"""The interface of a kind of task."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Kind:
     A kind defines up to six coordinates of its link: three in rad, then three in m (`axes` says
     which of them are controlled). Their velocity is S v, where v is the twist of the link, and
     their acceleration S a + Ṡ v; S is 6 × 6 and depends on the pose of the link and on the
-    set-point. The compiled part of the kind, a function of its module that `kinds.table` calls,
-    writes for one tick:
+    set-point. The compiled part of the kind, a function of its module that `kind_table.put_kind`
+    calls, writes for one tick:
 
         put_NAME(task, pose, twist, row) -> share
 
     task : (TASK_WIDTH,)
-        See `osc_ros.control.tasks.task_numbers`. Set-point and own numbers are read; AXES, if the
-        kind determines them, ERROR and LAG are written.
+        See `osc_ros.control.tasks.task_numbers`. The function reads the set-point and OWN, and
+        writes ERROR and LAG, and AXES if the kind determines them.
     pose, twist : (4, 4), (6,)
         Pose and twist of the link, base frame, [angular; linear].
     row : (WIDTH,)
@@ -41,21 +41,21 @@ class Kind:
         VELOCITY minus the actual velocity; ROOT, the wanted acceleration minus Ṡ v. If S is not
         the identity: MAPPED = 1 and MAP, S in base axes.
     share : float
-        0 to 1, continuous: the activation is multiplied by it. It has to be 0 wherever S, or its
-        rate of change, is not bounded.
+        Factor on the activation, 0 to 1, continuous. It must be 0 where S or its rate of change is
+        not bounded.
 
-    All written values have to be finite and continuous for finite pose, twist and set-point.
+    All written values must be finite and continuous for finite pose, twist and set-point.
 
     Attributes
     ----------
     name : str
         Value of the parameter `NAME.kind`.
     controls : str
-        What the task controls: a part of the description of the parameter `NAME.kind`.
+        Controlled quantity: a part of the description of the parameter `NAME.kind`.
     axes : tuple of 6 str, optional
-        'motion' or 'free', if the kind determines them; None if each task chooses its own.
+        'motion' or 'free', if the kind determines them; None if each task chooses its axes.
     goals : tuple of str
-        Commands that a task of this kind accepts: some of 'pose', 'twist', 'trajectory', 'point'.
+        Commands that a task of this kind accepts: 'pose', 'twist', 'trajectory', 'chunk', 'point'.
 
     """
 
@@ -65,17 +65,17 @@ class Kind:
     goals: ClassVar[tuple[str, ...]] = ('pose', 'twist', 'trajectory', 'chunk')
 
     def numbers(self) -> Array:
-        """The parameters (9,) for the compiled part, which reads them as `task[OWN:]`."""
+        """Parameters (9,) for the compiled part, which reads them as `task[OWN:]`."""
         return np.zeros(9)
 
     def set_point(self, pose: Array) -> Array:
-        """The set-point (4, 4) for which a link at `pose` (4, 4) has no error."""
+        """Set-point (4, 4) for which a link at `pose` (4, 4) has no error."""
         raise NotImplementedError
 
     def error(self, pose: Array, goal: Array) -> Array:
-        """The error (6,) from a link at `pose` (4, 4) to `goal` (4, 4), base axes."""
+        """Error (6,) from a link at `pose` (4, 4) to `goal` (4, 4), base axes."""
         raise NotImplementedError
 
     def set_point_with_link(self, set_point: Array, T: Array) -> Array:
-        """The set-point (4, 4) after the link's frame is moved by T (4, 4) on its body."""
+        """Set-point (4, 4) after the link's frame is moved by T (4, 4) on its body."""
         raise NotImplementedError

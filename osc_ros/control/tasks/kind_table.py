@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The table of kinds of tasks."""
+"""Registry of the kinds of tasks."""
 
 from __future__ import annotations
 

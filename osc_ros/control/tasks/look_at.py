@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Look-at tasks: an axis of a link points at a point."""
+"""Look-at tasks, which point an axis of a link at a point."""
 
 from __future__ import annotations
 
@@ -32,18 +32,17 @@ Array = NDArray[np.float64]
 
 AHEAD = 1.0  # distance of the first set-point, on the axis [m]
 # Distances of the point from the link's origin [m]: below OFF the task is not active, above ON it
-# is fully active. Near the origin the direction to the point would turn too fast, at the rate
-# speed / distance.
+# is fully active, because near the origin the direction to the point turns at speed / distance.
 OFF, ON = 0.1, 0.2
 FASTEST = 100.0  # largest speed of the point that the task uses [m/s]
-BEHIND = 0.1  # sine of the angle to the opposite direction, where the error fades out
+BEHIND = 0.1  # sine of the angle to the opposite direction at which the error begins to fade out
 SHORTEST, LONGEST = 1e-3, 1e3  # accepted length of the axis
 
 
 @dataclass(frozen=True)
 class LookAt(Kind):
     """
-    An axis of the link through its origin points at a point: two freedoms.
+    An axis through the origin of the link points at a point: two freedoms.
 
     Rotation about the axis and the distance to the point are free. With d the unit vector from the
     origin of the link to the point c, ρ their distance, and (t₁, t₂, axis) orthonormal and fixed
@@ -51,13 +50,14 @@ class LookAt(Kind):
 
         tᵢ · (ω + d × v / ρ - d × ċ / ρ),  i = 1, 2
 
-    of the axis relative to the line of sight. The error is the rotation vector from the axis to d,
-    which has no part along the axis. Of the set-point, only the position counts.
+    of the axis relative to the line of sight. The error is the rotation vector from the axis to d;
+    its component along the axis is 0. Only the position of the set-point is used.
 
     If the point is near the link's origin, the activation of the task fades out, to 0 at OFF: its
-    freedoms are then left to the tasks below and to the posture. If the point is behind the link,
-    opposite to the axis within the angle BEHIND, the error that acts fades out, to 0 at half a
-    turn: there all directions of rotation are equally short. That equilibrium is unstable.
+    freedoms are then available to the tasks below and to the posture. If the point is behind the
+    link, within the angle BEHIND of the direction opposite to the axis, the error used for control
+    fades out, to 0 at half a turn, where all directions of rotation are equally short. That
+    equilibrium is unstable.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class LookAt(Kind):
     Raises
     ------
     InputError
-        An axis that is not three finite numbers, or of another length.
+        The axis is not three finite numbers, or of another length.
 
     """
 
@@ -81,7 +81,7 @@ class LookAt(Kind):
                        'kind look_at'})
 
     def __post_init__(self) -> None:
-        """Raise for an axis of length 0, or of another unusable length."""
+        """Raise for an axis of wrong shape or length."""
         axis = np.array(self.axis, dtype=np.float64)
         if axis.shape != (3,) or not SHORTEST <= float(np.linalg.norm(axis)) <= LONGEST:
             raise InputError(f'axis {axis.tolist()}: accepted are three numbers, a vector of '
@@ -91,20 +91,20 @@ class LookAt(Kind):
     def numbers(self) -> Array:
         """Rotation (9,), by rows, whose third column is the axis, in the link's frame."""
         z = np.array(self.axis) / np.linalg.norm(self.axis)
-        # the link's axis that is nearest to a right angle with z; the first one of equal ones
+        # the axis of the link that is closest to perpendicular to z; the first of equal ones
         x = np.eye(3)[np.argmin(np.abs(z) - 1e-9 * np.array([2.0, 1.0, 0.0]))]
         x = x - (x @ z) * z
         x /= np.linalg.norm(x)
         return np.array([x, np.cross(z, x), z]).T.ravel()
 
     def set_point(self, pose: Array) -> Array:
-        """The point at the distance AHEAD on the axis, as a pose (4, 4)."""
+        """Point at the distance AHEAD on the axis, as a pose (4, 4)."""
         there = np.eye(4)
         there[:3, 3] = pose[:3, 3] + AHEAD * pose[:3, :3] @ self.numbers()[2::3]
         return there
 
     def error(self, pose: Array, goal: Array) -> Array:
-        """Return (6,), base axes: the rotation vector from the axis to the point, then zeros."""
+        """Rotation vector from the axis to the point, then three zeros (6,), base axes."""
         R = pose[:3, :3] @ self.numbers().reshape(3, 3)
         axis, way = R[:, 2], goal[:3, 3] - pose[:3, 3]
         turn = np.cross(axis, way)
@@ -113,20 +113,19 @@ class LookAt(Kind):
         return np.concatenate([angle * direction, np.zeros(3)])
 
     def set_point_with_link(self, set_point: Array, T: Array) -> Array:
-        """The unchanged set-point (4, 4): the point does not move with the link."""
+        """The unchanged set-point (4, 4), because the point does not move with the link."""
         return set_point
 
 
 @inlined
 def _at_most(most, x):
-    """The vector x, scaled to the length `most` if it is longer."""
     length = np.sqrt(dot(x, x))
     return along(most / length, x, ZERO) if length > most else x
 
 
 @inlined
 def _aim(axis, side, d):
-    """Rotation vector from an axis to a direction d, and the share of it that is the error."""
+    """Rotation vector from an axis to a direction d, and the fraction of it used for control."""
     turn = cross(axis, d)
     sine, cosine = np.sqrt(dot(turn, turn)), dot(axis, d)
     if sine > 0.0:
@@ -137,7 +136,7 @@ def _aim(axis, side, d):
 
 @inlined
 def _put_map(k, S):
-    """Write to S (36,), by rows, the matrix that maps a twist (ω, v) to (ω + k × v, v)."""
+    """Write to S (36,), row by row, the matrix that maps a twist (ω, v) to (ω + k × v, v)."""
     for i in range(36):
         S[i] = 1.0 if i % 7 == 0 else 0.0
     S[4], S[5] = -k[2], k[1]
@@ -156,7 +155,7 @@ def _put_turning(R, x, moves, y):
 
 @inlined
 def put_look_at(task, pose, twist, row):
-    """Write the task's row for this tick, see `Kind`; return the factor for its activation."""
+    """Write the task's row for this tick, see `Kind`; return the factor on its activation."""
     moves = task[SHAPE:SHAPE + 6]
     own = task[OWN:OWN + 9]
     R = compose(rotation_of(pose), (own[0], own[1], own[2], own[3], own[4], own[5], own[6], own[7],

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Tasks on the pose of a link: position and orientation, along chosen axes."""
+"""Tasks on the pose of a link, and their error."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Pose(Kind):
     """
     The default kind: the link follows a pose, along the axes of the task.
 
-    The coordinates are those of the link's twist, so S is the identity. The error is the rotation
-    vector to the orientation of the set-point, and the difference of the positions.
+    The coordinates are those of the link's twist, so S is the identity. For the error see
+    `pose_error`.
 
     """
 
@@ -50,11 +50,11 @@ class Pose(Kind):
         return pose.copy()
 
     def error(self, pose: Array, goal: Array) -> Array:
-        """Pose error (6,) from `pose` to `goal`, base axes [rad, m]; see `pose_error`."""
+        """Pose error (6,) from `pose` to `goal`, see `pose_error`."""
         return pose_error(pose, np.ascontiguousarray(goal))
 
     def set_point_with_link(self, set_point: Array, T: Array) -> Array:
-        """The set-point (4, 4) after the link's frame is moved by T (4, 4) on its body."""
+        """Set-point (4, 4) after the link's frame is moved by T (4, 4) on its body."""
         return set_point @ T
 
 
@@ -69,7 +69,7 @@ def put_error(pose, target, error):
 
 @inlined
 def put_pose(task, pose, twist, row):
-    """Write the task's row for this tick, see `Kind`; return 1, the factor for its activation."""
+    """Write the task's row for this tick, see `Kind`; return 1, the factor on its activation."""
     R, moves = axes_of(task), task[SHAPE:SHAPE + 6]
     target_twist, error = task[TWIST:ACCELERATION], task[ERROR:LAG]
     rate = row[level_row.RATE:level_row.RATE + 6]
@@ -92,19 +92,10 @@ def _pose_error(pose, target, error):
 
 def pose_error(pose: Array, target: Array) -> Array:
     """
-    Pose error (6,): displacement from the tip's pose to its target, base axes, [angular; linear].
+    Pose error (6,) from a pose (4, 4) to a target (4, 4), base axes, [angular; linear] [rad, m].
 
-    The angular part is the rotation vector from the present orientation to the target's, its
-    length the angle between them, in [0, π]; the linear part is the difference of positions.
-
-    Parameters
-    ----------
-    pose, target : (4, 4)
-        Poses in the base frame.
-
-    Returns
-    -------
-    (6,) [rad, m]
+    The angular part is the rotation vector from the present orientation to the target's, whose
+    length is the angle between them, 0 to π. The linear part is the difference of the positions.
 
     """
     error = np.empty(6)

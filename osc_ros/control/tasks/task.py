@@ -24,10 +24,10 @@ TOO_FAST = ('refuse', 'slow')
 ALL_MOTION = ('motion',) * 6
 FARTHEST = 1e3  # largest accepted coordinate of a target [m]
 NO_ROTATION = (0.0, 0.0, 0.0, 1.0)  # quaternion, x y z w
-UNIT_TOLERANCE = 0.02  # of a quaternion's length: accepts three digits typed by hand
+UNIT_TOLERANCE = 0.02  # largest error of a quaternion's length: accepts three typed digits
 
 
-@dataclass(eq=False, slots=True)  # constructed every tick: if frozen, it takes three times as long
+@dataclass(eq=False, slots=True)  # constructed every tick; if frozen, three times as slow
 class Target:
     """
     Set-point of the tip: pose, twist and acceleration, base frame, [angular; linear].
@@ -53,8 +53,8 @@ class TargetLimits:
     Attributes
     ----------
     speed, acceleration, jerk : (2,)
-        Largest norms, of the rotation and of the translation [rad/s, m/s and per s, s²]. All
-        finite, or all infinite: then the target jumps to its goal.
+        Largest norms for rotation and for translation [rad/s, m/s and per s, s²]. All finite, or
+        all infinite: then the target jumps to its goal.
     leash : (2,) [rad, m]
         If the arm lags the target by more than this (rotation, translation), the target pauses
         until the lag is less than half of `leash`. May be infinite.
@@ -68,7 +68,7 @@ class TargetLimits:
     ------
     InputError
         Shapes that do not fit, limits that are not positive, finite limits mixed with infinite
-        ones, an empty box.
+        ones, or an empty box.
 
     """
 
@@ -107,12 +107,12 @@ class TargetLimits:
 
     @cached_property
     def reach(self) -> tuple[float, float]:
-        """Largest lag of the arm, `leash`, as two floats for faster access [rad], [m]."""
+        """`leash` as two floats, for faster access [rad], [m]."""
         return float(self.leash[0]), float(self.leash[1])
 
     @cached_property
     def smooth(self) -> bool:
-        """Whether the target's motion is limited."""
+        """Whether the target's motion is limited; otherwise it jumps."""
         return bool(np.isfinite(self.speed[0]))
 
     def inside(self, pose: Array) -> Array:
@@ -128,9 +128,9 @@ class TargetLimits:
 @dataclass(frozen=True, eq=False)
 class Gains:
     """
-    Gains of a task shaped as a linear system, per axis of its frame, [angular; linear].
+    Gains of a task that behaves as a linear system, per axis of its frame, [angular; linear].
 
-    The error becomes that of a second-order system, whatever the arm's inertia.
+    The error obeys a second-order system, independent of the arm's inertia.
 
     Attributes
     ----------
@@ -139,15 +139,15 @@ class Gains:
     damping_ratio : (6,)
         1 is critical.
     speed : (2,) [rad/s, m/s]
-        Largest approach speed of the feedback, of rotation and of translation.
+        Largest approach speed by the feedback, for rotation and translation.
     acceleration : (2,) [rad/s², m/s²]
-        Largest acceleration by the feedback, of rotation and of translation.
+        Largest acceleration by the feedback, for rotation and translation.
 
     Raises
     ------
     InputError
-        A shape that does not fit, a number that is not positive, or a natural frequency or damping
-        ratio that is not finite (an infinite speed or acceleration is no limit).
+        A shape does not fit, a number is not positive, or a natural frequency or damping ratio is
+        not finite (an infinite speed or acceleration is no limit).
 
     """
 
@@ -173,7 +173,7 @@ class Stiffness:
     """
     A spring from the tip to its target, per axis of the task's frame, [angular; linear].
 
-    The inertia Λ is the arm's own, so no force has to be measured. With S = √K and
+    The arm keeps its own inertia Λ, so no force has to be measured. With S = √K and
     S Λ⁻¹ S = V a Vᵀ the damper is D = 2 S √ζ V a^(-1/2) Vᵀ √ζ S. If ζ is the same on all axes,
     Λ, D and K are diagonal in the same coordinates, and each mode has the damping ratio ζ.
 
@@ -193,8 +193,8 @@ class Stiffness:
     Raises
     ------
     InputError
-        A shape that does not fit, a number that is not positive, or a stiffness or damping ratio
-        that is not finite (an infinite force is no limit).
+        A shape does not fit, a number is not positive, or a stiffness or damping ratio is not
+        finite (an infinite force is no limit).
 
     """
 
@@ -224,10 +224,10 @@ class ForceControl:
     """
     Control along the axes of force of a task.
 
-    The link pushes with the wanted force and is damped, so it approaches a surface at the speed
-    F / (damping Λ). Where a wrench is measured, F_d + gain e_f + ∫ integral_rate e dt
-    with e = F_d - F_measured takes the place of F_d; e_f is e behind a low-pass filter of the rate
-    damping / 2.
+    The link pushes with the commanded force F_d and is damped, so it approaches a surface at the
+    speed F_d / (damping Λ). If a wrench is measured, F_d is replaced by
+    F_d + gain e_f + ∫ integral_rate e dt with e = F_d - F_measured; e_f is e behind a low-pass
+    filter of the rate damping / 2.
 
     In contact with an environment of stiffness k, the inertia Λ with the damping rate c is an
     oscillator of the unknown natural frequency √(k/Λ). With the gain g and the integral rate r the
@@ -247,8 +247,8 @@ class ForceControl:
     Raises
     ------
     InputError
-        A number that is negative or not finite, a gain of 1 or more, an integral rate that is
-        too high for the damping.
+        A number is negative or not finite, the gain is 1 or more, or the integral rate is too high
+        for the damping.
 
     """
 
@@ -291,29 +291,29 @@ class Task:
     Attributes
     ----------
     gains : Gains or Stiffness
-        Gains shape the link as a linear system, Stiffness as a spring.
+        With Gains the link behaves as a linear system, with Stiffness as a spring.
     name : str
     link : str
         Any link that moves; the robot's tip if empty.
     axes : tuple of 6 str
-        'motion', 'force' or 'free', [angular; linear], in the task's frame. Free axes are left to
-        the tasks below and to the posture.
+        'motion', 'force' or 'free', [angular; linear], in the task's frame. Free axes are
+        available to the tasks below and to the posture.
     frame : str
-        Link whose axes the task uses; the base if empty. The controlled point is the origin of
-        `link` in any case.
+        Link whose axes the task uses; the base if empty. The controlled point is always the origin
+        of `link`.
     activation : float
         0 (off) to 1 (fully in force).
     force : ForceControl
     limits : TargetLimits
     kind : Kind
-        What the task controls. A kind that determines the axes, such as `LookAt`, accepts only
-        these or the default axes, no frame, and Gains.
+        Controlled quantity. A kind that determines the axes, such as `LookAt`, accepts only these
+        or the default axes, no frame, and Gains.
 
     Raises
     ------
     InputError
-        Unknown names of axes, or not six of them; an activation out of its range; axes, a frame or
-        a Stiffness that the kind does not take.
+        Not six known names of axes; an activation out of its range; or axes, a frame or a
+        Stiffness that the kind does not accept.
 
     """
 
@@ -359,7 +359,7 @@ class Task:
                           f'for this kind: {accepted}')
 
     def along(self, *kinds: str) -> Array:
-        """Array (6,): 1 for the axes whose kind is one of `kinds`, 0 for the others."""
+        """Mask (6,): 1 for the axes whose entry in `axes` is one of `kinds`, 0 for the others."""
         return np.array([float(kind in kinds) for kind in self.axes])
 
 
@@ -397,8 +397,8 @@ def poses(positions: ArrayLike, quaternions_xyzw: ArrayLike) -> Array:
     Raises
     ------
     InputError
-        Numbers that are not finite, a position farther than FARTHEST, a quaternion whose length
-        is not 1, shapes that do not fit.
+        Numbers that are not finite, a position farther than FARTHEST, a quaternion whose length is
+        not 1, or shapes that do not fit.
 
     """
     p = np.asarray(positions, dtype=np.float64)

@@ -11,10 +11,9 @@ from osc_ros.dynamics.algebra.spatial import rotate, unrotate
 # TARGET, TWIST, ACCELERATION  set-point: pose (16), twist (6), acceleration (6)
 # AXES                         rotation of the task's axes to base axes (9)
 # SHAPE                        six rows (36), see below
-# ERROR                        result: error (6) in base axes, as it is reported
-# LAG                          result: lag (6) behind the set-point in base axes, which
-# `SetPointGenerator`
-#                              compares with `TargetLimits.leash`
+# ERROR                        result: reported error (6) in base axes
+# LAG                          result: lag (6) behind the set-point in base axes, compared with
+#                              `TargetLimits.leash`
 # COMMANDED                    result: commanded acceleration (6)
 # SEEN, SEEN_TWIST             result: pose (16) and twist (6) of the link
 # IS_SPRING                    1 if the task is a spring
@@ -30,7 +29,7 @@ MOVES, DRAG, GAIN, RATIO, BOUNDS, ACTIVATION = range(6)
 
 @inlined
 def axes_of(task):
-    """Rotation of the task's axes to base axes, nine numbers by rows."""
+    """Rotation of the task's axes to base axes: nine numbers, row by row."""
     return (task[AXES], task[AXES + 1], task[AXES + 2], task[AXES + 3], task[AXES + 4],
             task[AXES + 5], task[AXES + 6], task[AXES + 7], task[AXES + 8])
 

@@ -5,15 +5,14 @@
 Activation, wrench and impedance of the tasks at a tick, in compiled functions on records.
 
 `put_references` advances activations and commanded impedances before the dynamics of the tick are
-computed. `put_wrenches` computes the wrenches along the axes of force after that, because a
-measured wrench is turned into the task's frame as it is at this tick.
+computed. `put_wrenches` computes the wrenches along the axes of force after the dynamics, because
+it transforms a measured wrench into the task's frame at this tick.
 
-The activation goes from one value to the next by a C² step. The wrench in force approaches the
-commanded one behind a critically damped filter, C¹. In a closed force loop an integral of the
-force error and its low-pass filtered value are added, see
-`osc_ros.control.tasks.task.ForceControl`; the integral pauses while limits change the torques or
-no fresh wrench is measured, and the filtered error loses its weight as the measured wrench grows
-old.
+The activation changes by a C² step. The wrench in force approaches the commanded one behind a
+critically damped filter, C¹. In a closed force loop an integral of the force error and its
+low-pass filtered value are added, see `osc_ros.control.tasks.task.ForceControl`. The integral
+pauses while limits change the torques or no fresh wrench is measured. The filtered error loses
+its weight as the measured wrench grows old.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ from osc_ros.dynamics.algebra.rotation import rotation_of
 from osc_ros.dynamics.algebra.spatial import unrotate
 from osc_ros.dynamics.priority import level_row
 
-FORGETTING = 0.3  # time constant with which an old measured wrench loses its weight [s]
-FRESH = 0.1  # greatest age at which a measured wrench counts as present [s]
+FORGETTING = 0.3  # time constant of the decaying weight of an old measured wrench [s]
+FRESH = 0.1  # largest age of a fresh measured wrench [s]
 
 PLAN = Table(
     'TaskPlan',
@@ -67,7 +66,7 @@ _plan_views, _state_views = PLAN.views, STATE.views
 
 @inlined
 def _put_activation(plan, state, task, time):
-    """Write the activation at a time [s], C²."""
+    """Write the activation at a time [s], a C² step."""
     state.since[0] = min(state.since[0], time)
     x = (time - state.since[0]) / plan.blend_time[0]
     if x >= 1.0:
@@ -80,7 +79,7 @@ def _put_activation(plan, state, task, time):
 
 @inlined
 def _advance_wrench(plan, state, dt):
-    """Advance the wrench in force by dt [s]; the solution of the filter is exact."""
+    """Advance the wrench in force by dt [s], by the exact solution of the filter."""
     pace = SETTLED / plan.blend_time[0]
     decay = np.exp(-pace * dt)
     for i in range(6):
@@ -97,7 +96,7 @@ def _within(x, most):
 
 @inlined
 def _add_correction(plan, state, R, row, time, dt, is_saturated):
-    """Add the reactions to the force error, with the measured wrench, to WRENCH of the row."""
+    """Add the feedback of the measured wrench to WRENCH of the row."""
     age, decay = time - state.measured_time[0], np.exp(-plan.filter_rate[0] * dt)
     weight = np.exp(min(0.0, FRESH - age) / FORGETTING) * plan.gain[0]
     for half in range(2):
@@ -118,7 +117,9 @@ def _add_correction(plan, state, R, row, time, dt, is_saturated):
 @kernel
 def put_references(integers, plans, states, tasks, rows, mobility, rates, time, period):
     """
-    Advance activations that change and impedances that were commanded to a time [s].
+    Advance changing activations and commanded impedances to a time [s].
+
+    The gains are bounded for `period` [s].
 
     Parameters
     ----------
@@ -126,16 +127,12 @@ def put_references(integers, plans, states, tasks, rows, mobility, rates, time, 
         Integers of `Priorities`, which contain the link of each task.
     plans, states : (k, …), (k, …)
         Records of PLAN and STATE, one row per task.
-    tasks, rows : (k, TASK_WIDTH), (k, WIDTH), written
-        The tasks' rows of numbers, and their rows of `Priorities`, of the last tick.
-    mobility : (6 m, 6 m)
-        Λ⁻¹ of the links at the last tick, base axes.
+    tasks, rows, mobility : (k, TASK_WIDTH), (k, WIDTH), (6 m, 6 m)
+        The tasks' rows of numbers, their rows of `Priorities` (both changed), and Λ⁻¹ of the links
+        in base axes, of the last tick.
     rates : (k, 7), written
         Columns 0 to 5: 2 ζ √stiffness of the springs, see
         `osc_ros.control.step.reference.Reference`.
-    time : float
-    period : float
-        Period that bounds the gains [s].
 
     """
     for k in range(len(plans)):
@@ -153,14 +150,8 @@ def put_wrenches(plans, states, tasks, rows, poses, time, is_saturated):
     """
     Advance the wrenches of the tasks with axes of force; write them to WRENCH of their rows.
 
-    Parameters
-    ----------
-    plans, states, tasks, rows, time
-        See `put_references`.
-    poses : (m, 4, 4)
-        Poses of the links at this tick.
-    is_saturated : bool
-        Whether the limits changed the torque: then the integral of the force error pauses.
+    `poses` (m, 4, 4) are those of the links at this tick. If the limits changed the torque
+    (`is_saturated`), the integral of the force error pauses. For the others see `put_references`.
 
     """
     for k in range(len(plans)):

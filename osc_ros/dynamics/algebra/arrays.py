@@ -18,15 +18,11 @@ FLOAT64 = np.dtype(np.float64)  # the dtype object of this machine's byte order
 
 def finite_array(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
     """
-    Return the values in the form that kernels require: contiguous, aligned, writeable float64.
+    Return the values as the kernels require them: contiguous, aligned, writeable float64.
 
-    An array that has this form is returned itself, not copied.
-
-    Raises
-    ------
-    InputError
-        If the values are not numbers, have another shape (the message has both), or are not
-        finite (the message has the first such number and its index).
+    An array that has this form is returned itself, not copied. Raises InputError if the values are
+    not numbers, have another shape, or are not finite; the message has both shapes, or the first
+    number that is not finite and its index.
 
     """
     array = float_array(name, values, shape)
@@ -38,7 +34,7 @@ def finite_array(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
 
 
 def float_array(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
-    """Like `finite_array`, but numbers that are not finite are accepted."""
+    """Like `finite_array`, but accepts numbers that are not finite."""
     try:
         array = np.ascontiguousarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -49,15 +45,7 @@ def float_array(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
 
 
 def row_count(name: str, values: ArrayLike) -> int:
-    """
-    Return the number of rows of a matrix; 1 for a vector.
-
-    Raises
-    ------
-    InputError
-        Rows of different lengths.
-
-    """
+    """Return the number of rows of a matrix, 1 for a vector; InputError for unequal rows."""
     try:
         shape = np.shape(values)
     except ValueError as error:
@@ -66,17 +54,17 @@ def row_count(name: str, values: ArrayLike) -> int:
 
 
 def kernel_array(values: Array) -> Array:
-    """Return values as a contiguous, writeable float64 array; the same array if it is one."""
-    # the kernels are compiled for writeable and aligned arrays only
+    """Return values as a contiguous, writeable float64 array; no copy if it is one already."""
+    # kernels are compiled for writeable and aligned arrays only
     is_ready = values.dtype is FLOAT64 and values.flags.carray
     return values if is_ready else np.array(values, dtype=np.float64)
 
 
 def is_on_gpu(values: object) -> bool:
-    """Whether an array is in the memory of a GPU: of PyTorch, CuPy, JAX, Numba, and others."""
+    """Whether an array is in GPU memory: one of PyTorch, CuPy, JAX, Numba, and others."""
     if values is None or isinstance(values, (np.ndarray, list, tuple)):
         return False
-    # PyTorch's `is_cuda`: a tensor that requires a gradient refuses to show its interface
+    # PyTorch: `is_cuda`, because reading the interface of a tensor that requires a gradient raises
     return bool(getattr(values, 'is_cuda', False) or getattr(values, '__cuda_ndarray__', False)
                 or hasattr(values, '__cuda_array_interface__'))
 
@@ -97,7 +85,7 @@ def require_finite(what: str, values: Array) -> Array:
 
 
 def require_quaternions(robot: Robot, q: Array) -> None:
-    """Raise InputError for a quaternion whose squared length overflows or is 0, for q (k, nq)."""
+    """Raise InputError if the squared length of a quaternion in q (k, nq) is 0 or overflows."""
     for first in robot.q_index[robot.spherical].tolist():
         for state in np.flatnonzero(_is_bad(q[:, first:first + 4]))[:1]:
             body = int(np.searchsorted(robot.q_index, first))
@@ -109,7 +97,7 @@ def require_quaternions(robot: Robot, q: Array) -> None:
 
 
 def bad_quaternions(robot: Robot, q: Array) -> NDArray[np.bool_]:
-    """Whether each of k states q (k, nq) has a quaternion that `require_quaternions` refuses."""
+    """For k states q (k, nq), whether `require_quaternions` would raise for the state (k,)."""
     bad = np.zeros(len(q), dtype=bool)
     for first in robot.q_index[robot.spherical].tolist():
         bad |= _is_bad(q[:, first:first + 4])

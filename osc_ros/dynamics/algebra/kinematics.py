@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Poses of bodies and links, without velocities and forces, in numpy; a link's axes, compiled."""
+"""Poses of bodies and links in numpy, and the axes of a link in a compiled kernel."""
 
 from __future__ import annotations
 
@@ -24,14 +24,8 @@ class Placement(NamedTuple):
     """
     Poses of the bodies and of the tips.
 
-    Attributes
-    ----------
-    R : (b, 3, 3)
-        Axes of every body, in base axes.
-    p : (b, 3)
-        Origin of every body, in the base frame [m].
-    T_tips : (m, 4, 4)
-        Poses of the tips in the base frame.
+    R (b, 3, 3) are the axes of every body in base axes, p (b, 3) its origin in the base frame [m],
+    T_tips (m, 4, 4) the poses of the tips in the base frame.
 
     """
 
@@ -71,12 +65,9 @@ def tip_frames(robot: Robot) -> list[tuple[int, Array]]:
 
 def link_pose(robot: Robot, q: Array, link: str) -> Array:
     """
-    Pose (4, 4) of any link of the description in the base frame, at joint positions q (nq,).
+    Pose (4, 4) of any link of the URDF in the base frame, at joint positions q (nq,).
 
-    Raises
-    ------
-    InputError
-        If the robot has no such link; the message lists the robot's links.
+    Raises InputError if the robot has no such link; the message lists its links.
 
     """
     if link not in robot.frames:
@@ -107,7 +98,7 @@ def motion_transforms(R: Array, p: Array) -> Array:
 
 @kernel
 def put_link_axes(rotations, turns, places, q, axes):
-    """Write the axes of a link to axes (3, 3) or more; the others are those of `LinkAxes`."""
+    """Write the rotation of a link in the base at q to axes[:3, :3]; constants: `LinkAxes`."""
     R: Matrix = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
     for k in range(len(rotations)):
         S = rotations[k]
@@ -123,18 +114,9 @@ def put_link_axes(rotations, turns, places, q, axes):
 
 class LinkAxes:
     """
-    The axes of one link in the base frame.
+    The axes of one link in the base frame, for a path of revolute and prismatic joints.
 
-    Parameters
-    ----------
-    robot : Robot
-        Every joint between its base and the link has one degree of freedom.
-    link : str
-
-    Raises
-    ------
-    InputError
-        If the robot has no such link; the message lists the robot's links.
+    Raises InputError as `link_pose` does.
 
     """
 
@@ -151,12 +133,12 @@ class LinkAxes:
         self._axes = np.eye(4)
 
     def at(self, q: Array) -> Array:
-        """The link's axes as a pose (4, 4) at the origin; the next call overwrites the array."""
+        """Pose (4, 4) with the link's axes and zero position; the next call overwrites it."""
         put_link_axes(self._rotations, self._turns, self._places, q, self._axes)
         return self._axes
 
     @property
     def addresses(self) -> tuple[int, int, int, int]:
-        """Number of rotations on the way; addresses of the first arrays of `put_link_axes`."""
+        """Number of rotations; addresses of rotations, turns and places for `put_link_axes`."""
         arrays = self._rotations, self._turns, self._places
         return len(self._turns), *map(address_of, arrays)  # type: ignore[return-value]

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Rows of arrays, one for each state, to and from lanes."""
+"""Copy rows of arrays, one per state, to SIMD lanes and back."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from osc_ros.compile.lane_arrays import WIDTH
 @inlined
 def load_rows(rows, first, values):
     """
-    Write rows[first:first + WIDTH] to an array of lanes, one row to a lane.
+    Copy rows[first:first + WIDTH] to `values`, an array of SIMD lanes: one row per lane.
 
-    After the last row, the lanes repeat it.
+    Beyond the last row, the remaining lanes get the last row again.
 
     """
     for lane in range(WIDTH):
@@ -28,7 +28,7 @@ def load_rows(rows, first, values):
 
 @inlined
 def store_rows(rows, first, values, good):
-    """Write lanes to rows[first:first + WIDTH], as far as there are rows: NaN where not `good`."""
+    """Write lanes to the existing rows[first:first + WIDTH]; NaN in lanes where `good` is 0."""
     for lane in range(min(WIDTH, len(rows) - first)):
         is_good, numbers = lane_number(good, lane) > 0.0, lane_array(values, lane)
         for i in range(len(numbers)):
@@ -37,14 +37,14 @@ def store_rows(rows, first, values, good):
 
 @inlined
 def mark_rows(valid, first, good):
-    """Write to valid[first:first + WIDTH], as far as there are entries, where `good` is 1."""
+    """Write whether `good` is 1, per lane, to the existing entries valid[first:first + WIDTH]."""
     for lane in range(min(WIDTH, len(valid) - first)):
         valid[first + lane] = lane_number(good, lane) > 0.0
 
 
 @inlined
 def zero_if_finite(numbers):
-    """0 in the lanes in which all numbers of an array are finite, else NaN."""
+    """Return 0 in the lanes in which all numbers of an array are finite, else NaN."""
     total = 0.0
     for i in range(len(numbers)):
         total += 0.0 * numbers[i]
@@ -53,5 +53,5 @@ def zero_if_finite(numbers):
 
 @inlined
 def goodness(total):
-    """1 in the lanes in which a sum of results of `zero_if_finite` is 0, else 0."""
+    """Return 1 in the lanes in which `total`, a sum of `zero_if_finite`, is 0; else 0."""
     return select(total == 0.0, 1.0, 0.0)

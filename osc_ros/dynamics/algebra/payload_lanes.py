@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Payloads, one for each state, added to the inertia of the body that carries the first tip."""
+"""Payloads of several states in SIMD lanes, added to the body that carries the first tip."""
 
 from __future__ import annotations
 
@@ -25,20 +25,17 @@ from osc_ros.dynamics.algebra.spatial import (
     vector_at,
 )
 
-# A row: mass, centre of mass (3), inertia about it (9), in the axes of the tip.
+# Columns of a payload: mass, centre of mass (3), inertia about it (9), in the axes of the tip.
 PAYLOAD_WIDTH = 13
 
 
 @inlined
 def put_loaded(own: Any, payload: Any, R: Any, p: Any, row: Any) -> None:
     """
-    Write mass, first moment and inertia (10,) of a body with a payload, from those of the body.
+    Write mass, first moment and inertia (10,) of a body with a payload to `row`.
 
-    Parameters
-    ----------
-    payload : (PAYLOAD_WIDTH,)
-    R, p
-        Placement of the tip in the body.
+    `own` (10,) are these numbers of the body alone, `payload` is (PAYLOAD_WIDTH,), and (R, p) is
+    the pose of the tip in the body.
 
     """
     m, c = payload[0], add(rotate(R, vector_at(payload, 1)), p)
@@ -50,7 +47,7 @@ def put_loaded(own: Any, payload: Any, R: Any, p: Any, row: Any) -> None:
 
 @inlined
 def put_inverse(row: Any, out: Any) -> None:
-    """Write the inverse inertia, a mobility (21,), of a body with mass, first moment, inertia."""
+    """Write the inverse spatial inertia (21,) of the mass, first moment and inertia in `row`."""
     w = 1.0 / row[0]
     c = (w * row[1], w * row[2], w * row[3])
     A = inverse(add_symmetric(symmetric_at(row, 4), _of_point(-row[0], c)))

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Rotation vectors, compiled: logarithm and exponential of SO(3), and their derivatives."""
+"""Rotation vectors, compiled: logarithm, exponential and derivatives on SO(3)."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from osc_ros.dynamics.algebra.spatial import add, along, cross, dot, ZERO
 
 @inlined
 def rotation_of(T):
-    """Rotation of a pose (4, 4), as nine numbers by rows."""
+    """Rotation of a pose T (4, 4), as nine numbers by rows."""
     return (T[0, 0], T[0, 1], T[0, 2], T[1, 0], T[1, 1], T[1, 2], T[2, 0], T[2, 1], T[2, 2])
 
 
 @inlined
 def rotation_vector(R):
     """
-    log R of a rotation (nine numbers by rows): axis times angle [rad], the angle in [0, π].
+    log R: axis times angle [rad] of a rotation (nine numbers by rows), the angle in [0, π].
 
-    Computed from the quaternion, its largest component first (Shepperd), which avoids cancellation
-    at 0 and at π. The sign of the quaternion is chosen such that w ≥ 0. At exactly π, where the
-    axis has two possible signs, its largest entry is positive.
+    Computed from the quaternion with w ≥ 0, its largest component first (Shepperd), which avoids
+    cancellation at 0 and at π. At exactly π, where the axis has two possible signs, its largest
+    entry is positive.
 
     """
     trace = R[0] + R[4] + R[8]
@@ -57,7 +57,7 @@ def _coefficients(angle2):
 
 @inlined
 def exponential(phi):
-    """exp(phi×) of a rotation vector phi [rad], nine numbers by rows."""
+    """exp(φ×): the rotation (nine numbers by rows) of a rotation vector φ [rad]."""
     x, y, z = phi
     a, b, _ = _coefficients(dot(phi, phi))
     return (1.0 - b * (y * y + z * z), b * x * y - a * z, b * x * z + a * y,
@@ -67,7 +67,7 @@ def exponential(phi):
 
 @inlined
 def body_rate(phi, dphi):
-    """Angular velocity of R = exp(phi×), in axes of R: right Jacobian of phi, times dphi."""
+    """Angular velocity of R = exp(φ×) in axes of R: the right Jacobian of φ, times φ̇."""
     _, b, c = _coefficients(dot(phi, phi))
     once = cross(phi, dphi)
     return along(-b, once, along(c, cross(phi, once), dphi))
@@ -75,7 +75,7 @@ def body_rate(phi, dphi):
 
 @inlined
 def body_acceleration(phi, dphi, ddphi):
-    """Angular acceleration of R = exp(phi×), in axes of R: derivative of `body_rate`."""
+    """Angular acceleration of R = exp(φ×) in axes of R: the time derivative of `body_rate`."""
     angle2 = dot(phi, phi)
     a, b, c = _coefficients(angle2)
     radial = dot(phi, dphi)
@@ -93,7 +93,7 @@ def body_acceleration(phi, dphi, ddphi):
 
 @inlined
 def solved_rate(phi, w):
-    """Rate of phi for an angular velocity w of R = exp(phi×) in axes of R; by Cramer's rule."""
+    """Rate φ̇ at which R = exp(φ×) has the angular velocity w (axes of R), by Cramer's rule."""
     x = body_rate(phi, (1.0, 0.0, 0.0))
     y = body_rate(phi, (0.0, 1.0, 0.0))
     z = body_rate(phi, (0.0, 0.0, 1.0))

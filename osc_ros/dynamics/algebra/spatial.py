@@ -10,12 +10,11 @@ The compiler keeps numbers of tuples in registers: no arrays, no allocation, no 
     rotation  (r00, r01, r02, r10, …, r22), by rows; also any 3 × 3 matrix
     symmetric (s00, s01, s02, s11, s12, s22)
     spatial   (angular, linear), a pair of vectors
-    mobility  (A, B, C) is [[A, B], [Bᵀ, C]]: A, C symmetric, B a matrix; takes a force
-              [moment; force] to an acceleration [angular; linear]
-    coupling  (T, U, V, W) is [[T, U], [V, W]], all of them matrices
+    mobility  (A, B, C) is [[A, B], [Bᵀ, C]]: A, C symmetric, B a matrix; times a force
+              [moment; force] it gives an acceleration [angular; linear]
+    coupling  (T, U, V, W) is [[T, U], [V, W]], four 3 × 3 matrices
 
 A placement (R, p) is the pose of a body's frame in its parent's: x_parent = R x_body + p.
-
 """
 
 from __future__ import annotations
@@ -142,7 +141,7 @@ def upper(R: Matrix) -> Symmetric:
 
 @inlined
 def add_outer(a: Vector, b: Vector, R: Matrix) -> Matrix:
-    """R + a bᵀ, for a 3 × 3 matrix R."""
+    """The sum R + a bᵀ, for a 3 × 3 matrix R."""
     return (R[0] + a[0] * b[0], R[1] + a[0] * b[1], R[2] + a[0] * b[2],
             R[3] + a[1] * b[0], R[4] + a[1] * b[1], R[5] + a[1] * b[2],
             R[6] + a[2] * b[0], R[7] + a[2] * b[1], R[8] + a[2] * b[2])
@@ -159,7 +158,7 @@ def cross_rows(R: Matrix, p: Vector) -> Matrix:
 
 @inlined
 def unrotate_symmetric(R: Matrix, S: Symmetric) -> Symmetric:
-    """Rᵀ S R, for a symmetric 3 × 3 matrix S."""
+    """The product Rᵀ S R, for a symmetric 3 × 3 matrix S."""
     T = compose(full(S), R)
     return (R[0] * T[0] + R[3] * T[3] + R[6] * T[6],
             R[0] * T[1] + R[3] * T[4] + R[6] * T[7],
@@ -171,32 +170,32 @@ def unrotate_symmetric(R: Matrix, S: Symmetric) -> Symmetric:
 
 @inlined
 def unrotate_matrix(R: Matrix, B: Matrix) -> Matrix:
-    """Rᵀ B R, for any 3 × 3 matrix B."""
+    """The product Rᵀ B R, for any 3 × 3 matrix B."""
     return compose(transpose(R), compose(B, R))
 
 
 @inlined
 def motion_to_body(R: Matrix, p: Vector, v: Spatial) -> Spatial:
-    """X v: a motion vector of the parent's frame (axes and origin), in the body's frame."""
+    """X v: transform a motion vector from the parent's frame to the body's frame."""
     return unrotate(R, v[0]), unrotate(R, add(v[1], cross(v[0], p)))
 
 
 @inlined
 def force_to_parent(R: Matrix, p: Vector, f: Spatial) -> Spatial:
-    """Xᵀ f: a force vector of the body's frame (axes and origin), in the parent's frame."""
+    """Xᵀ f: transform a force vector from the body's frame to the parent's frame."""
     linear = rotate(R, f[1])
     return add(rotate(R, f[0]), cross(p, linear)), linear
 
 
 @inlined
 def force_to_body(R: Matrix, p: Vector, f: Spatial) -> Spatial:
-    """X⁻ᵀ f: a force vector of the parent's frame (axes and origin), in the body's frame."""
+    """X⁻ᵀ f: transform a force vector from the parent's frame to the body's frame."""
     return unrotate(R, add(f[0], cross(f[1], p))), unrotate(R, f[1])
 
 
 @inlined
 def mobility_shifted(p: Vector, K: Mobility) -> Mobility:
-    """The mobility at the point p instead of the origin, in the same axes."""
+    """Mobility K at the point p of the same body, in the same axes."""
     A, B, C = K
     Ap = cross_rows(full(A), p)
     B_p = add_matrix(B, Ap)
@@ -213,7 +212,7 @@ def mobility_shifted(p: Vector, K: Mobility) -> Mobility:
 
 @inlined
 def mobility_unrotated(R: Matrix, K: Mobility) -> Mobility:
-    """The mobility in axes turned by R: Rᵀ (·) R on every block."""
+    """Mobility in axes rotated by R: Rᵀ (·) R of every block."""
     A, B, C = K
     return unrotate_symmetric(R, A), unrotate_matrix(R, B), unrotate_symmetric(R, C)
 
@@ -226,20 +225,20 @@ def add_mobility(K: Mobility, L: Mobility) -> Mobility:
 
 @inlined
 def mobility_times(K: Mobility, f: Spatial) -> Spatial:
-    """The acceleration K f that the spatial force f causes at a mobility K."""
+    """Acceleration K f that the spatial force f causes at a mobility K."""
     A, B, C = K
     return add(times(A, f[0]), rotate(B, f[1])), add(unrotate(B, f[0]), times(C, f[1]))
 
 
 @inlined
 def linear_first(K: Mobility) -> Mobility:
-    """The mobility in the order [linear; angular]."""
+    """Mobility K in the order [linear; angular]."""
     return K[2], transpose(K[1]), K[0]
 
 
 @inlined
 def rank_one_downdate(K: Mobility, w: float, a: Vector, c: Vector) -> Mobility:
-    """K - w [a; c][a; c]ᵀ."""
+    """The mobility K - w [a; c][a; c]ᵀ, for a number w."""
     A, B, C = K
     wa, wc = (w * a[0], w * a[1], w * a[2]), (w * c[0], w * c[1], w * c[2])
     return ((A[0] - wa[0] * a[0], A[1] - wa[0] * a[1], A[2] - wa[0] * a[2],
@@ -253,7 +252,7 @@ def rank_one_downdate(K: Mobility, w: float, a: Vector, c: Vector) -> Mobility:
 
 @inlined
 def inertia_to_parent(R: Matrix, p: Vector, I: Mobility) -> Mobility:
-    """Xᵀ I X: an inertia [[A, B], [Bᵀ, C]] of the body's frame, in the parent's frame."""
+    """Xᵀ I X: transform an inertia [[A, B], [Bᵀ, C]] from the body's to the parent's frame."""
     turned = mobility_unrotated(transpose(R), I)
     return linear_first(mobility_shifted((-p[0], -p[1], -p[2]), linear_first(turned)))
 
@@ -366,5 +365,5 @@ def all_finite(x: Row) -> bool:
     """Whether every number of an array is finite."""
     total = 0.0
     for i in range(len(x)):
-        total += 0.0 * x[i]  # 0 unless something is infinite or not a number
+        total += 0.0 * x[i]  # 0, or NaN if x[i] is not finite
     return total == 0.0

@@ -2,14 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-The task force F = Λ(u - a⁰): exact away from singularities, smoothly damped near them.
+The task-space inertia Λ: exact away from singularities, smoothly damped near them.
 
 The distance to a singularity is measured by the Jacobian, not by the inertia: a light wrist on a
 heavy arm is not singular. A characteristic length ℓ makes radians and metres comparable: the
 measure is the singular values of S J, with S = diag(1, 1, 1, 1/ℓ, 1/ℓ, 1/ℓ), relative to the
 largest one. Control fades out along directions with small singular values. The other directions
 are controlled with the inertia that they have if no force acts along the faded directions.
-
 """
 
 from __future__ import annotations
@@ -23,26 +22,26 @@ from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
-# Bounds for the eigenvalues of Λ⁻¹, divided by the largest eigenvalue: one below EXACT_LOW counts
-# as zero, one above EXACT_HIGH is used as it is. By rounding, an eigenvalue that is zero is
-# computed as about 1e-16 a/b, with a the largest entry of the inverse inertias of the bodies and b
-# that of Λ⁻¹. After the division this is 1e-15 for most arms, 1e-11 for light links with a heavy
-# load.
+# Bounds for the eigenvalues of Λ⁻¹, divided by the largest one. An eigenvalue below EXACT_LOW
+# counts as zero; above EXACT_HIGH it is used unchanged. Rounding turns a zero eigenvalue into
+# about 1e-16 a/b, where a is the largest entry of the inverse inertias of the bodies, and b the
+# largest entry of Λ⁻¹. After the division this is 1e-15 for most arms, and 1e-11 for light links
+# with a heavy load.
 EXACT_LOW, EXACT_HIGH = 1e-10, 1e-8
 NEGLIGIBLE = 1e-32  # square of the relative rounding error
-_SWEEPS = 30  # limit; Jacobi converges quadratically, in six or seven sweeps for 6 × 6
-SCRATCH_WIDTH = 84  # two 6 × 6 and two vectors; in general 2 m² + 2 m
+_SWEEPS = 30  # limit; Jacobi's method converges in six or seven sweeps for 6 × 6
+SCRATCH_WIDTH = 84  # two 6 × 6 matrices and two vectors; in general 2 m² + 2 m
 
 
 @inlined
 def factor_in_place(A, m):
     """
-    Replace A (m × m, flat, symmetric) by its factors: A = L D Lᵀ.
+    Replace A (m × m, flat, symmetric) by its factors A = L D Lᵀ; return its conditioning.
 
-    L is below the diagonal, D on it, (L⁻¹)ᵀ above it. Returns a lower bound of the ratio of the
-    smallest to the largest eigenvalue, or 0 if A is not definite; then the factors are invalid.
-    The smallest eigenvalue is at least 1 / trace A⁻¹, the largest at most trace A, and
-    trace A⁻¹ = Σ (L⁻¹)ᵢⱼ² / Dᵢ.
+    L is written below the diagonal, D on it, (L⁻¹)ᵀ above it. The conditioning is a lower bound of
+    the ratio of the smallest to the largest eigenvalue, or 0 if A is not definite; then the
+    factors are invalid. The smallest eigenvalue is at least 1 / trace A⁻¹, the largest at most
+    trace A, and trace A⁻¹ = Σ (L⁻¹)ᵢⱼ² / Dᵢ.
 
     """
     trace, inverse_trace, definite = 0.0, 0.0, 1.0
@@ -71,7 +70,7 @@ def factor_in_place(A, m):
 
 @inlined
 def solve_in_place(A, x, m):
-    """Replace x by A⁻¹ x; A and the result are those of `factor_in_place`."""
+    """Replace x by A⁻¹ x, and A by its factors; return the conditioning (`factor_in_place`)."""
     ratio = factor_in_place(A, m)
     for i in range(m):
         for j in range(i):
@@ -86,10 +85,10 @@ def solve_in_place(A, x, m):
 @inlined
 def diagonalize(A, V, m):
     """
-    Replace A (m × m, flat) by its eigenvalues on the diagonal; the columns of V are eigenvectors.
+    Overwrite the diagonal of A (m × m, flat) with its eigenvalues; columns of V: eigenvectors.
 
-    Jacobi's method: unlike LAPACK's, it keeps the relative accuracy of small eigenvalues of a
-    positive definite matrix, and allocates nothing.
+    Jacobi's method: unlike LAPACK's methods, it keeps the relative accuracy of small eigenvalues
+    of a positive definite matrix, and allocates nothing.
 
     """
     for i in range(m * m):
@@ -144,7 +143,7 @@ def _diagonalize_inverse(Lambda_inv, A, V, w, m):
     """
     Write V (flat) and w = 1/λ of Λ⁻¹ = V diag(λ) Vᵀ; w = 0 where λ is zero to working precision.
 
-    A (flat) is overwritten. No operation returns arrays: the GPU's compiler refuses that.
+    A (flat) is overwritten. No function here returns an array: the GPU's compiler refuses that.
 
     """
     largest = 0.0
@@ -160,7 +159,7 @@ def _diagonalize_inverse(Lambda_inv, A, V, w, m):
 
 @inlined
 def apply_pseudo_inverse(Lambda_inv, r, scratch, x, m):
-    """Write Λ r to x by the pseudo-inverse: eigenvalues of Λ⁻¹ at rounding level count as 0."""
+    """Write x = Λ r; Λ is the pseudo-inverse of Λ⁻¹, whose eigenvalues near zero count as zero."""
     A, V, w = scratch[:m * m], scratch[m * m:2 * m * m], scratch[2 * m * m + m:]
     _diagonalize_inverse(Lambda_inv, A, V, w, m)
     for i in range(m):
@@ -175,7 +174,12 @@ def apply_pseudo_inverse(Lambda_inv, r, scratch, x, m):
 
 @inlined
 def replace_singular(ratio, Lambda_inv, r, scratch, x, m):
-    """Write Λ r to x by the pseudo-inverse if `ratio` of Λ⁻¹ is at most EXACT_HIGH, or NaN."""
+    """
+    Overwrite x with Λ r by the pseudo-inverse of Λ⁻¹ in lanes where Λ⁻¹ is nearly singular.
+
+    `ratio` (of `factor_in_place`) is at most EXACT_HIGH, or NaN, in these lanes.
+
+    """
     for lane in range(lane_count(x)):
         if not lane_number(ratio, lane) > EXACT_HIGH:
             apply_pseudo_inverse(lane_array(Lambda_inv, lane), lane_array(r, lane),
@@ -196,7 +200,7 @@ def _put_by_eigenvalues(Lambda_inv, scratch, Lambda, m):
 
 @inlined
 def put_pseudo_inverse(Lambda_inv, scratch, Lambda, m):
-    """Write the pseudo-inverse Λ (m, m) of Λ⁻¹ (flat): by eigenvalues if it is near singular."""
+    """Write the inverse Λ (m, m) of Λ⁻¹ (flat); the pseudo-inverse if it is nearly singular."""
     A = scratch[:m * m]
     for k in range(m * m):
         A[k] = Lambda_inv[k]
@@ -223,11 +227,9 @@ def _pseudo_inverse(Lambda_inv, scratch, Lambda):
 
 def task_inertia(Lambda_inv: Array) -> Array:
     """
-    Λ, the inverse of Λ⁻¹ (m, m); its pseudo-inverse if Λ⁻¹ is singular to working precision.
+    Λ (m, m) [kg m², kg m, kg], the inverse of Λ⁻¹ (m, m), in a new array.
 
-    Returns
-    -------
-    (m, m) [kg m², kg m, kg], a fresh array
+    If Λ⁻¹ is singular to working precision, Λ is its pseudo-inverse.
 
     """
     m = len(Lambda_inv)
@@ -264,10 +266,10 @@ class SingularityDamping:
     """
     Thresholds between which the control of a direction fades out near a singularity.
 
-    The task does not control directions whose relative singular value is below `low` (τ⁰ does),
-    and fully controls those above `high`. Between the two the controlled share is C² and the force
-    is continuous (see `osc_ros.dynamics.priority.priority`). The attributes `ratios` (6,) and
-    `shares` (6,) are results of the last call of `conditioning`.
+    The task fully controls directions whose relative singular value is above `high`; τ⁰ controls
+    those below `low`. Between the two the controlled share is C² and the force is continuous (see
+    `osc_ros.dynamics.priority.priority`). The attributes `ratios` (6,) and `shares` (6,) are
+    results of the last call of `conditioning`.
 
     Parameters
     ----------
@@ -298,6 +300,6 @@ class SingularityDamping:
         return f'SingularityDamping(length={self.length}, low={self.low}, high={self.high})'
 
     def conditioning(self, J: Array) -> float:
-        """Ratio of smallest to largest singular value of the scaled J (6, n): 0 if singular."""
+        """Ratio of smallest to largest singular value of the scaled J (6, n); 0 if singular."""
         _measure(J, self.length, self.low, self.high, self._scratch, self.ratios, self.shares)
         return float(self.ratios.min())

@@ -2,13 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Sine and cosine of numbers and of lanes by polynomials, within 1 ulp, the same in every lane.
+Sine and cosine of numbers and of SIMD lanes by polynomials, within 1 ulp.
 
-The method and the polynomials are those of fdlibm (Sun Microsystems, 1993: `__kernel_sin`,
-`__kernel_cos`, `__ieee754_rem_pio2`): π/2 has three parts, of which the first two have 33 bits,
-so that their first 2²⁰ multiples are exact. Angles above 10⁶ rad, and infinite ones, go to the
-scalar functions of the system.
-
+The result in a lane equals the result for a single number. The method and the polynomials are
+those of fdlibm (Sun Microsystems, 1993: `__kernel_sin`, `__kernel_cos`, `__ieee754_rem_pio2`): π/2
+has three parts, of which the first two have 33 bits, so that their first 2²⁰ multiples are exact.
+Angles above 10⁶ rad, and infinite ones, go to the scalar functions of the system.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def _quarters_and_rest(x):
 
 @inlined
 def _sine(x, y):
-    """sin(x + y) for |x| ≤ π/4, and y below the last digit of x."""
+    """sin(x + y) for |x| ≤ π/4, where y is below the last digit of x."""
     z = x * x
     w = z * z
     r = _S2 + z * (_S3 + z * _S4) + z * w * (_S5 + z * _S6)
@@ -53,7 +52,7 @@ def _sine(x, y):
 
 @inlined
 def _cosine(x, y):
-    """cos(x + y) for |x| ≤ π/4, and y below the last digit of x."""
+    """cos(x + y) for |x| ≤ π/4, where y is below the last digit of x."""
     z = x * x
     w = z * z
     r = z * (_C1 + z * (_C2 + z * _C3)) + w * w * (_C4 + z * (_C5 + z * _C6))
@@ -64,7 +63,7 @@ def _cosine(x, y):
 
 @inlined
 def cosine_and_sine(x):
-    """cos x and sin x."""
+    """Return cos x and sin x, for x [rad] in a number or in lanes."""
     n, angle, rest = _quarters_and_rest(x)
     c, s = _cosine(angle, rest), _sine(angle, rest)
     odd = (n == 1.0) | (n == 3.0)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Operations on vectors that many kernels need."""
+"""Small operations on arrays for kernels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def assign(out, values):
 
 @inlined
 def any_beyond(values, limits, share):
-    """Whether the size of one of the values (n,) exceeds a share of its limit (n,)."""
+    """Whether any |values[i]| exceeds share × limits[i]."""
     found = False
     for i in range(len(values)):
         found = found or np.abs(values[i]) > share * limits[i]

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-The wrench at a link that explains external joint torques, with a measure of its quality, compiled.
+The wrench at a link that explains external joint torques, with a measure of its quality.
 
 τ = JᵀF is solved for F by least squares. With S = diag(1, 1, 1, 1/ℓ, 1/ℓ, 1/ℓ), as in
 `task_inertia`, and the torques of prismatic joints times ℓ, all numbers are in N·m:
@@ -11,9 +11,9 @@ Tikhonov's method with one iteration,
 
     F = S (A + λ²)⁻¹ (b + λ² (A + λ²)⁻¹ b),    λ² = low² |A|,
 
-with Frobenius' norm |A|. Of the part of F along a singular vector of S J with the singular value
-σ, the share (λ²/(σ² + λ²))² is lost: 1e-3 for σ = 5.5 λ. F is bounded, and a smooth function of
-the state.
+with the Frobenius norm |A|. The damping removes the share (λ²/(σ² + λ²))² of the part of F along a
+singular vector of S J with the singular value σ: 1e-3 for σ = 5.5 λ. F is bounded, and a smooth
+function of the state.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _negative(R):
 
 @inlined
 def _damped_inverse(K, damping):
-    """The inverse of K + damping, for a symmetric K = [[A, B], [Bᵀ, C]], by blocks."""
+    """The inverse of K + damping · 1, for a symmetric K = [[A, B], [Bᵀ, C]], by blocks."""
     A, B, C = K
     diagonal = (damping, 0.0, 0.0, damping, 0.0, damping)
     A_inv = inverse(add_symmetric(A, diagonal))
@@ -72,22 +72,15 @@ def _damped_inverse(K, damping):
 @inlined
 def put_wrench(columns, weights, torque, length, low, wrench, residual):
     """
-    Write the wrench F, and the torques τ - JᵀF that it does not explain; return its quality.
+    Write the wrench F and the torques τ - JᵀF that it does not explain; return its quality.
 
     The quality is the product of two shares, from 0 to 1: 1 - Σ (λ²/(σ² + λ²))², a lower bound of
-    the share of F that the damping leaves in the worst direction; and 1 - |τ - JᵀF|² / |τ|².
+    the share of F that remains in the most damped direction; and 1 - |τ - JᵀF|² / |τ|².
 
-    Parameters
-    ----------
-    columns : (n, 6)
-        Columns of the link's Jacobian, base axes, [angular; linear].
-    weights : (n,)
-        Weights of the squared errors: 1, or ℓ² for a prismatic joint.
-    torque : (n,) [N·m, N]
-    length, low : float
-        ℓ [m]; threshold of the singular values of S J, relative to their norm.
-    wrench : (6,), written [N·m, N]
-    residual : (n,), written [N·m, N]
+    `columns` (n, 6) are the columns of the link's Jacobian, base axes, [angular; linear].
+    `weights` (n,) of the squared errors are 1, or ℓ² for prismatic joints. `torque` (n,) is τ
+    [N·m, N], `length` is ℓ [m], `low` the threshold of the singular values of S J, relative to
+    their norm. `wrench` (6,) and `residual` (n,) [N·m, N] are written.
 
     """
     n, s = len(torque), 1.0 / length

@@ -1,4 +1,4 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The dynamics of many states in one call, on the processor or on a GPU."""
+"""Dynamics of many states in one call, on the processor or on a GPU."""

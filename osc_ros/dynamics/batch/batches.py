@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The law and its terms at many states: the calls of `OperationalSpace` for batches."""
+"""The functions of `OperationalSpace` for many states in one call."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ class Torques(NamedTuple):
 
 class Batches:
     """
-    What `OperationalSpace` computes for many states at once.
+    The part of `OperationalSpace` that evaluates many states in one call.
 
-    Methods 'sweep' (plain chains), 'recursive', 'efpa' and 'sfa' take several states at once in
-    the vector registers of the processor, in a thread for each core; the others take one state
-    after the other. Each state has the same result in every batch, and for every number of
-    threads. The first call compiles kernels, in up to a minute, or loads them from the cache.
+    Methods 'sweep' (plain chains), 'recursive', 'efpa' and 'sfa' evaluate several states at once
+    in the vector registers of the processor, in a thread for each core; the others evaluate one
+    state after the other. The result of a state depends neither on the rest of the batch nor on
+    the number of threads. The first call compiles kernels, in up to a minute, or loads them from
+    the cache.
 
-    Arrays on a GPU (of PyTorch, CuPy, JAX or Numba; contiguous; float64 or float32, all of them
-    the same) are evaluated there, with method 'sweep': nothing is copied, the work is put on the
-    caller's stream, and the results are new arrays of the library of `q`. This needs the extra
-    `cuda`.
+    Arrays on a GPU (of PyTorch, CuPy, JAX or Numba; contiguous; all float64 or all float32) are
+    evaluated there, with method 'sweep': nothing is copied, the kernels run on the caller's
+    stream, and the results are new arrays of the library of `q`. This needs the extra `cuda`.
 
     Attributes
     ----------
@@ -77,8 +77,7 @@ class Batches:
 
         Parameters
         ----------
-        q, qd : (k, nq), (k, n)
-            [rad, m], [rad/s, m/s].
+        q, qd : (k, nq) [rad, m], (k, n) [rad/s, m/s]
         u : (k, 6 m)
             Accelerations of the tips, base axes, [angular; linear] [rad/s², m/s²].
         tau_null, posture_acceleration : (k, n), optional
@@ -86,21 +85,22 @@ class Batches:
         gravity : (k, 3), optional
             Gravity of each state in the base frame [m/s²]; default: `gravity` for all.
         payloads : Payloads, optional
-            Payload of each state, besides those of the robot.
+            Payload of each state, in addition to the payloads of the robot.
         out : (k, n), optional
             float64 and contiguous; written, and returned as `tau`.
         check : bool, optional
-            Raise InputError, with the index of the first state, if one is not valid. On a GPU the
-            call then waits for the result.
+            If True, raise InputError with the index of the first state that is not valid. On a GPU
+            the call then waits for the result.
 
         Raises
         ------
         InputError
-            Shapes that do not fit, impossible payloads, payloads for other methods than 'sweep',
-            'recursive', 'efpa' and 'sfa'; with `check`, a state that is not valid; arrays of which
-            some are on a GPU, others not; on a GPU, payloads, and methods without kernels for it.
+            If shapes do not fit, a payload is impossible, or only some arrays are on a GPU; if the
+            method accepts no payloads (only 'sweep', 'recursive', 'efpa' and 'sfa' do); on a GPU,
+            if payloads are given or the method has no kernels for it; with `check`, if a state is
+            not valid.
         OscError
-            Arrays on a GPU, without one that can be used, or without numba-cuda.
+            If arrays are on a GPU, but there is no usable GPU, or numba-cuda is not installed.
 
         """
         given = States(q, qd, gravity, u, tau_null, posture_acceleration)  # type: ignore[arg-type]
@@ -127,18 +127,16 @@ class Batches:
                        gravity: ArrayLike | None = None, payloads: Payloads | None = None,
                        out: Terms | None = None, check: bool | None = None) -> Terms:
         """
-        Terms of the law at k states.
+        Terms of the operational-space equations at k states.
 
         Parameters
         ----------
         q, qd : (k, nq), (k, n)
         terms : sequence of str, optional
-            Names of attributes of `Terms`; others are not computed, and their arrays have no
-            rows. 'a0' is the acceleration of the tips under τ⁰ = 0.
-        gravity : (k, 3), optional
-            Gravity of each state in the base frame [m/s²]; default: `gravity` for all.
-        payloads : Payloads, optional
-            Payload of each state, besides those of the robot.
+            Names of attributes of `Terms` to compute; the arrays of the others have no rows. 'a0'
+            is the acceleration of the tips under τ⁰ = 0.
+        gravity, payloads : optional
+            See `torque_batch`.
         out : Terms, optional
             Result of an earlier call for k states and the same terms; written and returned.
         check : bool, optional
@@ -148,7 +146,7 @@ class Batches:
         Raises
         ------
         InputError, OscError
-            As of `torque_batch`; also unknown terms.
+            As in `torque_batch`; also InputError for unknown terms.
 
         """
         chosen = (terms,) if isinstance(terms, str) else tuple(terms)
@@ -211,7 +209,7 @@ class Batches:
                       payload=None if payloads is None else payloads.rows(k))
 
     def _judge(self, states: States, found: Torques | Terms, check: bool) -> None:
-        """Mark states with bad quaternions; with `check`, raise InputError for a bad state."""
+        """Mark states with bad quaternions; with `check`, raise InputError for invalid states."""
         if check:
             arrays.require_quaternions(self.robot, states.q)
         bad = arrays.bad_quaternions(self.robot, states.q)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Users' arrays on a GPU: of PyTorch, CuPy, JAX or Numba, read and written without a copy."""
+"""Users' arrays on a GPU (PyTorch, CuPy, JAX or Numba), read and written without a copy."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from osc_ros.compile.cuda.device_kernels import cuda, IS_SIMULATED
 from osc_ros.dynamics.algebra.arrays import is_on_gpu
 from osc_ros.errors import InputError
 
-# Numbers of streams in `__cuda_array_interface__`, and of PyTorch and CuPy.
+# Special stream numbers in `__cuda_array_interface__`, PyTorch and CuPy.
 _LEGACY_DEFAULT, _PER_THREAD_DEFAULT = (0, 1), 2
 
 
 class Library:
     """
-    The library that owns an array, for memory and streams: of Numba, or unknown.
+    Allocates memory and names the CUDA stream for the arrays of a library.
 
-    Arrays that it makes are Numba's, which have `__cuda_array_interface__`.
+    This class is for Numba and unknown libraries: new arrays are Numba's, which have
+    `__cuda_array_interface__`. Subclasses are for other libraries.
 
     """
 
@@ -39,18 +40,18 @@ class Library:
         return cuda.device_array(shape, number)
 
     def stream(self) -> Any:
-        """Return the caller's stream: that of the array, if it names one."""
+        """Return the stream of the array, or the default stream if the array names none."""
         own = getattr(self._array, 'stream', None)
         if not isinstance(own, int) and own is not None:
             return own
         return stream_of(getattr(self._array, '__cuda_array_interface__', {}).get('stream') or 0)
 
     def finish(self, stream: Any) -> None:
-        """Wait for the stream, if the library could otherwise read results too early."""
+        """Wait for the stream if the library could read results before they are written."""
 
 
 class Torch(Library):
-    """PyTorch: memory of its allocator, and its current stream."""
+    """PyTorch: memory from its allocator, and its current stream."""
 
     @property
     def device(self) -> int:
@@ -70,7 +71,7 @@ class Torch(Library):
 
 
 class CuPy(Library):
-    """CuPy: memory of its pool, and its current stream."""
+    """CuPy: memory from its pool, and its current stream."""
 
     @property
     def device(self) -> int:
@@ -90,9 +91,9 @@ class CuPy(Library):
 
 class Jax(Library):
     """
-    JAX, which lends no stream: the call waits for the arrays, and for the result.
+    JAX, which exposes no stream: the call waits for the input arrays and for the result.
 
-    A result is written into the memory of a new array, before anybody else has it.
+    The result is written to a new array of JAX before this array is returned.
 
     """
 
@@ -120,12 +121,12 @@ _LIBRARIES: dict[str, type[Library]] = {
 
 
 def library_of(array: Any) -> Library:
-    """Return the library that owns an array."""
+    """Return the `Library` of an array."""
     return _LIBRARIES.get(type(array).__module__.partition('.')[0], Library)(array)
 
 
 def stream_of(pointer: int) -> Any:
-    """Numba's stream for a cudaStream_t as a number."""
+    """Numba's stream for a cudaStream_t, given as a number."""
     if IS_SIMULATED:
         return cuda.stream()
     if pointer in _LEGACY_DEFAULT:
@@ -136,15 +137,7 @@ def stream_of(pointer: int) -> Any:
 
 
 def number_of(name: str, array: Any) -> Any:
-    """
-    Type of the numbers of an array: np.float64 or np.float32.
-
-    Raises
-    ------
-    InputError
-        If it is another one.
-
-    """
+    """Return np.float64 or np.float32, the type of an array; InputError for another type."""
     kind = str(getattr(array, 'dtype', type(array))).removeprefix('torch.')
     if kind not in ('float64', 'float32'):
         raise InputError(f'{name} has dtype {kind}: accepted on a GPU are float64 and float32')
@@ -153,13 +146,10 @@ def number_of(name: str, array: Any) -> Any:
 
 def device_view(name: str, array: Any, shape: tuple[int, ...], number: Any, device: int) -> Any:
     """
-    View of a user's array for a kernel; it keeps the array, and nothing is copied.
+    View of a user's array for a kernel, without a copy; it keeps a reference to the array.
 
-    Raises
-    ------
-    InputError
-        If the array is in the memory of the host, has another shape (the message has both),
-        another type or another order, or is on another GPU.
+    Raises InputError if the array is in host memory or on another GPU, is not contiguous, requires
+    a gradient, or has another shape or type; the message has both.
 
     """
     if not is_on_gpu(array):
@@ -178,7 +168,7 @@ def device_view(name: str, array: Any, shape: tuple[int, ...], number: Any, devi
                          'which has q')
     if 0 in shape:
         return cuda.device_array(shape, number)
-    library_ready = getattr(array, 'block_until_ready', None)  # of JAX
+    library_ready = getattr(array, 'block_until_ready', None)  # JAX only
     if library_ready is not None:
         library_ready()
     view = array if IS_SIMULATED else cuda.as_cuda_array(array, sync=False)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The law and its terms at many states whose arrays are on a GPU."""
+"""Evaluation of many states whose arrays are on a GPU."""
 
 from __future__ import annotations
 
@@ -20,22 +20,10 @@ from osc_ros.errors import InputError
 
 class GpuBatch:
     """
-    k states on one GPU, validated, and their evaluation on the caller's stream.
+    k states of a user on one GPU, validated, and their evaluation on the caller's stream.
 
-    Parameters
-    ----------
-    dynamics : Method
-    states : States
-        Arrays of a user.
-    m : int
-        Number of task accelerations: 6 for each tip.
-
-    Raises
-    ------
-    InputError
-        See `device_view`; also if the method has no kernels for a GPU.
-    OscError
-        If there is no GPU that can be used.
+    `m` is the number of task accelerations, 6 for each tip. Raises InputError as `device_view`
+    does, and if the method has no kernels for a GPU; OscError if there is no usable GPU.
 
     """
 
@@ -56,7 +44,7 @@ class GpuBatch:
             self._method = dynamics.on_gpu(self._number, self._device)
 
     def torques(self, out: Any, check: bool) -> Torques:
-        """Return the torques, see `Batches.torque_batch`."""
+        """Return the torques; see `Batches.torque_batch`."""
         shape = (self.k, self._robot.n)
         with self._on_device():
             found = Torques(self._library.empty(shape, self._number) if out is None else out,
@@ -69,7 +57,7 @@ class GpuBatch:
         return found
 
     def terms(self, chosen: Collection[str], out: Terms | None, check: bool) -> Terms:
-        """Return the terms, see `Batches.evaluate_batch`."""
+        """Return the terms; see `Batches.evaluate_batch`."""
         shapes = [values.shape for values in Terms.empty(self._robot, 0, chosen)]
         rows = [self.k if name in chosen else 0 for name in Terms._fields[:-1]] + [self.k]
         numbers = [self._number] * len(shapes[:-1]) + [np.bool_]
@@ -96,7 +84,7 @@ class GpuBatch:
             yield
 
     def _finish(self, valid: Any, stream: Any, check: bool) -> None:
-        """Let the library of the result have it; with `check`, raise for a state not valid."""
+        """Call `Library.finish`; with `check`, raise InputError for a state that is not valid."""
         self._library.finish(stream)
         if not check or self.k == 0:
             return

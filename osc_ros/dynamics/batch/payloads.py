@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Payloads of many states: one body for each, fixed to the first tip."""
+"""Payloads of many states: one body per state, fixed to the first tip."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 class Payloads(NamedTuple):
     """
-    k bodies for k states, each fixed to the robot's first tip: those of `Robot.with_payload`.
+    k payloads for k states, each fixed to the robot's first tip as by `Robot.with_payload`.
 
     Attributes
     ----------
@@ -40,11 +40,8 @@ class Payloads(NamedTuple):
         """
         Return the payloads as the kernels read them, (k, PAYLOAD_WIDTH).
 
-        Raises
-        ------
-        InputError
-            Shapes that do not fit; a payload that is not physically possible, with its index.
-            Numbers that are not finite are accepted: they make a state invalid.
+        Numbers that are not finite are accepted: they make a state invalid. Raises InputError if
+        shapes do not fit, or for a payload that is not physically possible, with its index.
 
         """
         rows = np.zeros((k, 13))
@@ -69,7 +66,7 @@ def _refuse(bad: NDArray[np.bool_], name: str, values: Array, accepted: str) -> 
 
 
 def _impossible(entries: Array) -> NDArray[np.bool_]:
-    """Whether each of k matrices (9, k) is not symmetric, or has a negative principal minor."""
+    """For k matrices (9, k), whether each is asymmetric or has a negative principal minor (k,)."""
     a, b, c, d, e, f, g, h, i = entries
     with np.errstate(invalid='ignore', over='ignore'):
         size = np.abs(entries).max(axis=0, initial=0.0)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The law of a plain chain, and its terms, at many states: several at once in lanes."""
+"""Torques and terms of a plain chain at many states: several states at once in SIMD lanes."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ from osc_ros.dynamics.chain.chain_layout import (
 )
 from osc_ros.dynamics.chain.passes import inward_pass, outward_pass, task_force
 
-# Where the parts of a room begin [lanes]; behind them are six parts of n lanes, `work`, the
-# links with payloads, and J.
+# First lane of each part of the memory `room`. After these parts follow six parts of n lanes,
+# `work`, the links with payloads, and J.
 _ENDS, _U = TIP_WIDTH, TIP_WIDTH + ENDS_WIDTH
 _LAMBDA, _NO_FORCE, _PAYLOAD = _U + 6, _U + 42, _U + 48
 _JOINTS = _PAYLOAD + PAYLOAD_WIDTH
 
 
 def room_size(n: int) -> int:
-    """Number of lanes that `laws` and `terms` need for a chain of n bodies."""
+    """Number of lanes of the memory `room` of `laws` and `terms`, for a chain of n bodies."""
     return _JOINTS + n * (6 + WORK_WIDTH + LINK_WIDTH + 6)
 
 
 @inlined
 def put_ends(ends, lanes):
-    """Write the constants `ends` of the robot in lanes, where gravity may differ."""
+    """Copy the constants `ends` of the robot to lanes, so that gravity may differ by lane."""
     for i in range(ENDS_WIDTH):
         lanes[i] = ends[i]
 
@@ -69,20 +69,11 @@ def put_law(links, ends, q, qd, u, tau, qdd, work, tip, out):
 @inlined
 def put_terms(links, ends, q, qd, rest, no_force, work, tip, is_free, is_moving, a0, h):
     """
-    Write the terms of one state to `tip`, without the task inertia.
+    Write the terms of one state, except Λ; return 0, or NaN if a number is not finite.
 
-    Parameters
-    ----------
-    rest, no_force : (n,), (6,)
-        Zeros.
-    is_free, is_moving : bool
-        Whether to compute a⁰ without torques, and J̇q̇; Λ⁻¹, pose and twist are computed always.
-    a0, h : (6,), (n,), written
-        h with no entry is not computed.
-
-    Returns
-    -------
-    0, or NaN if a number is not finite
+    Λ⁻¹, pose and twist are always written to `tip`, J̇q̇ too if `is_moving`; a⁰ without torques is
+    written to a0 (6,) if `is_free`, and h to h (n,), unless it is empty. `rest` (n,) and
+    `no_force` (6,) are zeros.
 
     """
     total = zero_if_finite(q) + zero_if_finite(qd)
@@ -102,7 +93,7 @@ def put_terms(links, ends, q, qd, rest, no_force, work, tip, is_free, is_moving,
 
 @viewing
 def links_in_lanes(links, payload, lanes):
-    """The constants `links` of the robot, in lanes if there are payloads."""
+    """Return the constants `links` of the robot; with payloads, a copy of them in lanes."""
     n = len(links)
     L = view(lanes, _JOINTS + n * (6 + WORK_WIDTH), (n, LINK_WIDTH))
     if payload is not None:
@@ -114,7 +105,7 @@ def links_in_lanes(links, payload, lanes):
 
 @inlined
 def load_payloads(links, ends, payload, first, lanes, L):
-    """Write the inertias of the last body with WIDTH payloads; 0 where all of them are finite."""
+    """Write the last body's inertias with WIDTH payloads; return 0, or NaN if not finite."""
     total = 0.0
     if payload is not None:
         P, link = lanes[_PAYLOAD:_JOINTS], L[len(links) - 1]
@@ -129,21 +120,12 @@ def load_payloads(links, ends, payload, first, lanes, L):
 @released
 def laws(links, ends, q, qd, u, tau, qdd, gravity, payload, room, out, valid):
     """
-    Write τ⁰ + JᵀΛ(u - a⁰) at k states.
+    Write τ⁰ + JᵀΛ(u - a⁰) at k states to out (k, n) [N·m], and `valid` (k,).
 
-    Parameters
-    ----------
-    links, ends : (n, LINK_WIDTH), (ENDS_WIDTH,)
-    q, qd, u : (k, n), (k, n), (k, 6)
-    tau, qdd : (k, n) or None
-    gravity : (k, 3), or (0, 3) for that in `ends`
-    payload : (k, PAYLOAD_WIDTH) or None
-        Further bodies, fixed to the tip.
-    room : (room_size(n) * WIDTH,), overwritten
-    out : (k, n), written [N·m]
-        A row of NaN where a number of the state, or of the result, is not finite.
-    valid : (k,) bool, written
-        False for the rows of NaN.
+    Where a number of a state or of its result is not finite, `valid` is False and `out` is NaN.
+    links (n, LINK_WIDTH) and ends (ENDS_WIDTH,) are constants of the robot. tau and qdd (k, n),
+    and payload (k, PAYLOAD_WIDTH), may be None. gravity is (k, 3), or (0, 3) for the gravity in
+    `ends`. `room` (room_size(n) * WIDTH,) is overwritten.
 
     """
     n, lanes = len(links), array_of_lanes(room, WIDTH)
@@ -174,14 +156,10 @@ def laws(links, ends, q, qd, u, tau, qdd, gravity, payload, room, out, valid):
 def terms(links, ends, q, qd, gravity, payload, room, poses, twists, J, Jdot_qd, h, Lambda_inv,
           Lambda, a0, valid):
     """
-    Write terms of the law at k states; those whose arrays have no rows are not computed.
+    Write terms at k states to the arrays that have rows, one row for each state, and `valid`.
 
-    Parameters
-    ----------
-    links, ends, q, qd, gravity, payload, room, valid
-        As of `laws`; `room` is zero before the first call.
-    poses, twists, J, Jdot_qd, h, Lambda_inv, Lambda, a0 : (k or 0, …), written
-        One row for each state: (16,), (6,), (6 n,), (6,), (n,), (36,), (36,), (6,).
+    The rows are poses (16,), twists (6,), J (6 n,), Jdot_qd (6,), h (n,), Lambda_inv and Lambda
+    (36,), a0 (6,). The other arguments are those of `laws`; `room` is zero before the first call.
 
     """
     n, lanes = len(links), array_of_lanes(room, WIDTH)

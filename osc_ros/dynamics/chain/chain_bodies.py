@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Motions and forces of the bodies of a plain chain, and its tip, compiled.
+Motions and forces of the bodies of a plain chain and of its tip, compiled.
 
-Body i is reached from body i-1 by the placement (R, p); its joint axis H is its own +z. Motions
-and forces are in the axes of the body, [angular; linear].
+(R, p) is the pose of body i in body i-1; the joint axis H is +z of body i. Motions and forces are
+in the axes of the body, [angular; linear]. `link` is a body's row of `links`, `store` its row of
+`work`, see `chain_layout`.
 """
 
 from __future__ import annotations
@@ -58,13 +59,13 @@ from osc_ros.dynamics.chain.chain_layout import (
 
 @inlined
 def is_prismatic(link):
-    """Whether the joint is prismatic; in lanes, the joints of all lanes have one type."""
+    """Whether the joint is prismatic; all lanes have the same type of joint."""
     return lane_number(link[PRISMATIC], 0) > 0.0
 
 
 @inlined
 def placement(link, q):
-    """Return the placement (R, p) of a body at q, cos q and sin q; 1 and 0 if it is prismatic."""
+    """Return R and p of a body at q, then cos q and sin q (1 and 0 for a prismatic joint)."""
     R, p = matrix_at(link, ROTATION), vector_at(link, POSITION)
     if is_prismatic(link):
         return R, (p[0] + q * R[2], p[1] + q * R[5], p[2] + q * R[8]), 1.0, 0.0
@@ -76,19 +77,19 @@ def placement(link, q):
 
 @inlined
 def along_axis(link, s):
-    """H s: the spatial motion by s along the joint axis."""
+    """H s: spatial motion at the rate s about or along the joint axis."""
     return (ZERO, (0.0, 0.0, s)) if is_prismatic(link) else ((0.0, 0.0, s), ZERO)
 
 
 @inlined
 def axis_part(link, f):
-    """Hᵀ f: the component of a spatial force along the joint axis."""
+    """Hᵀ f: moment about the axis of a revolute joint, or force along that of a prismatic one."""
     return f[1][2] if is_prismatic(link) else f[0][2]
 
 
 @inlined
 def momentum(link, v):
-    """I v: spatial momentum of a body with velocity v."""
+    """I v: spatial momentum of a body with the spatial velocity v."""
     mc = vector_at(link, FIRST_MOMENT)
     return (add(times(symmetric_at(link, INERTIA), v[0]), cross(mc, v[1])),
             along(link[MASS], v[1], cross(v[0], mc)))
@@ -107,7 +108,7 @@ def in_base(R, v):
 
 @inlined
 def put_placement(R, p, R_base, p_base, store):
-    """Store a body's placement for the inward pass; return its (R, p) in the base."""
+    """Write a body's R and p to `store` for the inward pass; return its R and p in the base."""
     put(store, 0, R)
     put(store, 9, p)
     return compose(R_base, R), add(p_base, rotate(R_base, p))
@@ -116,10 +117,11 @@ def put_placement(R, p, R_base, p_base, store):
 @inlined
 def body_motion(link, R, p, i, qd, qdd, v, a, store):
     """
-    Return (v, a, ζ, v ×* I v) of a body, from the velocity v and acceleration a of its parent.
+    Return v, a, ζ = v × H q̇ and v ×* I v of a body, from v and a of its parent.
 
-    If a posture acceleration qdd is given, the Newton-Euler force is stored for the inward pass;
-    it includes ζ and v ×* I v, so these are returned as 0. If not, a is returned unchanged.
+    With a posture acceleration qdd, the Newton-Euler force is written to `store` for the inward
+    pass; it includes ζ and v ×* I v, so these are returned as 0. Without qdd, a is returned
+    unchanged.
 
     """
     Hqd = along_axis(link, qd[i])
@@ -135,7 +137,7 @@ def body_motion(link, R, p, i, qd, qdd, v, a, store):
 
 @inlined
 def put_tip(ends, R, p, v, a, K, tip):
-    """Write the tip's pose, twist, Λ⁻¹ and a⁰ in base axes, from those of the last body."""
+    """Write pose, twist, Λ⁻¹ and a⁰ of the tip, base axes, from R, p, v, a, K of the last body."""
     R_tip, p_tip = matrix_at(ends, 3), vector_at(ends, 12)
     v = in_base(R, (v[0], add(v[1], cross(v[0], p_tip))))
     a = in_base(R, (a[0], add(a[1], cross(a[0], p_tip))))
@@ -159,8 +161,8 @@ def put_tip(ends, R, p, v, a, K, tip):
 @inlined
 def force_on_last_body(ends, tip, F):
     """Wrench on the last body (body axes) that is equivalent to F (6,) at the tip (base axes)."""
-    # rotation of the last body in the base: that of the tip, times the inverse of the
-    # tip's rotation in the body
+    # rotation of the last body in the base: rotation of the tip, times the inverse of the tip's
+    # rotation in the body
     R = compose((tip[POSE], tip[POSE + 1], tip[POSE + 2], tip[POSE + 4], tip[POSE + 5],
                  tip[POSE + 6], tip[POSE + 8], tip[POSE + 9], tip[POSE + 10]),
                 transpose(matrix_at(ends, 3)))
@@ -186,7 +188,7 @@ def inward_sweep(links, tau, qdd, f, work, out):
 @inlined
 def put_motion_torques(links, ends, qd, qdd, work, factor, out):
     """
-    Write the joint torques M q̈ + h of any accelerations, at the placements in `work`.
+    Write joint torques M q̈ + h to out (n,), from the placements in `work`.
 
     The residuals in `factor` are overwritten.
 

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Arrays of a plain chain: constants of the robot, and memory and results of the kernels.
+Layout of the flat array of a plain chain: constants, memory and results of the kernels.
 
-A kernel takes all of them as one flat array: every array argument of a call of a compiled function
-costs 0.05 µs, a matrix 0.1 µs.
+One flat array is fast to pass: an array argument costs 0.05 µs in each call of a compiled
+function, a matrix 0.1 µs.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-# Columns of `links`, one row per body: 1 if its joint is prismatic, rotor inertia, placement in
-# the parent at q = 0, mass, first moment, inertia about the origin, and the inverse of the spatial
+# Columns of `links`, one row per body: 1 for a prismatic joint, rotor inertia, placement in the
+# parent at q = 0, mass, first moment, inertia about the origin, and the inverse of the spatial
 # inertia, [[A, B], [Bᵀ, C]].
 PRISMATIC, ROTOR, ROTATION, POSITION, MASS, FIRST_MOMENT, INERTIA = 0, 1, 2, 11, 14, 15, 18
 INVERSE_A, INVERSE_B, INVERSE_C, LINK_WIDTH = 24, 30, 39, 45
@@ -44,12 +44,8 @@ class Parts(NamedTuple):
     """
     Views into the flat array of a chain of n bodies.
 
-    Attributes
-    ----------
-    links, ends : (n, LINK_WIDTH), (ENDS_WIDTH,)
-        Constants of the robot.
-    work, factor, tip : (n, WORK_WIDTH), (n, FACTOR_WIDTH), (TIP_WIDTH,)
-        Memory and results.
+    links (n, LINK_WIDTH) and ends (ENDS_WIDTH,) are constants of the robot; work (n, WORK_WIDTH),
+    factor (n, FACTOR_WIDTH) and tip (TIP_WIDTH,) are memory and results.
 
     """
 
@@ -71,28 +67,20 @@ def parts_of(chain):
 
 
 def empty_chain(n: int) -> tuple[Array, Parts]:
-    """The flat array of a chain of n bodies, all zeros, and views of its parts."""
+    """Return a flat array of zeros for n bodies, and its `Parts`."""
     chain = np.zeros(_LINKS + n * _BODY_WIDTH)
     return chain, Parts(*plain(parts_of)(chain))
 
 
 def chain_of(robot: Robot) -> tuple[Array, Parts]:
-    """The flat array of a robot (constants set, memory zero), and views of its parts."""
+    """Return the flat array of a robot (constants set, memory zero), and its `Parts`."""
     chain, parts = empty_chain(robot.n)
     parts.links[:], parts.ends[:] = packed_robot(robot)
     return chain, parts
 
 
 def packed_robot(robot: Robot) -> tuple[Array, Array]:
-    """
-    Constants of the robot as the kernels read them.
-
-    Returns
-    -------
-    links : (n, LINK_WIDTH)
-    ends : (ENDS_WIDTH,)
-
-    """
+    """Constants of the robot for the kernels: links (n, LINK_WIDTH) and ends (ENDS_WIDTH,)."""
     upper = np.triu_indices(3)
     links = np.zeros((robot.n, LINK_WIDTH))
     inverse = np.linalg.inv(robot.inertia)
@@ -113,6 +101,6 @@ def packed_robot(robot: Robot) -> tuple[Array, Array]:
 
 @inlined
 def factors_at(row, k):
-    """L and D in the form of `ldl_factors`, read from index k of a row."""
+    """The result of `ldl_factors` that row[k:k + 21] contains."""
     return (matrix_at(row, k) + matrix_at(row, k + 9)
             + (row[k + 18], row[k + 19], row[k + 20]))

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Common part of the methods of a plain chain: all but their outward passes."""
+"""The functions that all methods of a plain chain have in common."""
 
 from __future__ import annotations
 
@@ -25,12 +25,7 @@ Array = NDArray[np.float64]
 
 
 class ChainMethod(Method):
-    """
-    A method of a plain chain: one robot, and the memory of its kernels.
-
-    A subclass defines `torque`, `outward` and `forward_dynamics`.
-
-    """
+    """Base class: subclasses define `torque`, `outward` and `forward_dynamics`."""
 
     def __init__(self, robot: Robot) -> None:
         compile_kernels()

@@ -5,11 +5,12 @@
 Elimination of the constraint force of one joint of a plain chain, compiled.
 
 'Inside' means towards the base. H is the joint axis, +z of the body, and W (6 × 5) the other five
-directions. The rotor inertia d adds a column: W̃ = [W, √d H] (6 × 6), and the kernels factor
-W̃ᵀ G W̃ + diag(0,0,0,0,0,1) = L D Lᵀ. In the order 'axis first' the half of a spatial vector that
-contains the joint axis comes first (angular for a revolute joint, linear for a prismatic joint),
-so that both types of joint take the same code. K is the mobility of the body inside the joint, C
-the coupling of that body to an unknown force farther inside.
+directions. The rotor inertia d adds a column: W̃ = [W, √d H] (6 × 6). The kernels factor
+W̃ᵀ G W̃ + diag(0,0,0,0,0,1) = L D Lᵀ, where G is the mobility between the two sides of the joint.
+In the order 'axis first' the half of a spatial vector that contains the joint axis comes first
+(angular for a revolute joint, linear for a prismatic joint), so that one code serves both types of
+joint. K is the mobility of the body inside the joint, C the coupling of that body to an unknown
+force farther inside.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def ldl_factors(G, s):
     Factors L D Lᵀ of W̃ᵀ G W̃ + diag(0,0,0,0,0,1); the joint axis is row and column 2 of G.
 
     Returns the 15 elements of L below the diagonal, column by column, then the six of D⁻¹. The
-    order of elimination is linear x y z, angular x y, then s = √d times the joint axis.
+    order of elimination is linear x y z, angular x y, then the joint axis times s = √d.
 
     """
     A, B, C = G
@@ -96,7 +97,7 @@ def ldl_solution(L, r0, r1, r2, r3, r4, r5):
 
 @inlined
 def across_rows(G, s):
-    """Six rows of W̃ᵀ G in the order of `ldl_factors`: their columns 0-2, and columns 3-5."""
+    """The six rows of W̃ᵀ G, in the order of `ldl_factors`: their columns 0-2, and columns 3-5."""
     A, B, C = G
     return (((B[0], B[3], B[6]), (B[1], B[4], B[7]), (B[2], B[5], B[8]),
              (A[0], A[1], A[2]), (A[1], A[3], A[4]), (s * A[2], s * A[4], s * A[5])),
@@ -141,8 +142,8 @@ def schur_complement(G, L, a, c):
 
 @inlined
 def back_projection(L, y, za, zc):
-    """Zᵀ D⁻¹ y for the six numbers y; `schur_complement` returns the rows za, zc of Z."""
-    # no loop: for lanes, the first rows are numbers, the others lanes
+    """Zᵀ D⁻¹ y for six numbers y, with the factors L and the rows [za, zc] of Z."""
+    # no loop: in lanes, the first rows are of type number, the others of type lanes
     f = _added_row(L[15] * y[0], za[0], zc[0], (ZERO, ZERO))
     f = _added_row(L[16] * y[1], za[1], zc[1], f)
     f = _added_row(L[17] * y[2], za[2], zc[2], f)
@@ -158,32 +159,32 @@ def _added_row(w, a, c, f):
 
 @inlined
 def axis_first(link, G):
-    """G; if the joint is prismatic, its angular and linear parts are exchanged. Self-inverse."""
+    """Exchange angular and linear parts of the mobility G if the joint is prismatic."""
     return linear_first(G) if is_prismatic(link) else G
 
 
 @inlined
 def axis_first_pair(link, f):
-    """f; if the joint is prismatic, its angular and linear parts are exchanged. Self-inverse."""
+    """Exchange angular and linear parts of the vector f if the joint is prismatic."""
     return (f[1], f[0]) if is_prismatic(link) else f
 
 
 @inlined
 def across_axis(s, z):
-    """W̃ᵀ z (6 numbers, in the order of `ldl_factors`) for z from `axis_first_pair`."""
+    """W̃ᵀ z (6 numbers, in the order of `ldl_factors`), for z in the order 'axis first'."""
     return z[1] + (z[0][0], z[0][1], s * z[0][2])
 
 
 @inlined
 def from_across_axis(s, x):
-    """W̃ x in 'axis first' order, for x with 6 numbers in the order of `ldl_factors`."""
+    """W̃ x in the order 'axis first', for x with 6 numbers in the order of `ldl_factors`."""
     return (x[3], x[4], s * x[5]), (x[0], x[1], x[2])
 
 
 @inlined
 def joint_elimination(link, G, z):
     """
-    Eliminate the constraint force of a joint; G and z are the mobility and the residual across it.
+    Eliminate the constraint force of a joint with the mobility G and the residual z across it.
 
     Returns K of the body, the acceleration due to z, L, L⁻¹ W̃ᵀ z, and columns 0-2 and 3-5 of the
     six rows of Z (see `schur_complement`).
@@ -208,7 +209,7 @@ def mobility_across(link, R, p, K):
 
 @inlined
 def coupling_to_body(R, p, C):
-    """X C, for C from forces to motions, as four blocks: [[C0, C1], [C2, C3]]."""
+    """X C: the coupling C (force to motion), its motions transformed to the body's frame."""
     R_t = transpose(R)
     return (compose(R_t, C[0]), compose(R_t, C[1]),
             compose(R_t, add_matrix(C[2], transpose(cross_rows(transpose(C[0]), p)))),
@@ -217,13 +218,13 @@ def coupling_to_body(R, p, C):
 
 @inlined
 def rows_first(link, C):
-    """C; if the joint is prismatic, its upper and lower rows are exchanged. Self-inverse."""
+    """Exchange the upper and lower rows of the coupling C if the joint is prismatic."""
     return (C[2], C[3], C[0], C[1]) if is_prismatic(link) else C
 
 
 @inlined
 def coupling_rows(C, s):
-    """Six rows of W̃ᵀ C in the order of `ldl_factors`: their columns 0-2, and columns 3-5."""
+    """The six rows of W̃ᵀ C, in the order of `ldl_factors`: their columns 0-2, and columns 3-5."""
     T, U, V, W = C
     return (((V[0], V[1], V[2]), (V[3], V[4], V[5]), (V[6], V[7], V[8]),
              (T[0], T[1], T[2]), (T[3], T[4], T[5]), (s * T[6], s * T[7], s * T[8])),
@@ -233,7 +234,7 @@ def coupling_rows(C, s):
 
 @inlined
 def coupling_product(L, za, zc, ua, uc):
-    """Zᵀ D⁻¹ U as four (3, 3) blocks; rows of Z = [za, zc] and of U = [ua, uc]."""
+    """Zᵀ D⁻¹ U as four 3 × 3 blocks, for the rows [za, zc] of Z and [ua, uc] of U."""
     # no loop, as in `back_projection`
     empty = ZERO + ZERO + ZERO
     C = _added_product(L[15], za[0], zc[0], ua[0], uc[0], (empty, empty, empty, empty))
@@ -254,18 +255,12 @@ def _added_product(w, za, zc, ua, uc, C):
 @inlined
 def inner_handle(link, R, p, tau, i, L, y, za, zc, handle):
     """
-    Update the response to the unknown force on the first body for one more eliminated joint.
+    Update the response to an unknown force on the first body, after one more elimination.
 
-    Parameters
-    ----------
-    handle : (C, K_a, b_a, f)
-        C maps the unknown force to the acceleration of the last body, K_a to that of the first
-        body; b_a is the acceleration of the first body if the unknown force is zero. f is the sum
-        of the Newton-Euler forces, as one force on the last body; it is returned unchanged.
-
-    Returns
-    -------
-    The updated handle; the rows of its C are in the order of `rows_first`
+    `handle` is (C, K_a, b_a, f). C maps the unknown force to the acceleration of the last body,
+    K_a to the acceleration of the first body; b_a is the acceleration of the first body without
+    this force. f is the sum of the Newton-Euler forces, as one force on the last body, and is
+    returned unchanged. The rows of the returned C are in the order of `rows_first`.
 
     """
     C, K_a, b_a, f = handle

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The law of a plain chain, and its terms, on a GPU: one thread for each state."""
+"""Torques and terms of a plain chain on a GPU: one thread for each state."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from osc_ros.dynamics.contract.method import States, Terms
 
 
 def _law_given(law: Any, has_tau: bool, has_qdd: bool) -> Any:
-    """The law of state i, without τ⁰ or posture accelerations that are not given."""
+    """Function for the torques of state i, with None for τ⁰ or q̈ₚ that are not given."""
     if has_tau and has_qdd:
         @for_device
         def given(links, ends, q, qd, u, tau, qdd, i, work, tip, out):
@@ -60,9 +60,9 @@ def _law_given(law: Any, has_tau: bool, has_qdd: bool) -> Any:
 @cache
 def law_kernel(n: int, number: Any, has_tau: bool, has_qdd: bool) -> Any:
     """
-    Kernel of the law of a chain of n bodies, for a GPU; the arguments are those of `batch.laws`.
+    GPU kernel for the torques of a chain of n bodies; arguments as in `chain_batch.laws`.
 
-    It has no `room`; `tau` and `qdd` that are not given are any arrays of two dimensions.
+    It has no `payload` and no `room`; for `tau` or `qdd` not given, pass any array with two axes.
 
     """
     of, real = device_twins(number).of, number_type(number)
@@ -90,9 +90,9 @@ def law_kernel(n: int, number: Any, has_tau: bool, has_qdd: bool) -> Any:
 @cache
 def terms_kernel(n: int, number: Any) -> Any:
     """
-    Kernel of the terms of a chain of n bodies, for a GPU; arguments are those of `batch.terms`.
+    GPU kernel for the terms of a chain of n bodies; arguments as in `chain_batch.terms`.
 
-    `zeros` (n + 6,) takes the place of `room`.
+    It has no `payload`, and `zeros` (n + 6,) in place of `room`.
 
     """
     of, real = device_twins(number).of, number_type(number)
@@ -136,13 +136,10 @@ def terms_kernel(n: int, number: Any) -> Any:
 
 class ChainOnGpu:
     """
-    A plain chain on the GPU in use, in one precision.
+    A plain chain on the GPU in use, in one precision (np.float64 or np.float32).
 
-    Parameters
-    ----------
-    links, ends : (n, LINK_WIDTH), (ENDS_WIDTH,)
-        Constants of the robot, in the memory of the host; gravity, in `ends`, may change.
-    number : np.float64 or np.float32
+    `links` and `ends` are the constants of the robot, in host memory; gravity, in `ends`, may
+    change.
 
     """
 
@@ -156,7 +153,7 @@ class ChainOnGpu:
         self._ends: Any = None
 
     def torque_batch(self, states: States, out: Any, valid: Any, stream: Any) -> None:
-        """Write torques to out (k, n), NaN where not `valid` (k,); all arrays are on the GPU."""
+        """Write torques to out (k, n), and `valid` (k,); all arrays are on the GPU."""
         at = states
         kernel = law_kernel(self._n, self._number, at.tau is not None, at.qdd is not None)
         launch(kernel, len(valid), stream, (
@@ -164,7 +161,7 @@ class ChainOnGpu:
             at.q if at.qdd is None else at.qdd, self._gravity(at), out, valid))
 
     def evaluate_batch(self, states: States, found: Terms, stream: Any) -> None:
-        """Write `found.valid` and all terms that have a row for each state."""
+        """Write `found.valid`, and those arrays of `found` that have a row for each state."""
         launch(terms_kernel(self._n, self._number), len(found.valid), stream, (
             self._links, self._ends_now(), states.q, states.qd, self._gravity(states), self._zeros,
             *(values.reshape(len(values), int(np.prod(values.shape[1:])))
@@ -174,7 +171,7 @@ class ChainOnGpu:
         return self._no_gravity if states.gravity is None else states.gravity
 
     def _ends_now(self) -> Any:
-        """The constants `ends` on the GPU; copied, and waited for, if gravity was changed."""
+        """The constants `ends` on the GPU; if gravity was changed, copies them and waits."""
         if self._copied is None or (self._copied != self._host_ends).any():
             self._copied = self._host_ends.copy()
             self._ends = cuda.to_device(self._copied.astype(self._number))

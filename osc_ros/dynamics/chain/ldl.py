@@ -84,20 +84,13 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-# `blocks` has one row per joint and one for the tip. Columns: T, packed (21), then the rows of
-# V (6 × 6). The row of the tip has 𝒟 and ℰ there, about the origin of the last body.
+# `blocks` has one row per joint and one for the tip. Columns: T, packed (21), then the rows of V
+# (6 × 6). In the row of the tip these are 𝒟 and ℰ, about the origin of the last body.
 BLOCK_WIDTH = 57
 
 
 def packed_blocks(robot: Robot) -> Array:
-    """
-    Blocks of 𝒜 and ℰ at zero joint positions; the kernels rotate them by the joint positions.
-
-    Returns
-    -------
-    (n + 1, BLOCK_WIDTH)
-
-    """
+    """Blocks of 𝒜 and ℰ at q = 0, (n + 1, BLOCK_WIDTH); the kernels transform them to any q."""
     n, prismatic, upper = robot.n, robot.prismatic[:, None], np.triu_indices(3)
     angular_first, linear_first = [0, 1, 2, 3, 4, 5], [3, 4, 5, 0, 1, 2]
     T = robot.T_parent_body[1:]
@@ -172,8 +165,8 @@ def outward_pass(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
     R_base, p_base = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), ZERO
     v = (ZERO, ZERO)
     a = (ZERO, (-gravity[0], -gravity[1], -gravity[2]))
-    # `free`: acceleration of a body by the torque of its own joint, without constraint forces. If
-    # the q̈ of a posture is given, `free` begins at zero; `a` then has gravity and motion.
+    # `free`: acceleration of a body by the torque of its own joint, without constraint forces.
+    # With a posture acceleration, `free` begins at zero, because `a` includes gravity and motion.
     free = (ZERO, ZERO) if qdd is not None else a
     L, y = ZERO + ZERO + ZERO + ZERO + ZERO + ZERO + ZERO, ZERO + ZERO
     for i in range(n):
@@ -219,17 +212,9 @@ def outward_pass(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
 @kernel
 def ldl_outward(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
     """
-    Write the same results as `passes.outward`, by the factorization of 𝒜.
+    Write the results of `passes.outward`, by the factorization of 𝒜; returns its status.
 
-    Parameters
-    ----------
-    links, ends : from `layout.packed_robot`
-    blocks : from `packed_blocks`
-    q, qd, tau, qdd, work, factor, tip : see `passes.outward`
-
-    Returns
-    -------
-    DONE, or WRONG_SHAPE (nothing written), or NOT_FINITE
+    `blocks` is from `packed_blocks`; the other arrays are the `Parts` of a chain.
 
     """
     if not shapes_fit(links, q, qd, tau, qdd):
@@ -240,16 +225,7 @@ def ldl_outward(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
 
 @kernel
 def ldl_law(links, blocks, ends, q, qd, u, tau, qdd, work, tip, out):
-    """
-    Write the joint torques of the law to `out`, by the factorization of 𝒜.
-
-    The inward pass is that of `passes`.
-
-    Returns
-    -------
-    DONE, or WRONG_SHAPE (nothing written), or NOT_FINITE
-
-    """
+    """Write the torques of `passes.law`, by the factorization of 𝒜; returns its status."""
     if not shapes_fit(links, q, qd, tau, qdd) or len(u) != 6 or len(out) != len(links):
         return WRONG_SHAPE
     outward_pass(links, blocks, ends, q, qd, tau, qdd, work, None, tip)
@@ -262,19 +238,9 @@ def ldl_law(links, blocks, ends, q, qd, u, tau, qdd, work, tip, out):
 @kernel
 def ldl_accelerations(links, blocks, ends, q, qd, tau, F, work, factor, tip, qdd):
     """
-    Write the joint accelerations under torques and a tip force, by the constraint-force algorithm.
+    Write q̈ (n,) [rad/s²] as `passes.accelerations` does, by the factorization of 𝒜.
 
-    It uses the back substitution of `passes`, because the pivots Dᵢ and their right-hand sides are
-    the same as in the sweep.
-
-    Parameters
-    ----------
-    tau : (n,)
-        Joint torques [N·m].
-    F : (6,)
-        Force of the environment on the tip, base axes, [moment; force] [N·m, N].
-    work, factor, tip : (n, WORK_WIDTH), (n, FACTOR_WIDTH), (TIP_WIDTH,), overwritten
-    qdd : (n,), written [rad/s²]
+    The back substitution is that of the sweep: pivots Dᵢ and right-hand sides are the same.
 
     """
     outward_pass(links, blocks, ends, q, qd, tau, None, work, factor, tip)
@@ -282,7 +248,7 @@ def ldl_accelerations(links, blocks, ends, q, qd, tau, F, work, factor, tip, qdd
 
 
 class LDL(ChainMethod):
-    """The method 'ldl' of a plain chain: one robot and the memory of its kernels."""
+    """The method 'ldl' for a plain chain."""
 
     def __init__(self, robot: Robot) -> None:
         _compile()
@@ -302,7 +268,7 @@ class LDL(ChainMethod):
                                self._factor, self._tip))
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
-        """Joint accelerations (n,) under torques and a force on the tip."""
+        """Joint accelerations (n,) under torques (n,) and a force F (6,) on the tip."""
         qdd = np.empty(self.robot.n)
         ldl_accelerations(self._links, self._blocks, self._ends, q, qd, tau, F, self._work,
                           self._factor, self._tip, qdd)
@@ -311,7 +277,6 @@ class LDL(ChainMethod):
 
 @ahead
 def _compile() -> None:
-    """Compile or load the kernels once per process; other argument types then raise TypeError."""
     passes.compile_kernels()
     links, blocks, ends = np.ones((1, LINK_WIDTH)), np.ones((2, BLOCK_WIDTH)), np.ones(ENDS_WIDTH)
     work, factor, tip = np.ones((1, WORK_WIDTH)), np.ones((1, FACTOR_WIDTH)), np.ones(TIP_WIDTH)

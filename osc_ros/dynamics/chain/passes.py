@@ -4,8 +4,8 @@
 """
 The outward and the inward pass of the sweep over a plain chain, and the kernels made of them.
 
-Going outward, the constraint forces of one joint after another are eliminated (the Schur
-complement of paper 000, eqs. 39-46, block by block). What remains after body i is
+The outward pass eliminates the constraint forces of one joint after another (the Schur complement
+of paper 000, eqs. 39-46, block by block). After body i it has
 
     K  inverse operational-space inertia of the chain cut after body i, at its origin
     b  acceleration of body i under the joint torques τ⁰, with no force on it from outside
@@ -80,16 +80,10 @@ def outward_sweep(links, q, qd, tau, qdd, R_base, p_base, v, a, b, K, work, fact
     """
     Go outward over consecutive bodies, from the results of the body inside them.
 
-    Parameters
-    ----------
-    placed : None or True
-        If True, the placements are in `work` already; R_base and p_base are returned unchanged.
-    handle : None, or as in `inner_handle`
-        Given for a segment of a chain, if an unknown force acts on the segment's first body.
-
-    Returns
-    -------
-    R_base, p_base, v, a, b, K, handle of the last body
+    `placed` is None, or True if the placements are in `work` already; then R_base and p_base are
+    returned unchanged. `handle` is None, or the argument of `inner_handle` if an unknown force
+    acts on the first of the bodies. Returns R_base, p_base, v, a, b, K and handle of the last
+    body.
 
     """
     carried = handle
@@ -125,7 +119,7 @@ def outward_sweep(links, q, qd, tau, qdd, R_base, p_base, v, a, b, K, work, fact
 
 @inlined
 def at_base(ends, qdd):
-    """R, p, v, a, b and K of the base; a is -gravity; b is a, or 0 if `qdd` is given."""
+    """R, p, v, a, b and K of the base: a is -gravity; b is a, or 0 if `qdd` is given."""
     gravity = vector_at(ends, 0)
     a = (ZERO, (-gravity[0], -gravity[1], -gravity[2]))
     return ((1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), ZERO, (ZERO, ZERO), a,
@@ -134,12 +128,7 @@ def at_base(ends, qdd):
 
 @inlined
 def tip_acceleration(tau, qdd, a, b):
-    """
-    Acceleration of the last body: a + b if `tau` and `qdd` are given.
-
-    If only `qdd` is given, it is a; if only `tau` or neither of them is given, it is b.
-
-    """
+    """Acceleration of the last body: b without qdd, a with qdd alone, a + b with tau and qdd."""
     if qdd is None:
         return b
     return a if tau is None else plus(a, b)
@@ -155,13 +144,13 @@ def outward_pass(links, ends, q, qd, tau, qdd, work, factor, tip):
 
 @inlined
 def inward_pass(links, ends, tau, qdd, F, work, tip, out):
-    """Write τ⁰ + JᵀF, see `inward`."""
+    """Write τ⁰ + JᵀF to `out`; see `inward`."""
     inward_sweep(links, tau, qdd, force_on_last_body(ends, tip, F), work, out)
 
 
 @inlined
 def task_force(u, tip, F):
-    """Write F = Λ(u - a⁰); where Λ⁻¹ is singular to working precision, by the pseudo-inverse."""
+    """Write F = Λ(u - a⁰), with the pseudo-inverse if Λ⁻¹ is singular to working precision."""
     scratch = tip[SCRATCH:]
     A, r = scratch[:36], scratch[72:78]
     for k in range(36):
@@ -204,7 +193,7 @@ def back_substitution(links, ends, tau, F, work, factor, tip, qdd):
 
 @inlined
 def put_response(links, ends, tau, F, work, factor, tip, qdd):
-    """Write M⁻¹(τ + JᵀF), see `acceleration_response`."""
+    """Write M⁻¹(τ + JᵀF) to qdd (n,); see `acceleration_response`."""
     b = (ZERO, ZERO)
     for i in range(len(links)):
         link, store = links[i], factor[i]
@@ -224,20 +213,19 @@ def put_response(links, ends, tau, F, work, factor, tip, qdd):
 @kernel
 def outward(chain, q, qd, tau, qdd):
     """
-    Write Λ⁻¹, a⁰, pose and twist of the tip to the arrays of the chain, from base to tip.
+    Write Λ⁻¹, a⁰, pose and twist of the tip to the flat array `chain` (`chain_layout`).
 
     Parameters
     ----------
-    chain : see `layout.Parts`
     q, qd : (n,)
     tau : (n,) or None
-        Joint torques τ⁰ [N·m]; with a posture acceleration, torques added to its τ⁰.
+        τ⁰ [N·m]; with a posture acceleration, torques added to its inverse dynamics.
     qdd : (n,) or None
         Posture acceleration [rad/s²]; τ⁰ is then its inverse dynamics.
 
     Returns
     -------
-    DONE, or WRONG_SHAPE (nothing written), or NOT_FINITE
+    DONE, WRONG_SHAPE (nothing written) or NOT_FINITE
 
     """
     links, ends, work, factor, tip = parts_of(chain)
@@ -250,13 +238,9 @@ def outward(chain, q, qd, tau, qdd):
 @kernel
 def inward(chain, tau, qdd, F, out):
     """
-    Write τ⁰ + JᵀF to `out`, from tip to base, after `outward` with the same tau and qdd.
+    Write τ⁰ + JᵀF to out (n,) [N·m], after `outward` with the same tau and qdd.
 
-    Parameters
-    ----------
-    F : (6,)
-        Task force at the tip, base axes, [moment; force] [N·m, N].
-    out : (n,), written [N·m]
+    F (6,) is the task force at the tip, base axes, [moment; force] [N·m, N].
 
     """
     links, ends, work, _, tip = parts_of(chain)
@@ -266,17 +250,10 @@ def inward(chain, tau, qdd, F, out):
 @kernel
 def law(chain, q, qd, u, tau, qdd, out):
     """
-    Write τ⁰ + JᵀΛ(u - a⁰) to `out`: `outward`, the task force and `inward` in one call.
+    Write τ⁰ + JᵀΛ(u - a⁰) to out (n,) [N·m]: `outward`, task force and `inward` in one call.
 
-    Parameters
-    ----------
-    u : (6,)
-        Commanded tip acceleration, base axes, [angular; linear] [rad/s², m/s²].
-    out : (n,), written [N·m]
-
-    Returns
-    -------
-    DONE, or WRONG_SHAPE (nothing written), or NOT_FINITE
+    u (6,) is the commanded tip acceleration, base axes, [angular; linear] [rad/s², m/s²]. Returns
+    the status of `outward`.
 
     """
     links, ends, work, _, tip = parts_of(chain)
@@ -292,18 +269,11 @@ def law(chain, q, qd, u, tau, qdd, out):
 @kernel
 def accelerations(chain, q, qd, tau, F, qdd):
     """
-    Write the joint accelerations under torques and a tip force, by the constraint-force algorithm.
+    Write q̈ (n,) [rad/s²] under torques and a tip force, by the constraint-force algorithm.
 
     The outward pass eliminates the constraint forces as in `outward`; the inward pass computes
-    them joint by joint, with the joint accelerations. Overwrites all memory.
-
-    Parameters
-    ----------
-    tau : (n,)
-        Joint torques [N·m].
-    F : (6,)
-        Force of the environment on the tip, base axes, [moment; force] [N·m, N].
-    qdd : (n,), written [rad/s²]
+    them joint by joint, with the joint accelerations. Overwrites all memory. F (6,) is the force
+    of the environment on the tip, base axes, [moment; force] [N·m, N].
 
     """
     links, ends, work, factor, tip = parts_of(chain)
@@ -325,17 +295,10 @@ def inverse_dynamics(chain, q, qd, qdd, out):
 @kernel
 def acceleration_response(chain, tau, F, qdd):
     """
-    Write M⁻¹(τ + JᵀF), from the factors of the last `outward`, by forward and back substitution.
+    Write M⁻¹(τ + JᵀF) to qdd (n,) [rad/s²], from the factors of the last `outward`.
 
-    Overwrites the residuals in `factor`.
-
-    Parameters
-    ----------
-    tau : (n,)
-        Joint torques [N·m].
-    F : (6,)
-        Force on the tip, base axes, [moment; force] [N·m, N].
-    qdd : (n,), written [rad/s²]
+    By forward and back substitution; overwrites the residuals in `factor`. F (6,) is a force on
+    the tip, base axes, [moment; force] [N·m, N].
 
     """
     links, ends, work, factor, tip = parts_of(chain)
@@ -345,14 +308,9 @@ def acceleration_response(chain, tau, F, qdd):
 @kernel
 def inverse_mass_matrix(chain, unit, M_inv):
     """
-    Write M⁻¹, exactly symmetric, from the factors of the last `outward`.
+    Write M⁻¹ (n, n), exactly symmetric, from the factors of the last `outward`.
 
-    Overwrites the residuals in `factor`.
-
-    Parameters
-    ----------
-    unit : (n,), overwritten
-    M_inv : (n, n), written
+    Overwrites `unit` (n,) and the residuals in `factor`.
 
     """
     links, ends, work, factor, tip = parts_of(chain)
@@ -371,14 +329,7 @@ def inverse_mass_matrix(chain, unit, M_inv):
 
 @kernel
 def jacobian(chain, J):
-    """
-    Write the Jacobian of the tip, base axes, [angular; linear], after `outward`.
-
-    Parameters
-    ----------
-    J : (6, n), written
-
-    """
+    """Write the Jacobian J (6, n) of the tip, base axes, [angular; linear], after `outward`."""
     links, _, work, _, tip = parts_of(chain)
     put_jacobian(links, work, tip, J)
 

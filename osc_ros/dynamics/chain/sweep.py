@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The method 'sweep' of a plain chain: the whole law in one outward and one inward pass."""
+"""The method 'sweep' of a plain chain: all results in one outward and one inward pass."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 
 class Sweep(ChainMethod):
-    """The method 'sweep' of a plain chain: one robot and the memory of its kernels."""
+    """The method 'sweep' for a plain chain."""
 
     def __init__(self, robot: Robot) -> None:
         super().__init__(robot)
@@ -28,7 +28,7 @@ class Sweep(ChainMethod):
 
     @property
     def arrays(self) -> tuple[Array]:
-        """First argument of the kernels of `passes`: see `layout.Parts`."""
+        """First argument of the kernels of `passes`: the flat array of `chain_layout`."""
         return (self._chain,)
 
     def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,
@@ -45,7 +45,7 @@ class Sweep(ChainMethod):
 
     def torque_batch(self, states: States, out: Array, valid: NDArray[np.bool_],
                      threads: int | None) -> None:
-        """Write torques to out (k, n), NaN where not `valid` (k,), in lanes and threads."""
+        """Write torques to out (k, n), and `valid` (k,), in SIMD lanes and threads."""
         from osc_ros.compile.lane_arrays import zeros
         from osc_ros.dynamics.chain.chain_batch import laws, room_size
 
@@ -60,7 +60,7 @@ class Sweep(ChainMethod):
             values is None for values in (states.tau, states.qdd, states.payload))))
 
     def evaluate_batch(self, states: States, found: Terms, threads: int | None) -> None:
-        """Write `found.valid` and all terms that have a row for each state, in lanes, threads."""
+        """Write `found.valid` and the requested terms, in SIMD lanes and threads."""
         from osc_ros.compile.lane_arrays import zeros
         from osc_ros.dynamics.chain.chain_batch import room_size, terms
 
@@ -83,7 +83,7 @@ class Sweep(ChainMethod):
         return self._on_gpu[number, device]
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
-        """Joint accelerations (n,) under torques and a force on the tip."""
+        """Joint accelerations (n,) under torques (n,) and a force F (6,) on the tip."""
         qdd = np.empty(self.robot.n)
         accelerations(self._chain, q, qd, tau, F, qdd)
         return qdd

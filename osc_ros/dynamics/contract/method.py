@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The contract of a method: the functions that every method of the dynamics has."""
+"""The interface `Method` of all methods of the dynamics, and the arrays of a batch."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-# Status that `torque` and `outward` return.
+# Status codes that `torque` and `outward` return.
 DONE, WRONG_SHAPE, NOT_FINITE = 0, 1, 2
 
 
-# Terms that `evaluate` has, and `evaluate_batch` by default.
+# Terms that `evaluate` returns; the default of `evaluate_batch`.
 EVALUATED = ('pose', 'twist', 'J', 'Jdot_qd', 'h', 'Lambda_inv', 'Lambda')
 
 
 class States(NamedTuple):
     """
-    k states of a robot with m tips, and what the law shall do there.
+    k states of a robot with m tips, and the commands at these states.
 
     Attributes
     ----------
     q, qd : (k, nq), (k, n)
     gravity : (k, 3), optional
-        Default: that of the method.
+        Default: the gravity of the method.
     u : (k, 6 m), optional
-        Commanded accelerations of the tips, for the law.
+        Commanded accelerations of the tips, for the torques.
     tau, qdd : (k, n), optional
         τ⁰ and posture accelerations; see `Method.outward`.
     payload : (k, PAYLOAD_WIDTH), optional
-        Further bodies, fixed to the first tip; see `lanes.payload`.
+        Payload fixed to the first tip, one row per state; see `Payloads`.
 
     """
 
@@ -54,11 +54,11 @@ class States(NamedTuple):
     payload: Array | None = None
 
     def part(self, first: int, last: int) -> States:
-        """The states from `first` up to, but without, `last`."""
+        """The states first, …, last - 1."""
         return self._mapped(lambda values: values[first:last])
 
     def state(self, k: int) -> States:
-        """State k, without the first axis."""
+        """The arrays of state k, without the axis of the states."""
         return self._mapped(lambda values: values[k])
 
     def _mapped(self, entry: Callable[[Array], Array]) -> States:
@@ -67,13 +67,13 @@ class States(NamedTuple):
         return States(entry(q), entry(qd), *rest)
 
     def gravity_rows(self) -> Array:
-        """`gravity`, or (0, 3) if it is not given."""
+        """Return `gravity` (k, 3), or an empty array (0, 3) if it is None."""
         return np.empty((0, 3)) if self.gravity is None else self.gravity
 
 
 class Terms(NamedTuple):
     """
-    Terms of the law at k states.
+    Terms of the operational-space equations at k states; k is 0 for a term that was not requested.
 
     Attributes
     ----------
@@ -86,9 +86,7 @@ class Terms(NamedTuple):
     a0 : (k, 6 m), optional
         Accelerations of the tips without joint torques [rad/s², m/s²].
     valid : (k,) bool
-        False where a number of the state, or of a term, is not finite: there all terms are NaN.
-
-    Terms that were not chosen have no states: k is 0.
+        False if a number of the state, or of a term, is not finite; then all its terms are NaN.
 
     """
 
@@ -104,7 +102,7 @@ class Terms(NamedTuple):
 
     @classmethod
     def empty(cls, robot: Robot, k: int, chosen: Collection[str] = EVALUATED) -> Terms:
-        """Return a Terms with uninitialized arrays for k states; 0 states if not chosen."""
+        """Return uninitialized arrays: k rows for the chosen terms, none for the others."""
         tips, n = len(robot.tips), robot.n
         m = 6 * tips
         pose = (4, 4) if tips == 1 else (tips, 4, 4)
@@ -114,7 +112,7 @@ class Terms(NamedTuple):
         return cls._make([*terms, np.ones(k, dtype=bool)])
 
     def flat(self) -> list[Array]:
-        """The terms as arrays with one row for each state, which share their memory."""
+        """Views of all terms except `valid`, each with two axes: one row for each state."""
         return [values.reshape(len(values), int(np.prod(values.shape[1:])))
                 for values in self[:-1]]
 
@@ -122,16 +120,15 @@ class Terms(NamedTuple):
 @runtime_checkable
 class Method(Protocol):
     """
-    Dynamics of one robot, as seen from its m tips.
+    Dynamics of one robot in the task space of its m tips; the base class of all methods.
 
     A method checks shapes and numbers only where its docstring says so, and requires contiguous,
-    aligned, writeable float64 arrays. `OperationalSpace` validates the input of users. An
-    instance owns its memory: use one per thread. A method derives from this class, and inherits
-    what it does not override.
+    aligned, writeable float64 arrays. `OperationalSpace` validates the input of users. An instance
+    owns its memory: use one per thread.
 
     `outward` evaluates a state. `inward`, `jacobian`, `acceleration_response` and
-    `inverse_mass_matrix` refer to the last `outward` that returned DONE, and leave its results as
-    they are; every other call may overwrite them.
+    `inverse_mass_matrix` refer to the last `outward` that returned DONE, and do not change its
+    results; every other call may overwrite them.
 
     Attributes
     ----------
@@ -139,8 +136,8 @@ class Method(Protocol):
     gravity : (3,)
         Gravity in the base frame [m/s²]; write to the array to change it.
     Lambda_inv, a0, pose, twist : (6 m, 6 m), (6 m,), (4, 4), (6 m,)
-        Results of the last `outward`, at the tips, base axes, [angular; linear]; pose is
-        (m, 4, 4) for m > 1 tips. Read only; the arrays stay the same objects.
+        Results of the last `outward`, at the tips, base axes, [angular; linear]; pose is (m, 4, 4)
+        for m > 1 tips. Read only; every call writes to the same arrays.
 
     """
 
@@ -176,7 +173,7 @@ class Method(Protocol):
 
         Returns
         -------
-        DONE; WRONG_SHAPE, before anything is computed; NOT_FINITE
+        DONE, WRONG_SHAPE (nothing computed) or NOT_FINITE
 
         """
 
@@ -193,12 +190,7 @@ class Method(Protocol):
         """
         Write M⁻¹(τ + JᵀF) to out (n,) [rad/s²], with the factors of the last `outward`.
 
-        Parameters
-        ----------
-        tau : (n,)
-            Joint torques [N·m].
-        F : (6 m,)
-            Forces on the tips, base axes, [moment; force] [N·m, N].
+        τ is (n,) [N·m]; F (6 m,) are forces on the tips, base axes, [moment; force] [N·m, N].
 
         """
 
@@ -228,7 +220,7 @@ class Method(Protocol):
 
     def torque_batch(self, states: States, out: Array, valid: NDArray[np.bool_],
                      threads: int | None) -> None:
-        """Write torques to out (k, n), NaN where not `valid` (k,), which is written too."""
+        """Write torques to out (k, n), NaN if not finite, and `valid` (k,)."""
         self._require_no_payload(states)
         with self._own_gravity():
             for k in range(len(out)):
@@ -238,7 +230,7 @@ class Method(Protocol):
                     out[k] = np.nan
 
     def evaluate_batch(self, states: States, found: Terms, threads: int | None) -> None:
-        """Write `found.valid` and all terms that have a row for each state."""
+        """Write `found.valid`, and those arrays of `found` that have a row for each state."""
         self._require_no_payload(states)
         rest, F = np.zeros(self.robot.n), np.zeros_like(self.a0)
         with self._own_gravity():
@@ -267,37 +259,25 @@ class Method(Protocol):
 
     def on_gpu(self, number: type[np.floating[Any]], device: int) -> Any:
         """
-        Return the method's kernels for a GPU, and their constants on it.
+        Return an object with the method's kernels and constants for the GPU with index `device`.
 
-        Parameters
-        ----------
-        number : np.float64 or np.float32
-        device : int
-            Index of the GPU in use.
-
-        Returns
-        -------
-        object with the methods `torque_batch` and `evaluate_batch`
-            They have no `threads` but a stream, and take views of arrays on the GPU.
-
-        Raises
-        ------
-        InputError
-            If the method has no such kernels.
+        Its functions `torque_batch` and `evaluate_batch` take arrays on the GPU, of the type
+        `number` (np.float64 or np.float32), and a stream in place of `threads`. Raises InputError
+        if the method has no kernels for a GPU.
 
         """
         raise InputError(f"'{type(self).__name__}' does not run on a GPU: accepted is method "
                          "'sweep', on a plain chain with one tip")
 
     def _state(self, states: States, k: int) -> States:
-        """State k, without the first axis; sets its gravity."""
+        """Return the arrays of state k, and set the gravity to that of the state."""
         if states.gravity is not None:
             self.gravity[:] = states.gravity[k]
         return states.state(k)
 
     @contextmanager
     def _own_gravity(self) -> Iterator[None]:
-        """Restore the gravity at the end of the context."""
+        """Restore the gravity of the method at the end of the context."""
         gravity = self.gravity.copy()
         try:
             yield
@@ -306,9 +286,9 @@ class Method(Protocol):
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """Failures of worker processes so far; each time the workers are replaced."""
+        """Failures of worker processes so far; new workers start after each failure."""
         return ()
 
     def close(self) -> None:
         """End the worker processes, if there are any; this process evaluates later calls."""
-        return  # most methods have none
+        return  # no worker processes

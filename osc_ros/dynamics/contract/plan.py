@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Records: the requested number of worker processes, and the number in use with its reason."""
+"""Records of the requested number of worker processes, and of the number in use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from osc_ros.errors import InputError
 @dataclass(frozen=True)
 class Workers:
     """
-    Number of processes that evaluate the law, and how they wait for each other.
+    Number of processes that evaluate the torques of a chain, and how they wait for each other.
 
     Attributes
     ----------
@@ -25,12 +25,12 @@ class Workers:
     spin : float
         Duration for which a waiting process spins before it sleeps [s]. A sleeping team uses no
         processor time, and takes 50 to 250 µs to wake: if the pause between two calls is longer
-        than `spin`, every call takes 50 to 250 µs longer. After a wait within a call that ended in
-        sleep, the next wait within a call spins for 50 µs at most.
+        than `spin`, every call takes 50 to 250 µs longer. If a wait within a call ended in sleep,
+        the next such wait spins for 50 µs at most.
     deadline : float
         If a call takes longer than this [s], the calling process finishes the call alone, and the
-        team is replaced. If it is less than twenty times the duration of the call by one process,
-        that duration times twenty is used instead.
+        team is replaced. The effective deadline is at least twenty times the duration of a call by
+        one process.
 
     Raises
     ------
@@ -44,7 +44,6 @@ class Workers:
     deadline: float = 0.25
 
     def __post_init__(self) -> None:
-        """Raise InputError for values out of range."""
         if self.count != 'auto' and (type(self.count) is not int or self.count < 1):
             raise InputError(f"workers {self.count!r}: accepted is 1 or more, or 'auto'")
         for name in ('spin', 'deadline'):
@@ -56,7 +55,7 @@ class Workers:
 @dataclass(frozen=True)
 class Plan:
     """
-    The number of processes that evaluate the law, and the reason for it.
+    The number of processes that evaluate the torques, and the reason for it.
 
     Attributes
     ----------
@@ -75,6 +74,5 @@ class Plan:
     faults: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """The plan in one line."""
         ended = f'; {len(self.faults)} faults, the last: {self.faults[-1]}' if self.faults else ''
         return f"{self.workers} worker{'s' * (self.workers > 1)}: {self.reason}{ended}"

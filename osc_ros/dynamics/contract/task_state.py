@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Records of results: `Tip`, the tips under τ⁰ alone; `TaskState`, all terms at one state."""
+"""Results at one state: `Tip` (the tips under τ⁰ alone) and `TaskState` (all terms)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Array = NDArray[np.float64]
 
 class Tip(NamedTuple):
     """
-    Motion and mobility of the tips under the torques τ⁰ alone, base axes, [angular; linear].
+    Motion and mobility of m tips under the torques τ⁰ alone, base axes, [angular; linear].
 
     Attributes
     ----------
-    pose : (4, 4), or (m, 4, 4) where m tips are more than one
+    pose : (4, 4), or (m, 4, 4) for m > 1
     twist : (6 m,) [rad/s, m/s]
     Lambda_inv : (6 m, 6 m)
         Inverse operational-space inertia [1/(kg m²), 1/(kg m), 1/kg].
@@ -42,12 +42,12 @@ class Tip(NamedTuple):
 @dataclass(frozen=True, eq=False)
 class TaskState:
     """
-    All terms of the operational-space equation of motion at one state.
+    All terms of the operational-space equation of motion at one state, for m tips.
 
     Attributes
     ----------
     q, qd : (nq,), (n,)
-    pose : (4, 4), or (m, 4, 4) where m tips are more than one
+    pose : (4, 4), or (m, 4, 4) for m > 1
         Poses of the tips in the base frame.
     twist : (6 m,)
         J q̇ [rad/s, m/s].
@@ -58,8 +58,8 @@ class TaskState:
     h : (n,)
         Bias torque C + G [N·m].
     Lambda_inv, Lambda : (6 m, 6 m)
-        Inverse operational-space inertia, and operational-space inertia (the pseudo-inverse where
-        the arm is singular to working precision) [kg m², kg m, kg].
+        Inverse operational-space inertia, and operational-space inertia [kg m², kg m, kg]; where
+        the arm is singular to working precision, Lambda is the pseudo-inverse of Lambda_inv.
 
     """
 
@@ -76,7 +76,7 @@ class TaskState:
 
     @cached_property
     def M_inv(self) -> Array:
-        """Inverse joint-space inertia (n, n), from `OperationalSpace.apply_M_inv` per column."""
+        """Inverse joint-space inertia (n, n)."""
         columns = [self.space.apply_M_inv(self.q, e) for e in np.eye(len(self.qd))]
         M_inv = np.array(columns)
         return np.asarray(0.5 * (M_inv + M_inv.T))
@@ -88,7 +88,7 @@ class TaskState:
 
     @cached_property
     def N(self) -> Array:
-        """Null-space projector I - J̄J (n, n) for velocities; torques take its transpose."""
+        """Null-space projector I - J̄J (n, n) for velocities; its transpose is for torques."""
         return np.asarray(np.eye(len(self.qd)) - self.J_bar @ self.J)
 
     @cached_property
@@ -102,5 +102,5 @@ class TaskState:
         return np.asarray(-self.Lambda @ self._a0(self.qd)) - self.gravity
 
     def _a0(self, qd: Array) -> Array:
-        """Accelerations of the tips without any torque: J̇q̇ - J M⁻¹h."""
+        """Accelerations of the tips without joint torques: J̇q̇ - J M⁻¹h."""
         return self.space.outward(self.q, qd).a0.copy()

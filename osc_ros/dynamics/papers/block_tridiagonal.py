@@ -42,7 +42,7 @@ Array = NDArray[np.float64]
 
 
 class Factor(Protocol):
-    """A factored block tridiagonal matrix a, of n blocks of m rows."""
+    """A factored block tridiagonal matrix a, with n block rows of m rows."""
 
     @property
     def depth(self) -> int:
@@ -64,26 +64,14 @@ class Factorization(Protocol):
 
 class BlockLDL:
     """
-    Block LDLᵀ: the blocks are eliminated first to last, O(n m³), one after another.
+    Block LDLᵀ: eliminates the blocks first to last, one after another, O(n m³).
 
     The pivots are Dᵢ = diagonalᵢ - upperᵢ₋₁ᵀ Dᵢ₋₁⁻¹ upperᵢ₋₁ = Cᵢ Cᵢᵀ. In LAPACK's band storage
-    the Cholesky factor of the band holds Cᵢ on the diagonal and upperᵢᵀ Cᵢ⁻ᵀ below it.
+    the Cholesky factor of the band has Cᵢ on the diagonal and upperᵢᵀ Cᵢ⁻ᵀ below it. The depth is
+    n - 1.
 
-    Parameters
-    ----------
-    diagonal : (n, m, m)
-    upper : (n-1, m, m)
-
-    Attributes
-    ----------
-    depth : int
-        n - 1.
-
-    Raises
-    ------
-    InputError
-        Shapes that do not fit, numbers that are not finite; a matrix that is not positive
-        definite (the message has the number of the first block whose pivot Dᵢ is not).
+    Raises InputError if shapes do not fit, numbers are not finite, or the matrix is not positive
+    definite; in this case the message has the number of the first block whose pivot Dᵢ is not.
 
     """
 
@@ -103,19 +91,7 @@ class BlockLDL:
             raise _not_definite((failed - 1) // m, n)
 
     def solve(self, rhs: ArrayLike) -> Array:
-        """
-        a⁻¹ rhs, in the shape of rhs.
-
-        Parameters
-        ----------
-        rhs : (n, m) or (n, m, k)
-
-        Raises
-        ------
-        InputError
-            A shape that does not fit, numbers that are not finite.
-
-        """
+        """a⁻¹ rhs, for finite rhs (n, m) or (n, m, k); InputError for other rhs."""
         rhs = _right_hand_side(rhs, *self._shape)
         n, m = self._shape
         x, _ = dpbtrs(self._band, rhs.reshape(n * m, -1), lower=1)
@@ -132,11 +108,11 @@ class BlockLDL:
 
 class _Level(NamedTuple):
     """
-    Factors of the blocks that are eliminated at one level, and their couplings.
+    Factors of the blocks that one level eliminates, and their couplings.
 
-    `left` and `right` are C⁻¹ times the couplings to the neighbours, which remain. `odd` is 1 if
-    the level has an odd number of blocks: then the first block remains. If it is 0, the first
-    block is eliminated and has no left neighbour; `left[0]` is zero.
+    `left` and `right` are C⁻¹ times the couplings to the neighbours, which remain. If the level
+    has an odd number of blocks, `odd` is 1 and the first block remains. Otherwise `odd` is 0, and
+    the first block is eliminated; it has no left neighbour, so `left[0]` is zero.
 
     """
 
@@ -155,23 +131,8 @@ class BlockCyclicReduction:
     level, which is block tridiagonal again. In the end only the last block of the matrix remains;
     its pivot is the inverse of the last block of a⁻¹.
 
-    Parameters
-    ----------
-    diagonal : (n, m, m)
-    upper : (n-1, m, m)
-
-    Attributes
-    ----------
-    depth : int
-        Levels at which something is eliminated: ⌈log₂ n⌉, 0 for n = 1; the block that is left is
-        not counted.
-
-    Raises
-    ------
-    InputError
-        Shapes that do not fit, numbers that are not finite; a matrix that is not positive
-        definite (the message has the number of the first block, in the order of elimination,
-        whose pivot is not; `BlockLDL` may name another block).
+    Raises InputError as `BlockLDL`; the block in the message is the first in the order of
+    elimination.
 
     """
 
@@ -196,23 +157,11 @@ class BlockCyclicReduction:
 
     @property
     def depth(self) -> int:
-        """Levels at which something is eliminated: ⌈log₂ n⌉."""
+        """Number of levels with an elimination: ⌈log₂ n⌉, 0 for n = 1."""
         return len(self._levels)
 
     def solve(self, rhs: ArrayLike) -> Array:
-        """
-        a⁻¹ rhs, in the shape of rhs.
-
-        Parameters
-        ----------
-        rhs : (n, m) or (n, m, k)
-
-        Raises
-        ------
-        InputError
-            A shape that does not fit, numbers that are not finite.
-
-        """
+        """a⁻¹ rhs, for finite rhs (n, m) or (n, m, k); InputError for other rhs."""
         rhs = _right_hand_side(rhs, *self._shape)
         r = rhs.reshape(*self._shape, -1)
         eliminated = []
@@ -237,14 +186,14 @@ class BlockCyclicReduction:
 
 
 def _take_from_neighbours(kept: Array, level: _Level, left: Array, right: Array) -> None:
-    """Subtract the level's couplingsᵀ × (left, right) from the remaining blocks, or their rhs."""
+    """Subtract the effect of the eliminated blocks from the remaining blocks, or their rhs."""
     kept[level.odd:] -= level.right.transpose(0, 2, 1) @ right
     first = 1 - level.odd  # the first eliminated block has a left neighbour only if `odd` is 1
     kept[:-1] -= level.left[first:].transpose(0, 2, 1) @ left[first:]
 
 
 def _inverse_factors(pivots: Array, number: NDArray[np.int_], n: int) -> Array:
-    """C⁻¹ of every pivot C Cᵀ, (…, m, m)."""
+    """C⁻¹ (…, m, m) of every pivot C Cᵀ; InputError if a pivot is not positive definite."""
     try:
         return np.asarray(np.linalg.inv(np.linalg.cholesky(pivots)), dtype=np.float64)
     except np.linalg.LinAlgError:

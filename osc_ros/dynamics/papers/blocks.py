@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Block tridiagonal matrices, and products of many blocks with their vectors, in numpy."""
+"""Block tridiagonal matrices, and products of many blocks with vectors, in numpy."""
 
 from __future__ import annotations
 
@@ -14,15 +14,7 @@ Array = NDArray[np.float64]
 
 
 class Tridiagonal(NamedTuple):
-    """
-    Blocks of a block tridiagonal matrix: (i, i), (i, i+1) and (i+1, i).
-
-    Attributes
-    ----------
-    diagonal : (n, a, b)
-    upper, lower : (n-1, a, b)
-
-    """
+    """Block tridiagonal matrix: diagonal blocks (n, a, b), upper and lower blocks (n-1, a, b)."""
 
     diagonal: Array
     upper: Array
@@ -53,17 +45,17 @@ def spread(x: Array, places: NDArray[np.intp]) -> Array:
 
 
 def gather(x: Array, places: NDArray[np.intp], n: int) -> Array:
-    """Array (n,) with x (g, k) at the indices `places`; inverse of `spread`, other entries 0."""
+    """Array (n,) with x (g, k) at the indices `places`, else 0: the inverse of `spread`."""
     whole = np.zeros(n + 1)
     whole[places] = x
     return whole[:n]
 
 
 def product(blocks: Array, x: Array) -> Array:
-    """(n, a): the products of block i (n, a, b) and row i of x (n, b)."""
+    """Products (n, a) of block i of `blocks` (n, a, b) and row i of x (n, b)."""
     return np.asarray((blocks @ x[:, :, None])[:, :, 0])
 
 
 def product_T(blocks: Array, x: Array) -> Array:
-    """(n, b): the products of block i (n, a, b), transposed, and row i of x (n, a)."""
+    """Products (n, b) of block i of `blocks` (n, a, b), transposed, and row i of x (n, a)."""
     return np.asarray((x[:, None, :] @ blocks)[:, 0])

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The law by textbook formulas, M, J, h and Cholesky; the reference for all other methods."""
+"""Textbook formulas with M, J, h and Cholesky: the reference for all other methods."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Dense(NumpyMethod):
     """
     The method 'dense': joint-space inertia, its Cholesky factor, and products with it.
 
-    It shares no code with the compiled methods.
+    Except `task_inertia`, it shares no code with the compiled methods.
 
     """
 
@@ -57,7 +57,7 @@ class Dense(NumpyMethod):
         out[:] = cho_solve(self._M_factor, tau + self._J.T @ F, check_finite=False)
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
-        """Joint accelerations (n,) under torques (n,) and forces on the tips (6 m,)."""
+        """Joint accelerations (n,) under torques (n,) and forces F (6 m,) on the tips."""
         rest = np.zeros((self.robot.n, 1))
         h = newton_euler.inverse_dynamics(self.robot, q, qd, rest, self.gravity)[:, 0]
         J = newton_euler.jacobian(self.robot, placement(self.robot, q))

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The factors of M⁻¹, Λ⁻¹ and Λ of Fijany (paper 000), and products with them, in numpy."""
+"""Fijany's factors of M⁻¹, Λ⁻¹ and Λ (paper 000), and products with them, in numpy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SchurBlocks:
     The factors of M⁻¹, Λ⁻¹ and Λ at one position.
 
     Blocks are m wide: 6 if a joint has a rotor inertia, else 6 minus the least number of freedoms
-    of a joint. 𝒜 and 𝒮 are factored once, when they are first needed.
+    of a joint. 𝒜 and 𝒮 are factored once, at their first use.
 
     Attributes
     ----------
@@ -33,20 +33,20 @@ class SchurBlocks:
         Positive definite; maps the constraint forces to accelerations along W̃ across the joints
         (eqs. 39, 52, 53).
     B, C : Tridiagonal of (m, k) and of (k, k)
-        Map the joint torques to accelerations across the joints, along W̃ and along H (eq. 39);
-        k is the largest number of freedoms of a joint.
+        Map the joint torques to accelerations across the joints, along W̃ and along H (eq. 39); k
+        is the largest number of freedoms of a joint.
     D : (6, 6)
         Inverse inertia of the last body about the tip, base axes (eqs. 44, 45).
     E, R : (m, 6)
-        The last block of ℰ and of ℛ = ℰ𝒟⁻¹ (eqs. 43, 49); all others are zero.
+        The last block of ℰ and of ℛ = ℰ𝒟⁻¹ (eqs. 43, 49); all other blocks are zero.
     G : (6, 6)
         𝒟⁻¹ (eq. 48) [kg m², kg m, kg].
     S : Tridiagonal of (m, m)
-        ℰℛᵀ - 𝒜 (eq. 50), negative definite if the tip can move in every direction: -𝒮 is the 𝒜
-        of the chain with its last body fixed.
+        ℰℛᵀ - 𝒜 (eq. 50), negative definite if the tip can move in every direction: -𝒮 is the 𝒜 of
+        the chain with its last body fixed.
     freedoms : (g, k) int
-        For each joint, the indices of its freedoms, counted along the path; where a joint has
-        fewer than k, the index is the number of all these freedoms.
+        Indices of the freedoms of each joint among the n freedoms of the path; n where a joint has
+        fewer than k.
 
     """
 
@@ -68,12 +68,12 @@ class SchurBlocks:
 
     @cached_property
     def S_factor(self) -> Factor:
-        """Factorization of -𝒮; raises InputError if it is not positive definite."""
+        """Factorization of -𝒮; raises InputError if -𝒮 is not positive definite."""
         return self.factorization(-self.S.diagonal, -self.S.upper)
 
     @cached_property
     def Lambda_inv(self) -> Array:
-        """Λ⁻¹ = 𝒟 - ℰᵀ𝒜⁻¹ℰ (eq. 46), (6, 6), which takes the last block of 𝒜⁻¹ only."""
+        """Λ⁻¹ = 𝒟 - ℰᵀ𝒜⁻¹ℰ (eq. 46), (6, 6); only the last block of 𝒜⁻¹ is needed."""
         Lambda_inv = self.D - self.E.T @ self.A_factor.last_inverse_block() @ self.E
         return np.asarray(0.5 * (Lambda_inv + Lambda_inv.T))
 
@@ -82,10 +82,8 @@ class SchurBlocks:
         """
         Λ = 𝒢 - ℛᵀ𝒮⁻¹ℛ (eq. 51), (6, 6), without Λ⁻¹.
 
-        Raises
-        ------
-        InputError
-            If 𝒮 is singular to working precision: the tip cannot move in every direction.
+        Raises InputError if 𝒮 is singular to working precision: the tip cannot move in every
+        direction.
 
         """
         try:
@@ -100,9 +98,9 @@ class SchurBlocks:
 
     def M_inv_times(self, x: Array) -> Array:
         """
-        Return M⁻¹x = 𝒞x - ℬᵀ𝒜⁻¹ℬx (eq. 39), (n,): one solve with 𝒜, for one vector.
+        M⁻¹x = 𝒞x - ℬᵀ𝒜⁻¹ℬx (eq. 39), (n,): one solve with 𝒜.
 
-        x has an entry for each of the n freedoms of the path; the torque of all other joints is 0.
+        x (n,) has the torques of the n freedoms of the path; the torques of other joints are 0.
 
         """
         x_spread = spread(x, self.freedoms)
@@ -110,12 +108,12 @@ class SchurBlocks:
         return gather(self.C.times(x_spread) - self.B.T.times(X), self.freedoms, len(x))
 
     def Lambda_inv_times(self, f: Array) -> Array:
-        """Return Λ⁻¹f = 𝒟f - ℰᵀ𝒜⁻¹ℰf (eq. 46), (6,): one solve with 𝒜, for one vector."""
+        """Λ⁻¹f = 𝒟f - ℰᵀ𝒜⁻¹ℰf (eq. 46), (6,): one solve with 𝒜."""
         X = self.A_factor.solve(self._in_last_block(self.E @ f))
         return np.asarray(self.D @ f - self.E.T @ X[-1])
 
     def Lambda_times(self, a: Array) -> Array:
-        """Return Λa = 𝒢a - ℛᵀ𝒮⁻¹ℛa (eq. 51), (6,): one solve with 𝒮; raises as `Lambda` does."""
+        """Λa = 𝒢a - ℛᵀ𝒮⁻¹ℛa (eq. 51), (6,): one solve with 𝒮; raises InputError as `Lambda`."""
         self.Lambda  # noqa: B018  refuses where S is singular
         X = self.S_factor.solve(self._in_last_block(self.R @ a))
         return np.asarray(self.G @ a + self.R.T @ X[-1])

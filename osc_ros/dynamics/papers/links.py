@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-The links of the path to the tip, in the form that `schur.py` factorizes, in numpy.
+The links of the path to the tip, as `schur.py` factorizes them, in numpy.
 
 A link is a body with an invertible inertia, together with the massless bodies before it on the
 path; their joints form one joint of k degrees of freedom. Bodies off the path add their
@@ -27,17 +27,16 @@ Array = NDArray[np.float64]
 
 class Bodies:
     """
-    Constants: inertias, the links of the path, and the directions of their joints.
+    Constants of a robot: inertias, the links of the path, and the axes of their joints.
 
     Attributes
     ----------
     groups : list of list of int
-        The bodies of every link, base first: massless bodies, which are part of the link's joint,
-        then the body that has inertia.
+        The bodies of every link, base first: massless bodies, then the body with inertia.
     links : (g,) int
         The last body of each group.
     beside : list of int
-        The bodies that are not on the path, parents first.
+        The bodies off the path, parents first.
     k : (g,) int
         Number of freedoms of the joint of each link.
     freedoms : (g, max k) int
@@ -82,22 +81,22 @@ class Bodies:
                 self.W[g, :, :6 - k] = np.eye(6)[:, ~self.S[g].any(axis=1)]
 
     def along(self, s: Array) -> Array:
-        """H s (b, 6)."""
+        """H s (b, 6): motions across the joints at the rates s (n,)."""
         return product(self.H, spread(s, self._own))
 
     def axis_part(self, x: Array) -> Array:
-        """Hᵀ x (n,)."""
+        """Hᵀ x (n,): components of x (b, 6) along the joint axes."""
         return gather(product_T(self.H, x), self._own, self.robot.n)
 
     def joint(self, i: int) -> tuple[slice, Array]:
-        """Return the slice of q̇ with the k freedoms of joint i, and H (6, k) of this joint."""
+        """The slice of q̇ with the k freedoms of joint i, and H (6, k) of this joint."""
         k = 3 if self.robot.spherical[i] else 1
         first = int(self.robot.v_index[i])
         return slice(first, first + k), self.H[i, :, :k]
 
 
 def links_of_path(robot: Robot) -> list[list[int]]:
-    """The bodies of every link of the path, base first."""
+    """The bodies of every link of the path, base first; ModelError if `schur.py` refuses one."""
     path = [robot.frames[robot.tip][0]]
     while robot.parent[path[-1]] >= 0:
         path.append(int(robot.parent[path[-1]]))
@@ -137,10 +136,10 @@ class Located:
     W, T : (g, 6, m), (g, 6, max k)
         W̃ and T of every link.
     I : (b, 6, 6)
-        Articulated-body inertias of the bodies beside the path; of the bodies on the path, their
-        inertia plus that of the branches that they carry.
+        For bodies off the path, articulated-body inertia; for bodies on the path, inertia plus the
+        articulated-body inertia of the branches that they carry.
     U, D_inv : dict of int to (6, k), (k, k)
-        For each body beside the path: I H and (Hᵀ I H + d)⁻¹.
+        For each body off the path: I H and (Hᵀ I H + d)⁻¹.
     I_inv : (g, 6, 6)
 
     """
@@ -158,7 +157,7 @@ class Located:
         self._join()
 
     def base_acceleration(self, gravity: Array) -> Array:
-        """(b, 6): the base's acceleration -gravity, for bodies that it carries; else zeros."""
+        """-gravity (b, 6) as an acceleration, in the axes of the bodies on the base; else zero."""
         found = np.zeros((len(self.X), 6))
         on_base = self.bodies.robot.parent < 0
         found[on_base] = self.X[on_base, :, 3:] @ -gravity
@@ -179,7 +178,7 @@ class Located:
         self.I_inv = inverse(self.I[bodies.links])
 
     def _join(self) -> None:
-        """X, S, W and T of the links; a link of several bodies has one combined entry."""
+        """Set X_link, W and T of the links; the bodies of one link have one combined entry."""
         bodies = self.bodies
         self.X_link, self.W, S = self.X[bodies.links], bodies.W.copy(), bodies.S
         self.T = S.copy()
@@ -246,8 +245,9 @@ class Located:
         """
         Bias forces p (b, 6), plus the forces of the branches on links that do not accelerate.
 
-        Branches are the bodies beside the path. Also returns the joint accelerations of the
-        branches in this case, D⁻¹(τ - Hᵀp - Uᵀ pulled), in the order of `beside`.
+        Branches are the bodies off the path; `pulled` (b, 6) are the accelerations across the
+        joints without any force. Also returns the joint accelerations of the branches in this
+        case, D⁻¹(τ - Hᵀp - Uᵀ pulled), in the order of `beside`.
 
         """
         p, drives = p.copy(), []
@@ -287,9 +287,9 @@ class Located:
 
 def projection(diagonal: Array, upper: Array, left: Array, right: Array) -> Tridiagonal:
     """
-    Return leftᵀ A right for a symmetric block tridiagonal A (eqs. 52, 53).
+    The product leftᵀ A right for a symmetric block tridiagonal A (eqs. 52, 53).
 
-    diagonal and upper are the blocks of A; left and right (g, 6, ·) are block diagonal.
+    `diagonal` and `upper` are the blocks of A; left and right (g, 6, ·) are block diagonal.
 
     """
     left = left.transpose(0, 2, 1)

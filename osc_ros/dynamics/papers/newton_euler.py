@@ -15,12 +15,12 @@ Array = NDArray[np.float64]
 
 
 def skew(a: Array) -> Array:
-    """a×: the (3, 3) matrix with a× b = a × b."""
+    """a×: the matrix (3, 3) with (a×) b = a × b."""
     return np.array([[0.0, -a[2], a[1]], [a[2], 0.0, -a[0]], [-a[1], a[0], 0.0]])
 
 
 def _freedoms(robot: Robot, at: Placement, i: int) -> tuple[slice, Array]:
-    """Indices of body i's freedoms in q̇, and their axes (3, k), base axes."""
+    """Indices in q̇ of the freedoms of body i, and their axes (3, k), base axes."""
     first = int(robot.v_index[i])
     axes = at.R[i] if robot.spherical[i] else at.R[i, :, 2:]
     return slice(first, first + axes.shape[1]), axes
@@ -49,21 +49,12 @@ def jacobian(robot: Robot, at: Placement) -> Array:
 def motion(robot: Robot, at: Placement, qd: Array, qdd: Array, gravity: Array
            ) -> tuple[Array, Array, Array, Array, Array]:
     """
-    Velocities and accelerations from the base outward, for k motions at once.
+    Motions of bodies and tips, for k joint accelerations qdd (n, k) at once; base axes.
 
-    Parameters
-    ----------
-    qd : (n,)
-    qdd : (n, k)
-    gravity : (3,)
-        Modelled by an acceleration -gravity of the base [m/s²].
-
-    Returns
-    -------
-    omega, alpha, a : (b, 3), (b, 3, k), (b, 3, k)
-        Angular velocity and acceleration of every body, acceleration of its origin; base axes.
-    twist, acceleration : (6 m,), (6 m, k)
-        Twists and classical accelerations of the tips, without the gravity term.
+    Gravity (3,) [m/s²] is modelled by an acceleration -gravity of the base. Returns omega (b, 3)
+    and alpha (b, 3, k), angular velocities and accelerations of the bodies; a (b, 3, k),
+    accelerations of their origins; twists (6 m,) and classical accelerations (6 m, k) of the tips,
+    without gravity.
 
     """
     b, k = len(robot.parent), qdd.shape[1]
@@ -97,18 +88,9 @@ def motion(robot: Robot, at: Placement, qd: Array, qdd: Array, gravity: Array
 
 def inverse_dynamics(robot: Robot, q: Array, qd: Array, qdd: Array, gravity: Array) -> Array:
     """
-    Joint torques M q̈ + C + G by the Newton-Euler equations, for k accelerations at once.
+    Joint torques M q̈ + C + G (n, k) [N·m; N for prismatic], by the Newton-Euler equations.
 
-    Parameters
-    ----------
-    q, qd : (nq,), (n,)
-    qdd : (n, k)
-    gravity : (3,)
-        Base frame [m/s²].
-
-    Returns
-    -------
-    (n, k) [N·m; N for prismatic]
+    q is (nq,), qd (n,); qdd (n, k) are k accelerations. Gravity (3,) is in the base frame [m/s²].
 
     """
     at = placement(robot, q)
@@ -135,6 +117,6 @@ def inverse_dynamics(robot: Robot, q: Array, qd: Array, qdd: Array, gravity: Arr
 
 
 def mass_matrix(robot: Robot, q: Array) -> Array:
-    """Joint-space inertia M (n, n): its columns are the torques of unit accelerations."""
+    """Joint-space inertia M (n, n); its columns are the torques for unit accelerations."""
     M = inverse_dynamics(robot, q, np.zeros(robot.n), np.eye(robot.n), np.zeros(3))
     return 0.5 * (M + M.T)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The base class of all methods in numpy: it checks shapes and numbers."""
+"""Validation that all methods in numpy have in common."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 
 
 class NumpyMethod(Method):
-    """Base class of methods in numpy; checks shapes and numbers, then calls the subclass."""
+    """Base class of the methods in numpy: checks shapes and numbers, then calls `_outward`."""
 
     def __init__(self, robot: Robot) -> None:
         self.robot = robot
@@ -57,4 +57,4 @@ class NumpyMethod(Method):
 
     @abstractmethod
     def _outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
-        """Compute `outward`, for finite arrays of the right shape; return DONE or NOT_FINITE."""
+        """Compute `outward` for finite arrays of the right shapes; return DONE or NOT_FINITE."""

@@ -5,28 +5,28 @@
 The Schur-complement factorization of Fijany (paper 000), in the paper's notation.
 
 The wrench that body i receives through its joint is the sum of the drive's and the bearings' part,
-f = H τ + W F_S (eq. 24). The bodies stay connected: the motion across a joint has no component
-along W. This is a symmetric positive definite block tridiagonal system 𝒜 F_S = … (eq. 35), from
-which everything else follows:
+f = H τ + W F_S (eq. 24). The motion across a joint has no component along W, because the bodies
+stay connected. This condition is a symmetric positive definite block tridiagonal system 𝒜 F_S = …
+(eq. 35), which gives
 
     M⁻¹ = 𝒞 - ℬᵀ𝒜⁻¹ℬ        Λ⁻¹ = 𝒟 - ℰᵀ𝒜⁻¹ℰ        Λ = 𝒢 - ℛᵀ𝒮⁻¹ℛ
 
-Differences from the paper: bodies are numbered 0 to n-1 from base to tip, and so are the
-blocks; the paper puts the tip first, so that its first block is the last one here: ℰ and ℛ have
-only zeros before it. Every quantity of a body is in that body's own axes and about
-its own origin, [angular; linear], so inertias are constant and the transform X to it from the
-body before stands for the paper's P̂ᵀ; those of the tip are in base axes. The joint axis is +z of
-the body: H is a unit vector, and multiplying by W is dropping an index.
+Differences from the paper: bodies and blocks are numbered 0 to n-1 from base to tip. The paper
+puts the tip first, so that its first block is the last one here: in ℰ and ℛ only the last block is
+not zero. Every quantity of a body is in that body's own axes and about its own origin, [angular;
+linear], so inertias are constant; the motion transform X from the body before takes the place of
+the paper's P̂ᵀ. Quantities of the tip are in base axes. The joint axis is +z of the body: H is a
+unit vector, and multiplication by W drops an index.
 
 A rotor of reflected inertia d adds a sixth column, W̃ = [W, √d H], and 1 to the last diagonal
 entry of its block: 𝒜 = W̃ᵀ𝒫ᵀℐ⁻¹𝒫W̃ + diag(0,0,0,0,0,1), and the sixth unknown is -√d q̈. Blocks
-are 5 wide where no joint has a rotor and 6 wide otherwise; d = 0 decouples its sixth row.
+are 5 wide if no joint has a rotor, otherwise 6 wide; d = 0 decouples the sixth row.
 
 The paper's bodies and joints are here the links of the path from the base to the tip. Massless
-bodies and the next body outward form one joint of k degrees of freedom; a spherical joint has
-k = 3. Such a joint's motion subspace is S (6, k) in place of H, W its orthonormal complement, and
-T = S(SᵀS)⁻¹ is its dual: f = Tτ + W F_S, q̈ = Tᵀ(…), W̃ = [W, T√d]. All blocks are as wide as the
-widest one, and the others are extended by rows of the identity; with k = 6 there is nothing to
+bodies and the next body outward form one joint of k degrees of freedom; a spherical joint has 3.
+The motion subspace of such a joint is S (6, k) in place of H, W is its orthonormal complement, and
+T = S(SᵀS)⁻¹ its dual: f = Tτ + W F_S, q̈ = Tᵀ(…), W̃ = [W, T√d]. All blocks are as wide as the
+widest one; narrower blocks are extended by rows of the identity. With k = 6 there is nothing to
 eliminate. The joints of bodies off the path are free: these bodies add their articulated-body
 inertia and bias force to the link that carries them (Fijany and Featherstone 2013).
 """
@@ -59,12 +59,11 @@ class ConstrainedMotion:
 
     Attributes
     ----------
-    qdd : (n,)
-        [rad/s², m/s²]
+    qdd : (n,) [rad/s², m/s²]
     forces : (b, 6)
         The wrench that body i receives from its parent (the base or another body) through its
         joint, about body i's origin, in body i's axes, [moment; force] [N·m, N]; the parent
-        receives its opposite. Its part along the joint's freedoms is that of the drive, τ - d q̈;
+        receives its opposite. The part along the joint's freedoms comes from the drive, τ - d q̈;
         the rest is the reaction of the bearings.
 
     """
@@ -76,22 +75,17 @@ class ConstrainedMotion:
 def schur_blocks(robot: Robot, q: ArrayLike,
                  factorization: Factorization = BlockLDL) -> SchurBlocks:
     """
-    The factors of M⁻¹, Λ⁻¹ and Λ of a robot at one position.
+    The factors of M⁻¹, Λ⁻¹ and Λ of a robot at one position q (nq,) [rad, m].
 
-    Parameters
-    ----------
-    robot : Robot
-    q : (nq,)
-        [rad, m].
-    factorization : BlockLDL or BlockCyclicReduction
+    `factorization` is BlockLDL or BlockCyclicReduction.
 
     Raises
     ------
     ModelError
-        A link between base and tip has a singular inertia, or more than 6 freedoms follow each
+        If a link between base and tip has a singular inertia, or more than 6 freedoms follow each
         other without a mass between them.
     InputError
-        A shape that does not fit, numbers that are not finite.
+        If the shape of q does not fit, or numbers are not finite.
 
     """
     return Located(Bodies(robot), finite_array('q', q, (robot.nq,))).blocks(factorization)
@@ -103,24 +97,21 @@ def constrained_motion(robot: Robot, q: ArrayLike, qd: ArrayLike, tau: ArrayLike
     """
     Forward dynamics by the constraint-force algorithm: accelerations and joint reactions.
 
-    With r⁰, the accelerations across the joints without any force through them (by gravity,
+    r⁰ are the accelerations across the joints without any force through them (by gravity,
     velocities and F_tip): 𝒜 F_S = -(ℬτ + W̃ᵀr⁰) and q̈ = 𝒞τ + ℬᵀF_S + Hᵀr⁰ (eqs. 35-38).
 
     Parameters
     ----------
     robot : Robot
-    q, qd, tau : (nq,), (n,), (n,)
-        [rad, m], [rad/s, m/s], [N·m, N].
+    q, qd, tau : (nq,) [rad, m], (n,) [rad/s, m/s], (n,) [N·m, N]
     F_tip : (6,), optional
         Force of the environment on the tip, base axes, [moment; force] [N·m, N].
     factorization : BlockLDL or BlockCyclicReduction
 
     Raises
     ------
-    ModelError
-        A link of the path has a singular inertia, or more than 6 freedoms without mass between.
-    InputError
-        Shapes that do not fit, numbers that are not finite.
+    ModelError, InputError
+        See `schur_blocks`.
 
     """
     n = robot.n
@@ -132,21 +123,11 @@ def constrained_motion(robot: Robot, q: ArrayLike, qd: ArrayLike, tau: ArrayLike
 
 class Schur(NumpyMethod):
     """
-    The law by the factorization of 𝒜: methods 'bcr', and 'ldl' off plain chains.
+    The methods 'bcr', and 'ldl' on robots that are not plain chains, by factorization of 𝒜.
 
     With `BlockLDL` it computes the same as `osc_ros.dynamics.chain.ldl.LDL`, in readable form. The
-    factors of the last position are stored, and used for M⁻¹, Λ⁻¹ and the constraint forces until
-    q changes.
-
-    Parameters
-    ----------
-    robot : Robot
-    factorization : BlockLDL or BlockCyclicReduction
-
-    Raises
-    ------
-    ModelError
-        A link of the path has a singular inertia, or more than 6 freedoms without mass between.
+    factors of the last position are reused for M⁻¹, Λ⁻¹ and the constraint forces until q changes.
+    Raises ModelError as `schur_blocks` does.
 
     """
 
@@ -185,7 +166,7 @@ class Schur(NumpyMethod):
         out[:] = self._tau + self._J.T @ F
 
     def jacobian(self, out: Array) -> None:
-        """Write the Jacobian J of the last `outward` to out."""
+        """Write the Jacobian J of the last `outward` to out (6, n)."""
         out[:] = self._J
 
     def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
@@ -196,7 +177,7 @@ class Schur(NumpyMethod):
         out[:] = self._body_motion(at, self._link_response(at, blocks, tau, nothing, p)).qdd
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
-        """Joint accelerations (n,) under torques and a force on the tip."""
+        """Joint accelerations (n,) under torques (n,) and a force F (6,) on the tip."""
         return self.motion(q, qd, tau, F).qdd
 
     def apply_M_inv(self, q: Array, x: Array) -> Array:
@@ -207,7 +188,7 @@ class Schur(NumpyMethod):
 
     @np.errstate(over='ignore', invalid='ignore')
     def motion(self, q: Array, qd: Array, tau: Array, F: Array) -> ConstrainedMotion:
-        """Accelerations and joint reactions under torques and a force on the tip."""
+        """Accelerations and joint reactions under torques (n,) and a force F (6,) on the tip."""
         at, blocks = self._at(q)
         _, zeta, p = at.velocities(qd)
         p[self._bodies.links[-1]] -= at.X_tip.T @ F
@@ -221,13 +202,8 @@ class Schur(NumpyMethod):
         """
         Accelerations of the links, and forces through their joints.
 
-        Parameters
-        ----------
-        tau : (n,)
-        pulled : (b, 6)
-            Accelerations across the joints without any force.
-        p : (b, 6)
-            Bias forces of the bodies.
+        `pulled` (b, 6) are the accelerations across the joints without any force, p (b, 6) the
+        bias forces of the bodies.
 
         """
         bodies = self._bodies
@@ -271,17 +247,11 @@ class Response(NamedTuple):
     """
     The motion of the links, from the solution F_S.
 
-    Attributes
-    ----------
-    qdd : (n,)
-        Accelerations of the joints on the path; zero for the others.
-    f, a : (g, 6)
-        Wrenches through the joints of the links, and accelerations of the links.
-    pulled, p : (b, 6)
-        The accelerations across the joints without any force, and the bias forces of the bodies
-        including those of the branches that they carry.
-    drives : list of (k,)
-        Accelerations of the joints beside the path if the bodies of the path do not accelerate.
+    qdd (n,) are accelerations of the joints on the path, zero for the others; f and a (g, 6) are
+    wrenches through the joints of the links, and accelerations of the links. `pulled` (b, 6) are
+    accelerations across the joints without any force, p (b, 6) bias forces of the bodies with the
+    branches that they carry. `drives`, (k,) each, are the accelerations of the joints off the path
+    if the bodies of the path do not accelerate.
 
     """
 

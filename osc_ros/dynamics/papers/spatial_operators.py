@@ -10,25 +10,26 @@ The dynamics are products of operators on all bodies (φ, ψ, H, M, P, D, G, K, 
     φ, ψ     tip to base: z(k) = φ(k, k-1) z(k-1) + y(k), and ψ(k, k-1) in place of φ(k, k-1)
     φ*, ψ*   base to tip: α(k) = φ*(k+1, k) α(k+1) + s(k), and likewise
 
-P, the articulated-body inertias, come tip to base (eq. 37), Ω base to tip (eq. 58), and
+Recursions compute P, the articulated-body inertias, from tip to base (eq. 37), and Ω from base to
+tip (eq. 58), and
 
     Λ = Ω(0)⁻¹,  Ω(0) = B*ΩB                                          (eq. 61)
     Ω(0) c = B*ψ*[H*D⁻¹Hψ(Pa + b) - a] - a(0)                          (eq. 65)
     Ω(0) g = B*(φ*E* - ψ*W*) a_g                                       (eq. 72)
     T = J*F = HφBF,  F = Λu + c + g                                    (eqs. 4, 39)
 
-Differences from the paper: bodies are numbered 0 to n-1 from base to tip; the paper counts
-from the tip, its link k is body n-k. All is in base axes, [angular; linear], each body about its
-own origin, which is the paper's reference point on its joint. The linear acceleration of a body is
-the time derivative of the velocity of that point. For a revolute joint with the axis h, H* is
-(h, 0); for a prismatic joint, (0, h).
+Differences from the paper: bodies are numbered 0 to n-1 from base to tip; the paper counts from
+the tip, its link k is body n-k. All quantities are in base axes, [angular; linear], each body
+about its own origin, which is the paper's reference point on its joint. The linear acceleration of
+a body is the time derivative of the velocity of that point. For a revolute joint with the axis h,
+H* is (h, 0); for a prismatic joint, (0, h).
 
 A rotor of reflected inertia d affects its own joint only: D = HPH* + d. Then (I - GH)PH* is G d
 and not 0, and the inertia transmitted through a joint, ψPφ*, is ψPψ* + φ G d G* φ*: the paper's
 recursion and one more term. All identities of its section 3.3 hold unchanged.
 
 For c + g together the paper replaces a by ā = a + E*a_g in eq. 65. That turns -J̇θ̇ into
--J̇θ̇ - B*φ*E*a_g as well, as if the base accelerated the tip; the last term is added back here.
+-J̇θ̇ - B*φ*E*a_g as well, as if the base accelerated the tip; here the last term is added back.
 """
 
 from __future__ import annotations
@@ -58,18 +59,17 @@ def task_coriolis(robot: Robot, q: ArrayLike, qd: ArrayLike) -> Array:
     Parameters
     ----------
     robot : Robot
-    q, qd : (n,)
-        [rad, m], [rad/s, m/s].
+    q, qd : (n,) [rad, m], (n,) [rad/s, m/s]
 
     Returns
     -------
     (6,) at the tip, base axes, [moment; force] [N·m, N]; where the arm is singular to working
-    precision, the part in the directions that can be moved
+    precision, only the part in directions in which the tip can move
 
     Raises
     ------
     InputError
-        A shape that does not fit, numbers that are not finite.
+        If shapes do not fit, numbers are not finite, or the robot is not a chain.
 
     """
     at = _located(robot, q)
@@ -80,13 +80,9 @@ def task_coriolis(robot: Robot, q: ArrayLike, qd: ArrayLike) -> Array:
 @np.errstate(over='ignore', invalid='ignore')
 def task_gravity(robot: Robot, q: ArrayLike) -> Array:
     """
-    Task-space gravity force g = Λ J M⁻¹G by eqs. 72 to 74; errors and axes as `task_coriolis`.
+    Task-space gravity force g = Λ J M⁻¹G by eqs. 72 to 74, at q (n,) [rad, m].
 
-    Parameters
-    ----------
-    robot : Robot
-    q : (n,)
-        [rad, m].
+    Axes and errors are those of `task_coriolis`.
 
     """
     at = _located(robot, q)
@@ -99,7 +95,7 @@ def task_bias(robot: Robot, q: ArrayLike, qd: ArrayLike) -> Array:
     """
     Task-space bias force c + g by one pass of eq. 65; parameters and errors: `task_coriolis`.
 
-    The law's force is F = Λu + c + g (eq. 4).
+    The task force is F = Λu + c + g (eq. 4).
 
     """
     at = _located(robot, q)
@@ -123,7 +119,7 @@ def _require_chain(robot: Robot) -> None:
 
 class SpatialOperators(NumpyMethod):
     """
-    The law by the recursions of the paper, for chains.
+    The recursions of the paper as a method of the dynamics, for chains.
 
     The articulated-body inertias of the last position are reused until q or gravity changes.
 
@@ -160,7 +156,7 @@ class SpatialOperators(NumpyMethod):
         out[:] = self._tau + at.H(at.phi(at.B(F)))
 
     def jacobian(self, out: Array) -> None:
-        """Write the Jacobian J of the last `outward` to out."""
+        """Write the Jacobian J of the last `outward` to out (6, n)."""
         out[:] = newton_euler.jacobian(self.robot, self._located.placement)
 
     def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
@@ -170,7 +166,7 @@ class SpatialOperators(NumpyMethod):
 
     @np.errstate(over='ignore', invalid='ignore')
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
-        """Joint accelerations (n,) under torques and a force on the tip."""
+        """Joint accelerations (n,) under torques (n,) and a force F (6,) on the tip."""
         at = self._at(q)
         moving = at.moving(qd)
         return at.driven(tau, moving.a + at.E_star_a_g, moving.b - at.B(F))[0]
@@ -192,15 +188,9 @@ class _Moving(NamedTuple):
     """
     Terms of the joint velocities (eqs. 41, 47, 48).
 
-    Attributes
-    ----------
-    V : (n, 6)
-        Velocity of every body.
-    a, a_tip : (n, 6), (6,)
-        Velocity-dependent acceleration of every body relative to its parent, and the paper's
-        a(0), of the tip relative to the last body.
-    b : (n, 6)
-        Velocity-dependent force on every body.
+    V (n, 6) are the velocities of the bodies, b (n, 6) the velocity-dependent forces on them, and
+    a (n, 6) their velocity-dependent accelerations relative to their parents. a_tip (6,), the
+    paper's a(0), is the velocity-dependent acceleration of the tip relative to the last body.
 
     """
 
@@ -219,7 +209,7 @@ class _Located:
     M, P : (n, 6, 6)
         Spatial and articulated-body inertia.
     D, G : (n,), (n, 6)
-        P along the joint axis, rotor included, and PH*D⁻¹.
+        P along the joint axis with the rotor inertia, and PH*D⁻¹.
     Omega_tip : (6, 6)
         Ω(0) = Λ⁻¹.
     a_g : (6,)
@@ -252,7 +242,7 @@ class _Located:
         self.W_star_a_g[0] = self._psi[0].T @ self.a_g
 
     def _articulate(self, rotor_inertia: Array) -> None:
-        """P, D, G and ψ, from the tip to the base (eq. 37)."""
+        """Compute P, D, G and ψ, from the tip to the base (eq. 37)."""
         n = len(rotor_inertia)
         self.P = self.M.copy()
         self.D, self.G, self._psi = np.empty(n), np.empty((n, 6)), np.empty((n, 6, 6))
@@ -281,7 +271,7 @@ class _Located:
         return _sum_inward(self._phi, y)
 
     def psi(self, y: Array) -> Array:
-        """ψy (n, 6): the sums of `phi` if all joints are free and transmit only a part of them."""
+        """ψy (n, 6): as `phi` with free joints, which transmit only a part of the forces."""
         return _sum_inward(self._psi, y)
 
     def phi_star(self, s: Array) -> Array:
@@ -289,7 +279,7 @@ class _Located:
         return _sum_outward(self._phi, s)
 
     def psi_star(self, s: Array) -> Array:
-        """ψ*s (n, 6): the sums of `phi_star` if all joints are free and transmit only a part."""
+        """ψ*s (n, 6): as `phi_star` with free joints, which transmit only a part of motions."""
         return _sum_outward(self._psi, s)
 
     def H(self, f: Array) -> Array:
@@ -297,17 +287,17 @@ class _Located:
         return np.asarray((self._axis * f).sum(axis=1))
 
     def H_star(self, s: Array) -> Array:
-        """H*s (n, 6): motions along the joint axes, at the rates s (n,)."""
+        """H*s (n, 6): motions along the joint axes at the rates s (n,)."""
         return self._axis * s[:, None]
 
     def B(self, F: Array) -> Array:
-        """BF (n, 6): the force F (6,) on the tip, as an equivalent force on the last body."""
+        """BF (n, 6): force on the last body that is equivalent to the force F (6,) on the tip."""
         f = np.zeros((len(self.D), 6))
         f[-1] = self._phi_tip @ F
         return f
 
     def B_star(self, s: Array) -> Array:
-        """B*s (6,): motion of the tip, which moves with the last body, for motions s (n, 6)."""
+        """B*s (6,): motion of the tip, fixed to the last body, for body motions s (n, 6)."""
         return np.asarray(self._phi_tip.T @ s[-1])
 
     def moving(self, qd: Array) -> _Moving:
@@ -318,7 +308,7 @@ class _Located:
         carrier[1:] = omega[:-1]
         swept = np.cross(carrier, self._h * qd[:, None])
         sliding = self._prismatic[:, None]
-        # the paper has rotational joints; a sliding joint adds the Coriolis acceleration
+        # the paper has only revolute joints; a prismatic joint adds the Coriolis acceleration
         a = np.hstack([np.where(sliding, 0.0, swept),
                        np.cross(carrier, np.cross(carrier, self._reach))
                        + np.where(sliding, 2.0 * swept, 0.0)])
@@ -337,7 +327,7 @@ class _Located:
 
     def driven(self, T: Array, a: Array, b: Array) -> tuple[Array, Array]:
         """
-        Joint accelerations M⁻¹(T - Hφ(Mφ*a + b)) and those of the bodies, by eq. 51 and eq. 63.
+        Accelerations of the joints, M⁻¹(T - Hφ(Mφ*a + b)), and of the bodies (eqs. 51, 63).
 
         ν = D⁻¹(T - Hz) with z = ψ(Pa + b + KT), then α = ψ*(H*ν + a) and θ̈ = ν - K*α: the
         articulated-body algorithm.
@@ -374,7 +364,7 @@ def _force_transform(reach: Array) -> Array:
 
 
 def _times(blocks: Array, x: Array) -> Array:
-    """(n, a): the products of block i (n, a, b) and row i of x (n, b)."""
+    """Products (n, a) of block i of `blocks` (n, a, b) and row i of x (n, b)."""
     return np.asarray((blocks @ x[:, :, None])[:, :, 0])
 
 

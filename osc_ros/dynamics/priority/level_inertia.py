@@ -5,7 +5,9 @@
 The task-space inertia Λ of one priority level; singular directions are faded out.
 
 Λ acts in the controlled axes of the level only. `osc_ros.dynamics.priority.priority` defines the
-quantities of a level: its mobility W, frame T and Jacobian J. Matrices are 6 × 6, flat.
+mobility W, the frame T and the Jacobian J of a level. `row` is the level's row of
+`Priorities.rows`, `mask` (6,) is 1 for controlled axes. Matrices are 6 × 6, flat; A, B, V and X
+are working memory.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from osc_ros.dynamics.algebra.task_inertia import diagonalize, EXACT_HIGH, share
 from osc_ros.dynamics.priority.level_row import FASTEST, FRAME, RATE, ROOT, SPRING, WEIGHT
 
 _SMALLEST_PIVOT = 1e-14  # relative to the trace: a smaller pivot is a rounding error
-# Modes whose eigenvalue of √K W √K, relative to the largest one, is below this get no damping.
+# Modes whose eigenvalue of √K W √K is smaller than this, relative to the largest, are not damped.
 _STIFFEST = 1e-12
 
 
@@ -41,7 +43,7 @@ def rotate_to_base(row, x, y):
 
 @inlined
 def _put_inverse(A, X):
-    """Write X = A⁻¹ (6 × 6, flat, symmetric; overwrites A) by LDLᵀ, with a bound for pivots."""
+    """Write X = A⁻¹ (6 × 6, flat, symmetric) by LDLᵀ with bounded pivots; overwrites A."""
     trace = 0.0
     for i in range(6):
         trace += A[7 * i]
@@ -69,11 +71,12 @@ def _put_inverse(A, X):
 @inlined
 def _add_impedance(row, W, A, V, x, r):
     """
-    Add to r the acceleration that spring and modal damping of a level cause, frame's axes.
+    Add to r the acceleration by the spring and modal damping of a level, frame's axes.
 
-    The modes are the eigenvectors of √K W √K = V a Vᵀ, and √a are their natural frequencies. If
-    a > FASTEST, the stiffness of the mode is reduced: the stiffness matrix becomes
-    √K V min(1, FASTEST/a) Vᵀ √K, and the damping of the mode is computed from the reduced one.
+    The modes are the eigenvectors of √K W √K = V a Vᵀ, and √a are their natural frequencies. The
+    stiffness of a mode with a > FASTEST is reduced: the stiffness matrix becomes
+    √K V min(1, FASTEST/a) Vᵀ √K, and the damping of the mode is computed from the reduced
+    stiffness.
 
     """
     stiffest = 0.0
@@ -106,7 +109,7 @@ def _add_impedance(row, W, A, V, x, r):
 
 @inlined
 def _in_frame(row, B, X):
-    """Replace B (6 × 6, flat, base axes) by Tᵀ B T (the frame's axes); overwrites X."""
+    """Replace B (6 × 6, flat, base axes) by Tᵀ B T (frame's axes); overwrites X."""
     for a in range(6):
         part = 3 * (a // 3)
         for b in range(6):
@@ -123,7 +126,7 @@ def _in_frame(row, B, X):
 
 @inlined
 def put_block(row, W, i, B, X):
-    """Write the block of W of level i, in the frame's axes, to B (6 × 6, flat); overwrites X."""
+    """Write block (i, i) of W, in the frame's axes of level i, to B (6 × 6); overwrites X."""
     for a in range(6):
         for b in range(6):
             B[6 * a + b] = W[6 * i + a, 6 * i + b]
@@ -133,7 +136,7 @@ def put_block(row, W, i, B, X):
 @inlined
 def put_gram(row, mask, J, i, length, G, X):
     """
-    Write the Gram matrix A Aᵀ of level i to G; return its largest diagonal entry.
+    Write the Gram matrix G = A Aᵀ of level i (6 × 6, flat); return its largest diagonal entry.
 
     A = S Tᵀ J, where T is the level's frame and S scales the axes: by the mask, and the linear
     axes also by 1 / length. Overwrites X.
@@ -160,9 +163,9 @@ def _is_regular(A, largest, high, X):
     """
     Return True only if all eigenvalues of A (6 × 6, flat) exceed high² times the largest.
 
-    False does not prove the opposite: as the largest eigenvalue this test takes its upper bound,
-    the Frobenius norm of A, or `largest` if that is larger. It tries a Cholesky factorization of
-    A - c 1, in a tenth of the time of an eigenvalue decomposition. Overwrites X.
+    The test is conservative: for the largest eigenvalue it takes an upper bound, the Frobenius
+    norm of A, or `largest` if that is larger. It tries a Cholesky factorization of A - c 1, in a
+    tenth of the time of an eigenvalue decomposition. Overwrites X.
 
     """
     norm = 0.0
@@ -283,7 +286,7 @@ def _damped_inverse(row, mask, shares, ratios, mobility, length, A, V, B, X, Lam
 
 @inlined
 def put_ratios(A, V, largest, ratios):
-    """Write singular values relative to the largest, and their directions V; A: Gram matrix."""
+    """Write singular directions V and relative singular values, from the Gram matrix A."""
     diagonalize(A, V, 6)
     for k in range(6):
         largest = max(largest, A[7 * k])
@@ -293,7 +296,7 @@ def put_ratios(A, V, largest, ratios):
 
 @inlined
 def scaled_mobility(mask, B, length):
-    """Trace of W (6 × 6, in B) over the axes in `mask`; linear ones are divided by length²."""
+    """Trace of W (6 × 6, in B) over the axes in `mask`; linear entries are divided by length²."""
     total = 0.0
     for a in range(6):
         unit = 1.0 if a < 3 else 1.0 / length
@@ -303,7 +306,7 @@ def scaled_mobility(mask, B, length):
 
 @inlined
 def add_spring(row, A, B, V, x, y, r, i):
-    """Add the acceleration by spring and damper of level i to r; B contains W of the level."""
+    """Add to r the acceleration by spring and damper of level i; B contains W of the level."""
     for a in range(6):
         x[a] = r[6 * i + a]
     rotate_to_frame(row, x, y, 0)
@@ -320,7 +323,8 @@ def put_inertia(row, mask, most, mobility, length, low, high, largest, scratch, 
     Write Λ of a level, with singular directions faded out.
 
     scratch[:36] contains the Gram matrix of the level, scratch[36:72] contains W in the frame's
-    axes; all of `scratch` may be overwritten.
+    axes; all of `scratch` may be overwritten. `most` and `mobility` are the results of `put_gram`
+    and `scaled_mobility` before the elimination of the higher levels.
 
     """
     A, B, X = scratch[:36], scratch[36:72], scratch[108:144]

@@ -1,19 +1,22 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Priority levels whose velocity is not their link's twist, but a matrix S times this twist."""
+"""
+Priority levels with task coordinates: their velocity is a matrix S times their link's twist.
+
+S (6 × 6, base axes) is the part MAP of a row of `Priorities.rows`; if MAPPED is 0, S is the
+identity.
+"""
 
 from __future__ import annotations
 
 from osc_ros.compile.compiled import inlined
 from osc_ros.dynamics.priority.level_row import MAP, MAPPED
 
-# S (6 × 6, flat, base axes) is the part MAP of a row of `Priorities`; if MAPPED is 0, S is 1.
-
 
 @inlined
 def map_level(S, i, a0, J, W, r, x):
-    """Convert J, W and r of level i from the twist of its link to its own velocity, S · twist."""
+    """Convert J, W and r = u - a⁰ of level i from the twist of its link to S times the twist."""
     own = 6 * i
     for a in range(6):
         r[own + a] += a0[a]
@@ -40,12 +43,7 @@ def _multiply(S, y, x):
 
 @inlined
 def put_link_force(row, force, x):
-    """
-    Replace a level's force f (6,) by the wrench Sᵀ f on its link, in place.
-
-    S (6, 6) maps the twist of the link to the coordinates of the level.
-
-    """
+    """Replace a level's force f (6,) by the wrench Sᵀ f on its link, in place; overwrites x."""
     for a in range(6):
         x[a] = force[a]
     for a in range(6):
@@ -56,7 +54,7 @@ def put_link_force(row, force, x):
 
 @inlined
 def subtract_velocity(row, twist, y, start):
-    """Subtract a level's velocity, S times its link's twist, from y[start:start + 6] (base)."""
+    """Subtract a level's velocity, S times the twist of its link, from y[start:start + 6]."""
     for a in range(6):
         if row[MAPPED] != 0.0:
             for c in range(6):
@@ -67,7 +65,7 @@ def subtract_velocity(row, twist, y, start):
 
 @inlined
 def add_link_force(row, force, total):
-    """Add Sᵀ f, the wrench on a level's link, to `total`; f (6,) is in the level's coordinates."""
+    """Add the wrench Sᵀ f on a level's link to `total`; f (6,) is in the level's coordinates."""
     for a in range(6):
         if row[MAPPED] != 0.0:
             for c in range(6):

@@ -1,17 +1,17 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Columns of the array from which `Priorities` solves for the forces of the tasks."""
+"""Columns of `Priorities.rows`, the commands of the tasks."""
 
-# One row per task. A name is the first column of a part; parts are in the axes of the task's frame
-# unless another frame is named here.
+# One row per task. Each name is the first column of a part, in the axes of the task's frame if no
+# other frame is named here.
 # ACTIVATION  share of each axis that is controlled
 # U           commanded acceleration
 # SPRING      force of the spring
 # ROOT        √K of its stiffness K
-# WEIGHT      √(2 ζ K), ζ the damping ratio
+# WEIGHT      √(2 ζ K), with the damping ratio ζ
 # RATE        velocity error
-# WRENCH      force that is added
+# WRENCH      additional force
 # FASTEST     square of the highest natural frequency of spring and mobility
 # VELOCITY    velocity of the target along the axes of motion; `solve` does not read it
 # MAPPED      1 if the velocity of the task's coordinates is MAP times the twist of the link

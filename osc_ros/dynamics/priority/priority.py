@@ -14,7 +14,7 @@ level, for i = 1 … k:
     for j > i:  Lⱼᵢ = Wⱼᵢ Λᵢ,  Wⱼₖ -= Lⱼᵢ Wᵢₖ,  rⱼ -= Lⱼᵢ rᵢ,  Jⱼ -= Lⱼᵢ Jᵢ
 
 Back substitution then gives the force of each level, Fᵢ = fᵢ - Σⱼ Lⱼᵢᵀ Fⱼ. After the elimination
-of the levels above, Wⱼⱼ is the mobility of task j while the accelerations of these levels do not
+of the higher levels, Wⱼⱼ is the mobility of task j while the accelerations of these levels do not
 change, and Jⱼ is its Jacobian in their null space. E fades out the singular directions of the
 scaled Jⱼ, and D is 0 if no direction is faded out: see `osc_ros.dynamics.priority.level_inertia`.
 
@@ -24,7 +24,6 @@ Such a level has S J in place of J, its W and a⁰ are mapped too, and the force
 An activation a between 0 and 1 is not a weight in this solve: a task with a small weight would
 still override all tasks below it. Instead the solutions with and without the task are blended: F
 is the mean over θ in (0, 1) of the solutions that control only the axes with a > θ.
-
 """
 
 from __future__ import annotations
@@ -62,12 +61,12 @@ from osc_ros.dynamics.priority.level_row import (
 
 Array = NDArray[np.float64]
 
-_SCRATCH = 192  # length of the working memory of a solve
+_SCRATCH = 192  # length of the working memory
 
 
 @inlined
 def _gather(links_J, links_W, a0, at, rows, J, W, r, x, y):
-    """Copy J, W and r = u - a⁰ of each level's link to the arrays of the levels."""
+    """Copy J, W and r = u - a⁰ from the arrays of the links to the arrays of the levels."""
     for i in range(len(rows)):
         own = 6 * at[i]
         for a in range(6):
@@ -88,7 +87,7 @@ def _gather(links_J, links_W, a0, at, rows, J, W, r, x, y):
 
 @inlined
 def _eliminate(i, levels, Lambda, J, W, r, x):
-    """Project J, W and r of the levels below i into the null space of i; Lⱼᵢ overwrites Wⱼᵢ."""
+    """Project J, W and r of levels below i into the null space of level i; Lⱼᵢ overwrites Wⱼᵢ."""
     for j in range(6 * i + 6, 6 * levels):
         for b in range(6):
             x[b] = 0.0
@@ -107,7 +106,7 @@ def _eliminate(i, levels, Lambda, J, W, r, x):
 
 @part
 def _solve(links_J, links_W, a0, length, low, high, weight, room, c):
-    """Solve for the axes whose mask is 1; write factors to room.J[c] and W[c], forces to parts."""
+    """Solve for the axes with mask 1; write J, W, inertias to index c of `room`, and `parts`."""
     rows, masks, scratch, r, forces = room.rows, room.masks, room.scratch, room.r, room.parts
     J, W, mobility, most = room.J[c], room.W[c], room.mobility, room.most
     levels = len(rows)
@@ -115,7 +114,7 @@ def _solve(links_J, links_W, a0, length, low, high, weight, room, c):
     x, y, Lambda = scratch[144:150], scratch[150:156], scratch[156:192]
     _gather(links_J, links_W, a0, room.at, rows, J, W, r, x, y)
     for i in range(1, levels):
-        # largest singular value and mobility before the elimination: references for what is small
+        # references for small values: largest singular value and mobility before the elimination
         most[i] = put_gram(rows[i], masks[i], J, i, length, A, X)
         put_block(rows[i], W, i, B, X)
         mobility[i] = scaled_mobility(masks[i], B, length)
@@ -161,13 +160,12 @@ class Room(NamedTuple):
     Attributes
     ----------
     at : (k,) int
-        The link of each level.
-    rows : (k, WIDTH)
-    F, forces, ratios, shares, directions
+        Index of the link of each level.
+    rows, F, forces, ratios, shares, directions
         See `Priorities`.
     J, W, inertias : (c, 6 k, n), (c, 6 k, 6 k), (c, k, 6, 6)
         Results of c solves, one for each value of the activations. J: the Jacobian of each level
-        in the null space of the levels above, base axes. W: Lⱼᵢ in the blocks below the diagonal.
+        in the null space of the higher levels, base axes. W: Lⱼᵢ in the blocks below the diagonal.
         inertias: Λ of the controlled directions, times the weight of the solve. A joint
         acceleration q̈ needs the torques Σ JᵢᵀΛᵢJᵢ q̈ against the tasks.
     masks, most, mobility, r, parts, scratch
@@ -195,7 +193,7 @@ class Room(NamedTuple):
 
 @inlined
 def room_of(integers, numbers):
-    """The `Room` in the two arrays of `Priorities`; two arrays are quick to pass to a kernel."""
+    """The `Room`, as views into the two arrays of `Priorities`."""
     k, m, n = integers[0], integers[1], integers[2]
     c, i = 6 * k + 1, 0
     F, i = numbers[i:i + 6 * m], i + 6 * m
@@ -216,37 +214,37 @@ def room_of(integers, numbers):
 
 @viewing
 def link_forces(integers, numbers):
-    """Forces F (6 m,) on the m links: the first numbers of the solver's array, see `Room`."""
+    """View of the forces F (6 m,) on the m links, in the arrays of `Priorities`."""
     return numbers[:6 * integers[1]]
 
 
 @viewing
 def level_rows(integers, numbers):
-    """Rows (k, WIDTH) of the levels, which follow the forces in the solver's array."""
+    """View of the rows (k, WIDTH) of the levels, in the arrays of `Priorities`."""
     return view(numbers, 6 * integers[1], (integers[0], WIDTH))
 
 
 @viewing
 def first_force(integers, numbers):
-    """Force (6,) of the first task on its link, which follows the rows of the levels."""
+    """View of the force (6,) of the first task on its link, in the arrays of `Priorities`."""
     return view(numbers, 6 * integers[1] + WIDTH * integers[0], (6,))
 
 
 def solver_size(k: int, m: int, n: int) -> int:
-    """Length of the numbers of `Priorities`, for k levels on m links and n joints."""
+    """Length of the array `numbers` of `Priorities`, for k levels, m links and n joints."""
     c = 6 * k + 1
     return results_size(k, m, n) + c * (36 * k * k + 36 * k) + 12 * k + _SCRATCH
 
 
 def results_size(k: int, m: int, n: int) -> int:
-    """How many of these numbers are read after the solve: those before W in `Room`."""
+    """Length of the part of `numbers` that is read after a solve: before W in `room_of`."""
     return k * (WIDTH + 62) + 6 * m + (6 * k + 1) * 6 * k * n
 
 
 @part
 def put_solution(integers, numbers, links_J, links_W, a0, length, low, high):
     """
-    Write the forces of the levels, and their sum for each link, to the arrays of `Room`.
+    Write the forces of the levels and their sum for each link to the `Room`.
 
     Returns the number of solves: one for each different value of the activations.
 
@@ -283,7 +281,7 @@ solve = kernel(plain(put_solution))
 
 @kernel
 def _put_conditioning(integers, numbers, count, length):
-    """Write the singular values and directions of all levels, for the last of `count` solves."""
+    """Write the singular values and directions of all levels in the last of `count` solves."""
     room = room_of(integers, numbers)
     A, X = room.scratch[:36], room.scratch[36:72]
     for i in range(len(room.rows)):
@@ -305,7 +303,7 @@ def _put_conditioning(integers, numbers, count, length):
 
 @inlined
 def velocity_wanted(row, x, y, start):
-    """Write the velocity of a level's target, base axes, to y[start:start + 6]; overwrites x."""
+    """Write the velocity of a level's target (base axes) to y[start:start + 6]; overwrites x."""
     for a in range(6):
         x[a] = row[VELOCITY + a]
     rotate_to_base(row, x, y[start:])
@@ -316,17 +314,9 @@ def forces_for(room, count, r, parts, F):
     """
     Write to F (6 m,) the forces on the m links that accelerate the k levels by r (6 k,).
 
-    The factors are those of the last solve, so F is valid for the state and activations of that
-    solve.
-
-    Parameters
-    ----------
-    room : Room
-        Memory of the solver, with the factors.
-    count : int
-        `Priorities.solves`.
-    r, parts : (6 k,), (6 k,)
-        Accelerations in base axes; working memory.
+    The factors are those of the last solve, so F is valid for the state and the activations of
+    that solve. `count` is `Priorities.solves`, r is in base axes, and `parts` (6 k,) is working
+    memory.
 
     """
     at, W, inertias, size = room.at, room.W, room.inertias, len(r)
@@ -362,13 +352,13 @@ class Priorities:
     n : int
         Number of joints.
     arrays : (integers, numbers), optional
-        Arrays to be used: integers that begin with k, links, n and `at`; numbers that begin with
+        Memory: integers that begin with k, links, n and `at`; numbers that begin with
         `solver_size` zeros. Default: new arrays.
 
     Attributes
     ----------
     rows : (k, WIDTH)
-        Commands of the levels, see `level_row`; to be filled before each call.
+        Commands of the levels, see `level_row`; the caller fills them before each call.
     forces : (6 k,)
         Force of each level, base axes [N·m, N]; it also compensates the forces of lower levels.
     shares : (k, 6)
@@ -393,20 +383,14 @@ class Priorities:
 
     @property
     def arrays(self) -> tuple[Array, Array]:
-        """The arrays that every kernel of this module takes first: `integers` and `numbers`."""
+        """First arguments of every kernel of this module: `integers` and `numbers`."""
         return self._integers, self._numbers
 
     def solve(self, J: Array, Lambda_inv: Array, a0: Array, damping: SingularityDamping) -> Array:
         """
-        Forces (6 m,) on the m links, base axes [N·m, N].
+        Forces (6 m,) on the m links, base axes [N·m, N], for J (6 m, n) and Λ⁻¹ (6 m, 6 m).
 
-        Parameters
-        ----------
-        J : (6 m, n)
-        Lambda_inv : (6 m, 6 m)
-        a0 : (6 m,)
-            Accelerations of the links under τ⁰ alone [rad/s², m/s²].
-        damping : SingularityDamping
+        a0 (6 m,) are the accelerations of the links under τ⁰ alone [rad/s², m/s²].
 
         """
         self.note(solve(self._integers, self._numbers, J, Lambda_inv, a0, damping.length,
@@ -414,26 +398,26 @@ class Priorities:
         return self.F
 
     def note(self, solves: int, length: float) -> None:
-        """Record a call of the kernel `solve`: its result and its characteristic length [m]."""
+        """Record the result and the characteristic length [m] of a call of the kernel `solve`."""
         self._solves, self._length = solves, length
 
     @property
     def ratios(self) -> Array:
         """
-        Singular values (k, 6) of each level, relative to the largest, of the last `solve`.
+        Singular values (k, 6) of each level in the last `solve`, relative to the largest.
 
-        Axes that the task does not control do not count. They are computed at each read.
+        Only controlled axes count. Every read computes the values again.
 
         """
         return self._conditioning()[0]
 
     @property
     def directions(self) -> Array:
-        """Singular directions (k, 6, 6), in columns, frame's axes; linear axes / length."""
+        """Singular directions (k, 6, 6) in columns, frame's axes, linear axes / length."""
         return self._conditioning()[1]
 
     def _conditioning(self) -> tuple[Array, Array]:
-        """Ratios and directions, computed in a copy of the numbers: a tick may be using them."""
+        """Ratios and directions, from a copy of the numbers: a control tick may be using them."""
         if self._solves == 0:
             return self._room.ratios, self._room.directions
         numbers = self._numbers.copy()
@@ -443,12 +427,12 @@ class Priorities:
 
     @property
     def solves(self) -> int:
-        """Return value of the last kernel `solve`: number of different activation values."""
+        """Number of solves of the last call: one for each different activation value."""
         return self._solves
 
     def weakest(self, level: int = 0) -> Array:
         """
-        Direction (6,) of a task's smallest singular value, which is lost first at a singularity.
+        Direction (6,) of a task's smallest singular value: its control fades out first.
 
         It is in the axes of the task's frame, [angular; linear]; its norm is 1 if the linear part
         is in units of the characteristic length.

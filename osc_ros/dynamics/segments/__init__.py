@@ -1,4 +1,4 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The segments of a long chain, and the members of a team that compute them."""
+"""Kernels for the segments of a long chain, and the calls of a team of processes."""

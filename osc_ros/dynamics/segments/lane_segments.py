@@ -2,14 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Segments of a plain chain in the lanes of one core.
+Segments of a plain chain in the SIMD lanes of one core.
 
-A member that works in lanes splits its bodies into `WIDTH` segments of equal length. Kernels of
-`segments.py` treat them at once, and this member joins them; the other members see one segment.
-Bodies in lanes have revolute joints: in lanes a kernel cannot branch on the type of a joint.
-
-The memory of a member is `LaneMemory`: links in lanes, a room in lanes, and the slot of the bodies
-that the leader has before its first segment.
+A member of a team that works in lanes splits its bodies into `WIDTH` segments of equal length, one
+for each lane. The kernels of `segments.py` evaluate all of them at once, and the member joins
+them; to the other members it has one segment. All joints in lanes are revolute, because in lanes a
+kernel cannot branch on the type of a joint. 'Inside' means towards the base.
 """
 
 from __future__ import annotations
@@ -54,7 +52,7 @@ from osc_ros.dynamics.segments.slots import (
 
 Array = NDArray[np.float64]
 
-# Parts of a room [lanes]: slots of the segments, motion of the body inside each of them, force on
+# Parts of `room` [lanes]: slots of the segments, motion of the body inside each segment, force on
 # its last body, five rows of joints (q, q̇, τ⁰, q̈ₚ, torque), and `work`.
 _INSIDE, _FORCE, _JOINTS = SLOT_WIDTH, SLOT_WIDTH + 12, SLOT_WIDTH + 18
 _TORQUE = 4
@@ -63,7 +61,13 @@ AT_REST = ((1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), ZERO, (ZERO, ZERO), (Z
 
 
 class LaneMemory(NamedTuple):
-    """Memory of a member that works in lanes, for m bodies in each lane."""
+    """
+    Memory of a member that works in lanes, for m bodies in each lane.
+
+    `links` and `room` are in lanes; `base` is the slot of the bodies that the leader has before
+    its first segment in lanes.
+
+    """
 
     links: Array
     room: Array
@@ -74,12 +78,9 @@ class Split(NamedTuple):
     """
     Split of a chain between the members of a team.
 
-    Attributes
-    ----------
-    bounds : (4, members + 1)
-        First body of every member, and n at the end, for the four variants of a call.
-    lengths : tuple of int
-        Number of bodies of each member in a lane; empty if the members do not work in lanes.
+    `bounds` (4, members + 1) has the first body of every member, and n at the end, for the four
+    variants of a call. `lengths` has the number of bodies of each member in a lane; it is empty if
+    the members do not work in lanes.
 
     """
 
@@ -88,7 +89,7 @@ class Split(NamedTuple):
 
 
 def lane_memory(links: Array, bodies: int) -> LaneMemory:
-    """Memory for the last bodies of `links` (n, LINK_WIDTH), with this many in each lane."""
+    """Memory for the last `bodies` × WIDTH bodies of a member with the constants `links`."""
     mine = links[len(links) - bodies * WIDTH:].reshape(WIDTH, bodies, LINK_WIDTH)
     packed = zeros(bodies * LINK_WIDTH)
     packed[:] = mine.transpose(1, 2, 0).ravel()
@@ -99,8 +100,8 @@ def lane_split(links: Array, members: int) -> Split | None:
     """
     Split of a chain between members that work in lanes; None if it does not fit.
 
-    All members have the same number of bodies in a lane, or one less; the leader has the remaining
-    bodies too. Lanes need a vector register, revolute joints, and a body in each lane.
+    Every member has the same number of bodies in a lane, or one less; the leader has the remaining
+    bodies too. Lanes need a vector register, revolute joints, and at least one body in each lane.
 
     """
     n = len(links)
@@ -123,14 +124,14 @@ def _parts(memory):
 
 @viewing
 def _joints(room, row, m):
-    """A row of joints, in lanes."""
+    """One of the five rows of joints in `room`, in lanes."""
     first = _JOINTS + row * m
     return room[first:first + m]
 
 
 @viewing
 def _joint_numbers(memory, row, m):
-    """A row of joints, as numbers (m, WIDTH)."""
+    """One of the five rows of joints in `room`, as numbers (m, WIDTH)."""
     return view(memory.room, (_JOINTS + row * m) * WIDTH, (m, WIDTH))
 
 
@@ -145,12 +146,10 @@ def _load(memory, row, m, numbers):
 @inlined
 def move_in_lanes(base, q, qd, tau, qdd, memory, slot):
     """
-    Do phase 1 (see `segments.py`) for the last bodies of q, in lanes.
+    Phase 1 (see `segments.py`) for the last bodies of q, in lanes; writes the motion to `slot`.
 
-    Parameters
-    ----------
-    base : (R, p, v, a)
-        Motion of the body inside the first segment, relative to that of `slot`.
+    `base` (R, p, v, a) is the motion of the body just inside the first segment, relative to the
+    body just inside the member.
 
     """
     slots, links, room, work = _parts(memory)
@@ -173,7 +172,7 @@ def move_in_lanes(base, q, qd, tau, qdd, memory, slot):
 
 @inlined
 def eliminate_in_lanes(R, p, v, a, qdd, memory, slot):
-    """Do phase 2 for segments in lanes, and join them; R, p, v, a are of the body inside."""
+    """Phase 2 for segments in lanes, then join them; R, p, v, a: the body just inside them."""
     slots, links, room, work = _parts(memory)
     m, inside = len(links), room[_INSIDE:_FORCE]
     for lane in range(WIDTH):
@@ -202,9 +201,9 @@ def eliminate_in_lanes(R, p, v, a, qdd, memory, slot):
 @inlined
 def return_in_lanes(f, qdd, memory, out):
     """
-    Do phase 3 for segments in lanes: write the torques of the last bodies of `out`.
+    Phase 3 for segments in lanes: write the torques of the last bodies of `out`.
 
-    Returns the force on the body inside the first segment; f is the force on the last body.
+    f is the force on the last body. Returns the force on the body just inside the first segment.
 
     """
     slots, links, room, work = _parts(memory)
@@ -232,7 +231,7 @@ def remaining_bodies(memory, bodies):
 
 @inlined
 def move_base(links, q, qd, tau, qdd, work, memory, slot):
-    """Do phase 1 for the leader: the remaining bodies, then its segments in lanes."""
+    """Phase 1 for the leader: the remaining bodies, then its segments in lanes."""
     rest = remaining_bodies(memory, len(q))
     put_motion(links[:rest], q[:rest], qd[:rest], None if qdd is None else qdd[:rest], work,
                memory.base)
@@ -243,7 +242,7 @@ def move_base(links, q, qd, tau, qdd, work, memory, slot):
 
 @inlined
 def eliminate_base_in_lanes(links, ends, q, qd, tau, qdd, work, memory, slot):
-    """Do phase 2 for the leader: the remaining bodies, then its segments in lanes."""
+    """Phase 2 for the leader: the remaining bodies, then its segments in lanes."""
     rest, base = remaining_bodies(memory, len(q)), memory.base
     eliminate_base(links[:rest], ends, q[:rest], qd[:rest], tau[:rest],
                    None if qdd is None else qdd[:rest], work, base)
@@ -257,7 +256,7 @@ def eliminate_base_in_lanes(links, ends, q, qd, tau, qdd, work, memory, slot):
 
 @inlined
 def return_base(links, f, tau, qdd, work, memory, out):
-    """Do phase 3 for the leader: its segments in lanes, then the remaining bodies."""
+    """Phase 3 for the leader: its segments in lanes, then the remaining bodies."""
     rest = remaining_bodies(memory, len(out))
     f = return_in_lanes(f, qdd, memory, out)
     inward_sweep(links[:rest], tau[:rest], None if qdd is None else qdd[:rest], f, work,

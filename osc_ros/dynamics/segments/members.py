@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The members of a team: the calls of the leader and the followers, and all members by turns."""
+"""Calls of the kernels of a team: by the leader, by a follower, or all members in one process."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def compile_for(split: Split) -> None:
 
 def follower_arguments(shared: Shared, split: Split, k: int, progress: NDArray[np.int64],
                        looks: int) -> list[tuple[Any, ...]]:
-    """Arguments of `roles.follow` for member k, for each variant; in lanes, τ⁰ is given in all."""
+    """Arguments of `roles.follow` for member k, a tuple per variant; in lanes always with τ⁰."""
     bounds = split.bounds
     lanes = (lane_memory(shared.links[bounds[0, k]:bounds[0, k + 1]], split.lengths[k])
              if split.lengths else None)
@@ -70,17 +70,10 @@ def follower_arguments(shared: Shared, split: Split, k: int, progress: NDArray[n
 
 class Leader(ABC):
     """
-    Member 0 of a team: the calls of the owner.
+    Member 0 of a team, in the process that owns the team.
 
-    Parameters
-    ----------
-    shared : Shared
-        Memory of all members; links and ends are set.
-    split : Split
-    progress : (PROGRESS_WIDTH,)
-        Progress of member 0.
-    looks : int
-        Reads of a signal before a kernel returns.
+    `shared` is the memory of all members, with links and ends set; `progress` (PROGRESS_WIDTH,) is
+    that of member 0; `looks` is the number of reads of a signal before a kernel returns.
 
     """
 
@@ -96,7 +89,7 @@ class Leader(ABC):
 
     def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None,
                 tip: Array) -> int:
-        """Make the outward pass with the other members, see `roles.lead`; raises Fault."""
+        """Outward pass with the other members, see `roles.lead`; raises Fault if one fails."""
         if tau is None:
             tau = self._no_torque
         self._variant = (tau is not None) + 2 * (qdd is not None)
@@ -106,7 +99,7 @@ class Leader(ABC):
                          shared.flags, tip, self.progress, self._looks, self._lanes)
 
     def inward(self, F: Array, out: Array) -> int:
-        """Make the inward pass with the other members, see `roles.lead_back`; raises Fault."""
+        """Inward pass with the other members, see `roles.lead_back`; raises Fault if one fails."""
         shared = self.shared
         tau, qdd = self.torques
         return self._run(lead_back, shared.links, shared.ends, tau, qdd, F,
@@ -115,7 +108,7 @@ class Leader(ABC):
 
     @property
     def torques(self) -> tuple[Array | None, Array | None]:
-        """τ⁰ and q̈ₚ of the last `outward`, in the memory of all members."""
+        """τ⁰ and q̈ₚ of the last `outward`, in the memory of all members; None if not given."""
         return (self.shared.state[TAU] if self._variant & 1 else None,
                 self.shared.state[QDD] if self._variant & 2 else None)
 
@@ -125,19 +118,11 @@ class Leader(ABC):
 
 
 class ByTurns(Leader):
-    """
-    All members in this process, one after the other: the results of a team to the last bit.
-
-    Parameters
-    ----------
-    links, ends : from `layout.packed_robot`
-    split : Split
-
-    """
+    """Evaluates all members in this process; the results are bit-identical to a team's results."""
 
     def __init__(self, links: Array, ends: Array, split: Split) -> None:
         n, members = len(links), split.bounds.shape[1] - 1
-        # the bodies in lanes have their results in lanes
+        # `work` has rows for the bodies before the lanes only; the others have theirs in lanes
         shared = Shared(links, ends.copy(), np.zeros((5, n)), np.zeros((WIDTH, WORK_WIDTH)),
                         np.zeros((members, SLOT_WIDTH)), np.zeros(6),
                         np.zeros(words(members), np.int64))
@@ -161,5 +146,5 @@ class ByTurns(Leader):
 
 
 def begin(progress: NDArray[np.int64], command: int) -> None:
-    """Let a follower begin with a command of another variant than the one before."""
+    """Set the progress of a follower to begin a command with another variant than the last one."""
     progress[LAST], progress[STAGE] = command, MOVE

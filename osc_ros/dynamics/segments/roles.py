@@ -5,8 +5,8 @@
 The leader and the followers of a team as resumable kernels.
 
 A kernel returns DONE, WAITING (spin limit reached) or RING (a sleeping peer must be woken); called
-again with the same arguments it resumes. So it does not matter how slots and flags get from one
-member to another: by shared memory (`parallel.py`) or by messages (`distributed.py`).
+again with the same arguments it resumes. So the kernels do not depend on how slots and flags get
+from one member to another: by shared memory (`parallel.py`) or by messages (`distributed.py`).
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ from osc_ros.dynamics.segments.slots import (
 
 @inlined
 def join_all(slots, flags, k, value, handle, progress, spins):
-    """Join segments k + 1, k + 2, k + 4, … to segment k; False if one is not yet available."""
+    """Join segments k + 1, k + 2, k + 4, … to segment k; return False if one is not ready yet."""
     members = len(slots)
     while True:
         step = progress[JOINS]
@@ -113,24 +113,12 @@ def join_all(slots, flags, k, value, handle, progress, spins):
 def lead(links, ends, q, qd, tau, qdd, bodies, state, work, slots, flags, tip, progress, spins,
          lanes):
     """
-    Do what `passes.outward` does, as the leader of a team that computes the outer bodies.
+    Outward pass as the leader of a team; writes the results of `passes.outward` to `tip`.
 
-    Parameters
-    ----------
-    links, ends, q, qd, tau, qdd, tip : see `passes.outward`
-    bodies : int
-        Number of the leader's bodies.
-    state : (5, n), written
-        Input of the team.
-    work, slots, flags : shared with the team
-    progress : (PROGRESS_WIDTH,)
-    spins : int
-    lanes : None, or `LaneMemory`
-        For segments in lanes; tau is then given.
-
-    Returns
-    -------
-    DONE, or WRONG_SHAPE (nothing was begun), NOT_FINITE, WAITING, RING
+    links, ends, q, qd, tau and qdd are those of the whole chain, see `passes.outward`; the first
+    `bodies` bodies are the leader's. The input of the team is written to state (5, n). work, slots
+    and flags are shared with the team. `lanes` is None, or a `LaneMemory` for segments in lanes;
+    tau is then given. Returns DONE, WRONG_SHAPE (nothing begun), NOT_FINITE, WAITING or RING.
 
     """
     members = len(slots)
@@ -182,16 +170,9 @@ def lead(links, ends, q, qd, tau, qdd, bodies, state, work, slots, flags, tip, p
 def lead_back(links, ends, tau, qdd, F, bodies, state, force, work, slots, flags, progress, spins,
               out, lanes):
     """
-    Do what `passes.inward` does, as the leader, after `lead` with the same tau and qdd.
+    Inward pass as the leader: write τ⁰ + JᵀF to out (n,), after `lead` with the same tau, qdd.
 
-    Parameters
-    ----------
-    force : (6,), written
-        F, for the team.
-
-    Returns
-    -------
-    DONE, or NOT_FINITE, WAITING, RING
+    F is copied to force (6,), for the team. Returns DONE, NOT_FINITE, WAITING or RING.
 
     """
     members = len(slots)
@@ -228,17 +209,9 @@ def follow(links, ends, q, qd, tau, qdd, work, slots, flags, force, out, k, prog
     """
     Execute the leader's commands as member k, as long as they have the variant of this call.
 
-    The variant is which of tau and qdd are given: a kernel is compiled for each variant.
-
-    Parameters
-    ----------
-    links, q, qd, tau, qdd, work, out : of the member's own bodies
-    lanes : None, or `LaneMemory`
-        For segments in lanes; tau is then given.
-
-    Returns
-    -------
-    DONE at a command of another variant, or at STOP; WAITING, RING
+    The variant tells which of tau and qdd are given: a kernel is compiled for each variant. links,
+    q, qd, tau, qdd, work and out are of the member's own bodies; `lanes` as in `lead`. Returns
+    DONE at a command of another variant or at STOP, otherwise WAITING or RING.
 
     """
     members = len(slots)
@@ -307,7 +280,7 @@ def compile_kernels() -> None:
 
 @cache
 def compile_lane_kernels(with_qdd: bool, by_team: bool) -> None:
-    """Compile or load the kernels for lanes, with or without q̈ₚ, and those of followers."""
+    """Compile or load the kernels for lanes, with or without q̈ₚ; for a team also `follow`."""
     kernels = (lead, lead_back, follow) if by_team else (lead, lead_back)
     _compile(_calls(True, with_qdd, True)[:len(kernels)], kernels)
 

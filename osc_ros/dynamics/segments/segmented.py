@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The sweep of one long chain in segments, by this process: several of them in vector lanes."""
+"""One process evaluates a long chain in SIMD lanes."""
 
 from __future__ import annotations
 
@@ -22,16 +22,11 @@ Array = NDArray[np.float64]
 
 class Segmented(Sweep):
     """
-    The method 'sweep' of a long chain, whose segments are the lanes of one core.
+    The method 'sweep' of a long chain, with one segment in each SIMD lane of one core.
 
     `torque` is computed in lanes; all other calls are those of `Sweep`. The first torque with a
-    posture acceleration compiles a kernel, or loads it from the cache.
-
-    Parameters
-    ----------
-    robot : Robot
-    split : Split
-        From `lane_split`, for one member.
+    posture acceleration compiles a kernel, or loads it from the cache. `split` is a result of
+    `lane_split` for one member.
 
     """
 

@@ -10,14 +10,14 @@ of data after each of the first two:
 
     1  each member computes the motion of its last body relative to the segment inside
        → to all members outside
-    2  each member goes outward over its bodies as the serial sweep does, with the response to F_a
-       as well (the handle); then segments are joined in pairs, pairs in pairs, … up to the leader:
-       a tree, ⌈log₂ P⌉ deep for P members
+    2  each member goes outward over its bodies as the serial sweep does, and computes the response
+       to F_a too (the handle); then segments are joined in pairs, pairs in pairs, … up to the
+       leader: a tree, ⌈log₂ P⌉ deep for P members
        → the tip's Λ⁻¹ and a⁰ to the leader, and the task force F back
     3  each member goes inward over its bodies
 
-Joining two segments is the elimination of the joint between them. The step from body to body is
-the same with one body as outer segment: K₂ = C₂ = K_a2 = I⁻¹.
+Joining two segments is the elimination of the joint between them. The step from body to body of
+the serial sweep is the same with one body as outer segment: K₂ = C₂ = K_a2 = I⁻¹.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ from osc_ros.dynamics.segments.slots import (
 
 @inlined
 def put_motion(links, q, qd, qdd, work, slot):
-    """Do phase 1: write the placements of the bodies to `work`, and the last body's to `slot`."""
+    """Phase 1: write the placements of the bodies to `work`, motion of the last body to `slot`."""
     R, p = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), ZERO
     w, alpha = (ZERO, ZERO), (ZERO, ZERO)
     for i in range(len(q)):
@@ -139,7 +139,7 @@ def put_handle(slot, handle):
 
 @inlined
 def eliminate_base(links, ends, q, qd, tau, qdd, work, slot):
-    """Do phase 2 of a call for the leader: the serial sweep over its bodies."""
+    """Phase 2 for the leader: the serial sweep over its bodies."""
     R, p, v, a, b, K = at_base(ends, qdd)
     _, _, v, a, b, K, _ = outward_sweep(links, q, qd, tau, qdd, R, p, v, a, b, K, work, None, True,
                                         None)
@@ -152,7 +152,7 @@ def eliminate_base(links, ends, q, qd, tau, qdd, work, slot):
 
 @inlined
 def motion_inside(ends, qdd, slots, k):
-    """R, p, v, a of the body inside the segment of member k; R, p of the segment's last body."""
+    """R, p, v, a of the body just inside the segment of member k, then R, p of its last body."""
     R, p, v, a, _, _ = at_base(ends, qdd)
     for j in range(k):
         R, p, v, a = motion_outside(R, p, v, a, slots[j])
@@ -162,12 +162,7 @@ def motion_inside(ends, qdd, slots, k):
 
 @inlined
 def eliminate_segment(links, ends, q, qd, tau, qdd, work, slots, k):
-    """
-    Do phase 2 of a call for member k: the sweep over its bodies.
-
-    The sweep includes the response to the unknown force on the member's first body.
-
-    """
+    """Phase 2 for member k: the sweep with the response to the unknown force on its first body."""
     slot = slots[k]
     _, _, v, a, R_end, p_end = motion_inside(ends, qdd, slots, k)
     v, a = put_response(links, q, qd, tau, qdd, v, a, work, slot)
@@ -177,9 +172,10 @@ def eliminate_segment(links, ends, q, qd, tau, qdd, work, slots, k):
 @inlined
 def put_response(links, q, qd, tau, qdd, v, a, work, slot):
     """
-    Go outward over a segment from the body inside, and write its first joint and its response.
+    Go outward over a segment; write its first joint and its response to F_a to `slot`.
 
-    Returns v and a of the last body. The numbers are of one segment, or lanes of several.
+    v and a are given for the body just inside, and returned for the last body. Serves one segment,
+    or several in lanes.
 
     """
     link, body = links[0], work[0]
@@ -218,7 +214,7 @@ def put_response(links, q, qd, tau, qdd, v, a, work, slot):
 
 @inlined
 def join_segments(left, right, handle):
-    """Join two segments, writing to slot `left`; if `left` is at the base, `handle` is None."""
+    """Join segment `right` to `left`, in slot `left`; `handle` is None for `left` at the base."""
     joint = right[SLOT_JOINT:SLOT_K]
     R, p = matrix_at(joint, ROTATION), vector_at(joint, POSITION)
     tau, s = joint[JOINT_TAU], np.sqrt(joint[ROTOR])
@@ -247,7 +243,8 @@ def outer_force(ends, slots, k, qdd, F):
     """
     Force on the last body of member k by the bodies between it and the tip, in body axes.
 
-    It is the force F at the tip, plus the Newton-Euler forces of these bodies if `qdd` is given.
+    It is the force F (6,) at the tip, plus the Newton-Euler forces of these bodies if `qdd` is
+    given.
 
     """
     last = len(slots) - 1

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Words by which the members of a team signal to each other, compiled.
+Signals between the members of a team: words (int64) in the array `flags`, compiled.
 
-Words only grow: the value of a word is the number of its command. `publish` and `has_reached`
-are sequentially consistent (`atomic.py`): data written before a word is published can be read when
-the word has been seen.
+Words only grow: the value of a word is the number of a command. `publish` and `has_reached` are
+sequentially consistent (`atomic.py`): a member that has read a word can read all data that were
+written before the word was published.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ START, MOVE, ELIMINATE, JOIN, REST = range(5)
 
 
 def words(members: int) -> int:
-    """The length of `flags`."""
+    """Length of `flags` for a number of members."""
     return LINE * (1 + 2 * members)
 
 
@@ -59,7 +59,7 @@ def has_reached(flags, place, value, spins):
 
 @inlined
 def publish(flags, members, place, value, first, last, progress):
-    """Write a value to flags[place]; return whether a member in range(first, last) sleeps."""
+    """Write a value to flags[place]; return whether any of the members first … last - 1 sleeps."""
     store(flags, place, value)
     progress[FIRST_RUNG], progress[LAST_RUNG] = first, last
     for k in range(first, last):

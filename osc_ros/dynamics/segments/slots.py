@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Layout of the data that the members of a team exchange."""
+"""Layout of the data that the members of a team exchange: `slots` and `state`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Layout of the memory block that the processes of a team share."""
+"""Layout of the memory block of a team."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Words = NDArray[np.int64]
 
 
 class Shared(NamedTuple):
-    """Arrays in the shared memory of a team."""
+    """The arrays that all processes of a team share."""
 
     links: Array
     ends: Array
@@ -31,7 +31,7 @@ class Shared(NamedTuple):
 
 
 def shared_arrays(buffer: Any, n: int, members: int) -> Shared:
-    """Arrays in a buffer of `size_in_bytes`, each on cache lines of its own."""
+    """Arrays in a buffer of `size_in_bytes`; no two of them share a cache line."""
     arrays, offset = [], 0
     for shape, kind in zip(_shapes(n, members), [np.float64] * 6 + [np.int64]):
         arrays.append(np.ndarray(shape, kind, buffer, offset))
@@ -40,7 +40,7 @@ def shared_arrays(buffer: Any, n: int, members: int) -> Shared:
 
 
 def size_in_bytes(n: int, members: int) -> int:
-    """Length of the buffer for n bodies."""
+    """Length of the buffer of `shared_arrays` [bytes], for n bodies."""
     return sum(map(_padded, _shapes(n, members)))
 
 

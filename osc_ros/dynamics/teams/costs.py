@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Measured time per body, and the split of a chain by which all members of a team take equally long.
+Measured time per body, and the split of a chain with equal times for all members of a team.
 
 A team splits a plain chain into segments; member 0, the leader, has the segment at the base. The
 phases of a call are those of `segments.py`.
@@ -28,21 +28,15 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-_SAMPLE, _REPEATS = 512, 15  # most bodies, and number of repetitions, of a measurement
+_SAMPLE, _REPEATS = 512, 15  # largest number of bodies, and repetitions, of a measurement
 
 
 class Costs(NamedTuple):
     """
     Measured computing time per body of a chain [s], for the four variants of a call.
 
-    Attributes
-    ----------
-    serial : float
-        Time per body if one process evaluates the whole law by the sweep [s].
-    place : (4,)
-        Time per body of phase 1, for each variant [s].
-    base, segment : (4,)
-        Time per body of phase 2, in the segment at the base and in other segments [s].
+    `serial` is the time of one process for all phases, `place` (4,) the time of phase 1, `base`
+    and `segment` (4,) the times of phase 2, in the segment at the base and in other segments.
 
     """
 
@@ -52,12 +46,7 @@ class Costs(NamedTuple):
     segment: Array
 
     def bounds(self, n: int, members: int) -> NDArray[np.intp]:
-        """
-        Return the first body of every member, and n at the end, for the four variants of a call.
-
-        The array is (4, members + 1). All members take equally long for their bodies.
-
-        """
+        """The `bounds` of a `Split` (4, members + 1) with which all members take equally long."""
         found = np.zeros((4, members + 1), np.intp)
         ratio = self.segment / self.base
         others = members - 1
@@ -72,7 +61,7 @@ class Costs(NamedTuple):
         return tuple(int(count) for count in np.diff(self.bounds(n, members)[0]))
 
     def expected(self, n: int, members: int) -> float:
-        """Predicted duration [s] of a call of variant 0, without the time of waiting."""
+        """Predicted duration of a call of variant 0 [s], without the times of waiting."""
         base = self.bounds(n, members)[0, 1]
         return float(base * (self.place[0] + self.base[0]))
 
@@ -91,7 +80,7 @@ def law_call(sweep: Sweep) -> Callable[[], float]:
 
 
 def measured_costs(robot: Robot) -> Costs:
-    """Costs measured now on this machine, by this process alone."""
+    """Costs on this machine at present, measured by this process alone."""
     roles.compile_kernels()
     n = min(robot.n, _SAMPLE)
     links, ends = packed_robot(robot)

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-The law of one chain over MPI, for chains too long for one machine.
+The torques of one chain over MPI, for chains too long for one machine.
 
-The kernels are those of a team on one machine (`roles.py`); this module carries their data by
+The kernels are those of a team on one machine (`roles.py`); this module sends their data as
 messages. Rank 0 leads, and every rank has the memory of its own segment only: links, state,
 torques. All peers are flagged as asleep, so a kernel returns at every exchange. In a call P ranks
 exchange
@@ -15,8 +15,8 @@ exchange
                     the tip and the task force F    70 numbers, from the leader to all
 
 and make the inward pass without messages. The joins are a tree, ⌈log₂ P⌉ messages deep, as in a
-team. Without messages, each rank could join all segments itself: P - 1 joins on the critical path,
-which is faster for few ranks on a slow network, but not O(log n).
+team. As an alternative, each rank could join all segments itself, P - 1 joins on the critical
+path: faster for few ranks on a slow network, but not O(log n).
 
 Calls are collective. If one rank refuses its input, all raise InputError, so that no rank waits
 for it; any other exception of a rank ends the job, see `together`.
@@ -94,7 +94,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 _TAG = 600  # MPI tag of the messages along the tree
-# Each rank sends a bit mask of the arguments it was given (τ⁰, q̈ₚ, u) with its motion; NaN if
+# With its motion, each rank sends a bit mask of the arguments it was given (τ⁰, q̈ₚ, u); NaN if
 # its arguments are invalid.
 _GIVES_U = 4
 _PLAIN = ('accepted is a plain chain: bodies with mass, one after the other, by revolute and '
@@ -104,10 +104,11 @@ _PLAIN = ('accepted is a plain chain: bodies with mass, one after the other, by 
 @contextmanager
 def together(comm: Intracomm) -> Iterator[None]:
     """
-    End the job with a message if this rank leaves by any exception, including SystemExit.
+    End the MPI job with a message if this rank leaves the context by any exception.
 
-    Other ranks may be waiting for it in a collective call. Without this context, uncaught
-    exceptions end the job, once a `Distributed` exists.
+    SystemExit counts too. Other ranks may be waiting for this rank in a collective call. Without
+    this context, only uncaught exceptions end the job, and only after a `Distributed` was
+    constructed.
 
     """
     try:
@@ -126,7 +127,7 @@ def _end(comm: Intracomm, why: str = '') -> None:
 
 
 def _await_reader() -> None:
-    """Wait until stderr has been read, at most 1 s: mpiexec drops it when the job ends."""
+    """Wait at most 1 s until stderr has been read: mpiexec drops it when the job ends."""
     latest = perf_counter() + 1.0
     with suppress(OSError, ValueError):
         words = sys.stderr.fileno()
@@ -137,7 +138,7 @@ def _await_reader() -> None:
 
 
 def _end_job_by_uncaught(comm: Intracomm) -> None:
-    """End the job by uncaught exceptions: MPI's finalization would wait for the other ranks."""
+    """Make uncaught exceptions end the job: MPI's finalization would wait for the other ranks."""
     before = sys.excepthook
 
     def excepthook(kind: type[BaseException], error: BaseException,
@@ -150,7 +151,7 @@ def _end_job_by_uncaught(comm: Intracomm) -> None:
 
 class Distributed:
     """
-    The law of a plain chain, a segment on each rank of a communicator.
+    Dynamics of a plain chain over MPI: each rank of a communicator has one segment.
 
     All ranks call the constructor and the methods, with arguments and results of the rank's own
     bodies, `mine`. Results are reproducible to the bit for the same segments, and differ from
@@ -169,14 +170,14 @@ class Distributed:
     Attributes
     ----------
     n : int
-        Bodies of the whole chain.
+        Number of bodies of the whole chain.
     mine : slice
         Bodies of this rank.
 
     Raises
     ------
     InputError
-        Raised on all ranks: not a plain chain, or a rank would have no body.
+        On all ranks, if the robot is not a plain chain, or a rank would have no body.
 
     """
 
@@ -202,10 +203,9 @@ class Distributed:
         """
         Create from pieces of the chain, one for each MPI rank.
 
-        The tip of each piece is the base of the piece on the next rank.
-
-        The branches of a link where two pieces meet must be in the piece whose tip it is. Gravity
-        is that of the first piece. Errors and the other parameters are those of the class.
+        The tip of each piece is the base of the piece on the next rank. The branches of a link
+        where two pieces meet must be in the piece whose tip it is. Gravity is that of the first
+        piece. Raises InputError as the constructor does.
 
         """
         pieces = comm.allgather((piece.serial, piece.n, piece.gravity, piece.T_body_tip))
@@ -264,8 +264,8 @@ class Distributed:
         Raises
         ------
         InputError
-            Shapes that do not fit, numbers that are not finite. All ranks raise it; but if only
-            the torques of some ranks are not finite, only these ranks do.
+            If shapes do not fit or numbers are not finite. All ranks raise it; but if only the
+            torques of some ranks are not finite, only these ranks do.
 
         """
         self._go_outward(q, qd, tau_null, posture_acceleration, u)
@@ -284,9 +284,9 @@ class Distributed:
 
     def inward(self, F: ArrayLike) -> Array:
         """
-        Return τ⁰ + JᵀF (m,) for the bodies of this rank, after `outward`; exchanges no messages.
+        Return τ⁰ + JᵀF (m,) for the bodies of this rank, after `outward`; sends no messages.
 
-        All ranks must give the same F.
+        All ranks must give the same F (6,).
 
         """
         self._force[:] = finite_array('F', F, (6,))
@@ -349,7 +349,7 @@ class Distributed:
         return None if u is None else finite_array('u', u, (6,))
 
     def _exchange_motions(self, gives: float, refused: InputError | None) -> None:
-        """Exchange motions and kinds of arguments; raise if a rank refused its input."""
+        """Exchange motions; InputError if a rank refused its input or has other arguments."""
         self._comm.Allgather(np.append(self._slots[self._rank, MOTION], gives), self._motions)
         if refused is not None:
             raise refused
@@ -379,7 +379,7 @@ class Distributed:
                           0, None))
 
     def _go_inward(self) -> Array:
-        """The inward pass: torques (m,) of this rank for the task force in `_force`."""
+        """Inward pass: torques (m,) of this rank for the task force in `_force`."""
         m, progress, out = len(self._links), self._progress, np.empty(len(self._links))
         if self._rank == 0:
             progress[STAGE] = MOVE

@@ -1,30 +1,26 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The choice between a team and this process alone, call by call, on a busy machine."""
+"""Decision, call by call, whether a team or one process alone evaluates a call."""
 
 from __future__ import annotations
 
 from math import ceil
 
 OUTWARD, INWARD = range(2)  # the parts of a call
-_LOSS = 20.0  # greatest time that a team may lose before it pauses, relative to a call alone
-_SHARE = 0.05  # this loss, relative to the time of the calls for which the team pauses
+_LOSS = 20.0  # lost time at which a team pauses, in durations of a call alone
+_SHARE = 0.05  # lost time, relative to the duration of the calls of the pause
 
 
 class Pace:
     """
-    Whether the team evaluates the next call, or this process alone, with the same result.
+    Decides whether the team or this process alone evaluates the next call.
 
-    Where other processes take the cores of a team, its members wait for each other's time slices.
-    The time that the team loses by this, compared with this process alone, adds up, and what it
-    gains is subtracted. When the sum reaches `_LOSS` calls, the team pauses for so many calls that
-    the sum is `_SHARE` of their duration.
-
-    Parameters
-    ----------
-    outward, inward : float
-        Durations of the two parts of a call by this process alone [s].
+    If other processes use the cores of a team, its members wait for each other's time slices. The
+    lost time is the sum of the durations of the team's calls minus their durations by this process
+    alone, at least 0. When it exceeds the duration of `_LOSS` calls alone, the team pauses for
+    lost time / (`_SHARE` × duration of a call alone) calls. `outward` and `inward` are the
+    durations of the two parts of a call by this process alone [s].
 
     """
 
@@ -39,7 +35,7 @@ class Pace:
         return self._pause > 0
 
     def begin(self) -> None:
-        """Begin a call."""
+        """Count a new call."""
         self._pause = max(0, self._pause - 1)
 
     def add(self, part: int, seconds: float, by_team: bool) -> None:

@@ -5,20 +5,18 @@
 The sweep of one long chain by a team of processes: a method that replaces a failed team.
 
 The kernels are in `segments.py`, the processes in `team.py` and `worker.py`. The owner of a team
-is its member 0 and works too. The other members are started once, by 'spawn', and share a block
-of memory with the owner. The name of the block is removed as soon as all members have opened it,
-so nothing remains when a process is killed. A call pickles nothing. A waiting member makes no
-system call until it has spun for `Workers.spin` seconds; then it sets its sleep flag, checks once
-more, and blocks until another member wakes it. All words are sequentially consistent
-(`atomic.py`), so either the member sees the word that it waits for, or the member that writes the
-word sees the sleep flag.
+is its member 0 and works too. The other members are started once, by 'spawn', and share a block of
+memory with the owner. The name of the block is removed as soon as all members have opened it, so
+nothing remains when a process is killed. A call pickles nothing. A waiting member makes no system
+call until it has spun for `Workers.spin` seconds; then it sets its sleep flag, checks once more,
+and blocks until another member wakes it. All words are sequentially consistent (`atomic.py`), so
+either the member sees the word that it waits for, or the member that writes the word sees the
+sleep flag.
 
-If a member ends, or is late by more than `Workers.deadline`, the whole team is discarded: the
+If a member ends, or a call takes longer than `Workers.deadline`, the whole team is discarded: the
 owner finishes the call alone, and a new team starts in the background. If the members work in
-lanes, the owner makes the calculations of all members then, with the same result; it does so too
-while a busy machine makes the team slower than the owner alone (`pace.py`).
-
-`distributed.py` runs the same kernels over MPI.
+lanes, the owner then evaluates all members one after the other, with the same result; it does so
+too while a busy machine makes the team slower than the owner alone (`pace.py`).
 """
 
 from __future__ import annotations
@@ -52,11 +50,11 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 
 _LATE = 20.0  # least deadline, relative to the duration of a serial call
-_CALLS = 20  # calls by this process alone whose shortest is compared with the team's
+_CALLS = 20  # number of calls by this process alone in a measurement; the shortest counts
 
 
 class _Keeper:
-    """Owns the team of a `Parallel`, and replaces it by a new team after a fault."""
+    """Owner of the team of a `Parallel`; replaces the team after a fault."""
 
     def __init__(self, start: Callable[[], Team]) -> None:
         self._start = start
@@ -110,20 +108,12 @@ class _Keeper:
 
 class Parallel(Sweep):
     """
-    The method 'sweep', computed for one robot by a team of processes.
+    The method 'sweep' of one robot, evaluated by a team of processes.
 
     The team evaluates `torque`, `outward` and `inward`; this process evaluates all other calls, as
     `Sweep` does. Call `close` to end the processes of the team; if it is not called, they end when
-    Python deletes this object.
-
-    Parameters
-    ----------
-    robot : Robot
-    workers : Workers
-    split : Split
-        The bodies of each member.
-    serial : float
-        Duration of a call by one process [s].
+    Python deletes this object. `split` has the bodies of each member, `serial` is the duration of
+    a call by one process [s].
 
     """
 
@@ -136,14 +126,14 @@ class Parallel(Sweep):
                                             deadline))
         self._by_turns = ByTurns(links, ends, split) if split.lengths else None
         self._pace: Pace | None = None
-        self._led: Leader | None = None  # what made the last outward pass; None: this process
+        self._led: Leader | None = None  # leader of the last outward pass; None: this process
         self._is_factored = False  # whether the factors belong to the last outward pass
         self._end = weakref.finalize(self, self._keeper.close)
         if self._by_turns is not None:
             self._pace = self._measured_pace(self._by_turns)
 
     def _measured_pace(self, by_turns: ByTurns) -> Pace:
-        """The pace with the shortest of several calls by this process alone."""
+        """Pace with the shortest durations of several calls by this process alone."""
         times = []
         F, out = np.zeros(6), np.empty(self.robot.n)
         for _ in range(_CALLS):
@@ -190,7 +180,7 @@ class Parallel(Sweep):
         self._inward(F, out)
 
     def _leader(self) -> Leader | None:
-        """The team, or all members by turns, or None for a sweep by this process."""
+        """Leader of the next call: the team, `ByTurns`, or None for a sweep by this process."""
         team = self._keeper.ready_team()
         if self._pace is None:
             return team
@@ -249,7 +239,12 @@ class Parallel(Sweep):
         raise error
 
     def _take_over(self) -> None:
-        """Make the team's last `outward` in this process: by turns, or else by a sweep."""
+        """
+        Repeat the team's last `outward` in this process.
+
+        With lanes, `ByTurns` repeats it with the same bits; otherwise one sweep does.
+
+        """
         team = self._led
         if not isinstance(team, Team):
             return
@@ -275,7 +270,7 @@ class Parallel(Sweep):
         """
         Write M⁻¹(τ + JᵀF), with M and J of the last `outward`, to out (n,) [rad/s²].
 
-        The members keep no factors: the first call after an `outward` makes a serial pass.
+        The members store no factors: the first call after an `outward` makes a serial pass.
 
         """
         self._factor_alone()
@@ -295,7 +290,7 @@ class Parallel(Sweep):
             self._is_factored = True
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
-        """Joint accelerations (n,) under torques and a force on the tip."""
+        """Joint accelerations (n,) under torques (n,) and a force F (6,) on the tip."""
         self._led = None  # the call overwrites the results of the last `outward`
         return super().forward_dynamics(q, qd, tau, F)
 

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Choice of the number of processes for a plain chain."""
+"""Choice of the number of processes for a plain chain, and of SIMD lanes."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from osc_ros.dynamics.teams.costs import Costs, law_call, measured_costs
 from osc_ros.dynamics.teams.parallel import Parallel
 from osc_ros.model.robot import Robot
 
-_TRIAL = 0.02  # duration for which 'auto' compares two ways [s]
+_TRIAL = 0.02  # duration for which 'auto' compares one process with a team [s]
 _LEAST_GAIN = 5e-6  # 'auto' starts processes only if two processes could save more per call [s]
 # Fewest bodies of a member that works in lanes. A cautious choice: only 4096 joints were timed.
 LEAST_IN_LANES = 512
 
 
 def parallel_sweep(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:
-    """Return 'sweep' of a plain chain, by the requested or best number of processes; its plan."""
+    """Return 'sweep' by the requested or the fastest number of processes, and its plan."""
     if workers.count == 'auto':
         return _fastest(robot, workers)
     return _by_number(robot, workers)
 
 
 def sweep_alone(robot: Robot) -> Sweep:
-    """The method 'sweep' of a plain chain by this process; of a long chain, in lanes."""
+    """The method 'sweep' of a plain chain in this process; a long chain is evaluated in lanes."""
     split = _split_in_lanes(robot, 1)
     return Sweep(robot) if split is None else Segmented(robot, split)
 
 
 def _split_in_lanes(robot: Robot, members: int) -> Split | None:
-    """The split of a chain that is long enough for lanes, or None."""
+    """Split of a chain in SIMD lanes; None if the chain is too short for them."""
     if WIDTH < 8 or robot.n < LEAST_IN_LANES * members:
         return None
     return lane_split(packed_robot(robot)[0], members)
@@ -106,7 +106,7 @@ def _fastest(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:
 
 
 def _best_team(robot: Robot, workers: Workers, most: int) -> tuple[Parallel, tuple[int, ...]]:
-    """The team of at most so many processes that should be fastest, and its bodies."""
+    """The team of at most `most` processes with the shortest predicted call, and its bodies."""
     members = max(2, min(most, robot.n // LEAST_IN_LANES))
     split = _split_in_lanes(robot, members)
     if split is not None:

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The worker processes of a team, and the calls that the calling process makes with them."""
+"""Start and end of the worker processes of a team."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SPREAD_PERIOD = 5e-3  # period at which a waiting owner checks for shared cores
 
 
 def _core(stat: str) -> int:
-    """The core that a process or thread last ran on; `stat` is the path of its /proc/…/stat."""
+    """The core on which a process or thread last ran; `stat` is the path of its /proc/…/stat."""
     with open(stat, 'rb') as file:
         return int(file.read().rsplit(b')', 1)[1].split()[36])
 
@@ -60,19 +60,9 @@ def _spread(processes: Sequence[int]) -> None:
 
 class Team(Leader):
     """
-    The worker processes, and the memory that they share with this one.
+    The worker processes of a team and their shared memory; this process is the leader.
 
-    Parameters
-    ----------
-    links, ends : from `layout.packed_robot`
-    split : Split
-    spin, deadline : float
-        See `Workers`.
-
-    Raises
-    ------
-    OscError
-        If the workers do not start.
+    `spin` and `deadline` are those of `Workers` [s]. Raises OscError if the workers do not start.
 
     """
 
@@ -144,7 +134,7 @@ class Team(Leader):
         return self.member.run(kernel, *arguments)
 
     def ended_workers(self) -> str:
-        """The workers that have ended, with their last report or exit code."""
+        """Names of the workers that have ended, with their last report or exit code."""
         found = []
         for k, process in enumerate(self._processes):
             if wait([process.sentinel], 0.0):
@@ -162,7 +152,7 @@ class Team(Leader):
             return ''
 
     def close(self, kill: bool = False) -> None:
-        """End the workers, and release the memory."""
+        """End the workers, and release the memory; with `kill`, kill the processes at once."""
         if not kill:
             command(self.shared.flags, STOP)
             self.member.ring(1, len(self._processes) + 1)
@@ -185,4 +175,4 @@ class Team(Leader):
         try:
             self._block.close()
         except BufferError:
-            pass  # the traceback of an exception still holds a view, and releases it later
+            pass  # the traceback of an exception refers to a view, and releases it later

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""How the members of a team wait for each other and wake each other."""
+"""Waiting and wake-up of the members of a team."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class Fault(OscError, RuntimeError):
 
 class Bell:
     """
-    A semaphore that wakes a member; `Connection` holds its file descriptor and can send it.
+    An eventfd that wakes a member; `Connection` can send it to the process of another member.
 
-    An eventfd where the system has it, else a pipe. With a pipe, Linux assumes that the writer is
+    Where the system has no eventfd, it is a pipe. With a pipe, Linux assumes that the writer is
     about to sleep, and wakes the reader on the core of the writer, which still spins.
 
     """
@@ -58,7 +58,7 @@ class Bell:
             os.set_blocking(self._writer.fileno(), False)
 
     def fileno(self) -> int:
-        """The file descriptor that becomes readable when the member must wake."""
+        """The file descriptor; it becomes readable when the member must wake."""
         return self._reader.fileno()
 
     def ring(self) -> None:
@@ -86,17 +86,11 @@ class Member:
     """
     One member of a team: waits for the other members, and wakes them.
 
-    Parameters
-    ----------
-    flags, k : words of the team, number of this member
-    bells : sequence of Bell
-        Bells of all members.
-    guards : sequence
-        Sentinels that become ready when a peer has ended.
-    spin : float
-        Duration for which it spins before it sleeps [s]. If a wait within a call ended in sleep,
-        the next one spins for `WAKE_UP` at most: the awaited member probably has no core.
-    progress : (PROGRESS_WIDTH,)
+    `flags` and `progress` are the words of `signals`, `k` is the number of this member, `bells`
+    are the bells of all members. `guards` are sentinels that become ready when a peer has ended.
+    `spin` is the duration for which the member spins before it sleeps [s]. If a wait within a call
+    ended in sleep, the next wait spins for `WAKE_UP` at most: the awaited member probably has no
+    core.
 
     """
 
@@ -108,18 +102,16 @@ class Member:
         self._flags, self._k, self._members = flags, k, len(bells)
         self._bells = bells
         self._spin = self._spin_in_call = spin
-        self._wakers = DefaultSelector()  # made once: this takes longer than a wake-up
+        self._wakers = DefaultSelector()  # constructed once: it takes longer than a wake-up
         for waker in (bells[k], *guards):
             self._wakers.register(waker, EVENT_READ)
 
     def run(self, kernel: Callable[..., int], *arguments: Any) -> int:
         """
-        Call a kernel of `roles` until it is done.
+        Call a kernel of `roles` until it is done; return its status.
 
-        Raises
-        ------
-        Fault
-            If a process of the team has ended (its guard is ready), or the deadline has passed.
+        Raises Fault if a process of the team has ended (its guard is ready), or the deadline has
+        passed.
 
         """
         status = kernel(*arguments)
@@ -157,7 +149,7 @@ class Member:
         self._wakers.close()
 
     def ring(self, first: int, last: int) -> None:
-        """Wake the sleeping members from first to before last."""
+        """Wake those of the members first … last - 1 that sleep."""
         for k in range(first, last):
             if set_sleep_flag(self._flags, self._members, k, 0):
                 self._bells[k].ring()
@@ -173,4 +165,4 @@ class Member:
 
     def _wake(self) -> None:
         set_sleep_flag(self._flags, self._members, self._k, 0)
-        self._bells[self._k].clear()  # a signal that arrives only now shortens the next sleep
+        self._bells[self._k].clear()  # a later signal shortens the next sleep

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""A worker process: member k of a team, until the owner stops it or ends."""
+"""The main function of a worker process of a team."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Any robot, compiled: trees of bodies, with one or several tips."""
+"""Methods for any robot, compiled: trees of bodies with one or several tips."""

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Articulated-body inertias of a tree, and the accelerations that torques and forces cause, compiled.
+Articulated-body inertias of a tree, and the accelerations that torques and forces cause.
 
 I is the articulated-body inertia of body i, U = I H and D = HᵀU + rotor inertia. No inertia of a
 single body is inverted (as in paper 004 for branches), so a body may be massless if each joint
-moves some mass.
+moves some mass. `store` is the row of a body in `work`, see `tree_layout`.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def column_of(kind, I):
 
 @inlined
 def put_own_inertia(body, store):
-    """Set the articulated-body inertia of a body, in its row of work, to its own inertia."""
+    """Set the articulated-body inertia in `store` to the inertia of the body alone."""
     m, mc = body[MASS], vector_at(body, FIRST_MOMENT)
     put(store, ARTICULATED, symmetric_at(body, INERTIA))
     put(store, ARTICULATED + 6,
@@ -103,7 +103,7 @@ def put_own_inertia(body, store):
 
 @inlined
 def passed_inertia(tree, rotors, store, i):
-    """Articulated-body inertia that body i adds to its parent; writes D⁻¹ to `store`."""
+    """Articulated-body inertia that body i adds to its parent; also writes D⁻¹ to `store`."""
     kind, k = tree[i, KIND], tree[i, V_AT]
     I = mobility_at(store, ARTICULATED)
     if kind == SPHERICAL:
@@ -270,15 +270,9 @@ def put_inverse_mass_matrix(robot, memory, M_inv):
 
 class Articulated:
     """
-    Inverse and forward dynamics and M⁻¹ of one robot, and their memory.
+    Forward and inverse dynamics and M⁻¹ of one robot, and their memory: use one per thread.
 
-    Not to be shared between threads.
-
-    Parameters
-    ----------
-    robot : Robot
-    algorithm : EXTENDED, PROPAGATED or FACTORED
-        The algorithm of `Tree` to provide memory for.
+    The memory is sufficient for `algorithm` of `Tree`: EXTENDED, PROPAGATED or FACTORED.
 
     """
 
@@ -294,11 +288,11 @@ class Articulated:
 
     @property
     def arrays(self) -> tuple[Array, Array, Array]:
-        """The arrays that every kernel takes first: `integers`, `numbers` and `room`."""
+        """First arguments of every kernel: `integers`, `numbers` and `room`."""
         return self._integers, self._numbers, self._room
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
-        """Joint accelerations (n,) under torques and forces on the tips."""
+        """Joint accelerations (n,) under torques (n,) and forces F (6 m,) on the tips."""
         return self._accelerations(q, qd, tau, F, still=False)
 
     def inverse_dynamics(self, q: Array, qd: Array, qdd: Array) -> Array:
@@ -329,7 +323,6 @@ class Articulated:
 
 @ahead
 def _compile_articulated() -> None:
-    """Compile or load the kernels once per process; other argument types then raise TypeError."""
     integers, numbers = packed_robot(pendulum(), FACTORED)
     room, x, u = room_for(integers), np.zeros(1), np.zeros(6)
     accelerations(integers, numbers, room, x, x, x, u, True, x.copy())

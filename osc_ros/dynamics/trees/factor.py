@@ -5,7 +5,7 @@
 Branch-induced factor of the joint-space inertia (SFA of paper 003), compiled.
 
 M = LᵀL. Entries of M for two joints on different branches are zero; these entries of L are zero
-too, and Y = J L⁻¹ is zero for joints off the path to the tip. Λ⁻¹ = Y Yᵀ.
+too, and Y = J L⁻¹ is zero for joints off the path to the tip. Λ⁻¹ = Y Yᵀ. The effort is
 O(n d² + m d² + m² d) for n freedoms, depth d, m tips.
 """
 
@@ -50,15 +50,8 @@ def factorize(tree, bodies, rotors, before, work, M):
     """
     Write L with M = LᵀL to the lower half of M (n, n), by the composite-body algorithm.
 
-    Only entries of joints on one path to the base are computed: the others are zero.
-
-    Parameters
-    ----------
-    tree, bodies, rotors, before
-        See `layout.Constants`.
-    work : (b, WORK_WIDTH)
-        After `bodies.locate`; the articulated-body inertias are overwritten.
-    M : (n, n), written
+    Only entries of joints on one path to the base are computed: the others are zero. Call `locate`
+    before; the articulated-body inertias in `work` are overwritten.
 
     """
     for i in range(len(tree)):
@@ -85,8 +78,8 @@ def factorize(tree, bodies, rotors, before, work, M):
         if parent >= 0:
             R, p = placement_at(store)
             turned, mc = compose(R, compose(full(I), transpose(R))), rotate(R, mc)
-            # parallel-axis theorem: mc / m is the centre of mass from the body's origin, p that
-            # origin from the parent's
+            # parallel-axis theorem: mc / m is the centre of mass from the body's origin, p the
+            # body's origin from the parent's
             x, pc, mp = 2.0 * dot(p, mc) + m * dot(p, p), mc, along(m, p, ZERO)
             outer = work[parent]
             put(outer, ARTICULATED + 4, (
@@ -133,7 +126,7 @@ def solve_by_factors(L, before, x):
 
 @inlined
 def put_inverse_by_factors(L, before, M_inv):
-    """Write M⁻¹ (n, n), symmetric to the last bit, from the factor L of M."""
+    """Write M⁻¹ (n, n), exactly symmetric, from the factor L of M."""
     for i in range(len(M_inv)):
         for k in range(len(M_inv)):
             M_inv[i, k] = 1.0 if i == k else 0.0
@@ -144,7 +137,7 @@ def put_inverse_by_factors(L, before, M_inv):
 
 @kernel
 def square_factor(tree, paths, starts, common, before, L, Y, Lambda_inv):
-    """Write Λ⁻¹ = Y Yᵀ; Y contains J (6 m, n) at the call, and is overwritten with J L⁻¹."""
+    """Replace J (6 m, n), which Y contains at the call, by J L⁻¹; write Λ⁻¹ = Y Yᵀ."""
     m = len(starts) - 1
     for k in range(m):
         body = paths[starts[k + 1] - 1]

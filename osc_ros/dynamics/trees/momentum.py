@@ -6,14 +6,14 @@ Generalized momentum of any robot, and its rate by the model alone, in one pass 
 
     p = M(q) q̇,    β = Cᵀ(q, q̇) q̇ - g(q),    so that ṗ = τ + β + τ_ext.
 
-Neither M nor C is computed. Let h be the spatial momentum of all bodies from a joint outward, f
-their weight, s an axis of the joint, all about the origin and in the axes of the base, v the
-velocity of the body that the joint moves, and d the rotor inertia:
+Neither M nor C is computed. h is the spatial momentum of all bodies from a joint outward, f their
+weight, s an axis of the joint, all about the origin and in the axes of the base; v is the velocity
+of the body that the joint moves, and d the rotor inertia:
 
     p = sᵀh + d q̇,    β = (v × s)ᵀh + sᵀf
 
-because ds/dt = v × s, and h changes only by the weight and by the force in the joint. With base
-axes, h and f of a subtree are plain sums.
+because ds/dt = v × s, and only the weight and the force in the joint change h. With base axes, h
+and f of a subtree are plain sums.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _TURN, _ORIGIN, _VELOCITY, _MOMENTUM, _WEIGHT, WORK_WIDTH = 0, 9, 12, 18, 24, 30
 
 @inlined
 def _joint_axis(store, kind, c):
-    """Column c of a joint's axes: spatial motion about the origin of the base, base axes."""
+    """Axis c of a joint: spatial motion about the origin of the base, in base axes."""
     angular, linear = axis_of(kind, c)
     if kind == PRISMATIC:
         return angular, rotate(matrix_at(store, _TURN), linear)
@@ -108,14 +108,10 @@ def _put_body(tree, body, gravity, q, qd, work, i):
 @inlined
 def put_momentum(robot, q, qd, work, p, beta):
     """
-    Write p = M q̇ and β = Cᵀq̇ - g; `work` then has the poses for `put_link_jacobian`.
+    Write p = M q̇ and β = Cᵀq̇ - g, and to `work` the poses for `put_link_jacobian`.
 
-    Parameters
-    ----------
-    robot : layout.Constants
-    q, qd : (nq,), (n,)
-    work : (b, WORK_WIDTH), written
-    p, beta : (n,), written [kg m²/s, N·m; for prismatic joints kg m/s, N]
+    q is (nq,), qd (n,), work (b, WORK_WIDTH); p and beta are (n,) [kg m²/s, N·m; for prismatic
+    joints kg m/s, N].
 
     """
     tree, gravity = robot.tree, vector_at(robot.gravity, 0)
@@ -141,12 +137,7 @@ def put_link_jacobian(robot, work, columns):
     """
     Write the Jacobian of the first tip, base axes, [angular; linear], after `put_momentum`.
 
-    Parameters
-    ----------
-    robot : layout.Constants
-    work : (b, WORK_WIDTH)
-    columns : (n, 6)
-        Its columns; those of joints that do not move the tip are not written.
+    `columns` (n, 6) are its columns; those of joints that do not move the tip are not written.
 
     """
     tip = work[robot.tips[0]]
@@ -166,17 +157,9 @@ def _momentum(integers, numbers, room, q, qd, p, beta):
 
 class Momentum:
     """
-    Generalized momentum of a robot, and its rate by the model alone.
+    Generalized momentum of a chain or tree, and its rate by the model alone.
 
-    Attributes
-    ----------
-    gravity : (3,)
-        Gravity in the base frame [m/s²]; write to the array to change it.
-
-    Parameters
-    ----------
-    robot : Robot
-        A chain or a tree, with joints of any type.
+    `gravity` (3,) is in the base frame [m/s²]; write to the array to change it.
 
     """
 
@@ -203,7 +186,6 @@ class Momentum:
 
 @ahead
 def _compile() -> None:
-    """Compile or load the kernel once per process; other argument types then raise TypeError."""
     integers, numbers = packed_robot(pendulum(), PROPAGATED)
     x = np.zeros(1)
     _momentum(integers, numbers, np.zeros(WORK_WIDTH), x, x, x.copy(), x.copy())

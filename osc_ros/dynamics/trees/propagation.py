@@ -97,13 +97,13 @@ def block_transpose(X):
 
 @inlined
 def columns_shifted(p, a, c):
-    """The linear part of columns [a; c] of motions at the point p: c + a × p."""
+    """Linear part of the columns [a; c] of motions, moved to the point p: c + a × p."""
     return add_matrix(c, transpose(cross_rows(transpose(a), p)))
 
 
 @inlined
 def with_row(kind, Y, x, y):
-    """The 6 × 6 matrix Y after its row along the axis of a single joint is replaced by [x, y]."""
+    """The 6 × 6 matrix Y with its row along the axis of a joint (one freedom) set to [x, y]."""
     a, b, c, d = Y
     if kind == PRISMATIC:
         return (a, b, (c[0], c[1], c[2], c[3], c[4], c[5], x[0], x[1], x[2]),
@@ -126,7 +126,7 @@ def free_joint_row(kind, store, I):
     Row Hᵀ L of L = 1 - H D⁻¹Uᵀ (one degree of freedom): its columns 0-2, and columns 3-5.
 
     The entry at the joint axis, 1 - D⁻¹HᵀU, is computed as D⁻¹ times the rotor inertia: exactly 0
-    without a rotor, and without the loss of digits by the difference.
+    without a rotor, and without cancellation.
 
     """
     U, d, kept = column_of(kind, I), store[D_INV], store[ROTOR_SHARE]
@@ -149,7 +149,7 @@ def free_joint_rows(store, I):
 
 @inlined
 def motions_beyond(tree, store, i, Y):
-    """L X Y: motions of body i with a free joint, for motions of its parent, the columns of Y."""
+    """L X Y: motions of body i with a free joint; the columns of Y are motions of its parent."""
     R, p = placement_at(store)
     kind, I = tree[i, KIND], mobility_at(store, ARTICULATED)
     Rt = transpose(R)
@@ -166,7 +166,7 @@ def motions_beyond(tree, store, i, Y):
 
 @inlined
 def motions_at_tip(store, end, Y):
-    """Motions of a tip, base axes, for motions of the body that carries it, the columns of Y."""
+    """Motions of a tip, base axes; the columns of Y are motions of the body that carries it."""
     R, p = matrix_at(store, IN_BASE), vector_at(end, 9)
     return (compose(R, Y[0]), compose(R, Y[1]), compose(R, columns_shifted(p, Y[0], Y[2])),
             compose(R, columns_shifted(p, Y[1], Y[3])))
@@ -190,13 +190,13 @@ def axis_column(kind, Y):
 
 @inlined
 def without_column(Y):
-    """The 3 × 3 matrix Y with its last column set to zero."""
+    """Copy of the 3 × 3 matrix Y, with zeros in its last column."""
     return Y[0], Y[1], 0.0, Y[3], Y[4], 0.0, Y[6], Y[7], 0.0
 
 
 @inlined
 def plus_outer(Y, x, y):
-    """Y + x yᵀ, for a 3 × 3 matrix Y and vectors x and y."""
+    """The sum Y + x yᵀ, for a 3 × 3 matrix Y and vectors x and y."""
     return (Y[0] + x[0] * y[0], Y[1] + x[0] * y[1], Y[2] + x[0] * y[2],
             Y[3] + x[1] * y[0], Y[4] + x[1] * y[1], Y[5] + x[1] * y[2],
             Y[6] + x[2] * y[0], Y[7] + x[2] * y[1], Y[8] + x[2] * y[2])
@@ -207,19 +207,15 @@ def propagate_forces(tree, ends, paths, starts, common, X, work, Lambda_inv):
     """
     Write Λ⁻¹ (6 m, 6 m), by extended force propagators (paper 003, table I).
 
-    Parameters
-    ----------
-    tree, ends, paths, starts, common
-        See `layout.Constants`.
-    X : (Σ d, 36), overwritten
-    Lambda_inv : (6 m, 6 m), written
+    tree, ends, paths, starts and common are those of `tree_layout.Constants`; X (Σ d, 36) is
+    memory.
 
     """
     m = len(ends)
     for k in range(m):
         last = starts[k + 1] - 1
         R, p = matrix_at(work[paths[last]], IN_BASE), vector_at(ends[k], 9)
-        # `reach` maps motions of the body, in its axes, to motions of the tip, in base axes
+        # `reach` maps motions of the body (its axes) to motions of the tip (base axes)
         Rp = cross_rows(R, p)
         reach = (R, ZERO + ZERO + ZERO,
                  (-Rp[0], -Rp[1], -Rp[2], -Rp[3], -Rp[4], -Rp[5], -Rp[6], -Rp[7], -Rp[8]), R)
@@ -284,7 +280,7 @@ def propagate_forces(tree, ends, paths, starts, common, X, work, Lambda_inv):
 
 @inlined
 def beyond_joint(tree, store, i, Y):
-    """Ω of a body: L Y Lᵀ + H D⁻¹Hᵀ, for Y = X Ω Xᵀ of its parent."""
+    """Ω of a body, L Y Lᵀ + H D⁻¹Hᵀ, for Y = X Ω Xᵀ with Ω of its parent."""
     kind, I = tree[i, KIND], mobility_at(store, ARTICULATED)
     A, B, C = Y
     if kind == SPHERICAL:
@@ -305,7 +301,7 @@ def beyond_joint(tree, store, i, Y):
 
 @inlined
 def put_tip_mobility(store, end, k, Lambda_inv):
-    """Write Ω of a body, shifted to tip k on it, base axes, to diagonal block k of Λ⁻¹."""
+    """Write Ω of a body, shifted to a tip on it, base axes, to Λ⁻¹ at row and column k."""
     A, B, C = mobility_unrotated(
         transpose(matrix_at(store, IN_BASE)),
         mobility_shifted(vector_at(end, 9), mobility_at(store, OMEGA)))
@@ -317,11 +313,7 @@ def propagate_mobilities(tree, ends, paths, starts, common, carriers, work, Lamb
     """
     Write Λ⁻¹ (6 m, 6 m), by propagation of mobilities (RJKA; paper 002, eq. 58).
 
-    Parameters
-    ----------
-    tree, ends, paths, starts, common, carriers
-        See `layout.Constants`.
-    Lambda_inv : (6 m, 6 m), written
+    tree, ends, paths, starts, common and carriers are those of `tree_layout.Constants`.
 
     """
     for at in range(len(carriers)):

@@ -82,7 +82,7 @@ def read_tips(tips, ends, gravity, work, a0, poses, twists):
 
 @inlined
 def add_response(tips, ends, work, a0):
-    """Add the tips' accelerations to a0, from their bodies' in `work`, for a robot at rest."""
+    """Add the accelerations of the tips to a0, from those of their bodies; robot at rest."""
     for k in range(len(tips)):
         store = work[tips[k]]
         R, p = matrix_at(store, IN_BASE), vector_at(ends[k], 9)
@@ -136,7 +136,7 @@ def _put_factored_terms(robot, memory, found, tau, qdd):
 
 @inlined
 def put_outward(algorithm, robot, memory, found, q, qd, tau, qdd):
-    """Write the results of `outward` to `found`, for arguments that have been unpacked."""
+    """Write the results of `outward` to `found`, from unpacked arguments."""
     tree, work, Lambda_inv = robot.tree, memory.work, found.Lambda_inv
     locate(tree, robot.bodies, q, qd, work)
     if algorithm == FACTORED:
@@ -155,7 +155,7 @@ def put_outward(algorithm, robot, memory, found, q, qd, tau, qdd):
 
 @inlined
 def put_law(robot, memory, found, u, tau, qdd, out):
-    """Write τ⁰ + JᵀΛ(u - a⁰) to `out`, after `put_outward`."""
+    """Write τ⁰ + JᵀΛ(u - a⁰) to out (n,), after `put_outward`."""
     a0, F, scratch, m = found.a0, found.F, memory.scratch, len(found.a0)
     flat = view(found.Lambda_inv, 0, (m * m,))
     A, r = scratch[:m * m], scratch[2 * m * m:2 * m * m + m]
@@ -169,7 +169,7 @@ def put_law(robot, memory, found, u, tau, qdd, out):
 
 @inlined
 def _outward_pass(integers, robot, memory, found, q, qd, tau, qdd):
-    """Compute the results of `outward`, for arguments that have been unpacked."""
+    """Check shapes, compute the results of `outward` and return its status."""
     tree, Lambda_inv, n = robot.tree, found.Lambda_inv, len(robot.rotors)
     width = len(tree) + 3 * (n - len(tree)) // 2
     if (len(q) != width or len(qd) != n or not (len(tau) == n or len(tau) == 0)
@@ -178,7 +178,7 @@ def _outward_pass(integers, robot, memory, found, q, qd, tau, qdd):
     put_outward(integers[5], robot, memory, found, q, qd, tau, qdd)
     flat = view(Lambda_inv, 0, (Lambda_inv.size,))
     finite = all_finite(found.a0) and all_finite(flat) and all_finite(found.twists)
-    # checked too: where a joint does not move a tip, its NaN would not appear in the result
+    # the input too: if a joint does not move a tip, its NaN is not in the results
     given = all_finite(q) and all_finite(qd) and all_finite(tau) and all_finite(qdd)
     poses = view(found.poses, 0, (found.poses.size,))
     return DONE if finite and given and all_finite(poses) else NOT_FINITE
@@ -191,16 +191,15 @@ def outward(integers, numbers, room, q, qd, tau, qdd):
 
     Parameters
     ----------
-    integers, numbers, room : arrays
-        See `layout`.
+    integers, numbers, room : arrays of `tree_layout`
     q, qd : (nq,), (n,)
     tau, qdd : (n,) or (0,)
-        Joint torques τ⁰ [N·m], and posture acceleration [rad/s²], whose inverse dynamics is added
-        to τ⁰; (0,) if not given.
+        τ⁰ [N·m], and posture acceleration [rad/s²], whose inverse dynamics is added to τ⁰; (0,) if
+        not given.
 
     Returns
     -------
-    DONE, or WRONG_SHAPE (nothing written), or NOT_FINITE
+    DONE, WRONG_SHAPE (nothing written) or NOT_FINITE
 
     """
     robot, (memory, found) = constants_in(integers, numbers), memory_in(integers, room)
@@ -210,17 +209,10 @@ def outward(integers, numbers, room, q, qd, tau, qdd):
 @kernel
 def law(integers, numbers, room, q, qd, u, tau, qdd, out):
     """
-    Write τ⁰ + JᵀΛ(u - a⁰) to `out`: `outward`, the task force and `inward` in one call.
+    Write τ⁰ + JᵀΛ(u - a⁰) to out (n,) [N·m]: `outward`, task force and `inward` in one call.
 
-    Parameters
-    ----------
-    u : (6 m,)
-        Commanded accelerations of the tips, base axes, [angular; linear] [rad/s², m/s²].
-    out : (n,), written [N·m]
-
-    Returns
-    -------
-    DONE, or WRONG_SHAPE (nothing written), or NOT_FINITE
+    u (6 m,) are the commanded accelerations of the tips, base axes, [angular; linear] [rad/s²,
+    m/s²]. Returns the status of `outward`.
 
     """
     robot, (memory, found) = constants_in(integers, numbers), memory_in(integers, room)
@@ -235,14 +227,14 @@ def law(integers, numbers, room, q, qd, u, tau, qdd, out):
 
 @kernel
 def torques(integers, numbers, room, tau, qdd, F, out):
-    """Call `bodies.inward` with the packed arrays."""
+    """Call `tree_bodies.inward` with the packed arrays."""
     robot, work = constants_in(integers, numbers), memory_in(integers, room)[0].work
     inward(robot.tree, robot.tips, robot.ends, robot.rotors, tau, qdd, F, work, out)
 
 
 @kernel
 def motions(integers, numbers, room, J):
-    """Call `bodies.jacobian` with the packed arrays."""
+    """Call `tree_bodies.jacobian` with the packed arrays."""
     robot, work = constants_in(integers, numbers), memory_in(integers, room)[0].work
     jacobian(robot.tree, robot.ends, robot.paths, robot.starts, work, J)
 
@@ -250,15 +242,9 @@ def motions(integers, numbers, room, J):
 @kernel
 def acceleration_response(integers, numbers, room, tau, F, qdd):
     """
-    Write M⁻¹(τ + JᵀF), from the factors of the last `outward`.
+    Write M⁻¹(τ + JᵀF) to qdd (n,) [rad/s²], from the factors of the last `outward`.
 
-    Parameters
-    ----------
-    tau : (n,)
-        Joint torques [N·m].
-    F : (6 m,)
-        Forces on the tips, base axes, [moment; force] [N·m, N].
-    qdd : (n,), written [rad/s²]
+    F (6 m,) are forces on the tips, base axes, [moment; force] [N·m, N].
 
     """
     robot, memory = constants_in(integers, numbers), memory_in(integers, room)[0]
@@ -281,15 +267,7 @@ def inverse_mass_matrix(integers, numbers, room, M_inv):
 
 
 class Tree(Articulated, Method):
-    """
-    The method of a tree: one robot and the memory of its kernels.
-
-    Parameters
-    ----------
-    robot : Robot
-    algorithm : EXTENDED, PROPAGATED or FACTORED
-
-    """
+    """Method of any robot, by the algorithm EXTENDED, PROPAGATED or FACTORED."""
 
     def __init__(self, robot: Robot, algorithm: int) -> None:
         super().__init__(robot, algorithm)
@@ -341,7 +319,7 @@ class Tree(Articulated, Method):
 
     def torque_batch(self, states: States, out: Array, valid: NDArray[np.bool_],
                      threads: int | None) -> None:
-        """Write torques to out (k, n), NaN where not `valid` (k,), in lanes and threads."""
+        """Write torques to out (k, n), and `valid` (k,), in SIMD lanes and threads."""
         from osc_ros.dynamics.trees.tree_batch import batch_room, laws
 
         given = [np.empty((0, self.robot.n)) if values is None else values
@@ -356,7 +334,7 @@ class Tree(Articulated, Method):
         in_parallel(len(out), part, threads, (laws, states.payload is None))
 
     def evaluate_batch(self, states: States, found: Terms, threads: int | None) -> None:
-        """Write `found.valid` and all terms that have a row for each state, in lanes, threads."""
+        """Write `found.valid` and the requested terms, in SIMD lanes and threads."""
         from osc_ros.dynamics.trees.tree_batch import batch_room, terms
 
         flat, gravity = found.flat(), states.gravity_rows()
@@ -372,7 +350,6 @@ class Tree(Articulated, Method):
 
 @ahead
 def _compile() -> None:
-    """Compile or load the kernels once per process; other argument types then raise TypeError."""
     integers, numbers = packed_robot(pendulum(), FACTORED)
     room, x, u, J = room_for(integers), np.zeros(1), np.zeros(6), np.zeros((6, 1))
     law(integers, numbers, room, x, x, u, x, x, x)

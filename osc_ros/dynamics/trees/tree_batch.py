@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The law of a tree, and its terms, at many states: several at once in lanes."""
+"""Torques and terms of a tree at many states: several states at once in SIMD lanes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Array = NDArray[np.float64]
 
 
 def batch_room(integers: Array) -> Array:
-    """Memory for `laws` and `terms`: that of one state, and the numbers of one state, in lanes."""
+    """Memory `room` of `laws` and `terms`, for the kernels and the numbers of the states."""
     b, tips, n = integers[:3].tolist()
     m, nq = 6 * tips, b + 3 * (n - b) // 2
     own = 3 + nq + 5 * n + 2 * m + m * m + m * n + PAYLOAD_WIDTH + b * BODY_WIDTH
@@ -44,7 +44,7 @@ def batch_room(integers: Array) -> Array:
 
 @inlined
 def parts_of_room(lanes, nq, n, m):
-    """Lanes of gravity, q, qd, u, a⁰ (m,), three more (n,), Λ and J, at the end of a room."""
+    """Views at the end of a room: gravity, q, joints (5, n), tips (2, m), Λ (m²,) and J."""
     i = len(lanes) - (3 + nq + 5 * n + 2 * m + m * m + m * n)
     gravity, i = lanes[i:i + 3], i + 3
     q, i = lanes[i:i + nq], i + nq
@@ -55,7 +55,12 @@ def parts_of_room(lanes, nq, n, m):
 
 @inlined
 def bodies_in_lanes(bodies, payload, lanes):
-    """Lanes without those at their end, a payload P, and constants of the bodies for payloads."""
+    """
+    Return the lanes before the last two parts of a room, the payload P, and the bodies.
+
+    The bodies are constants of the robot; with payloads, a copy of them in lanes.
+
+    """
     i = len(lanes) - bodies.size
     P, B = lanes[i - PAYLOAD_WIDTH:i], view(lanes, i, bodies.shape)
     if payload is not None:
@@ -67,7 +72,7 @@ def bodies_in_lanes(bodies, payload, lanes):
 
 @inlined
 def load_payloads(robot, payload, first, P, bodies):
-    """Write the inertias of a body with WIDTH payloads; 0 where all of them are finite."""
+    """Write the inertias of a body with WIDTH payloads; return 0, or NaN if not finite."""
     total = 0.0
     if payload is not None:
         k, end = robot.tips[0], robot.ends[0]
@@ -80,7 +85,7 @@ def load_payloads(robot, payload, first, P, bodies):
 
 @inlined
 def constants_of_states(robot, gravity, first, G, bodies):
-    """The constants of a robot, with lanes G of each state's gravity, by default its own."""
+    """Constants of the robot with the gravity of each state, by default its own, in lanes G."""
     if len(gravity) > 0:
         load_rows(gravity, first, G)
     else:
@@ -93,21 +98,11 @@ def constants_of_states(robot, gravity, first, G, bodies):
 @released
 def laws(integers, numbers, q, qd, u, tau, qdd, gravity, payload, room, out, valid):
     """
-    Write τ⁰ + JᵀΛ(u - a⁰) at k states.
+    Write τ⁰ + JᵀΛ(u - a⁰) at k states to out (k, n) [N·m], and `valid` (k,).
 
-    Parameters
-    ----------
-    integers, numbers : arrays
-        See `layout`.
-    q, qd, u : (k, nq), (k, n), (k, 6 m)
-    tau, qdd, gravity : (k, n), (k, n), (k, 3); or without rows if not given
-    payload : (k, PAYLOAD_WIDTH) or None
-        Further bodies, fixed to the first tip.
-    room : as of `batch_room`
-    out : (k, n), written [N·m]
-        A row of NaN where a number of the state, or of the result, is not finite.
-    valid : (k,) bool, written
-        False for the rows of NaN.
+    Where a number of a state or of its result is not finite, `valid` is False and `out` is NaN. q
+    is (k, nq), qd (k, n), u (k, 6 m); tau and qdd (k, n) and gravity (k, 3) have no rows if not
+    given; payload is (k, PAYLOAD_WIDTH) or None. `room` is from `batch_room`.
 
     """
     lanes, constants = array_of_lanes(room, WIDTH), constants_in(integers, numbers)
@@ -140,15 +135,10 @@ def laws(integers, numbers, q, qd, u, tau, qdd, gravity, payload, room, out, val
 def terms(integers, numbers, q, qd, gravity, payload, room, poses, twists, J, Jdot_qd, h,
           Lambda_inv, Lambda, a0, valid):
     """
-    Write terms of the law at k states; those whose arrays have no rows are not computed.
+    Write terms at k states to the arrays that have rows, one row for each state, and `valid`.
 
-    Parameters
-    ----------
-    integers, numbers, q, qd, gravity, payload, room, valid
-        As of `laws`.
-    poses, twists, J, Jdot_qd, h, Lambda_inv, Lambda, a0 : (k or 0, …), written
-        One row for each state: (16 m,), (6 m,), (6 m n,), (6 m,), (n,), (36 m²,), (36 m²,),
-        (6 m,), for m tips.
+    The rows are poses (16 m,), twists (6 m,), J (6 m n,), Jdot_qd (6 m,), h (n,), Lambda_inv and
+    Lambda (36 m²,), a0 (6 m,), for m tips. The other arguments are those of `laws`.
 
     """
     lanes, constants = array_of_lanes(room, WIDTH), constants_in(integers, numbers)

@@ -4,10 +4,10 @@
 """
 Positions, velocities, accelerations and forces of all bodies of a tree, compiled.
 
-The placement (R, p) of body i is the pose of its frame in its parent's. The columns of H are the
-axes along or about which its joint can move: +z, or all three rotations for a spherical joint. v
-is the body's spatial velocity in its own axes, and ζ = v × H q̇. Gravity is modelled by an
-acceleration -gravity of the base.
+(R, p) is the pose of the frame of body i in its parent's frame. The columns of H are the axes
+along or about which its joint can move: +z, or all three rotations for a spherical joint. v is the
+body's spatial velocity in its own axes, and ζ = v × H q̇. Gravity is modelled by an acceleration
+-gravity of the base.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def relative_placement(tree, body, q, i):
 
 @inlined
 def along_joint(tree, x, i):
-    """H x for joint i: its spatial motion for its own entries of x (n,)."""
+    """H x of joint i: the spatial motion for the joint's entries of x (n,)."""
     k = tree[i, V_AT]
     if tree[i, KIND] == REVOLUTE:
         return (0.0, 0.0, x[k]), ZERO
@@ -96,7 +96,7 @@ def along_joint(tree, x, i):
 
 @inlined
 def momentum(body, v):
-    """I v: spatial momentum of the body, with its own inertia only."""
+    """I v: spatial momentum of the body alone, for its spatial velocity v."""
     mc = vector_at(body, FIRST_MOMENT)
     return (add(times(symmetric_at(body, INERTIA), v[0]), cross(mc, v[1])),
             along(body[MASS], v[1], cross(v[0], mc)))
@@ -143,7 +143,7 @@ def locate(tree, bodies, q, qd, work):
 
 @inlined
 def carried_acceleration(parent, R, p, gravity, work):
-    """X a: the parent's acceleration a, at the origin of the body and in the body's axes."""
+    """X a: the parent's acceleration a, at the origin and in the axes of the body."""
     if parent >= 0:
         return motion_to_body(R, p, spatial_at(work[parent], ACCELERATION))
     return ZERO, unrotate(R, (-gravity[0], -gravity[1], -gravity[2]))
@@ -154,7 +154,7 @@ def accelerate(tree, bodies, gravity, qdd, work):
     """
     Write the acceleration of each body, for joint accelerations qdd (n,), to `work`.
 
-    Its inertial force (spatial inertia times acceleration) is added to the bias force in `work`.
+    Also adds the inertial force (spatial inertia times acceleration) to the bias force in `work`.
 
     """
     for i in range(len(tree)):
@@ -178,7 +178,7 @@ def gather_to_parent(tree, work, i, R, p, f):
 
 @inlined
 def push_tips(tips, ends, work, F, sign):
-    """Set the external forces on all bodies in work: sign × F (base axes) at the tips, else 0."""
+    """Set the external forces on all bodies: sign × F (6 m,) (base axes) at the tips, else 0."""
     for i in range(len(work)):
         for k in range(6):
             work[i, GATHERED + k] = 0.0
@@ -194,7 +194,7 @@ def push_tips(tips, ends, work, F, sign):
 
 @inlined
 def collect_forces(tree, rotors, tau, qdd, work, out):
-    """Write to `out` the joint torques of the forces on the bodies, from the tips to the base."""
+    """Write to out (n,) the joint torques of the forces on the bodies, from tips to base."""
     for i in range(len(tree) - 1, -1, -1):
         store, kind, first = work[i], tree[i, KIND], tree[i, V_AT]
         R, p = placement_at(store)
@@ -217,14 +217,10 @@ def collect_forces(tree, rotors, tau, qdd, work, out):
 @kernel
 def inward(tree, tips, ends, rotors, tau, qdd, F, work, out):
     """
-    Write τ⁰ + JᵀF to `out`, after `outward` with the same tau and qdd.
+    Write τ⁰ + JᵀF to out (n,) [N·m], after `outward` with the same tau and qdd.
 
-    Parameters
-    ----------
-    tau, qdd : (n,) or (0,)
-    F : (6 m,)
-        Task forces at the tips, base axes, [moment; force] [N·m, N].
-    out : (n,), written [N·m]
+    tau and qdd are (n,), or (0,) if not given; F (6 m,) are task forces at the tips, base axes,
+    [moment; force] [N·m, N].
 
     """
     push_tips(tips, ends, work, F, 1.0)
@@ -269,14 +265,7 @@ def axis_of(kind, c):
 
 @kernel
 def jacobian(tree, ends, paths, starts, work, J):
-    """
-    Write the Jacobian of the tips, base axes, [angular; linear], after `locate`.
-
-    Parameters
-    ----------
-    J : (6 m, n), written
-
-    """
+    """Write the Jacobian J (6 m, n) of the tips, base axes, [angular; linear], after `locate`."""
     J[:] = 0.0
     for k in range(len(ends)):
         store = work[paths[starts[k + 1] - 1]]

@@ -31,7 +31,7 @@ BODY_WIDTH = 22
 # Columns of `work`, one row per body:
 # PLACEMENT, IN_BASE  pose (R, p) in the parent and in the base
 # VELOCITY, ZETA      spatial velocity v, and ζ = v × H q̇
-# OWN_FORCE           bias force of the body; after `bodies.accelerate` plus its inertial force
+# OWN_FORCE           bias force of the body; after `tree_bodies.accelerate` plus inertial force
 # ARTICULATED, D_INV  articulated-body inertia and D⁻¹
 # GATHERED            sum of the forces that children pass on, and of external forces
 # DRIVE               joint acceleration D⁻¹(τ - Hᵀp - Uᵀζ) if the parent does not accelerate;
@@ -43,7 +43,7 @@ PLACEMENT, IN_BASE, VELOCITY, ZETA, OWN_FORCE, ARTICULATED = 0, 12, 24, 30, 36, 
 D_INV, GATHERED, DRIVE, ACCELERATION, OMEGA = 63, 69, 75, 78, 84
 ROTOR_SHARE, WORK_WIDTH = 105, 108
 # Number of entries at the head of `integers`: numbers of bodies, tips, freedoms, entries of
-# `paths`, and carriers; the algorithm.
+# `paths`, and carriers; then the algorithm.
 SIZES = 6
 
 
@@ -67,7 +67,7 @@ class Constants(NamedTuple):
     common : (m, m) int
         Number of bodies that the paths of two tips have in common.
     carriers : (c,) int
-        The bodies that carry a tip, each once, parents first.
+        The bodies in `paths`, each once, parents first.
     before : (n,) int
         For each degree of freedom, the next one towards the base; -1 if there is none.
 
@@ -88,21 +88,19 @@ class Constants(NamedTuple):
 
 class Memory(NamedTuple):
     """
-    Memory that the kernels work in.
+    Memory of the kernels.
 
     Attributes
     ----------
     work : (b, WORK_WIDTH)
     X : (Σ d, 36) if EXTENDED, else empty
     M, Y : (n, n), (6 m, n) if FACTORED, else empty
-    rest : (n,)
+    rest, no_force : (n,), (6 m,)
         Zeros, never written.
     driven : (n,)
-        Written by the kernels: joint torques or joint accelerations of one calculation.
-    no_force : (6 m,)
-        Zeros, never written.
+        Joint torques or joint accelerations of one calculation.
     scratch : (12 m (6 m + 1),)
-        Buffer for the task force.
+        For the task force.
 
     """
 
@@ -117,7 +115,7 @@ class Memory(NamedTuple):
 
 
 class Results(NamedTuple):
-    """Λ⁻¹ (6 m, 6 m), a⁰ (6 m,), poses (m, 16), twists (6 m,) and task force (6 m,)."""
+    """Results: Λ⁻¹ (6 m, 6 m), a⁰ (6 m,), poses (m, 16), twists (6 m,) and task force F (6 m,)."""
 
     Lambda_inv: Array
     a0: Array
@@ -203,7 +201,7 @@ def _path(robot: Robot, body: int) -> list[int]:
 
 
 def room_for(integers: Array) -> Array:
-    """Array of zeros, of the length that `memory_in` needs."""
+    """The array `room` of zeros, with the length that `memory_in` needs."""
     b, tips, n, paths, _, algorithm = integers[:SIZES].tolist()
     m = 6 * tips
     steps = paths if algorithm == EXTENDED else 0
@@ -213,7 +211,7 @@ def room_for(integers: Array) -> Array:
 
 
 def pendulum() -> Robot:
-    """A robot with one joint; kernels are compiled by calls with it."""
+    """A robot with one joint, for the calls that compile the kernels."""
     one = np.eye(4)
     return Robot(
         name='', base='', tips=('tip',), joints=('joint',), parent=np.array([-1]),

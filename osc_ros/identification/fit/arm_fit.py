@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Estimation of the inertial parameters of a whole arm, and of the friction of its joints."""
+"""Estimates the inertial parameters of all links, and the joint friction."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ILL_CONDITIONED = 2000.0
 @dataclass(frozen=True, eq=False)
 class ArmEstimate:
     """
-    Inertial parameters of an arm, physically consistent, and the friction of its joints.
+    Physically consistent inertial parameters of an arm, and its joint friction.
 
     Attributes
     ----------
@@ -38,13 +38,14 @@ class ArmEstimate:
         Estimated inertial parameters, and those of the description.
     base : BaseParameters
     corrections, deviations : (r,)
-        Corrections of the base parameters by the data alone, and their standard deviations.
+        Corrections of the base parameters from the data alone, and their standard deviations.
     consistent_corrections : (r,)
         Corrections of the base parameters by the consistent parameters.
     friction : FrictionEstimate
     fit : Fit
         Of the base parameters, then the friction.
     friction_values : (4 n,)
+        Values of the friction columns.
 
     """
 
@@ -61,7 +62,7 @@ class ArmEstimate:
 
     @property
     def told(self) -> NDArray[np.bool_]:
-        """Return (r,) whether the data tell a base parameter: deviation below the correction."""
+        """Whether (r,) each correction exceeds its standard deviation."""
         return np.asarray(self.deviations < np.abs(self.corrections))
 
     def predicted(self, motion: Motion, robot: Robot) -> Array:
@@ -73,19 +74,8 @@ def arm_estimate(motion: Motion, robot: Robot, prior: float = PRIOR) -> ArmEstim
     """
     Return corrected inertial parameters of an arm, and its friction, from a motion.
 
-    A payload that the robot has stays as it is.
-
-    Parameters
-    ----------
-    motion : Motion
-    robot : Robot
-    prior : float
-        Expected relative error of the description.
-
-    Raises
-    ------
-    NotDeterminedError
-        The motion does not tell the base parameters.
+    A payload of the robot is kept unchanged. `prior` is the expected relative error of the
+    description. Raises NotDeterminedError if the motion does not determine the base parameters.
 
     """
     bare = robot.without_payload()

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Base parameters: the combinations of inertial parameters that the torques depend on."""
+"""Base parameters: the identifiable combinations of inertial parameters."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-SAMPLES = 60  # random states of the decomposition
-RANK = 1e-9  # smaller diagonal elements of R are zero, relative to the largest
+SAMPLES = 60  # number of random states for the decomposition
+RANK = 1e-9  # diagonal elements of R below this count as zero, relative to the largest
 NAMES = ('m', 'mx', 'my', 'mz', 'Ixx', 'Ixy', 'Iyy', 'Ixz', 'Iyz', 'Izz')
 
 
@@ -30,12 +30,12 @@ class BaseParameters:
     Attributes
     ----------
     independent : (r,) int
-        Indices of the inertial parameters that stand for the base parameters.
+        Indices of the inertial parameters that represent the base parameters.
     dependent : (10 b - r,) int
-        The other parameters.
+        Indices of the other parameters.
     K : (r, 10 b - r)
     names : tuple of r str
-        Name of each base parameter, that of its independent parameter: 'm JOINT', 'Ixx JOINT', …
+        Names of the independent parameters: 'm JOINT', 'Ixx JOINT', …
 
     """
 
@@ -49,7 +49,7 @@ class BaseParameters:
         """
         Return the base parameters of a robot.
 
-        They follow from the pivoted QR decomposition of the regressor at random states (Gautier,
+        Computed by a pivoted QR decomposition of the regressor at random states (Gautier,
         "Numerical calculation of the base inertial parameters of robots", J. Robotic Systems 8
         (1991)).
 

@@ -2,15 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Physically consistent inertial parameters from a regression, near given ones.
+Physically consistent inertial parameters from a regression, near given parameters.
 
-Every body's pseudo-inertia is P = L U Uᵀ Lᵀ, with the Cholesky factor L of the given one and a
-lower triangular U with a positive diagonal (log-Cholesky parameters; Rucker and Wensing, "Smooth
-parameterization of rigid-body inertia", IEEE Robotics and Automation Letters 7 (2022)): every
-value of the ten numbers is a body that can exist. The distance to the given body is the Bregman
-divergence of -log det, tr(P₀⁻¹ P) - log det(P₀⁻¹ P) - 4, which does not depend on units or frames
-(Lee, Wensing and Park, "Geometric robot dynamic identification: a convex programming approach",
-IEEE Trans. Robotics 36 (2020)). In terms of U it is a sum of squares.
+Every body's pseudo-inertia is P = L U Uᵀ Lᵀ, with the Cholesky factor L of the given
+pseudo-inertia and a lower triangular U with a positive diagonal. Its ten log-Cholesky parameters
+are unconstrained: all their values are physically possible bodies (Rucker and Wensing, "Smooth
+parameterization of rigid-body inertia", IEEE Robotics and Automation Letters 7 (2022)). The
+distance to the given body is the Bregman divergence of -log det, tr(P₀⁻¹ P) - log det(P₀⁻¹ P) - 4,
+which does not depend on units or frames (Lee, Wensing and Park, "Geometric robot dynamic
+identification: a convex programming approach", IEEE Trans. Robotics 36 (2020)). As a function of U
+it is a sum of squares.
 """
 
 from __future__ import annotations
@@ -35,15 +36,7 @@ _DIAGONAL = np.arange(4)
 
 
 class Bodies:
-    """
-    Log-Cholesky parameters of several bodies, relative to given ones.
-
-    Parameters
-    ----------
-    parameters : (b, 10)
-        Inertial parameters of bodies with mass.
-
-    """
+    """Log-Cholesky parameters of bodies with mass, relative to given parameters (b, 10)."""
 
     def __init__(self, parameters: Array) -> None:
         self._L = np.linalg.cholesky(np.array([made_definite(P)
@@ -51,7 +44,7 @@ class Bodies:
 
     @staticmethod
     def _factors(x: Array) -> Array:
-        """Factors U (b, 4, 4) of x (b, 10)."""
+        """Return the factors U (b, 4, 4) of x (b, 10)."""
         U = np.zeros((len(x), 4, 4))
         U[:, _DIAGONAL, _DIAGONAL] = np.exp(x[:, :4])
         U[:, _ROWS, _COLUMNS] = x[:, 4:]
@@ -78,7 +71,7 @@ class Bodies:
 
     @staticmethod
     def distances(x: Array) -> tuple[Array, Array]:
-        """Return residuals (b, 10), whose squares sum up to the divergence, and derivatives."""
+        """Return residuals (b, 10), which squared sum up to the divergence, and their slopes."""
         residuals, slopes = x.copy(), np.ones_like(x)
         d = x[:, :4]
         near = np.abs(d) < 1e-4
@@ -94,18 +87,10 @@ def consistent_parameters(found: Fit, given: Array, prior: float) -> tuple[Array
     """
     Return consistent inertial parameters (b, 10), and the values (p - 10 b,) of the other columns.
 
-    They minimize the squared, whitened residuals of the regression, plus the bodies' divergence
-    from the given ones divided by the square of `prior`.
-
-    Parameters
-    ----------
-    found : Fit
-        Its first 10 b columns are the inertial parameters.
-    given : (b, 10)
-        Bodies with mass.
-    prior : float
-        Expected relative deviation of the bodies from the given ones; 1: nothing is known but
-        the order of magnitude.
+    They minimize the sum of two terms: the squared, whitened residuals of the regression; and the
+    bodies' divergence from the given bodies (b, 10), divided by `prior`². The first 10 b columns
+    of the fit are the inertial parameters; the given bodies have mass. `prior` is the expected
+    relative deviation from them; 1: only the order of magnitude is known.
 
     """
     size, bodies = given.size, Bodies(given)

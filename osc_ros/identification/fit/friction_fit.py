@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Friction of the joints in a regression: its columns, and what they mean."""
+"""Joint friction in a regression: its columns, usable samples, and the estimate."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from osc_ros.identification.fit.samples import Samples
 
 Array = NDArray[np.float64]
 
-COLUMNS = 4  # a joint: Coulomb, offset, viscous, difference of viscous between the directions
-REVERSAL = 2e-3  # speed at which the direction of motion is certain [rad/s, m/s]
-RESTS = 0.02  # a joint below this speed for REST may be held by its friction [rad/s, m/s]
+COLUMNS = 4  # per joint: Coulomb, offset, viscous, half the difference of viscous by direction
+REVERSAL = 2e-3  # speed above which the sign of the velocity is certain [rad/s, m/s]
+RESTS = 0.02  # friction may hold a joint that is slower for the time REST [rad/s, m/s]
 REST = 0.06  # [s]
-AROUND = 0.12  # time before and after a rest that is left out, for the filter [s]
-# A joint whose filtered speed never exceeds this does not tell Coulomb from viscous friction.
+AROUND = 0.12  # excluded time before and after a rest, because of the filter [s]
+# Coulomb and viscous friction cannot be separated if the filtered speed stays below this.
 FAST_ENOUGH = 0.1  # [rad/s, m/s]
 
 
@@ -33,12 +33,12 @@ class FrictionEstimate:
     ----------
     coulomb, viscous, offset : (n,) [N m, N m s/rad, N m]
     by_direction : (n, 4)
-        Coulomb forward, backward; viscous forward, backward: both as numbers of 0 or more.
+        Coulomb forward and backward, viscous forward and backward; usually all positive.
     deviations : (n, 3)
         Standard deviations of coulomb, viscous and offset.
     told : (n, 3) bool
-        Whether the data tell each of the three: the joint moved, and the standard deviation is
-        below the value or below a share of the joint's torques.
+        Whether the data determine each of the three: the joint moved, and the standard deviation
+        is below half of the value, or below 2 % of the joint's torque range.
 
     """
 
@@ -51,7 +51,7 @@ class FrictionEstimate:
 
 
 def friction_columns(motion: Samples) -> Array:
-    """Return the columns (k, n, 4 n) of the friction, before the filter."""
+    """Return the columns (k, n, 4 n) of the friction, before filtering."""
     k, n = motion.qd.shape
     parts = np.stack([np.tanh(motion.qd / REVERSAL), np.ones((k, n)), motion.qd,
                       np.abs(motion.qd)], axis=2)
@@ -62,7 +62,7 @@ def friction_columns(motion: Samples) -> Array:
 
 
 def slides(motion: Samples) -> NDArray[np.bool_]:
-    """Return (k, n) where a joint slides: not where it rests, nor shortly before and after."""
+    """Return (k, n) bool: False where a joint rests, and within AROUND of a rest."""
     slow = np.abs(motion.qd) < RESTS
     shortest, around = (max(1, round(t / motion.period)) for t in (REST, AROUND))
     sliding = np.ones(slow.shape, dtype=bool)
@@ -85,7 +85,7 @@ def friction_of(found: Fit, first: int, motion: Samples) -> FrictionEstimate:
     deviations = deviations[:, [0, 2, 1]]
     moved = np.abs(motion.qd).max(axis=0) > FAST_ENOUGH
     size = np.abs(np.column_stack([coulomb, viscous, offset]))
-    # an offset or a friction that is certainly small is known, too
+    # a value is also determined if it is certainly small
     small = 0.02 * np.ptp(motion.torque, axis=0)[:, None]
     told = moved[:, None] & ((deviations < 0.5 * size) | (deviations < small))
     return FrictionEstimate(np.maximum(coulomb, 0.0), np.maximum(viscous, 0.0), offset,

@@ -22,8 +22,8 @@ from osc_ros.errors import InputError
 Array = NDArray[np.float64]
 
 SIZE = 10  # parameters of one body
-# Least eigenvalue of a pseudo-inertia that is taken for positive definite, relative to the
-# largest: smaller ones are raised to this.
+# Smallest eigenvalue of a positive definite pseudo-inertia, relative to the largest: smaller
+# eigenvalues are raised to this.
 LEAST = 1e-6
 _ROW, _COLUMN = np.array([0, 0, 1, 0, 1, 2]), np.array([0, 1, 1, 2, 2, 2])  # xx xy yy xz yz zz
 
@@ -66,7 +66,7 @@ def parameters_of_pseudo_inertia(P: Array) -> Array:
 
 
 def moved(parameters: Array, T: Array) -> Array:
-    """Return parameters (10,) of a frame's body in another frame; T (4, 4) is the pose there."""
+    """Return parameters (10,) in another frame; T (4, 4) is the pose of the old frame there."""
     return parameters_of_pseudo_inertia(T @ pseudo_inertia(parameters) @ T.T)
 
 
@@ -80,10 +80,7 @@ def center_and_inertia(parameters: Array) -> tuple[Array, Array]:
     """
     Return the centre of mass (3,) [m] and the inertia (3, 3) about it [kg m²].
 
-    Raises
-    ------
-    InputError
-        The mass is not positive.
+    Raises InputError if the mass is not positive.
 
     """
     mass = parameters[0]
@@ -96,7 +93,7 @@ def center_and_inertia(parameters: Array) -> tuple[Array, Array]:
 
 
 def is_consistent(parameters: Array) -> bool:
-    """Whether bodies (..., 10) are physically possible: pseudo-inertias without negative modes."""
+    """Whether bodies (..., 10) are physically possible: pseudo-inertias are semi-definite."""
     values = np.linalg.eigvalsh(pseudo_inertia(parameters))
     return bool((values[..., 0] >= -1e-9 * np.maximum(values[..., -1], 1e-12)).all())
 
@@ -105,7 +102,8 @@ def made_definite(P: Array) -> Array:
     """
     Return a positive definite pseudo-inertia near P (4, 4).
 
-    In axes in which the body has a size of 1, eigenvalues below LEAST of the largest are raised.
+    Eigenvalues below LEAST times the largest are raised, after scaling lengths to a body size of
+    1.
 
     """
     mass = P[3, 3]

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Recordings of an arm's motion: joint positions and torques over time, in files and checked."""
+"""Recordings of joint positions and torques over time: files and checks."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from osc_ros.recording.recorded_joints import joint_recording
 
 Array = NDArray[np.float64]
 
-SHORTEST = 3.0  # of a recording [s]
-SLOWEST = 50.0  # mean rate [Hz]
-LONGEST_GAP = 0.1  # between two samples [s]
+SHORTEST = 3.0  # smallest duration of a recording [s]
+SLOWEST = 50.0  # smallest mean rate [Hz]
+LONGEST_GAP = 0.1  # largest time between two samples [s]
 QUANTITIES = ('position', 'torque')
 
 
@@ -34,8 +34,8 @@ class Recording:
     time : (k,) [s]
     position : (k, n) [rad, m]
     torque : (k, n) [N m, N]
-        Torque of the motor at the joint's side of the gear, including the torque that a driver
-        adds: efforts of the joint states, or commands.
+        Motor torque at the joint side of the gear, including the torque that a driver adds:
+        efforts of the joint states, or commands.
 
     """
 
@@ -45,15 +45,7 @@ class Recording:
     torque: Array
 
     def of_joints(self, joints: Sequence[str]) -> Recording:
-        """
-        Return the recording of these joints, in this order.
-
-        Raises
-        ------
-        InputError
-            A joint is missing.
-
-        """
+        """Return these joints in this order. Raise InputError if one is missing."""
         missing = [name for name in joints if name not in self.joints]
         if missing:
             raise InputError(f"the recording lacks joint '{missing[0]}' (has: "
@@ -76,9 +68,9 @@ class Recording:
         """
         Return the recording of a file.
 
-        A folder of rosbag2, or an .mcap file, has joint_states with efforts. A .npz file has the
-        arrays joints (n,), time (k,), position (k, n) and torque (k, n). A .csv file has a header
-        with the columns time, JOINT.position and JOINT.torque.
+        A rosbag2 folder or an .mcap file must have joint_states with efforts. A .npz file must
+        have the arrays joints (n,), time (k,), position (k, n) and torque (k, n). A .csv file must
+        have a header with the columns time, JOINT.position and JOINT.torque.
 
         Raises
         ------
@@ -97,10 +89,10 @@ class Recording:
 
     def require_usable(self) -> None:
         """
-        Raise InputError for a recording that cannot be used, with the reason.
+        Raise InputError if the recording cannot be used.
 
         Reasons: shapes, numbers that are not finite, torques that are missing or all zero, times
-        that do not increase, gaps, a recording that is too short or too slow.
+        that do not increase, gaps, a duration or a rate that is too low.
 
         """
         n, k = len(self.joints), len(self.time)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Weighted least squares of torques, with standard deviations that allow for correlated errors."""
+"""Weighted least squares of torques; standard deviations include correlated errors."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
-PASSES = 3  # each with weights from the residuals of the one before
-SMALLEST = 1e-9  # singular values below this share of the largest are zero
+PASSES = 3  # number of solutions, each with weights from the previous residuals
+SMALLEST = 1e-9  # singular values below this share of the largest count as zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,10 +26,10 @@ class Fit:
     Attributes
     ----------
     values, deviations : (p,)
-        Estimates and their standard deviations; infinite where the data tell nothing.
+        Estimates and their standard deviations; infinite if the data do not determine a value.
     covariance : (p, p)
     residual : (k, n)
-        Measured minus predicted torques; NaN in rows that were left out [N m].
+        Measured minus predicted torques; NaN in excluded rows [N m].
     sigma : (n,)
         Standard deviation of the residual of each joint [N m].
     inflation : float
@@ -57,20 +57,9 @@ def fit(columns: Array, torque: Array, use: NDArray[np.bool_]) -> Fit:
     Return the weighted least-squares estimate of parameters.
 
     The weights are the inverse standard deviations of the residuals of each joint. The variances
-    are multiplied by the number of samples per independent sample, from the residuals'
-    autocorrelation.
-
-    Parameters
-    ----------
-    columns : (k, n, p)
-    torque : (k, n) [N m]
-    use : (k, n) bool
-        Rows that take part.
-
-    Raises
-    ------
-    InputError
-        Fewer rows than parameters.
+    are multiplied by the number of samples per independent sample, from the autocorrelation of the
+    residuals. `columns` is (k, n, p), `torque` (k, n) [N m]; `use` (k, n) selects rows. Raises
+    InputError if there are not more rows than parameters.
 
     """
     k, n, count = columns.shape

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Estimation of a payload, and of the friction of the joints, of an arm whose links are known."""
+"""Estimates a payload and the joint friction of an arm with known link inertias."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-# Density of the sphere that is the payload if the data do not tell its inertia [kg/m³], and the
-# relative deviation from it that is expected (see `consistent_parameters`).
+# Density of the sphere that is the prior of the payload [kg/m³], and the expected relative
+# deviation from this sphere (see `consistent_parameters`).
 DENSITY, PRIOR = 2000.0, 3.0
-LIGHT = 3.0  # a mass below so many standard deviations is not told from zero
-UNSURE = 0.1  # largest relative standard deviation of a mass, unless it is below LIGHTEST
-LIGHTEST = 0.05  # [kg]
+LIGHT = 3.0  # a mass below this number of standard deviations counts as zero
+UNSURE = 0.1  # largest accepted relative standard deviation of a mass
+LIGHTEST = 0.05  # accepted standard deviation of a mass, whatever its relative value [kg]
 ILL_CONDITIONED = 300.0
 
 
 @dataclass(frozen=True, eq=False)
 class PayloadEstimate:
     """
-    A payload at a link, and the friction of the joints.
+    A payload at a link, and the joint friction.
 
     Attributes
     ----------
@@ -47,11 +47,11 @@ class PayloadEstimate:
     center, center_deviation : (3,)
         Centre of mass in the link's frame [m].
     inertia : (3, 3)
-        About the centre of mass, in the link's axes [kg m²]; zero if not told.
+        About the centre of mass, in the link's axes [kg m²]; zero without `has_inertia`.
     inertia_deviation : (6,)
         Of xx xy xz yy yz zz.
     has_inertia : bool
-        Whether the data tell the inertia.
+        Whether the data determine the inertia.
     friction : FrictionEstimate
     fit : Fit
         Of ten parameters of the payload, then the friction.
@@ -80,25 +80,11 @@ class PayloadEstimate:
 
 def payload_estimate(motion: Motion, robot: Robot, link: str | None = None) -> PayloadEstimate:
     """
-    Return the payload at a link, and the friction, from a motion.
+    Return the payload at a link (default: the first tip), and the friction, from a motion.
 
-    The links' inertial parameters are those of the robot: an error of theirs is taken for a part
-    of the payload.
-
-    Parameters
-    ----------
-    motion : Motion
-    robot : Robot
-        Without a payload.
-    link : str, optional
-        Default: the first tip.
-
-    Raises
-    ------
-    InputError
-        No such link.
-    NotDeterminedError
-        The motion does not tell the mass.
+    The links' inertial parameters are assumed correct: their errors appear as payload. The robot
+    must be without payload. Raises InputError if it has no such moving link, NotDeterminedError if
+    the motion does not determine the mass, or the mass is negative.
 
     """
     link = robot.tip if link is None else link
@@ -154,7 +140,6 @@ def _payload(found: Fit, link: str, friction: FrictionEstimate) -> PayloadEstima
 
 def _nothing(found: Fit, link: str, deviation: float, friction: FrictionEstimate
              ) -> PayloadEstimate:
-    """Return the estimate of an arm without a payload."""
     values = found.values.copy()
     values[:SIZE] = 0.0
     return PayloadEstimate(link, 0.0, deviation, np.zeros(3), np.full(3, np.inf),

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Refusal of recordings whose torques cannot be those of the robot."""
+"""Rejects recordings with too little motion, or with torques that do not fit the robot."""
 
 from __future__ import annotations
 
@@ -18,24 +18,21 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-# The torque of the weight is multiplied by an unknown factor for each joint. A factor with a
-# standard deviation below KNOWN is judged: accepted are LEAST to GREATEST, since masses of a
-# description may be wrong; below NONE the torques contain no weight.
+# For each joint, an unknown factor multiplies the torque of the weight. Only a factor with a
+# standard deviation below KNOWN is checked: LEAST to GREATEST are accepted, because masses of a
+# description may be wrong; below NONE the torques do not contain the weight.
 KNOWN, NONE, LEAST, GREATEST = 0.1, 0.05, 0.5, 2.0
 
 
 class NotDeterminedError(InputError):
-    """A recording that does not tell the parameters: says which ones, and what would."""
+    """The recording does not determine the parameters."""
 
 
 def require_motion(motion: Motion, robot: Robot) -> None:
     """
-    Refuse a recording in which no joint moves, or in which joints move too little.
+    Raise NotDeterminedError if the recording has too little motion.
 
-    Raises
-    ------
-    NotDeterminedError
-        No joint reaches FAST_ENOUGH, or no sample of a joint that does can be used.
+    At least half of the joints must exceed FAST_ENOUGH, and some sample must be usable.
 
     """
     fastest = np.abs(motion.samples.qd).max(axis=0)
@@ -53,22 +50,17 @@ def require_motion(motion: Motion, robot: Robot) -> None:
 
 def require_plausible(motion: Motion, robot: Robot) -> None:
     """
-    Refuse torques of another sign or scale, or without the robot's weight.
+    Raise InputError for torques of another sign or scale, or without the robot's weight.
 
-    The factors of the joints' weight are estimated together with a payload and the friction, so
-    neither is taken for a wrong scale.
-
-    Raises
-    ------
-    InputError
-        Says which joints, and the possible reasons: motor currents, another sign, a driver that
-        compensates gravity.
+    The error names the joints and possible reasons: motor currents, another sign, a driver that
+    compensates gravity. A payload and the friction are estimated too, so that they do not appear
+    as a wrong scale.
 
     """
     factors, deviations = weight_factors(motion, robot)
     known = deviations < KNOWN * np.maximum(np.abs(factors), 1.0)
     if not known.any():
-        return  # a robot without weight on its joints
+        return  # the weight does not load the joints
     names = np.array(robot.joint_names)
     if (np.abs(factors[known]) < NONE + 2.0 * deviations[known]).all():
         raise InputError(
@@ -91,8 +83,8 @@ def weight_factors(motion: Motion, robot: Robot) -> tuple[Array, Array]:
     """
     Return the factors (n,) of the joints' weight in the torques, and standard deviations.
 
-    The torques of accelerations and velocities have one factor for all joints. A payload is
-    estimated too, unless its mass would be negative.
+    One more factor, common to all joints, scales the torques of velocities and accelerations. A
+    payload is estimated too, unless its mass would be negative.
 
     """
     n, body = motion.n, robot.frames[robot.tip][0]

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The torques that a model predicts for samples of a motion, and their error."""
+"""A recorded motion with its filtered regressor, and torque errors of a model."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Motion:
     torque : (k, n)
         Filtered measured torque [N m].
     sliding : (k, n) bool
-        Samples in which a joint moves, so that its friction is known.
+        Samples in which a joint slides, so that the friction model applies.
 
     """
 
@@ -54,11 +54,8 @@ class Motion:
         """
         Return the motion of a recording.
 
-        Raises
-        ------
-        InputError
-            A recording that cannot be used, a robot with spherical joints, a joint that is
-            missing in the recording.
+        Raises InputError if the recording cannot be used or lacks a joint, or a joint is
+        spherical.
 
         """
         if robot.spherical.any():
@@ -87,7 +84,7 @@ class Motion:
         return self.inertial @ inertial_parameters(robot.inertia).ravel() + self.rotor
 
     def error(self, predicted: Array) -> Array:
-        """Return the RMS error (n,) of predicted torques (k, n), while the joints move [N m]."""
+        """Return the RMS error (n,) of predicted torques (k, n) in sliding samples [N m]."""
         error = np.where(self.sliding, self.torque - predicted, np.nan)
         with np.errstate(invalid='ignore'):
             moved = np.asarray(self.sliding.any(axis=0))
@@ -103,5 +100,5 @@ def described_friction(robot: Robot) -> Array:
 
 
 def total_error(error: Array) -> float:
-    """Return the RMS over all joints that moved, of errors (n,) [N m]."""
+    """Return the RMS of errors (n,) over all joints that moved [N m]."""
     return float(np.sqrt(np.nanmean(error ** 2)))

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-The regressor Y of the inertial parameters: the torques are Y(q, q̇, q̈) π.
+The regressor Y of the inertial parameters π: the torques are Y(q, q̇, q̈) π.
 
-It follows from the recursive Newton-Euler sweeps, outward for velocities and accelerations, inward
-for forces, with every body's force as a linear map of its ten parameters: f = I a + v ×* I v
+Recursive Newton-Euler sweeps compute it, outward for velocities and accelerations, inward for
+forces. The force of every body is a linear map of its ten parameters: f = I a + v ×* I v
 (Featherstone, "Rigid body dynamics algorithms", section 5.3; Atkeson, An and Hollerbach,
 "Estimation of inertial parameters of manipulator loads and links", Int. J. Robotics Research 5
-(1986)). All samples go through one sweep together.
+(1986)). Array operations treat all samples of a sweep together.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-BLOCK = 128  # samples that go through a sweep together: more of them exceed the cache
+BLOCK = 128  # samples per sweep; more would exceed the cache
 
 
 class Sweep(NamedTuple):
@@ -33,14 +33,10 @@ class Sweep(NamedTuple):
 
     Attributes
     ----------
-    R : (b, k, 3, 3)
-        Axes of every body in its parent's.
-    p : (b, k, 3)
-        Origin of every body in its parent's frame [m].
-    R_base : (b, k, 3, 3)
-        Axes of every body in base axes.
-    p_base : (b, k, 3)
-        Origin of every body in the base frame [m].
+    R, p : (b, k, 3, 3), (b, k, 3)
+        Axes and origin of every body in its parent's frame [m].
+    R_base, p_base : (b, k, 3, 3), (b, k, 3)
+        Axes and origin of every body in the base frame [m].
     v, a : (b, k, 6)
         Spatial velocity and acceleration minus gravity, [angular; linear], about the body's
         origin, in its axes.
@@ -57,21 +53,11 @@ class Sweep(NamedTuple):
 
 def regressor(robot: Robot, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> Array:
     """
-    Return Y (k, n, 10 b): torques by the inertial parameters of all bodies, base first.
+    Return Y (k, n, 10 b) for positions q (k, nq), velocities and accelerations (k, n).
 
-    The torques of rotor inertias are not included: they are rotor_inertia * qdd.
-
-    Parameters
-    ----------
-    robot : Robot
-        Any robot: chains and trees of revolute, prismatic and spherical joints.
-    q, qd, qdd : (k, nq), (k, n), (k, n)
-        Positions, velocities and accelerations [rad, m and per s, s²].
-
-    Raises
-    ------
-    InputError
-        Shapes that do not fit, numbers that are not finite.
+    The robot may be any tree of revolute, prismatic and spherical joints. Torques of the rotor
+    inertias are not included; they are rotor_inertia * qdd. Raises InputError if a shape is wrong,
+    or a number is not finite.
 
     """
     count = len(np.atleast_2d(q))
@@ -109,7 +95,7 @@ def sweep(robot: Robot, q: Array, qd: Array, qdd: Array) -> Sweep:
     bodies, count = len(robot.parent), len(q)
     R, R_base = np.empty((2, bodies, count, 3, 3))
     p, p_base = np.empty((2, bodies, count, 3))
-    v, a = np.zeros((2, bodies + 1, count, 6))  # index -1: the base, the parent of the first
+    v, a = np.zeros((2, bodies + 1, count, 6))  # index -1: the base, parent of the first body
     a[-1, :, 3:] = -robot.gravity
     for i, parent in enumerate(robot.parent.tolist()):
         T, k, j = robot.T_parent_body[i], robot.q_index[i], robot.v_index[i]
@@ -163,19 +149,19 @@ def _unrotated(R: Array, x: Array) -> Array:
 
 
 def _to_body(R: Array, p: Array, v: Array) -> Array:
-    """Motion vectors (k, 6) of the parent's frame in the body's frame."""
+    """Transform motion vectors (k, 6) from the parent's frame to the body's frame."""
     return np.concatenate([_unrotated(R, v[:, :3]),
                            _unrotated(R, v[:, 3:] + np.cross(v[:, :3], p))], axis=1)
 
 
 def _to_parent(R: Array, p: Array, force: Array) -> Array:
-    """Columns (k, 6, c) of forces of the body's frame in the parent's frame."""
+    """Transform columns of forces (k, 6, c) from the body's frame to the parent's frame."""
     linear = R @ force[:, 3:]
     return np.concatenate([R @ force[:, :3] + _cross_matrix(p) @ linear, linear], axis=1)
 
 
 def _cross_matrix(x: Array) -> Array:
-    """The matrices (k, 3, 3) of x ×."""
+    """Return the matrices (k, 3, 3) of x ×."""
     X = np.zeros((len(x), 3, 3))
     X[:, [2, 0, 1], [1, 2, 0]] = x
     X[:, [1, 2, 0], [2, 0, 1]] = -x
@@ -183,7 +169,7 @@ def _cross_matrix(x: Array) -> Array:
 
 
 def _momentum_columns(v: Array) -> Array:
-    """The maps (k, 6, 10) from the parameters of a body to its momentum I v."""
+    """Return the maps (k, 6, 10) from a body's parameters to its momentum I v."""
     angular, linear = v[:, :3], v[:, 3:]
     A = np.zeros((len(v), 6, SIZE))
     A[:, :3, 1:4] = -_cross_matrix(linear)
@@ -197,7 +183,7 @@ def _momentum_columns(v: Array) -> Array:
 
 
 def _force_columns(v: Array, a: Array) -> Array:
-    """The maps (k, 6, 10) from the parameters of a body to its force I a + v ×* I v."""
+    """Return the maps (k, 6, 10) from a body's parameters to its force I a + v ×* I v."""
     momentum = _momentum_columns(v)
     turn, shift = _cross_matrix(v[:, :3]), _cross_matrix(v[:, 3:])
     force = _momentum_columns(a)

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Samples for a regression: a recording with derivatives, and the same filter for both its sides.
+Samples for a regression: derivatives, and the same filter for torques and regressor.
 
 Positions are filtered without phase shift and differentiated. Measured torques and every column of
-the regressor then go through one further low-pass filter, so that it does not bias the estimate,
-and are sampled at a lower rate, at which the errors of the samples are nearly independent
+the regressor then pass the same low-pass filter, which therefore does not bias the estimate. They
+are resampled at a lower rate, at which errors of different samples are nearly independent
 ("parallel filtering": Gautier, "Dynamic identification of robots with power model", ICRA 1997).
 """
 
@@ -25,12 +25,12 @@ from osc_ros.identification.fit.joint_recording import Recording
 
 Array = NDArray[np.float64]
 
-POSITION_CUTOFF = 20.0  # of the filter of positions [Hz]
-CUTOFF = 5.0  # of the filter of torques and columns [Hz]
-RATE = 200.0  # least rate at which the regressor is computed [Hz]
+POSITION_CUTOFF = 20.0  # cut-off frequency of the position filter [Hz]
+CUTOFF = 5.0  # cut-off frequency of the filter of torques and columns [Hz]
+RATE = 200.0  # smallest rate at which the regressor is computed [Hz]
 PER_CUTOFF = 4.0  # samples of the regression per period of CUTOFF
-EDGE = 0.3  # time at both ends that is left out [s]
-DIVISIONS = 4  # the filter is of this order, forward and backward
+EDGE = 0.3  # excluded time at both ends [s]
+DIVISIONS = 4  # order of the filter, which runs forward and backward
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,14 +55,14 @@ class Samples:
     period: float
 
     def filtered(self, columns: Array) -> Array:
-        """Return columns (k, ...) behind the low-pass filter, at the rate of the regression."""
+        """Return columns (k, ...) after the low-pass filter, at the rate of the regression."""
         step = max(1, int(1.0 / (PER_CUTOFF * CUTOFF * self.period)))
         edge = math.ceil(EDGE / self.period)
         return low_passed(columns, CUTOFF, self.period)[edge:len(columns) - edge:step]
 
 
 def low_passed(values: Array, cutoff: float, period: float) -> Array:
-    """Return values (k, ...) behind a Butterworth filter of zero phase, cut-off in [Hz]."""
+    """Return values (k, ...) after a zero-phase Butterworth filter, cut-off in [Hz]."""
     if cutoff >= 0.45 / period:
         return values
     sections = butter(DIVISIONS, 2.0 * cutoff * period, output='sos')
@@ -71,12 +71,9 @@ def low_passed(values: Array, cutoff: float, period: float) -> Array:
 
 def samples(recording: Recording) -> Samples:
     """
-    Return the samples of a recording, at a constant rate.
+    Return the samples of a recording at a constant rate.
 
-    Raises
-    ------
-    InputError
-        See `Recording.require_usable`.
+    Raises InputError for a recording that cannot be used, see `Recording.require_usable`.
 
     """
     recording.require_usable()

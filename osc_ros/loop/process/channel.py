@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Memory that a node and the loop of its arm share, without locks.
+Lock-free shared memory between a node and the process of its control loop.
 
-It is an anonymous file: it has no name in /dev/shm, and ends with the last process that has it
-open. Each of its parts has one writer and one reader. The writer first writes the data and then a
-counter; the reader first reads the counter and then the data. Counters are loaded and stored with
-sequential consistency (`osc_ros.compile.atomic`), so that the reader of a counter sees the
-data that were written before it, on every processor. Neither process waits for the other: a full
-queue refuses a message, and new records replace old ones.
+The memory is an anonymous file: it has no name in /dev/shm, and is freed when the last process
+closes it. Each of its parts has one writer and one reader. The writer writes the data, then a
+counter; the reader reads the counter, then the data. Counters are loaded and stored with
+sequential consistency (`osc_ros.compile.atomic`), so a reader that sees a counter also sees the
+data written before it, on every processor. Neither process waits for the other: a full queue
+refuses a message, and new records overwrite old ones.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
-REQUESTS, EVENTS = 2 ** 24, 2 ** 22  # bytes of the queues to the loop and to the node
-RECORDS = 2 ** 12  # number of records that are kept, a power of two
-_LINE = 8  # words between two counters, so that none shares a cache line with another
+REQUESTS, EVENTS = 2 ** 24, 2 ** 22  # sizes of the queues to the loop and to the node [bytes]
+RECORDS = 2 ** 12  # number of stored records, a power of two
+_LINE = 8  # words between two counters, so that no two share a cache line
 _REQUESTS, _EVENTS, _RECORDS, _COUNTERS = 0, 2 * _LINE, 4 * _LINE, 5 * _LINE
 _LENGTH = 8  # bytes before a message, for its length
 
@@ -60,16 +60,10 @@ def _put_record(counters, i, records, time, sent, numbers, q, qd, tau, command):
 
 class Queue:
     """
-    Messages from one process to the other, in order.
+    Messages from one process to the other, in order, in a ring of bytes `data`.
 
-    Parameters
-    ----------
-    counters : (k,) int64
-    at : int
-        Index of the number of bytes written so far; the number of bytes read follows at a distance
-        of _LINE.
-    data : (m,) uint8
-        m is a power of two.
+    The length of `data` is a power of two. `counters[at]` is the number of bytes written so far,
+    `counters[at + _LINE]` the number of bytes read.
 
     """
 
@@ -78,12 +72,9 @@ class Queue:
 
     def put(self, message: bytes) -> bool:
         """
-        Append a message; return False if there is no room for it at present.
+        Append a message; return False if the queue has no room for it now.
 
-        Raises
-        ------
-        InputError
-            The message is longer than the queue.
+        InputError if the message is longer than the queue.
 
         """
         size, room = _LENGTH + len(message), len(self._data)
@@ -129,13 +120,12 @@ class Record(NamedTuple):
     number : int
         Number of the cycle, from 0.
     arrived : float
-        Time of the state's arrival, by `time.perf_counter` [s].
+        Arrival time of the state, by `time.perf_counter` [s].
     sent : bool
         Whether a command was sent.
     mode : int
         Index of the mode in `osc_ros.loop.engine.MODES`.
-    stamp : (int, int)
-        Seconds and nanoseconds of the state.
+    stamp : (int, int) [s, ns]
     q, qd, tau, command : (n,)
         Positions, velocities, measured torques, commanded torques.
 
@@ -154,20 +144,10 @@ class Record(NamedTuple):
 
 class Channel:
     """
-    The shared memory: requests to the loop, events to the node, and records of the cycles.
+    Shared memory with requests to the loop, events to the node, and records of the cycles.
 
-    Attributes
-    ----------
-    file : int
-        Descriptor of the memory, for the other process.
-    requests, events : Queue
-
-    Parameters
-    ----------
-    joints : int
-        Number of joints.
-    file : int, optional
-        Descriptor of existing memory; None for new memory.
+    `file` is the file descriptor of the memory, which the other process passes to its own Channel;
+    None allocates new memory. `requests` and `events` are of class Queue.
 
     """
 
@@ -188,19 +168,7 @@ class Channel:
         self._n = joints
 
     def record(self, arrived: float, sent: bool, numbers: Array, *vectors: Array) -> None:
-        """
-        Append a record.
-
-        Parameters
-        ----------
-        arrived, sent
-            See `Record`.
-        numbers : (3,)
-            Mode, seconds and nanoseconds.
-        *vectors : 4 arrays (n,)
-            q, q̇, τ and command.
-
-        """
+        """Append a record; numbers: mode, seconds, nanoseconds; vectors: q, q̇, τ, command."""
         _put_record(self._counters, _RECORDS, self._records, arrived, float(sent), numbers,
                     *vectors)
 
@@ -210,19 +178,19 @@ class Channel:
         return int(_value(self._counters, _RECORDS))
 
     def at(self, number: int) -> Record | None:
-        """Return the record of a cycle; None if there is none, or a newer one has replaced it."""
+        """Return the record of a cycle; None if it does not exist yet, or was overwritten."""
         count = self.count
         if not max(0, count - RECORDS + 1) <= number < count:
             return None
         row, n = self._records[number % RECORDS].copy(), self._n
         if self.count - number >= RECORDS:
-            return None  # it was perhaps being replaced while it was read
+            return None  # the writer may have begun to overwrite it during the copy
         q, qd, tau, command = row[6:].reshape(4, n)
         return Record(int(row[0]), float(row[1]), bool(row[2]), int(row[3]),
                       (int(row[4]), int(row[5])), q, qd, tau, command)
 
     def close(self) -> None:
-        """Close the file; the memory lasts until the last process has closed it."""
+        """Close the file; the memory is freed when the last process has closed it."""
         os.close(self.file)
 
 

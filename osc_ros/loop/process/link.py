@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The side of a control loop's process from which it was started: a node, or a client."""
+"""Starts the process of a control loop, for a node or a client, and communicates with it."""
 
 from __future__ import annotations
 
@@ -31,32 +31,33 @@ Array = NDArray[np.float64]
 R = TypeVar('R')
 
 OPENING = 120.0  # longest time from the start of the process until the arm is open [s]
-# Longest time until a request is answered [s]: on a busy machine the process may wait for seconds.
+# Longest time until a request is answered [s]; a busy machine may not run the process for seconds.
 ANSWERED = 10.0
-STARTING = 20.0  # the same for requests that start or recover the arm [s]
+STARTING = 20.0  # longest time until a request that starts or recovers the arm is answered [s]
 ENDING_TIME = 5.0  # longest time until the process has ended [s]
 ONE_THREAD = {'OMP_NUM_THREADS': '1', 'OPENBLAS_NUM_THREADS': '1'}  # no threads of BLAS
-PAUSE = 1e-4  # between two looks for an answer [s]
+PAUSE = 1e-4  # polling period of an answer [s]
 
 
 class LoopError(InputError):
-    """The process of the control loop has ended, or does not answer."""
+    """The process of the control loop has ended, or does not respond."""
 
 
 class LoopProcess:
     """
     Starts the process of a control loop, and exchanges requests, events and states with it.
 
-    It is the only one that commands this loop. The loop goes on if it ends without `close`.
+    No other object can command this loop. If this program ends without `close`, the loop goes on
+    for an arm with `Description.is_held`; otherwise it ends.
 
     Attributes
     ----------
     joints : tuple of n str
         Names of the joints, base first.
     description : Description
-        What the arm says about itself.
+        Description that the arm sent when it was opened.
     system : str
-        What the operating system granted to the process, for the log.
+        Settings that the operating system granted to the process, for the log.
     has_ended : bool
         Whether the process has ended.
 
@@ -80,7 +81,7 @@ class LoopProcess:
         self._posted: deque[tuple[str, Any]] = deque()
         self._answers: dict[int, tuple[int, Any]] = {}
         self._number = 0
-        self._since: tuple[int, str] = 0, IDLE  # the mode from this cycle on
+        self._since: tuple[int, str] = 0, IDLE  # a cycle, and the mode from it on
         self.has_ended = False
         rehearse()
         self._channel = Channel(len(self.joints))
@@ -99,7 +100,7 @@ class LoopProcess:
             raise
 
     def _opened(self) -> Any:
-        """Wait until the arm is open; return what the process says then."""
+        """Wait until the arm is open; return its description and the granted system settings."""
         deadline = perf_counter() + OPENING
         while perf_counter() < deadline:
             self._take_events()
@@ -115,7 +116,7 @@ class LoopProcess:
         raise InputError(f'the arm was not open after {OPENING:g} s')
 
     def close(self) -> None:
-        """End the process, after the arm has come to rest or ENDING_TIME has passed."""
+        """End the process when the arm has come to rest, or after ENDING_TIME."""
         if self._process.poll() is None:
             self._process.terminate()
             try:
@@ -127,7 +128,7 @@ class LoopProcess:
         self._channel.close()
 
     def unexpected_end(self) -> str:
-        """Return how the process has ended without a request, once; empty if it has not."""
+        """Return once how the process ended if `close` was not called; empty if it runs."""
         if self.has_ended or self._process.poll() is None:
             return ''
         self.has_ended = True
@@ -140,7 +141,7 @@ class LoopProcess:
 
     @property
     def mode(self) -> str:
-        """The mode of the engine."""
+        """Mode of the engine."""
         if self.has_ended:
             return IDLE
         newest = self._newest()
@@ -178,7 +179,7 @@ class LoopProcess:
 
     @property
     def has_enough_states(self) -> bool:
-        """Whether states for the start-up check have come."""
+        """Whether the start-up check has enough states, see `StartupStatistics.is_enough`."""
         return not self.has_ended and self.request(ArmEngine.has_enough_states)
 
     # requests
@@ -187,17 +188,13 @@ class LoopProcess:
         """
         Have the process call `what(engine, *arguments)` between two states; return its result.
 
-        Raises
-        ------
-        LoopError
-            The process has ended, or does not answer.
-        OscError
-            As `what`.
+        LoopError if the process has ended or does not respond; OscError with the text of any error
+        that `what` raises.
 
         """
         return self._request(ANSWERED, what, *arguments)
 
-    read = request  # `Loop` has a quicker way for what only reads
+    read = request  # `Loop` has a faster method for functions that only read
 
     def _request(self, patience: float, what: Callable[..., R], *arguments: Any) -> R:
         with self._lock:  # several threads may call this
@@ -234,8 +231,8 @@ class LoopProcess:
         self._request(STARTING, ArmEngine.recover)
 
     def use(self, setup: CompiledLaw, supervision: Supervision) -> None:
-        """Use the settings and the robot of a setup, and other settings of the watchdogs."""
-        # several requests, because each must take less than the rest of a period
+        """Use the settings and the robot of a setup, and new settings of the watchdogs."""
+        # several requests, because each must end before the next state
         if setup.robot is not self._robot:
             self.request(ArmEngine.use_robot, setup.robot)
             self._robot = setup.robot
@@ -260,7 +257,7 @@ class LoopProcess:
             return self._posted.popleft() if self._posted else None
 
     def records(self, since: int) -> tuple[int, list[Record]]:
-        """Return the number of cycles so far, and the records since a number, at most 1000."""
+        """Return the number of cycles so far, and at most 1000 records from number `since` on."""
         count = self._channel.count
         found = [self._channel.at(number) for number in range(max(since, count - 1000), count)]
         return count, [record for record in found if record is not None]

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The process of osc_arm's control loop: state, law, torque, in one thread and without ROS."""
+"""The process of osc_arm's control loop: one thread, without ROS, answers states with torques."""
 
 from __future__ import annotations
 
@@ -39,41 +39,31 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 
 EVENT, ANSWER, ERROR = range(3)  # kinds of messages to the node
-OPENED, REFUSED = 'opened', 'refused'  # the first event
-COLLECTED = 1000  # garbage is collected once in this number of cycles
-LOST_PERIOD = 0.01  # between two looks for a request while the arm is lost [s]
-ENDING = 3.0  # longest time until an arm that is not held has come to rest [s]
-LOOK_PERIOD = 0.1  # between two looks for the node while the arm is opened [s]
-RECORDED = 600_000  # number of cycles whose times are recorded
+OPENED, REFUSED = 'opened', 'refused'  # first event: success or failure
+COLLECTED = 1000  # number of cycles between two garbage collections
+LOST_PERIOD = 0.01  # polling period of requests while the arm is lost [s]
+ENDING = 3.0  # longest time to bring an arm to rest whose node has ended [s]
+LOOK_PERIOD = 0.1  # period of the check whether the node runs, while the arm is opened [s]
+RECORDED = 600_000  # largest number of cycles whose times are recorded
 
 
 class ArmEngine(Engine):
     """
-    An engine with the arm that it drives.
+    An engine that reads states from its own arm and sends torques to it.
 
-    The node requests its methods and functions of `osc_ros.loop.requests`, one per cycle, in
-    the rest of the period after the command was sent.
+    The node requests calls of its methods and of functions of `osc_ros.loop.requests`; the engine
+    serves one request per cycle, after the command was sent.
 
     Attributes
     ----------
     hardware : Hardware
+        An open arm.
     is_ending : bool
         Whether the process ends as soon as the arm is at rest.
     is_held : bool
-        Whether the loop goes on if the node is killed.
+        Whether the loop goes on if the node ends.
     node : int
-        Number of the process of the node.
-
-    Parameters
-    ----------
-    law : Law
-    supervision : Supervision
-    hardware : Hardware
-        An open one.
-    period : float
-        Time between two states [s].
-    channel : Channel
-    system : System
+        Process id of the node.
 
     """
 
@@ -84,7 +74,7 @@ class ArmEngine(Engine):
         self._channel, self.node = channel, os.getppid()
         self._latest = math.inf  # time by which the process ends [s]
         self._robot, self._arrived, self._stamp = law.robot, 0.0, (0, 0)
-        self._compiled: Integers | None = None  # the table by which the next state is answered
+        self._compiled: Integers | None = None  # table for compiled answers; None: Python answers
         self._has_written = self._is_alone = self._is_lost = False
         self._command_sent = np.full(law.robot.n, np.nan)
         self._numbers = np.zeros(3)
@@ -92,7 +82,7 @@ class ArmEngine(Engine):
         self._file = system.record_cycles
         self._times = np.zeros((RECORDED if self._file else 1, 3), dtype=np.int64)
 
-    # what the node requests, beside the functions of osc_ros.loop.requests
+    # methods that the node calls by requests
 
     def activate(self, missing: Array | None = None) -> None:
         """Begin to control the arm, and hold the pose of the newest state."""
@@ -107,7 +97,7 @@ class ArmEngine(Engine):
             raise
 
     def leave(self) -> None:
-        """Send the idle command as the last one, and give the arm back to its own control."""
+        """Send the idle command as the last one, and return the arm to its own controller."""
         super().leave()
         self._stop()
 
@@ -119,11 +109,11 @@ class ArmEngine(Engine):
         self._is_lost = False
 
     def hardware_report(self) -> dict[str, float]:
-        """Return the figures of the arm for the diagnostics."""
+        """Return figures of the arm for the diagnostics, see `Hardware.report`."""
         return dict(self.hardware.report())
 
     def move_gripper(self, command: list[float]) -> None:
-        """Move the gripper: width, largest force, speed; NaN or missing: the default."""
+        """Move the gripper; command: width, largest force, speed (NaN or missing: default)."""
         self._require_gripper()
         self.hardware.move_gripper(goal_of(command))  # type: ignore[attr-defined]
 
@@ -138,30 +128,30 @@ class ArmEngine(Engine):
             raise InputError('this kind of arm has no gripper')
 
     def has_enough_states(self) -> bool:
-        """Whether states for the start-up check have come, see `StartupStatistics.is_enough`."""
+        """Whether the start-up check has enough states, see `StartupStatistics.is_enough`."""
         return self.rest.is_enough
 
     def use_robot(self, robot: Robot) -> None:
-        """Use another robot in the next `prepare`."""
+        """Set the robot for the next `prepare`."""
         self._robot = robot
 
     def prepare(self, settings: Settings, known: Precomputed) -> None:
-        """Build the setup for other settings, which the node has built and checked before."""
+        """Build the setup for new settings, which the node has already built and checked."""
         with on_demand():  # without it, the first model would load all kernels of its method
             self._prepared = self.law.same_setup(settings, self._robot, known)
 
     def use_prepared(self, supervision: Supervision) -> None:
-        """Use the setup of `prepare`, and other settings of the watchdogs."""
+        """Use the setup of `prepare`, and new settings of the watchdogs."""
         self.use_setup(self._prepared, supervision)
 
     def end(self) -> None:
-        """Bring the arm to rest, then end the process; a signal handler may call this."""
+        """Bring the arm to rest, then end the process; may be called from a signal handler."""
         self.is_ending = True
 
     # the cycle
 
     def run(self) -> None:
-        """Run cycles until `end`; while the arm is lost, only serve requests."""
+        """Run cycles until `end`; after the connection to the arm is lost, only serve requests."""
         try:
             while not self.is_ending or self.acts:
                 self._look_for_node()
@@ -190,14 +180,14 @@ class ArmEngine(Engine):
                 self.fail(f'{type(error).__name__}: {error}')
         except HardwareError as error:
             self._settle()
-            # an arm that has ended the control by itself may go on sending states
+            # an arm that has ended the control on its own may still send states
             self._is_lost = not self.acts
             self.lose()
             self._stop()
             self._tell('lost', str(error))
 
     def cycle(self) -> None:
-        """Read a state, answer it with a torque if the engine acts, and record both."""
+        """Read a state, send a torque for it if the engine acts, and record both."""
         self._has_written, acted = False, self.acts
         accepted = self._read(self.update if self._compiled is None else self._answer)
         if self.acts:
@@ -208,14 +198,14 @@ class ArmEngine(Engine):
         if self._compiled is None:
             self.watch(math.inf)
             self._compiled = self.table()
-        self._record()  # after all, so that the record of the last cycle says how it ended
+        self._record()  # at the end, so that the record has the final mode of the cycle
         self._cycle += 1
         if self._cycle % COLLECTED == 0:
             realtime.collect_garbage()
 
     def _answer(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
                 effort: Array | None = None) -> bool:
-        """Do as `update` in compiled code; what does not concern the torque is done later."""
+        """Do the part of `update` up to the torque in compiled code; `_settle` does the rest."""
         table, is_plain = self._compiled, False
         assert table is not None
         tau = self._answering.answer(table, (time, q, qd, stamp, arrived), effort, arrived)
@@ -229,7 +219,7 @@ class ArmEngine(Engine):
         return True
 
     def _settle(self) -> None:
-        """Conclude what compiled code has answered; without a new table, Python answers next."""
+        """Process the answers of compiled code; until `_compiled` is set again, Python answers."""
         self._compiled = None
         if (answers := self._answering.taken()) is None:
             return
@@ -246,7 +236,7 @@ class ArmEngine(Engine):
             self.journal.renew_if_due()
 
     def _look_for_node(self) -> None:
-        """Say once if the program that started this process has ended; end, too, if so wanted."""
+        """If the node has ended, print this once; end the loop, too, unless `is_held`."""
         if self._is_alone or os.getppid() == self.node:
             return
         self._is_alone = True
@@ -261,7 +251,7 @@ class ArmEngine(Engine):
         self.end()
 
     def _read(self, take: Callable[..., bool]) -> bool:
-        """Read a state and pass it to `take`, as `update`; return whether it is plausible."""
+        """Read a state and pass it to `take`, like `update`; return whether it is plausible."""
         self._state = state = self.hardware.read()
         self._arrived = perf_counter()
         self._times[self._cycle % len(self._times), 0] = perf_counter_ns()
@@ -274,7 +264,7 @@ class ArmEngine(Engine):
         return take(whole + 1e-9 * rest, state.q, state.qd, self._stamp, self._arrived, state.tau)
 
     def _write(self, tau: Array, stamp: Stamp | None) -> None:
-        """Send torques to the arm, once per cycle."""
+        """Send torques to the arm, at most once per cycle."""
         if self._has_written:
             return
         self._has_written = True
@@ -292,18 +282,18 @@ class ArmEngine(Engine):
                              state.tau, self._command_sent)
 
     def _stop(self) -> None:
-        """End the control of the arm; its own brakes and control hold it."""
+        """End the control of the arm, which its own controller and brakes then hold."""
         try:
             self.hardware.stop()
         except HardwareError as error:
             self._tell('error', f'the arm did not accept the end of the control: {error}')
 
     def _tell(self, event: str, *arguments: Any) -> None:
-        """Send an event to the node; it is dropped if the node does not read its events."""
+        """Send an event to the node; drop it if the queue is full."""
         self._channel.events.put(pickle.dumps((EVENT, event, arguments)))
 
     def _serve(self) -> None:
-        """Do what the node requests, at most one request."""
+        """Serve at most one request of the node."""
         message = self._channel.requests.take()
         if message is None:
             return
@@ -319,7 +309,7 @@ class ArmEngine(Engine):
         self._compiled = self.table()
         try:
             self._send_answer(kind, number, answer)
-        except InputError as error:  # too long, as a recorded path of 10,000 poses
+        except InputError as error:  # too long, for example a recorded path of 10,000 poses
             self._send_answer(ERROR, number, error)
 
     def _send_answer(self, kind: int, number: int, answer: object) -> None:
@@ -329,12 +319,9 @@ class ArmEngine(Engine):
 
 def open_arm(start: Start, channel: Channel) -> tuple[ArmEngine, Description]:
     """
-    Return the engine of an arm that has been opened, and the arm's description.
+    Open an arm; return its engine and its description.
 
-    Raises
-    ------
-    InputError, HardwareError
-        The arm cannot be opened, or does not fit the robot.
+    InputError or HardwareError if the arm cannot be opened, or does not fit the robot.
 
     """
     robot = start.robot
@@ -355,7 +342,7 @@ def open_arm(start: Start, channel: Channel) -> tuple[ArmEngine, Description]:
 
 
 def set_system(system: System) -> str:
-    """Apply settings of the operating system; return what they are now, for the log."""
+    """Apply settings of the operating system; return the result of each, for the log."""
     said = [realtime.wake_on_time()]
     if system.cpus:
         said.append(realtime.run_on(system.cpus))
@@ -368,9 +355,9 @@ def set_system(system: System) -> str:
 
 def _end_with(node: int, is_open: Event) -> None:
     """
-    End this process at once if that of the node ends before the arm is open.
+    End this process at once if the node ends before the arm is open.
 
-    A thread does that, because opening an arm can take long in one call: a compilation, a driver.
+    This runs in a thread, because opening an arm can block for long (compilation, driver).
 
     """
     while not is_open.wait(LOOK_PERIOD):
@@ -382,8 +369,8 @@ def main() -> None:
     """
     Run the control loop of one arm.
 
-    Arguments: number of joints, file of the channel, number of the node's process. The node may
-    already have been killed when this function begins, or be killed while the arm is opened.
+    Arguments: number of joints, file descriptor of the channel, process id of the node. The node
+    may end at any time, also before this function begins or while the arm is opened.
 
     """
     joints, file, node = map(int, sys.argv[1:])
@@ -400,7 +387,7 @@ def main() -> None:
         reserved = reserve(start.hardware, kind.settings, start.values)
         engine, described = open_arm(start, channel)
         engine.node = node
-    except Exception as error:  # the node tells what it is
+    except Exception as error:  # the node reports it
         text = str(error) if isinstance(error, OscError) else f'{type(error).__name__}: {error}'
         channel.events.put(pickle.dumps((EVENT, REFUSED, (text,))))
         return

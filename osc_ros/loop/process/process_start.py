@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""What the process of a control loop needs to begin, and whether that fits the arm."""
+"""Start data of a control loop's process, and the check that they fit the arm."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from osc_ros.errors import InputError
 from osc_ros.hardware.contract import Description
 from osc_ros.model.robot import Robot
 
-REAL = 8.0, 3.0  # natural frequencies of tip and posture of a real arm [rad/s]
-RATE_SHARE = 0.8  # of the torque rate at which an arm ends the control
+REAL = 8.0, 3.0  # default natural frequencies of tip and posture for a real arm [rad/s]
+RATE_SHARE = 0.8  # default limit, relative to the torque rate at which an arm ends the control
 
 
 @dataclass(frozen=True)
 class System:
     """
-    What the process asks of the operating system.
+    Settings of the operating system that the process requests.
 
     Attributes
     ----------
@@ -50,14 +50,14 @@ class System:
 @dataclass(frozen=True, eq=False)
 class Start:
     """
-    What the process needs to begin.
+    Data that the process needs to start.
 
     Attributes
     ----------
     hardware : str
         Name of the kind of arm, see `osc_ros.hardware.hardware_table`.
     values : dict of str to value
-        Values of its settings.
+        Values of the settings of this kind of arm.
     urdf : str
     robot : Robot
     settings : Settings, optional
@@ -79,15 +79,7 @@ class Start:
     system: System = System()
 
     def fitted(self, described: Description) -> tuple[Settings, Supervision]:
-        """
-        Return the settings for an arm that has been opened.
-
-        Raises
-        ------
-        InputError
-            The arm is not the one that the settings describe, see `require_fit`.
-
-        """
+        """Return the settings for an open arm; InputError if they do not fit (`require_fit`)."""
         settings = self.settings or usual_settings(self.robot, described)
         settings = settings.with_limits_of(self.robot)
         guard = self.supervision or Supervision.of(self.robot, settings.limits,
@@ -98,9 +90,9 @@ class Start:
 
 def usual_settings(robot: Robot, described: Description) -> Settings:
     """
-    Return settings for an arm: it gets no more than it accepts, and what it adds is subtracted.
+    Return default settings for an arm, within its limits; its own compensation is subtracted.
 
-    A real arm, whose clock is the wall's, gets the lower gains REAL.
+    A real arm, which runs in wall-clock time, gets the lower gains REAL.
 
     """
     effort, rate = robot.effort_limits, None
@@ -121,13 +113,10 @@ def usual_settings(robot: Robot, described: Description) -> Settings:
 
 def require_fit(described: Description, robot: Robot, settings: Settings, period: float) -> None:
     """
-    Raise InputError if the arm is not the one that the settings describe.
+    Raise InputError if the settings do not fit the arm.
 
-    Raises
-    ------
-    InputError
-        Other joints, another compensation, larger limits of the torques or their rates, another
-        period [s].
+    They do not fit if the joints, the compensation by the driver or the period [s] differ, or if a
+    limit of torques or torque rates is larger than the arm accepts.
 
     """
     if described.joint_names != robot.joint_names:

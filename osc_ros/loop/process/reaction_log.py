@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Log lines on the causes that a supervisor reacts to: when a cause begins, and when it ends."""
+"""Log lines on the causes of reactions: when a cause begins, and when it ends."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 
 from osc_ros.control.safety.causes import STOP
 
-# A cause that comes back within this time continues its episode [s]; the longer time is for causes
-# that are only reported: on a busy machine a deadline may be missed every few seconds, for hours.
+# A cause that returns within this time continues its episode [s]. The longer time is for causes
+# that are only reported: a busy machine may miss a deadline every few seconds, for hours.
 QUIET, QUIET_REPORT = 1.0, 10.0
 REPORT = 'report'
 
@@ -33,13 +33,9 @@ class _Episode:
 
 class ReactionLog:
     """
-    Logs when a cause begins, and when it has been gone for some seconds, with its occurrences.
+    Logs the beginning of each cause and, some quiet seconds after its end, a summary.
 
-    Parameters
-    ----------
-    logger : rclpy logger, or logging.Logger
-    resumed : str
-        What the node does when no cause is left, such as 'active'.
+    `resumed` is the state of the node when no cause is left, such as 'active', for the log.
 
     """
 
@@ -50,16 +46,9 @@ class ReactionLog:
 
     def change(self, cause: str, reaction: str, text: str, is_fault: bool = True) -> None:
         """
-        Record a change of the supervisor's cause or reaction, and log a new cause.
+        Record a change of the supervisor's cause or reaction ('': none), and log a new cause.
 
-        Parameters
-        ----------
-        cause, reaction : str
-            Empty if there is none.
-        text : str
-            Describes both, for the log.
-        is_fault : bool
-            False: the line is a warning, as for a cause that is only reported.
+        `text` is the line for the log: an error, or a warning if not `is_fault` or only reported.
 
         """
         now = perf_counter()
@@ -80,7 +69,7 @@ class ReactionLog:
             self._logger.error(text)
 
     def conclude(self) -> None:
-        """Log causes that ended at least QUIET or QUIET_REPORT ago; call it every second."""
+        """Log causes that ended at least QUIET or QUIET_REPORT ago; call this every second."""
         now = perf_counter()
         for cause, episode in list(self._episodes.items()):
             if cause == self._cause or now - episode.ended < episode.quiet:

@@ -17,9 +17,9 @@ TIMER_SLACK = 29  # PR_SET_TIMERSLACK of <sys/prctl.h>
 
 # A thread that runs Python code hands the GIL to a waiting thread after this time [s].
 SWITCH_INTERVAL = 1e-4
-SLOW = 'plans',  # names of threads of Python that do slow work beside a control loop
+SLOW = 'plans',  # names of Python threads that do slow work in the process of a control loop
 
-_owners: set[int] = set()  # identities of those who called `keep_garbage_out`
+_owners: set[int] = set()  # ids of the owners passed to `keep_garbage_out`
 
 
 def switch_threads_quickly() -> None:
@@ -31,8 +31,8 @@ def keep_garbage_out(owner: object) -> None:
     """
     Disable automatic garbage collection, and exclude all present objects from it.
 
-    This holds until `collect_garbage_as_usual` was called for each owner, for example the nodes
-    of several arms in this process.
+    It is enabled again when every owner has called `collect_garbage_as_usual`; owners are, for
+    example, the nodes of several arms in this process.
 
     """
     gc.collect()
@@ -42,7 +42,7 @@ def keep_garbage_out(owner: object) -> None:
 
 
 def collect_garbage() -> None:
-    """Collect garbage among the few objects created since `keep_garbage_out`: this is quick."""
+    """Collect garbage among the few objects created since `keep_garbage_out`, which is quick."""
     gc.collect()
 
 
@@ -56,20 +56,11 @@ def collect_garbage_as_usual(owner: object) -> None:
 
 def prioritize(priority: int) -> str:
     """
-    Run all threads of the process under SCHED_FIFO, if permitted.
+    Run all threads of the process under SCHED_FIFO, if permitted; return a text for the log.
 
     Threads of DDS are included, because a joint state passes through them before it reaches the
-    loop. The calling thread and those in SLOW, which do slow work, get a priority one lower.
-
-    Parameters
-    ----------
-    priority : int
-        SCHED_FIFO priority, 1 to 99.
-
-    Returns
-    -------
-    str
-        Description of the result, for the log.
+    loop. The calling thread and the threads named in SLOW get a priority lower by one. `priority`
+    is 1 to 99.
 
     """
     try:
@@ -84,15 +75,7 @@ def prioritize(priority: int) -> str:
 
 
 def lock_memory() -> str:
-    """
-    Lock all memory of the process into RAM, if permitted.
-
-    Returns
-    -------
-    str
-        Description of the result, for the log.
-
-    """
+    """Lock all memory of the process into RAM, if permitted; return a text for the log."""
     library = ctypes.CDLL(None, use_errno=True)
     if getattr(library, 'mlockall', lambda flags: -1)(LOCK_ALL) != 0:
         reason = os.strerror(ctypes.get_errno())
@@ -101,15 +84,7 @@ def lock_memory() -> str:
 
 
 def run_on(cpus: tuple[int, ...]) -> str:
-    """
-    Run all threads of the process on these CPUs only, if possible.
-
-    Returns
-    -------
-    str
-        Description of the result, for the log.
-
-    """
+    """Run all threads of the process only on these CPUs, if possible; return a log text."""
     text = ', '.join(map(str, cpus))
     try:
         for thread in os.listdir('/proc/self/task'):
@@ -121,15 +96,7 @@ def run_on(cpus: tuple[int, ...]) -> str:
 
 
 def wake_on_time() -> str:
-    """
-    Let timers of this thread end without the usual tolerance of 50 µs.
-
-    Returns
-    -------
-    str
-        Empty, or why it is not possible, for the log.
-
-    """
+    """Set the timer slack of this thread from 50 µs to 1 ns; return '' or an error for the log."""
     library = ctypes.CDLL(None, use_errno=True)
     if getattr(library, 'prctl', lambda *_: -1)(TIMER_SLACK, 1, 0, 0, 0) != 0:
         return f'timer slack not set ({os.strerror(ctypes.get_errno())})'

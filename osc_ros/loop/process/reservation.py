@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Prevents a second process for the same arm: each process opens a socket named after its arm."""
+"""Prevents two processes from controlling one arm: each binds a socket named after its arm."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def reserve(kind: str, settings: tuple[Setting, ...], values: Mapping[str, Any]
     """
     Reserve an arm for this process until the returned socket is closed.
 
-    The settings that are `fixed` name the arm; without values of them it has no name, and None is
-    returned: any number of simulated arms can run.
+    The values of the `fixed` settings identify the arm. Without such values there is no identity,
+    as for simulated arms, of which any number can run; then None is returned.
 
     Raises
     ------
     InputError
-        Another process controls this arm; says which one, and how to end it.
+        Another process controls this arm; the message names it, and how to end it.
 
     """
     named = {one.name: values[one.name] for one in settings if one.fixed and values[one.name]}
     if not named:
         return None
-    # In Linux's abstract namespace: there is no file, and the name is free when the process ends.
+    # In Linux's abstract namespace there is no file, and the name is free when the process ends.
     name = b'\0osc_ros/arm/' + sha256(repr((kind, sorted(named.items()))).encode()).digest()
     ours = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -50,7 +50,6 @@ def reserve(kind: str, settings: tuple[Setting, ...], values: Mapping[str, Any]
 
 
 def _holder(name: bytes) -> str:
-    """Return the process that has reserved an arm, for a message."""
     with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
         asking.connect(name)
         found = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize('3i'))

@@ -1,4 +1,4 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The parts of osc_controller."""
+"""Node osc_controller, and its topics, services, diagnostics and recordings."""

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Writes the last seconds of a control loop to a bag when a watchdog replaces the law."""
+"""Black box: writes the last seconds of a control loop to a bag if a watchdog replaces the law."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from osc_ros.recording import cdr
 from osc_ros.recording.bag import BagWriter, required
 from osc_ros.recording.export import JOURNAL, journal_messages, state_messages
 
-AFTER = 2.0  # the file has this much of what follows the event, too [s]
-BATCH, PAUSE = 20, 2e-3  # after so many messages the writing thread rests for so long [s]
-CLOSING = 5.0  # longest time until a file is written when the node ends [s]
+AFTER = 2.0  # time after the event that the file contains, too [s]
+BATCH, PAUSE = 20, 2e-3  # after BATCH messages the writing thread pauses for PAUSE seconds
+CLOSING = 5.0  # longest time to wait for a file when the node ends [s]
 FOLDER = 'osc_black_box'
 
 
@@ -38,23 +38,23 @@ def log_folder() -> Path:
 
 class BlackBox:
     """
-    Writes files in a thread of its own; its errors end in a text, and nowhere else.
+    Writer of the files, in a thread of its own; errors only change `text` and the log.
 
     Attributes
     ----------
     text : str
-        What became of the last file, for the diagnostics.
+        Result of the last file, for the diagnostics.
 
     Parameters
     ----------
     name : str
-        Name of the node; files begin with it.
+        Name of the node; the names of the files begin with it.
     pieces : callable
-        Returns the pieces of the journal, in the thread of the node.
+        Returns the pieces of the journal; called in the node's thread.
     facts : dict
         See `Journal.facts`.
     log : callable
-        Called with a text when a file was written, or not.
+        Called with `text` after each file.
 
     """
 
@@ -72,7 +72,7 @@ class BlackBox:
             self.text = f'no files: {error}'
 
     def apply(self, values: Mapping[str, Any]) -> None:
-        """Set the parameters."""
+        """Set the parameters `black_box.…`."""
         given = values['black_box.directory']
         self._folder = Path(given).expanduser() if given else log_folder() / FOLDER
         self._most = values['black_box.files']
@@ -84,7 +84,7 @@ class BlackBox:
         self._cause, self._due = cause, perf_counter() + AFTER
 
     def update(self) -> None:
-        """Write a file if it is time for it; call this regularly."""
+        """Begin to write a file if it is due; call this regularly."""
         is_busy = self._thread is not None and self._thread.is_alive()
         if perf_counter() < self._due or is_busy:
             return
@@ -100,7 +100,7 @@ class BlackBox:
         self._thread.start()
 
     def close(self) -> None:
-        """Write a file that is due or begun, now and without rests."""
+        """Write a file that is due or begun, without pauses."""
         self._hurries.set()
         if self._cause:
             self._due = 0.0
@@ -114,13 +114,13 @@ class BlackBox:
             self._remove_old()
             self._write(folder, pieces)
             self.text = f'{cause}: written to {folder}'
-        except Exception as error:  # of any kind: the disk is full, mcap is not installed
+        except Exception as error:  # any error, such as a full disk or missing mcap
             self.text = f'{cause}: not written to {self._folder}: {error}'
             rmtree(folder, ignore_errors=True)
         self._log(f'black box: {self.text}')
 
     def _remove_old(self) -> None:
-        """Remove the oldest files, so that there are at most as many as wanted with a new one."""
+        """Remove the oldest files, so that one more does not exceed the limit."""
         ours = re.compile(re.escape(self._name) + r'_\d{8}_\d{6}_\w+')
         if self._folder.is_dir():
             found = sorted(one for one in self._folder.iterdir() if ours.fullmatch(one.name))

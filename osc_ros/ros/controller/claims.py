@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Which of several controllers on one command topic may be active: they tell each other."""
+"""Agreement of several controllers on one command topic about which of them may be active."""
 
 from __future__ import annotations
 
@@ -23,35 +23,34 @@ from osc_ros.ros.messages.publishers import NAMELESS, publishers
 from osc_ros.ros.messages.qos import LATCHED_QOS
 from osc_ros.ros.parameters.controller_parameters import ON_ACTIVATION
 
-PERIOD = 0.1  # between two claims of a controller [s]
-SILENCE = 1.0  # a controller whose claims are older than this has been killed or hangs [s]
-FOUND = 0.5  # age of a node when it has found the others, with the profile of this package [s]
-PATIENCE = 2.5  # longest time until it is known who may be active [s]
+PERIOD = 0.1  # period of the claims of a controller [s]
+SILENCE = 1.0  # time without claims after which a controller counts as ended [s]
+FOUND = 0.5  # time for a new node to discover the others, with the DDS profile of the package [s]
+PATIENCE = 2.5  # longest time until it is decided which controller may be active [s]
 HEAD_START = 2.0  # longest wait for a controller that started earlier and is not ready yet [s]
-MOST = 64  # controllers whose claims are kept
+MOST = 64  # largest number of controllers whose claims are stored
 ACTIVE, IS_READY, COMING, INACTIVE, ENDED = 'active', 'ready', 'coming', 'inactive', 'ended'
 
 
 @dataclass(frozen=True)
 class Claim:
     """
-    What a controller says.
+    Message of one controller to the others.
 
     Attributes
     ----------
     number : str
         Random identifier of the controller.
     turn : str
-        How often the controller has become ready so far.
+        Number of times that the controller has become ready.
     name : str
-        Its name.
+        Full name of its node.
     started : int
-        When its node started [ns since 1970].
+        Start time of the node [ns since 1970].
     state : str
-        ACTIVE, IS_READY, COMING (will be ready by itself), INACTIVE or ENDED.
+        ACTIVE, IS_READY, COMING (will be ready without a request), INACTIVE or ENDED.
     heard : tuple of str
-        `identifier` of the claims of other controllers that it has received: those that are ready
-        or active.
+        `identifier` of each ready or active controller whose claims it has received.
 
     """
 
@@ -64,7 +63,7 @@ class Claim:
 
     @classmethod
     def of(cls, text: str) -> Claim | None:
-        """Return the claim that a message contains; None if there is none."""
+        """Return the claim in a message; None if the message is invalid."""
         words, *heard = text.split()[:4], *text.split()[4:]
         if (len(words) != 4 or not words[2].isdecimal() or len(text) > 4000
                 or not all('.' in word for word in heard)):
@@ -78,29 +77,30 @@ class Claim:
 
     @property
     def identifier(self) -> str:
-        """Number and turn: a controller that has received this claim lists them in `heard`."""
+        """Number and turn; a controller that has received this claim lists it in `heard`."""
         return f'{self.number}.{self.turn}'
 
     def precedes(self, other: Claim) -> bool:
-        """Whether this node started before another one; a total order."""
+        """Return whether this node started before another one; a total order."""
         return (self.started, self.number) < (other.started, other.number)
 
 
 class Claims:
     """
-    Tells other controllers on a command topic whether this one is active, and hears them.
+    Exchange of claims with the other controllers on a command topic.
 
-    A controller claims its command topic every PERIOD, from a thread of its own, so that a long
-    callback of its node does not silence it. At most one controller is active: one that is ready
-    waits until all others have said that they know it, and while another one is active, or is
-    ready and started earlier. So of two, however late their claims arrive, the second one to say
-    that it knows the other tells what it is itself. Which of two that start together is configured
-    first is chance; so the one that started later waits for the other for HEAD_START. If two are
-    active all the same, because they discovered each other too late, the one that started later
-    has to yield. A controller whose claims stop is taken for dead after SILENCE, even if DDS lists
-    it for longer.
-    A publisher on the command topic that does not claim it is not of this package: it counts as
-    active as long as it is listed.
+    A controller publishes its claim every PERIOD from its own thread, so that a long callback of
+    its node does not delay it. At most one controller is active. A ready one waits until all
+    others have listed its claim in `heard`, and while another one is active, or is ready and
+    started earlier. Two cannot both become active, however late claims arrive: the one that lists
+    the other second reports its own state in the same message. Which of two that start together is
+    configured first is chance, so the one that started later waits up to HEAD_START for the other.
+    If two are active all the same, because they discovered each other too late, the one that
+    started later must stop.
+
+    A controller without claims for SILENCE counts as ended, even if DDS lists it for longer. A
+    publisher on the command topic without claims is not of this package; it counts as active as
+    long as DDS lists it.
 
     Parameters
     ----------
@@ -109,19 +109,19 @@ class Claims:
     topic : str
         Topic of the commands.
     started : int
-        When the node started [ns since 1970].
+        Start time of the node [ns since 1970].
     is_active : callable
-        Returns whether this controller sends commands; any thread calls it.
+        Returns whether this controller sends commands; any thread may call it.
     is_coming : bool
-        Whether this controller will be ready by itself.
+        Whether this controller will be ready without a request.
     on_stronger : callable
-        Called in the node's thread with the names of active controllers that have precedence,
-        while this one is active, too.
+        Called in the node's thread, while this controller is active, with the names of active
+        controllers that started earlier.
 
     Attributes
     ----------
     accepts_others : bool
-        Whether this controller may be active beside others.
+        Whether this controller may be active at the same time as others.
 
     """
 
@@ -131,12 +131,12 @@ class Claims:
         self._is_coming, self._on_stronger, self.accepts_others = is_coming, on_stronger, False
         self._own = Claim(uuid4().hex, '0', node.get_fully_qualified_name(), started, INACTIVE)
         self._heard: dict[str, tuple[Claim, float]] = {}
-        self._decision = Lock()  # what is said is not older than what is decided
+        self._decision = Lock()  # so that no claim is published that is older than a decision
         self._ready_since = self._ready_until = self._taken_until = -float('inf')
         age = 1e-9 * (time_ns() - started)
         self._earliest = perf_counter() + max(2.0 * PERIOD, FOUND - age)
         self._listed, self._grew = 1, -float('inf')
-        # hidden, so that no bag of all topics contains it: played, it would be a controller
+        # hidden, so that no bag of all topics has claims: played back, they act as a controller
         topic = f'{self._topic}/_claims'
         self._publisher = node.create_publisher(String, topic, LATCHED_QOS)
         self._hidden = hidden_node(node, 'claims')
@@ -148,7 +148,7 @@ class Claims:
         self._thread.start()
 
     def close(self) -> None:
-        """Say that this controller ends, and destroy the topic's publisher and subscription."""
+        """Publish that this controller has ended, and destroy publisher and subscription."""
         if not self._is_closed.is_set():
             self._is_closed.set()
             self._thread.join()
@@ -156,7 +156,7 @@ class Claims:
             self._node.destroy_publisher(self._publisher)
             self._hidden.destroy_node()
 
-    # what this controller says
+    # claims of this controller
 
     def _state(self) -> str:
         now = perf_counter()
@@ -175,7 +175,7 @@ class Claims:
             while not self._is_closed.is_set() and self._node.context.ok():
                 self._inbox.wait(max(0.0, due - perf_counter()))
                 now = perf_counter()
-                if now - last > 5.0 * PERIOD:  # this process stood still: what it knows is old
+                if now - last > 5.0 * PERIOD:  # the process was suspended: its claims are old
                     self._earliest = now + SILENCE
                 last = now
                 is_new = False
@@ -189,7 +189,7 @@ class Claims:
                 self._say(ENDED)
 
     def _hear(self, text: str, now: float) -> bool:
-        """Keep a claim; return whether its controller has become ready since its last one."""
+        """Store a claim; return whether its controller has become ready since its last claim."""
         claim = Claim.of(text)
         if claim is None or claim.number == self._own.number:
             return False
@@ -198,18 +198,18 @@ class Claims:
                  if now - one[1] <= SILENCE and number != claim.number}
         if claim.state != ENDED and len(heard) < MOST:
             heard[claim.number] = claim, now
-        self._heard = heard  # another one, because other threads read it
+        self._heard = heard  # a new object, because other threads read the old one
         return claim.state == IS_READY and (
             before is None or before[0].identifier != claim.identifier)
 
-    # what the others say
+    # claims of the others
 
     def _others(self) -> list[Claim]:
         now = perf_counter()
         return [claim for claim, heard in self._heard.values() if now - heard <= SILENCE]
 
     def _foreign(self) -> tuple[str, ...]:
-        """Return names of publishers of commands that do not claim the topic, sorted."""
+        """Return the sorted names of publishers of commands that send no claims."""
         topic, count = self._topic, self._node.count_publishers
         listed, claiming = count(topic), count(self._publisher.topic_name)
         if claiming > self._listed:
@@ -222,11 +222,11 @@ class Claims:
         return tuple(sorted(names.elements()))[:listed - claiming] or (NAMELESS,)
 
     def others(self) -> tuple[str, ...]:
-        """Return the names of the other nodes that publish commands, or could, and live."""
+        """Return the names of the other nodes that publish commands or claims."""
         return tuple(sorted((*self._foreign(), *(claim.name for claim in self._others()))))
 
     def _hindrance(self) -> tuple[list[str], list[str]]:
-        """Return the names of active publishers, and of controllers that are next in turn."""
+        """Return the names of active publishers, and of ready controllers that started earlier."""
         claims = self._others()
         return ([*self._foreign(), *(one.name for one in claims if one.state == ACTIVE)],
                 [one.name for one in claims if one.state == IS_READY and one.precedes(self._own)])
@@ -235,7 +235,7 @@ class Claims:
         """
         Return why this controller must not become active now; empty if it may.
 
-        If it may, it claims the arm for the next 5 PERIOD as if it were active.
+        If it may, it claims for the next 5 PERIOD that it is active.
 
         """
         with self._decision:
@@ -251,15 +251,7 @@ class Claims:
                 f"'{self._topic}'" if earlier else '')
 
     def require(self) -> None:
-        """
-        Wait until it is known whether this controller may become active.
-
-        Raises
-        ------
-        InputError
-            It may not, because of another node.
-
-        """
+        """Wait until `hindrance` is reliable; raise InputError with its text if there is one."""
         latest = perf_counter() + PATIENCE
         while not self.be_ready() and perf_counter() < latest:
             sleep(0.02)
@@ -270,9 +262,9 @@ class Claims:
 
     def be_ready(self) -> bool:
         """
-        Say that this controller would be active; return whether `hindrance` can be relied on.
+        Claim that this controller is ready; return whether `hindrance` is reliable.
 
-        Call it again and again: after 5 PERIOD this controller is no longer ready.
+        Call this repeatedly: after 5 PERIOD without a call this controller is no longer ready.
 
         """
         now = perf_counter()
@@ -293,7 +285,7 @@ class Claims:
                           self._grew + SILENCE if unheard > 0 else -float('inf'))
 
     def _yield(self) -> None:
-        """Report active controllers that started earlier, if this one is active."""
+        """Call `on_stronger` if this controller and others that started earlier are active."""
         if self._is_closed.is_set() or self.accepts_others or not self._is_active():
             return
         names = sorted(one.name for one in self._others()
@@ -303,20 +295,20 @@ class Claims:
 
 
 class NoClaims:
-    """In place of `Claims` where only one node can command the arm."""
+    """Replacement of `Claims` if only one node can command the arm."""
 
     accepts_others = True
 
     def others(self) -> tuple[str, ...]:
-        """Return nothing."""
+        """Return no names."""
         return ()
 
     def hindrance(self) -> str:
-        """Return nothing."""
+        """Return an empty text."""
         return ''
 
     def be_ready(self) -> bool:
-        """Return that nothing is awaited."""
+        """Return True."""
         return True
 
     def require(self) -> None:

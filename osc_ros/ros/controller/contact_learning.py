@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The service that learns the thresholds of contacts, and sets the parameters to them."""
+"""Service ~/learn_contact, which sets the thresholds of contacts."""
 
 from __future__ import annotations
 
@@ -19,15 +19,7 @@ DIGITS = 4  # significant digits of a learned threshold
 
 
 class Contacts:
-    """
-    Serves `~/learn_contact`.
-
-    Parameters
-    ----------
-    node : Node
-    loop : Loop
-
-    """
+    """Service `~/learn_contact` of a configured controller."""
 
     def __init__(self, node: Node, loop: Any) -> None:
         self._node, self._loop = node, loop
@@ -53,7 +45,7 @@ class Contacts:
         return response
 
     def learned(self, found: Thresholds | None, text: str) -> None:
-        """Set the parameters to thresholds; log that, or why there are none."""
+        """Set the parameters to learned thresholds; without thresholds, log the reason `text`."""
         if found is None:
             self._node.get_logger().warning(f'thresholds of contacts: {text}')
             return

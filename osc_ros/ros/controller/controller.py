@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Node osc_controller: its lifecycle, its parameters, and the thread around the control loop."""
+"""Node osc_controller: its lifecycle and parameters, around the control loop."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ from osc_ros.ros.parameters.parameters import (
 from osc_ros.ros.process.node_process import run_and_exit
 
 UPDATES_FOR_DELAY = 100  # fewest updates from which their duration is estimated
-DELAY_CHANGE = 0.05  # a smaller one is not passed on [periods]
+DELAY_CHANGE = 0.05  # smaller changes of the delay are not passed to the loop [periods]
 
 
 def law_in_loop(found: dict[str, Any], urdf: str) -> tuple[LoadedRobot, Law]:
-    """Do as `law_of`; also compile what a `Loop` needs besides."""
+    """Return the result of `law_of`, and compile the further kernels of a `Loop`."""
     loaded, law = law_of(found, urdf)
     compile_kernels(law.robot)
     return loaded, law
@@ -76,13 +76,13 @@ def law_in_loop(found: dict[str, Any], urdf: str) -> tuple[LoadedRobot, Law]:
 
 class Controller(ManagedNode):
     """
-    A managed node around one `osc_ros.control.law.Law` and the `Supervisor` that watches it.
+    Lifecycle node around one `osc_ros.control.law.Law` and the `Supervisor` that watches it.
 
-    A `Loop` with a thread of its own answers each joint state with one command, when it arrives
-    or on a timer. An active node always sends commands: if the state is too old, a state or a
-    torque is invalid, or another watchdog acts, the supervisor computes them. After `deactivate`
-    commands go on until the arm is at rest. All else runs in the thread that spins this node; it
-    does slow work first, and takes the loop's lock only to hand over the result.
+    A `Loop` with its own thread answers each joint state with one command, when it arrives or on a
+    timer. An active node always sends commands: if a watchdog acts, for example because the state
+    is too old or a torque is invalid, the supervisor computes them. After `deactivate` commands go
+    on until the arm is at rest. Everything else runs in the thread that spins this node; it does
+    slow work first, and stops the loop only to pass it the result.
 
     """
 
@@ -95,7 +95,7 @@ class Controller(ManagedNode):
         refuse_bad_sets(self, self._table, lambda: self._law is not None, self._apply)
         self._started = time_ns()
         self._law: Law | None = None
-        self._loop: Any = None  # a `Loop`, or alike
+        self._loop: Any = None  # a `Loop`, or an object with its interface
         self._diagnosis: Diagnosis | None = None
         self._made = ExitStack()
         self._cleans_up_at_rest = False
@@ -111,7 +111,7 @@ class Controller(ManagedNode):
         return with_tasks(initial_value(self, TASKS))
 
     def _elsewhere(self) -> set[str]:
-        """Return names of parameters that have no effect here, but are not refused."""
+        """Return the names of parameters that are accepted without effect."""
         return set()
 
     # transitions
@@ -125,7 +125,7 @@ class Controller(ManagedNode):
         return self._transition('activate', self._activate)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Begin to stop the arm: commands go on until it is at rest."""
+        """Begin to stop the arm; commands go on until it is at rest."""
         return self._transition('deactivate', self._deactivate)
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -161,7 +161,8 @@ class Controller(ManagedNode):
             self._records.close()
             self._claims.close()
             self._loop.close()
-            self._commands.wait_for_all_acked(RECEIPT)  # else its end can overtake the last one
+            # else the last command can be lost when the publisher ends
+            self._commands.wait_for_all_acked(RECEIPT)
         if self._law is not None:
             self._law.close()
         realtime.collect_garbage_as_usual(self)
@@ -198,7 +199,7 @@ class Controller(ManagedNode):
             f"method '{law.space.method}', {law.space.plan}; kernels ready in {took:.2f} s")
 
     def _claim(self, is_coming: bool, made: ExitStack) -> None:
-        """Make the publisher of commands, and tell others that it will be used."""
+        """Create the publisher of commands, and the claims that announce its use to others."""
         self._commands = self.create_publisher(Float64MultiArray, '~/commands', COMMAND_QOS)
         made.callback(self.destroy_publisher, self._commands)
         made.callback(self._commands.wait_for_all_acked, RECEIPT)
@@ -206,7 +207,7 @@ class Controller(ManagedNode):
         made.callback(self._claims.close)
 
     def _make(self, law: Law, found: dict[str, Any], urdf: str, made: ExitStack) -> None:
-        """Make all that a configured node has; `made` gets the calls that close it."""
+        """Create all parts of a configured node; `made` gets the functions that close them."""
         made.callback(law.close)
         loop = self._make_loop(law, found, urdf)
         made.callback(loop.close)
@@ -233,21 +234,21 @@ class Controller(ManagedNode):
         self._told: tuple[dict[str, str], float] = {}, DELAY
 
     def _make_loop(self, law: Law, found: dict[str, Any], urdf: str) -> Any:
-        """Return the loop between the joint states and the commands: a `Loop`, or alike."""
+        """Return a `Loop`, or another object with its interface."""
         return Loop(self, law, supervision(found, law.robot, law.settings.limits),
                     Output(self._commands, robot_parameters.command_order(found, law.robot)),
                     Timing(self._period, found['update'] == 'on_timer'), found['velocity'],
                     self._handlers())
 
     def _make_claims(self, is_coming: bool) -> Any:
-        """Return what decides between this controller and others on the topic: `Claims`."""
+        """Return the claims, which decide which of several controllers may be active."""
         return Claims(self, self._commands.topic_name, self._started,
                       lambda: self._active or self._ending, is_coming, self._yield)
 
     def _handlers(self) -> dict[str, Callable[..., None]]:
-        """Return what the loop calls in the thread of this node, by the name of the event."""
+        """Return the callbacks for the loop's events by name; they run in the node's thread."""
         log, each_second = self.get_logger(), {'throttle_duration_sec': 1.0}
-        # each has a line of its own: rclpy accepts one severity, and one period, for a line
+        # one line for each event: rclpy accepts only one severity and one period per source line
         return {'report': self._report, 'stopped': self._on_stopped, 'change': self._log_change,
                 'error': lambda text: log.error(text),
                 'warning': lambda text: log.warning(text),
@@ -262,7 +263,7 @@ class Controller(ManagedNode):
             self.get_logger().info(realtime.prioritize(found['realtime.priority']))
         if found['realtime.lock_memory']:
             self.get_logger().info(realtime.lock_memory())
-        realtime.keep_garbage_out(self)  # now, before the loop runs: it takes long
+        realtime.keep_garbage_out(self)  # before the loop runs, because it takes long
 
     def _clean_up(self) -> None:
         self._cleans_up_at_rest = self._ending
@@ -293,7 +294,7 @@ class Controller(ManagedNode):
         raise InputError(f'no good joint_states for {self._state_timeout} s: {text}')
 
     def _check(self) -> None:
-        """Compare the driver's efforts with the model; startup_check sets the reaction."""
+        """Compare the driver's efforts with the model, see parameter startup_check."""
         try:
             self._session.check(self.get_parameter('startup_check').value)
         finally:
@@ -306,12 +307,12 @@ class Controller(ManagedNode):
             self.get_logger().warning(text)
 
     def _use_load(self, mass: float) -> None:
-        """Compensate an unknown load at the tip; the session says how much."""
+        """Compensate an unknown load at the tip; `Session.load` is its mass."""
         found = values(self, self._table)
         self._apply(found, found)
 
     def _check_efforts(self) -> None:
-        """Warn if external torques are to be computed from efforts that do not come."""
+        """Warn if external torques need measured efforts, but some joints have none."""
         efforts = self.get_parameter('external_force.efforts').value
         if efforts != 'commanded' and not self._loop.read(requests.has_efforts):
             self.get_logger().warning(
@@ -330,7 +331,7 @@ class Controller(ManagedNode):
         self._log_stopped()
 
     def _yield(self, names: str) -> None:
-        """Leave the arm at once to controllers that are active, too, and started earlier."""
+        """Stop sending commands at once, because these active controllers started earlier."""
         self._loop.request(Engine.lose)
         self.get_logger().error(f'{names} is active, too, and started earlier: this node stops '
                                 'sending commands at once')
@@ -357,7 +358,7 @@ class Controller(ManagedNode):
     # autostart
 
     def _start(self) -> None:
-        """Try once to configure and activate, if parameter autostart says so."""
+        """With parameter autostart, try to configure and activate the node."""
         if not self.get_parameter('autostart').value:
             return
         try:
@@ -397,7 +398,7 @@ class Controller(ManagedNode):
         require_bandwidth(found, self._period, delay, before)
         q = self._loop.q
         found = with_load(found, self._session.load)
-        with on_demand():  # without it, a model would compile all kernels of its method
+        with on_demand():  # otherwise a model would compile all kernels of its method
             robot, driver = self._loaded.of(found)
             if self._active:
                 require_gradual(self._law.robot.gravity, robot.gravity)
@@ -410,10 +411,10 @@ class Controller(ManagedNode):
         self._apply_times(found, self._loop)
 
     def _delay(self, timing: requests.Timing) -> float:
-        """Median delay [periods] from the stamp of a state to its command; at least DELAY."""
+        """Return the median delay from a state's stamp to its command, DELAY or more [periods]."""
         if timing.updates.count < UPDATES_FOR_DELAY:
             return DELAY
-        # not the maximum: a single late command acts like a lost state, and adds no phase lag
+        # median, because a single late command acts like a lost state and adds no phase lag
         return max(DELAY, (state_delay(timing) + timing.updates.percentile(50)[0]) / self._period)
 
     def _apply_times(self, found: dict[str, Any], loop: Any) -> None:
@@ -442,12 +443,12 @@ class Controller(ManagedNode):
             self._diagnosis.publish_tick(*tick)
 
     def _present(self) -> dict[str, str]:
-        """Return causes that are present, and their reasons."""
+        """Return the faults that are present, with their reasons."""
         others = ', '.join(self._claims.others())
         return {OTHER_PUBLISHER: f'{others} publishes there too'} if others else {}
 
     def _every_second(self) -> None:
-        if self._law is None:  # the executor chose this call before the clean-up
+        if self._law is None:  # the executor may still call the timer after the clean-up
             return
         self._senders.update()
         timing, present = self._loop.read(requests.timing), self._present()

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Reports of the controller: pose, error, forces, parts of the torque, diagnostics."""
+"""Report topics of osc_controller: pose, error, forces, parts of the torque, diagnostics."""
 
 from __future__ import annotations
 
@@ -29,19 +29,21 @@ from osc_ros.ros.dds.ros_loop import Loop
 from osc_ros.ros.messages import commands, messages
 
 Array = NDArray[np.float64]
-# First words of the diagnostics of osc_arm when it cannot control the arm any more.
+# Beginning of the text of osc_arm's diagnostics when it cannot control the arm any more.
 FAILED, ENDED = 'the arm has failed', 'the process of the control loop has ended'
 Pairs = Iterator[tuple[str, object]]
 
-LEAST_GAIN_SHARE = 0.98  # warn below it; smaller reductions are variations of the measured period
+LEAST_GAIN_SHARE = 0.98  # warn below this; variations of the period reduce gains by less
 DEPTH = 100  # queue depth of ~/commands_stamped, whose messages are sent in bursts
-OLDEST = 1.0  # largest median age of states; if larger, the stamps are of another clock [s]
+OLDEST = 1.0  # largest plausible median age of states [s]
 SHOWN_DIRECTION = 0.2  # smallest component of the weakest direction that is reported
 
 
 class Diagnosis:
     """
     Publishers of a configured controller, except those of the commands and the goals.
+
+    For the arguments see `osc_ros.ros.controller.targets.Targets`.
 
     Attributes
     ----------
@@ -50,16 +52,7 @@ class Diagnosis:
     more : list of (str, object)
         Further keys and values of the diagnostics.
     inputs : callable
-        Returns keys and values about the commands.
-
-    Parameters
-    ----------
-    node : Node
-        Owns the publishers.
-    loop : Loop
-    law : Law
-        Its robot and dynamics are those of the loop's law.
-    goals : Goals
+        Returns keys and values on the inputs of the controller.
 
     """
 
@@ -100,13 +93,8 @@ class Diagnosis:
         """
         Publish the results of the loop for one joint state, on topics with subscribers.
 
-        Parameters
-        ----------
-        stamp : Stamp
-        pose : (4, 4)
-        error, F : (6,)
-            [angular; linear] in the base frame.
-        external : Report, optional
+        `pose` (4, 4) is of the first task's link, `error` (6,) from it to the set-point, `F` (6,)
+        its force; both are [angular; linear] in the base frame.
 
         """
         if not self._publishers:
@@ -122,7 +110,7 @@ class Diagnosis:
                 publisher.publish(message_of(numbers, base, time))
         if external is not None:
             self._publish_external(external, time)
-        # nothing, if the law has been made to hold a pose since that joint state
+        # the results are None or empty if the law has begun to hold a pose since that joint state
         if self._inertia.get_subscription_count() and (
                 Lambda := self._loop.request(requests.inertia)) is not None:
             self._inertia.publish(messages.inertia_message(Lambda, time))
@@ -131,7 +119,7 @@ class Diagnosis:
                 list(rows), self._law.robot.joint_names, np.array(list(rows.values())), time))
 
     def _publish_external(self, external: Report, time: Time) -> None:
-        """Publish external torques, their wrench, and how far to trust it."""
+        """Publish the external torques, their wrench, and measures of its quality."""
         robot = self._law.robot
         if self._torque.get_subscription_count():
             message = JointState(name=robot.joint_names, effort=external.torque)
@@ -156,7 +144,7 @@ class Diagnosis:
             self._commands.publish(self._stamped.fill(tau, stamp, time))
 
     def publish_status(self, timing: Timing | None = None) -> None:
-        """Publish the diagnostics, with the present timing statistics if they are not given."""
+        """Publish the diagnostics; without `timing`, with the present statistics."""
         if not self._publishers:
             return
         self._goals.update()
@@ -172,7 +160,7 @@ class Diagnosis:
             self._node.get_clock().now().to_msg()))
 
     def publish_failure(self, text: str) -> None:
-        """Publish diagnostics of level ERROR with this text only."""
+        """Publish diagnostics of level ERROR with only this text."""
         if self._publishers:
             self._diagnostics.publish(messages.diagnostic_message(
                 DiagnosticStatus.ERROR,
@@ -180,7 +168,7 @@ class Diagnosis:
                 self._law.robot.name, (), self._node.get_clock().now().to_msg()))
 
     def _level(self, status: Status) -> tuple[bytes, str]:
-        """Level and text of the gravest of the present conditions."""
+        """Return level and text of the most severe of the present conditions."""
         if status.reaction == ABANDON:
             return DiagnosticStatus.ERROR, status.text
         if status.mode != ACTIVE:
@@ -250,10 +238,10 @@ class Diagnosis:
 
 def state_delay(timing: Timing) -> float:
     """
-    Median time from the stamp of a state to its arrival [s].
+    Return the median time from the stamp of a state to its arrival [s].
 
-    0 if the stamps are of another clock: always in simulated time; else, if the median is
-    negative or more than OLDEST.
+    It is 0 if the stamps are from another clock: in simulated time, or if the median is negative
+    or above OLDEST.
 
     """
     age = timing.ages.percentile(50)[0]

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""What the controller publishes for RViz and Foxglove: markers, and transforms of the links."""
+"""Topics of osc_controller for RViz and Foxglove: markers, and transforms of the links."""
 
 from __future__ import annotations
 
@@ -26,23 +26,17 @@ from osc_ros.ros.parameters.display_parameters import RATE, TF
 Array = NDArray[np.float64]
 
 OTHERS = transforms.OTHER, 'osc_simulator'  # nodes that publish the transforms of the arm
-EARLY = 0.1  # a marker message may come earlier than its period by this share of it
+EARLY = 0.1  # fraction of its period by which a marker message may come early
 
 
 class Display:
     """
     Publishes markers from the reports of the loop, and transforms on a timer.
 
-    Everything is computed in the thread of the node. Of the loop it uses the reports that the loop
-    posts anyway, and the newest positions, which it reads without a lock.
-
-    Parameters
-    ----------
-    node : Node
-        Has the parameters of `osc_ros.ros.parameters.display_parameters`.
-    loop : Loop
-    law : Law
-        Its robot and settings are those of the loop's law.
+    It computes in the thread of the node, and uses only the reports of the loop and the newest
+    positions, which it reads without a lock. The node has the parameters of
+    `osc_ros.ros.parameters.display_parameters`; for `law` see
+    `osc_ros.ros.controller.targets.Targets`.
 
     """
 
@@ -66,7 +60,7 @@ class Display:
 
     def publish_markers(self, stamp: Stamp, pose: Array, error: Array, F: Array,
                         external: Report | None) -> None:
-        """Publish the markers of a tick if their period is over, and somebody listens."""
+        """Publish the markers of a tick if they are due and the topic has subscribers."""
         rate, now = self._node.get_parameter(RATE).value, perf_counter()
         if not rate:
             if self._publisher is not None:
@@ -86,12 +80,12 @@ class Display:
             self._publisher.publish(self._messages.message(markers.Tick(
                 messages.time_of(stamp), self._loop.q, pose, error, F,
                 None if external is None else external.wrench)))
-        except Exception as failure:  # of any kind: a picture must not end the node
+        except Exception as failure:  # any error: markers must not end the node
             self._node.get_logger().error(f'no markers: {type(failure).__name__}: {failure}',
                                           throttle_duration_sec=5.0)
 
     def _can_publish_markers(self) -> bool:
-        """Make the publisher; return whether there is one."""
+        """Create the publisher; return False if visualization_msgs is not installed."""
         if markers.MarkerArray is None:
             self._node.get_logger().warning(
                 f"{RATE} is set, but there is no package visualization_msgs: pip install "
@@ -107,7 +101,7 @@ class Display:
             return
         if self._transforms is None:
             if transforms.TFMessage is None:
-                self._node.get_logger().info(  # no warning: it is set by default for osc_arm
+                self._node.get_logger().info(  # not a warning: it is the default of osc_arm
                     f'{TF} is set, but there is no package tf2_msgs: it comes with ROS, not with '
                     'pip', once=True)
                 return
@@ -116,7 +110,7 @@ class Display:
         try:
             if not self._another_publishes():
                 self._transforms.publish(transforms.TFMessage(transforms=self.transforms()))
-        except Exception as failure:  # of any kind: as for markers
+        except Exception as failure:  # any error: transforms must not end the node
             self._node.get_logger().error(f'no transforms: {type(failure).__name__}: {failure}',
                                           throttle_duration_sec=5.0)
 

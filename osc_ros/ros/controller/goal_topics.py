@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Reports how far each task is from its goal, and when it has reached it."""
+"""Topics for the distance of each task to its goal, and for the arrival there."""
 
 from __future__ import annotations
 
@@ -24,15 +24,8 @@ class Goals:
     """
     Publishes `~/goal_error` and `~/goal_reached` for the tip, `~/NAME/…` for each further task.
 
-    All methods run in the thread that spins the node.
-
-    Parameters
-    ----------
-    node : Node
-        Owns the publishers.
-    loop : Loop
-    law : Law
-        Its robot and tasks are those of the loop's law.
+    All methods run in the thread that spins the node. For the arguments see
+    `osc_ros.ros.controller.targets.Targets`.
 
     """
 
@@ -66,13 +59,13 @@ class Goals:
         self.update()
 
     def follow(self) -> None:
-        """Do as `update` while a goal is not reached, or the errors have a subscriber."""
+        """Call `update` if a goal is not reached yet, or the errors have a subscriber."""
         if (any(arrival.state == ON_THE_WAY for arrival in self._arrivals.values())
                 or any(one.get_subscription_count() for one in self._errors.values())):
             self.update()
 
     def update(self) -> None:
-        """Publish the distances to the goals, and every goal that has been reached."""
+        """Publish the errors to the goals, and each goal that has been reached."""
         found = self._loop.read(requests.progress)
         if found is None:
             return

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""A managed node that logs and refuses transitions with a reason, and survives all of them."""
+"""Lifecycle node that refuses or fails transitions with a reason in the log."""
 
 from __future__ import annotations
 
@@ -14,24 +14,20 @@ from osc_ros.errors import InputError, OscError
 
 SUCCESS, FAILURE, ERROR = (TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE,
                            TransitionCallbackReturn.ERROR)
-# State that a transition leads to, by the number or the label of the transition.
+# State after a transition, by the number or the label of the transition.
 LEADS_TO = {1: 'inactive', 'configure': 'inactive', 2: 'unconfigured', 'cleanup': 'unconfigured',
             3: 'active', 'activate': 'active', 4: 'inactive', 'deactivate': 'inactive'}
 
 
 class TooEarlyError(InputError):
-    """A transition was requested before its input, such as joint states, has arrived."""
+    """Raised if a transition is requested before its input, such as joint states, has come."""
 
 
 class ManagedNode(LifecycleNode):  # type: ignore[misc]
     """
     A lifecycle node whose transitions are functions that may raise.
 
-    Parameters
-    ----------
-    name : str
-    **arguments
-        See `rclpy.node.Node`.
+    For the arguments see `rclpy.node.Node`.
 
     """
 
@@ -41,12 +37,12 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
         self._service_change_state.callback = self._on_change_state
 
     def destroy_node(self) -> None:
-        """Destroy the node; rclpy would keep it visible until its garbage is collected."""
+        """Destroy the node; rclpy would keep it visible until the garbage collection."""
         super().destroy_node()
         self._state_machine.destroy_when_not_in_use()
 
     def _on_change_state(self, request: Any, response: Any) -> Any:
-        """Refuse a transition that is not possible now: rclpy would end the process."""
+        """Refuse a transition that is impossible now, because rclpy would end the process."""
         wanted, machine = request.transition, self._state_machine
         accepted = {one[0]: one[1] for one in machine.available_transitions}
         if wanted.id in accepted or wanted.label in accepted.values():
@@ -55,8 +51,8 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
         text = (f"transition {wanted.label or wanted.id} refused: the node is '{state}', accepted "
                 'is one of ' + ', '.join(f'{label} ({number})' for number, label
                                          in accepted.items()))
-        # two calls, as rclpy accepts only one severity per source line; no warning if the node is
-        # in the wanted state already, for example after a lost response
+        # Two calls, because rclpy accepts only one severity per source line. No warning if the
+        # node is in the wanted state already, for example after a lost response.
         if LEADS_TO.get(wanted.label or wanted.id) == state:
             self.get_logger().info(text)
         else:
@@ -65,7 +61,7 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
         return response
 
     def _transition(self, name: str, effect: Callable[[], None]) -> TransitionCallbackReturn:
-        """Call `effect`; return the result of the transition. Exceptions are logged here."""
+        """Call `effect`, log its exception, and return the result of the transition."""
         try:
             effect()
         except TooEarlyError as error:

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Chunks and streams of poses from topics: planned in the node's thread, outside of the loop."""
+"""Planning of chunks and streams of poses from topics, in the node's thread."""
 
 from __future__ import annotations
 
@@ -22,29 +22,24 @@ from osc_ros.ros.messages import messages
 
 Array = NDArray[np.float64]
 
-NEW = 1.0  # a chunk that comes longer after the end of the one before begins a new motion [s]
+NEW = 1.0  # longest time after a chunk's end in which the next one counts as late [s]
 
 
 class PolicyInput:
     """
     Motions of tasks by chunks and streams of poses.
 
-    Parameters
-    ----------
-    loop : Loop
-    law : Law
-        Its robot and settings are those of the loop's law.
-    frame_pose : callable
-        Returns the pose (4, 4) of a frame in the base frame, at the newest joint state.
+    `frame_pose` returns the pose (4, 4) of a frame in the base frame, at the newest joint state.
+    For the other arguments see `osc_ros.ros.controller.targets.Targets`.
 
     """
 
     def __init__(self, loop: Loop, law: Law, frame_pose: Callable[[str], Array]) -> None:
         self._loop, self._law, self._frame_pose = loop, law, frame_pose
         self._first = next(iter(law.levels))
-        self._trail = Trail()  # of the first task's link
+        self._trail = Trail()  # past poses of the first task's link
         self._streams: dict[str, Stream] = {}
-        self._ends: dict[str, float] = {}  # of the last chunk of each task [s]
+        self._ends: dict[str, float] = {}  # end of the last chunk of each task [s]
         self._joining, self._following = ChunkBlending(), Following()
         self._chunks = self._late = 0
         self._age = np.nan
@@ -58,11 +53,11 @@ class PolicyInput:
             self._following, self._streams = following, {}
 
     def record(self, stamp: Stamp, pose: Array) -> None:
-        """Remember the measured pose (4, 4) of the first task's link."""
+        """Store the measured pose (4, 4) of the first task's link."""
         self._trail.add(messages.seconds(messages.time_of(stamp)), pose)
 
     def forget_stream(self, task: str) -> None:
-        """Begin a new stream with the next pose: another motion of the task was commanded."""
+        """Start a new stream with the next pose, because another motion was commanded."""
         self._streams.pop(task, None)
 
     def values(self) -> Iterator[tuple[str, object]]:
@@ -73,15 +68,9 @@ class PolicyInput:
 
     def follow_chunk(self, task: str, data: bytes) -> tuple[Entry, float]:
         """
-        Command a chunk; return how it is entered, and how late it is [s].
+        Command a serialized chunk, see `messages.chunk`; return its entry, and how late it is [s].
 
-        A chunk is late if the target had begun to slow down, because the one before was ending.
-
-        Parameters
-        ----------
-        task : str
-        data : bytes
-            A serialized MultiDOFJointTrajectory without velocities; see `messages.chunk`.
+        A chunk is late if the set-point has begun to slow down at the end of the previous chunk.
 
         Raises
         ------
@@ -107,10 +96,10 @@ class PolicyInput:
 
     def follow_stream(self, task: str, pose: Array, stamp: float) -> bool:
         """
-        Follow a pose (4, 4) of a stream; return False if it has to be approached by itself.
+        Follow a pose (4, 4) of a stream; return False if the caller must make it a single goal.
 
-        This is so with target.stream 'stop', with the first pose of a stream, for a stamp in the
-        future [s], and if the course of the poses exceeds the limits or leaves the box.
+        That is so if target.stream is 'stop', if the pose is the first of a stream, if its stamp
+        [s] is in the future, and if the course of the poses exceeds the limits or leaves the box.
 
         """
         now = self._loop.time
@@ -135,7 +124,7 @@ class PolicyInput:
         return next(one.limits for one in self._law.settings.tasks if one.name == task)
 
     def _pose_at_observation(self, task: str) -> Callable[[str, float], Array]:
-        """Return a function that returns the pose of a frame: that of the tip at a time [s]."""
+        """Return a function for a frame's pose at a time [s]; only the tip has past poses."""
         own = self._law.settings.tasks[0].link or self._law.robot.tip
 
         def found(frame: str, time: float) -> Array:

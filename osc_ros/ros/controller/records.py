@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The journal of a control loop: begun, published on ~/journal, and written on a watchdog."""
+"""Recordings of osc_controller: topic ~/journal, and the files of the black box."""
 
 from __future__ import annotations
 
@@ -23,23 +23,16 @@ from osc_ros.recording.export import JOURNAL, versions
 from osc_ros.recording.replay import PARAMETERS
 from osc_ros.ros.controller.black_box import BlackBox
 
-PERIOD = 0.1  # between two looks [s]
+PERIOD = 0.1  # period at which the journal is published and files are written [s]
 JOURNAL_QOS = QoSProfile(depth=200, reliability=ReliabilityPolicy.RELIABLE)
 
 
 class Records:
     """
-    Everything that a configured controller does for recordings.
+    Recordings of a configured controller.
 
-    All methods run in the thread that spins the node, and request short copies from the loop.
-
-    Parameters
-    ----------
-    node : Node
-    loop : Loop
-    values : mapping of str to value
-        All parameters.
-    urdf : str
+    All methods run in the thread that spins the node, and only request short copies from the loop.
+    `values` are all parameters, `names` the joints of the robot (n).
 
     """
 
@@ -68,7 +61,7 @@ class Records:
                                         clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def close(self) -> None:
-        """Write what is due; destroy the publisher."""
+        """Write a file that is due, and destroy the publisher."""
         if self._timer is not None:
             self._node.destroy_timer(self._timer)
             self._timer = None
@@ -76,7 +69,7 @@ class Records:
             self._node.destroy_publisher(self._publisher)
 
     def apply(self, values: Mapping[str, Any]) -> None:
-        """Record new values of the parameters, before they come into force."""
+        """Record new values of the parameters; call this before they come into force."""
         self._loop.request(requests.tell_journal, {PARAMETERS: dict(values)})
 
     def on_change(self, cause: str, reaction: str) -> None:
@@ -89,17 +82,17 @@ class Records:
         yield 'black box', f'off: {failure}' if failure else self._box.text
 
     def _update(self) -> None:
-        if self._timer is None:  # an executor calls a timer that was due before it was destroyed
+        if self._timer is None:  # the executor may still call a timer that has been destroyed
             return
         try:
             self._publish()
             self._box.update()
         except InputError:
-            pass  # the process of the loop has ended, which others report
+            pass  # the process of the loop has ended; the node reports that elsewhere
 
     def _publish(self) -> None:
         count = self._publisher.get_subscription_count()
-        if count > self._subscribers:  # a new one needs the beginning of a segment
+        if count > self._subscribers:  # a new subscriber needs the beginning of a segment
             self._at = self._loop.request(requests.renew_journal)
         self._subscribers = count
         if not count or self._at is None:
@@ -114,11 +107,11 @@ class Records:
             self._publisher.publish(UInt8MultiArray(data=data))
 
     def _pieces(self) -> list[Piece]:
-        """Return all that the journal has."""
+        """Return all pieces of the journal."""
         return list(self._following(None))
 
     def _following(self, at: tuple[int, int, int] | None) -> Iterator[Piece]:
-        """Yield what follows a place in the journal, up to now: it grows in the meantime."""
+        """Yield the pieces after a position in the journal, up to its present end."""
         while (piece := self._loop.read(requests.journal_piece, at)) is not None:
             yield piece
             at = piece.following

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Topics and services that command the controller: poses, paths, wrenches, loads."""
+"""Topics and services by which osc_controller is commanded."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ from osc_ros.ros.messages.frames import Frames
 Array = NDArray[np.float64]
 
 LOGGED = 1.0  # shortest time between two equal lines in the log [s]
-ROUNDING = 1e-9  # smaller components of a rotated wrench are 0; relative to the largest one
+ROUNDING = 1e-9  # smaller components of a rotated wrench, relative to the largest one, become 0
 
 
 class Targets:
     """
-    Subscriptions and services of a configured controller.
+    Command topics and services of a configured controller.
 
-    Every callback runs in the thread that spins the node. It prepares the command, and requests
-    the rest of the loop. A refused message is logged with its reason and changes
-    nothing. `~/answers` says what became of each command.
+    Every callback runs in the thread that spins the node; it prepares the command, and requests
+    the rest from the loop. A refused message is logged with the reason and changes nothing.
+    `~/answers` has the result of each command. The parameters of the node store the payload.
 
     Attributes
     ----------
@@ -67,13 +67,12 @@ class Targets:
     Parameters
     ----------
     node : Node
-        Owns the subscriptions; the payload is stored in its parameters.
     loop : Loop
     law : Law
-        Its robot and settings are those of the loop's law, which may be in another process.
+        Has the robot and settings of the loop's law, which may be in another process.
     frames : Frames
     goals : Goals
-        Receives every motion, to publish when its goal is reached.
+        Gets every motion, to publish when its goal is reached.
 
     """
 
@@ -82,7 +81,7 @@ class Targets:
         self._frames, self._goals, self._told = frames, goals, dict[str, float]()
         self.policy = PolicyInput(loop, law, self._frame_pose)
         self._answers = node.create_publisher(DiagnosticStatus, '~/answers', 100)
-        # compiled here, and not when the first path comes
+        # compile the reader now, and not when the first path comes
         serialized.trajectory(serialize_message(MultiDOFJointTrajectory()))
         first, *further = self._law.levels
         prefixes = {first: '', **{name: f'{name}/' for name in further}}
@@ -90,7 +89,7 @@ class Targets:
             *(self._subscribe_task(task, prefix, *topic) for topic in (
                 (PoseStamped, 'target_pose', self._on_pose),
                 (TwistStamped, 'target_twist', self._on_twist),
-                # serialized: rclpy would make an object of every number, under the GIL
+                # serialized, because rclpy would make an object of every number under the GIL
                 (MultiDOFJointTrajectory, 'target_trajectory', self._on_trajectory, 10, True),
                 (MultiDOFJointTrajectory, 'target_chunk', self._on_chunk, 10, True),
                 (WrenchStamped, 'target_wrench', self._on_wrench),
@@ -111,7 +110,7 @@ class Targets:
             ('~/hold', self._on_hold), ('~/release', self._on_release))]
         self._services.append(
             node.create_service(SetBool, '~/free_drive', self._on_free_drive))
-        self._mode = 'acceleration'  # after a free drive
+        self._mode = 'acceleration'  # mode to return to after a free drive
 
     def _subscribe_task(self, task: str, prefix: str, kind: Any, topic: str,
                         callback: Callable[..., None], qos: Any = 10, raw: bool = False) -> Any:
@@ -119,7 +118,7 @@ class Targets:
             kind, f'~/{prefix}{topic}', partial(callback, task, prefix + topic), qos, raw=raw)
 
     def close(self) -> None:
-        """Destroy the subscriptions and services."""
+        """Destroy subscriptions, services and the publisher."""
         for subscription in self._subscriptions:
             self._node.destroy_subscription(subscription)
         for service in self._services:
@@ -136,7 +135,7 @@ class Targets:
 
     @property
     def topics(self) -> list[str]:
-        """The names of the topics that command the arm."""
+        """Names of the topics that command the arm."""
         return [one.topic_name for one in self._subscriptions]
 
     @property
@@ -144,7 +143,7 @@ class Targets:
         return bool(self._loop.mode == ACTIVE)
 
     def _frame_pose(self, frame: str) -> Array:
-        """Pose (4, 4) of a frame in the base frame, at the newest joint state."""
+        """Return the pose (4, 4) of a frame in the base frame, at the newest joint state."""
         q = self._loop.q
         if not len(q):
             raise InputError(f"frame '{frame}' cannot be located: no joint state has come yet")
@@ -187,7 +186,12 @@ class Targets:
             data, self._loop.time, self._frame_pose, partial(self._path, task, topic)))
 
     def _path(self, task: str, topic: str, times: Array, poses: Array) -> Path:
-        """Return the path through poses; its first velocity is the target's if it is there."""
+        """
+        Return the path through poses (m, 4, 4) at times (m,).
+
+        If the set-point is at the first pose then, the path begins with its twist.
+
+        """
         present = None
         if len(times):  # if not, `path_through` raises
             present = self._loop.read(requests.predicted, task, float(times[0]))
@@ -196,7 +200,7 @@ class Targets:
         return path
 
     def _task(self, name: str) -> Task:
-        """Return the settings of a task that are in force from the next tick on."""
+        """Return the settings of a task that apply from the next tick on."""
         return next(task for task in self._law.settings.tasks if task.name == name)
 
     def _on_twist(self, task: str, topic: str, message: TwistStamped) -> None:
@@ -208,7 +212,7 @@ class Targets:
         """
         Command the motion and start time that `read` returns, and answer; log a refusal.
 
-        `sent` is the stamp of the message. `read` returns no motion if it has commanded it.
+        `sent` is the stamp of the message. `read` returns None for a motion that it has commanded.
 
         """
         if not self._active:
@@ -243,20 +247,20 @@ class Targets:
         self._answer(topic, sent, DiagnosticStatus.ERROR, 'the controller is not active')
 
     def _is_new(self, text: str) -> bool:
-        """Whether this text was not logged within the last LOGGED seconds, so that it is now."""
+        """Return whether a text was not logged in the last LOGGED seconds, and remember it."""
         now = perf_counter()
         self._told = {one: at for one, at in self._told.items() if now - at <= LOGGED}
         return self._told.setdefault(text, now) == now
 
     def _answer(self, topic: str, sent: Time, level: bytes, text: str,
                 time: float | None = None) -> None:
-        """Publish what became of the command with the stamp `sent`, at a time [s]; now if None."""
+        """Publish the result of the command with the stamp `sent`, at `time` [s]; None: now."""
         if self._answers.get_subscription_count():
             self._answers.publish(messages.answer_message(
                 level, topic, text, sent, self._loop.time if time is None else time))
 
     def _log_delay(self, topic: str, end: float, path: Path) -> None:
-        """Log how much later than `end` [s] a path ends, if the limits have slowed it down."""
+        """Warn if the limits have slowed a path down, so that it ends after the time `end` [s]."""
         late = float(path.times[-1]) - end
         if late > 1e-6:
             self._node.get_logger().warning(
@@ -264,7 +268,7 @@ class Targets:
                 '(see target.too_fast)')
 
     def _require_goal(self, task: str, topic: str) -> None:
-        """Refuse a command that the kind of the task does not accept."""
+        """Raise InputError if the kind of the task does not accept this command."""
         kind = self._task(task).kind
         if topic.rpartition('target_')[2] not in kind.goals:
             raise InputError(f"task '{task}' is of kind {kind.name}: accepted are "
@@ -273,7 +277,7 @@ class Targets:
     # forces
 
     def _on_wrench(self, task: str, topic: str, message: WrenchStamped) -> None:
-        """Set the wrench of a task, in the axes of the message's frame, at the task's link."""
+        """Rotate a wrench from the axes of its frame to those of the task, and set it."""
         if not self._active:
             self._ignore(topic, message.header.stamp)
             return
@@ -289,7 +293,7 @@ class Targets:
         self._answer(topic, message.header.stamp, DiagnosticStatus.OK, '')
 
     def _on_measured_wrench(self, task: str, topic: str, message: WrenchStamped) -> None:
-        """Shift a wrench from the origin of its frame, the sensor, to the link, and set it."""
+        """Set a measured wrench; the loop shifts it from the origin of its frame to the link."""
         if not self._active:
             return
         try:
@@ -365,7 +369,7 @@ class Targets:
 
     def _on_free_drive(self, request: SetBool.Request, response: SetBool.Response
                        ) -> SetBool.Response:
-        """Set the parameter `mode` to free, or back to what it was."""
+        """Set the parameter `mode` to free, or back to its value before."""
         if request.data and not self._active:
             response.success, response.message = False, 'not active: activate the controller first'
             return response
@@ -381,7 +385,7 @@ class Targets:
         return response
 
     def _set_mode(self, mode: str) -> str:
-        """Set the parameter `mode`; return why it was refused, or an empty text."""
+        """Set the parameter `mode`; return the reason of a refusal, or an empty text."""
         result = self._node.set_parameters_atomically([Parameter('mode', value=mode)])
         if result.successful:
             self._node.get_logger().info(
@@ -391,6 +395,5 @@ class Targets:
 
     def _on_release(self, request: Trigger.Request, response: Trigger.Response
                     ) -> Trigger.Response:
-        """End latched reactions whose causes are gone."""
         response.success, response.message = self._loop.request(requests.release)
         return response

@@ -1,4 +1,4 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The loops that answer messages in compiled code."""
+"""Control loop and relay loop over DDS, which handle messages in compiled code."""

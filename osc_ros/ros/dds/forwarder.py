@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The loop of osc_relay: joint states and commands in, commands out, in its own thread."""
+"""Loop of osc_relay in its own thread: joint states and commands in, commands out."""
 
 from __future__ import annotations
 
@@ -55,28 +55,22 @@ from osc_ros.ros.parameters.state_input import StateInput
 
 Array = NDArray[np.float64]
 
-# depth > 1, so that a command of one publisher does not displace that of another one
+# depth > 1, so that a command of one publisher does not displace a command of another one
 INPUT_QOS = QoSProfile(depth=5, reliability=ReliabilityPolicy.RELIABLE)
 OF_COMMANDS = SILENCE, NONSENSE, OTHER_PUBLISHER = 'silence', 'nonsense', 'other_publisher'
-WATCH_PERIOD = 0.005  # longest time between two looks for a reaction [s]
-LOGGED = 1.0  # shortest time between two messages that name other publishers [s]
-MOST_POSTED = 1000  # length of the queue of messages for the log
+WATCH_PERIOD = 0.005  # longest time between two checks for a reaction [s]
+LOGGED = 1.0  # shortest time between two log messages that name other publishers [s]
+MOST_POSTED = 1000  # largest number of events in the queue for the log
 TIMED = 10_000  # number of commands whose times are kept
-STATES, COMMANDS = range(2)  # the topics of the inbox
-WAITED = -1  # in place of a reason of `forward`: Python waited
+STATES, COMMANDS = range(2)  # indices of the inbox's topics
+WAITED = -1  # returned instead of a reason of `forward` if Python waited for the messages
 
 
 class Parts(NamedTuple):
     """
-    What depends on the robot.
+    Objects of the loop that depend on the robot.
 
-    Attributes
-    ----------
-    guard : Supervisor
-    states : StateInput
-    check : CommandCheck
-    order : (n,) int
-        For each entry of a command, the index of its joint in the robot.
+    `order` (n,) has for each entry of a command the index of its joint in the robot.
 
     """
 
@@ -90,36 +84,30 @@ class Forwarder:
     """
     Forwards the torque commands of one publisher, and stops the arm if they are missing or wrong.
 
-    To stop the arm, it uses its own model of the robot. Nothing is sent before the first good
-    command after a good joint state. From then on it always sends commands, because the hardware
-    would apply the last torque for ever. The compiled function `forward` does the work, but for
-    messages that are not in order. Other threads may use the attributes only within `parked`.
+    It stops the arm by its own model of the robot. It sends nothing before the first good command
+    after a good joint state. From then on it always sends commands, because the hardware would
+    keep applying the last torque. The compiled function `forward` handles plain states and the
+    chosen publisher's commands; it leaves all other messages to Python. Other threads may use the
+    attributes only within `parked`. `rate` is the expected rate of the commands [Hz].
 
     Attributes
     ----------
     parts : Parts, optional
         None before there is a robot.
     source : Source
-        Which publisher is forwarded.
+        Choice of the publisher whose commands are forwarded.
     acts : bool
         Whether a good command has come.
     refused : int
-        Number of commands that were refused.
+        Number of refused commands.
     refusal : str
-        Why the last one was refused.
+        Reason of the last refusal.
     is_open : bool
         Whether the loop runs.
     posted : deque of (str, tuple)
-        What the owner's thread is to log: 'change', with the arguments of `ReactionLog.change`,
-        and 'error', 'warning' or 'info' (text). Nothing in the log delays a torque.
-
-    Parameters
-    ----------
-    owner : Node
-    publisher : Publisher
-        Publisher of the commands.
-    rate : float
-        At which commands are expected [Hz].
+        Events for the log, which the owner's thread writes, so that the log delays no torque:
+        'change', with the arguments of `ReactionLog.change`, and 'error', 'warning' or 'info'
+        (text).
 
     """
 
@@ -131,7 +119,8 @@ class Forwarder:
         self.source = Source()
         self.acts = self._gave_up = False
         self.refused, self.refusal, self._named = 0, '', -np.inf
-        self._label, self._depth, self._lock = '', 0, RLock()  # of the newest state; of `parked`
+        # label of the newest state; number of nested `parked` contexts
+        self._label, self._depth, self._lock = '', 0, RLock()
         self._times = np.array([0.0, min(WATCH_PERIOD, 1.0 / rate)])
         self._took = np.full(TIMED, np.nan)
         self._shared = np.zeros(len(COUNTERS), dtype=np.int64)
@@ -146,7 +135,7 @@ class Forwarder:
         self._thread.start()
 
     def use(self, parts: Parts) -> None:
-        """Use the parts of a robot, from now on."""
+        """Use the parts of a robot from now on."""
         n = len(parts.order)
         calls = self._new_calls(n)
         model, records = parts.guard.model.arrays, parts.guard.records
@@ -179,7 +168,7 @@ class Forwarder:
 
     @contextmanager
     def parked(self) -> Iterator[None]:
-        """Within this context, the loop handles no message, and its records are this thread's."""
+        """Return a context in which the loop is idle, so that this thread may use its records."""
         with self._lock, ExitStack() as stack:
             if self._calls is not None and self._depth == 0:
                 self._shared[LEAVE] = 1
@@ -193,21 +182,21 @@ class Forwarder:
 
     @property
     def forwarded(self) -> int:
-        """Number of commands that were forwarded."""
+        """Number of forwarded commands."""
         return int(self._shared[FORWARDED])
 
     @property
     def own(self) -> int:
-        """Number of torques of reactions that were sent."""
+        """Number of published torques of reactions."""
         return int(self._shared[OWN])
 
     @property
     def has_ended(self) -> bool:
-        """Whether the arm is held because the controller has sent its last command."""
+        """Whether a reaction is in force because the controller has sent its last command."""
         return self.source.has_ended and self._guard.cause == SILENCE
 
     def state(self) -> str:
-        """Return a text that says what the loop does, and why; within `parked`."""
+        """Return a text on the state of the loop; call this within `parked`."""
         if self.parts is None:
             return 'waits for a robot description'
         if not self.acts:
@@ -221,9 +210,10 @@ class Forwarder:
 
     def release(self) -> bool:
         """
-        Release latched causes; return whether nothing is wrong any more, within `parked`.
+        Release latched causes; return whether no reaction remains. Call this within `parked`.
 
-        An arm that was given up is not commanded before another joint state and command.
+        If the supervisor has given up control of the arm, the loop sends no commands before a new
+        joint state and command.
 
         """
         if self.parts is None or not self.acts:
@@ -239,21 +229,21 @@ class Forwarder:
 
     @property
     def heard(self) -> float:
-        """When the last good command came [s]."""
+        """Time of the last good command [s]."""
         return self._guard.last_feed(SILENCE) if self.acts else -np.inf
 
     def publisher_count(self) -> int:
-        """Return the number of publishers of commands with which the loop is matched."""
+        """Return the number of matched publishers of commands."""
         handle = self._inbox.subscriptions[COMMANDS]
         with handle:
             return int(handle.get_publisher_count())
 
     def took(self) -> Array:
-        """Return the newest times from taking a command to its publication [s]."""
+        """Return the times (k,) of the newest commands from taking to publication [s]."""
         return self._took[:self.forwarded].copy()
 
     def send_last(self) -> None:
-        """Publish the torques that carry the weight; call this only if `acts`."""
+        """Publish the gravity torques as the last command; call this only if `acts`."""
         self._publish(self._guard.idle_torque(), commands.LAST_LABEL)
 
     @property
@@ -262,17 +252,17 @@ class Forwarder:
         return self.parts.guard
 
     def on_change(self) -> None:
-        """Post a change of the reaction, or its cause; a `Supervisor` calls this."""
+        """Post a change of the reaction or its cause; the `Supervisor` calls this."""
         found = (self._guard.cause, self._guard.reaction) if self.acts else ('', '')
         self.posted.append(('change', (*found, self.state(), not self.has_ended)))
 
     def note_change(self) -> None:
-        """Post a change that compiled code has found; call it often, and before other changes."""
+        """Post a change found by compiled code; call this often, and before a change by Python."""
         if self._shared[CHANGED]:
             with self.parked():
                 self._shared[CHANGED], guard = 0, self._guard
                 if guard.cause == SILENCE and guard.last_feed(SILENCE) < guard.began:
-                    guard.report_fault(SILENCE, guard.reason)  # its text from now on
+                    guard.report_fault(SILENCE, guard.reason)  # keeps the text of the reason
                 self.on_change()
 
     def post(self, level: str, text: str) -> None:
@@ -288,14 +278,14 @@ class Forwarder:
                     why = self._pass()
                     with self._lock:
                         self._handle(why)
-                except Exception as error:  # of any kind: the commands must not stop
+                except Exception as error:  # any error: the commands must not stop
                     with self._lock, suppress(Exception):
                         self._fail(f'{type(error).__name__}: {error}')
                         self._watch()
                     sleep(self._times[1])
 
     def _pass(self) -> int:
-        """Wait for messages; forward in compiled code where possible; return why it ended."""
+        """Wait for messages, and forward in compiled code if possible; return why it ended."""
         with self._lock:
             calls, arrays, is_plain = self._calls, self._arrays, self._is_plain()
             self._shared[LEAVE], self._shared[NEWEST_SEC] = not self.is_open, -1
@@ -308,18 +298,18 @@ class Forwarder:
             with calls.kept():
                 return int(forward(calls.plan, Reading(*states.reader.arrays, states.record),
                                    *arrays, self._shared, self._took, self._times))
-        except Exception as error:  # of any kind
+        except Exception as error:  # any error: the commands must not stop
             self.post('error', f'{type(error).__name__}: {error}')
             return FAILED
 
     def _is_plain(self) -> bool:
-        """Whether compiled code may take the next messages."""
+        """Return whether compiled code may take the next messages."""
         return (self.acts and self.parts is not None and self.source.has_one
                 and bool(self.source.gid.any()) and self.parts.states.reader.knows_names
                 and not self._gave_up)
 
     def _handle(self, why: int) -> None:
-        """Do the work that `_pass` returned to Python, by its reason."""
+        """Handle the reason for which `_pass` returned."""
         self.note_change()
         seconds, nanoseconds = self._shared[[NEWEST_SEC, NEWEST_NANOSEC]].tolist()
         if seconds >= 0 and self.acts:
@@ -348,24 +338,22 @@ class Forwarder:
             self._watch()
 
     def _take(self) -> None:
-        """Handle a state and a command, if they have come."""
         if (data := self._taken(STATES)) is not None:
             self._on_state(data)
         if (data := self._taken(COMMANDS)) is not None:
             self._on_command(data, self._gid)
 
     def _taken(self, topic: int) -> bytes | None:
-        """Take the oldest message of a topic; None if there is none."""
         return self._inbox.take(topic) if self._calls is None else self._calls.take(topic)
 
     def _message(self, topic: int) -> bytes:
-        """The message that compiled code has taken."""
+        """Return the message that compiled code has taken."""
         assert self._calls is not None
         return self._calls.message(topic)
 
     @property
     def _gid(self) -> bytes:
-        """GID of the publisher of the message that was taken last; empty if it is unknown."""
+        """GID of the publisher of the last message; empty if it is unknown."""
         found = b'' if self._calls is None else self._calls.gid
         return found if any(found) else b''
 
@@ -390,19 +378,19 @@ class Forwarder:
         self._label = messages.stamp_label(states.reader.stamp)
         if not self._guard.accept_state(*state):
             states.reject()
-            if self._guard.doubts_clock:  # the torques are for an arm that was there before
+            if self._guard.doubts_clock:  # the torques may be for the pose before a clock jump
                 self._label = commands.HOLD_LABEL
         self._react()
 
     def _stops(self) -> bool:
-        """Whether a reaction is in force; a reaction to commands lasts until a good one comes."""
+        """Return whether a reaction is in force; after a bad command, until a good one comes."""
         guard = self._guard
         if guard.cause in OF_COMMANDS and guard.last_feed(SILENCE) < guard.began:
             guard.report_fault(guard.cause, guard.reason)
         return guard.watch()
 
     def _react(self) -> None:
-        """After a state: if a reaction is in force, send its torques."""
+        """Publish the torques of the reaction, if one is in force after a state."""
         if self.acts and self._stops():
             self._send(self._label)
 
@@ -414,7 +402,7 @@ class Forwarder:
             return
         was_stopping = self.acts and self._stops()
         if was_stopping and self._guard.last_feed(SILENCE) < self._guard.began:
-            self.parts.check.forget()  # the torques of the reaction are in force
+            self.parts.check.forget()  # the arm has the torques of the reaction, not commands
         label = self._accepted(data, started) if self._is_of_the_source(gid, started) else None
         if label is None and not (self.acts and self._stops()):
             return
@@ -429,13 +417,14 @@ class Forwarder:
     def _begin_silence(self, was_stopping: bool) -> None:
         """Take over after the last command of the publisher; another one may be chosen now."""
         guard, timeout = self._guard, self._guard.settings.watchdogs[SILENCE].timeout
-        guard.reset_timeout(SILENCE, guard.began - guard.clock() - timeout)  # before the reaction
+        # set the last command to a time-out before the reaction began, so that SILENCE begins now
+        guard.reset_timeout(SILENCE, guard.began - guard.clock() - timeout)
         self.source.end()
-        if was_stopping:  # its reaction goes on, so there is no change
+        if was_stopping:  # the present reaction goes on, so no change is reported
             self.post('warning', self._ended_text)
 
     def _is_of_the_source(self, gid: bytes, now: float) -> bool:
-        """Whether a command is of the chosen publisher; stop the arm if that is not clear."""
+        """Return whether a command is of the chosen publisher; stop the arm if that is unclear."""
         where = self.source.judge(gid, self.publisher_count(), now,
                                   self._guard.settings.watchdogs[SILENCE].timeout)
         if where == KNOWN:
@@ -452,7 +441,7 @@ class Forwarder:
         return False
 
     def _take_publisher(self) -> None:
-        """Choose another publisher, and hold the arm until its commands are forwarded."""
+        """Accept a new publisher, and hold the arm until its commands are forwarded."""
         assert self.parts is not None
         self.source.take_names(publishers(self._owner, self.topic))
         self.parts.check.forget()
@@ -464,19 +453,19 @@ class Forwarder:
                 OTHER_PUBLISHER, f'commands come from {gids(self.source.names)} now')
 
     def _accepted(self, data: bytes, now: float) -> str | None:
-        """Check a command; return its label and store its torques if it is good, else None."""
+        """Check a command; if it is good, store its torques and return its label, else None."""
         assert self.parts is not None
         try:
             try:
                 message = deserialize_message(data, Float64MultiArray)
-            except Exception as error:  # rclpy does not say which
+            except Exception as error:  # rclpy does not document the types of its errors
                 raise InputError(f'command of {len(data)} bytes cannot be read: {error}') from None
             label = commands.label(message)
             if label == commands.LAST_LABEL and self.acts:  # its torques are not used
                 self.parts.check.forget()
                 return label
             if label == commands.HOLD_LABEL and not self._guard.blind:
-                return None  # the controller has no states, and does not know where the arm is
+                return None  # the controller has no states, but this node has
             time = commands.labelled_time(label)
             # Only differences between the times of two commands are used, so the clock of the
             # sender need not agree with ours. When the source of the time changes, the command
@@ -497,7 +486,7 @@ class Forwarder:
         return label
 
     def _prepare(self, label: str) -> None:
-        """Let compiled code send commands whose label is as long as this one."""
+        """Prepare compiled code for commands whose labels are as long as this one."""
         if self._calls is not None and len(label) != self._calls.plan[LENGTH]:
             self._calls.prepare(len(label))
 
@@ -516,7 +505,7 @@ class Forwarder:
         self._publisher.publish(self._command.fill(tau[self.parts.order], label))
 
     def _watch(self) -> None:
-        """Look for a reaction; send its torques if no state has come, or it has just begun."""
+        """Check for a reaction; publish its torques if no state has come or it has just begun."""
         if not self.acts:
             return
         was_stopping = bool(self._guard.reaction)

@@ -2,11 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Commands forwarded over DDS in one compiled function, without the interpreter and its lock.
+Compiled loop that forwards commands over DDS without the GIL.
 
-It takes joint states and commands, checks both, and publishes the commands of the chosen
-publisher, or the torques of the reaction that is in force. What is not in order it leaves to
-Python, with the message that it has taken.
+`forward` checks joint states and commands, and publishes the commands of the chosen publisher or
+the torques of the present reaction. Messages that it cannot handle it leaves to Python.
 """
 
 from __future__ import annotations
@@ -51,18 +50,18 @@ from osc_ros.ros.messages.serialized_states import NANOSEC, puts_motion, Reading
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# Entries of the plan: address of `osc_ros.control.safety.safety.answer`; message and numbers of a
-# command that answers no state.
+# Further entries of the plan, all addresses: of `osc_ros.control.safety.safety.answer`; of the
+# message for torques without a state, and of its numbers.
 ANSWER, UNASKED_OUTBOUND, UNASKED_VALUES = range(MORE, MORE + 3)
 LABEL_AT = 12  # byte of a serialized command
-# Entries of the shared counters: 1 if the call must end; 1 if the reaction, or its cause, has
-# changed, and Python has not noted it; commands that were forwarded; stamp of the newest state;
-# torques of reactions.
+# Entries of the shared counters: 1 if the call must end; 1 if the reaction or its cause has
+# changed, and Python has not noted it; number of forwarded commands; stamp of the newest state;
+# number of published torques of reactions.
 COUNTERS = LEAVE, CHANGED, FORWARDED, NEWEST_SEC, NEWEST_NANOSEC, OWN = range(6)
-# Why `forward` returns. ASKED: another thread wants it, or the context of ROS has ended. STATE,
-# COMMAND: Python must handle the message that was taken. REJECTED: a state was not plausible.
-# LABELLED: the label of a state is longer or shorter than before. GIVEN_UP: the supervisor has
-# given the arm up. FAILED: a function of rcl has failed.
+# Reasons why `forward` returns. ASKED: another thread wants it, or the context of ROS has ended.
+# STATE, COMMAND: Python must handle the message that was taken. REJECTED: a state was not
+# plausible. LABELLED: the label of a state has another length than before. GIVEN_UP: the
+# supervisor has given up control of the arm. FAILED: a function of rcl has failed.
 ASKED, STATE, COMMAND, REJECTED, LABELLED, GIVEN_UP, FAILED, GO_ON = range(8)
 
 _sample_views, _torque_views = SAMPLE.only('time', 'now', 'q', 'qd'), TORQUE.only('tau')
@@ -84,14 +83,12 @@ class Guarded(NamedTuple):
 
 class Expected(NamedTuple):
     """
-    What commands are accepted.
+    Data for the check of commands.
 
     Attributes
     ----------
-    gid : (2,) int
-        Of the chosen publisher.
-    heard : (1,)
-        When its last message arrived [s].
+    gid, heard
+        See `osc_ros.ros.messages.publishers.Source`.
     bounds, memory
         See `osc_ros.control.safety.command_check.CommandCheck`.
     order : (n,) int
@@ -111,7 +108,12 @@ class Expected(NamedTuple):
 
 @inlined
 def _looks(guarded, expected, shared, now):
-    """Find the reaction; to commands, until a good one comes. Return whether one is in force."""
+    """
+    Update the reaction; return whether one is in force.
+
+    A reaction to a fault of commands lasts until a good command comes.
+
+    """
     causes = _causes_views(guarded.state, len(expected.order))
     if causes.watches[expected.watchdogs[0], FED] < causes.began[0]:
         for number in expected.watchdogs:
@@ -137,7 +139,7 @@ def _brake(plan, guarded, expected, shared, now, message, values):
 
 @inlined
 def _pass_state(plan, reading, guarded, expected, shared, now):
-    """Check a state, and answer it in a reaction; return the reason to leave, or GO_ON."""
+    """Check a state; answer it if a reaction is in force. Return why to leave, or GO_ON."""
     n, record = len(expected.order), reading.record
     given = _sample_views(guarded.sample, n)
     if not (reads(plan[INBOUND], reading)
@@ -157,7 +159,7 @@ def _pass_state(plan, reading, guarded, expected, shared, now):
 
 @inlined
 def _copies(plan, n):
-    """Copy a command to the one to be sent; return whether it has the same layout."""
+    """Copy a command to the outgoing message; return False if its layout differs."""
     inbound, outbound = integers_at(plan[SECOND_INBOUND], 2), integers_at(plan[OUTBOUND], 2)
     data, out = bytes_at(inbound[0], inbound[1]), bytes_at(outbound[0], outbound[1])
     values, end = plan[VALUES] - outbound[0], LABEL_AT + plan[LENGTH]
@@ -179,7 +181,7 @@ def _copies(plan, n):
 
 @inlined
 def _labelled_time(plan):
-    """Time of the state that the label names [s]; NaN if it names none."""
+    """Return the time of the state that the label names [s]; NaN if it names none."""
     text = bytes_at(plan[LABEL], plan[LENGTH])
     seconds, nano, digits = np.int64(0), np.int64(0), len(text) - NANO_DIGITS
     if digits < 1 or text[digits] != 46:  # a point
@@ -212,7 +214,7 @@ def _pass_command(plan, guarded, expected, shared, took, now):
     remember(expected.memory, time, wanted)
     causes.watches[expected.watchdogs[0], FED] = expected.heard[0] = now
     if is_held and _looks(guarded, expected, shared, now):
-        return GO_ON  # the states are answered
+        return GO_ON  # the reaction's torques are published with the next state
     tau = _torque_views(guarded.result, n).tau
     for i in range(n):
         tau[expected.order[i]] = wanted[i]
@@ -229,12 +231,12 @@ def _pass_command(plan, guarded, expected, shared, took, now):
 
 @inlined
 def _watch(plan, guarded, expected, shared, now):
-    """Look for a reaction although no state has come; return the reason to leave, or GO_ON."""
+    """Check for a reaction although no state has come; return the reason to leave, or GO_ON."""
     causes = _causes_views(guarded.state, len(expected.order))
     before = causes.reaction[0]
     if not _looks(guarded, expected, shared, now) or (
             causes.is_blind[0] == 0.0 and causes.reaction[0] == before):
-        return GO_ON  # the next state is answered
+        return GO_ON  # if there is a reaction, the next state is answered
     seconds = shared[NEWEST_SEC]
     if causes.is_blind[0] == 0.0 and seconds >= 0 and (
             puts_label(plan, seconds, shared[NEWEST_NANOSEC])):
@@ -245,7 +247,7 @@ def _watch(plan, guarded, expected, shared, now):
 
 @inlined
 def _look(plan, reading, guarded, expected, shared, took, times, now):
-    """Take and handle what has come; return the reason to leave, or GO_ON."""
+    """Take and handle the messages that have come; return the reason to leave, or GO_ON."""
     has_come, why = take(plan, 0), GO_ON
     if has_come:
         why = _pass_state(plan, reading, guarded, expected, shared, now)
@@ -264,7 +266,7 @@ def _look(plan, reading, guarded, expected, shared, took, times, now):
 @released
 def forward(plan, reading, guarded, expected, shared, took, times):
     """
-    Forward commands until Python has work; return why.
+    Forward commands until Python has work; return the reason.
 
     Parameters
     ----------
@@ -278,7 +280,7 @@ def forward(plan, reading, guarded, expected, shared, took, times):
     took : (k,)
         For each of the newest commands, the time from its arrival to its publication [s].
     times : (2,)
-        When to look for a reaction, and the longest time between two looks [s].
+        Time of the next check for a reaction, and longest time between two checks [s].
 
     """
     if shared[LEAVE] > 0:

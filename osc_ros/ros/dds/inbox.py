@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 
-"""Serialized messages of a topic, for a thread that waits for them without an executor."""
+"""Serialized messages of topics, for a thread that waits for them without an executor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rclpy.qos import QoSProfile
 
 def hidden_node(owner: Node, name: str) -> Node:
     """
-    Return a node '_owner_name' for a thread of the owner: without log, parameters and services.
+    Return a node '_owner_name' for a thread of the owner, without log, parameters and services.
 
     Do not add it to an executor.
 
@@ -29,22 +29,22 @@ def hidden_node(owner: Node, name: str) -> Node:
 
 class Inbox:
     """
-    Messages of one or several topics, taken by one thread.
+    Subscriptions to one or several topics, whose messages one thread takes.
 
-    DDS wakes the thread itself. An executor would do more between a message and the callback, and
-    would need a further thread for timers; here the caller waits until its next deadline.
+    DDS wakes this thread directly. An executor would add latency, and would need a further thread
+    for timers; here the caller waits until its next deadline.
 
     Attributes
     ----------
     context, subscriptions, guard, waiting
-        Objects of rcl: the last one is the set that waits for those before it.
+        rcl objects of rclpy; `waiting` is the wait set for the subscriptions and the guard
+        condition.
 
     Parameters
     ----------
     node : Node
-        A `hidden_node`, or another one that is in no executor.
+        A `hidden_node`, or another node without an executor.
     *topics : (type, str, QoSProfile)
-        Types of the messages, names, and quality of service.
 
     """
 
@@ -57,20 +57,20 @@ class Inbox:
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        """Within this context, messages can be received, and rclpy keeps the subscriptions."""
+        """Return a context in which messages can be received; rclpy keeps the subscriptions."""
         with ExitStack() as stack:
             for handle in (self.context, *self.subscriptions, self.guard, self.waiting):
                 stack.enter_context(handle)
             yield
 
     def wait(self, seconds: float) -> None:
-        """Return when a message has come, or the time is over."""
+        """Return when a message has come or the time [s] has passed."""
         self.waiting.clear_entities()
         for subscription in self.subscriptions:
             self.waiting.add_subscription(subscription)
         self.waiting.wait(max(0, int(1e9 * seconds)))
 
     def take(self, topic: int = 0) -> bytes | None:
-        """Return the oldest message of a topic, by its index; None if there is none."""
+        """Return the oldest message of a topic, given by its index; None if there is none."""
         taken = self.subscriptions[topic].take_message(self._kinds[topic], True)
         return None if taken is None else taken[0]

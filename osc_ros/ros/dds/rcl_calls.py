@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The functions, objects and messages of rcl that compiled loops use, by their addresses."""
+"""Addresses of the functions, objects and messages of rcl that compiled loops use."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from osc_ros.ros.dds.rcl_plan import (
 from osc_ros.ros.messages.commands import empty_command
 
 MOST_TOPICS = 2
-LARGEST = 2**16  # bytes for which a message has room from the start
-NUMBER = 8  # bytes
-MUTEX_SIZE = 16  # integers: room for a pthread_mutex_t
-SEMAPHORE_SIZE = 8  # integers: room for a sem_t
-BUSY = 5e-5  # time until another attempt to get the mutex [s]
+LARGEST = 2**16  # initial capacity of a received message [bytes]
+NUMBER = 8  # [bytes]
+MUTEX_SIZE = 16  # size of the memory for a pthread_mutex_t [integers]
+SEMAPHORE_SIZE = 8  # size of the memory for a sem_t [integers]
+BUSY = 5e-5  # time until another attempt to lock the mutex [s]
 UNDISTURBED = 0.005  # switch interval of Python's threads while one of them has the mutex [s]
-INHERITS = 1  # PTHREAD_PRIO_INHERIT: who holds the mutex has the priority of who waits for it
+INHERITS = 1  # PTHREAD_PRIO_INHERIT: the owner of the mutex gets the priority of a waiting thread
 
 
 class _Allocator(ctypes.Structure):
@@ -47,14 +47,14 @@ class _Allocator(ctypes.Structure):
 
 
 class Message(ctypes.Structure):
-    """rcutils_uint8_array_t, which is rcl_serialized_message_t."""
+    """rcutils_uint8_array_t, of which rcl_serialized_message_t is another name."""
 
     _fields_ = [('buffer', ctypes.c_void_p), ('length', ctypes.c_size_t),
                 ('capacity', ctypes.c_size_t), ('allocator', _Allocator)]
 
 
 def _library(name: str) -> ctypes.CDLL:
-    """A library that this process has loaded; OSError if it has none of that name."""
+    """Return a library that this process has loaded; OSError if there is none of that name."""
     for line in Path('/proc/self/maps').read_text(encoding='utf-8').splitlines():
         if f'/{name}.so' in line:
             return ctypes.CDLL(line.split(maxsplit=5)[-1])
@@ -62,7 +62,7 @@ def _library(name: str) -> ctypes.CDLL:
 
 
 def _addresses(library: ctypes.CDLL, *names: str) -> list[int]:
-    """Addresses of functions; AttributeError if the library lacks one."""
+    """Return the addresses of functions; AttributeError if the library lacks one."""
     return [ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in names]
 
 
@@ -71,11 +71,11 @@ _usual = sys.getswitchinterval()  # switch interval outside of `_undisturbed`
 
 @contextmanager
 def _undisturbed() -> Iterator[Callable[[float], None]]:
-    """Within this context, no thread is asked for the lock; yields a `sleep` without that."""
+    """Context in which no other thread requests the GIL; yields a `sleep` that allows it."""
     def begin() -> None:
         global _usual
         if (interval := sys.getswitchinterval()) < 0.5 * UNDISTURBED:
-            _usual = interval  # else a thread in such a context has given the lock up
+            _usual = interval  # a longer one was set by another thread in this context
         sys.setswitchinterval(UNDISTURBED)
 
     def wait(time: float) -> None:
@@ -92,30 +92,17 @@ def _undisturbed() -> Iterator[Callable[[float], None]]:
 
 class RclCalls:
     """
-    The plan by which compiled code takes the messages of an inbox, and publishes commands.
+    Addresses by which compiled code takes the messages of an inbox, and publishes n torques.
+
+    The publisher of the commands must exist as long as this object. OSError or AttributeError is
+    raised if this process has not loaded librcl, or a function is missing in it.
 
     Attributes
     ----------
-    plan : (MORE + k,) int
-        See `osc_ros.ros.dds.rcl_plan`; the caller writes the k last entries.
+    plan : (MORE + more,) int
+        See `osc_ros.ros.dds.rcl_plan`; the caller writes the entries from MORE on.
     semaphore : (int, int)
-        Addresses of sem_post and of the semaphore for which `wait` waits.
-
-    Parameters
-    ----------
-    inbox : Inbox
-        Of one or two topics.
-    publisher : rclpy.publisher.Publisher
-        Publisher of the commands; it must exist as long as this object.
-    n : int
-        Number of torques of a command.
-    more : int
-        Number k.
-
-    Raises
-    ------
-    OSError, AttributeError
-        This process has not loaded librcl, or a function is missing in it.
+        Addresses of sem_post, and of the semaphore of `wait`.
 
     """
 
@@ -171,7 +158,7 @@ class RclCalls:
         return message
 
     def prepare(self, length: int) -> None:
-        """Allocate the message of a command whose label has this number of characters."""
+        """Allocate the message of commands whose labels have `length` characters."""
         self._out, label, values = self.filled(self._outbound, length)
         digits = length - NANO_DIGITS
         if digits > 0:
@@ -180,16 +167,10 @@ class RclCalls:
 
     def filled(self, message: Message, length: int) -> tuple[NDArray[np.uint8], int, int]:
         """
-        Let a message point to a new command of zeros.
+        Let a message point to a new command of zeros, whose label has `length` characters.
 
-        Returns the memory of this command, which the caller keeps; the index of the label in it;
-        the address of the numbers.
-
-        Parameters
-        ----------
-        message : Message
-        length : int
-            Number of characters of the label.
+        Returns the memory of the command, which the caller keeps; the index of the label in it;
+        and the address of the numbers.
 
         """
         data, label_at, values_at = empty_command(self._n, length)
@@ -201,7 +182,12 @@ class RclCalls:
         return out, start + label_at, address_of(out) + start + values_at
 
     def labelled(self, label: str) -> tuple[int, int]:
-        """Addresses of the message of a command with a label, and of its numbers; they last."""
+        """
+        Return the addresses of a new command with this label, and of its numbers.
+
+        They are valid as long as this object.
+
+        """
         message = self.new_message()
         out, at, values = self.filled(message, len(label))
         out[at:at + len(label)] = list(label.encode())
@@ -210,17 +196,17 @@ class RclCalls:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Within this context rclpy keeps the publisher."""
+        """Return a context in which rclpy does not destroy the publisher."""
         with self._publisher:
             yield
 
     def message(self, topic: int = 0) -> bytes:
-        """The message of a topic that was taken last."""
+        """Return the message of a topic that was taken last."""
         found = self._inbound[topic]
         return ctypes.string_at(found.buffer, found.length)
 
     def take(self, topic: int = 0) -> bytes | None:
-        """Take the oldest message of a topic; None if there is none. See `Inbox.opened`."""
+        """Take the oldest message of a topic within `Inbox.opened`; None if there is none."""
         status = self._take(*map(ctypes.c_void_p, (
             *self.plan[[FIRST + 2 * topic, INBOUND + 2 * topic, INFO]].tolist(), None)))
         return None if status else self.message(topic)
@@ -231,21 +217,21 @@ class RclCalls:
         return self._info[GID:GID + 2].tobytes()
 
     def wake(self) -> None:
-        """Let a call that waits look whether it must return."""
+        """Make a waiting call of compiled code check whether it must return."""
         self._inbox.guard.trigger_guard_condition()
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """
-        Within this context compiled code handles no message: one that comes waits.
+        Return a context in which compiled code handles no message; a message that comes waits.
 
-        This thread must not wait for the interpreter's lock meanwhile: another thread may keep it
-        for long, and the message would wait, too. So this thread keeps the lock while it takes
-        the mutex (PyDLL does not release it), and Python does not ask it for the lock during the
-        context, for up to UNDISTURBED. Calls that release the lock must not be made in it.
+        This thread must keep the GIL in it, because another thread could hold the GIL for long,
+        and the message would wait as well. So the mutex is locked without releasing the GIL
+        (PyDLL), and no other thread requests the GIL for up to UNDISTURBED. Make no calls in it
+        that release the GIL.
 
         """
-        sleep(0.0)  # threads that wait for the interpreter's lock since before count from here
+        sleep(0.0)  # let other threads have the GIL; their switch interval starts again here
         with _undisturbed() as wait:
             while self._locking.pthread_mutex_trylock(self._at_mutex):
                 wait(BUSY)
@@ -256,9 +242,9 @@ class RclCalls:
         sleep(0.0)
 
     def wait(self) -> None:
-        """Wait for a call of `post`; each call lets one wait return."""
+        """Wait on the semaphore: each call of `post` lets one wait return."""
         while self._system.sem_wait(self._at_semaphore):
-            pass  # a signal has interrupted it
+            pass  # interrupted by a signal
 
     def post(self) -> None:
         """Let `wait` return once."""

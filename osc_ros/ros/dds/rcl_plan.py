@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Compiled code waits for messages, takes them and publishes torques by functions of rcl."""
+"""Compiled calls of rcl functions: wait for messages, take them, publish torques."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ import numpy as np
 from osc_ros.compile.addresses import bytes_at, c_at, integers_at, numbers_at
 from osc_ros.compile.compiled import inlined
 
-# Entries of a plan: functions; objects of rcl and of the system; the two topics, each with the
-# message that was taken; length and address of the label, address of the torques; more of others.
+# Entries of a plan, the array of addresses that compiled code gets: functions; objects of rcl and
+# of the system; number of topics; for each topic its subscription, and the message that was taken;
+# message to publish; length (a number) and address of its label; address of its torques. The owner
+# of the plan has the entries from MORE on.
 (WAIT, CLEAR, ADD_SUBSCRIPTION, ADD_GUARD, TAKE, PUBLISH, IS_VALID, CLOCK, LOCK, UNLOCK, CONTEXT,
  WAIT_SET, GUARD, PUBLISHER, TIME, MUTEX, INFO, TOPICS, FIRST, INBOUND, SECOND, SECOND_INBOUND,
  OUTBOUND, LENGTH, LABEL, VALUES, MORE) = range(27)
 NANO_DIGITS = 10  # characters of a label after its seconds
 MONOTONIC = np.int64(1)  # the clock of `time.perf_counter`, for clock_gettime
 TIMED_OUT = 2  # RCL_RET_TIMEOUT
-INFO_SIZE = 16  # integers: room for an rmw_message_info_t
-GID = 5  # the publisher's GID begins at this integer of it
+INFO_SIZE = 16  # size of the memory for an rmw_message_info_t [integers]
+GID = 5  # index of its integer at which the publisher's GID begins
 
 
 @inlined
 def clock(plan):
-    """Time on the clock of `time.perf_counter` [s]."""
+    """Return the time of `time.perf_counter` [s]."""
     c_at(plan[CLOCK], (MONOTONIC, plan[TIME]))
     found = integers_at(plan[TIME], 2)
     return found[0] + 1e-9 * found[1]
@@ -32,7 +34,7 @@ def clock(plan):
 
 @inlined
 def wait(plan, seconds):
-    """Wait for a message or the guard condition; return whether that was possible."""
+    """Wait up to a time [s] for a message or the guard condition; return False if rcl fails."""
     waiting, nothing = plan[WAIT_SET], np.int64(0)
     status = c_at(plan[CLEAR], (waiting,))
     for k in range(plan[TOPICS]):
@@ -46,7 +48,7 @@ def wait(plan, seconds):
 
 @inlined
 def take(plan, k):
-    """Take the oldest message of topic k; return whether there was one."""
+    """Take the oldest message of topic k; return False if there is none."""
     return 0 == c_at(plan[TAKE], (plan[FIRST + 2 * k], plan[INBOUND + 2 * k], plan[INFO],
                                   np.int64(0)))
 
@@ -72,7 +74,7 @@ def puts_label(plan, seconds, nano):
 
 @inlined
 def publish(plan, message, values, order, tau):
-    """Publish torques tau (n,) in a message with numbers at an address; return if it failed."""
+    """Write torques tau (n,) to the address `values`; return whether publishing has failed."""
     sent = numbers_at(values, len(order))
     for i in range(len(order)):
         sent[i] = tau[order[i]]

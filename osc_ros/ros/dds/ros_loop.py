@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The control loop of osc_controller: joint states in, joint torques out, in its own thread."""
+"""Control loop of osc_controller in its own thread: joint states in, joint torques out."""
 
 from __future__ import annotations
 
@@ -41,27 +41,23 @@ from osc_ros.ros.parameters.state_input import StateInput
 Array = NDArray[np.float64]
 R = TypeVar('R')
 
-# Periods of the owner's thread: for events of the loop, and for its commands if there is a
-# listener [s]. Bursts of commands would occupy a subscriber, and thereby a core, for longer.
+# Periods at which the owner's thread handles events of the loop, and its commands if there is a
+# listener [s]. With a longer period, a burst of commands would occupy the subscriber for longer.
 POST_PERIOD, LISTEN_PERIOD = 0.02, 0.005
-# With a simulated clock, or with a `state_timeout` from this one on, the loop answers the next
+# With a simulated clock, or a `state_timeout` of at least this time, the loop answers the next
 # state only after the targets are planned [s].
 LOCKSTEP_TIMEOUT = 5.0
-MOST_POSTED = 1000  # length of the queue of these events
-ATTEMPTS = 20  # to read between two states
+MOST_POSTED = 1000  # largest number of events in the queue
+ATTEMPTS = 20  # number of attempts to read without a state in between
 AGED = 8  # the age of every AGED-th state is measured
-NOT_SERVED = -1  # in place of a reason of `Served.run`: Python answers the next state
+NOT_SERVED = -1  # instead of a reason of `Served.run`: Python answers the next state
 
 
 class Output(NamedTuple):
     """
     Publisher of the commands, and the order of their entries.
 
-    Attributes
-    ----------
-    publisher : Publisher
-    order : (n,) int
-        For each entry of a command, the index of its joint in the robot.
+    `order` (n,) has for each entry of a command the index of its joint in the robot.
 
     """
 
@@ -71,10 +67,10 @@ class Output(NamedTuple):
 
 class Timing(NamedTuple):
     """
-    Expected time between states [s], and whether commands are computed by a timer.
+    Expected time between states [s], and whether a timer computes the commands.
 
-    A timer computes a command every period from the newest state, rather than every state when it
-    arrives.
+    A timer computes a command from the newest state in each period. Without a timer, each state is
+    answered when it arrives.
 
     """
 
@@ -84,28 +80,24 @@ class Timing(NamedTuple):
 
 class Loop:
     """
-    Feeds an engine with the joint states of a topic, and publishes its commands.
+    Connection of an engine to the topic of joint states and the topic of commands.
 
-    The loop has its own thread, which waits for the messages itself, so that work of other threads
-    does not delay a command. Other threads use the engine by `request`, for some microseconds, and
-    do all slow work before. A further thread plans the motions of the targets. The next state
-    waits for it only in a simulation, which then gives the same motion each time: see
-    LOCKSTEP_TIMEOUT.
+    The loop answers a joint state: it computes the torques and publishes them. It waits for
+    messages in its own thread, so that work of other threads does not delay a command. Other
+    threads use the engine by `request`, for some microseconds, and do slow work before. A further
+    thread plans the motions of the targets. Only in a simulation does the next state wait for the
+    plan, so that the motion is the same each time: see LOCKSTEP_TIMEOUT.
 
     Attributes
     ----------
     engine : Engine
     joints : tuple of n str
         Names of the joints in the order of a command.
-    listener : callable or None
-        Called in the owner's thread with (stamp, time, command (n,)) for each command, within
-        LISTEN_PERIOD. The stamp is that of the state; for a command that was not computed from a
-        state, it is None. The time is on the same clock [s].
 
     Parameters
     ----------
     owner : Node
-        Node whose name, context and clock the loop uses; its executor calls the handlers.
+        The loop uses its name, context and clock; its executor calls the handlers.
     law : Law
     supervision : Supervision
     output : Output
@@ -113,7 +105,7 @@ class Loop:
     velocity : str
         Source of the velocities, see `StateInput`.
     handlers : mapping of str to callable
-        What is called in the owner's thread, within POST_PERIOD, for each event of the engine.
+        Callback for each event of the engine; called in the owner's thread, within POST_PERIOD.
 
     """
 
@@ -132,10 +124,10 @@ class Loop:
         self._listener: Callable[[Stamp | None, float, Array], None] | None = None
         self._sent: deque[tuple[Stamp | None, float, Array]] = deque(maxlen=MOST_POSTED)
         self._on_timer, self._aged = on_timer, 0
-        self._newest: tuple[Any, ...] | None = None  # state that the engine does not have yet
-        self._came = 0.0  # when the newest message arrived; 0: none has
-        # a queue, because the owner's executor must not be called from another thread; of bounded
-        # length, in case the owner's thread is blocked
+        self._newest: tuple[Any, ...] | None = None  # state that the engine has not got yet
+        self._came = 0.0  # time at which the newest message arrived; 0 before the first one
+        # A queue, because another thread must not call the owner's executor. Its length is
+        # bounded, because the owner's thread may be blocked.
         self._posted: deque[tuple[str, Any]] = deque(maxlen=MOST_POSTED)
         self._node = hidden_node(owner, 'loop')
         self._inbox = Inbox(self._node, (
@@ -151,9 +143,9 @@ class Loop:
             self._planner.start()
 
     def close(self) -> None:
-        """End the thread of the loop, even if the arm moves."""
+        """End the threads of the loop, even if the arm moves."""
         self._owner.destroy_timer(self._poster)
-        with self._lock:  # not between `_is_open` and `begin` in `_serve`
+        with self._lock:  # so that `_serve` does not begin after its check of `_is_open`
             self._is_open = False
             if self._served is not None:
                 self._served.interrupt()
@@ -165,7 +157,7 @@ class Loop:
         self._node.destroy_node()
 
     def _new_served(self) -> Served | None:
-        """What answers states in compiled code; None if this cannot be done here."""
+        """Return the compiled loop; None with a timer, or if compiled code cannot call rcl."""
         if self._on_timer:
             return None
         try:
@@ -178,12 +170,12 @@ class Loop:
 
     @property
     def mode(self) -> str:
-        """The mode of the engine."""
+        """Mode of the engine."""
         return self.engine.mode
 
     @property
     def time(self) -> float:
-        """Stamp of the newest valid state [s], also of one that is not concluded yet."""
+        """Stamp of the newest valid state [s], including states that compiled code answered."""
         if self._served is not None:
             self._conclude_beside(self._served)
         return self.engine.time
@@ -200,12 +192,18 @@ class Loop:
 
     @property
     def has_enough_states(self) -> bool:
-        """Whether states for the start-up check have come, see `StartupStatistics.is_enough`."""
+        """Whether there are enough states for the start-up check, see `StartupStatistics`."""
         return self.engine.rest.is_enough
 
     @property
     def listener(self) -> Callable[[Stamp | None, float, Array], None] | None:
-        """What is called with each command; see `Loop`."""
+        """
+        Callback for each command, in the owner's thread within LISTEN_PERIOD; None: no calls.
+
+        Its arguments are the stamp of the state from which the command was computed, or None; the
+        time [s] on the same clock; and the command (n,).
+
+        """
         return self._listener
 
     @listener.setter
@@ -216,16 +214,16 @@ class Loop:
         self._listener = listener
 
     def request(self, what: Callable[..., R], *arguments: Any) -> R:
-        """Call `what(engine, *arguments)` between two states; return or raise what it does."""
+        """Call `what(engine, *arguments)` between two states; return its result, or raise."""
         with self._parked():
             return what(self.engine, *arguments)
 
     def read(self, what: Callable[..., R], *arguments: Any) -> R:
         """
-        Call `what(engine, *arguments)`, which only reads; return or raise what it does.
+        Call `what(engine, *arguments)`, which only reads; return its result, or raise.
 
-        The loop goes on answering states. If it has answered one meanwhile, numbers may not belong
-        together: then `what` is called again, after ATTEMPTS as by `request`.
+        The loop goes on answering states. If it has answered one during the call, the result may
+        be inconsistent, and the call is repeated; after ATTEMPTS it is made by `request`.
 
         """
         if (served := self._served) is not None:
@@ -235,7 +233,7 @@ class Loop:
                     steps, failure = served.steps, None
                     try:
                         found = what(self.engine, *arguments)
-                    except Exception as error:  # any kind: of numbers that do not fit together
+                    except Exception as error:  # any error, from inconsistent numbers
                         failure = error
                     if 0 <= steps == served.steps:
                         if failure is not None:
@@ -244,7 +242,7 @@ class Loop:
         return self.request(what, *arguments)
 
     def _conclude_beside(self, served: Served) -> None:
-        """Conclude what compiled code has answered, while it may be answering another state."""
+        """Call `_conclude` while compiled code may be answering another state."""
         with self._lock:
             errors = self._conclude(served)
         if errors:
@@ -252,11 +250,11 @@ class Loop:
 
     @contextmanager
     def _parked(self) -> Iterator[None]:
-        """Within this context, the engine is this thread's: no state is answered."""
+        """Return a context in which no state is answered, and this thread may use the engine."""
         with self._lock, ExitStack() as stack:
             errors: list[str] = []
             if (served := self._served) is not None and self._depth == 0:
-                errors += self._conclude(served)  # what it can before a state may wait
+                errors += self._conclude(served)  # now, because later a state may have to wait
                 stack.enter_context(served.held())
                 stack.callback(self._end_parked, served)
             self._depth += 1
@@ -268,12 +266,12 @@ class Loop:
                 self._depth -= 1
 
     def _end_parked(self, served: Served) -> None:
-        """Let compiled code use another table for the next state, or let Python answer it."""
+        """If the table has changed, pass it to compiled code for the next state."""
         if (table := self._table()) is not served.table:
             served.use(table, self.engine.guard.settings.deadline)
 
     def _table(self) -> Integers | None:
-        """The table by which compiled code answers the next state; None if Python does."""
+        """Return the table for `step` by which compiled code answers; None if Python answers."""
         return self.engine.table() if self._reader.reader.knows_names else None
 
     def activate(self, missing: Array | None = None) -> None:
@@ -291,17 +289,17 @@ class Loop:
 
     @property
     def required(self) -> str:
-        """What a joint state must contain."""
+        """Required content of a joint state, for messages."""
         return (f"positions of {', '.join(self._reader.reader.names)}"
                 + (', and velocities' if self._reader.mode == 'measured' else ''))
 
     @property
     def refusal(self) -> str:
-        """Why the last joint states were not used; empty if none has come."""
+        """Reason why the last joint states were not used; empty if there is none."""
         return self.engine.refusal or self._reader.unrelated
 
     def lack_of_states(self) -> str:
-        """Reason why no valid joint states arrive, if it is known."""
+        """Return the reason why no valid joint states arrive."""
         topic = self._owner.resolve_topic_name('joint_states')
         if self.refusal:
             return self.refusal
@@ -341,7 +339,7 @@ class Loop:
         self._posted.append((event, arguments))
 
     def _spin(self) -> None:
-        """Pass each state to the engine when it comes, and let it watch and update in time."""
+        """Pass each state to the engine when it comes; let the engine watch and update on time."""
         _show_name()
         period = self.engine.period
         watch_period, watched = min(WATCH_PERIOD, period), perf_counter()
@@ -360,7 +358,7 @@ class Loop:
                         watch_at = min(watched + WATCH_PERIOD,
                                        perf_counter() + 2.0 * watch_period)
                 now = perf_counter()
-                if why == LEFT:  # it has just looked for a reaction
+                if why == LEFT:  # compiled code has just checked for a reaction
                     watched, watch_at = now, now + watch_period
                 if now >= update_at:
                     self._call(self._update)
@@ -371,14 +369,10 @@ class Loop:
 
     def _serve(self, until: float) -> tuple[int, bytes | None]:
         """
-        Answer states in compiled code, as long as Python has no work.
+        Answer states in compiled code until Python has work; return the reason, see `Served.run`.
 
-        Return why it ended, see `Served.run`, and the message that it has left to Python, if any.
-
-        Parameters
-        ----------
-        until : float
-            When Python must watch if no state comes [s].
+        The second result is the message that compiled code has left to Python, or None. If no
+        state comes, Python must check for a reaction at the time `until` [s].
 
         """
         if (served := self._served) is None:
@@ -394,25 +388,25 @@ class Loop:
         error = 'a function of rcl has failed'
         try:
             why = served.run(Reading(*self._reader.reader.arrays, self._reader.record), until)
-        except Exception as failure:  # any kind: the commands must not stop
+        except Exception as failure:  # any error: the commands must not stop
             why, error = FAILED, f'{type(failure).__name__}: {failure}'
         with self._lock:
             self._fail_after(self._conclude(served))
         if why == FAILED and self._owner.context.ok():
             self._served = None
-            served.wake()  # so that its thread ends
+            served.wake()  # so that the thread that plans ends
             self._call(self.engine.fail, f'{error}; from now on Python answers the states')
         return why, served.message if why == UNREAD else None
 
     @property
     def _pauses(self) -> bool:
-        """Whether states wait for plans: in a simulation, which may be faster than real time."""
+        """Whether states wait for plans, because a simulation may be faster than real time."""
         stale = self.engine.guard.settings.watchdogs[STALE_STATE]
         return (stale.timeout >= LOCKSTEP_TIMEOUT
                 or bool(self._owner.get_clock().ros_time_is_active))
 
     def _plan(self, served: Served) -> None:
-        """Make the plans that compiled code asks for."""
+        """Make the plans that compiled code requests."""
         _show_name()
         while True:
             served.woken()
@@ -420,23 +414,23 @@ class Loop:
                 return
             try:
                 self.request(Engine.plan)
-            except Exception as error:  # any kind: later plans must be made
+            except Exception as error:  # any error: later plans must be made
                 self._post('error', f'control loop: {type(error).__name__}: {error}')
 
     def _conclude(self, served: Served) -> list[str]:
-        """Do what follows the answers of compiled code, under the lock; return what failed."""
+        """Process the answers of compiled code in Python, under the lock; return error texts."""
         errors: list[str] = []
         if (answers := served.answered()) is None:
             return errors
         for done, is_plain in answers.parts(self.engine.guard.settings.deadline):
             try:
                 self._conclude_part(done, is_plain)
-            except Exception as error:  # any kind: an error must not stop the commands
+            except Exception as error:  # any error: the commands must not stop
                 errors.append(f'{type(error).__name__}: {error}')
         return errors
 
     def _fail_after(self, errors: list[str]) -> None:
-        """Send a safe torque after errors; compiled code must not be answering."""
+        """Send a safe torque after each error; compiled code must not be answering."""
         for error in errors:
             self.engine.fail(error)
 
@@ -460,7 +454,7 @@ class Loop:
         with self._lock:
             try:
                 callback(*arguments)
-            except Exception as error:  # any kind: an error must not stop the commands
+            except Exception as error:  # any error: the commands must not stop
                 self.engine.fail(f'{type(error).__name__}: {error}')
 
     def _on_joint_states(self, data: bytes) -> None:
@@ -475,14 +469,14 @@ class Loop:
         time, q, qd = state
         efforts = states.efforts()
         acted = engine.acts
-        if not acted:  # first, because another thread looks whether there are enough states
+        if not acted:  # before the update: another thread checks whether there are enough states
             engine.rest.add(q, efforts)
         self._newest = time, q, qd, states.stamp, arrived, efforts
         if not (acted and self._on_timer):
             self._update()
 
     def _add_age(self, time: float, since: float) -> None:
-        """Add the age of a state that arrived `since` [s] ago to the statistics, now and then."""
+        """Record the age of every AGED-th state, which arrived `since` [s] ago."""
         self._aged += 1
         if self._aged % AGED == 0 and not self._owner.get_clock().ros_time_is_active:
             self.engine.ages.add(wall_time() - since - time)
@@ -498,12 +492,13 @@ class Loop:
             self._add_age(newest[0], perf_counter() - newest[4])
 
     def _watch(self) -> None:
-        """Send the supervisor's command if no joint state arrives in time."""
-        period = 2.0 * self.engine.period if self._on_timer else 0.0  # one state each
+        """Let the engine send the supervisor's command if no joint state arrives in time."""
+        # with a timer, each period has one state, at any time within it
+        period = 2.0 * self.engine.period if self._on_timer else 0.0
         self.engine.watch(max(WATCH_PERIOD, period))
 
     def _publish(self, tau: Array, stamp: Stamp | None) -> None:
-        """Publish torques (n,), base first, computed from the state with this stamp, if any."""
+        """Publish torques (n,), base first; `stamp` is that of the state they answer, if any."""
         ordered = tau[self._output.order]
         label = (messages.stamp_label(stamp) if stamp is not None else
                  commands.LAST_LABEL if self.engine.is_last else commands.HOLD_LABEL)
@@ -513,6 +508,6 @@ class Loop:
 
 
 def _show_name() -> None:
-    """Give this thread its name also for top and the like; threading gives it only for Python."""
+    """Set the name of the thread also in the operating system, for programs such as top."""
     with suppress(OSError):
         Path(f'/proc/self/task/{get_native_id()}/comm').write_text(current_thread().name)

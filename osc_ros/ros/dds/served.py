@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Joint states answered over DDS in compiled code: what Python gives `serve`, and takes of it."""
+"""Python side of `serve`: it provides the arrays of the compiled loop, and reads its results."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ from osc_ros.ros.parameters.state_input import StateInput
 
 Integers = NDArray[np.int64]
 
-ROWS = 4096  # of the ring: 8 s at 500 Hz
+ROWS = 4096  # rows of the ring: 8 s at 500 Hz
 
 
 def compile_kernels(robot: Robot) -> None:
-    """Compile or load all kernels that answer joint states over DDS, but for those of a law."""
+    """Compile or load all kernels that answer joint states over DDS, except those of the law."""
     StateInput(robot, 'auto', _ignore, _ignore)
     Answering(robot.n)
     compile_serve()
@@ -61,28 +61,16 @@ def _ignore(text: str) -> None:
 
 class Served:
     """
-    Answers the joint states of an inbox in compiled code.
+    Compiled answers to the joint states of an inbox.
 
-    Parameters
-    ----------
-    inbox : Inbox
-        Of serialized joint states.
-    publisher : rclpy.publisher.Publisher
-        Of the commands; it stays as long as this object.
-    order : (n,) int
-        For each entry of a command, the index of its joint in the robot.
-    period : float
-        Expected time between states [s].
+    The arguments are the publisher of the commands, the joint index (n,) of each entry of a
+    command, and the expected time between states [s]. For errors and the life of the publisher see
+    `RclCalls`.
 
     Attributes
     ----------
     table : (TABLE_ROWS, 2) int, optional
-        That of `osc_ros.control.step.step.step`, by which `run` answers; None: Python answers.
-
-    Raises
-    ------
-    OSError, AttributeError
-        This process has not loaded librcl, or a function is missing in it.
+        Table of `osc_ros.control.step.step.step`, by which `run` answers; None: Python answers.
 
     """
 
@@ -106,15 +94,11 @@ class Served:
 
     def begin(self, table: Integers | None, longest: float, pauses: bool) -> None:
         """
-        Set the table for `run`; the records must not change unless they are held.
+        Set the table for `run`; from now on, change the engine's records only within `held`.
 
-        Parameters
-        ----------
-        table, longest
-            See `use`.
-        pauses : bool
-            What happens if targets must be planned. True: `run` returns, and the next state waits.
-            False: `run` goes on answering, and `woken` returns in the thread that plans.
+        If targets must be planned and `pauses` is True, `run` returns and the next state waits.
+        Otherwise `run` goes on, and `woken` returns in the thread that plans. For the rest see
+        `use`.
 
         """
         self._set(table, longest)
@@ -122,13 +106,9 @@ class Served:
 
     def use(self, table: Integers | None, longest: float) -> None:
         """
-        Answer by another table from the next state on; None: let Python answer it.
+        Answer by another table from the next state on; with None, Python answers it.
 
-        Parameters
-        ----------
-        table : (TABLE_ROWS, 2) int, optional
-        longest : float
-            Longest time for a torque [s].
+        `run` returns after a torque that took more than `longest` [s].
 
         """
         self._set(table, longest)
@@ -141,7 +121,7 @@ class Served:
             self._shared[TABLE] = address_of(table)
 
     def woken(self) -> None:
-        """Return when there are plans to be made, or after `wake`."""
+        """Wait until there are plans to be made, or `wake` is called."""
         self._calls.wait()
         self._shared[WOKEN] = 0
 
@@ -151,13 +131,9 @@ class Served:
 
     def run(self, reading: Reading, until: float) -> int:
         """
-        Run `serve` until Python has work; return its result, which says what work.
+        Run `serve` until Python has work; return the reason.
 
-        Parameters
-        ----------
-        reading : Reading
-        until : float
-            When to look for a reaction if no state comes, by `perf_counter` [s].
+        If no state comes, it checks for a reaction at the time `until` of `perf_counter` [s].
 
         """
         length = len(str(max(reading.record[SEC], 0))) + NANO_DIGITS
@@ -170,26 +146,26 @@ class Served:
 
     @property
     def message(self) -> bytes:
-        """The message that was taken last."""
+        """Message that was taken last."""
         return self._calls.message()
 
     def interrupt(self) -> None:
-        """Let the present call return at once, and the next one before `begin`."""
+        """Make the present call of `run` return at once, and each later one until `begin`."""
         self._shared[LEAVE] = 1
         self._calls.wake()
 
     def held(self) -> AbstractContextManager[None]:
-        """Return a context within which no state is answered: one that comes waits."""
+        """Return a context in which no state is answered; a state that comes waits."""
         return self._calls.held()
 
     @property
     def steps(self) -> int:
-        """Number of steps so far; -1 during a step, which changes the records of the engine."""
+        """Number of finished steps; -1 during a step, which changes the records of the engine."""
         ended = int(self._shared[ENDED])
         return ended if self._shared[BEGUN] == ended else -1
 
     def answered(self) -> Answers | None:
-        """Return copies of what was answered since the last time; None if nothing was."""
+        """Return copies of the answers since the last call; None if there are none."""
         last = int(self._shared[WRITTEN])
         if last == self._shared[CONCLUDED]:
             return None

@@ -2,13 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Joint states answered over DDS in one compiled function, without the interpreter and its lock.
+Compiled loop that answers joint states over DDS without the GIL.
 
-It waits for a state, takes and reads the message, computes the torques, publishes them, and goes
-on until Python has work: a message or a state that compiled code does not answer, a reaction or
-the commands that have ended. Plans are no such work: another thread makes them between two states.
-If no state comes in time, it sends the torques of the supervisor. What was answered stands in a
-ring, from which Python concludes it. The functions of rcl are called by their addresses.
+`serve` waits for a state, reads it, computes the torques and publishes them, until Python has
+work: a message or state that compiled code does not handle, or a change of the reaction. Another
+thread makes plans between two states. If no state comes in time, the loop publishes the torques of
+the supervisor. It writes its answers to a ring buffer, and Python processes them later.
 """
 
 from __future__ import annotations
@@ -53,19 +52,18 @@ from osc_ros.ros.messages.serialized_states import (
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# Entries of the plan after those of `rcl_calls`, all addresses: of kernels; of the message for
-# torques without a state, and of its numbers; of sem_post, and of the semaphore by which it wakes
-# the thread that plans.
+# Further entries of the plan, all addresses: of four kernels; of the message for torques without a
+# state, and of its numbers; of sem_post, and of the semaphore of the thread that plans.
 (STEP, SENSE, WATCH, REACT, UNASKED_OUTBOUND, UNASKED_VALUES, POST, SEMAPHORE) = range(
     MORE, MORE + 8)
-# Entries of the shared counters: 1 if the call must end; answers that were written, and concluded;
-# steps that were begun, and ended: while they differ, the records of the controller change; 1 if
-# the thread that plans was woken, and has not begun yet; 1 if the next state waits for the plans;
-# the address of the table of `osc_ros.control.step.step.step`.
+# Entries of the shared counters: 1 if the call must end; number of answers that were written, and
+# that Python has processed; number of steps that have begun, and ended (while they differ, the
+# records of the controller change); 1 if the thread that plans was woken, and has not begun yet;
+# 1 if the next state waits for the plans; address of the table for `step`.
 COUNTERS = LEAVE, WRITTEN, CONCLUDED, BEGUN, ENDED, WOKEN, PAUSES, TABLE = range(8)
-# Why `serve` returns: Python must answer, or the loop or the context of ROS has ended; Python must
-# read the message that was taken; Python must conclude the last answer before the next one; the
-# ring is full; a function of rcl has failed.
+# Reasons why `serve` returns. ASKED: another thread wants it, or the context of ROS has ended.
+# UNREAD: Python must read the message that was taken. LEFT: Python must process the last answer
+# before the next one. FULL: the ring buffer is full. FAILED: a function of rcl has failed.
 ASKED, UNREAD, LEFT, FULL, FAILED, GO_ON = range(6)
 
 _views = ANSWER.views
@@ -73,7 +71,7 @@ _views = ANSWER.views
 
 @inlined
 def _puts_state(reading, at, arrived):
-    """Write the state that was read to its answer; return whether its velocities are known."""
+    """Write the state that was read to its answer; return whether qd could be computed."""
     record, values = reading.record, reading.words.view(np.float64)
     at.sec[0], at.nanosec[0], at.arrived[0] = record[SEC], record[NANOSEC], arrived
     for i in range(len(at.q)):
@@ -83,7 +81,7 @@ def _puts_state(reading, at, arrived):
 
 @inlined
 def _wakes(plan, shared):
-    """Wake the thread that plans, unless the next state waits for the plans; return whether."""
+    """Wake the thread that plans; return False if the next state waits for the plans instead."""
     if shared[PAUSES] == 0 and shared[WOKEN] == 0:
         shared[WOKEN] = 1
         c_at(plan[POST], (plan[SEMAPHORE],))
@@ -92,7 +90,7 @@ def _wakes(plan, shared):
 
 @inlined
 def _answer(plan, reading, order, table, shared, at):
-    """Answer a state; return the number of the reason to leave, or GO_ON."""
+    """Answer a state; return the reason to leave the loop, or GO_ON."""
     n, has_failed = len(order), False
     at.now[0] = clock(plan)
     code = put_answer(plan[STEP], table, at, n)
@@ -114,7 +112,7 @@ def _answer(plan, reading, order, table, shared, at):
 
 @inlined
 def _watch(plan, order, table, at):
-    """Look for a reaction although no state has come; return the reason to leave, or GO_ON."""
+    """Check for a reaction although no state has come; return the reason to leave, or GO_ON."""
     has_failed = False
     at.now[0] = clock(plan)
     found = put_watch(plan[WATCH], plan[REACT], table, at, len(order))
@@ -129,7 +127,7 @@ def _watch(plan, order, table, at):
 @released
 def serve(plan, reading, order, ring, shared, times):
     """
-    Answer joint states until Python has work; return why.
+    Answer joint states until Python has work; return the reason.
 
     Parameters
     ----------
@@ -143,8 +141,8 @@ def serve(plan, reading, order, ring, shared, times):
     shared : (8,) int
         See COUNTERS.
     times : (4,)
-        When to look for a reaction if no state comes; how long to wait for one after a state;
-        the period of further looks; the longest time for a torque [s].
+        Time of the first check for a reaction if no state comes; time from a state to such a
+        check; period of further checks; time to compute a torque above which the loop ends [s].
 
     """
     n, until = len(order), times[0]

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Messages of joint torques, and labels that name the joint states they were computed from."""
+"""Serialized commands, whose labels name the joint states that they answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from osc_ros.ros.messages.serialized import LITTLE_ENDIAN
 
 Array = NDArray[np.float64]
 
-# Labels of a command that was not computed from a joint state, and of the last one.
+# Labels of a command that was not computed from a joint state, and of the last command.
 HOLD_LABEL, LAST_LABEL = 'hold', 'last'
 _LABEL_AT = 12  # byte of a serialized command
 _STAMP_AT = 4  # byte of a serialized message with a header
@@ -29,15 +29,11 @@ _STAMP_AT = 4  # byte of a serialized message with a header
 
 class StampedCommand:
     """
-    Serialized joint states whose only numbers are efforts: joint torques.
+    Writer of serialized JointState messages of n joints whose only numbers are efforts: torques.
 
-    rclpy serializes one message with, and one without HOLD_LABEL as its frame_id; for a command,
-    stamp and efforts are written into one of these. At 1 kHz, message objects would take a tenth
-    of a core, and the interpreter's lock from the control loop.
-
-    Parameters
-    ----------
-    names : sequence of n str
+    The constructor serializes one message without and one with HOLD_LABEL as frame_id; `fill`
+    writes only the stamp and the efforts. Message objects at 1 kHz would take 10 % of a core, and
+    hold the GIL while the control loop needs it.
 
     """
 
@@ -46,15 +42,10 @@ class StampedCommand:
 
     def fill(self, tau: Array, answered: Stamp | None, time: float) -> bytes:
         """
-        Return the message with torques (n,).
+        Return the message with torques tau (n,) [N·m, N].
 
-        Parameters
-        ----------
-        tau : (n,) [N·m, N]
-        answered : Stamp, optional
-            Stamp of the joint state from which the torques were computed.
-        time : float [s]
-            Stamp of the message if there was no such state, on the same clock.
+        Its stamp is that of the joint state from which they were computed; if there was none, it
+        is `time` [s] on the same clock.
 
         """
         if answered is None:
@@ -74,20 +65,15 @@ class StampedCommand:
         message.header.frame_id = label
         data = bytearray(serialize_message(message))
         at = data.rindex(marks.tobytes())
-        del data[at + marks.nbytes:]  # spare bytes
+        del data[at + marks.nbytes:]  # unused bytes after the message
         return data, np.frombuffer(data, np.float64, len(names), at)
 
 
 class Command:
     """
-    A serialized message of joint torques in a buffer that is filled for every command.
+    Writer of serialized Float64MultiArray messages with torques of `size` joints.
 
-    The layout is that of a Float64MultiArray with one dimension in plain little-endian CDR.
-
-    Parameters
-    ----------
-    size : int
-        Number of joints.
+    The layout is plain little-endian CDR, with one dimension. The buffer is reused.
 
     """
 
@@ -105,7 +91,7 @@ class Command:
         return bytes(self._buffer)
 
     def _prepare(self, text: bytes) -> None:
-        """Allocate the buffer for labels of this length."""
+        """Allocate the buffer for labels as long as this one."""
         n, self._length = self._size, len(text)
         data, _, values_at = empty_command(n, len(text))
         self._buffer = bytearray(data)
@@ -114,14 +100,9 @@ class Command:
 
 def empty_command(n: int, length: int) -> tuple[NDArray[np.uint8], int, int]:
     """
-    Return a serialized command of n zeros, and where its label and its numbers begin.
+    Return a serialized command of n zeros, and the byte positions of its label and its numbers.
 
-    Parameters
-    ----------
-    n : int
-        Number of joints.
-    length : int
-        Number of characters of the label.
+    `length` is the number of characters of the label.
 
     """
     head = struct.pack(f'<4sII{length + 1}s', LITTLE_ENDIAN, 1, length + 1, b'')
@@ -132,10 +113,10 @@ def empty_command(n: int, length: int) -> tuple[NDArray[np.uint8], int, int]:
 
 
 def label(message: Float64MultiArray) -> str:
-    """Return the label of a command, which names its joint state; empty if it has none."""
+    """Return the label of a command; empty if it has none."""
     return str(message.layout.dim[0].label) if message.layout.dim else ''
 
 
 def labelled_time(label: str) -> float | None:
-    """Return the time of the joint state that a label names [s], or None if it names none."""
+    """Return the time [s] of the joint state that a label names; None if it names none."""
     return float(label) if label.replace('.', '', 1).isdecimal() else None

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The progress of the compilation of the kernels, in the log and the diagnostics of a node."""
+"""Progress of the compilation of kernels, in a node's log and diagnostics."""
 
 from __future__ import annotations
 
@@ -16,14 +16,7 @@ LOG_PERIOD = 5.0  # [s]
 
 
 class CompilationReport:
-    """
-    Publishes the progress while a node compiles its kernels; a context manager.
-
-    Parameters
-    ----------
-    node : Node
-
-    """
+    """Context manager that publishes the progress while a node compiles its kernels."""
 
     def __init__(self, node: Node) -> None:
         self._node = node

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Poses of frames: of links by the robot's kinematics, of others by tf2 if it is installed."""
+"""Poses of frames: of links from the kinematics, of others from tf2 if it is installed."""
 
 from __future__ import annotations
 
@@ -22,12 +22,9 @@ Array = NDArray[np.float64]
 
 class Frames:
     """
-    Finds the poses of frames.
+    Poses of frames in the robot's base frame.
 
-    Parameters
-    ----------
-    node : Node
-        Subscribes to /tf and /tf_static, if tf2_ros can be imported.
+    Subscribes to /tf and /tf_static, if tf2_ros is installed.
 
     """
 
@@ -44,15 +41,8 @@ class Frames:
         """
         Return the pose (4, 4) of a frame in the robot's base frame, with the joints at q (n,).
 
-        Parameters
-        ----------
-        frame : str
-            A link of the robot, empty for its base, or a frame that tf2 connects with the base.
-
-        Raises
-        ------
-        InputError
-            The frame is unknown; the message lists the links.
+        The frame is a link of the robot (empty: its base), or one that tf2 connects with the base;
+        for others, InputError lists the links.
 
         """
         if frame in ('', robot.base):

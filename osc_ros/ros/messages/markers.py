@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Markers of a tick for RViz and Foxglove: target, error, forces, mobility, near limits."""
+"""Markers of an arm for RViz and Foxglove: set-point, error, forces, mobility, joint limits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from osc_ros.model.robot import Robot
 
 try:
     from visualization_msgs.msg import Marker, MarkerArray
-except ImportError:  # a package of its own
+except ImportError:  # a separate package
     Marker = MarkerArray = None
 
 Array = NDArray[np.float64]
@@ -35,8 +35,8 @@ FORCE_SCALE = 0.005  # length of an arrow per force [m/N]
 LEAST_FORCE = 0.5  # smaller forces are not drawn [N]
 MOBILITY_SCALE = 0.1  # length of a semi-axis of the ellipsoid per mobility [m kg]
 LONGEST = 0.3  # longest semi-axis that is drawn [m]
-NEAR = 0.05  # share of a joint's range, at both ends, that is near a limit
-NEAR_TURN = 0.3  # at most this far from the limit [rad, m]
+NEAR = 0.05  # fraction of a joint's range, at each end, that counts as near a limit
+NEAR_TURN = 0.3  # largest distance from a limit that counts as near [rad, m]
 LIFETIME = 1.0  # a marker that is not sent again vanishes after this time [s]
 RED, GREEN, BLUE = (0.86, 0.2, 0.16, 1.0), (0.16, 0.63, 0.35, 1.0), (0.16, 0.43, 0.86, 1.0)
 ORANGE, VIOLET, WHITE = (0.9, 0.47, 0.08, 1.0), (0.59, 0.35, 0.86, 0.4), (1.0, 1.0, 1.0, 1.0)
@@ -44,7 +44,7 @@ ORANGE, VIOLET, WHITE = (0.9, 0.47, 0.08, 1.0), (0.59, 0.35, 0.86, 0.4), (1.0, 1
 
 class Tick(NamedTuple):
     """
-    What is drawn, base frame, [angular; linear].
+    Data of one control period for the markers, in the base frame, [angular; linear].
 
     Attributes
     ----------
@@ -52,8 +52,9 @@ class Tick(NamedTuple):
         Stamp of the state.
     q : (n,)
     pose : (4, 4)
+        Pose of the first task's link.
     error, F : (6,)
-        Error from the link to its set-point; force of the first task.
+        Error from this link to its set-point; force of the first task.
     external : (6,), optional
         Estimated external wrench.
 
@@ -69,13 +70,9 @@ class Tick(NamedTuple):
 
 class MarkerMessages:
     """
-    Makes the markers of one robot; it computes with its own copy of the dynamics.
+    Markers of one robot, computed with a separate copy of its dynamics.
 
-    Parameters
-    ----------
-    robot : Robot
-    damping : SingularityDamping
-        Thresholds of the first task.
+    `damping` has the thresholds of the first task.
 
     """
 
@@ -87,7 +84,7 @@ class MarkerMessages:
         self._shown: set[tuple[str, int]] = set()
 
     def message(self, tick: Tick) -> Any:
-        """Return a MarkerArray; markers of the one before that are no longer valid are deleted."""
+        """Return a MarkerArray, which also deletes earlier markers that are no longer valid."""
         found = [self._target(tick), *self._arrows(tick), *self._mobility(tick),
                  *self._limits(tick)]
         keys = {(marker.ns, marker.id) for marker in found}
@@ -100,7 +97,6 @@ class MarkerMessages:
 
     def _marker(self, tick: Tick, ns: str, kind: int, color: tuple[float, ...], number: int = 0
                 ) -> Any:
-        """Return a marker in the base frame."""
         return marker_of(self.robot.base, tick.time, ns, kind, color, number)
 
     def _target(self, tick: Tick) -> Any:
@@ -115,7 +111,7 @@ class MarkerMessages:
         return marker
 
     def _arrows(self, tick: Tick) -> list[Any]:
-        """Return arrows from the link: to its set-point, of its force, of the external force."""
+        """Return arrows of the position error, of the task's force, and of the external force."""
         place = tick.pose[:3, 3]
         external = np.zeros(6) if tick.external is None else tick.external
         found = []
@@ -131,7 +127,7 @@ class MarkerMessages:
         return found
 
     def _mobility(self, tick: Tick) -> list[Any]:
-        """Return the ellipsoid of Λ⁻¹ at the link, of translations; a text near a singularity."""
+        """Return the ellipsoid of the link's translational Λ⁻¹, and a text near a singularity."""
         found = self._space.outward(tick.q, self._rest, posture_acceleration=self._rest)
         Lambda_inv = found.Lambda_inv[:6, :6]
         values, axes = np.linalg.eigh(Lambda_inv[3:, 3:])
@@ -143,14 +139,14 @@ class MarkerMessages:
         x, y, z = (2.0 * np.clip(MOBILITY_SCALE * values, 1e-3, LONGEST)).tolist()
         marker.scale = Vector3(x=x, y=y, z=z)
         self._damping.conditioning(self._space.jacobian()[:6])
-        # an arm with n < 6 joints has 6 - n singular values of 0, which do not count
+        # of n < 6 joints, 6 - n singular values are always 0; ignore them
         ratio = float(np.sort(self._damping.ratios)[max(0, 6 - self.robot.n)])
         if ratio >= self._damping.high:
             return [marker]
         return [marker, self._text(tick, 1000, tick.pose[:3, 3], f'singular posture: {ratio:.3f}')]
 
     def _limits(self, tick: Tick) -> list[Any]:
-        """Return a sphere and a text at every joint that is near an end of its range."""
+        """Return a sphere and a text at each joint that is near an end of its range."""
         robot, at, found = self.robot, placement(self.robot, tick.q), []
         for body, (name, k) in enumerate(zip(robot.joints, robot.v_index)):
             low, high = robot.position_limits[k]
@@ -173,7 +169,7 @@ class MarkerMessages:
 
 def marker_of(frame: str, time: Time, ns: str, kind: int, color: tuple[float, ...],
               number: int = 0) -> Any:
-    """Return a marker at the origin of a frame, which vanishes after LIFETIME."""
+    """Return a marker at the origin of a frame; it vanishes after LIFETIME."""
     marker = Marker(ns=ns, id=number, type=kind, action=Marker.ADD, color=_color(color))
     marker.header.frame_id, marker.header.stamp = frame, time
     marker.pose.orientation.w = 1.0

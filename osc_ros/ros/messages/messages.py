@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Conversion of ROS messages (linear first) to and from arrays (angular first), only here."""
+"""Conversion between ROS messages (linear first) and arrays (angular first)."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def stamp(time: float) -> Time:
 
 
 def label_of(time: Time) -> str:
-    """Return the label of a command that was computed from the joint state with this stamp."""
+    """Return the label of a command that answers the joint state with this stamp."""
     return stamp_label((time.sec, time.nanosec))
 
 
 def stamp_label(stamp: Stamp) -> str:
-    """Return the label of a command that was computed from the joint state with this stamp."""
+    """Return the label 'seconds.nanoseconds' of a command for the joint state with this stamp."""
     return f'{stamp[0]}.{stamp[1]:09d}'
 
 
@@ -74,19 +74,16 @@ def time_of(stamp: Stamp) -> Time:
 
 def positions(message: JointState, names: Sequence[str]) -> Array:
     """
-    Return positions (n,) [rad, m] of joints in a message, which need not have velocities.
+    Return the positions (n,) [rad, m] of joints from a message.
 
-    Raises
-    ------
-    InputError
-        See `JointStateReader.positions`.
+    For errors see `JointStateReader.positions`.
 
     """
     return JointStateReader(names, 'target_posture').positions(serialize_message(message))
 
 
 def joint_state(names: Sequence[str], time: float, q: Array, qd: Array, tau: Array) -> JointState:
-    """Return a joint state of n joints at a time [s]."""
+    """Return a JointState at a time [s] with positions, velocities and torques (n,)."""
     message = JointState(name=list(names))
     message.header.stamp = stamp(time)
     message.position, message.velocity, message.effort = (
@@ -95,7 +92,7 @@ def joint_state(names: Sequence[str], time: float, q: Array, qd: Array, tau: Arr
 
 
 def payload(message: InertiaStamped) -> dict[str, Any]:
-    """Return the payload as parameters; the inertia is about the centre of mass."""
+    """Return the payload as parameters."""
     inertia, centre = message.inertia, message.inertia.com
     return {'payload.mass': inertia.m, 'payload.center_of_mass': [centre.x, centre.y, centre.z],
             'payload.inertia': [inertia.ixx, inertia.ixy, inertia.ixz, inertia.iyy, inertia.iyz,
@@ -147,15 +144,7 @@ def twist_array(message: Twist) -> Array:
 
 
 def wrench_array(message: Wrench) -> Array:
-    """
-    Return a wrench (6,), [moment; force], from a message [N·m, N].
-
-    Raises
-    ------
-    InputError
-        Numbers that are not finite.
-
-    """
+    """Return a wrench (6,), [moment; force] [N·m, N]; InputError if it is not finite."""
     m, f = message.torque, message.force
     wrench = np.array([m.x, m.y, m.z, f.x, f.y, f.z])
     if not np.isfinite(wrench).all():
@@ -176,8 +165,8 @@ def table_message(rows: Sequence[str], columns: Sequence[str], values: Array, ti
     """
     Return a table of numbers (r, c) as a message with three dimensions.
 
-    The label of the first dimension has the names of the rows, that of the second the names of the
-    columns, that of the third (of size 1) the stamp.
+    The labels of the dimensions are the names of the rows, the names of the columns, and the
+    stamp; the third dimension has size 1.
 
     """
     message = Float64MultiArray(data=array('d', np.ascontiguousarray(values).tobytes()))
@@ -190,7 +179,7 @@ def table_message(rows: Sequence[str], columns: Sequence[str], values: Array, ti
 
 def diagnostic_message(level: bytes, name: str, text: str, hardware: str,
                        values: Iterable[tuple[str, object]], time: Time) -> DiagnosticArray:
-    """Return one status with its (key, value) pairs as a message."""
+    """Return a DiagnosticArray with one status and its (key, value) pairs."""
     status = DiagnosticStatus(level=level, name=name, message=text, hardware_id=hardware, values=[
         KeyValue(key=key, value=str(value)) for key, value in values])
     message = DiagnosticArray(status=[status])
@@ -199,22 +188,17 @@ def diagnostic_message(level: bytes, name: str, text: str, hardware: str,
 
 
 def inertia_message(Lambda: Array, time: Time) -> Float64MultiArray:
-    """Return a task-space inertia (6, 6), angular first, as a message with linear first."""
+    """Return a task-space inertia (6, 6), angular first, as a table with linear first."""
     return table_message(AXIS_NAMES, AXIS_NAMES, Lambda[np.ix_(LINEAR_FIRST, LINEAR_FIRST)], time)
 
 
 def impedance(message: Float64MultiArray) -> Impedance:
     """
-    Return the impedance of a message with 6, 12 or 18 numbers, linear first.
+    Return the impedance from a message with 6, 12 or 18 numbers, linear first.
 
-    The numbers are the stiffness, the damping ratio, and the feedforward wrench, each along x y z
-    and about x y z. The label of the first dimension, if there is one, is the stamp: see
-    `stamp_label`.
-
-    Raises
-    ------
-    InputError
-        Another number of numbers, a label that is no stamp, numbers that `Impedance` refuses.
+    The numbers are the stiffness, then the damping ratio, then the feedforward wrench, each along
+    x y z and about x y z. The label of the first dimension, if present, is the stamp [s].
+    InputError is raised for other messages, and for numbers that `Impedance` refuses.
 
     """
     numbers = np.array(message.data)
@@ -242,9 +226,9 @@ def path(data: bytes, now: float, frame_pose: Callable[[str], Array],
     Parameters
     ----------
     data : bytes
-        A serialized MultiDOFJointTrajectory. Each point has one transform; either every point
-        has one twist and one acceleration, or none has any. A single point is a pose to reach by
-        its time, at rest. A stamp of zero means now.
+        A serialized MultiDOFJointTrajectory. Each point has one transform; either every point has
+        one twist and one acceleration, or none has any. A single point is a pose to reach by its
+        time, at rest. A stamp of zero means now.
     now : float
         Time of the newest joint state [s].
     frame_pose : callable
@@ -255,9 +239,7 @@ def path(data: bytes, now: float, frame_pose: Callable[[str], Array],
     Raises
     ------
     InputError
-        No points, more than one transform in a point, some derivatives missing, a single point
-        that is not at rest; or an error of `osc_ros.control.setpoint.trajectory.Path` or
-        `osc_ros.control.tasks.task.poses`.
+        The points are not as above; or an error of `Path` or `osc_ros.control.tasks.task.poses`.
 
     """
     found = serialized.trajectory(data)
@@ -291,8 +273,8 @@ def chunk(data: bytes, now: float, pose_at: Callable[[str, float], Array]
     Parameters
     ----------
     data : bytes
-        A serialized MultiDOFJointTrajectory with one transform in each point, and no velocities or
-        accelerations. Its stamp is the time of the observation; zero means now.
+        A serialized MultiDOFJointTrajectory with two points or more, each with one transform, and
+        no velocities or accelerations. Its stamp is the time of the observation; zero means `now`.
     now : float
         Time of the newest joint state [s].
     pose_at : callable
@@ -301,8 +283,7 @@ def chunk(data: bytes, now: float, pose_at: Callable[[str, float], Array]
     Raises
     ------
     InputError
-        Fewer than two points, several transforms in a point, derivatives; or an error of
-        `osc_ros.control.tasks.task.poses`.
+        The points are not as above; or an error of `osc_ros.control.tasks.task.poses`.
 
     """
     found = serialized.trajectory(data)
@@ -319,7 +300,7 @@ def chunk(data: bytes, now: float, pose_at: Callable[[str, float], Array]
 
 def chunk_message(times: Array, poses: Array, observed_at: float, frame: str
                   ) -> MultiDOFJointTrajectory:
-    """Return a chunk as a message: poses (m, 4, 4) at times (m,) [s] after the observation."""
+    """Return a chunk as a message: poses (m, 4, 4) at times (m,) after the observation [s]."""
     message = MultiDOFJointTrajectory()
     message.header.frame_id, message.header.stamp = frame, stamp(observed_at)
     message.points = [_point(time, T) for time, T in zip(times.tolist(), poses)]
@@ -327,7 +308,7 @@ def chunk_message(times: Array, poses: Array, observed_at: float, frame: str
 
 
 def _point(time: float, T: Array) -> MultiDOFJointTrajectoryPoint:
-    """Return a pose (4, 4) at a time [s] after the start."""
+    """Return a trajectory point with a pose (4, 4) at a time after the start [s]."""
     transform, since = Transform(translation=_vector(T[:3, 3])), stamp(time)
     r = transform.rotation
     r.x, r.y, r.z, r.w = _quaternion(T)
@@ -337,13 +318,13 @@ def _point(time: float, T: Array) -> MultiDOFJointTrajectoryPoint:
 
 def answer_message(level: bytes, topic: str, text: str, stamp: Time, time: float
                    ) -> DiagnosticStatus:
-    """Return the answer to a command: its topic and stamp, the text, the time of the answer."""
+    """Return the answer to a command: topic and stamp of the command, text, time of the answer."""
     return DiagnosticStatus(level=level, name=topic, message=text, values=[
         KeyValue(key='stamp', value=label_of(stamp)), KeyValue(key='time', value=f'{time:.9f}')])
 
 
 def _in_base_axes(T: Array, linear_first: Array) -> Array:
-    """Return twists (m, 6) of messages, linear first, as [angular; linear] in the base frame."""
+    """Rotate twists (m, 6), linear first, to the base frame; return them as [angular; linear]."""
     R = T[:3, :3].T
     return np.hstack([linear_first[:, 3:] @ R, linear_first[:, :3] @ R])
 
@@ -353,21 +334,9 @@ def jog(message: TwistStamped, now: float, timeout: float,
     """
     Return the motion that a twist of the tip commands, in base axes, and its start time [s].
 
-    Parameters
-    ----------
-    message : TwistStamped
-        Velocity of the tip, in the present axes of the frame. A stamp of zero means now.
-    now : float
-        Time of the newest joint state [s].
-    timeout : float
-        The twist is followed for this time after its stamp [s].
-    frame_pose : callable
-        Returns the pose (4, 4) of a frame in the base frame, or raises InputError.
-
-    Raises
-    ------
-    InputError
-        A twist older than the time-out, or with numbers that are not finite.
+    The twist is in the present axes of its frame; a stamp of zero means now. The motion lasts for
+    `timeout` from the stamp on [s]. InputError is raised for a twist that is older or not finite.
+    For `now` and `frame_pose` see `path`.
 
     """
     start = seconds(message.header.stamp) or now

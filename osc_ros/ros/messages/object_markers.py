@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Markers of the objects beside a simulated arm, for osc_viewer, RViz and Foxglove."""
+"""Markers of the objects around a simulated arm, for osc_viewer, RViz and Foxglove."""
 
 from __future__ import annotations
 
@@ -17,22 +17,15 @@ from osc_ros.ros.messages.markers import Marker, marker_of, MarkerArray
 from osc_ros.sim.objects import solids
 from osc_ros.sim.plant import Plant
 
-RATE = 20.0  # by the wall clock [Hz]: the objects are shown before the first command, too
+RATE = 20.0  # [Hz] of wall time, so that the objects are shown before simulated time starts
 
 
 class ObjectMarkers:
     """
-    Publishes `~/markers`, if visualization_msgs is installed and there are objects.
+    Publisher of `~/markers`, if visualization_msgs is installed and there are objects.
 
-    The name of an object is the namespace of its marker. The stamp is 0: a fixed frame other than
-    the base is looked up at the newest time.
-
-    Parameters
-    ----------
-    node : Node
-    plant : Plant
-    base : str
-        Frame of the markers.
+    The namespace of a marker is the name of its object, `base` its frame. The stamp is 0, so that
+    a viewer with another fixed frame uses the newest transform.
 
     """
 

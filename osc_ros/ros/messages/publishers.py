@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The publishers of a topic: their names, and which of them sent a message."""
+"""Publishers of a topic: their names, and the choice of one whose messages are accepted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from rclpy.node import Node
 
-NOBODY, SOMEBODY = bytes(16), b''  # in place of the GID of a publisher, or of several
+NOBODY, SOMEBODY = bytes(16), b''  # replace the unknown GID of one publisher, or of several
 NAMELESS = 'a node of unknown name'
 SEVERAL = 'several nodes publish commands, and none of them has been the only one'
 KNOWN, NEW, OTHER, UNCLEAR = 'known', 'new', 'other', 'unclear'
@@ -18,9 +18,9 @@ KNOWN, NEW, OTHER, UNCLEAR = 'known', 'new', 'other', 'unclear'
 
 def publishers(node: Node, topic: str) -> dict[str, str]:
     """
-    Return the full node names of all publishers on a topic, by their GID in hexadecimal digits.
+    Return the full node names of all publishers on a topic by their GID, in hexadecimal digits.
 
-    A GID has 16 bytes here. Takes 0.2 ms, too long for every command.
+    A GID has 16 bytes here. The call takes 0.2 ms, too long for every command.
 
     """
     return {bytes(one.endpoint_gid[:16]).hex(): _full_name(one.node_namespace, one.node_name)
@@ -31,11 +31,7 @@ class Senders:
     """
     Names of the nodes that publish on topics, for the log and the diagnostics.
 
-    Parameters
-    ----------
-    node : Node
-    topics : mapping of str to sequence of str
-        Topics by the key of their line.
+    `topics` lists topics by the key of their entry in the diagnostics.
 
     """
 
@@ -44,7 +40,7 @@ class Senders:
         self._names = dict.fromkeys(topics, '')
 
     def update(self) -> None:
-        """Look for publishers, and log a change; takes 0.2 ms for each topic that has some."""
+        """Log the publishers if they have changed; takes 0.2 ms for each topic that has some."""
         for key, topics in self._topics.items():
             names = ', '.join(sorted({
                 name for topic in topics if self._node.count_publishers(topic)
@@ -66,26 +62,27 @@ def _full_name(namespace: str, name: str) -> str:
 
 class Source:
     """
-    Chooses one publisher of a topic by the GID that the middleware gives with each message.
+    Choice of one publisher of a topic by its GID, which the middleware gives with each message.
 
-    The only publisher of the topic is chosen at its first message. If there are several, one is
-    chosen when it alone has sent messages for the time-out; until then all are refused. Another
-    publisher replaces the chosen one only if that has sent nothing for the time-out, or has ended.
+    The only publisher of the topic is chosen at its first message. Among several, one is chosen
+    when only it has sent messages during the time-out; until then the messages of all are refused.
+    Another publisher can replace the chosen one only if the latter has been silent for the
+    time-out, or has ended.
 
     Attributes
     ----------
     gid : (2,) int
-        GID of the chosen publisher, or of the one chosen last; zeros before the first one.
+        GID of the publisher that was chosen last; zeros before the first one.
     heard : (1,)
-        When its last message came [s].
+        Time of its last message [s].
     has_one : bool
-        Whether a publisher is chosen; it may be silent.
+        Whether a publisher is chosen at present; it may be silent.
     names : dict of str to str
         Names of the nodes that may have sent its messages, by GID.
     refused : int
         Number of messages of other publishers.
     refused_at : float
-        When the last one came [s].
+        Time of the last one [s].
 
     """
 
@@ -93,19 +90,20 @@ class Source:
         self.names, self.refused, self.refused_at = dict[str, str](), 0, -np.inf
         self.gid, self.heard = np.zeros(2, dtype=np.int64), np.full(1, -np.inf)
         self.has_one = self._had_one = False
-        self._others: dict[bytes, tuple[float, float]] = {}  # first and last message of each [s]
+        # times of the first and the last message of each other publisher [s]
+        self._others: dict[bytes, tuple[float, float]] = {}
 
     def take_names(self, everybody: dict[str, str]) -> None:
-        """Find the names of the chosen publisher among those of all publishers, by GID."""
+        """Find the name of the chosen publisher by its GID; keep all names if it is unknown."""
         gid = self.gid.tobytes().hex()
         self.names = {gid: everybody[gid]} if gid in everybody else everybody
 
     def others(self, everybody: dict[str, str]) -> dict[str, str]:
-        """Return the names of all publishers, by GID, without the chosen one."""
+        """Return the names by GID without that of the chosen publisher."""
         return {gid: name for gid, name in everybody.items() if gid not in self.names}
 
     def refusal(self, where: str, everybody: dict[str, str]) -> str:
-        """Return why a message is refused, by the result of `judge` and all names, by GID."""
+        """Return the reason for a refusal, from the result of `judge` and all names by GID."""
         if where == UNCLEAR:
             return f'{SEVERAL}: {gids(everybody)}'
         return (f'commands of another publisher than {gids(self.names)}: '
@@ -113,7 +111,7 @@ class Source:
 
     def judge(self, gid: bytes, count: int, now: float, timeout: float) -> str:
         """
-        Return whether a message is of the chosen publisher.
+        Decide whether a message comes from the chosen publisher; choose one if possible.
 
         Parameters
         ----------
@@ -126,8 +124,8 @@ class Source:
         Returns
         -------
         str
-            KNOWN: of the chosen publisher; NEW: of a publisher that is chosen now; OTHER: of
-            a publisher that is not chosen; UNCLEAR: there are several, and none is chosen.
+            KNOWN: the publisher was chosen before. NEW: it is chosen now. OTHER: another one is
+            chosen. UNCLEAR: none is chosen among several.
 
         """
         self._others = {other: times for other, times in self._others.items()
@@ -149,22 +147,22 @@ class Source:
 
     @property
     def has_ended(self) -> bool:
-        """Whether `end` was called, and no message of the chosen publisher has come since."""
+        """Whether `end` was called after the last message of the chosen publisher."""
         return bool(self.has_one and self.heard[0] == -np.inf)
 
     def end(self) -> None:
-        """The chosen publisher has sent its last message: another one may be chosen at once."""
+        """Record the last message of the chosen publisher: another one may be chosen at once."""
         self.heard[0] = -np.inf
 
     def _take(self, name: bytes, now: float, where: str) -> str:
-        """Choose a publisher, or go on with it."""
+        """Choose a publisher, or accept another message of it."""
         self.has_one = self._had_one = True
         self.gid[:], self.heard[0] = np.frombuffer(name, dtype=np.int64), now
         self._others.pop(name, None)
         return where
 
     def _note(self, name: bytes, now: float, where: str) -> str:
-        """Note a message of a publisher that is not chosen."""
+        """Count a message of a publisher that is not chosen."""
         first, _ = self._others.get(name, (now, now))
         self._others[name] = first, now
         self.refused, self.refused_at = self.refused + 1, now
@@ -174,5 +172,5 @@ class Source:
 
 
 def gids(publishers: dict[str, str]) -> str:
-    """Return a text that lists publishers: the name of each node, with its GID."""
+    """Return a text with the name and GID of each publisher."""
     return ', '.join(sorted(f'{name} (GID {gid})' for gid, name in publishers.items())) or 'none'

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Trajectories from serialized messages, without a Python object for every point."""
+"""Compiled reader of serialized trajectories, which makes no Python object for each point."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
-LITTLE_ENDIAN = b'\x00\x01'  # of the encapsulation: plain CDR
-SMALLEST_POINT = 20  # bytes: three empty sequences and a duration
-MOST_POINTS = 10_000  # a path through them takes 3 s, in which the node answers nobody
+LITTLE_ENDIAN = b'\x00\x01'  # first bytes of the encapsulation of plain little-endian CDR
+SMALLEST_POINT = 20  # [bytes]: three empty sequences and a duration
+MOST_POINTS = 10_000  # a path through more would block the node's thread for more than 3 s
 POSE, TWIST = 7, 6  # numbers: position and quaternion x y z w; linear and angular
 _READ, _CUT_SHORT = 0, 1
 
@@ -35,10 +35,10 @@ class Trajectory:
     frame : str
     stamp : float [s]
     counts : (m, 3) int
-        Numbers of transforms, velocities and accelerations of each point; the arrays below have
-        the first of each.
+        Numbers of transforms, velocities and accelerations of each point. The arrays below contain
+        only the first of each.
     times : (m,)
-        Since the stamp [s].
+        Times since the stamp [s].
     poses : (m, 7)
         x y z [m] and quaternion x y z w.
     twists, accelerations : (m, 6)
@@ -68,13 +68,8 @@ def trajectory(data: bytes) -> Trajectory:
     """
     Return a trajectory from its serialized message, in 0.1 µs for each point.
 
-    The layout is CDR (OMG DDS-XTypes 7.4): numbers lie at multiples of their size, a sequence
-    begins with its length.
-
-    Raises
-    ------
-    InputError
-        The data ends too early; there are more than MOST_POINTS points.
+    For the layout see `JointStateReader`. InputError is raised if the message is cut short or has
+    more than MOST_POINTS points.
 
     """
     if data[:2] != LITTLE_ENDIAN:
@@ -83,7 +78,7 @@ def trajectory(data: bytes) -> Trajectory:
     words = body[:len(body) // 8 * 8].view(np.uint32)
     numbers = body[:len(body) // 8 * 8].view(np.float64)
     size = len(data) - 4
-    if size > 0 and size % 4 == 0:  # bits of the options: padding (DDS-XTypes 7.6.3.1.2)
+    if size > 0 and size % 4 == 0:  # two option bits: padding at the end (DDS-XTypes 7.6.3.1.2)
         size -= data[3] & 3
     seconds, nanoseconds, length = words[:3].tolist()
     end = 12 + length
@@ -127,7 +122,7 @@ def _cut_short() -> InputError:
 
 @released
 def _points(words, numbers, at, size, counts, times, poses, twists, accelerations):
-    """Read all points; `at` is the byte of the first one."""
+    """Read all points into the arrays, from byte `at` on; return a status."""
     for k in range(len(times)):
         for part in range(3):
             width = 7 if part == 0 else 6

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 
-"""Joint states from serialized messages, read into arrays that exist already."""
+"""Compiled reader of serialized joint states."""
 
 from __future__ import annotations
 
@@ -24,18 +24,19 @@ from osc_ros.ros.messages.serialized import LITTLE_ENDIAN
 Array = NDArray[np.float64]
 
 HEAD = 4  # bytes of the encapsulation; alignment counts from its end
-# Bytes after the last field that are accepted. A publisher of Fast DDS adds none to its messages,
-# `rclpy.serialization.serialize_message` leaves 12 at most, other middleware pads to 4.
+# Accepted number of bytes after the last field. A publisher of Fast DDS adds none,
+# `rclpy.serialization.serialize_message` leaves at most 12, other middleware pads to 4.
 MOST_TRAILING = 12
 FIELDS = ('position', 'velocity', 'effort')
 READ, CUT_SHORT, TOO_LONG, OTHER_NAMES = range(4)
-# entries of the record of a message; from COUNTS and BAD on there is one for each field
+# Entries of the record of a message: stamp, byte position and number of the names; then for each
+# field its length (from COUNTS on), and the joint of its first bad number (from BAD on).
 SEC, NANOSEC, NAMES_AT, NAMES, COUNTS, BAD, SIZE = 0, 1, 2, 3, 4, 7, 10
-FINITE = -1  # in place of the index of the first number that is not finite
+FINITE = -1  # stands in the record if all numbers of a field are finite
 
 
 class Reading(NamedTuple):
-    """Arrays of `read`, then of `osc_ros.loop.velocity.find_velocity`, for compiled loops."""
+    """Arguments of `read`, and the record of `osc_ros.loop.velocity.find_velocity`."""
 
     known: NDArray[np.uint8]
     places: NDArray[np.int64]
@@ -45,24 +46,23 @@ class Reading(NamedTuple):
 
 
 class UnrelatedError(InputError):
-    """A joint state has none of the robot's joints: it may be of another device on the topic."""
+    """Raised if a joint state has none of the robot's joints; it may be of another device."""
 
 
 class JointStateReader:
     """
-    Reads chosen joints from serialized joint states, which may have more joints and any order.
+    Reader of chosen joints from serialized joint states, which may have more joints in any order.
 
     The layout of a message is CDR (OMG DDS-XTypes 7.4): numbers lie at multiples of their size, a
-    sequence begins with its length. The names are compared with those of the last message, and
-    parsed only if they differ. Other encodings than plain little-endian CDR are converted by
-    `rclpy.serialization`.
+    sequence begins with its length. The names are parsed only if they differ from those of the
+    last message. `rclpy.serialization` converts messages that are not plain little-endian CDR.
 
     Attributes
     ----------
     stamp : (int, int)
         Seconds and nanoseconds of the last message.
     time : float
-        The same [s].
+        The same stamp [s].
     has_all_joints : bool
         Whether the last message names all joints.
 
@@ -81,11 +81,11 @@ class JointStateReader:
         self._values = np.zeros((len(FIELDS), len(self.names)))
         self._words = self._values.view(np.uint64)
         self._record = np.zeros(SIZE, dtype=np.int64)
-        # of the last message: the record, and the rows of the values
+        # record and values of the last message
         self._found: list[int] = self._record.tolist()
         self._rows: tuple[Array, ...] = tuple(self._values.copy())
         self._known, self._places = np.zeros(0, dtype=np.uint8), np.zeros(0, dtype=np.int64)
-        # compiled here, and not when the first message comes
+        # compile now, and not when the first message comes
         read(LITTLE_ENDIAN, self._known, self._places, self._words, self._record)
 
     @property
@@ -95,20 +95,20 @@ class JointStateReader:
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """The arrays that `read` takes after the message."""
+        """Arguments of `read` after the message."""
         return self._known, self._places, self._words, self._record
 
     def positions(self, data: bytes) -> Array:
         """
-        Return positions (n,) [rad, m] of a serialized message.
+        Return the positions (n,) [rad, m] from a serialized message.
 
         Raises
         ------
         UnrelatedError
-            None of the joints is in the message.
+            The message has none of the joints.
         InputError
-            Bytes that are no joint state, a joint that is missing or named twice, an array of
-            another length than the names, numbers that are not finite.
+            The bytes are not a joint state, a joint is missing or named twice, the number of
+            positions is not that of the names, or a position is not finite.
 
         """
         self.has_all_joints = False
@@ -127,24 +127,24 @@ class JointStateReader:
 
     def velocities(self) -> Array:
         """
-        Return velocities (n,) [rad/s, m/s] of the message whose positions were read last.
+        Return the velocities (n,) [rad/s, m/s] from the message that `positions` has read last.
 
         Raises
         ------
         InputError
-            Velocities that are missing, of another number than the names, or not finite.
+            Velocities are missing, their number is not that of the names, or one is not finite.
 
         """
         return self._chosen(1)
 
     def efforts(self) -> Array:
-        """Return efforts (n,) [N·m; N] of the message that was read last; NaN if it has none."""
+        """Return the efforts (n,) [N·m; N] of the last message; NaN if it has no efforts."""
         if self._found[COUNTS + 2] != self._found[NAMES]:
             return np.full(len(self.names), np.nan)
         return self._rows[2]
 
     def _read_again(self, data: bytes, status: int) -> None:
-        """Read a message that has other names than the last one; raise if it is no state."""
+        """Read a message whose names have changed; raise InputError if it is no joint state."""
         if status == OTHER_NAMES:
             self._learn_names(data)
             status = read(data, self._known, self._places, self._words, self._record)
@@ -156,7 +156,7 @@ class JointStateReader:
                              f'more than {MOST_TRAILING} bytes after its last field')
 
     def _converted(self, data: bytes) -> bytes:
-        """Return a message of another encapsulation in plain little-endian CDR."""
+        """Return a message of another encoding as plain little-endian CDR."""
         try:
             return serialize_message(deserialize_message(bytes(data), JointState))
         except Exception as error:  # rclpy's RMWError has no public name
@@ -166,14 +166,14 @@ class JointStateReader:
                              f'{reason}') from error
 
     def _learn_names(self, data: bytes) -> None:
-        """Find the joints in the names of a message."""
+        """Store the names of a message, and the places of the joints among them."""
         at, count = self._record[NAMES_AT:COUNTS].tolist()
         names, known = [], []
         for _ in range(count):
             at += -(at - HEAD) % 4
             begin, at = at, at + 4 + int.from_bytes(data[at:at + 4], 'little')
             known.append(bytes(data[begin:at]))
-            # the end of a string is its first zero, as for rclpy
+            # a string ends at its first zero, as in rclpy
             names.append(known[-1][4:].split(b'\0', 1)[0].decode('utf-8', 'replace'))
         self.has_all_joints = set(self.names) <= set(names)
         places = self._find(names)
@@ -211,26 +211,27 @@ def _word(data, at):
 
 @inlined
 def _aligned(at, size):
-    """Return the next byte whose distance from the encapsulation is a multiple of `size`."""
+    """Return the next byte at a multiple of `size`, counted from the end of the encapsulation."""
     return HEAD + (at - HEAD + size - 1) // size * size
 
 
 @kernel
 def read(data, known, places, words, record):
     """
-    Read a message; a return value other than READ means that `words` was not written.
+    Read a message into `words`; return READ, or another status without writing `words`.
 
     Parameters
     ----------
     data : bytes
-        An array of its bytes would have to be made.
+        The message; not an array, because that would have to be made from it.
     known : (k,) uint8
-        Names of the last message, without the bytes between them, whose values are arbitrary.
+        Names of the last message, without the padding between them, whose values are arbitrary.
     places : (n,) int
-        Index of each joint in `known`; none before the first message.
+        Index of each joint in the names; empty before the first message.
     words : (3, n) uint64
-        Gets the bits of positions, velocities and efforts, if there is one for each name.
+        Gets the bits of positions, velocities and efforts, of each if there is one for every name.
     record : (SIZE,) int
+        Gets the entries SEC to BAD.
 
     """
     size = len(data)
@@ -239,7 +240,7 @@ def read(data, known, places, words, record):
     if size % 4 == 0:  # two bits of the options: padding at the end (DDS-XTypes 7.6.3.1.2)
         size -= data[3] & 3
     record[SEC], record[NANOSEC] = np.int32(_word(data, HEAD)), _word(data, HEAD + 4)
-    at = HEAD + 12 + _word(data, HEAD + 8)  # the end of the frame
+    at = HEAD + 12 + _word(data, HEAD + 8)  # the end of the frame_id
     at = _aligned(at, 4)
     if at + 4 > size:
         return CUT_SHORT
@@ -296,7 +297,7 @@ def read(data, known, places, words, record):
 
 @inlined
 def reads(message, reading):
-    """Read a rcl_serialized_message_t; return if it is a plain state with all positions finite."""
+    """Read an rcl_serialized_message_t; return whether it is plain CDR with finite positions."""
     inbound = integers_at(message, 2)
     data = bytes_at(inbound[0], inbound[1])
     if len(data) < 4 or data[0] != 0 or data[1] != 1:  # not plain little-endian CDR
@@ -308,13 +309,13 @@ def reads(message, reading):
 
 @inlined
 def _has(record, field):
-    """Whether the message has finite numbers of a field for all its names."""
+    """Return whether the message has a finite number of a field for each name."""
     return record[COUNTS + field] == record[NAMES] and record[BAD + field] == FINITE
 
 
 @inlined
 def puts_motion(reading, time, q, qd):
-    """Write the state that was read to time (1,), q (n,), qd (n,); return if qd is known."""
+    """Write the state to time (1,), q (n,) and qd (n,); return whether qd could be computed."""
     n, record, values = len(q), reading.record, reading.words.view(np.float64)
     time[0] = record[SEC] + 1e-9 * record[NANOSEC]
     assign(q, values[0])

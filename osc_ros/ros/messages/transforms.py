@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The transforms of a simulated robot's links on /tf, for RViz and other users of tf2."""
+"""Transforms of a simulated robot's links on /tf."""
 
 from __future__ import annotations
 
@@ -19,29 +19,19 @@ from osc_ros.ros.messages import messages
 
 try:
     from tf2_msgs.msg import TFMessage
-except ImportError:  # is part of ROS installations with tf2; there is no wheel
+except ImportError:  # only ROS installations have it; PyPI has no wheel
     TFMessage = None
 
 if TYPE_CHECKING:
     from osc_ros.sim.plant import Plant
 
-RATE = 30.0  # in simulated time [Hz]
+RATE = 30.0  # [Hz] of simulated time
 LOOK_PERIOD = 1.0  # wall time between two checks for another publisher [s]
 OTHER = 'robot_state_publisher'
 
 
 class LinkTransforms:
-    """
-    Publishes the pose of each link in its parent's frame, unless robot_state_publisher does.
-
-    Parameters
-    ----------
-    node : Node
-    plant : Plant
-    urdf_text : str
-        URDF of the plant.
-
-    """
+    """Publisher of each link's pose in its parent's frame, unless robot_state_publisher runs."""
 
     def __init__(self, node: Node, plant: Plant, urdf_text: str) -> None:
         tree = urdf.description(urdf_text)
@@ -60,7 +50,7 @@ class LinkTransforms:
             self._publisher.publish(TFMessage(transforms=self.transforms(stamp)))
 
     def transforms(self, stamp: Time) -> list[TransformStamped]:
-        """Return the present transforms, in messages that the next call overwrites."""
+        """Return the present transforms; the next call overwrites these messages."""
         poses = [self._plant.pose(link) for link in self._links]
         for message, parent, pose in zip(self._transforms, self._parents, poses[1:]):
             found = messages.pose_message(np.linalg.inv(poses[parent]) @ pose, '', stamp).pose

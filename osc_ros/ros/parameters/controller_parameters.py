@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The table of the parameters of osc_controller, from which its settings are derived."""
+"""Table of the parameters of osc_controller."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import numpy as np
 
 from osc_ros.control.limits.limits import Limits
 from osc_ros.control.model_error.disturbance import Disturbance, MODES
-from osc_ros.control.model_error.friction import Friction
 from osc_ros.control.safety.supervision import (
     CONTACT,
     DEADLINE,
@@ -44,12 +43,15 @@ from osc_ros.ros.parameters.state_input import VELOCITY
 OTHER_PUBLISHER = 'other_publisher'
 ON_ACTIVATION = f'watchdog.{OTHER_PUBLISHER}.on_activation'
 MOTION = ('motion',) * 3
-# Accepted reactions, except to contacts.
+# Accepted reactions of all watchdogs but that of contacts.
 USUAL = tuple(name for name in REACTIONS if name not in ('comply', 'retract'))
 # Default values of the parameters, from the classes of the library.
 _LAW, _SPRING, _SET_POINT, _FORCE_LOOP = Settings(), Stiffness(), TargetLimits(), ForceControl()
 _JOINING, _FOLLOWING = ChunkBlending(), Following()
 _GAINS: Any = _LAW.tasks[0].gains
+# When to change gains and stiffnesses.
+_FIRMNESS = 'the tip gives way too much, or vibrates (`osc_tune` proposes values)'
+_YIELDING = 'mode is impedance, and the spring is too hard or too soft'
 # The journal of the control loop, and the files that it is written to.
 RECORDING = (
     Entry('black_box.duration', 30.0, 'The inputs of the control loop of this time are kept in '
@@ -82,7 +84,7 @@ def _translation(vector: Any) -> Any:
 @dataclass(frozen=True)
 class WatchdogEntry:
     """
-    One watchdog of the controller, with the parameters `watchdog.NAME.*`.
+    One watchdog of the controller, with its two parameters `watchdog.NAME.…`.
 
     Attributes
     ----------
@@ -91,7 +93,7 @@ class WatchdogEntry:
     cause : str
         Text after 'Reaction to' in the description of the parameter.
     timeout : str
-        The parameter with the time-out of `Supervisor.reset_timeout` [s]; empty if there is none.
+        Name of the parameter with the time-out of the watchdog [s]; empty if there is none.
     reactions : tuple of str
         Accepted reactions.
 
@@ -104,12 +106,12 @@ class WatchdogEntry:
 
     @property
     def default(self) -> Watchdog:
-        """The default reaction."""
+        """Default settings of the watchdog."""
         return DEFAULT_WATCHDOGS.get(self.name, Watchdog('report'))
 
     @property
     def entries(self) -> tuple[Entry, Entry]:
-        """The two parameters of the watchdog."""
+        """Parameters `reaction` and `latched` of the watchdog."""
         return (
             Entry(f'watchdog.{self.name}.reaction', self.default.reaction,
                   f'Reaction to {self.cause}', choices=self.reactions, live=True),
@@ -148,7 +150,7 @@ _START = (
     Entry('autostart', True, 'Configure and activate without a lifecycle request'),
     Entry('rate', 500.0, 'Expected rate of the joint states [Hz]; longer gaps count as missed '
           'states, longer updates as missed deadlines; limits the gains', lower=1.0,
-          upper=20000.0),
+          upper=20000.0, when='joint states do not come 500 times a second'),
     VELOCITY,
     Entry('update', 'on_state', 'When the torque is computed: on_state, when a joint state '
           'arrives; on_timer, at `rate`, from the newest joint state: those between are not '
@@ -190,11 +192,12 @@ _TIP = (
     Entry('mode', 'acceleration', 'Control of the tip: acceleration, a linear system of given '
           'natural frequency and damping ratio; impedance, a spring of given stiffness and that '
           'damping ratio, with the inertia of the arm; free, a hand guides the arm, see '
-          'free.* and ~/free_drive', choices=('acceleration', 'impedance', 'free'), live=True),
+          'free.* and ~/free_drive', choices=('acceleration', 'impedance', 'free'), live=True,
+          when='the tip is to yield like a spring (impedance), or to a hand (free)'),
     Entry('translation.natural_frequency', _translation(_GAINS.natural_frequency),
           'Natural frequency of the position '
           'error along x y z of the base [rad/s]; at most 116 at a `rate` of 500 Hz', lower=1e-3,
-          upper=1e3, size=3, live=True),
+          upper=1e3, size=3, live=True, when=_FIRMNESS),
     Entry('translation.damping_ratio', _translation(_GAINS.damping_ratio),
           'Damping ratio of the position error; 1 '
           'is critical', lower=1e-3, upper=1e2, size=3, live=True),
@@ -206,7 +209,8 @@ _TIP = (
           '[m/s²]', lower=1e-6, upper=1e4, live=True),
     Entry('translation.stiffness', _translation(_SPRING.stiffness),
           'Stiffness along x y z of the task '
-          'frame [N/m]; mode impedance', lower=1e-3, upper=1e6, size=3, live=True),
+          'frame [N/m]; mode impedance', lower=1e-3, upper=1e6, size=3, live=True,
+          when=_YIELDING),
     Entry('translation.spring_limit', _translation(_SPRING.force),
           'Largest force of the spring [N]; mode impedance',
           lower=1e-6, upper=1e6, live=True),
@@ -216,7 +220,7 @@ _TIP = (
     Entry('rotation.natural_frequency', _rotation(_GAINS.natural_frequency),
           'Natural frequency of the orientation '
           'error about x y z of the base [rad/s]; at most 116 at a `rate` of 500 Hz', lower=1e-3,
-          upper=1e3, size=3, live=True),
+          upper=1e3, size=3, live=True, when=_FIRMNESS),
     Entry('rotation.damping_ratio', _rotation(_GAINS.damping_ratio),
           'Damping ratio of the orientation error; 1 '
           'is critical', lower=1e-3, upper=1e2, size=3, live=True),
@@ -228,7 +232,8 @@ _TIP = (
           'commands [rad/s²]', lower=1e-6, upper=1e4, live=True),
     Entry('rotation.stiffness', _rotation(_SPRING.stiffness),
           'Stiffness about x y z of the task frame '
-          '[N m/rad]; mode impedance', lower=1e-3, upper=1e6, size=3, live=True),
+          '[N m/rad]; mode impedance', lower=1e-3, upper=1e6, size=3, live=True,
+          when=_YIELDING),
     Entry('rotation.spring_limit', _rotation(_SPRING.force),
           'Largest moment of the spring [N m]; mode impedance',
           lower=1e-6, upper=1e6, live=True),
@@ -245,7 +250,8 @@ _TARGET = (
     Entry('target.translation.speed', _translation(_SET_POINT.speed),
           'Largest speed of the set-point [m/s]. If this and '
           'the speed, acceleration and jerk of target.translation and target.rotation are all '
-          'infinite, the set-point steps to each target', lower=1e-6, live=True),
+          'infinite, the set-point steps to each target', lower=1e-6, live=True,
+          when='motions to a goal are too slow or too fast'),
     Entry('target.translation.acceleration', _translation(_SET_POINT.acceleration),
           'Largest acceleration of the set-point [m/s²]',
           lower=1e-6, live=True),
@@ -349,9 +355,6 @@ _JOINTS = (
           lower=0.0, live=True),
     Entry('friction.viscous', (), 'Viscous friction of every joint, base first [N m s/rad]; '
           'empty: friction.from_description', lower=0.0, live=True),
-    Entry('friction.velocity', Friction.velocity,
-          'Speed below which the compensation of Coulomb friction '
-          'fades out [rad/s]', lower=1e-6, upper=1e2, live=True),
     Entry('limits.effort', (), 'Largest torque of every joint, base first [N m]; empty: those of '
           'the robot description, which these may exceed', lower=1e-9, live=True),
     Entry('limits.effort_rate', (), 'Largest rate of change of every joint torque, also when a '
@@ -384,7 +387,8 @@ _EXTERNAL = (
           'with what the driver adds; measured without driver', choices=EFFORTS, live=True),
     Entry('disturbance.mode', 'none', 'Compensation of what the model lacks (load, wrong masses, '
           'friction): observer, of the external torques; integral, integral action on the error '
-          'of the tip; none', choices=('none', *MODES), live=True),
+          'of the tip; none', choices=('none', *MODES), live=True,
+          when='friction or an unknown load keeps the arm off its goals'),
     Entry('disturbance.payload', _ERRORS.payload, 'How wrong the model may be: largest unknown '
           'payload, up to 10 cm beside the tip [kg]. Bounds the compensation, and the torques '
           'that are no contact',
@@ -393,13 +397,8 @@ _EXTERNAL = (
           'error of the masses', lower=0.0, upper=1.0, live=True),
     Entry('disturbance.friction', _ERRORS.friction, 'How wrong the model may be: largest unknown '
           'dry friction of a joint [N m]', lower=1e-6, upper=1e3, live=True),
-    Entry('disturbance.bandwidth', _ERRORS.bandwidth, 'Bandwidth with which the compensation '
-          'follows external torques [rad/s]', lower=1e-2, upper=1e4, live=True),
     Entry('disturbance.rise', _ERRORS.rise, 'Least time in which the compensation rises by '
           'disturbance.friction [s]', lower=1e-3, upper=60.0, live=True),
-    Entry('disturbance.free', _ERRORS.free, 'Time after the activation in which the arm is taken '
-          'to touch nothing, and every external torque to be load [s]', lower=0.0, upper=60.0,
-          live=True),
     Entry('disturbance.integral_rate', _ERRORS.integral_rate, 'Rate of the integral action; keep '
           'it below a quarter of the lowest natural frequency [1/s]', lower=1e-3, upper=1e2,
           live=True),
@@ -453,10 +452,7 @@ def with_tasks(names: Sequence[str]) -> tuple[Entry, ...]:
     """
     Return all parameters of a controller that has these further tasks.
 
-    Raises
-    ------
-    InputError
-        A name that is no identifier, or that is the first part of another parameter's name.
+    Raises InputError if a name is no identifier, or is the first part of another parameter's name.
 
     """
     reserved = {entry.name.split('.')[0] for entry in PARAMETERS}

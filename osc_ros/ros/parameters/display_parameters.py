@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The parameters of what the controller publishes for RViz and Foxglove."""
+"""Parameters of the topics for RViz and Foxglove."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Refusal of gains that are too high for the period and delay of the control loop."""
+"""Bounds of the gains for the period and delay of the control loop."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from osc_ros.control.tasks.bandwidth import (
 from osc_ros.errors import InputError
 
 USUAL_RATIO = 2.0  # above this damping ratio, the error names the ratio, not the frequency
-ROUNDING = 1e-9  # relative: a gain at its bound is accepted
+ROUNDING = 1e-9  # relative tolerance, so that a gain at its bound is accepted
 
-# Parameter, value, bound, whether it is a lower bound, and text on what the bound depends on.
+# Name of the parameter, its value, its bound, whether that is a lower bound, and a text on the
+# other gains that the bound depends on.
 _Bound = tuple[str, float, float, bool, str]
 
 
@@ -33,8 +34,8 @@ def require_bandwidth(found: Mapping[str, Any], period: float, delay: float = DE
     """
     Refuse controller gains that are too high for a loop of this period and delay.
 
-    See `osc_ros.control.tasks.bandwidth`. Stiffnesses are not refused: their bound depends on the
-    pose, and the law enforces it.
+    For the bounds see `osc_ros.control.tasks.bandwidth`. Stiffnesses are not refused: their bound
+    depends on the pose, and the law enforces it.
 
     Parameters
     ----------
@@ -43,15 +44,15 @@ def require_bandwidth(found: Mapping[str, Any], period: float, delay: float = DE
     period : float [s]
         Time from one joint state to the next.
     delay : float [periods]
-        Time from a joint state to the torque that is computed from it.
+        Time from a joint state to its torque.
     before : mapping of str to value, optional
-        The present parameters. If one of these gains exceeds its bound already, because the delay
-        has grown, changes of other parameters are still accepted.
+        Present parameters. A gain that exceeds its bound already, because the delay has grown,
+        does not prevent changes of other parameters.
 
     Raises
     ------
     InputError
-        Names the parameter, its value, and the largest accepted value.
+        Names the parameter, its value, and the bound.
 
     """
     known: dict[str, float] = {}
@@ -68,16 +69,7 @@ def require_bandwidth(found: Mapping[str, Any], period: float, delay: float = DE
 
 
 def changes_within_bandwidth(found: Mapping[str, Any], period: float) -> dict[str, Any]:
-    """
-    Return the parameters that `require_bandwidth` refuses, at the values that it accepts.
-
-    Parameters
-    ----------
-    found : mapping of str to value
-        All parameters of the controller.
-    period : float [s]
-
-    """
+    """Return new values for the gains that `require_bandwidth` refuses at this period [s]."""
     changes: dict[str, Any] = {}
     for bound in _bounds(found, period, DELAY):
         name, value, most, is_least, _ = bound
@@ -91,7 +83,7 @@ def changes_within_bandwidth(found: Mapping[str, Any], period: float) -> dict[st
 
 
 def _excess(bound: _Bound) -> float:
-    """Ratio of a gain to its bound, or the inverse for a lower bound; above 1 it is violated."""
+    """Return the ratio of a gain to its bound (inverted for a lower bound); above 1: refused."""
     _, value, most, is_least, _ = bound
     if is_least:
         value, most = most, value
@@ -99,7 +91,7 @@ def _excess(bound: _Bound) -> float:
 
 
 def _rounded(bound: float, is_least: bool) -> float:
-    """The bound with four digits, rounded to an accepted value."""
+    """Return a bound rounded to four digits towards the accepted side."""
     if bound <= 0.0:
         return 0.0
     unit = 10.0 ** (math.floor(math.log10(bound)) - 3)
@@ -133,7 +125,7 @@ def _bounds(found: Mapping[str, Any], period: float, delay: float) -> Iterator[_
 
 def _second_order(prefix: str, frequency: float, ratio: float, period: float, delay: float
                   ) -> Iterator[_Bound]:
-    """Bounds of the natural frequency, and of the damping ratio if it exceeds USUAL_RATIO."""
+    """Yield the bounds of a natural frequency, and of its damping ratio above USUAL_RATIO."""
     most = largest_damping_ratio(frequency, period, delay)
     if most > 0.0 and ratio > max(most, USUAL_RATIO):
         yield (f'{prefix}.damping_ratio', ratio, most, False,

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The parameters of free drive, and of a stiffness that is commanded by messages."""
+"""Parameters of free drive, and of the stiffness on ~/target_impedance."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Conversion of the controller's parameters to settings of the law and of its supervisor."""
+"""Conversion of the controller's parameters to the settings of the law and the supervisor."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Values = Mapping[str, Any]
 
 class LoadedRobot:
     """
-    Builds the robot with payload, tool and gravity; builds it again only if these change.
+    Robot with payload, tool and gravity; rebuilt only if these change.
 
     Parameters
     ----------
@@ -55,12 +55,9 @@ class LoadedRobot:
 
     def of(self, values: Values) -> tuple[Robot, Driver | None]:
         """
-        Return the robot for these parameter values, and its driver if that compensates anything.
+        Return the robot for these values, and its driver, or None if it compensates nothing.
 
-        Raises
-        ------
-        InputError, ModelError
-            See `description.with_load`.
+        For errors see `osc_ros.ros.parameters.robot_parameters.with_load`.
 
         """
         load = [values[name] for name in LOAD]
@@ -81,18 +78,17 @@ def law_of(values: Values, urdf: str) -> tuple[LoadedRobot, Law]:
     values : mapping of str to value
         All parameters by name, each checked by its entry.
     urdf : str
-        The robot description.
 
     Raises
     ------
     InputError, ModelError
-        Values that do not fit each other or the robot; an error of the robot description.
+        Values that do not fit each other or the robot, or an error in the URDF.
 
     """
     loaded = LoadedRobot(robot_parameters.robot(values, urdf))
     robot, driver = loaded.of(values)
     robot_parameters.command_order(values, robot)  # raises before kernels are compiled
-    # law and supervisor call every kernel that they need once, which compiles it
+    # compiles the kernels: law and supervisor call each one that they need once
     with on_demand():
         law = Law(robot, law_settings(values, robot, driver), values['method'],
                   values['workers'] or 'auto')
@@ -101,16 +97,7 @@ def law_of(values: Values, urdf: str) -> tuple[LoadedRobot, Law]:
 
 
 def with_load(values: Values, mass: float) -> Values:
-    """
-    Return values with which an unknown load at the tip is compensated.
-
-    Parameters
-    ----------
-    values : mapping of str to value
-    mass : float [kg]
-        0: the same values.
-
-    """
+    """Return values with which the law compensates an unknown load [kg] at the tip, if any."""
     if not mass:
         return values
     mode = values['disturbance.mode']
@@ -119,23 +106,7 @@ def with_load(values: Values, mass: float) -> Values:
 
 
 def law_settings(values: Values, robot: Robot, driver: Driver | None = None) -> Settings:
-    """
-    Return the settings of the law for parameter values of the controller.
-
-    Parameters
-    ----------
-    values : mapping of str to value
-        All parameters by name, each checked by its entry.
-    robot : Robot
-        For its joints and their limits.
-    driver : Driver, optional
-
-    Raises
-    ------
-    InputError
-        Values that do not fit each other or the robot.
-
-    """
+    """Return the settings of the law; for `values` and InputError see `law_of`."""
     settings = Settings(
         tasks=(_tip(values), *(_further_task(values, name) for name in values['tasks'])),
         posture=Posture(values['posture.natural_frequency'], values['posture.damping_ratio'],
@@ -151,23 +122,7 @@ def law_settings(values: Values, robot: Robot, driver: Driver | None = None) -> 
 
 
 def supervision(values: Values, robot: Robot, limits: Limits) -> Supervision:
-    """
-    Return the settings of the supervisor for parameter values of the controller.
-
-    Parameters
-    ----------
-    values : mapping of str to value
-        All parameters by name, each checked by its entry.
-    robot : Robot
-    limits : Limits
-        Joint limits of the law.
-
-    Raises
-    ------
-    InputError
-        A value for another number of joints.
-
-    """
+    """Return the settings of the supervisor; for `values` and InputError see `law_of`."""
     watchdogs = {
         entry.name: Watchdog(values[f'watchdog.{entry.name}.reaction'],
                              values[f'watchdog.{entry.name}.latched'],
@@ -225,7 +180,7 @@ def _kind(values: Values, name: str) -> Kind:
 
 
 def _six(values: Values, name: str) -> Any:
-    """Values (6,) of the parameters rotation.NAME and translation.NAME, [angular; linear]."""
+    """Return rotation.NAME and translation.NAME as (6,), [angular; linear]."""
     return np.hstack([values[f'rotation.{name}'], values[f'translation.{name}']])
 
 
@@ -240,7 +195,7 @@ def _force_control(values: Values) -> ForceControl:
 
 
 def target_limits(values: Values) -> TargetLimits:
-    """Return the limits of the target of the first task, from parameters `target.…`."""
+    """Return the limits of the first task's set-point, from `target.…` and `workspace.…`."""
     pairs = {name: (values[f'target.rotation.{name}'], values[f'target.translation.{name}'])
              for name in ('speed', 'acceleration', 'jerk', 'leash')}
     lower, upper = UNBOUNDED
@@ -257,13 +212,14 @@ def _friction(values: Values, robot: Robot) -> Friction | None:
                                 ('viscous', robot.viscous_friction)))
     if not (coulomb.any() or viscous.any()):
         return None
-    return Friction(coulomb, viscous, values['friction.velocity'])
+    return Friction(coulomb, viscous)
 
 
 def _disturbance(values: Values) -> Disturbance:
     mode = values['disturbance.mode']
     return Disturbance(**{
-        **{field.name: values[f'disturbance.{field.name}'] for field in fields(Disturbance)},
+        **{field.name: values[name] for field in fields(Disturbance)
+           if (name := f'disturbance.{field.name}') in values},
         'mode': Disturbance.mode if mode == 'none' else mode})
 
 

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Tables of ROS parameters; an entry of a table declares, describes and checks one parameter."""
+"""Tables of ROS parameters, and their declaration, checks and changes in a node."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ _TYPES = {bool: Parameter.Type.BOOL, int: Parameter.Type.INTEGER, float: Paramet
           str: Parameter.Type.STRING}
 _LARGEST_INTEGER = 2**31 - 1  # largest number that the sliders of rqt accept
 MIXED = 'write every number of a list with a decimal point, as in [10.0, 10.5]'
-# Least similarity (`difflib`) of a name that is suggested, and of one under `/**`, where the names
-# of other nodes stand, too.
+# Least similarity (`difflib`) at which a known name is suggested. MISSPELT is for names under
+# `/**` in a file, which may be parameters of other nodes.
 SIMILAR, MISSPELT = 0.6, 0.9
-# Groups of names in which an unknown one is refused: a setting of the arm without effect is worse
-# than a node that does not start. All other unknown names are warnings.
+# Groups in which an unknown name is refused, because a node that does not start is safer than a
+# setting of the arm without effect. Other unknown names only cause a warning.
 REFUSED = ('hardware.',)
 SHOWN_NAMES = 4  # number of parameter names that a refusal suggests
-# The parameters that decide what stops the arm: every participant of the network can set them, so
-# the log says so.
+# Parameters that decide what stops the arm. Every participant of the network can set them, so
+# changes are logged.
 PROTECTIONS = re.compile(r'(watchdog|limits|contact|workspace|hardware\.collision)\..+|'
                          '(state|target|command)_timeout|'
                          'startup_check|stop_rate|settle_time|idle|reaction|latched')
@@ -52,23 +52,26 @@ _ARRAYS = {float: Parameter.Type.DOUBLE_ARRAY, str: Parameter.Type.STRING_ARRAY}
 @dataclass(frozen=True)
 class Entry(Setting):
     """
-    One ROS parameter of a node.
+    One ROS parameter of a node: its declaration, description and check.
 
-    If the default is an empty array, an empty array is accepted for every `size`. An integer is
+    If the default is an empty array, an empty array is accepted whatever `size` is. An integer is
     accepted for a float.
 
     Attributes
     ----------
     live : bool
         True if it can be set while the node is configured.
+    when : str
+        When a user changes it; empty for an advanced parameter, whose default suits most arms.
 
     """
 
     live: bool = False
+    when: str = ''
 
     @property
     def ros_type(self) -> Parameter.Type:
-        """The ROS type of the parameter."""
+        """ROS type of the parameter."""
         if isinstance(self.default, tuple):
             return _ARRAYS[self.of]
         return _TYPES[type(self.default)]
@@ -76,9 +79,9 @@ class Entry(Setting):
     @property
     def descriptor(self) -> ParameterDescriptor:
         """
-        The ROS descriptor, with the range of a number, or of every number of an array.
+        ROS descriptor, with the range of a number or of every number of an array.
 
-        The typing is dynamic: `checked_value` checks the type; ROS would refuse 20 for 20.0.
+        Typing is dynamic because ROS would refuse 20 for 20.0; `checked_value` checks the type.
 
         """
         descriptor = ParameterDescriptor(
@@ -99,27 +102,15 @@ def declare(node: Node, table: Sequence[Entry], elsewhere: Container[str] = ()) 
     """
     Declare every parameter of the table, with its description and range.
 
-    A value from a file or the command line that is out of range is declared nevertheless:
-    `values` then refuses it with an error that names the accepted values. An unknown name is a
-    warning, or refused in a group of REFUSED that this node has.
-
-    Parameters
-    ----------
-    node : Node
-    table : sequence of Entry
-    elsewhere : container of str
-        Names in groups of REFUSED that are accepted, without effect.
-
-    Raises
-    ------
-    InputError
-        An unknown name in a group of REFUSED.
+    An override that is out of range is declared all the same; `values` refuses it with an error
+    that names the accepted values. An unknown name causes a warning, or InputError if its group is
+    in REFUSED, the table has this group, and `elsewhere` does not contain the name.
 
     """
     for entry in table:
         descriptor = entry.descriptor
         default = list(entry.default) if isinstance(entry.default, tuple) else entry.default
-        # rclpy gives an empty list no type, neither as a default nor from a file
+        # rclpy cannot infer the type of an empty list, neither of a default nor from a file
         declared = node.declare_parameter(entry.name, default if default != [] else None,
                                           ParameterDescriptor(dynamic_typing=True))
         value = default if declared.type_ == Parameter.Type.NOT_SET else declared.value
@@ -140,12 +131,12 @@ def declare(node: Node, table: Sequence[Entry], elsewhere: Container[str] = ()) 
         if group in REFUSED and accepted and name not in elsewhere:
             raise InputError(f"parameter '{name}' is unknown: accepted are {', '.join(accepted)}")
         meant = _meant(name, known, MISSPELT if name in for_all else SIMILAR)
-        if meant or name not in for_all:  # else it is a parameter of another node
+        if meant or name not in for_all:  # else it is taken for a parameter of another node
             node.get_logger().warning(f"parameter '{name}' is unknown and has no effect{meant}")
 
 
 def _names_for_all(arguments: Sequence[str], node: str) -> set[str]:
-    """Return the parameters that files on a command line give to all nodes, not to this one."""
+    """Return the parameters that files on a command line set for all nodes, not for this one."""
     names: dict[str, set[str]] = {'*': set(), node: set()}
     for option, path in pairwise(arguments):
         if option == '--params-file':
@@ -155,7 +146,7 @@ def _names_for_all(arguments: Sequence[str], node: str) -> set[str]:
 
 
 def _add_names(section: Any, key: str, names: dict[str, set[str]]) -> None:
-    """Add the parameters of a section of a file to the names by node; '*': of all nodes."""
+    """Add the parameters of a section of a file to `names` by node; '*' stands for all nodes."""
     for inner, value in section.items() if isinstance(section, dict) else ():
         if inner == 'ros__parameters':
             node = key.rpartition('/')[2].replace('**', '*')
@@ -165,7 +156,7 @@ def _add_names(section: Any, key: str, names: dict[str, set[str]]) -> None:
 
 
 def _full_names(values: Any, prefix: str = '') -> Iterator[str]:
-    """Yield the names of parameters that a file has in groups, as in posture: {damping: 1.0}."""
+    """Yield the full names of parameters that a file nests, as in posture: {damping: 1.0}."""
     for name, value in values.items() if isinstance(values, dict) else ():
         if isinstance(value, dict):
             yield from _full_names(value, f'{prefix}{name}.')
@@ -174,13 +165,13 @@ def _full_names(values: Any, prefix: str = '') -> Iterator[str]:
 
 
 def _meant(name: str, known: Iterable[str], similarity: float = SIMILAR) -> str:
-    """Return a suggestion of a known name similar to an unknown one; empty if there is none."""
+    """Return a text that suggests the most similar known name; empty if none is similar."""
     near = similar(name, known, 1, similarity)
     return f" (did you mean '{near[0]}'?)" if near else ''
 
 
 def parameter_file_error(error: Exception) -> str:
-    """Return a readable text for rcl's error about a parameter file."""
+    """Return rcl's error about a parameter file as readable text."""
     found = re.search(r"params file: '--params-file (.*?)'\. Error: (.*?)(, at /|$)", str(error))
     if found is None:
         return str(error)
@@ -194,12 +185,9 @@ def parameter_file_error(error: Exception) -> str:
 
 def initial_value(node: Node, entry: Entry) -> Any:
     """
-    Return the start value of a parameter that is not declared yet: its override, or default.
+    Return the checked override of a parameter that is not declared yet, or its default.
 
-    Raises
-    ------
-    InputError
-        Names the parameter, its value, and the accepted values.
+    The InputError of `Entry.checked_value` names the parameter, its value and the accepted values.
 
     """
     overrides = getattr(node, '_parameter_overrides', {})
@@ -212,10 +200,7 @@ def values(node: Node, table: Iterable[Entry],
     """
     Return the checked values of all parameters by name; those in `replaced` take precedence.
 
-    Raises
-    ------
-    InputError
-        Names the parameter, its value, and the accepted values.
+    See `initial_value` for the error.
 
     """
     found = {}
@@ -237,10 +222,10 @@ def refuse_bad_sets(node: Node, table: Iterable[Entry], is_configured: Callable[
     node : Node
     table : iterable of Entry
     is_configured : callable
-        While it returns True, only live parameters can be set.
+        While it returns True, only live parameters can be changed.
     apply : callable
-        Called with all values by name, new and present ones, while configured: puts the new ones
-        in force, or raises InputError and changes nothing.
+        While configured, called with all values by name after and before a change. It applies the
+        new ones, or raises InputError and changes nothing.
 
     """
     entries = {entry.name: entry for entry in table}
@@ -272,7 +257,7 @@ def refuse_bad_sets(node: Node, table: Iterable[Entry], is_configured: Callable[
 
 
 def _present(node: Node, name: str) -> Any:
-    """Present value of a parameter, which need not be valid; an array as a tuple."""
+    """Return the present value, valid or not, of a parameter; an array as a tuple."""
     value = node.get_parameter(name).value
     return tuple(value) if hasattr(value, '__len__') and not isinstance(value, str) else value
 
@@ -289,11 +274,11 @@ def _settable(name: str, table: Iterable[Entry]) -> str:
 
 def _answer_in_our_words(node: Node, entries: Mapping[str, Entry]) -> None:
     """
-    Make the services that set parameters read texts, and refuse unknown names and deletions.
+    Make the services that set parameters convert text, and refuse unknown names and deletions.
 
-    rclpy's error omits the name of an unknown parameter, and rclpy deletes a parameter that is
-    set to no value. A read-only parameter that keeps its value is accepted: `ros2 param load`
-    sets everything that `ros2 param dump` wrote.
+    rclpy's error omits the name of an unknown parameter, and rclpy deletes a parameter without a
+    value. A read-only parameter is accepted at its present value, because `ros2 param load` sets
+    everything that `ros2 param dump` has written.
 
     """
     set_all = node.set_parameters_atomically
@@ -321,7 +306,7 @@ def _answer_in_our_words(node: Node, entries: Mapping[str, Entry]) -> None:
 
 
 def _unquoted(parameter: Parameter, entries: Mapping[str, Entry]) -> Parameter:
-    """Return a parameter with the numbers that its text stands for (`Setting.unquoted`)."""
+    """Return a parameter with the numbers that its text contains (`Setting.unquoted`)."""
     entry = entries.get(parameter.name)
     value = parameter.value if entry is None else entry.unquoted(parameter.value)
     if value is parameter.value:
@@ -330,7 +315,6 @@ def _unquoted(parameter: Parameter, entries: Mapping[str, Entry]) -> Parameter:
 
 
 def _keeps_its_value(node: Node, parameter: Parameter) -> bool:
-    """Whether a parameter is read-only and has this value already."""
     return bool(node.has_parameter(parameter.name)
                 and node.describe_parameter(parameter.name).read_only
                 and node.get_parameter(parameter.name).value == parameter.value)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The robot of a node: from the parameters that describe it and its load."""
+"""Parameters that describe the robot and its load, and the `Robot` built from them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from osc_ros.sim.plant_payload import with_payload as with_payload_link
 
 Array = NDArray[np.float64]
 
-PAIR = 'dual_panda'  # two Pandas, composed on request
-LARGEST_FILE = 64e6  # of a robot description [bytes]
+PAIR = 'dual_panda'  # two Pandas; the URDF is composed from that of one
+LARGEST_FILE = 64e6  # largest size of a robot description [bytes]
 
 
 def shipped_robots() -> list[str]:
-    """Return the names of the arms that come with the package: the files of osc_ros/robots."""
+    """Return the names of the robots in the folder osc_ros/robots."""
     return sorted(entry.name.removesuffix('.urdf')
                   for entry in files('osc_ros').joinpath('robots').iterdir()
                   if entry.name.endswith('.urdf'))
@@ -51,7 +51,8 @@ ENTRIES = (
     Entry('gravity', (0.0, 0.0, -9.81), 'Gravity in the base frame [m/s²]; for an arm on a '
           'ceiling: 0 0 9.81', lower=-1e3, upper=1e3, size=3),
     Entry('driver_compensates', 'none', 'What the driver itself adds to the commanded torques, '
-          'computed for the robot as described', choices=COMPENSATES),
+          'computed for the robot as described', choices=COMPENSATES,
+          when='the driver of your arm adds the torques of gravity, as that of a Franka does'),
 )
 
 
@@ -59,13 +60,9 @@ def urdf_text(name: str) -> str:
     """
     Return the text of a URDF file, or of a shipped robot by its name.
 
-    osc_viewer, osc_teach and osc_identify take the name from the parameters of another node, so it
-    can be that of a pipe or a device, which would never end.
-
-    Raises
-    ------
-    InputError
-        There is neither such a file nor such a robot, or the file is not a regular one.
+    osc_viewer, osc_teach and osc_identify get the name from another node. Because it could name a
+    pipe or a device, which never ends, only a regular file of at most LARGEST_FILE bytes is read;
+    InputError for others.
 
     """
     if name == PAIR:
@@ -77,28 +74,20 @@ def urdf_text(name: str) -> str:
         if path.exists() and not (path.is_file() and 0 < path.stat().st_size <= LARGEST_FILE):
             raise OSError(f'not a regular file of at most {LARGEST_FILE / 1e6:g} MB, or empty')
         return path.read_text(encoding='utf-8')
-    except (OSError, RuntimeError, ValueError) as error:  # also: no such user, a zero character
+    except (OSError, RuntimeError, ValueError) as error:  # such as an unknown user, a zero byte
         known = ', '.join([*shipped_robots(), PAIR])
         raise InputError(f"robot_description_file '{name}' cannot be read ({error}): accepted is "
                          f'the path of a URDF, or one of: {known}') from None
 
 
 def folder(values: dict[str, Any]) -> Path | None:
-    """Return the folder of the URDF file, for its meshes; None if there is no file."""
+    """Return the folder of the URDF file, to find its meshes; None if there is no file."""
     file = Path(values['robot_description_file']).expanduser()
     return file.parent if values['robot_description_file'] and file.is_file() else None
 
 
 def description(values: dict[str, Any], received: str = '') -> str:
-    """
-    Return the URDF text from the parameters, or as received from the topic.
-
-    Raises
-    ------
-    InputError
-        Neither the parameters nor the topic give one.
-
-    """
+    """Return the URDF text from the parameters, or else from the topic; InputError without one."""
     if values['robot_description']:
         return str(values['robot_description'])
     if values['robot_description_file']:
@@ -111,17 +100,14 @@ def description(values: dict[str, Any], received: str = '') -> str:
 
 def robot(values: dict[str, Any], text: str) -> Robot:
     """
-    Return the robot between the links that the parameters name, from URDF text.
+    Return the robot between the base and the tips that the parameters name.
 
-    Raises
-    ------
-    InputError, ModelError
-        An error in the parameters, or in the URDF.
+    An error in the parameters raises InputError, an error in the URDF ModelError.
 
     """
     for name in ('base', 'tip'):
         if not values[name]:
-            robot_element(text)  # if the text is not a URDF, say this first
+            robot_element(text)  # raises first if the text is not a URDF
             raise InputError(f"parameter '{name}' is empty: accepted is the name of a link")
     tips = [values['tip'], *values['further_tips']]
     return Robot.from_urdf(text, values['base'], tips,
@@ -132,7 +118,7 @@ def robot(values: dict[str, Any], text: str) -> Robot:
 LOAD_ENTRIES = (
     Entry('payload.mass', 0.0, 'Mass of the payload, in addition to the robot description [kg]; '
           'refused if holding it in the present pose takes more than 90 % of limits.effort',
-          lower=0.0, upper=1e4, live=True),
+          lower=0.0, upper=1e4, live=True, when='the arm carries something'),
     Entry('payload.center_of_mass', (0.0, 0.0, 0.0), 'Centre of mass of the payload in the '
           'frame of payload.link [m]', lower=-1e2, upper=1e2, size=3, live=True),
     Entry('payload.inertia', (0.0,) * 6, 'xx xy xz yy yz zz about its centre of mass, in the axes '
@@ -156,27 +142,16 @@ SIMULATED_PAYLOAD = (
 
 
 def with_simulated_payload(values: dict[str, Any], text: str, bare: Robot) -> str:
-    """
-    Return the URDF text with one more link: the payload of the simulated arm, if it has one.
-
-    Raises
-    ------
-    InputError
-        The robot has no link `payload.link`.
-
-    """
+    """Return the URDF text with one more link, the payload of the simulated arm, if it has one."""
     link = _payload_link(values, bare)
     return with_payload_link(text, link or bare.tip, values)
 
 
 def with_load(values: dict[str, Any], bare: Robot) -> tuple[Robot, Robot]:
     """
-    Return the robot with its payload, tool and gravity, and the robot model of its driver.
+    Return the robot with payload, tool and gravity, and the robot that its driver assumes.
 
-    Raises
-    ------
-    InputError, ModelError
-        An error in the parameters.
+    The driver's robot has the payload only if `payload.known_to_driver`.
 
     """
     known = bare.with_gravity(values['gravity'])
@@ -188,7 +163,7 @@ def with_load(values: dict[str, Any], bare: Robot) -> tuple[Robot, Robot]:
 
 
 def _payload_link(values: dict[str, Any], bare: Robot) -> str:
-    """Return parameter payload.link; raise InputError if the robot has no such link."""
+    """Return the parameter payload.link; raise InputError if the robot has no such link."""
     link = str(values['payload.link'])
     if link and link not in bare.frames:
         raise InputError(f"parameter 'payload.link': '{link}' is not a link of robot "
@@ -197,15 +172,7 @@ def _payload_link(values: dict[str, Any], bare: Robot) -> str:
 
 
 def with_payload(values: dict[str, Any], bare: Robot) -> Robot:
-    """
-    Return the robot with its payload.
-
-    Raises
-    ------
-    InputError, ModelError
-        An error in the parameters.
-
-    """
+    """Return the robot with its payload."""
     link = _payload_link(values, bare)
     xx, xy, xz, yy, yz, zz = values['payload.inertia']
     if not (values['payload.mass'] > 0.0 or any(values['payload.inertia'])):
@@ -216,12 +183,9 @@ def with_payload(values: dict[str, Any], bare: Robot) -> Robot:
 
 def command_order(values: dict[str, Any], robot: Robot) -> NDArray[np.intp]:
     """
-    Return the indices (n,), base first, of the joints in the order of a command.
+    Return for each entry of a command the index (n,) of its joint.
 
-    Raises
-    ------
-    InputError
-        Parameter joints does not have exactly the joints of the robot.
+    Raises InputError if parameter `joints` does not have exactly the joints of the robot.
 
     """
     joints = values['joints'] or robot.joint_names
@@ -234,12 +198,9 @@ def command_order(values: dict[str, Any], robot: Robot) -> NDArray[np.intp]:
 
 def command_shares(order: NDArray[np.intp], robot: Robot) -> list[NDArray[np.intp]]:
     """
-    Return the part of `command_order` for each tip: the joints between the base and this tip.
+    Return for each tip the part of `order` with the joints between the base and this tip.
 
-    Raises
-    ------
-    InputError
-        A joint leads to several tips.
+    Raises InputError if a joint leads to several tips.
 
     """
     chains: list[list[int]] = []
@@ -261,10 +222,7 @@ def per_joint(values: dict[str, Any], name: str, default: Any, robot: Robot) -> 
     """
     Return a parameter as an array (n,), base first, or the default if it is empty.
 
-    Raises
-    ------
-    InputError
-        The number of entries is not the number of joints.
+    Raises InputError if the number of entries is not n.
 
     """
     if not values[name]:
@@ -279,10 +237,7 @@ def locked_positions(values: dict[str, Any]) -> dict[str, float]:
     """
     Return the positions of the locked joints by name [rad, m].
 
-    Raises
-    ------
-    InputError
-        Two arrays of different lengths.
+    Raises InputError if the number of positions is neither 0 nor that of the joints.
 
     """
     names, positions = values['locked_joints'], values['locked_positions']

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Joint states with measured or estimated velocities, for the controller and the relay."""
+"""Conversion of serialized joint states to positions and velocities."""
 
 from __future__ import annotations
 
@@ -27,25 +27,18 @@ VELOCITY = Entry(
 
 class StateInput(VelocitySource):
     """
-    Reads serialized joint states; velocities are those of `control.velocity.VelocitySource`.
+    Reader of serialized joint states with measured or estimated velocities (`mode`, see VELOCITY).
+
+    Joints in the messages that the robot lacks are ignored. `tell` gets a text when the source of
+    the velocities changes; `tell_unrelated` gets one once, at the first message with none of the
+    joints.
 
     Attributes
     ----------
     reader : JointStateReader
         Has the stamp and the efforts of the last message.
     unrelated : str
-        Describes the last message if it had none of the joints; empty otherwise.
-
-    Parameters
-    ----------
-    robot : Robot
-        Its joints are read; others in the message are ignored.
-    mode : str
-        Source of the velocities.
-    tell : callable
-        Called with a description when the source of the velocities changes.
-    tell_unrelated : callable
-        Called with a description of the first message that has none of the joints.
+        Error text of the last message if it had none of the joints; otherwise empty.
 
     """
 
@@ -60,8 +53,8 @@ class StateInput(VelocitySource):
         """
         Return stamp [s], positions (n,) and velocities (n,) of a serialized message.
 
-        None for a message that has none of the joints, such as that of a gripper on the same
-        topic, and while too few positions have come to estimate the velocities.
+        Return None for a message with none of the joints, such as one of a gripper on the same
+        topic, and while there are too few positions to estimate velocities.
 
         Raises
         ------

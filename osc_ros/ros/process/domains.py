@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""A ROS domain in which neither a running robot nor another demonstration or test suite is."""
+"""Reservation of a ROS domain that no other program on this machine uses."""
 
 from __future__ import annotations
 
@@ -19,19 +19,11 @@ DOMAINS = range(1, 102)
 # the first participant of a host, at 7410 + 250 d (unicast).
 PORTS = 7400, 7410
 
-_KEPT: list[int] = []  # descriptors of lock files: a domain is reserved until the process ends
+_KEPT: list[int] = []  # open lock files: a domain stays reserved until the process ends
 
 
 def reserved_domain() -> int:
-    """
-    Return the number of a free domain, and reserve it for this process.
-
-    Raises
-    ------
-    InputError
-        All domains are taken.
-
-    """
+    """Reserve a free ROS domain for this process; return its number, or raise InputError."""
     first = os.getpid()
     for k in range(len(DOMAINS)):
         number = DOMAINS[(first + k) % len(DOMAINS)]
@@ -46,13 +38,13 @@ def reserved_domain() -> int:
 
 
 def _lock(number: int) -> int | None:
-    """Return the descriptor of a domain's locked file; None if another process has it."""
+    """Lock a domain's file; return its descriptor, or None if another process has the lock."""
     path = Path(tempfile.gettempdir(), f'osc_ros_domain_{number}')
     lock: int | None = None
     try:
         lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # locked, or the file of another user
+    except OSError:  # already locked, or the file belongs to another user
         if lock is not None:
             os.close(lock)
         return None

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Ends a process in a bounded time after SIGINT or SIGTERM, even if a callback or ROS hangs."""
+"""Shutdown of a node's process in bounded time after SIGINT or SIGTERM."""
 
 from __future__ import annotations
 
@@ -16,31 +16,29 @@ from time import perf_counter, sleep
 
 from osc_ros.interrupts import SIGNALS
 
-NOTICE_TIME = 1.0  # longest callback that is awaited after a signal [s]
-STOP_TIME = 3.0  # longest time in which the arm is brought to rest [s]
-TEAR_DOWN_TIME = 2.0  # longest tear-down of ROS after that [s]
-MARGIN = 0.5  # added to the times above before the process is ended by force [s]
+NOTICE_TIME = 1.0  # longest time for the present callback to return after a signal [s]
+STOP_TIME = 3.0  # longest time to bring the arm to rest [s]
+TEAR_DOWN_TIME = 2.0  # longest time to shut down ROS after that [s]
+MARGIN = 0.5  # added to these limits before the process is ended by force [s]
 POLL_PERIOD = 0.02  # [s]
 
 
 class Ending:
     """
-    Records SIGINT and SIGTERM, and then ends the process in a bounded time; a context manager.
+    Context manager that records SIGINT and SIGTERM and limits the time of the shutdown.
 
-    A signal raises nothing: on Ctrl-C the terminal and launch both send SIGINT, and an exception
-    out of a signal handler would come up in any callback, or in the middle of the tear-down.
-    Instead, a thread ends the process if one of the steps takes too long, and says which one:
-    the callback that runs when the signal comes, stopping the arm, and the tear-down of ROS.
+    The signal handlers raise no exception: on Ctrl-C the terminal and launch both send SIGINT, and
+    an exception could interrupt any callback or the tear-down. Instead, a thread ends the process
+    and logs the reason if one of these steps takes too long: the callback that runs when the
+    signal comes, stopping the arm, or the tear-down of ROS.
 
     Attributes
     ----------
     name : str
         Name of the node, for messages.
-    is_requested : bool
-        Whether a signal has come.
     stops : callable
-        Called by the thread while the main thread is in a long callback: begins to stop the arm,
-        and returns whether it is at rest.
+        Begins to stop the arm; returns whether it is at rest. Called repeatedly by the thread
+        while a callback blocks the main thread.
 
     """
 
@@ -55,7 +53,7 @@ class Ending:
         """Install the signal handlers, and start the thread."""
         self._reading, self._writing = os.pipe()
         os.set_blocking(self._writing, False)
-        # C code writes to the pipe at once, even while the main thread is in a long call
+        # the C signal handler writes to the pipe at once, even while the main thread is blocked
         signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
         for number in SIGNALS:
             signal.signal(number, lambda number, frame: self._signals.append(number))
@@ -94,7 +92,6 @@ class Ending:
         self._stopped.set()
 
     def _watch(self) -> None:
-        """End the process if a step takes too long."""
         os.read(self._reading, 1)
         if not self._noticed.wait(NOTICE_TIME):
             self._stop_from_here()
@@ -104,7 +101,7 @@ class Ending:
             self._end(self._status, f'ROS was not shut down within {TEAR_DOWN_TIME:g} s')
 
     def _stop_from_here(self) -> None:
-        """Stop the arm while the main thread is in a callback, and end the process."""
+        """Stop the arm and end the process, unless the main thread returns from its callback."""
         latest = perf_counter() + STOP_TIME
         while not self._noticed.is_set():
             if self.stops():
@@ -122,5 +119,6 @@ class Ending:
 
 
 def _limit(time: float) -> None:
-    """Let a thread of C end the process after a time [s] even if a hung thread holds the GIL."""
-    faulthandler.dump_traceback_later(time + 2.0 * MARGIN, exit=True)  # `Ending._watch` is first
+    """Make a C thread end the process after a time [s], even if a blocked thread holds the GIL."""
+    # the margin lets `Ending._watch` end the process first, with its log message
+    faulthandler.dump_traceback_later(time + 2.0 * MARGIN, exit=True)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The part of the launch files that they share: environment of the nodes, status of launch."""
+"""Shared parts of the launch files: environment of the nodes, exit status of launch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from osc_ros.ros.process.share import share_directory
 
 AUTO, NONE = 'auto', 'none'
 PROFILES = {'loopback': 'fastdds.xml', 'shared_memory': 'fastdds_shared_memory.xml'}
-# With one of these variables the user has chosen the transport, or machines to talk to.
+# With one of these variables the user chooses the transport, or the machines to communicate with.
 CHOICES = ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE',
            'FASTDDS_BUILTIN_TRANSPORTS', 'ROS_DISCOVERY_SERVER', 'ROS_STATIC_PEERS')
 PROFILE_TEXT = (
@@ -36,12 +36,9 @@ END_TEXT = (
 
 def profile_path(profile: str, environment: Mapping[str, str] = os.environ) -> str:
     """
-    Return the path of the profile for a launch argument `profile`; empty for none.
+    Return the path of the Fast DDS profile for the launch argument `profile`; '' for no profile.
 
-    Raises
-    ------
-    FileNotFoundError
-        The argument is neither a name nor a file.
+    FileNotFoundError is raised if it is neither the name of a profile nor the path of a file.
 
     """
     if profile == AUTO:
@@ -58,14 +55,14 @@ def profile_path(profile: str, environment: Mapping[str, str] = os.environ) -> s
 
 
 def _has_chosen(environment: Mapping[str, str]) -> bool:
-    """Whether the environment chooses a transport, machines to talk to, or a middleware."""
+    """Whether the environment sets a transport, a discovery scope, or another middleware."""
     return (any(environment.get(name) for name in CHOICES)
             or environment.get('ROS_AUTOMATIC_DISCOVERY_RANGE', '').upper() == 'SUBNET'
             or 'fastrtps' not in (environment.get('RMW_IMPLEMENTATION') or 'rmw_fastrtps_cpp'))
 
 
 def node_environment(path: str, ends_with_launch: bool) -> dict[str, str]:
-    """Return the additional environment of a node, for the path of a profile, or ''."""
+    """Return the additional environment of a node; `path` is that of its DDS profile, or ''."""
     return {**({profile_variable(): path} if path else {}),
             **({LAUNCH_PID: str(os.getpid())} if ends_with_launch else {})}
 
@@ -74,13 +71,8 @@ def note_failure(event: Any, context: Any) -> None:
     """
     Make launch end with status 1 if a process has failed; for `on_exit` of an action.
 
-    The status of launch is 0 whatever its processes do, but 1 after an error that its event loop
-    handles.
-
-    Parameters
-    ----------
-    event : ProcessExited
-    context : LaunchContext
+    Launch would end with status 0. It ends with 1 after an error in its event loop, so this
+    function reports one there. The arguments are a ProcessExited and a LaunchContext.
 
     """
     if event.returncode and not context.is_shutdown:

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Runs one node in a process until a signal, and stops its work before it ends."""
+"""Main loop of a node's process: it spins the node until a signal, then lets the node stop."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from osc_ros.ros.process import ending as timing
 from osc_ros.ros.process.ending import Ending
 
 try:
-    # the latency of this executor is half of that of the single-threaded executor
+    # has half the latency of the single-threaded executor
     from rclpy.experimental import EventsExecutor
 except ImportError:
     EventsExecutor = SingleThreadedExecutor
@@ -32,24 +32,25 @@ except ImportError:
 
 class Stoppable(Protocol):
     """
-    A node with a method `stop` that ends its work while the node can still communicate.
+    A node whose method `stop` ends its work while the node can still publish.
 
-    If it has a method `ready_to_stop`, `run` calls this until it returns True, then `stop`. The
-    calls come from another thread if the thread that spins the node is in a long callback.
+    If it also has `ready_to_stop`, `run` calls that until it returns True or STOP_TIME has passed.
+    If a callback blocks the thread that spins the node, another thread calls `ready_to_stop`, and
+    then ends the process without a call of `stop`.
 
     """
 
     def stop(self) -> None:
-        """Stop the node's work while it can still publish."""
+        """End the node's work while it can still publish."""
 
     def destroy_node(self) -> None:
         """Destroy the node."""
 
 
 def run_and_exit(make: Callable[[], Stoppable], arguments: list[str] | None = None) -> NoReturn:
-    """Call `run` and end the process without the tear-down of Python, which threads may block."""
+    """Call `run`, then end the process without Python's tear-down, which threads could block."""
     run(make, arguments)
-    with suppress(OSError):  # the pipe to launch, which has ended
+    with suppress(OSError):  # launch has ended and closed the pipe
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(0)
@@ -58,19 +59,19 @@ def run_and_exit(make: Callable[[], Stoppable], arguments: list[str] | None = No
 def run(make: Callable[[], Stoppable], arguments: list[str] | None = None,
         executor_of: Callable[[], Executor] = EventsExecutor) -> None:
     """
-    Spin a node until SIGINT or SIGTERM, and let it stop while it can still publish.
+    Spin a node until SIGINT or SIGTERM, then let it stop while it can still publish.
 
-    rclpy's own signal handlers would shut the context down before the node could publish. After
-    the signal the process ends in bounded time (`osc_ros.ros.process.ending`). Until the node has
-    been made, there is no arm to stop: the signal ends the process with status 128 + its number
-    (`osc_ros.interrupts`).
+    The signal handlers of rclpy are not used: they would shut the context down before the node
+    could publish. After the signal the process ends in bounded time (see `Ending`). Before the
+    node exists, there is no arm to stop, and a signal ends the process with status 128 + its
+    number. SystemExit is raised if ROS or the node cannot be started.
 
     Parameters
     ----------
     make : callable
         Returns the node.
     arguments : list of str, optional
-        Default: those of the command line.
+        Default: the arguments of the command line.
     executor_of : callable
         Returns the executor.
 

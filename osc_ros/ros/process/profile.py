@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The environment variable that names the profile of Fast DDS."""
+"""Environment variable with the path of the Fast DDS profile."""
 
 from importlib.metadata import PackageNotFoundError, version
 
@@ -10,13 +10,14 @@ RENAMED_IN = 8  # major version of rclpy: Jazzy has 7, Kilted 9
 
 def profile_variable() -> str:
     """
-    Return the name of the variable that tells the installed Fast DDS the path of its profile.
+    Return the name of the variable that the installed Fast DDS reads for the path of its profile.
 
-    Fast DDS 3 (ROS 2 Kilted) reads 'FASTDDS_DEFAULT_PROFILES_FILE', and warns in each process if
-    the name that Fast DDS 2 (Jazzy and before) reads, 'FASTRTPS_DEFAULT_PROFILES_FILE', is set.
+    It is 'FASTRTPS_DEFAULT_PROFILES_FILE' for Fast DDS 2 (ROS 2 Jazzy and before). Fast DDS 3
+    (Kilted) reads 'FASTDDS_DEFAULT_PROFILES_FILE', and warns in each process if the other one is
+    set.
 
     """
-    for package in ('rclpy', 'ros-rclpy'):  # of a ROS installation; from PyPI
+    for package in ('rclpy', 'ros-rclpy'):  # names in a ROS installation, and on PyPI
         try:
             is_before = int(version(package).split('.')[0]) < RENAMED_IN
         except (PackageNotFoundError, ValueError):

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The folder of the installed files of this package, however it was installed."""
+"""Location of the package's installed configuration and launch files."""
 
 from __future__ import annotations
 
@@ -13,14 +13,10 @@ from osc_ros.errors import InputError
 
 def share_directory() -> Path:
     """
-    Return the folder with config/ and launch/.
+    Return the folder with config/ and launch/; InputError if it is not found.
 
-    From the ament index, else under the prefix of Python (pip), else the checkout.
-
-    Raises
-    ------
-    InputError
-        None of them has the files.
+    It is looked up in the ament index, then under the prefix of Python (pip), then in the
+    checkout.
 
     """
     candidates = []
@@ -28,7 +24,7 @@ def share_directory() -> Path:
         from ament_index_python.packages import get_package_share_directory
         candidates.append(Path(get_package_share_directory('osc_ros')))
     except (ImportError, LookupError, OSError, ValueError):
-        pass  # no ROS, or the package is not in its index
+        pass  # ROS is not installed, or its index does not contain this package
     candidates.append(Path(sys.prefix) / 'share' / 'osc_ros')
     candidates.append(Path(__file__).parents[3])
     for candidate in candidates:

@@ -1,4 +1,4 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The node osc_simulator."""
+"""Node osc_simulator, and its parameters, topics and brakes."""

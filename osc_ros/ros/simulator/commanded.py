@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The torques that osc_simulator was sent, and the brakes that close without them."""
+"""Torques commanded to osc_simulator, and the state of its brakes."""
 
 from __future__ import annotations
 
@@ -19,31 +19,24 @@ Array = NDArray[np.float64]
 
 class Commanded:
     """
-    The torques of all command topics.
+    Torques from all command topics, and the topics whose brakes are closed.
 
     The brakes of all joints are closed until each topic has sent torques; later those of a topic
-    close when its commands end. Torques whose label says that they answer no state of this arm
-    open no brakes: a controller that goes on without states holds an arm that is elsewhere.
+    close when its commands end. A command whose label says that it was computed without a state of
+    this simulation opens no brakes, because its controller may assume another pose. With
+    `is_exact`, as in lockstep, each command must answer the newest state.
 
     Attributes
     ----------
     tau : (n,) [N·m, N]
     shares : dict of str to (k,) int
-        Joints of each topic, base first.
+        Indices of the joints of each topic, base first.
     missing : set of str
-        Topics whose torques are awaited.
+        Topics without torques for the newest state.
     ended : set of str
-        Topics whose brakes are closed, because their commands have ended.
+        Topics whose brakes are closed because their commands have ended; written by the caller.
     is_held : bool
-        Whether the brakes of all joints are closed since the start.
-
-    Parameters
-    ----------
-    shares : mapping of str to (k,) int
-    n : int
-        Number of joints.
-    is_exact : bool
-        Whether each command must answer the newest state, as in lockstep.
+        Whether all brakes have been closed since the start; written by the caller.
 
     """
 
@@ -54,19 +47,11 @@ class Commanded:
 
     def take(self, topic: str, tau: Array, label: str, newest: str) -> bool:
         """
-        Store torques of a topic; return whether they are for this arm.
+        Store torques (k,) of a topic [N·m, N], unless they were computed from another state.
 
-        Parameters
-        ----------
-        topic : str
-        tau : (k,) [N·m, N]
-        label, newest : str
-            Label of the command; that of a command for the newest state.
-
-        Raises
-        ------
-        InputError
-            Another number of torques, or torques that are not finite.
+        Returns whether they are stored. `label` is that of the command, `newest` the label of a
+        command for the newest state. InputError is raised for a wrong number of torques, or a
+        torque that is not finite.
 
         """
         places = self.shares[topic]
@@ -81,20 +66,20 @@ class Commanded:
         return True
 
     def await_all(self) -> None:
-        """Await torques of all topics, for the next state."""
+        """Mark all topics as missing, because a new state is published."""
         self.missing.update(self.shares)
 
     def silence(self) -> float:
-        """Wall time since the last command of any topic [s]."""
+        """Return the wall time since the last command of any topic [s]."""
         return perf_counter() - max(self._heard.values())
 
     def silent(self, timeout: float) -> set[str]:
-        """Topics without a command for a wall time [s]."""
+        """Return the topics without a command for longer than a wall time [s]."""
         now = perf_counter()
         return {topic for topic, heard in self._heard.items() if now - heard > timeout}
 
     def braked(self) -> NDArray[np.bool_]:
-        """Whether the brakes of each joint (n,) are closed because its commands have ended."""
+        """Return for each joint (n,) whether its brakes are closed because commands have ended."""
         closed = np.zeros(len(self.tau), dtype=bool)
         for topic in self.ended:
             closed[self.shares[topic]] = True

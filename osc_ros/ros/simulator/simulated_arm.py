@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The arm of osc_simulator in MuJoCo, from the parameters of the node."""
+"""Construction of the MuJoCo model of osc_simulator from the parameters of the node."""
 
 from __future__ import annotations
 
@@ -17,24 +17,12 @@ def plant_of(values: dict[str, Any], text: str, robot: Robot, **options: Any) ->
     """
     Return the simulated arm with its payload, at its initial positions.
 
-    Parameters
-    ----------
-    values : dict of str to value
-        All parameters of osc_simulator.
-    text : str
-        The URDF.
-    robot : Robot
-        From the same URDF: the joints that are simulated.
-    **options
-        Of `Plant`.
-
-    Raises
-    ------
-    InputError, ModelError
-        Parameters that do not fit the robot; an error of the URDF.
+    `values` are all parameters of osc_simulator, `robot` is built from the URDF `text`; `options`
+    are further arguments of `Plant`. InputError or ModelError is raised for parameters that do not
+    fit the robot, or an error in the URDF.
 
     """
-    # None: the plant uses the values of the URDF
+    # with None, the plant uses the values of the URDF
     given = {name: values[name] or None for name in ('damping', 'friction', 'effort_limits',
                                                      'rotor_inertia')}
     world = world_of(values, robot)

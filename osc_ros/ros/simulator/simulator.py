@@ -36,7 +36,7 @@ from osc_ros.ros.simulator.world_topics import Touch
 
 RELIABLE = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
 RECORDED = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)  # lose no message
-CATCH_UP = 5  # most ticks in a row with which a late real-time loop catches up
+CATCH_UP = 5  # largest number of ticks in a row by which a late real-time loop catches up
 
 PARAMETERS = (
     *robot_parameters.ENTRIES,
@@ -76,20 +76,18 @@ PARAMETERS = (
     *WORLD,
 )
 
-LINGER = 1.0  # longest wait for the end of the commands, before the simulation ends [s]
-SILENT = 0.2  # time without a command after which the commands have ended [s]
+LINGER = 1.0  # longest time to wait for the end of the commands before the node ends [s]
+SILENT = 0.2  # time without a command after which the commands count as ended [s]
 REPEAT = 0.04  # wall time after which an unanswered state is sent again [s]
-FRAME = 1.0 / 30.0  # wall time between two pictures in the viewer [s]
+FRAME = 1.0 / 30.0  # wall time between two frames in the viewer [s]
 
 
 class Simulator(Node):  # type: ignore[misc]
     """
-    One robot on a fixed base, built by MuJoCo from the same URDF as its controller.
+    One robot on a fixed base, which MuJoCo builds from the same URDF as its controller.
 
-    Until the first command has arrived on every command topic, the brakes are closed and the
-    simulated time stands still. Then the simulation steps in lockstep with the commands, or in
-    real time. If the commands on a topic end, the brakes of its joints close; they open with the
-    next command, see `Commanded`.
+    Simulated time starts when a command has arrived on every command topic. Then the simulation
+    steps in lockstep with the commands, or in real time. See `Commanded` for the brakes.
 
     """
 
@@ -143,10 +141,10 @@ class Simulator(Node):  # type: ignore[misc]
 
     def ready_to_stop(self) -> bool:
         """
-        Return whether the commands have ended, or LINGER has passed.
+        Return whether the commands have ended, or LINGER has passed since the first call.
 
-        On Ctrl-C all nodes are interrupted together, and the controller still needs joint states
-        while it brings the arm to rest.
+        On Ctrl-C all nodes are interrupted together, and the controller needs joint states until
+        the arm is at rest.
 
         """
         now = perf_counter()
@@ -154,7 +152,7 @@ class Simulator(Node):  # type: ignore[misc]
         return now > self._ends or self._commanded.silence() > SILENT
 
     def stop(self) -> None:
-        """Close the window, and log how many ticks and commands there were."""
+        """Close the window, and log the numbers of ticks and commands."""
         if self._viewer is not None:
             self._viewer.close()
         self.get_logger().info(
@@ -192,7 +190,7 @@ class Simulator(Node):  # type: ignore[misc]
             self._advance()
 
     def _wait(self) -> None:
-        """Send the state again, or after the time-out step without a command; used in lockstep."""
+        """In lockstep: publish the state again, or step without a command after the time-out."""
         waited = perf_counter() - self._answered
         if perf_counter() - self._sent < REPEAT:
             return
@@ -208,7 +206,7 @@ class Simulator(Node):  # type: ignore[misc]
             self._send()
 
     def _run(self) -> None:
-        """Simulate up to the time of the wall clock; used in real time, not in lockstep."""
+        """In real time: simulate up to the present wall time, at most CATCH_UP ticks."""
         if self._commanded.is_held:
             self._send()
             return
@@ -221,7 +219,7 @@ class Simulator(Node):  # type: ignore[misc]
             self._advance()
 
     def _close_brakes(self, silent: set[str]) -> None:
-        """Close the brakes of the joints whose commands have ended."""
+        """Close the brakes of the joints of the silent topics."""
         ended = self._commanded.ended
         if not self._has_brakes or silent <= ended:
             return
@@ -243,10 +241,9 @@ class Simulator(Node):  # type: ignore[misc]
             self._shown = perf_counter()
 
     def _measure(self) -> None:
-        """Measure the state after a step, and publish it."""
         q, qd, tau = self._plant.measured()
         if not self._compensates:
-            # closed brakes carry the weight, which torque sensors in the joints measure
+            # closed brakes carry the weight, and torque sensors in the joints measure it
             closed = self._commanded.is_held or self._plant.braked
             tau = np.where(closed, self._plant.weight, tau) if np.any(closed) else tau
         self._state = messages.joint_state(
@@ -257,7 +254,8 @@ class Simulator(Node):  # type: ignore[misc]
 
     def _send(self) -> None:
         self._sent = perf_counter()
-        self._touch.publish(self._state.header.stamp)  # before the state, whose command it serves
+        # before the state, so that the controller has this wrench when it answers the state
+        self._touch.publish(self._state.header.stamp)
         if self._tick % self._report_every == 0:
             stamp = self._state.header.stamp
             self._clock_topic.publish(ClockMessage(clock=stamp))
@@ -271,7 +269,7 @@ class Simulator(Node):  # type: ignore[misc]
 
 
 def _shares(found: dict[str, Any], robot: Robot) -> dict[str, Any]:
-    """Return the indices, base first, of the joints that each topic commands."""
+    """Return for each command topic the indices of its joints, base first."""
     topics = [found['command_topic'], *found['further_command_topics']]
     order = robot_parameters.command_order(found, robot)
     if len(topics) == 1:

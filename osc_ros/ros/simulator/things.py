@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The gripper of osc_simulator, and a cube that it can grasp."""
+"""Gripper and graspable cube of osc_simulator: parameters, models and topics."""
 
 from __future__ import annotations
 
@@ -33,24 +33,14 @@ ENTRIES = (
 
 class Things:
     """
-    What the simulated arm grasps with, and what it can grasp.
+    MuJoCo models of the gripper of the simulated arm, and of a cube that it can grasp.
+
+    `values` are all parameters of osc_simulator, `text` is the URDF; for errors see `Hand`.
 
     Attributes
     ----------
     hand : Hand or None
     cube : Block or None
-
-    Parameters
-    ----------
-    values : dict of str to value
-        All parameters of osc_simulator.
-    text : str
-        The URDF.
-
-    Raises
-    ------
-    InputError, ModelError
-        See `Hand`.
 
     """
 
@@ -62,7 +52,7 @@ class Things:
         self._height = place[2] - half if place else 0.0
 
     def plant_options(self) -> dict[str, Any]:
-        """Return the options of `Plant` that add them: `furnish`, and the table as the wall."""
+        """Return the options `furnish` and `wall` of `Plant` that add gripper, cube and table."""
         added = [thing.add for thing in (self.hand, self.cube) if thing is not None]
         if not added:
             return {}
@@ -73,18 +63,7 @@ class Things:
 
 
 class ThingTopics:
-    """
-    Topics of the gripper and of the cube, of a node that simulates them.
-
-    Parameters
-    ----------
-    node : Node
-    things : Things
-    plant : Plant
-    period : float
-        Time from one step to the next [s].
-
-    """
+    """Topics of the gripper and of the cube in osc_simulator; `period` is that of a tick [s]."""
 
     def __init__(self, node: Node, things: Things, plant: Plant, period: float) -> None:
         self._plant, self._period = plant, period
@@ -95,12 +74,12 @@ class ThingTopics:
             self._gripper = GripperTopics(node, self._hand.move)
 
     def advance(self) -> None:
-        """Move the fingers; call it before each step."""
+        """Move the fingers; call this before each tick."""
         if self._hand is not None:
             self._hand.advance(self._plant, self._period)
 
     def publish(self, stamp: Any, frame: str) -> None:
-        """Publish the states, after a step; `frame` is the base frame."""
+        """Publish the states of gripper and cube; `frame` is the base frame."""
         if self._hand is not None:
             self._gripper.publish(self._hand.state(self._plant), stamp)
         if self._cube is not None:

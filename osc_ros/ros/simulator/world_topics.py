@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 
-"""Table, wall, ball and a hand that pushes for osc_simulator: parameters and topics."""
+"""Table, wall, ball and pushes of osc_simulator: parameters and topics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from osc_ros.ros.parameters.parameters import Entry
 from osc_ros.sim.plant import Plant
 from osc_ros.sim.world import ball_position, Box, FreeBall, World
 
-STRONGEST = np.array([200.0, 1000.0])  # norms of a push: the simulation must not diverge [N m, N]
+# Largest norms of a push [N m, N], so that the simulation does not diverge.
+STRONGEST = np.array([200.0, 1000.0])
 WRENCHES = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)
 
 
@@ -66,10 +67,7 @@ def world_of(values: dict[str, Any], robot: Robot) -> World | None:
     """
     Return the objects around the arm; None if there is neither table, wall nor ball.
 
-    Raises
-    ------
-    InputError
-        Numbers that cannot be used.
+    InputError is raised if they cannot be built from these values.
 
     """
     objects: dict[str, Any] = {
@@ -87,19 +85,19 @@ def world_of(values: dict[str, Any], robot: Robot) -> World | None:
 
 class Touch:
     """
-    The topics ~/push, ~/contact_wrench and ~/ball_position of a simulator.
+    Topics ~/push, ~/contact_wrench and ~/ball_position of osc_simulator.
 
-    A push acts at the origin of the link that frame_id names, in its axes at the arrival of the
-    message; the direction stays while the link turns. With the base, or nothing, as frame_id it
-    acts at the origin of the tip, in base axes. It lasts until the next push on this link, at most
-    for world.push_timeout; every link has a push of its own. The stamp is not used.
+    A push is a wrench at the origin of the link frame_id. It is given in the axes that this link
+    has when the message arrives, and its direction stays constant while the link turns. With the
+    base or an empty frame_id it acts at the origin of the tip, in base axes. It lasts until the
+    next push on this link, at most for world.push_timeout. The stamp is ignored.
 
     """
 
     def __init__(self, node: Node, plant: Plant, values: dict[str, Any], robot: Robot) -> None:
         self._node, self._plant, self._robot = node, plant, robot
         self._sensor = values['world.sensor_link'] or robot.tip
-        plant.sensor_wrench(self._sensor)  # refuses a link that is none
+        plant.sensor_wrench(self._sensor)  # raises InputError if there is no such link
         self._timeout, self._until = values['world.push_timeout'], dict[str, float]()
         self._ball = (node.create_publisher(PointStamped, '~/ball_position', 10)
                       if values['world.ball.radius'] else None)
@@ -125,13 +123,13 @@ class Touch:
         self._until[link] = self._plant.time + self._timeout
 
     def end_old_pushes(self) -> None:
-        """End every push that has lasted for the time-out; to be called before every step."""
+        """End every push that is older than the time-out; call this before every tick."""
         for link in [link for link, until in self._until.items() if self._plant.time >= until]:
             del self._until[link]
             self._plant.push(link, np.zeros(3))
 
     def publish(self, time: Time) -> None:
-        """Publish the wrench of the last step, if anybody subscribes."""
+        """Publish the contact wrench of the last tick, if the topic has subscribers."""
         if self._measured.get_subscription_count():
             self._measured.publish(messages.wrench_message(
                 self._plant.sensor_wrench(self._sensor), self._sensor, time))

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The viewer's connection to a controller: topics into a `Reading`, requests out."""
+"""Connection of osc_viewer to a controller: stores its messages in a `Reading`, sends requests."""
 
 from __future__ import annotations
 
@@ -40,45 +40,40 @@ Array = NDArray[np.float64]
 EVENTS = QoSProfile(depth=100)
 WARN = 30  # level of rcl_interfaces/Log
 LEVELS = {30: 'warning', 40: 'error', 50: 'fatal'}
-SILENT = 3.0  # a configured controller that sends no diagnostics for this time is reported [s]
-PATIENCE = 5.0  # a request without an answer is given up after this time [s]
-OLD = 0.5  # a goal error is dropped after this time without another: there is no goal [s]
+SILENT = 3.0  # time without diagnostics after which a configured controller is reported [s]
+PATIENCE = 5.0  # time-out of a request [s]
+OLD = 0.5  # time without a goal error after which the controller has no goal [s]
 NOT_TORQUES = ('predicted', 'met')  # rows of ~/terms that are accelerations
 ROBOT = tuple(entry.name for entry in robot_parameters.ENTRIES)
 
 
 class ControllerLink:
     """
-    Hears one controller and sends requests to it; all calls come from the thread of the node.
+    Subscriptions and service clients of one controller; use it only in the node's thread.
+
+    `states` is a node without an executor, so that joint states cause no callbacks; `update` polls
+    them.
 
     Attributes
     ----------
     reading : Reading
-        The newest of everything.
+        Newest data of every topic.
     push : callable
-        Of `SimulatorLink`.
-
-    Parameters
-    ----------
-    node : Node
-    states : Node
-        A node that no executor has: the joint states wake no thread.
-    controller, simulator : str
-        Names of these nodes.
+        `SimulatorLink.push`.
 
     """
 
     def __init__(self, node: Node, states: Node, controller: str, simulator: str) -> None:
         self.reading = Reading()
         self._node, self._states, self._name = node, states, controller
-        self._heard: list[Any] = []  # subscriptions that exist while somebody looks
+        self._heard: list[Any] = []  # subscriptions while a browser shows the page
         self._stack = ExitStack()
         self._inbox: Inbox | None = None
         self._goal_heard: dict[str, float] = {}
-        self._pending: dict[str, Any] = {}  # parameters to set while a request is on its way
+        self._pending: dict[str, Any] = {}  # values to set when the present request has ended
         self._in_flight: dict[str, tuple[Any, float, Callable[[Any], None]]] = {}
         self._diagnosed = monotonic()
-        self._transitions: list[int] = []  # those that are requested next
+        self._transitions: list[int] = []  # transitions to request next
         self._is_loaded = False
         self._publishers: dict[tuple[str, Any], Any] = {}
         self._description = ''
@@ -96,7 +91,7 @@ class ControllerLink:
             ('list_parameters', ListParameters), ('set_parameters', SetParameters))}
 
     def listen(self, is_watched: bool) -> None:
-        """Subscribe to the controller's reports, or unsubscribe: a page nobody sees is free."""
+        """Subscribe to the controller's reports; unsubscribe while no browser shows the page."""
         if is_watched == bool(self._heard):
             return
         if not is_watched:
@@ -130,13 +125,13 @@ class ControllerLink:
             kind, topic, tolerant(callback, self.reading), qos)
 
     def close(self) -> None:
-        """Unsubscribe."""
+        """Unsubscribe from the reports."""
         self.listen(False)
 
     # every tick
 
     def update(self) -> None:
-        """Take the newest joint state, notice whether the controller is there, and load it."""
+        """Poll the joint states, handle answers, and notice if the controller comes or goes."""
         self._take_state()
         self._finish_requests()
         reading, is_there = self.reading, self._clients['get_state'].service_is_ready()
@@ -182,7 +177,7 @@ class ControllerLink:
     # parameters and the robot
 
     def _load(self) -> None:
-        """Get the parameters that describe the robot and the tasks, then those of the tasks."""
+        """Get the parameters of the robot and the names of the tasks, then those of the tasks."""
         def listed(answer: Any) -> None:
             known = set(answer.result.names)
 
@@ -198,7 +193,7 @@ class ControllerLink:
         self._ask('list_parameters', ListParameters.Request(), listed)
 
     def _get(self, names: list[str], then: Callable[[dict[str, Any]], None]) -> None:
-        """Get parameters; one that is not declared would make the answer empty."""
+        """Get declared parameters for `then`; an undeclared name would make the answer empty."""
         def done(answer: Any) -> None:
             then({name: parameter_value_to_python(value)
                   for name, value in zip(names, answer.values)})
@@ -209,7 +204,7 @@ class ControllerLink:
             then({})
 
     def _use(self, parameters: dict[str, Any], tasks: list[str]) -> None:
-        """Use the parameters of a controller: its robot and its further tasks."""
+        """Build the robot and its further tasks from the controller's parameters."""
         reading, self._is_loaded = self.reading, True
         try:
             values = {entry.name: entry.default if parameters.get(entry.name) is None
@@ -218,7 +213,7 @@ class ControllerLink:
             reading.parameters = parameters
             try:
                 text = robot_parameters.description(values, self._description)
-            except OscError:  # a file on the controller's machine
+            except OscError:  # the file exists only on the controller's machine
                 text = robot_parameters.description({**values, 'robot_description_file': ''},
                                                self._description)
             robot = robot_parameters.robot(values, text)
@@ -239,7 +234,7 @@ class ControllerLink:
             self._subscribe()
 
     def set_parameter(self, name: str, value: Any) -> None:
-        """Set a parameter; while a request is on its way, the newest value waits."""
+        """Set a parameter; while a request for it is in progress, the newest value waits."""
         if f'set {name}' in self._in_flight:
             self._pending[name] = value
             return
@@ -266,7 +261,7 @@ class ControllerLink:
     # requests
 
     def start(self) -> None:
-        """Bring the controller to the state active."""
+        """Configure the controller if necessary, and activate it."""
         unconfigured = self.reading.lifecycle == 'unconfigured'
         self._change([Transition.TRANSITION_CONFIGURE] * unconfigured
                      + [Transition.TRANSITION_ACTIVATE])
@@ -276,7 +271,7 @@ class ControllerLink:
         self._change([Transition.TRANSITION_DEACTIVATE])
 
     def _change(self, transitions: list[int]) -> None:
-        """Request transitions in turn, after those that are on their way, if any."""
+        """Request transitions in turn, after the transition that is in progress, if any."""
         if 'change_state' in self._in_flight:
             self._transitions = transitions
             return
@@ -293,7 +288,7 @@ class ControllerLink:
                   patience=180.0)  # a configuration may compile kernels
 
     def trigger(self, name: str) -> None:
-        """Call one of the services ~/hold and ~/release."""
+        """Call a service of type std_srvs/Trigger, ~/hold or ~/release."""
         self._ask(name, Trigger.Request(), self._on_answer(name))
 
     def set_free_drive(self, is_on: bool) -> None:
@@ -301,7 +296,7 @@ class ControllerLink:
         self._ask('free_drive', SetBool.Request(data=is_on), self._on_answer('free_drive'))
 
     def target(self, task: str, pose: Array) -> None:
-        """Publish a target pose (4, 4), or its position for a task that looks at a point."""
+        """Publish a target pose (4, 4), or only its position for a task of kind look_at."""
         robot = self.reading.robot
         if robot is None:
             return
@@ -321,7 +316,7 @@ class ControllerLink:
 
     def _ask(self, service: str, request: Any, done: Callable[[Any], None], key: str = '',
              patience: float = PATIENCE) -> None:
-        """Call a service once at a time; `done` gets the answer in a later `update`."""
+        """Call a service, once at a time for each key; `update` passes the answer to `done`."""
         key = key or service
         if key in self._in_flight or not self._clients[service].service_is_ready():
             return
@@ -345,7 +340,7 @@ class ControllerLink:
 
         return done
 
-    # what has come
+    # callbacks of topics and services
 
     def _on_state(self, answer: Any) -> None:
         self._set_lifecycle(answer.current_state)
@@ -380,7 +375,7 @@ class ControllerLink:
             return
         if any(one.name in ROBOT or one.name.endswith(('.link', '.kind', '.axis'))
                for one in (*message.new_parameters, *message.changed_parameters)):
-            self._is_loaded = False  # another robot, or a controller that has just started
+            self._is_loaded = False  # the robot has changed, or the controller has just started
         for one in message.changed_parameters:
             if one.name in self.reading.parameters:
                 self.reading.parameters[one.name] = parameter_value_to_python(one.value)

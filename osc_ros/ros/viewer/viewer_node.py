@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Node osc_viewer: a page in the browser that shows and commands a controller, over ROS only."""
+"""Node osc_viewer: a web page that shows a controller and sends commands to it, over ROS."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 LOCALHOST, PORT = '127.0.0.1', 8080
 MESHES = {'.3mf', '.dae', '.glb', '.gltf', '.obj', '.off', '.ply', '.stl'}  # suffixes
 LARGEST_MESH = 64e6  # [bytes]
-RATE = 30.0  # of the pictures, and most targets per second [Hz]
+RATE = 30.0  # rate at which the page is updated and requests are sent [Hz]
 EXAMPLE = """example:
   osc_viewer --port 8090                                    of the controller in this ROS domain
   osc_viewer --ros-args -r __ns:=/left                      of the controller in a namespace
@@ -40,9 +40,9 @@ http://localhost:8080 here. Ctrl-C ends it; the controller goes on. Exit status:
 
 class Requests:
     """
-    The requests of the page, until the thread of the node carries them out.
+    Queue of requests of the page, until the thread of the node sends them.
 
-    Of targets, pushes and values of one parameter only the newest is kept.
+    For a target of one task, a push, or one parameter, only the newest value is kept.
 
     """
 
@@ -53,11 +53,11 @@ class Requests:
         self._pushes: dict[str, Array | None] = {}
 
     def target(self, task: str, pose: Array) -> None:
-        """Publish a target pose (4, 4) in the base frame."""
+        """Publish a target pose (4, 4) of a task in the base frame."""
         self._targets[task] = pose
 
     def push(self, force: Array | None) -> None:
-        """Push the tip of the simulated arm with a force (3,) [N]; None: no more."""
+        """Push the tip of the simulated arm with a force (3,) [N]; None ends the push."""
         self._pushes[''] = force
 
     def set_parameter(self, name: str, value: Any) -> None:
@@ -69,7 +69,7 @@ class Requests:
         self._calls.put(name)
 
     def carry_out(self, link: ControllerLink) -> None:
-        """Hand all requests to the link."""
+        """Pass all requests to the link; call this in the thread of the node."""
         while not self._calls.empty():
             name = self._calls.get()
             if name in ('start', 'stop'):
@@ -87,15 +87,7 @@ class Requests:
 
 
 class Viewer(Node):  # type: ignore[misc]
-    """
-    Serves the page, and connects it to a controller.
-
-    Parameters
-    ----------
-    options : argparse.Namespace
-        host, port, controller, simulator.
-
-    """
+    """Node that serves the page and connects it to a controller; see `options_of`."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         super().__init__('osc_viewer')
@@ -116,7 +108,7 @@ class Viewer(Node):  # type: ignore[misc]
                           clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def stop(self) -> None:
-        """End the page."""
+        """Close the page and its connections."""
         self._link.close()
         self._page.close()
         self._states.destroy_node()
@@ -132,7 +124,7 @@ class Viewer(Node):  # type: ignore[misc]
                 'on the network, can move the arm')
 
     def _show(self) -> None:
-        """Take and send everything; show it."""
+        """Send the requests of the page, and show the newest messages."""
         self._link.listen(self._always or self._page.browsers > 0)
         self._requests.carry_out(self._link)
         self._link.update()
@@ -150,16 +142,11 @@ class Viewer(Node):  # type: ignore[misc]
 
 def mesh_file(uri: str, folder: Path | None) -> Path | None:
     """
-    Return the file of a mesh on this machine; None if there is none, or it is none of MESHES.
+    Return the file of a mesh on this machine; None if there is none.
 
-    The URI comes from the network, so it may name any file of this machine.
-
-    Parameters
-    ----------
-    uri : str
-        As in the URDF: package://PACKAGE/…, file://…, or a path.
-    folder : Path, optional
-        Of the URDF, for relative paths.
+    The URI is that in the URDF: package://PACKAGE/…, file://… or a path, which may be relative to
+    the `folder` of the URDF. It comes from the network and may name any file, so only files with a
+    suffix in MESHES and at most LARGEST_MESH bytes are returned.
 
     """
     found = urlparse(uri)
@@ -175,7 +162,7 @@ def mesh_file(uri: str, folder: Path | None) -> Path | None:
 
 
 def _package(name: str, path: str) -> Path | None:
-    """Return a file in the share folder of a ROS package; None without this package."""
+    """Return the path of a file in the share folder of a ROS package; None if there is none."""
     try:
         from ament_index_python.packages import get_package_share_directory
         return Path(get_package_share_directory(name)) / unquote(path)
@@ -184,7 +171,7 @@ def _package(name: str, path: str) -> Path | None:
 
 
 def options_of(arguments: list[str] | None) -> tuple[argparse.Namespace, list[str]]:
-    """Return the options, and the arguments of ROS."""
+    """Return the options of the command line, and the arguments for ROS."""
     parser = node_parser('osc_viewer', epilog=EXAMPLE,
                          description='Show and command osc_controller or osc_arm in a browser.')
     parser.add_argument('--host', default=LOCALHOST,

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The viewer's connection to a simulator, and to a gripper: objects, width, pushes."""
+"""Connection of osc_viewer to a simulator and its gripper."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from osc_ros.viewer.scene.reading import Reading, Solid
 
 Array = NDArray[np.float64]
 
-# The newest message only, and no acknowledgement that the other side would have to handle.
+# Only the newest message; best effort, so that the publisher need not handle acknowledgements.
 NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
-MOST_SOLIDS = 200  # objects that are drawn
+MOST_SOLIDS = 200  # largest number of objects that are drawn
 
 
 def tolerant(callback: Callable[..., None], reading: Reading) -> Callable[..., None]:
-    """Return a callback whose errors are shown: any participant can send any message."""
-    @wraps(callback)  # rclpy 9 passes its time to a timer's callback that may have an argument
+    """Return a callback that shows its errors; an invalid message must not end the node."""
+    @wraps(callback)  # keeps the signature: rclpy 9 passes the time to a callback that accepts it
     def called(*arguments: Any) -> None:
         try:
             callback(*arguments)
-        except Exception as error:  # of any kind: the page goes on
+        except Exception as error:  # any error: the page must go on
             reading.say('refused', f'a message that cannot be used: {error}')
 
     return called
@@ -44,15 +44,9 @@ def tolerant(callback: Callable[..., None], reading: Reading) -> Callable[..., N
 
 class SimulatorLink:
     """
-    Hears the objects and the gripper of a simulator, and pushes the arm.
+    Subscriptions to the objects and the gripper of a simulator, and pushes of its arm.
 
-    Parameters
-    ----------
-    node : Node
-    name : str
-        Of the simulator.
-    reading : Reading
-        Gets the objects and the width of the gripper.
+    `name` is that of the simulator; `reading` gets the objects, and the width of the gripper.
 
     """
 
@@ -62,7 +56,7 @@ class SimulatorLink:
         self._pushes = node.create_publisher(WrenchStamped, f'{name}/push', 10)
 
     def subscribe(self) -> list[Any]:
-        """Return new subscriptions to all that is shown."""
+        """Create and return the subscriptions."""
         topics = [(JointState, 'gripper/state', self._on_gripper)]
         if MarkerArray is not None:
             topics.append((MarkerArray, 'markers', self._on_markers))

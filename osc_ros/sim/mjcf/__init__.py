@@ -1,4 +1,4 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Models of MuJoCo from a URDF."""
+"""MuJoCo models from a URDF."""

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""A robot description in which all masses differ by one factor."""
+"""Scales the masses of a robot description."""
 
 from __future__ import annotations
 
@@ -9,17 +9,7 @@ from xml.etree import ElementTree
 
 
 def with_masses(text: str, factor: float) -> str:
-    """
-    Return URDF text in which every mass and inertia is multiplied by a factor.
-
-    Parameters
-    ----------
-    text : str
-        The URDF.
-    factor : float
-        More than 0; 1 returns the text as it is.
-
-    """
+    """Return URDF text with every mass and inertia multiplied by a positive factor."""
     if factor == 1.0:
         return text
     root = ElementTree.fromstring(text)

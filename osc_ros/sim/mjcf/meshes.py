@@ -18,20 +18,17 @@ from osc_ros.model.origin import origin_pose
 
 Array = NDArray[np.float64]
 
-READABLE = ('.stl', '.obj', '.msh')  # by MuJoCo
-PACKAGES = ('AMENT_PREFIX_PATH', 'ROS_PACKAGE_PATH')  # variables: folders of packages or of share/
+READABLE = ('.stl', '.obj', '.msh')  # file types that MuJoCo reads
+PACKAGES = ('AMENT_PREFIX_PATH', 'ROS_PACKAGE_PATH')  # with folders of packages or share/
 
 
 def file_of(name: str, folder: Path) -> Path | None:
     """
     Return the file of a mesh that MuJoCo can read; None if there is none.
 
-    Parameters
-    ----------
-    name : str
-        Name in the URDF: 'package://…', 'file://…', an absolute path, or one relative to `folder`.
-    folder : Path
-        Folder of the URDF; packages are searched in it, in its parents, and in those of PACKAGES.
+    The name in the URDF is 'package://…', 'file://…', an absolute path, or relative to the folder
+    of the URDF. Packages are searched in this folder, in its parents, and in the folders of
+    PACKAGES.
 
     """
     name = name.removeprefix('file://')
@@ -52,7 +49,7 @@ def file_of(name: str, folder: Path) -> Path | None:
 
 def add_meshes(spec: mujoco.MjSpec, links: Mapping[str, ElementTree.Element],
                colours: Iterable[ElementTree.Element], folder: Path) -> None:
-    """Add each link's <visual> meshes to its body, or its <collision> meshes if it has none."""
+    """Add each link's <visual> meshes to its body; without these, its <collision> meshes."""
     named = {colour.get('name', ''): _rgba(colour) for colour in colours}
     for link, element in links.items():
         found = list(_found(element, 'visual', folder)) or list(_found(element, 'collision',

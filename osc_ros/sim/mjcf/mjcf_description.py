@@ -22,12 +22,12 @@ from osc_ros.model.origin import replace_quaternions
 from osc_ros.sim.mjcf.meshes import add_meshes
 
 FLOOR = 0  # index of the floor among the geoms of a scene
-LEAST_MASS, LEAST_INERTIA = 1e-9, 1e-12  # of a moving body in MuJoCo [kg], [kg m²]
+LEAST_MASS, LEAST_INERTIA = 1e-9, 1e-12  # for a massless moving body [kg], [kg m²]
 GREY, PALE, WHITE = (0.6, 0.62, 0.65), (0.9, 0.91, 0.92), (1.0, 1.0, 1.0)
 
 
 class Urdf:
-    """The links, joints and visuals of one arm; raises ModelError if the URDF cannot be used."""
+    """Links, joints and visuals of one arm; raises ModelError if the URDF cannot be used."""
 
     def __init__(self, text: str) -> None:
         try:
@@ -99,7 +99,7 @@ class Urdf:
     def spec(self, locks: Mapping[str, float], looks: bool = False) -> mujoco.MjSpec:
         """Return an editable MuJoCo model: a body for every link, and the joints that move."""
         elements = [*self.links.values(), *self._joints.values()]
-        # links fixed to the ground need no inertia; many URDFs give a wrong one
+        # links fixed to the ground need no inertia; in many URDFs it is wrong
         kept = {'link': ['inertial'], 'ground': [], 'joint': ['origin', 'parent', 'child', 'axis']}
         if looks:
             elements += self._colours
@@ -137,12 +137,12 @@ class Urdf:
 
         The root is rotated so that gravity, given in its frame, points down. Meshes are drawn if
         their files are found from the folder of the URDF and MuJoCo can read all of them; without
-        any shapes, rods are drawn between the joints. `more` adds shapes to the specification.
+        any shapes, rods are drawn between the joints. `more` can add shapes to the specification.
 
         """
         spec = self.spec(locks, looks=True)
         if folder is not None:
-            with suppress(ValueError):  # unreadable: go on without meshes
+            with suppress(ValueError):  # unreadable: continue without meshes
                 with_meshes = self.spec(locks, looks=True)
                 add_meshes(with_meshes, self.links, self._colours, folder)
                 with_meshes.compile()
@@ -169,7 +169,7 @@ class Urdf:
                          builtin=mujoco.mjtBuiltin.mjBUILTIN_CHECKER, rgb1=PALE, rgb2=WHITE)
         floor = spec.add_material(name='floor', texrepeat=[4.0, 4.0], texuniform=True)
         floor.textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = 'floor'
-        # Not at the origin: MuJoCo would make that pose constant, and it is set later.
+        # Not at the origin: MuJoCo would make that pose constant, but it is set later.
         spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0.0, 0.0, 1.0],
                                 pos=[0.0, 0.0, -1.0], material='floor')
         spec.worldbody.add_light(type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL, castshadow=True,
@@ -183,7 +183,7 @@ class Urdf:
         return self.compiled(spec)
 
     def _moves(self, link: str, locks: Mapping[str, float]) -> bool:
-        for _ in self._joints:  # bounded by the number of joints: a cycle would not end
+        for _ in self._joints:  # bounded by the number of joints, because a cycle would not end
             joint = self._joint_of.get(link)
             if joint is None:
                 return False
@@ -193,14 +193,14 @@ class Urdf:
         return True
 
     def compiled(self, spec: mujoco.MjSpec) -> mujoco.MjModel:
-        """Return the compiled MuJoCo model; ModelError if MuJoCo refuses the URDF."""
+        """Return the compiled MuJoCo model; raise ModelError if MuJoCo refuses the URDF."""
         try:
             return spec.compile()
         except ValueError as error:
             raise self._refusal(error) from error
 
     def _refusal(self, error: ValueError) -> ModelError:
-        """Return MuJoCo's message with the name of the joint or link in place of a line number."""
+        """Return MuJoCo's message, with the name of the joint or link instead of a line number."""
         message = ' '.join(str(error).split())
         named, line = re.search("name '(.*?)'", message), re.search(r'line (\d+)', message)
         kind, name = 'link', named.group(1) if named else ''
@@ -223,7 +223,7 @@ class Urdf:
 
 
 def _displace(body: mujoco.MjsBody, joint: mujoco.MjsJoint, value: float) -> None:
-    """Move the body's frame, in its parent, to its pose for that joint position."""
+    """Move the body's frame, in its parent, to the pose for this joint position."""
     axis = np.array(joint.axis)
     mujoco.mju_normalize3(axis)
     change, frame = np.empty(3), np.array(body.quat)
@@ -256,7 +256,7 @@ def require(kind: str, name: str, names: Iterable[str]) -> None:
 
 def _give_mass(spec: mujoco.MjSpec) -> None:
     """
-    Give links that MuJoCo refuses a tiny mass or inertia.
+    Give a tiny mass or inertia to links that MuJoCo would refuse.
 
     These are massless links between two joints, and moving links with a mass but no inertia.
 
@@ -271,5 +271,5 @@ def _give_mass(spec: mujoco.MjSpec) -> None:
 
 
 def _moves_a_link(body: mujoco.MjsBody) -> bool:
-    """Whether a joint follows the body, directly or after links that are fixed to it."""
+    """Whether the body or links fixed to it carry a joint."""
     return any(child.joints or _moves_a_link(child) for child in body.bodies)

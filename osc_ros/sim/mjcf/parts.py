@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Parts of a simulated arm: options, wall and ball; and the checks of its numbers."""
+"""Options, wall, ball and contacts of a simulated arm, and checks of its parameters."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ def set_options(spec: mujoco.MjSpec, timestep: float) -> None:
     """Set integrator and time step [s] in a model's specification."""
     # Euler's method with implicit joint damping: with 100 N m s/rad the Panda is stable at 1 ms,
     # while RK4 (three times the cost) diverges. It is of first order: free motion over seconds
-    # needs a shorter step to keep its energy.
+    # needs a shorter step to conserve energy.
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     spec.option.timestep = timestep
-    # A diverged state must raise, not be reset to zero silently.
+    # A diverged state must raise an error; MuJoCo must not reset it silently.
     spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
 
 
 def contact(timestep: float) -> dict[str, Any]:
-    """Parameters of a contact as stiff as the stops: a ball penetrates the wall by some µm."""
+    """Return parameters of a contact as stiff as the stops; a ball penetrates by some µm."""
     return dict(condim=1, solref=(2.0 * timestep, 1.0), solimp=STOP_IMPEDANCE)
 
 
 def add_wall(spec: mujoco.MjSpec, timestep: float) -> None:
-    """Add a plane to a model's specification; its pose is set when the model is compiled."""
-    # Not at the origin: MuJoCo would make that pose constant, and it is set later.
+    """Add a plane to a model's specification; its pose is set after the compilation."""
+    # Not at the origin: MuJoCo would make that pose constant, but it is set later.
     spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, name='wall', size=[0.0, 0.0, 1.0],
                             pos=[0.0, 0.0, -1.0], quat=[0.6, 0.8, 0.0, 0.0],
                             **contact(timestep))
@@ -51,7 +51,7 @@ def add_ball(spec: mujoco.MjSpec, link: str, radius: float, timestep: float) -> 
 
 
 def slice_of(places: NDArray[np.intp]) -> Any:
-    """Return places as a slice if they follow one another: it selects several times faster."""
+    """Return consecutive places as a slice, which indexes several times faster."""
     first = int(places[0])
     if (places == np.arange(first, first + len(places))).all():
         return slice(first, first + len(places))
@@ -59,7 +59,7 @@ def slice_of(places: NDArray[np.intp]) -> Any:
 
 
 def vector(what: str, given: ArrayLike, size: int) -> Array:
-    """Return an array (size,); InputError with `what` it is unless these are finite numbers."""
+    """Return finite numbers as an array (size,); otherwise raise InputError that names `what`."""
     try:
         vector = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
@@ -72,7 +72,7 @@ def vector(what: str, given: ArrayLike, size: int) -> Array:
 
 def amounts(what: str, given: PerJoint, names: Sequence[str],
              defaults: Sequence[float]) -> Array:
-    """Return (n,) finite numbers of 0 or more: those in `given`, else the defaults."""
+    """Return (n,) finite numbers of 0 or more: `given` by joint, otherwise the defaults."""
     if isinstance(given, Mapping):
         for name in given:
             require('joint', name, names)

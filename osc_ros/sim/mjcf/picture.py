@@ -54,7 +54,7 @@ class Viewer:
         with _require_opengl('window', 'a display with OpenGL, or to run headless, without it'):
             from mujoco.glfw import GLContext
             import mujoco.viewer
-            # fails here if no window can be opened: launch_passive would wait forever
+            # fail here if no window can be opened, because launch_passive would wait forever
             GLContext(16, 16).free()
             others = set(threading.enumerate())
             self._window = mujoco.viewer.launch_passive(
@@ -90,9 +90,7 @@ def picture(model: mujoco.MjModel, data: mujoco.MjData, path: str | os.PathLike[
     """
     Return a picture of a scene, (height, width, 3) RGB; write it as a PNG file to `path` if given.
 
-    Raises
-    ------
-    InputError : OpenGL is not available, or width or height is not positive
+    Raises InputError if OpenGL is not available, or width or height is not positive.
 
     """
     if width < 1 or height < 1:
@@ -124,7 +122,7 @@ def _require_opengl(what: str, accepted: str) -> Iterator[None]:
 
 
 def shape_names(model: mujoco.MjModel) -> dict[str, int]:
-    """Return name in a scene -> index in the model, of all geoms of a simulated arm but planes."""
+    """Map names in a scene to geom indices in the model, for all geoms but planes."""
     return {f'shape {k}': k for k in range(model.ngeom)
             if model.geom_type[k] != mujoco.mjtGeom.mjGEOM_PLANE}
 
@@ -132,7 +130,7 @@ def shape_names(model: mujoco.MjModel) -> dict[str, int]:
 def add_shapes(spec: mujoco.MjSpec, model: mujoco.MjModel) -> None:
     """Add the shapes of `shape_names` to the root link of a scene's specification."""
     for name, k in shape_names(model).items():
-        # not at the origin: MuJoCo would make that pose constant, and it is set later
+        # not at the origin: MuJoCo would make that pose constant, but it is set later
         spec.worldbody.first_body().add_geom(
             type=mujoco.mjtGeom(model.geom_type[k]), name=name, size=model.geom_size[k],
             rgba=model.geom_rgba[k], pos=[0.0, 0.0, -1.0], quat=[0.6, 0.8, 0.0, 0.0])
@@ -148,7 +146,7 @@ def arm_corners(model: mujoco.MjModel, data: mujoco.MjData) -> tuple[Array, Arra
 
 
 def _png(image: Image) -> bytes:
-    """Encode (h, w, 3) RGB as a PNG file, each row as its difference from the row above."""
+    """Encode (h, w, 3) RGB as a PNG file; each row is its difference from the row above."""
     height, width, _ = image.shape
     rows = np.diff(image.reshape(height, -1), axis=0, prepend=np.uint8(0))  # modulo 256
     filtered = np.insert(rows, 0, 2, axis=1)

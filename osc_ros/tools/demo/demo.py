@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""osc_demo: a simulated arm follows targets over ROS 2, and its errors are checked."""
+"""Command osc_demo: a simulated arm follows targets over ROS 2, and its errors are checked."""
 
 from __future__ import annotations
 
@@ -28,15 +28,24 @@ from osc_ros.commandline import (
 from osc_ros.compile.compiled import on_demand
 from osc_ros.errors import installation, OscError
 from osc_ros.interrupts import end_quietly, recorded_signals
-from osc_ros.model.ends import ends_of_chains
-from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.process.domains import reserved_domain
 from osc_ros.ros.process.profile import profile_variable
 from osc_ros.ros.process.share import share_directory
-from osc_ros.tools.demo import demo_page, demo_report, scenario
-from osc_ros.tools.demo.cause_search import Cause, cause
+from osc_ros.tools.check import scenario
+from osc_ros.tools.check.cause_search import Cause, checked
+from osc_ros.tools.check.check_command import tell_cause
+from osc_ros.tools.check.demonstration import Demonstration, demonstration
+from osc_ros.tools.check.judgement import Recording, Result, result
+from osc_ros.tools.check.parameter_files import NODES, text_of
+from osc_ros.tools.check.robot_options import (
+    add_robot_options,
+    given_parameters,
+    own_parameters,
+    require_robot,
+    write_new,
+)
+from osc_ros.tools.demo import demo_page, demo_report
 from osc_ros.tools.demo.demo_loops import arm_parameters, DDS, FRANKA, FRANKA_SIM, Judge, LOOPS
-from osc_ros.tools.demo.demo_parameters import NODES, Parameters, text_of
 from osc_ros.tools.demo.demo_run import (
     ARM_START,
     ArmError,
@@ -51,7 +60,6 @@ from osc_ros.tools.demo.demo_run import (
     STALLED,
     START,
 )
-from osc_ros.tools.demo.demonstration import Demonstration, demonstration
 
 EXAMPLE = """examples:
   osc_demo                                       a Panda, with a page in the browser
@@ -65,15 +73,17 @@ Exit status: 0 the arm followed, in the first or in the second run; 1 it did not
 printed; 2 wrong arguments, or the demo could not run; 3 an arm in the loop (--loop) ended its
 control, for the reason of the last line; 130 Ctrl-C. It writes plots, logs and parameters to
 osc_demo/."""
+TOO_SLOW = ('With the same parameters the arm follows in this process, without ROS and in '
+            'lockstep: the nodes were too slow for the wall clock, or lost messages.')
 LATE = 'communication_constraints_violation'  # of an FR3 that received no torque for 20 ms
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the demonstration; exit with 0 if the arm followed, 1 if not, 2 if it could not run."""
+    """Run the command and exit; EXAMPLE lists the exit statuses."""
     options = _options(arguments)
     end_quietly()
     try:
-        # compiles no kernels that it does not use
+        # compile only the kernels in use
         with on_demand(), stdout_for_json(options.json):
             sys.exit(_demonstrate(options))
     except OscError as error:
@@ -88,16 +98,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         prog='osc_demo', epilog=EXAMPLE,
         description='A simulated arm traces a figure of eight, steps and turns, under\n'
         'osc_controller over ROS 2. The physics engine measures the errors of the tip.')
-    robot = parser.add_mutually_exclusive_group()
-    robot.add_argument('--robot',
-                       help='a robot of this package, '
-                       f"{', '.join(robot_parameters.shipped_robots())} "
-                       f'(panda; {FRANKA} for franka-sim)')
-    robot.add_argument('--urdf', type=Path, help='your own robot, with --base and --tip')
-    parser.add_argument('--base', help='link that is fixed to the ground')
-    parser.add_argument('--tip', help='link that follows the targets')
-    parser.add_argument('--config', type=Path, help='YAML file of parameters that override those '
-                        'of the robot')
+    add_robot_options(parser, f'panda; {FRANKA} for franka-sim')
     parser.add_argument('--duration', type=float, default=20.0,
                         help='of the motion, simulated time [s] (20); before it, at t < 0, the '
                         f'arm stands still for {START:g} s')
@@ -115,37 +116,19 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.loop == FRANKA_SIM and (options.urdf or options.robot not in (None, FRANKA)):
         parser.error(f'--loop {FRANKA_SIM}: accepted is --robot {FRANKA}, the default')
-    if not options.urdf and options.robot is None:
-        options.robot = FRANKA if options.loop == FRANKA_SIM else 'panda'
-    if options.urdf and not (options.base and options.tip):
-        parser.error(f'--urdf needs --base and --tip{_links(options.urdf)}')
-    elif not options.urdf and options.robot not in robot_parameters.shipped_robots():
-        parser.error(f'--robot {options.robot}: accepted is one of '
-                     f"{', '.join(robot_parameters.shipped_robots())}; --urdf takes any other")
+    if options.loop == FRANKA_SIM:
+        options.robot = FRANKA
+    require_robot(parser, options)
     if not 3.0 <= options.duration <= 3600.0:
         parser.error(f'--duration {options.duration}: accepted is 3 to 3600 s')
     return options
 
 
-def _links(file: Path) -> str:
-    """Return a text: which links of a URDF can be base and tip, or why it cannot be used."""
-    try:
-        root, ends = ends_of_chains(robot_parameters.urdf_text(str(file)))
-    except OscError as error:
-        return f' ({error})'
-    tips = [f'{tip} ({joints} joints)' for tip, joints in ends]
-    return (f': here the base may be {root}, the root, or a link from there to the tip; '
-            f"chains end at {', '.join(tips[:10])}" + (', …' if tips[10:] else ''))
-
-
 def _demonstrate(options: argparse.Namespace) -> int:
-    """Make one run, print and write its results; return the exit status."""
+    """Run the demonstration, write the results; return the exit status."""
     _prepare_output(options)
-    base = share_directory() / 'config' / f"{'own' if options.urdf else options.robot}.yaml"
-    users = [options.config] if options.config else []
-    progress = Progress()
-    wanted = demonstration(Parameters([base, *users]), own_parameters(options), options.duration,
-                          progress)
+    wanted = demonstration(given_parameters(options), own_parameters(options), options.duration,
+                          Progress())
     show('', last=True)
     for note in wanted.notes:
         say(f'note: {note}')
@@ -156,9 +139,9 @@ def _demonstrate(options: argparse.Namespace) -> int:
         address = '' if options.headless else stack.enter_context(
             demo_page.page(work, options.output))
         found = first = _judged_run(options, wanted, work)
-        why = (_explain(options, wanted, users)
-               if first.failures and options.loop != FRANKA_SIM else Cause(''))
-        if why.changes and not users:
+        why = (_explain(options, wanted) if first.failures and options.loop != FRANKA_SIM
+               else Cause(''))
+        if why.changes and not options.config:
             say(f'\nonce more, with {why.remedy} ...')
             as_it_came, wanted = wanted, wanted.changed(why.changes)
             found = _judged_run(options, wanted, work, wanted.differences(as_it_came))
@@ -169,7 +152,7 @@ def _demonstrate(options: argparse.Namespace) -> int:
 
 
 def _keep_black_boxes(folder: Path, output: Path) -> None:
-    """Move the files of the black boxes to the results, if there are any."""
+    """Move the black-box files to the output folder."""
     for one in sorted(folder.iterdir()) if folder.is_dir() else ():
         (output / folder.name).mkdir(exist_ok=True)
         shutil.move(one, output / folder.name / one.name)
@@ -177,13 +160,13 @@ def _keep_black_boxes(folder: Path, output: Path) -> None:
 
 
 def _judged_run(options: argparse.Namespace, wanted: Demonstration, work: Path,
-                changed: dict[str, Any] | None = None) -> demo_report.Result:
+                changed: dict[str, Any] | None = None) -> Result:
     """Make a run; write its parameters and plots; print its figures, `changed` among them."""
     used = write_new(options.output / 'parameters.yaml',
                      text_of({node: wanted.given(node) for node in NODES}))
     plan = wanted.phases(START if options.loop == DDS else ARM_START)
     recording = _recording_of(options, wanted, plan, work)
-    found = demo_report.result(recording, plan, wanted)
+    found = result(recording, plan, wanted)
     if changed:
         found.figures[demo_report.CHANGED] = changed
     print(demo_report.table(found, plan), flush=True)
@@ -195,7 +178,7 @@ def _judged_run(options: argparse.Namespace, wanted: Demonstration, work: Path,
 
 
 def _conclude(options: argparse.Namespace, wanted: Demonstration,
-              runs: tuple[demo_report.Result, demo_report.Result], why: Cause) -> None:
+              runs: tuple[Result, Result], why: Cause) -> None:
     """Print whether the arm followed, and with which changes; write options.json."""
     first, last = runs
     if options.json:
@@ -211,41 +194,17 @@ def _conclude(options: argparse.Namespace, wanted: Demonstration,
                       fill(f'the arm follows only with {why.remedy}', 96), 'good'), flush=True)
 
 
-def _explain(options: argparse.Namespace, wanted: Demonstration, users: list[Path]) -> Cause:
+def _explain(options: argparse.Namespace, wanted: Demonstration) -> Cause:
     """Print why the arm does not follow, and the parameters with which it does; return both."""
     print('looking for the cause ...', flush=True)
     with ProgressBar('looking for the cause') as bar:
-        why = cause(wanted, bar.show)
-    print('\n' + fill(f'CAUSE: {why.text}', 96, break_long_words=False))
-    if why.changes:
-        given = Parameters(users)
-        both = {node: {**(given.given(node) if node else {}), **why.changes.get(node, {})}
-                for node in ('', *NODES)}
-        text = text_of(both)
-        file = write_new(options.output / 'follow.yaml', text)
-        place = f' in place of --config {options.config}' if options.config else ''
-        print(f'\nTo let it follow, run with --config {file}{place}, a file with these '
-              f'lines:\n\n{text}')
+        why = checked(wanted, bar.show).cause or Cause(TOO_SLOW)
+    tell_cause(why, options)
     return why
 
 
-def write_new(path: Path, text: str) -> Path:
-    """
-    Write a text to a file, and return its path: `path`, or path_2, path_3, ...
-
-    A file with another text is never overwritten: the user may have edited it.
-
-    """
-    file, number = path, 1
-    while file.exists() and file.read_text(encoding='utf-8', errors='replace') != text:
-        number += 1
-        file = path.with_stem(f'{path.stem}_{number}')
-    file.write_text(text, encoding='utf-8')
-    return file
-
-
 def _recording_of(options: argparse.Namespace, wanted: Demonstration,
-                  plan: list[scenario.Phase], work: Path) -> demo_report.Recording:
+                  plan: list[scenario.Phase], work: Path) -> Recording:
     """
     Return the recording of one run of the nodes.
 
@@ -268,9 +227,9 @@ def _recording_of(options: argparse.Namespace, wanted: Demonstration,
 
 
 def _recorded_run(options: argparse.Namespace, wanted: Demonstration, plan: list[scenario.Phase],
-                  work: Path, has_window: bool) -> demo_report.Recording:
+                  work: Path, has_window: bool) -> Recording:
     """Start the nodes, make the motions, and stop the nodes; return the recording."""
-    recording, judge = demo_report.Recording(), None
+    recording, judge = Recording(), None
     with recorded_signals() as signals, ExitStack() as stack:
         if options.loop == DDS:
             given = _parameters_over_dds(options, wanted, has_window)
@@ -292,10 +251,9 @@ def _recorded_run(options: argparse.Namespace, wanted: Demonstration, plan: list
 
 def _parameters_over_dds(options: argparse.Namespace, wanted: Demonstration, has_window: bool
                          ) -> dict[str, dict[str, Any]]:
-    """Return the parameters of simulator and controller."""
     simulator = {**wanted.given('osc_simulator'), 'lockstep': not options.real_time}
     controller = {**wanted.given('osc_controller'), 'autostart': False}
-    if not options.real_time:  # in lockstep, a late state on the wall clock is not stale
+    if not options.real_time:  # in lockstep, a state that is late on the wall clock is not stale
         controller['state_timeout'] = STALLED
     if not options.headless:
         simulator['viewer'] = has_window
@@ -303,7 +261,7 @@ def _parameters_over_dds(options: argparse.Namespace, wanted: Demonstration, has
 
 
 def _prepare_output(options: argparse.Namespace) -> None:
-    """Create the output folder; raise an OscError now, not after the run, if that fails."""
+    """Create the output folder; raise OscError if it or matplotlib is unavailable."""
     if importlib.util.find_spec('matplotlib') is None:
         raise DemoError(f"the plots need matplotlib: {installation('demo')}")
     make_folder(options.output)
@@ -313,10 +271,7 @@ def _isolate(work: Path) -> None:
     """
     Use loopback and a separate ROS domain, unless environment variables choose others.
 
-    Raises
-    ------
-    DemoError
-        The chosen domain has nodes with the same names.
+    Raises DemoError if the chosen domain has nodes of the same names.
 
     """
     os.environ.setdefault('ROS_LOG_DIR', str(work))
@@ -326,13 +281,6 @@ def _isolate(work: Path) -> None:
         require_free_domain()
     else:
         os.environ['ROS_DOMAIN_ID'] = str(reserved_domain())
-
-
-def own_parameters(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the parameters that the options --robot, --urdf, --base and --tip give."""
-    file = str(options.urdf.absolute()) if options.urdf else options.robot
-    chosen = {'robot_description_file': file, 'base': options.base, 'tip': options.tip}
-    return {name: value for name, value in chosen.items() if value}
 
 
 def _has_display() -> bool:

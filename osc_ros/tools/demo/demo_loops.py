@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The other loops of the demonstration: osc_arm with an arm in it, and the judge of its motion."""
+"""Runs osc_arm in the demonstration, with MuJoCo or franka-sim in its loop."""
 
 from __future__ import annotations
 
@@ -19,30 +19,21 @@ from osc_ros.model.files import shipped_urdf
 from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.simulator.simulated_arm import plant_of
 from osc_ros.sim.franka_server import FrankaServer, ROTOR_INERTIA, ServerError
-from osc_ros.tools.demo.demo_parameters import Values
-from osc_ros.tools.demo.demonstration import Demonstration
+from osc_ros.tools.check.demonstration import Demonstration
+from osc_ros.tools.check.parameter_files import Values
 
 Array = NDArray[np.float64]
 
 DDS, MUJOCO, FRANKA_SIM = LOOPS = 'dds', 'mujoco', 'franka-sim'
-RATE = 1000.0  # of the loop, unless a parameter file has another one [Hz]
+RATE = 1000.0  # default rate of the loop [Hz]
 FRANKA = 'fr3'  # the only robot of franka-sim
-EFFORT_RATE = 900.0  # of its joints; the arm accepts 1000 [N·m/s]
-PRIORITY = 40  # of the loop under SCHED_FIFO, if permitted
+EFFORT_RATE = 900.0  # largest torque rate of its joints; the arm accepts 1000 [N·m/s]
+PRIORITY = 40  # priority of the loop under SCHED_FIFO, if permitted
 FRAME = 1.0 / 30.0  # time between two pictures in the window [s]
 
 
 class Judge:
-    """
-    Computes the pose of the tip from measured positions, by MuJoCo's kinematics alone.
-
-    Parameters
-    ----------
-    wanted : Demonstration
-    has_window : bool
-        Whether a window shows the arm, if there is a display.
-
-    """
+    """Computes the tip pose from measured positions, by MuJoCo; can show the arm in a window."""
 
     def __init__(self, wanted: Demonstration, has_window: bool) -> None:
         values = wanted.values['osc_simulator']
@@ -55,10 +46,10 @@ class Judge:
                 print(f'note: no window, going on without: {error}', flush=True)
 
     def pose(self, q: Array) -> Array:
-        """Return the pose (4, 4) of the tip in the base frame at positions q (n,)."""
+        """Return the pose (4, 4) of the tip in the base frame at positions q (n,) [rad, m]."""
         if self._viewer is not None and perf_counter() - self._shown > FRAME:
             self._shown = perf_counter()
-            with suppress(InputError):  # noise of a measurement may exceed the limits
+            with suppress(InputError):  # with noise, a measured position may exceed the limits
                 self._plant.reset(q)
                 self._viewer.sync()
         return self._plant.pose(self._tip, q)
@@ -72,15 +63,10 @@ class Judge:
 @contextmanager
 def arm_parameters(loop: str, wanted: Demonstration, output: Path) -> Iterator[Values]:
     """
-    Yield the parameters of osc_arm for a loop; a simulator that it needs runs until the end.
+    Yield the parameters of osc_arm for the loop MUJOCO or FRANKA_SIM.
 
-    Parameters
-    ----------
-    loop : str
-        MUJOCO or FRANKA_SIM.
-    wanted : Demonstration
-    output : Path
-        Folder of the simulator's log.
+    For FRANKA_SIM, the simulator runs within this context and writes its log to the folder
+    `output`.
 
     Raises
     ------
@@ -109,7 +95,7 @@ def arm_parameters(loop: str, wanted: Demonstration, output: Path) -> Iterator[V
 
 
 def _simulated(wanted: Demonstration, rate: float) -> Values:
-    """Return the parameters of hardware 'mujoco': those of osc_simulator with the same names."""
+    """Return the parameters of hardware 'mujoco', with the values of osc_simulator."""
     values = {**wanted.values['osc_simulator'], 'rate': rate}
     values['payload.link'] = values['payload.link'] or wanted.robot.tip
     return {f'hardware.{setting.name}': values[setting.name]

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The page of osc_viewer beside the demonstration, and the playground after it."""
+"""Runs osc_viewer beside the demonstration, and the playground after it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from time import perf_counter, sleep
 from typing import Any
 
 from osc_ros.interrupts import recorded_signals
+from osc_ros.tools.check.demonstration import Demonstration
 from osc_ros.tools.demo.demo_loops import arm_parameters, DDS, FRANKA_SIM
 from osc_ros.tools.demo.demo_run import DemoError, NodeProcess
-from osc_ros.tools.demo.demonstration import Demonstration
 
 ADDRESS = re.compile(r'open http://[^:]+:(\d+) ')
 PATIENCE = 20.0  # longest wait for the address of the page [s]
@@ -26,10 +26,10 @@ PATIENCE = 20.0  # longest wait for the address of the page [s]
 @contextmanager
 def page(work: Path, output: Path) -> Iterator[str]:
     """
-    Within this context, osc_viewer runs; yields its address, or '' if it cannot run.
+    Run osc_viewer within this context; yield its address, '' if it cannot run.
 
-    Prints the address; over SSH also the command that forwards the port. A page that cannot be
-    shown is no reason to end the demonstration.
+    Prints the address; over SSH also the command that forwards the port. If the viewer cannot run,
+    the demonstration continues.
 
     """
     with NodeProcess('osc_viewer', {}, work, output) as process:
@@ -49,7 +49,7 @@ def page(work: Path, output: Path) -> Iterator[str]:
 
 
 def _port(process: NodeProcess) -> str:
-    """Return the port of the page from its log; empty if the process ends or takes too long."""
+    """Return the port of the page from the log; '' if the process ends or after PATIENCE."""
     latest = perf_counter() + PATIENCE
     while perf_counter() < latest:
         found = ADDRESS.search(process.log.read_text(errors='replace'))
@@ -64,23 +64,16 @@ def _port(process: NodeProcess) -> str:
 
 
 def has_terminal() -> bool:
-    """Whether somebody sits at a terminal, who can end the playground."""
+    """Whether a user at a terminal can end the playground."""
     return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def play(loop: str, wanted: Demonstration, work: Path, output: Path, address: str) -> None:
     """
-    Run the arm on the wall clock until Ctrl-C, to be moved on the page.
+    Run the arm in real time until Ctrl-C, so that the user can move it on the page.
 
-    Parameters
-    ----------
-    loop : str
-        Of `demo_loops.LOOPS`; not with franka-sim, which needs a core for itself.
-    wanted : Demonstration
-    work, output : Path
-        Folders of parameter files and of logs.
-    address : str
-        Of the page.
+    Does nothing with franka-sim, which needs a core for itself. `work` and `output` are the
+    folders of parameter files and of logs.
 
     """
     if loop == FRANKA_SIM:
@@ -101,7 +94,7 @@ def play(loop: str, wanted: Demonstration, work: Path, output: Path, address: st
 
 def _parameters(loop: str, wanted: Demonstration, output: Path, stack: ExitStack
                 ) -> dict[str, dict[str, Any]]:
-    """Return the parameters of the nodes of the playground, by name of the process."""
+    """Return the parameters of the playground's nodes, by process name."""
     if loop != DDS:
         given = stack.enter_context(arm_parameters(loop, wanted, output))
         return {'osc_arm': {**given, 'autostart': True}}

@@ -1,11 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Results of the demonstration: which phases failed, a table, plots."""
+"""Results of the demonstration as a table, as plots, and as JSON."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,177 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros import commandline
-from osc_ros.control.setpoint.trajectory import Schedule
-from osc_ros.control.tasks.freedoms import Freedoms
-from osc_ros.dynamics.algebra.kinematics import LinkAxes
-from osc_ros.errors import InputError
-from osc_ros.model.robot import Robot
-from osc_ros.tools.demo.demonstration import Demonstration
-from osc_ros.tools.demo.scenario import errors as scenario_errors
-from osc_ros.tools.demo.scenario import Phase, reference
+from osc_ros.tools.check.demonstration import Demonstration
+from osc_ros.tools.check.judgement import begin_of_errors, error_table, Recording, Result
+from osc_ros.tools.check.scenario import Phase, reference
 
 Array = NDArray[np.float64]
 
 CHANGED = 'changed after the first run'  # key of figures, with parameters by node and name
-SETTLED = 0.3  # errors of a step are measured in this last fraction of its duration
-
-
-@dataclass
-class Recording:
-    """
-    Data from the topics.
-
-    Attributes
-    ----------
-    pose_times, poses : list of float [s], list of (4, 4)
-        Poses of the tip from the physics engine, and their times.
-    state_times, positions, velocities, torques : lists of float [s], (n,), (n,), (n,) [N m]
-        Measured states; torques as applied by the physics engine.
-    diagnostics : dict of str to str
-        Last diagnostics of the controller.
-    wall_time : float
-        Duration of the run on the wall clock [s].
-    warnings : list of str
-        Warnings in the logs of the nodes.
-    repetitions : int
-        Runs before this one that the arm ended, because torques were late.
-
-    """
-
-    pose_times: list[float] = field(default_factory=list)
-    poses: list[Array] = field(default_factory=list)
-    state_times: list[float] = field(default_factory=list)
-    positions: list[Array] = field(default_factory=list)
-    velocities: list[Array] = field(default_factory=list)
-    torques: list[Array] = field(default_factory=list)
-    diagnostics: dict[str, str] = field(default_factory=dict)
-    wall_time: float = 0.0
-    warnings: list[str] = field(default_factory=list)
-    repetitions: int = 0
-
-    def add_state(self, time: float, q: Array, qd: Array, tau: Array) -> None:
-        """Append a state: time [s], positions, velocities and torques (n,)."""
-        self.state_times.append(time)
-        for values, value in ((self.positions, q), (self.velocities, qd), (self.torques, tau)):
-            values.append(np.array(value))
-
-    def restart(self) -> None:
-        """Keep only the last state and the last pose, and set their times to 0."""
-        self.drop_states(len(self.state_times) - 1)
-        del self.poses[:-1]
-        self.state_times[:], self.pose_times[:] = [0.0], [0.0]
-
-    def drop_states(self, count: int) -> None:
-        """Drop the first states."""
-        for values in (self.state_times, self.positions, self.velocities, self.torques):
-            del values[:count]  # type: ignore[attr-defined]
-
-
-@dataclass(frozen=True)
-class Result:
-    """Times [s], distances [m], angles [rad] (k,); numbers of the table; too large errors."""
-
-    times: Array
-    distances: Array
-    angles: Array
-    figures: dict[str, Any]
-    failures: list[str]
-
-
-def result(recording: Recording, plan: list[Phase], demonstration: Demonstration) -> Result:
-    """
-    Return the errors of a recording relative to the plan, and which exceed their thresholds.
-
-    Parameters
-    ----------
-    recording : Recording
-    plan : list of Phase
-    demonstration : Demonstration
-        Errors count along its controlled axes; its thresholds are the parameters of osc_demo.
-
-    Raises
-    ------
-    InputError
-        Too few poses were recorded.
-
-    """
-    robot, freedoms = demonstration.robot, demonstration.freedoms
-    thresholds = demonstration.values['osc_demo']
-    times = np.array(recording.pose_times)
-    schedule = reference(plan, recording.poses[0])
-    errors = scenario_errors(
-        np.array(recording.poses), np.array([schedule.at(time).pose for time in times]), freedoms,
-        _frames(recording, robot, freedoms.frame))
-    figures: dict[str, Any] = {}
-    failures = []
-    for number, phase in enumerate(plan):
-        path = number == 0
-        begin = _begin_of_errors(phase, number)
-        part = errors[(times >= begin) & (times < phase.end)]
-        kind, norm = ('tracking', _rms) if path else ('settled', _largest)
-        if len(part) < 2:
-            raise InputError(f'{phase.name}: too few poses were recorded: is this machine too '
-                             'busy, or does another simulation use the same ROS_DOMAIN_ID?')
-        figures[phase.name] = {
-            'position rms [mm]': 1e3 * _rms(part[:, 0]),
-            'position max [mm]': 1e3 * _largest(part[:, 0]),
-            'orientation rms [deg]': float(np.degrees(_rms(part[:, 1]))),
-            'orientation max [deg]': float(np.degrees(_largest(part[:, 1]))),
-        }
-        for column, what, unit, scale in ((0, 'position', 'mm', 1e3),
-                                          (1, 'orientation', '°', 180.0 / np.pi)):
-            found, accepted = norm(part[:, column]), thresholds[f'{kind}_{what}']
-            if not found <= accepted:
-                failures.append(f'{phase.name}: {what} error {scale * found:.3g} {unit}, '
-                                f'accepted is {scale * accepted:.3g} {unit}')
-    use = np.abs(np.array(recording.torques)) / demonstration.effort_limits
-    values = recording.diagnostics
-    figures['control'] = {
-        **{key: float(value) for key, value in values.items()
-           if key.startswith(('update p', 'update max'))},
-        **_rates(recording),
-        'missed states': int(values.get('missed states', -1)),
-        'refused states': int(values.get('refused states', -1)),
-        'largest torque [% of limit]': 100.0 * float(use.max()),
-        'rms torque [% of limit]': 100.0 * _rms(use.ravel()),
-    }
-    if recording.repetitions:
-        figures['control']['runs before, ended by the arm'] = recording.repetitions
-    return Result(times, errors[:, 0], errors[:, 1], figures, failures)
-
-
-def _frames(recording: Recording, robot: Robot, link: str) -> Array:
-    """Return the axes (k, 3, 3) of a link for every pose; without a link those of the base."""
-    if not link:
-        return np.repeat(np.eye(3)[None], len(recording.poses), axis=0)
-    axes = LinkAxes(robot, link)
-    states = np.searchsorted(recording.state_times, np.array(recording.pose_times) - 1e-9)
-    return np.array([axes.at(recording.positions[k])[:3, :3]
-                     for k in np.minimum(states, len(recording.positions) - 1)])
-
-
-def last_error(recording: Recording, schedule: Schedule, robot: Robot, freedoms: Freedoms
-               ) -> tuple[float, float]:
-    """Return distance [m] and angle [rad] of the last pose to its target, controlled axes only."""
-    R = LinkAxes(robot, freedoms.frame).at(recording.positions[-1])[:3, :3] if (
-        freedoms.frame) else np.eye(3)
-    target = schedule.at(recording.pose_times[-1]).pose
-    [(distance, angle)] = scenario_errors(recording.poses[-1][None], target[None], freedoms,
-                                          R[None])
-    return float(distance), float(angle)
 
 
 def table(found: Result, plan: list[Phase]) -> str:
     """Return the figures as text."""
-    lines = [f'{"":24}{"position error [mm]":>24}{"orientation error [deg]":>28}',
-             f'{"":24}{"rms":>12}{"max":>12}{"rms":>16}{"max":>12}']
-    for phase in plan:
-        figures = found.figures.get(phase.name)
-        if figures:
-            a, b, c, d = figures.values()
-            note = '' if phase is plan[0] else ', settled'
-            lines.append(f'{phase.name + note:24}{a:12.3f}{b:12.3f}{c:16.4f}{d:12.4f}')
-    lines.append('')
+    lines = [*error_table(found, plan), '']
     lines.extend(f'{name:34}{value:12.1f}' if isinstance(value, float) else
                  f'{name:34}{value:12d}' for name, value in found.figures['control'].items())
     changed = found.figures.get(CHANGED, {})
@@ -194,7 +34,7 @@ def table(found: Result, plan: list[Phase]) -> str:
 
 
 def _short(value: Any) -> str:
-    """Return a value as text; a list of equal numbers as one of them and their count."""
+    """Return a value as text; equal numbers in a list are written once, with their count."""
     if not isinstance(value, (tuple, list)):
         return f'{value:.4g}' if isinstance(value, float) else str(value)
     if len(value) > 1 and len(set(value)) == 1:
@@ -240,7 +80,7 @@ def _error_plot(pyplot: Any, title: str, plan: list[Phase], found: Result,
         heights = [0.0]
         for number, phase in enumerate(plan):
             accepted = scale * thresholds[f"{'settled' if number else 'tracking'}_{what}"]
-            begin = _begin_of_errors(phase, number)
+            begin = begin_of_errors(phase, number)
             axes.plot([begin, phase.end], [accepted] * 2, '--', lw=1.2, color='C3',
                       label=None if number else 'accepted')
             heights += [accepted, *scale * values[(found.times >= begin)
@@ -264,7 +104,7 @@ def _torque_plot(pyplot: Any, title: str, recording: Recording, plan: list[Phase
     for i, name in enumerate(demonstration.robot.joint_names):
         share = 100.0 * torques[:, i] / limits[i] if limited else torques[:, i]
         axes.plot(times, share, lw=1, label=name,
-                  drawstyle='steps-post')  # the driver holds a torque until the next one
+                  drawstyle='steps-post')  # the driver holds a torque until the next command
     axes.set(ylabel='joint torque [% of limit]' if limited else 'joint torque [N m]',
              xlabel='simulated time [s]')
     figure.suptitle(f'{title}: torques of the joints', fontsize='medium')
@@ -293,11 +133,6 @@ def _path_plot(pyplot: Any, title: str, recording: Recording, plan: list[Phase],
     return figure
 
 
-def _begin_of_errors(phase: Phase, number: int) -> float:
-    """Return the time from which errors count: a path's start, or shortly before a step's end."""
-    return phase.end - SETTLED * (phase.end - phase.start) if number else phase.start
-
-
 def _mark(axes: Any, plan: list[Phase], named: bool) -> None:
     axes.grid(alpha=0.3)
     for number, phase in enumerate(plan):
@@ -305,19 +140,3 @@ def _mark(axes: Any, plan: list[Phase], named: bool) -> None:
         if named:
             axes.text(phase.start, 1.01, phase.name, fontsize=8, va='bottom',
                       transform=axes.get_xaxis_transform())
-
-
-def _rates(recording: Recording) -> dict[str, float]:
-    """Rates of the states, by the median of their intervals: a recording may lack some states."""
-    times, passed = recording.state_times, recording.wall_time
-    rate = 1.0 / float(np.median(np.diff(times)))
-    return {'rate in simulated time [Hz]': rate, 'rate on the wall clock [Hz]':
-            rate * (times[-1] - times[0]) / passed if passed > 0.0 else float('nan')}
-
-
-def _rms(x: Array) -> float:
-    return float(np.sqrt(np.mean(np.square(x))))
-
-
-def _largest(x: Array) -> float:
-    return float(np.max(np.abs(x)))

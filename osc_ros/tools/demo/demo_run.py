@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""One run of the demonstration: starts the nodes, sends the motions, records what they do."""
+"""One run of the demonstration: starts the nodes, sends the motions, records the topics."""
 
 from __future__ import annotations
 
@@ -32,49 +32,51 @@ from osc_ros.errors import OscError
 from osc_ros.interrupts import LAUNCH_PID
 from osc_ros.model.robot import Robot
 from osc_ros.ros.controller.claims import FOUND
-from osc_ros.tools.demo import demo_report, scenario
-from osc_ros.tools.demo.demo_parameters import NODES, text_of
+from osc_ros.tools.check import scenario
+from osc_ros.tools.check.judgement import last_error, Recording
+from osc_ros.tools.check.parameter_files import NODES, text_of
 from osc_ros.tools.demo.witness import Witness
 
 Array = NDArray[np.float64]
 
-# The first motion begins at START, simulated time; on the clock of an arm at ARM_START after the
-# activation [s]. Targets must be sent in the first part SENT of this time, so that the controller
+# Start of the first motion: START in simulated time; with osc_arm, ARM_START after the
+# activation [s]. Targets must be sent within the share SENT of this time, so that the controller
 # has them before the motion even on a slow machine, and all runs are equal.
 START, ARM_START, SENT = 5.0, 2.5, 0.4
-LOST = 20.0  # a request without an answer is repeated after this wall time [s]
-IN_FILE = 5.0  # least time between two lines of progress in a file [s]
+LOST = 20.0  # wall time after which a request without an answer is repeated [s]
+IN_FILE = 5.0  # shortest time between two progress lines in a file [s]
 SILENT = 2.0  # longer waits than this are shown [s]
-# Longest time in which the nodes of a demo that was killed leave the domain, which is the lease of
-# DDS with the profile of this package and a little more; wall time between two looks [s].
+# Longest time for which the nodes of a killed demo stay in the domain (the DDS lease in the
+# profile of this package, plus a margin); wall time between two checks [s].
 LISTED, LOOK_AGAIN = 4.0, 0.1
-STALLED = 20.0  # a run without progress is given up after this wall time [s]
+STALLED = 20.0  # wall time without progress after which a run is aborted [s]
 WARNING = ('[WARN]', '[ERROR]', '[FATAL]')  # first words of warnings and errors in a log
-CONFIGURED = 180.0  # as STALLED, while configuring: every compiled kernel counts as progress [s]
+CONFIGURED = 180.0  # as STALLED, for the configuration; each compiled kernel is progress [s]
 COMPILES = ('osc_controller compiles its own kernels, once: this takes about a minute, several on '
             'a busy machine')
-STATES = 10  # before the activation, so that the start-up check of the efforts has 5 or more
-# What may change within seconds, of all reasons for which a controller refuses its activation.
+STATES = 10  # joint states before the activation; the start-up check of the efforts needs 5
+# Texts in reasons of a refused activation that may change within seconds.
 TEMPORARY = ('cannot activate yet', 'joint_states for', "publishes on '")
 
 
 class DemoError(OscError, RuntimeError):
-    """The demonstration could not be run; says what failed."""
+    """The demonstration could not run."""
 
 
 class ArmError(DemoError):
-    """The arm has ended its control, or the loop in which it was; says why."""
+    """The arm or its control loop has ended the control."""
 
 
 class NodeProcess:
     """
-    A node in a process of its own, which ends with the demonstration, even if that is killed.
+    A node in its own process, which ends with the demonstration, even if that is killed.
 
     Attributes
     ----------
     name : str
+        Name of the command, for example osc_arm.
     node : str
-        Name of the node in the graph: osc_arm takes the place of osc_controller.
+        Name of the node: osc_controller also for osc_arm, which replaces it.
     log : Path
 
     """
@@ -111,18 +113,18 @@ class NodeProcess:
         return '\n'.join(self.log.read_text(errors='replace').splitlines()[-12:])
 
     def refusal(self) -> str:
-        """Return the last line of the log on a transition that failed; empty if there is none."""
+        """Return the last line of the log about a failed transition; '' if none."""
         found = self._warning_texts()
         return next((text for text in reversed(found) if text.startswith('cannot ')), '')
 
     def _warning_texts(self) -> list[str]:
-        """Return all warnings and errors of the log, without level, time and node."""
+        """Return the warnings and errors of the log, without level, time and node."""
         return [line.split(']: ', 1)[-1]
                 for line in self.log.read_text(errors='replace').splitlines()
                 if line.startswith(WARNING)]
 
     def warnings(self) -> list[str]:
-        """Return the warnings and errors of the log; one of those that differ only in numbers."""
+        """Return the warnings and errors of the log; lines that differ only in numbers once."""
         found: dict[str, list[str]] = {}
         for text in self._warning_texts():
             found.setdefault(sub(r'[0-9.]+', '', text), []).append(text)
@@ -130,7 +132,7 @@ class NodeProcess:
                 + (f' ({len(texts)} times)' if len(texts) > 1 else '') for texts in found.values()]
 
     def stop(self) -> None:
-        """Interrupt the process and wait for its end; kill it after 10 s."""
+        """Send SIGINT and wait for the end; kill the process after 10 s."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
             try:
@@ -142,27 +144,27 @@ class NodeProcess:
 
 class Run:
     """
-    Drives the nodes through a plan.
+    Executes a plan with running nodes.
 
     Parameters
     ----------
     robot : Robot
     processes : dict of str to NodeProcess
-        Processes by the name of the node.
+        By node name.
     recording : Recording
         Receives the data of the run.
     freedoms : Freedoms
-        The controlled axes; the displayed error counts along them.
+        Controlled axes, for the displayed error.
     signals : sequence of int
-        Signals that the process has received: the first one ends the run.
+        Received signals; the first one ends the run.
     judge : callable, optional
-        As of `Witness`, for an arm without osc_simulator: its clock goes on by itself, so the plan
-        counts from the activation.
+        See `Witness`; for osc_arm. Its clock does not wait for the demonstration, so the times of
+        the plan count from the activation.
 
     """
 
     def __init__(self, robot: Robot, processes: dict[str, NodeProcess],
-                 recording: demo_report.Recording, freedoms: Freedoms = scenario.ALL,
+                 recording: Recording, freedoms: Freedoms = scenario.ALL,
                  signals: Sequence[int] = (), judge: Callable[[Array], Array] | None = None
                  ) -> None:
         self._robot, self._processes, self._recording = robot, processes, recording
@@ -174,12 +176,12 @@ class Run:
 
     def make(self, plan: list[scenario.Phase]) -> None:
         """
-        Start the arm, let it follow the plan, record, stop.
+        Activate the controller, execute the plan, record, and stop the controller.
 
         Raises
         ------
         DemoError
-            Something did not happen in time, a process ended, a transition was refused.
+            A step took too long, a process ended, or a transition was refused.
         ArmError
             The arm has ended its control.
         SystemExit
@@ -194,7 +196,7 @@ class Run:
             self._witness.destroy()
 
     def _start(self) -> None:
-        """Bring the controller to the state active."""
+        """Configure and activate the controller."""
         names = ' and '.join(process.name for process in self._processes.values())
         print(f"starting {names} for '{self._robot.name}' ...", flush=True)
         self._wait_for('osc_controller', self._witness.sees_controller, 30.0)
@@ -204,7 +206,7 @@ class Run:
         self._wait_for('joint states, and subscriptions of targets', self._witness.is_heard, 30.0)
         enough = self._witness.states + STATES
         self._wait_for('joint states', lambda: self._witness.states >= enough, 30.0)
-        # refused until the controller has received a joint state
+        # the controller refuses until it has received a joint state
         self._request('activation', Transition.TRANSITION_ACTIVATE, 30.0, refusable=True)
         if self._judge is not None:
             self._witness.restart()
@@ -223,7 +225,7 @@ class Run:
         while witness.time < end:
             self._wait_for('the next joint state', partial(witness.is_past, witness.time), STALLED)
             if self._is_time_to_show(0.2, 2.0):
-                distance, angle = demo_report.last_error(recording, schedule, self._robot,
+                distance, angle = last_error(recording, schedule, self._robot,
                                                     self._freedoms)
                 since, lasts = min(witness.time, end) - plan[0].start, end - plan[0].start
                 show(f't = {since:6.2f} of {lasts:.2f} s   error {1e3 * distance:8.3f} mm '
@@ -244,7 +246,7 @@ class Run:
             self._witness.spin_once(0.05)
 
     def _wait_for(self, what: str, happened: Callable[[], bool], patience: float) -> None:
-        """Spin until `happened()`; raise after `patience` [s] without it or a new kernel."""
+        """Spin until `happened()`; raise DemoError after `patience` seconds without progress."""
         began = perf_counter()
         while True:
             self._witness.spin_once(0.05)
@@ -270,11 +272,11 @@ class Run:
     def _request(self, what: str, transition: int, patience: float, refusable: bool = False
                  ) -> None:
         """
-        Request a transition; repeat it if no answer comes, or if `refusable` and it is refused.
+        Request a transition; repeat the request without an answer, or if refused and `refusable`.
 
-        A refusal is shown at once, and repeated only for a reason that may change within seconds.
-        If not `refusable`, a refusal of a repeated request counts as success: either the first
-        request was carried out, or a later step fails.
+        A refusal is shown at once, and the request repeated only if the reason may change within
+        seconds. If not `refusable`, a refusal of a repeated request counts as success: either the
+        first request was executed, or a later step fails.
 
         """
         answers: list[Any] = []
@@ -297,7 +299,7 @@ class Run:
         self._wait_for(f'the {what} of osc_controller', is_done, patience)
 
     def _show_refusal(self, what: str, refusable: bool) -> None:
-        """Show why the controller refused a transition; raise if the reason will not change."""
+        """Show the reason of a refused transition; raise DemoError if it will not change."""
         controller = self._processes['osc_controller']
         reason = controller.refusal()
         if not (refusable and any(text in reason for text in TEMPORARY)):
@@ -313,7 +315,7 @@ class Run:
                          for process in self._processes.values())
 
     def _is_time_to_show(self, on_terminal: float, in_file: float) -> bool:
-        """Whether the last line on the screen is older than a period [s]."""
+        """Whether the last progress line is older than a period [s]."""
         if perf_counter() - self._shown < (on_terminal if sys.stdout.isatty() else in_file):
             return False
         self._shown = perf_counter()
@@ -322,7 +324,7 @@ class Run:
 
 @contextmanager
 def initialized() -> Iterator[None]:
-    """Within this context, rclpy is initialized, without handlers of signals."""
+    """Initialize rclpy within this context, without signal handlers."""
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     try:
         yield
@@ -331,7 +333,7 @@ def initialized() -> Iterator[None]:
 
 
 def require_free_domain() -> None:
-    """Raise DemoError if the ROS domain has nodes with the names of those of the demonstration."""
+    """Raise DemoError if a node of the ROS domain has one of the names NODES."""
     context, began = Context(), perf_counter()
     rclpy.init(args=[], context=context, signal_handler_options=SignalHandlerOptions.NO)
     node = Node('_osc_demo', context=context, use_global_arguments=False, enable_rosout=False,
@@ -353,22 +355,14 @@ def require_free_domain() -> None:
 
 
 class Progress:
-    """
-    Shows progress: every line on a terminal; in a file, at most one line per IN_FILE [s].
-
-    Attributes
-    ----------
-    compiled : bool
-        Whether the progress of a compilation has been shown.
-
-    """
+    """Shows progress: every line on a terminal; in a file, at most one line per IN_FILE [s]."""
 
     def __init__(self) -> None:
         self.compiled = False
         self._shown = -np.inf
 
     def __call__(self, progress: object) -> None:
-        """Show a line, or leave it out."""
+        """Show a line, or skip it."""
         if isinstance(progress, compilation.Progress) and not self.compiled:
             self.compiled = True
             say('the demo compiles its kernels, once: this takes about half a minute ...')
@@ -379,13 +373,13 @@ class Progress:
 
 
 def say(text: str) -> None:
-    """Print a line that stays, in place of the line of progress."""
+    """Print a permanent line in place of the progress line."""
     show('', last=True)
     print(text, flush=True)
 
 
 def show(text: str, last: bool = False, share: float | None = None) -> None:
-    """Print a line of progress; on a terminal it replaces the last one, with a bar of `share`."""
+    """Print a progress line; on a terminal it replaces the last one, with a bar for `share`."""
     if sys.stdout.isatty():
         text = text if share is None else f'{bar(share)} {text}'
         print(f'\r{text:78}', end='\r' if last else '', flush=True)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The demonstration's own node: sends targets and records the topics."""
+"""The node of the demonstration: sends targets and records topics."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.ros.controller.diagnosis import ENDED, FAILED
 from osc_ros.ros.messages import compilation_report, messages
 from osc_ros.ros.process.node_process import EventsExecutor
-from osc_ros.tools.demo.demo_report import Recording
+from osc_ros.tools.check.judgement import Recording
 
 Array = NDArray[np.float64]
 
@@ -33,29 +33,23 @@ KEEP = QoSProfile(depth=1000)
 
 class Witness:
     """
-    Records the topics of a run, and sends targets to the controller.
+    Records the topics of a run in `recording`, and sends targets in the frame `base`.
 
     Attributes
     ----------
     time : float
         Stamp of the newest joint state; after `restart`, the time since that call [s].
     judge : callable, optional
-        Returns the pose (4, 4) of the tip from joint positions (n,); without it the poses are
-        those of osc_simulator.
+        Returns the pose (4, 4) of the tip from joint positions (n,); default: poses of
+        osc_simulator.
     states, diagnoses : int
         Number of joint states, and of diagnostics of the controller, so far.
     compilation : str
-        Newest line on the progress of the controller's compilation.
+        Newest text on the progress of the controller's compilation.
     compiled_at : float
-        Time of the last progress with another kernel or another count, by `perf_counter` [s].
+        Time of the last progress of the compilation, by `perf_counter` [s].
     failure : str
-        Why osc_arm cannot control the arm any more; empty while it can.
-
-    Parameters
-    ----------
-    recording : Recording
-    base : str
-        Frame of the targets.
+        Why osc_arm can no longer control the arm; otherwise empty.
 
     """
 
@@ -63,7 +57,7 @@ class Witness:
         self._recording, self._base = recording, base
         self.time, self.states, self.diagnoses = 0.0, 0, 0
         self.judge: Callable[[Array], Array] | None = None
-        self._origin = 0.0  # of `time` [s]
+        self._origin = 0.0  # stamp at which `time` is 0 [s]
         self.compilation, self.compiled_at = '', -np.inf
         self._compiled: dict[str, str] = {}
         self.failure = ''
@@ -79,7 +73,7 @@ class Witness:
         self._paths = publish(MultiDOFJointTrajectory, 'osc_controller/target_trajectory', KEEP)
 
     def spin_once(self, timeout: float) -> None:
-        """Run the next callback, waiting for it for at most `timeout` [s]."""
+        """Run the next callback; wait for it at most `timeout` seconds."""
         self._executor.spin_once(timeout_sec=timeout)
 
     def change(self, transition: int) -> Future:
@@ -92,7 +86,7 @@ class Witness:
         return bool(self._change.service_is_ready())
 
     def is_heard(self) -> bool:
-        """Whether a pose of the tip has arrived, and the controller has subscribed to targets."""
+        """Whether a tip pose has arrived, and the controller has subscribed to targets."""
         return (bool(self._recording.poses) and self._poses.get_subscription_count() > 0
                 and self._paths.get_subscription_count() > 0)
 
@@ -106,7 +100,7 @@ class Witness:
         return self.time > time
 
     def send(self, motion: PoseGoal | Path, start: float, tip: str) -> None:
-        """Send a motion that begins at `start` [s], on the clock of `time`."""
+        """Send a motion that begins at `start` [s], in the time of `Witness.time`."""
         stamp = messages.stamp(self._origin + start)
         if isinstance(motion, Path):
             message = messages.trajectory_message(motion, self._base, tip)

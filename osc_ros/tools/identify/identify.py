@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""osc_identify: estimates payload, friction and inertial parameters of an arm from its motion."""
+"""Command osc_identify: estimates payload, friction and link inertias from a motion."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ from osc_ros.interrupts import end_quietly
 from osc_ros.model.robot import Robot
 from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.process.share import share_directory
-from osc_ros.tools.demo.demo import write_new
-from osc_ros.tools.demo.demo_parameters import Parameters
+from osc_ros.tools.check.parameter_files import Parameters
+from osc_ros.tools.check.robot_options import write_new
 
 Array = NDArray[np.float64]
 
@@ -64,7 +64,7 @@ exit status: 0 written; 1 the data do not suffice, or the arm was stopped; 2 bad
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Identify; exit with 0 if results were written, see EXAMPLE for the others."""
+    """Run the command and exit; EXAMPLE lists the exit statuses."""
     options = _options(arguments)
     end_quietly()
     try:
@@ -122,7 +122,6 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def _identify(options: argparse.Namespace) -> int:
-    """Make one identification; return the exit status."""
     make_folder(options.output)
     facts: dict[str, Any] = {}
     if options.recording:
@@ -146,7 +145,7 @@ def _identify(options: argparse.Namespace) -> int:
 
 
 def _described(name: str | None, options: argparse.Namespace) -> tuple[str, Robot]:
-    """Return URDF text and robot of a shipped robot, or of the user's URDF."""
+    """Return URDF text and robot: a robot of this package by name, otherwise the user's URDF."""
     if name is None:
         values = {'base': options.base, 'tip': options.tip}
         text = robot_parameters.urdf_text(str(options.urdf))
@@ -161,7 +160,7 @@ def _described(name: str | None, options: argparse.Namespace) -> tuple[str, Robo
 
 
 def _mover(options: argparse.Namespace) -> Any:
-    """Return the arm that will move."""
+    """Return the running arm, or with --simulate an arm in MuJoCo."""
     if options.simulate is None:
         from osc_ros.tools.identify.identify_arm import RunningArm
         return RunningArm(options.controller, options.torques)
@@ -174,7 +173,7 @@ def _mover(options: argparse.Namespace) -> Any:
 
 
 def _recordings(options: argparse.Namespace, mover: Mover) -> list[Recording]:
-    """Plan, ask, and move twice; return two recordings, or none if the user declines."""
+    """Plan two motions, ask the user, execute both; return the recordings, [] if declined."""
     robot, q = mover.robot, mover.positions()
     if options.box is None:
         tip = link_pose(robot, q, robot.tip)[:3, 3]
@@ -211,12 +210,12 @@ def _recordings(options: argparse.Namespace, mover: Mover) -> list[Recording]:
 
 @dataclass(frozen=True, eq=False)
 class ShownGuard(Guard):
-    """A guard of a motion that also shows its progress."""
+    """A guard that also shows the progress of the motion in a progress bar."""
 
     bar: ProgressBar
 
     def objection(self, time: float, q: Array, qd: Array) -> str:
-        """Show the progress; return why the motion must be stopped, see `Guard`."""
+        """Show the progress; return the reason to stop the motion, or '' (see `Guard`)."""
         self.bar.show(time / self.trajectory.duration)
         return super().objection(time, q, qd)
 
@@ -228,7 +227,7 @@ def _is_agreed() -> bool:
 
 
 def _free(path: Path) -> Path:
-    """Return the path, or one with a number if the file exists: nothing is overwritten."""
+    """Return the path, with a number appended if a file of that name exists."""
     file, number = path, 1
     while file.exists():
         number += 1
@@ -237,7 +236,7 @@ def _free(path: Path) -> Path:
 
 
 def _write(options: argparse.Namespace, found: Identification, text: str) -> None:
-    """Write parameters, description, report, plot, and the numbers if wanted."""
+    """Write parameter file, corrected URDF, report and plot; with --json also the numbers."""
     friction, robot = found.estimate.friction, found.robot
     written = [write_new(options.output / 'parameters.yaml',
                          parameter_file(found, options.controller)),

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The arm of a running osc_controller, moved along a joint trajectory by its posture, over ROS."""
+"""Moves the arm of a running osc_controller along a trajectory, by posture goals over ROS."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ from osc_ros.ros.process.node_process import EventsExecutor
 
 Array = NDArray[np.float64]
 
-PATIENCE = 5.0  # for an answer, or a joint state [s]
-SILENCE = 1.0  # without joint states during a motion [s]
+PATIENCE = 5.0  # timeout for a service response or the first joint state [s]
+SILENCE = 1.0  # timeout of the joint states during a motion [s]
 COMMAND_PERIOD, GUARD_PERIOD = 0.008, 0.02  # [s]
-LARGEST_STEP = 2.5 * COMMAND_PERIOD  # of the time on the trajectory between two goals [s]
-PREPARED = 4.0  # the controller compiles what changed parameters need, then blends [s]
-SLOWDOWN = 5.0  # a motion may take so many times its duration on the wall clock
+LARGEST_STEP = 2.5 * COMMAND_PERIOD  # largest trajectory time between two goals [s]
+PREPARED = 4.0  # wait after a change of parameters: compilation and blend [s]
+SLOWDOWN = 5.0  # largest duration on the wall clock, relative to the planned one
 NAMES = tuple(entry.name for entry in (*robot_parameters.ENTRIES, *robot_parameters.LOAD_ENTRIES))
 
 
 def parameters_of_motion(robot: Robot) -> dict[str, Any]:
-    """Return the controller's parameters during the motion, besides the tasks' activations."""
+    """Return the parameters for the motion, without activations of additional tasks."""
     return {'task.activation': 0.0, 'posture.natural_frequency': FREQUENCY,
             'posture.damping_ratio': DAMPING, 'blend_time': BLEND,
             **{f'disturbance.{name}': value
@@ -64,27 +64,21 @@ def parameters_of_motion(robot: Robot) -> dict[str, Any]:
 
 class RunningArm:
     """
-    The arm of a running controller.
-
-    Attributes
-    ----------
-    robot : Robot
-        Of the controller's description, without payload.
-    text : str
-        Its URDF.
+    The arm of a running controller; `text` is the URDF of `robot`, which has no payload.
 
     Parameters
     ----------
     controller : str
         Name of the controller's node.
     torques : str
-        'efforts' of the joint states, or 'commands' of the controller; to commands is added what
-        the controller's parameter driver_compensates says that the driver adds.
+        Source of the recorded torques: 'efforts' of the joint states, or 'commands' of the
+        controller. To commands, the torque that the driver adds is added (controller parameter
+        driver_compensates).
 
     Raises
     ------
     InputError
-        No controller, or it is not active; no joint states; no efforts, if they are wanted.
+        The controller does not run or is not active, or joint states or torques are missing.
 
     """
 
@@ -136,17 +130,17 @@ class RunningArm:
                 'no finite efforts of all joints: accepted is --torques commands in their place')
 
     def close(self) -> None:
-        """Destroy the node."""
+        """Destroy the node and shut rclpy down."""
         self._executor.shutdown()
         self._node.destroy_node()
         rclpy.try_shutdown()
 
     def facts(self) -> dict[str, Any]:
-        """Return nothing: the truth about a real arm is not known."""
+        """Return {}: the true parameters of a real arm are unknown."""
         return {}
 
     def positions(self) -> Array:
-        """Return the present joint positions (n,)."""
+        """Return the present joint positions (n,) [rad, m]."""
         return self._last()[1]
 
     def _last(self) -> tuple[float, Array, Array]:
@@ -158,16 +152,16 @@ class RunningArm:
         """
         Execute a trajectory; return its recording.
 
-        The parameters of the controller that the motion changes are restored at its end. If the
-        motion is stopped, the arm holds its joint positions, and the parameters stay as they are:
-        the tasks would pull it back to the targets.
+        At the end the controller's parameters are restored. If the motion is stopped, the arm
+        holds its joint positions and the parameters are not restored, because the tasks would pull
+        the arm back to their targets.
 
         Raises
         ------
         InputError
             The controller is not active, or refuses the parameters; nothing has moved.
         StoppedError
-            The guard has stopped the motion, or joint states or the controller are missing.
+            The guard has stopped the motion, joint states are missing, or the motion is too slow.
 
         """
         self._require_active()
@@ -186,9 +180,9 @@ class RunningArm:
 
     def _follow(self, trajectory: Trajectory, guard: Guard, begin: float, changed: str) -> None:
         """
-        Publish postures, as the joint states arrive, until the arm rests again.
+        Publish posture goals, timed by the joint states, until SETTLE after the end of the motion.
 
-        `changed` names the parameters that the motion has changed.
+        `changed` names the changed parameters, for the error message.
 
         """
         guarded = -np.inf
@@ -215,7 +209,7 @@ class RunningArm:
                     'those of the motion: restart the controller, or deactivate it, set them and '
                     'activate it')
             if time - sent > COMMAND_PERIOD:
-                # a program that is late slows the motion down, instead of a jump of the goal
+                # a late program slows the motion down; the goal does not jump
                 phase += min(time - sent, LARGEST_STEP)
                 sent = time
                 self._publish(posture_goal(trajectory, phase, self.robot))
@@ -232,7 +226,7 @@ class RunningArm:
         self._received = message.data
 
     def _ordered(self, message: JointState, values: Any) -> Array | None:
-        """Return (n,) values of the robot's joints; None if one is missing or not finite."""
+        """Return values (n,) in the robot's joint order; None if one is missing or not finite."""
         if len(values) != len(message.name):
             return None
         by_name = dict(zip(message.name, values, strict=True))
@@ -273,7 +267,7 @@ class RunningArm:
             self._rows.append((time, q, tau))
 
     def _wait(self, happened: Callable[[], bool], patience: float) -> bool:
-        """Spin until `happened()`, for at least one and at most `patience` [s]; return it."""
+        """Spin at least once, until `happened()` or for `patience` seconds; return its value."""
         end = perf_counter() + patience
         while True:
             self._executor.spin_once(0.05)
@@ -287,7 +281,7 @@ class RunningArm:
         return future.result()
 
     def _require_active(self, patience: float = 0.0) -> None:
-        """Refuse a controller that does not get active within `patience` [s]."""
+        """Raise InputError if the controller is not active within `patience` seconds."""
         end = perf_counter() + patience
         while True:
             state = self._answer(self._lifecycle, GetState.Request(), 'get_state').current_state
@@ -309,7 +303,7 @@ class RunningArm:
                 else value for name, value in zip(names, found, strict=True)}
 
     def _change(self, values: dict[str, Any]) -> None:
-        """Set parameters, all or none."""
+        """Set all parameters or, if one is refused, none."""
         request = SetParametersAtomically.Request(parameters=[
             Parameter(name, value=value).to_parameter_msg() for name, value in values.items()])
         result = self._answer(self._set, request, 'set_parameters_atomically').result

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""An arm in MuJoCo with a payload, friction, wrong masses and noise, to try identification on."""
+"""MuJoCo arm for osc_identify --simulate: payload, friction, wrong link inertias, noise."""
 
 from __future__ import annotations
 
@@ -36,40 +36,42 @@ from osc_ros.sim.plant_payload import with_payload
 
 Array = NDArray[np.float64]
 
-PERIOD = 2e-3  # of the control loop [s]
-GUARDED = 10  # periods from one check of the guard to the next
-# If the description has no rotor inertias, they are assumed to be so large that the torque limit
-# of a joint accelerates its rotor alone by this much [rad/s²]. Without a rotor, friction would
+PERIOD = 2e-3  # control period [s]
+GUARDED = 10  # control periods between two checks of the guard
+# If the description has no rotor inertias: acceleration of the rotor alone under the torque limit
+# of its joint [rad/s²], which defines the rotor inertia. Without a rotor, friction would
 # stop a light joint at once.
 MOTOR_ACCELERATION = 1000.0
-# Least distance of the start from the limits of a joint, as a share of its range; more than SPARE,
-# at which `MotionLimits` refuses a start.
+# Smallest distance of the start from a joint limit, as a share of the joint's range; larger than
+# SPARE, below which `MotionLimits` refuses a start.
 INSIDE = 0.15
-RIPPLES = 100.0  # periods of the torque ripple in a turn of a joint: one in a turn of its motor
+RIPPLES = 100.0  # periods of the torque ripple per turn of a joint: one per motor turn
 
 
 @dataclass(frozen=True, eq=False)
 class Truth:
     """
-    How the simulated arm differs from its description.
+    Difference of the simulated arm from its description.
 
     Attributes
     ----------
     mass : float [kg]
+        Of the payload.
     center : (3,) [m]
-    inertia : (6,)
-        xx xy xz yy yz zz about the centre of mass [kg m²].
+        Centre of mass of the payload.
+    inertia : (6,) [kg m²]
+        Of the payload about its centre of mass: xx xy xz yy yz zz.
     links : float
-        Standard deviation of the log-Cholesky parameters of the links' inertias, about half of
-        the relative error of the masses.
+        Standard deviation of the log-Cholesky parameters of the links' inertias, about half of the
+        relative error of the masses.
     coulomb, viscous : float
-        Friction as a share of each joint's effort limit, [1] and [s/rad]; single joints have 0.6
-        to 1.4 times as much.
+        Friction as a share of the effort limit, [1] and [s/rad]; each joint has 0.6 to 1.4 times
+        this share.
     encoder : float
         Standard deviation of the positions [rad].
     ripple : float
-        Amplitude of an unmeasured torque, sinusoidal in the joint's angle with RIPPLES periods a
-        turn, and standard deviation of the measured torques, as a share of the effort limit.
+        As a share of the effort limit: amplitude of an unmeasured torque that is sinusoidal in the
+        joint angle (RIPPLES periods per turn), and standard deviation of the measured torques.
 
     """
 
@@ -85,24 +87,10 @@ class Truth:
 
 class SimulatedMover:
     """
-    An arm in MuJoCo that is controlled by a law; the law's model is the URDF with rotor inertias.
+    An arm in MuJoCo under the control of a law.
 
-    Attributes
-    ----------
-    robot : Robot
-        Robot of the URDF, with the rotor inertias that both the law and MuJoCo use.
-    text : str
-        The URDF.
-
-    Parameters
-    ----------
-    text : str
-    robot : Robot
-        Made from it.
-    q : (n,)
-        Start [rad, m]. Joints near a limit are moved away from it, see INSIDE.
-    truth : Truth
-    seed : int
+    The law and MuJoCo use `robot` with rotor inertias, see MOTOR_ACCELERATION. The start `q` (n,)
+    [rad, m] is moved away from joint limits, see INSIDE.
 
     """
 
@@ -138,24 +126,16 @@ class SimulatedMover:
         self._law = Law(robot, replace(settings, tasks=tuple(
             replace(task, activation=0.0) for task in settings.tasks)))
         self._law.hold(q)
-        # as when a controller is activated beside an arm that reports its efforts at rest
+        # as at the activation of a controller whose arm reports its efforts at rest
         self._law.begin_with(self._plant.weight - weights(robot, q[None])[0])
         self._start = np.array(q)
 
     def positions(self) -> Array:
-        """Return the present joint positions (n,)."""
+        """Return the present joint positions (n,) [rad, m]."""
         return self._plant.q
 
     def perform(self, trajectory: Trajectory, guard: Guard) -> Recording:
-        """
-        Execute a trajectory; return its recording.
-
-        Raises
-        ------
-        StoppedError
-            The guard has stopped the motion.
-
-        """
+        """Execute a trajectory; return its recording. Raise StoppedError if the guard objects."""
         rows, begin = [], self._plant.time + SETTLE
         while self._plant.time < begin + trajectory.duration + SETTLE:
             since = self._plant.time - begin
@@ -174,10 +154,10 @@ class SimulatedMover:
                          tau + self._ripple * self._rng.standard_normal(tau.shape))
 
     def close(self) -> None:
-        """Do nothing: there is no connection."""
+        """Do nothing, because there is no connection."""
 
     def facts(self) -> dict[str, Any]:
-        """Return the true payload, friction and links."""
+        """Return the true payload, friction and inertial parameters of the links."""
         return {'payload.mass': self._truth.mass,
                 'payload.center_of_mass': list(self._truth.center),
                 'payload.inertia': list(self._truth.inertia),

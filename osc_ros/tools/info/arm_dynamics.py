@@ -15,13 +15,13 @@ Array = NDArray[np.float64]
 
 
 def jacobian(robot: Robot, q: Array) -> Array:
-    """Jacobian (6, n) of the first tip, [angular; linear], in base axes."""
+    """Return the Jacobian (6, n) of the first tip, [angular; linear], in base axes."""
     at = placement(robot, q)
     return _columns(robot, at.R, at.p, robot.frames[robot.tip][0], at.T_tip[:3, 3])
 
 
 def mass_matrix(robot: Robot, q: Array) -> Array:
-    """Mass matrix (n, n) with the rotors [kg m², kg m, kg]."""
+    """Return the mass matrix (n, n), including the rotors [kg m², kg m, kg]."""
     at = placement(robot, q)
     M = np.diag(robot.rotor_inertia)
     X = motion_transforms(at.R, np.zeros_like(at.p))  # from base axes to those of each body
@@ -32,11 +32,11 @@ def mass_matrix(robot: Robot, q: Array) -> Array:
 
 
 def weight(robot: Robot, q: Array) -> Array:
-    """Joint torques (n,) that hold the arm still [N m, N]."""
+    """Return the joint torques (n,) that hold the arm against gravity [N m, N]."""
     at = placement(robot, q)
     tau = np.zeros(robot.n)
     for body, inertia in enumerate(robot.inertia):
-        moment = np.array([inertia[2, 4], inertia[0, 5], inertia[1, 3]])  # m c, of m c×
+        moment = np.array([inertia[2, 4], inertia[0, 5], inertia[1, 3]])  # m c, from m c×
         center = at.R[body] @ moment
         force = np.concatenate([np.cross(center, robot.gravity), inertia[5, 5] * robot.gravity])
         tau -= _columns(robot, at.R, at.p, body, at.p[body]).T @ force
@@ -44,7 +44,7 @@ def weight(robot: Robot, q: Array) -> Array:
 
 
 def _columns(robot: Robot, R: Array, p: Array, body: int, point: Array) -> Array:
-    """Jacobian (6, n) of a point (3,) on a body, in base axes; the joints have one freedom."""
+    """Return the Jacobian (6, n) of a point (3,) on a body, base axes; no spherical joints."""
     J = np.zeros((6, robot.n))
     while body >= 0:
         k, axis = int(robot.v_index[body]), R[body][:, 2]

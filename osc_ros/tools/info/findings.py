@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Findings about an arm: chain, masses, home, singular postures, reach, task inertia, problems."""
+"""Analyses a robot description: home, singular postures, reach, task inertia, problems."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from osc_ros.dynamics.algebra.kinematics import placement
 from osc_ros.errors import InputError, ModelError, ModelWarning
 from osc_ros.model import urdf
 from osc_ros.model.robot import Robot
-from osc_ros.tools.info.arm_dynamics import jacobian, mass_matrix, weight
+from osc_ros.tools.info import description_rules
+from osc_ros.tools.info.arm_dynamics import jacobian, mass_matrix
+from osc_ros.tools.info.description_rules import Description, lumped
 
 Array = NDArray[np.float64]
 
@@ -25,15 +27,25 @@ LENGTH = 0.3  # one radian counts as this displacement in singular values [m]
 SINGULAR = 0.02  # smallest singular value, relative to the largest, of a singular posture
 RANK = 1e-6  # relative singular values below this are freedoms that the tip does not have
 STEPS = 181  # postures of a scan of one joint
-HEAVY = 0.9  # the weight may take this share of a torque limit
 RATES = (100.0, 250.0, 500.0, 1000.0)  # of joint states [Hz]
-MANY_TURNS, VERY_FAST = 8.0 * np.pi, 60.0  # limits in degrees, rather [rad, rad/s]
 AXES = ('rotation x', 'rotation y', 'rotation z', 'x', 'y', 'z')
 
 
 @dataclass(frozen=True)
 class Singularity:
-    """A singular posture: one joint moved away from home by `distance` [rad, m]."""
+    """
+    A singular posture near home.
+
+    Attributes
+    ----------
+    joint : str
+        The only joint that differs from home.
+    position, distance : float
+        Position of this joint and its distance from home [rad, m].
+    direction : str
+        Axis along which the tip cannot move, one of AXES.
+
+    """
 
     joint: str
     position: float
@@ -44,35 +56,36 @@ class Singularity:
 @dataclass(frozen=True)
 class Findings:
     """
-    All findings.
+    Results of the analysis of an arm.
 
     Attributes
     ----------
     robot : Robot
     lumped : dict of str to list of str
-        Links that move with each body, by its joint; the key '' has those of the base.
+        Links that move with each body, by the body's joint; key '': links fixed to the base.
     locked : dict of str to str
-        Joints of the description that do not move here, and why.
+        Joints of the description that do not move here, and the reason.
     home, weight : (n,)
-        Posture, and the torques that hold it.
+        Posture [rad, m], and the torques that hold it [N m, N].
     effective_mass : (6,)
-        1 / (Λ⁻¹)ᵢᵢ: inertia that the tip shows along each axis alone [kg m², kg]; infinite along
-        axes that it cannot move.
+        1 / (Λ⁻¹)ᵢᵢ: inertia of the tip along each axis alone [kg m², kg]; infinite along axes in
+        which the tip cannot move.
     Lambda : (6, 6)
         Pseudo-inverse of J M⁻¹ Jᵀ at home, [angular; linear].
     freedoms : int
-        Number of axes that the tip can move at once, away from singular postures.
+        Rank of the tip's Jacobian away from singular postures.
     conditioning : float
         Ratio of the smallest to the largest singular value of the scaled Jacobian at home.
     singularities : list of Singularity
         Nearest first.
     reach : (2,)
-        Least and largest distance of the tip from the first joint, over random postures [m].
+        Smallest and largest distance of the tip from the first joint in random postures [m].
     frequencies : dict of float to float
-        Largest natural frequency [rad/s] at rates of the joint states [Hz].
-    notes, problems : list of str
-        What the model leaves open, and what makes it impossible to control; each says what to
-        mend.
+        Largest natural frequency [rad/s] by rate of the joint states [Hz].
+    notes : list of str
+        Doubtful or missing data of the model, with the remedy.
+    problems : list of str
+        Reasons why the arm cannot be controlled, with the remedy.
 
     """
 
@@ -95,56 +108,60 @@ class Findings:
 def findings(text: str, base: str, tip: str, home: Array | None = None,
              locked: dict[str, float] | None = None) -> Findings:
     """
-    Return the findings about the arm from `base` to `tip` of a URDF.
+    Return the findings about the arm from link `base` to link `tip` of a URDF (`text`).
 
-    Parameters
-    ----------
-    text : str
-        The URDF.
-    base, tip : str
-        Links.
-    home : (n,), optional
-        Default: the best conditioned of random postures within the limits.
-    locked : dict of str to float, optional
-        Positions of joints that do not move.
-
-    Raises
-    ------
-    ModelError, InputError
-        The URDF or `home` cannot be used; says what to mend.
+    `home` (n,) [rad, m] is by default the best conditioned of random postures within the limits.
+    `locked` has the positions [rad, m] of joints that do not move. Raises ModelError or InputError
+    if the URDF or `home` cannot be used.
 
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter('always', ModelWarning)
         robot = Robot.from_urdf(text, base, tip, locked=locked)
-    notes = [str(one.message) for one in caught if issubclass(one.category, ModelWarning)]
+    warned = [str(one.message) for one in caught if issubclass(one.category, ModelWarning)]
     _require_usable(robot, home)
     postures = _postures(robot)
-    scaled = [_scaled(robot, q) for q in postures]
-    freedoms = max(_rank(one) for one in scaled)
-    if home is None:
-        home = postures[int(np.argmax([_ratio(one, freedoms) for one in scaled]))]
+    best, freedoms = best_posture(robot, postures)
+    home = best if home is None else home
     M, J = mass_matrix(robot, home), jacobian(robot, home)
     mobility = J @ np.linalg.solve(M, J.T)
     with np.errstate(divide='ignore'):
-        # a direction that rounding alone moves is not moved
+        # motion within rounding errors counts as none
         effective = np.where(np.diag(mobility) > 1e-12 * np.trace(mobility),
                              1.0 / np.diag(mobility), np.inf)
-    tau = weight(robot, home)
+    about = Description(robot, home, freedoms)
     distances = [float(np.linalg.norm(at.T_tip[:3, 3] - at.p[0]))
                  for at in (placement(robot, q) for q in postures)]
     return Findings(
-        robot=robot, lumped=_lumped(robot), locked=_locked(text, robot, locked or {}), home=home,
-        weight=tau, effective_mass=effective, Lambda=np.linalg.pinv(mobility, RANK, True),
+        robot=robot, lumped=lumped(robot), locked=_locked(text, robot, locked or {}), home=home,
+        weight=about.weight, effective_mass=effective, Lambda=np.linalg.pinv(mobility, RANK, True),
         freedoms=freedoms, conditioning=_ratio(_scaled(robot, home), freedoms),
         singularities=_singularities(robot, home, freedoms),
         reach=(min(distances), max(distances)),
         frequencies={rate: largest_natural_frequency(1.0, 1.0 / rate) for rate in RATES},
-        notes=notes + _notes(robot, home, freedoms), problems=_problems(robot, home, tau))
+        notes=warned + description_rules.notes(about),
+        problems=description_rules.problems(about))
+
+
+def best_posture(robot: Robot, postures: Array | None = None) -> tuple[Array, int]:
+    """
+    Return the best conditioned of some postures, and the number of freedoms of the tip.
+
+    Parameters
+    ----------
+    robot : Robot
+    postures : (k, n), optional
+        Default: random ones within the position limits [rad, m].
+
+    """
+    postures = _postures(robot) if postures is None else postures
+    scaled = [_scaled(robot, q) for q in postures]
+    freedoms = max(_rank(one) for one in scaled)
+    return postures[int(np.argmax([_ratio(one, freedoms) for one in scaled]))], freedoms
 
 
 def _postures(robot: Robot) -> Array:
-    """Return random postures (k, n) within the position limits; the first is their middle."""
+    """Return random postures (k, n) within the position limits; the first is mid-range."""
     low, high = np.clip(robot.position_limits.T, -np.pi, np.pi)
     shares = np.random.default_rng(0).uniform(0.1, 0.9, size=(SAMPLES, robot.n))
     shares[0] = 0.5
@@ -163,13 +180,13 @@ def _rank(scaled: Array) -> int:
 
 
 def _ratio(scaled: Array, freedoms: int) -> float:
-    """Return the smallest singular value of as many as there are freedoms, by the largest."""
+    """Return the conditioning, see `Findings`: singular value number `freedoms` by the largest."""
     values = np.linalg.svd(scaled, compute_uv=False)
     return float(values[freedoms - 1] / values[0]) if freedoms else 0.0
 
 
 def _require_usable(robot: Robot, home: Array | None) -> None:
-    """Raise ModelError or InputError for joints or a home that the controller cannot use."""
+    """Raise ModelError for spherical joints, InputError for wrong size or numbers of `home`."""
     for joint in np.array(robot.joints)[robot.spherical]:
         raise ModelError(f"joint '{joint}' has three rotations: the controller drives joints of "
                          'one freedom: lock it, or describe it by three revolute joints')
@@ -179,7 +196,7 @@ def _require_usable(robot: Robot, home: Array | None) -> None:
 
 
 def _singularities(robot: Robot, home: Array, freedoms: int) -> list[Singularity]:
-    """Return for each joint the nearest singular posture when it alone moves from home."""
+    """Return, for each joint moved alone from home, the nearest singular posture."""
     found = []
     low, high = np.clip(robot.position_limits.T, home - np.pi, home + np.pi)
     if _ratio(_scaled(robot, home), freedoms) < SINGULAR:
@@ -205,15 +222,8 @@ def _singularities(robot: Robot, home: Array, freedoms: int) -> list[Singularity
     return sorted(found, key=lambda one: one.distance)
 
 
-def _lumped(robot: Robot) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {joint: [] for joint in ('', *robot.joints)}
-    for link, (body, _) in robot.frames.items():
-        found[robot.joints[body] if body >= 0 else ''].append(link)
-    return found
-
-
 def _locked(text: str, robot: Robot, given: dict[str, float]) -> dict[str, str]:
-    """Return the joints of the description that could move but do not here, and why."""
+    """Return the movable joints of the description that do not move here, and the reason."""
     tree, moving = urdf.description(text), set(robot.joint_names)
     found = {}
     for i, (joint, kind) in enumerate(zip(tree.joints, tree.kinds)):
@@ -225,47 +235,3 @@ def _locked(text: str, robot: Robot, given: dict[str, float]) -> dict[str, str]:
         found[joint] = (f'locked at {given[joint]:g}' if joint in given
                         else f'{reason}: locked at its position 0')
     return found
-
-
-def _notes(robot: Robot, home: Array, freedoms: int) -> list[str]:
-    low, high = robot.position_limits.T
-    notes = [f"home: '{robot.joint_names[k]}' at {home[k]:g} is outside of {low[k]:g} to "
-             f'{high[k]:g}'
-             for k in np.flatnonzero((home < low) | (home > high))]
-    notes += [f"joint '{robot.joint_names[k]}': {low[k]:g} to {high[k]:g} rad, "
-              f'{robot.velocity_limits[k]:g} rad/s: degrees? A URDF has radians'
-              for k in np.flatnonzero(~robot.prismatic & (
-                  np.isfinite(low) & (high - low > MANY_TURNS)
-                  | np.isfinite(robot.velocity_limits) & (robot.velocity_limits > VERY_FAST)))]
-    if freedoms < 6:
-        notes.append(f'the tip can move along {freedoms} of 6 axes at once: control those '
-                     "(parameters 'translation.axes', 'rotation.axes'; `osc_demo` chooses them)")
-    notes += [f"{', '.join(map(repr, links))}, moved by '{joint}', has no mass: its weight is not "
-              'carried; add <inertial> if it has some'
-              for body, (joint, links) in enumerate(zip(robot.joints, list(
-                  _lumped(robot).values())[1:])) if robot.inertia[body, 5, 5] == 0.0]
-    if not robot.rotor_inertia.any():
-        notes.append('no rotor inertia is known, a URDF has none: with geared motors set '
-                     "parameter 'rotor_inertia'")
-    if not (robot.coulomb_friction.any() or robot.viscous_friction.any()):
-        notes.append('no friction is described: joints that have some will stop short of the goal '
-                     "unless 'friction.coulomb' is set or <dynamics> is added")
-    return notes
-
-
-def _problems(robot: Robot, home: Array, tau: Array) -> list[str]:
-    """Return what makes it impossible to control the arm, and what to mend."""
-    problems = []
-    if not robot.inertia[:, 5, 5].any():
-        problems.append('no link that moves has a mass: add <inertial> to the links; without it '
-                        'the controller carries no weight')
-    for k, name in enumerate(robot.joint_names):
-        effort = robot.effort_limits[k]  # infinite if there is none: a note says so
-        if abs(tau[k]) > HEAVY * effort:
-            problems.append(
-                f"joint '{name}': the weight takes {abs(tau[k]):.3g} of {effort:.3g} N m at home: "
-                'check masses and centres of mass (grams? millimetres?), the effort limit, and '
-                'gravity')
-    if np.linalg.norm(jacobian(robot, home)) == 0.0:
-        problems.append(f"the tip '{robot.tip}' does not move: choose another link")
-    return problems

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The command osc_info: prints the findings about a robot description."""
+"""Command osc_info: prints the analysis of a robot description."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from osc_ros.tools.info.findings import AXES, Findings, findings
 
 EXAMPLE = """examples:
   osc_info panda
-  osc_info arm.urdf --base base_link --tip tool0 --check
+  osc_info arm.urdf --base base_link --tip tool0 --no-timing
 
 Exit status: 0 if the arm can be controlled, 1 if not (it says what to mend), 2 for wrong
 arguments or an unreadable file."""
-UPDATES = 2000  # torques that are timed
-SHARE = 0.5  # an update may take this share of a period at the 99th percentile
+UPDATES = 2000  # number of timed updates
+SHARE = 0.5  # accepted 99th percentile of the update time, as a share of the period
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Print the findings; exit as `EXAMPLE` says."""
+    """Print the findings and exit; EXAMPLE lists the exit statuses."""
     options = _options(arguments)
     try:
         text = _text(options.robot)
@@ -52,9 +52,9 @@ def main(arguments: list[str] | None = None) -> None:
     except InputError as error:
         print(f'osc_info: {error}', file=sys.stderr)
         sys.exit(2)
-    timing = None if options.check or options.no_timing else measured_updates(found)
+    timing = None if options.no_timing else measured_updates(found)
     print(json.dumps(as_json(found, timing), indent=1) if options.json
-          else '\n'.join(report(found, timing, options.check)))
+          else '\n'.join(report(found, timing)))
     sys.exit(1 if found.problems else 0)
 
 
@@ -72,7 +72,6 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument('--lock', action='append', default=[], metavar='JOINT=POSITION',
                         help='a joint that does not move; repeatable')
     parser.add_argument('--json', action='store_true', help='print JSON')
-    parser.add_argument('--check', action='store_true', help='print problems and notes only')
     parser.add_argument('--no-timing', action='store_true',
                         help='do not measure an update here, which may compile kernels first')
     return parser.parse_args(arguments)
@@ -83,7 +82,7 @@ def _shipped() -> list[str]:
 
 
 def _text(name: str) -> str:
-    """Return the URDF of a shipped robot or a file; InputError names the nearest one."""
+    """Return the URDF text of a shipped robot or of a file; errors suggest a similar name."""
     if name in _shipped():
         return (ROBOTS / f'{name}.urdf').read_text(encoding='utf-8')
     path = Path(name).expanduser()
@@ -99,18 +98,18 @@ def _text(name: str) -> str:
 
 
 def _ends(options: argparse.Namespace, text: str) -> tuple[str, str]:
-    """Return base and tip; those that are not given are the root and the longest chain's end."""
+    """Return base and tip; defaults: the root, and the end of the longest chain."""
     if options.base and options.tip:
         return options.base, options.tip
     try:
         root, ends = ends_of_chains(text)
     except OscError:
-        return options.base or '', options.tip or ''  # the findings say what is wrong
+        return options.base or '', options.tip or ''  # `findings` reports the error
     return options.base or root, options.tip or ends[0][0]
 
 
 def _doubts(text: str, tip: str) -> list[str]:
-    """Return a note if the tip, which nobody has chosen, seems to be the finger of a gripper."""
+    """Return a note if the tip, chosen by default, may be a finger of a gripper."""
     link, others = fork_at(text, tip)
     if not others:
         return []
@@ -138,9 +137,10 @@ def _position(given: str) -> tuple[str, float]:
 
 def measured_updates(found: Findings) -> tuple[float, float]:
     """
-    Return the median and 99th percentile of an update of the law on this machine [s].
+    Return the median and 99th percentile of the time of a controller update here [s].
 
-    Without ROS and without other load; the first use compiles kernels, which it says on stderr.
+    Measured without ROS and other load. The first use compiles kernels, which a message on stderr
+    announces.
 
     """
     from osc_ros.compile.compilation import compile_in_parallel
@@ -164,13 +164,12 @@ def measured_updates(found: Findings) -> tuple[float, float]:
     return float(np.median(times)), float(np.percentile(times, 99))
 
 
-def report(found: Findings, timing: tuple[float, float] | None, is_check: bool) -> list[str]:
+def report(found: Findings, timing: tuple[float, float] | None) -> list[str]:
     """Return the lines that are printed."""
     robot = found.robot
     lines = [f"'{robot.name}': {robot.n} joints from '{robot.base}' to '{robot.tip}'"]
-    if not is_check:
-        for part in (_chain(found), _rest(found), _home_lines(found), _rates(found, timing)):
-            lines += ['', *part]
+    for part in (_chain(found), _rest(found), _home_lines(found), _rates(found, timing)):
+        lines += ['', *part]
     lines += [''] + [painted(f'note: {one}', 'warn') for one in found.notes]
     lines += [painted(f'PROBLEM: {one}', 'bad') for one in found.problems]
     lines.append(painted('CANNOT BE CONTROLLED as it is', 'bad') if found.problems
@@ -235,7 +234,7 @@ def _rates(found: Findings, timing: tuple[float, float] | None) -> list[str]:
 
 
 def as_json(found: Findings, timing: tuple[float, float] | None) -> dict[str, Any]:
-    """Return the findings for JSON; infinite numbers are null."""
+    """Return the findings for JSON; numbers that are not finite become null."""
     robot = found.robot
     return {
         'robot': robot.name, 'base': robot.base, 'tip': robot.tip,

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Other parameters than the recorded ones, for a run that is computed again."""
+"""Replaces recorded parameters for a replay (osc_replay --set)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ from osc_ros.ros.parameters.node_settings import law_settings, LOAD, LoadedRobot
 
 def changes_of(given: Iterable[str], values: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Return the values of arguments NAME=VALUE, checked.
+    Return the checked values of arguments NAME=VALUE.
 
     Raises
     ------
     InputError
-        An unknown name, names the nearest; a value that the parameter does not accept; a
-        parameter that cannot be set while the controller runs.
+        The name is unknown, the value is refused, or the parameter cannot be set at run time.
 
     """
     if not values:
@@ -56,7 +55,7 @@ def changes_of(given: Iterable[str], values: Mapping[str, Any]) -> dict[str, Any
 
 class ChangedParameters:
     """
-    Puts some parameters to other values, whatever the recorded ones are.
+    Computes setups with recorded parameters, some of which are replaced.
 
     Parameters
     ----------
@@ -64,7 +63,7 @@ class ChangedParameters:
         Recorded at the beginning.
     urdf : str
     changes : mapping of str to value
-        From `changes_of`.
+        See `changes_of`.
 
     """
 
@@ -73,20 +72,12 @@ class ChangedParameters:
         self._loaded = LoadedRobot(robot_parameters.robot(values, urdf))
 
     def setup(self, engine: Engine, values: Mapping[str, Any]) -> tuple[CompiledLaw, Supervision]:
-        """
-        Return setup and supervision for recorded values and the changes.
-
-        Raises
-        ------
-        InputError
-            Values that do not fit each other or the robot.
-
-        """
+        """Return setup and supervision. Raise InputError if the changed values do not fit."""
         found = {**values, **self._changes}
         robot, driver = self._loaded.of(found)
         if all(found[name] == values[name] for name in LOAD) and (
                 robot.joint_names == engine.law.robot.joint_names):
-            robot = engine.law.robot  # the same, which need not be built anew
+            robot = engine.law.robot  # unchanged: no new model is needed
         settings = law_settings(found, robot, driver)
         setup = engine.law.new_setup(settings, robot, engine.q if len(engine.q) else None)
         return setup, supervision(found, robot, setup.settings.limits)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""osc_record: records a running controller in a bag that can be computed again."""
+"""Command osc_record: records a running controller in a bag that osc_replay can replay."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ exit status: 0 written; 1 no such controller runs; 2 bad arguments, or nothing c
 3 ended because the file cannot grow (disk full, ulimit -f): what was written before is kept"""
 SHARED = ('joint_states', 'robot_description', '/diagnostics', '/tf', '/tf_static', '/clock',
           '/parameter_events', '/rosout')
-COSTLY = 'terms', 'inertia', 'commands_stamped'  # made only while somebody listens
-LOOK = 0.5  # between two looks for new topics [s]
-PATIENCE = 10.0  # longest time until the controller is found [s]
-JOURNAL_PATIENCE = 2.0  # and, at the end, until the first message of its journal comes [s]
-TOLD = 10  # gaps of the journal that are told
+COSTLY = 'terms', 'inertia', 'commands_stamped'  # published only while they have a subscriber
+LOOK = 0.5  # time between two searches for new topics [s]
+PATIENCE = 10.0  # timeout for finding the controller [s]
+JOURNAL_PATIENCE = 2.0  # at the end: timeout for the first journal message [s]
+TOLD = 10  # largest number of reported journal gaps
 DEPTH = 1000
 RESERVE = 1e9  # free space of the disk at which the recording ends [bytes]
-MOST_TOPICS = 1000  # that are looked at: any participant can make topics
+MOST_TOPICS = 1000  # limit, because any participant can create topics
 MESSAGE_TYPE = re.compile('([a-z][a-z0-9_]*)/msg/([A-Z][A-Za-z0-9]*)')
 RULE = '=' * 80
 BUILTIN = {'bool', 'byte', 'char', 'float32', 'float64', 'int8', 'uint8', 'int16', 'uint16',
@@ -64,12 +64,9 @@ BUILTIN = {'bool', 'byte', 'char', 'float32', 'float64', 'int8', 'uint8', 'int16
 
 def definition(kind: str) -> str:
     """
-    Return the definition of a message type and of its parts, as MCAP has it.
+    Return the definition of a message type with its parts, in the text format of MCAP.
 
-    Raises
-    ------
-    InputError
-        The type's package is not installed.
+    Raises InputError if the package of the type is not installed.
 
     """
     texts, wanted = dict[str, str](), [kind]
@@ -93,14 +90,9 @@ def definition(kind: str) -> str:
 
 def message_type(kind: str) -> Any:
     """
-    Return the class of a message type that is installed as one.
+    Return the class of an installed message type; raise InputError if it is not installed.
 
-    The name may be that of any participant: a package that has no such message is not imported.
-
-    Raises
-    ------
-    InputError
-        It is not installed.
+    Any participant can announce any name, so a package is imported only if it has such a message.
 
     """
     found = MESSAGE_TYPE.fullmatch(kind)
@@ -125,22 +117,22 @@ def _own_definition(kind: str) -> str:
 
 class Recorder(Node):  # type: ignore[misc]
     """
-    Subscribes to the topics of a controller, and writes what comes to a bag.
+    Subscribes to the topics of a controller, and writes their messages to a bag.
 
     Attributes
     ----------
     problems : list of str
-        Topics that are not recorded, and why; a gap in the journal; an end of the controller.
+        Topics that are not recorded and why, gaps in the journal, ends of the controller.
     said : list of str
-        The problems that were printed when they occurred.
+        Problems that were printed when they occurred.
     failure : OSError or None
-        Why the file does not grow any more.
+        Error of the first failed write.
     journal : int
-        Number of messages of the journal.
+        Number of journal messages.
     gaps : int
-        Number of gaps between them, and of messages that are no journal.
+        Number of gaps between them, and of invalid journal messages.
     has_ended : bool
-        Whether nothing more can be recorded: the disk is nearly full.
+        Whether the disk is nearly full, which ends the recording.
 
     Parameters
     ----------
@@ -148,7 +140,7 @@ class Recorder(Node):  # type: ignore[misc]
         Name of the node, with its namespace.
     bag : BagWriter
     topics : list of str
-        More topics.
+        Additional topics.
     has_all : bool
         Whether to record COSTLY topics, too.
 
@@ -173,17 +165,17 @@ class Recorder(Node):  # type: ignore[misc]
 
     @property
     def is_found(self) -> bool:
-        """Whether the controller runs."""
+        """Whether the journal of the controller was found."""
         return f'{self._prefix}/{JOURNAL}' in self._taken
 
     @property
     def lacks_journal(self) -> bool:
-        """Whether the controller runs, and no message of its journal has come yet."""
+        """Whether the controller runs, but no journal message has arrived."""
         return self.is_found and self._is_there and not self.journal
 
     @property
     def missing(self) -> list[str]:
-        """The topics that were asked for and did not appear."""
+        """Requested topics that did not appear."""
         return [name for name in self._asked if name not in self._taken]
 
     def _look_again(self) -> None:
@@ -214,7 +206,7 @@ class Recorder(Node):  # type: ignore[misc]
                 self.problems.append(f"topic '{name}' is not recorded: {error}")
 
     def _look_for_controller(self) -> None:
-        """Say at once that the controller has ended, or has started again."""
+        """Print a note when the controller ends or starts again."""
         is_there = self.count_publishers(f'{self._prefix}/{JOURNAL}') > 0
         if is_there == self._is_there:
             return
@@ -236,7 +228,7 @@ class Recorder(Node):  # type: ignore[misc]
         of = message_type(kind)
         offered = [one.qos_profile for one in self.get_publishers_info_by_topic(name)]
         if not offered and not name.startswith(self._prefix):
-            return  # wait until it is known what is offered
+            return  # no publisher yet: subscribe when its QoS is known
         qos = QoSProfile(depth=DEPTH)
         if not offered or any(one.reliability != ReliabilityPolicy.RELIABLE for one in offered):
             qos.reliability = ReliabilityPolicy.BEST_EFFORT
@@ -254,7 +246,7 @@ class Recorder(Node):  # type: ignore[misc]
         self._attempt(self._bag.write, name, kind, time_ns(), data)
 
     def _attempt(self, write: Callable[..., None], *arguments: Any) -> None:
-        """Write to the bag, until that fails once."""
+        """Write to the bag, unless a write has failed before."""
         if self.failure is None:
             try:
                 write(*arguments)
@@ -280,7 +272,7 @@ class Recorder(Node):  # type: ignore[misc]
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Record; exit as `EXAMPLE` says."""
+    """Run the command and exit; EXAMPLE lists the exit statuses."""
     options = _options(arguments)
     end_quietly()
     try:
@@ -314,7 +306,6 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def _record(options: argparse.Namespace) -> int:
-    """Record; return the exit status."""
     if not options.duration > 0.0:
         raise InputError(f'--duration {options.duration:g}: accepted is more than 0 [s]')
     folder = options.output or Path(strftime('osc_record_%Y%m%d_%H%M%S'))
@@ -346,7 +337,7 @@ def _record(options: argparse.Namespace) -> int:
 
 
 def _close(bag: BagWriter, recorder: Recorder) -> None:
-    """Close the bag, and remove it if there is nothing of a controller in it."""
+    """Close the bag; remove it if it has no messages or no controller was found."""
     try:
         if recorder.failure is None:
             bag.close()
@@ -360,9 +351,9 @@ def _close(bag: BagWriter, recorder: Recorder) -> None:
 
 def _spin(recorder: Recorder, duration: float, is_over: Callable[[], bool]) -> float:
     """
-    Record until the time is over, which begins when the controller has been found.
+    Record for `duration` seconds from the time at which the controller is found.
 
-    Returns when recording began, by `perf_counter` [s].
+    Returns the start of the recording, by `perf_counter` [s].
 
     """
     executor = EventsExecutor()
@@ -376,7 +367,7 @@ def _spin(recorder: Recorder, duration: float, is_over: Callable[[], bool]) -> f
                 if now >= latest or not recorder.lacks_journal:
                     break
             executor.spin_once(timeout_sec=0.05)
-            if recorder.is_found and not was_found:  # only now the time begins
+            if recorder.is_found and not was_found:  # the duration counts from here
                 was_found, began = True, perf_counter()
                 print('recording; Ctrl-C ends it' if duration == float('inf')
                       else f'recording for {duration:g} s', flush=True)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The command osc_replay: computes a recorded run again, and explains its torques."""
+"""Command osc_replay: computes a recorded run again, and explains its torques."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ or processor); 2 bad arguments, or there is nothing to compute"""
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Replay; exit as `EXAMPLE` says."""
+    """Run the command and exit; EXAMPLE lists the exit statuses."""
     options = _options(arguments)
     try:
         status = _replay(options)
@@ -67,9 +67,8 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def _replay(options: argparse.Namespace) -> int:
-    """Replay; return the exit status."""
     if options.html:
-        required('matplotlib.figure')  # now, not after the computation
+        required('matplotlib.figure')  # fail before the computation
     found = loaded_bag(options.recording)
     segments = found.run_of(options.controller)
     values = segments[0].facts.get(PARAMETERS, {})
@@ -102,7 +101,7 @@ def _changes(given: list[str], values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _alternative() -> Any:
-    """Return the module with the table of parameters; it alone needs ROS, so by its name."""
+    """Import the module for --set here, because only --set needs ROS."""
     try:
         return import_module('osc_ros.tools.record.alternative')
     except ImportError as error:

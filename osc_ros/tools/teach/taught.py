@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a hand has taught an arm: poses or a path, made from joint positions, and its file."""
+"""Poses or a path recorded by hand guiding, and the file format."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Array = NDArray[np.float64]
 
 PATH, POSES = 'path', 'poses'
 VERSION = 1
-RATE = 20.0  # of the points of a path [Hz]
-AVERAGED = 0.075  # a point is the mean of the states so long before and after it [s]
-MOVED = 2e-3  # an arm whose joints have moved less than this stands [rad, m]
-STANDING = 0.2  # time that is kept before the first and after the last motion [s]
-SAME = 1e-3, 5e-3  # of the same robot the tip is at most so far away [m, rad]
+RATE = 20.0  # rate of the points of a path [Hz]
+AVERAGED = 0.075  # a point is the mean of the states up to this time before and after it [s]
+MOVED = 2e-3  # largest joint motion of an arm at rest [rad, m]
+STANDING = 0.2  # largest pause before and after the motion [s]
+SAME = 1e-3, 5e-3  # largest distance of tip poses of the same robot [m, rad]
 DIGITS = 9
 HEAD = """# Written by osc_teach. Both trajectories have the layout of ROS messages; together they
 # are a moveit_msgs/msg/RobotTrajectory. Lengths in m, angles in rad, quaternions x y z w.
@@ -39,14 +39,14 @@ ACCEPTED = 'accepted is a whole file of osc_teach record'
 @dataclass(frozen=True, eq=False)
 class Taught:
     """
-    Poses, or a path, of one arm.
+    Recorded poses, or a recorded path, of one arm.
 
     Attributes
     ----------
     kind : str
-        'path': the times matter; 'poses': a list of poses to go to.
+        'path', or 'poses': then the times do not matter.
     robot, base, tip : str
-        Name of the robot, link of the frame, link whose poses these are.
+        Name of the robot, link of the base frame, link whose poses were recorded.
     joint_names : tuple of str
     times : (m,)
         Increasing from 0 [s].
@@ -68,7 +68,7 @@ class Taught:
 
     @property
     def length(self) -> float:
-        """Length of the way of the tip [m]."""
+        """Length of the tip's path [m]."""
         return float(np.linalg.norm(np.diff(self.poses[:, :3, 3], axis=0), axis=1).sum())
 
 
@@ -78,15 +78,7 @@ def tip_poses(robot: Robot, q: Array) -> Array:
 
 
 def taught_poses(robot: Robot, times: Array, q: Array) -> Taught:
-    """
-    Return the poses at times (m,) and joint positions (m, n).
-
-    Raises
-    ------
-    InputError
-        There are none.
-
-    """
+    """Return poses at times (m,) and positions (m, n). Raise InputError if there are none."""
     if not len(times):
         raise InputError('no pose was recorded: accepted is one or more')
     return Taught(POSES, robot.name, robot.base, robot.tip, robot.joint_names,
@@ -95,15 +87,11 @@ def taught_poses(robot: Robot, times: Array, q: Array) -> Taught:
 
 def taught_path(robot: Robot, times: Array, q: Array) -> Taught:
     """
-    Return the path through states: joint positions (k, n) at times (k,).
+    Return the path through joint positions (k, n) at times (k,).
 
-    Its points are RATE Hz apart, each the mean of the states around it. Of the time in which the
-    arm stands, before and after the motion, STANDING is kept.
-
-    Raises
-    ------
-    InputError
-        The arm did not move.
+    Its points are 1 / RATE apart in time. Each point is the mean of the states up to AVERAGED
+    before and after its time. Pauses before and after the motion are shortened to STANDING. Raises
+    InputError if the arm did not move.
 
     """
     moved = [np.flatnonzero((np.abs(q - q[end:][:1]) > MOVED).any(axis=1)) for end in (0, -1)]
@@ -113,7 +101,7 @@ def taught_path(robot: Robot, times: Array, q: Array) -> Taught:
     end = min(times[-1], times[moved[1][-1]] + STANDING)
     count = max(3, 1 + math.ceil((end - begin) * RATE))
     at = np.linspace(begin, end, count)
-    # means, by the integral of the positions; before and after the states the arm stands
+    # means by the integral of the positions; the arm is at rest before and after the states
     t = np.concatenate([[times[0] - 1.0], times, [times[-1] + 1.0]])
     p = np.vstack([q[:1], q, q[-1:]])
     integral = np.vstack([np.zeros(q.shape[1]), np.cumsum(
@@ -127,12 +115,9 @@ def taught_path(robot: Robot, times: Array, q: Array) -> Taught:
 
 def require_robot(taught: Taught, robot: Robot) -> None:
     """
-    Refuse poses of another arm.
+    Raise InputError if the poses were recorded with another arm.
 
-    Raises
-    ------
-    InputError
-        Other joints, base or tip; or the tip of this robot is elsewhere at the same positions.
+    Joints, base and tip must have the same names, and this robot the same tip poses within SAME.
 
     """
     for what, found, accepted in (('base', taught.base, robot.base),
@@ -159,15 +144,7 @@ def distance(here: Array, there: Array) -> tuple[float, float]:
 
 
 def save(taught: Taught, file: File) -> None:
-    """
-    Write a file that `load` reads.
-
-    Raises
-    ------
-    InputError
-        It cannot be written.
-
-    """
+    """Write a file for `load`. Raise InputError if that fails."""
     try:
         with file.open('w', encoding='utf-8') as stream:
             stream.write(HEAD)
@@ -206,15 +183,7 @@ def _rounded(numbers: Array) -> list[float]:
 
 
 def load(file: File) -> Taught:
-    """
-    Return what a file contains.
-
-    Raises
-    ------
-    InputError
-        It cannot be read, is not of osc_teach, was cut short, or its numbers make no sense.
-
-    """
+    """Return the content of a file. Raise InputError if the file is unreadable or invalid."""
     try:
         content = yaml.load(file.read_text(encoding='utf-8'),
                             Loader=getattr(yaml, 'CSafeLoader', yaml.SafeLoader))

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a hand has taught, as an MCAP file of ROS 2 messages, for Foxglove and rosbag2."""
+"""Writes recorded poses as an MCAP file of ROS 2 messages, for Foxglove and rosbag2."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ EXTRA = installation('record')
 
 
 def require_writer() -> Any:
-    """Return the module mcap_ros2.writer; InputError, with what to install, if it is missing."""
+    """Return the module mcap_ros2.writer. Raise InputError if it is not installed."""
     try:
         from mcap_ros2 import writer
     except ModuleNotFoundError as error:
@@ -70,14 +70,9 @@ def require_writer() -> Any:
 
 def write_mcap(taught: Taught, file: File) -> None:
     """
-    Write an MCAP file: both trajectories at its begin, then state and pose of each point in time.
+    Write both trajectories at time 0, then joint state and pose of each point at its time.
 
-    The times are those of the points, from 0 on.
-
-    Raises
-    ------
-    InputError
-        mcap-ros2-support is not installed; the file cannot be written.
+    Raises InputError if mcap-ros2-support is not installed, or the file cannot be written.
 
     """
     writer, content = require_writer(), messages_of(taught)
@@ -106,7 +101,7 @@ def write_mcap(taught: Taught, file: File) -> None:
 
 
 def _object(content: Any) -> Any:
-    """Return nested dicts as objects with attributes, as mcap_ros2 takes messages."""
+    """Convert nested dicts to objects with attributes, as mcap_ros2 expects."""
     if isinstance(content, dict):
         return SimpleNamespace(**{key: _object(value) for key, value in content.items()})
     return [_object(one) for one in content] if isinstance(content, list) else content

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""osc_teach: records what a hand teaches an arm, and plays it back through the controller."""
+"""Command osc_teach: records an arm that a hand guides, and plays the recording back."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ exit status: 0 done; 1 the controller stopped the arm, or it did not get there; 
 refused before anything moved; 3 declined; 130 Ctrl-C (the arm holds; a recording is written)"""
 UNDO, END = 'u', 'q'
 Figures = dict[str, Any]
-# What can be done, each with the options that only some of these accept.
+# Actions, each with its options that the other actions may not accept.
 ACTIONS = {'record': ('poses', 'duration', 'mcap'), 'play': ('speed', 'pause', 'reach'),
            'show': ('mcap',)}
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Record, play or show; exit as EXAMPLE says."""
+    """Run the command and exit; EXAMPLE lists the exit statuses."""
     options = _options(arguments)
     try:
         with raised_signals(), stdout_for_json(options.json):
@@ -92,7 +92,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
                         'answers [s] (10)')
     parser.add_argument('--yes', action='store_true', help='do not ask')
     add_json(parser)
-    options = parser.parse_intermixed_args(arguments)  # a file after an option, too
+    options = parser.parse_intermixed_args(arguments)  # allows options before the file
     given = vars(options)
     if options.action not in ACTIONS or options.file is None:
         parser.error(f"'{options.action}', file {options.file}: accepted is "
@@ -153,7 +153,7 @@ def _record(options: argparse.Namespace) -> tuple[int, Figures]:
         except ArmError as error:
             print(f'osc_teach: {error}', file=sys.stderr)
             status = 1
-        with suppress(ArmError):  # a controller that is gone must not cost the recording
+        with suppress(ArmError):  # write the recording even if the controller is gone
             print('free drive is off: the arm holds' if not session.is_free() else
                   'the arm stays in free drive, as it was before')
         try:
@@ -176,14 +176,14 @@ def _read_lines(marks: SimpleQueue[str | None]) -> None:
 
 
 def _next(session: Any, marks: SimpleQueue[str | None]) -> str | None:
-    """Return the next line; wait for it as long as the controller is there."""
+    """Wait for the next line, and return it; raise ArmError if the controller is gone."""
     session.wait(lambda: not marks.empty())
     return marks.get()
 
 
 def _collect_path(session: Any, marks: SimpleQueue[str | None], options: argparse.Namespace,
                   found: list[Any]) -> None:
-    """Add the states of a path to `found`."""
+    """Append the states of a path to `found`, also if it is interrupted."""
     if options.duration is None:
         print('Enter: begin the path', flush=True)
         if _next(session, marks) is None:
@@ -202,7 +202,7 @@ def _collect_path(session: Any, marks: SimpleQueue[str | None], options: argpars
 
 def _collect_poses(session: Any, marks: SimpleQueue[str | None], options: argparse.Namespace,
                    found: list[Any]) -> None:
-    """Add times and positions of poses to `found`."""
+    """Append the times and joint positions of poses to `found`."""
     print(f'Enter: record a pose; {UNDO} Enter: remove the last; {END} Enter: end', flush=True)
     while (line := _next(session, marks)) not in (None, END):
         if line == UNDO:
@@ -279,7 +279,7 @@ def _play(options: argparse.Namespace) -> tuple[int, Figures]:
 
 
 def _show(options: argparse.Namespace) -> tuple[int, Figures]:
-    """Say what a file contains; return the exit status and figures."""
+    """Print the content of a file; return the exit status and figures."""
     taught = load(options.file)
     print(f'{options.file}: {_summary(taught)}; tip {taught.tip} in the frame {taught.base}')
     if options.mcap:

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""A running controller whose arm is taught, and moved along what it was taught."""
+"""Connection to a running controller, to record and play poses and paths."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from osc_ros.tools.teach.taught import (
 
 Array = NDArray[np.float64]
 
-CHANGED = 0.5  # a changed mode has blended by then [s]
-LEAD = 0.3  # from the command of a path to its first point [s]
-PATIENCE = 30.0  # for a goal, beyond the planned duration of the motion [s]
+CHANGED = 0.5  # time for the transition to a changed mode [s]
+LEAD = 0.3  # time from the command of a path to its first point [s]
+PATIENCE = 30.0  # timeout for a goal, added to the planned duration of a path [s]
 POSTURE_PERIOD = 0.05  # [s]
-SAMPLED = 0.01  # of a path, to measure the distance from it [s]
-MOST_TURN = math.radians(60.0)  # of the tip, on the way to the start
-MOST_JOINT = 1.0  # of a joint, on the way to the start [rad, m]
-AT_LIMIT = 1e-3  # a position that far beyond its limit is accepted: the hand pushed it [rad, m]
+SAMPLED = 0.01  # sampling period of a path, to measure the distance from it [s]
+MOST_TURN = math.radians(60.0)  # largest rotation of the tip on the way to the start [rad]
+MOST_JOINT = 1.0  # largest motion of a joint on the way to the start [rad, m]
+AT_LIMIT = 1e-3  # accepted excess over a position limit, by the push of the hand [rad, m]
 FOREVER = 1e9  # [s]
 LIMITS = (*(f'target.{part}.{name}' for part in ('rotation', 'translation')
             for name in ('speed', 'acceleration', 'jerk', 'leash')),
@@ -50,19 +50,19 @@ ROBOT = tuple(entry.name for entry in (*robot_parameters.ENTRIES, *robot_paramet
 @dataclass(frozen=True, eq=False)
 class Plan:
     """
-    What `Session.play` will do.
+    Planned motion of a playback.
 
     Attributes
     ----------
     taught : Taught
     times : (m,)
-        Of its points when it is played [s].
+        Of its points at the chosen speed [s].
     path : Path, optional
-        Of the tip, from time 0 on; None for poses.
+        Of the tip, from time 0; None for poses.
     duration : float
         Of the path [s].
     away, turn : float
-        From the tip to the first pose [m, rad].
+        Distance [m] and angle [rad] from the tip to the first pose.
 
     """
 
@@ -76,26 +76,20 @@ class Plan:
 
 class Session:
     """
-    Connects to a running controller.
-
-    Attributes
-    ----------
-    robot : Robot
-        Of the controller's description.
+    Connection to the running controller with the node name `controller`.
 
     Parameters
     ----------
     controller : str
-        Name of the node.
     timeout : float
-        Until it answers [s].
+        For its answers [s].
 
     Raises
     ------
     InputError, ModelError
-        Its description cannot be used.
+        The robot description cannot be used.
     ArmTimeoutError
-        No such controller, or it is not active.
+        The controller does not answer, or is not active.
 
     """
 
@@ -114,14 +108,14 @@ class Session:
             raise
 
     def close(self) -> None:
-        """End the connection; the controller goes on."""
+        """Close the connection; the controller continues."""
         self.backend.close()
 
     # record
 
     @contextmanager
     def guided(self) -> Iterator[None]:
-        """Within this context the arm is in free drive; after it, as it was before."""
+        """Enable free drive within this context; afterwards restore the mode."""
         was_free = self.is_free()
         if not was_free:
             self.backend.set_free_drive(True)
@@ -147,7 +141,7 @@ class Session:
 
     @contextmanager
     def recorded(self) -> Iterator[list[ArmState]]:
-        """Yield a list to which all states are added within this context."""
+        """Yield a list to which all states within this context are appended."""
         states: list[ArmState] = []
         self.backend.listen(states.append)
         try:
@@ -166,7 +160,7 @@ class Session:
                             np.array([q for _, q in rows]))
 
     def wait(self, until: Callable[[], bool], seconds: float = FOREVER) -> bool:
-        """Wait until a condition holds, at most for a time of the arm; see `Backend.wait`."""
+        """Wait for a condition, at most `seconds` of the arm's time; see `Backend.wait`."""
         return self.backend.wait(until, seconds)
 
     def _sleep(self, seconds: float) -> None:
@@ -176,21 +170,16 @@ class Session:
 
     def plan(self, taught: Taught, speed: float, reach: float) -> Plan:
         """
-        Return how the arm is to be moved.
+        Return the planned motion.
 
-        Parameters
-        ----------
-        taught : Taught
-        speed : float
-            Factor of the speed of a path.
-        reach : float
-            Largest distance from the tip to the first pose [m].
+        `speed` multiplies the speed of a path, `reach` is the largest accepted distance from the
+        tip to the first pose [m].
 
         Raises
         ------
         InputError
-            Of another arm; out of limits of the joints, of the target or of its box; the start is
-            too far away; the arm is in free drive.
+            The recording is of another arm, exceeds a limit of the joints or the target, or leaves
+            the workspace; the start is too far away; the arm is in free drive.
 
         """
         require_robot(taught, self.robot)
@@ -217,7 +206,7 @@ class Session:
                     turn)
 
     def _require_joints(self, taught: Taught, speed: float) -> None:
-        """Refuse positions and velocities beyond the limits of the joints."""
+        """Raise InputError for positions or velocities beyond the joint limits."""
         robot = self.robot
         lower, upper = robot.position_limits.T + np.array([[-AT_LIMIT], [AT_LIMIT]])
         for k, i in np.argwhere((taught.q < lower) | (taught.q > upper))[:1].tolist():
@@ -237,7 +226,7 @@ class Session:
                 f'{0.99 * speed / shares[i]:.2g} is slow enough')
 
     def _require_near(self, taught: Taught, reach: float) -> tuple[float, float]:
-        """Return distance [m] and angle [rad] to the first pose; refuse if they are too large."""
+        """Return distance [m] and angle [rad] to the first pose; InputError if too large."""
         q = self.state()[1]
         away, turn = distance(tip_poses(self.robot, q[None])[0], taught.poses[0])
         joint = int(np.argmax(np.abs(q - taught.q[0])))
@@ -253,7 +242,7 @@ class Session:
         return away, turn
 
     def go_to_start(self, plan: Plan) -> None:
-        """Move to the first pose, within the limits of the target, and wait for it."""
+        """Move to the first pose, within the target's limits, and wait for arrival."""
         self.backend.set_posture(plan.taught.q[0])
         self._go_to(plan.taught.poses[0], 'start')
 
@@ -265,14 +254,14 @@ class Session:
 
     def play_path(self, plan: Plan) -> tuple[float, float]:
         """
-        Move along the path; return the largest distance of the tip from it [m, rad].
+        Move along the path; return the largest distance of the tip from the path [m, rad].
 
         Raises
         ------
         InputError, ArmError
             The controller refuses the path, or stops the arm.
         ArmTimeoutError
-            The end was not reached.
+            The arm did not reach the end.
 
         """
         path, taught = plan.path, plan.taught
@@ -309,7 +298,7 @@ class Session:
         return max(apart[0]), max(apart[1])
 
     def play_poses(self, plan: Plan, pause: float) -> tuple[float, float]:
-        """Move to each pose and rest there [s]; return the largest distance there [m, rad]."""
+        """Move to each pose, wait `pause` [s]; return the largest error at the poses [m, rad]."""
         apart = []
         for k, (q, pose) in enumerate(zip(plan.taught.q, plan.taught.poses), 1):
             self.backend.set_posture(q)

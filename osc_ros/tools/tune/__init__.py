@@ -1,4 +1,4 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The command osc_tune: measures an arm in a simulator and recommends parameters."""
+"""The command osc_tune."""

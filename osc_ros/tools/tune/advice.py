@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Recommendations: candidates that were simulated and are better."""
+"""Recommended parameter changes: each was simulated and improves a score."""
 
 from __future__ import annotations
 
@@ -17,26 +17,27 @@ from osc_ros.tools.tune.measurement import Laboratory, Measurement, Row, SCORES
 from osc_ros.tools.tune.robustness import Robustness
 from osc_ros.tools.tune.rules import Candidate, candidates, PARTS, scaled_gains
 
-ROUNDS = 6  # largest number of recommendations that are applied one after another
-BETTER = 0.8  # a score that stays above 1 must fall below this share of its former value
-FASTER = 1.5  # a loop may be made faster if there is room for this factor
+ROUNDS = 6  # largest number of recommendations, applied one after another
+BETTER = 0.8  # a score that stays above 1 must fall below this share of its old value
+FASTER = 1.5  # smallest increase of the natural frequencies that is recommended, as a factor
 
 
 @dataclass(frozen=True, eq=False)
 class Recommendation:
     """
-    Parameters that were simulated, and are better.
+    A simulated parameter change that improves a score.
 
     Attributes
     ----------
     candidate : Candidate
-        The score that it mends, why, and the parameters.
+        The score that improves, the reason, and the parameters.
     before, after : float
-        The score with the parameters before and with these.
+        This score before and with the change.
     is_optional : bool
-        True: something may be gained, nothing is wrong; not among the parameters to take over.
+        True: an improvement where all scores are good; the user's new parameters do not include
+        it.
     gain : str
-        What was measured with it.
+        Text with the measured figures before and with the change.
 
     """
 
@@ -55,12 +56,10 @@ class Advice:
     Attributes
     ----------
     first, last : Measurement
-        With the parameters of the user, and with those to take over.
+        With the user's parameters, and with the recommended ones.
     recommendations : list of Recommendation
     tried : list of Candidate
-        What was simulated and did not help.
-    unsolved : list of str
-        Names of scores that are still above 1.
+        Changes that were simulated and did not help.
 
     """
 
@@ -76,7 +75,7 @@ class Advice:
 
     @property
     def changes(self) -> dict[str, Any]:
-        """The parameters to take over."""
+        """Recommended parameters, without optional ones."""
         found: dict[str, Any] = {}
         for one in self.recommendations:
             if not one.is_optional:
@@ -86,10 +85,10 @@ class Advice:
 
 def advice(laboratory: Laboratory, first: Measurement) -> Advice:
     """
-    Return recommendations, each simulated before it is given.
+    Return the recommendations for a first measurement; each is simulated.
 
-    The first candidate that mends its score without harm to another one is applied; then the
-    rules look at the new measurement.
+    The first candidate that improves its score, and makes no other score bad, is applied. The
+    rules are then applied to the new measurement, up to ROUNDS times.
 
     """
     last, given = first, []
@@ -111,7 +110,7 @@ def advice(laboratory: Laboratory, first: Measurement) -> Advice:
 
 def _measurement_with(laboratory: Laboratory, found: Measurement, candidate: Candidate
            ) -> Measurement | None:
-    """Return a measurement with the parameters of a candidate; None if they are refused."""
+    """Return the measurement with a candidate's parameters; None if these are refused."""
     names = ', '.join(candidate.changes)
     try:
         return laboratory.measure({**found.values, **candidate.changes}, f'trying {names}')
@@ -120,7 +119,7 @@ def _measurement_with(laboratory: Laboratory, found: Measurement, candidate: Can
 
 
 def _is_better(before: Measurement, after: Measurement, score: str) -> bool:
-    """Whether a score falls below 1, or by much, and no other one rises above 1."""
+    """Return whether a score falls below 1 or by 20 %, and no other score rises above 1."""
     has_helped = after.scores[score] < max(1.0, BETTER * before.scores[score])
     return has_helped and all(after.scores[name] <= max(1.0, 1.05 * before.scores[name])
                               for name in SCORES)
@@ -149,7 +148,7 @@ def _gain(before: Measurement, after: Measurement, score: str) -> str:
 
 def options(laboratory: Laboratory, found: Measurement, table: Robustness
             ) -> Iterator[Recommendation]:
-    """Yield what else may be gained, simulated, though nothing is wrong without it."""
+    """Yield optional recommendations, each simulated."""
     for option in (_observer(laboratory, found, table), _faster(laboratory, found)):
         if option is not None:
             yield option
@@ -157,7 +156,7 @@ def options(laboratory: Laboratory, found: Measurement, table: Robustness
 
 def _observer(laboratory: Laboratory, found: Measurement, table: Robustness
               ) -> Recommendation | None:
-    """Compensate what the model lacks, if masses or friction leave errors at rest."""
+    """Return the option of a disturbance observer, if wrong masses or friction cause errors."""
     if found.values['disturbance.mode'] != 'none':
         return None
     rows = [row for row in table.rows if row.variant.masses != 1.0
@@ -188,7 +187,7 @@ def _observer(laboratory: Laboratory, found: Measurement, table: Robustness
 
 
 def _faster(laboratory: Laboratory, found: Measurement) -> Recommendation | None:
-    """Raise the natural frequencies if all is well and the delay allows much more."""
+    """Return the option of higher natural frequencies, if all scores and the delay allow them."""
     values, subject = found.values, laboratory.subject
     if found.wrong or values['mode'] != 'acceleration':
         return None

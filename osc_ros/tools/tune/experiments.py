@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Experiments with an arm: steps, frequency response, noise, and a motion within the limits."""
+"""Experiments with a simulated arm: step and frequency responses, noise, motion within limits."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from osc_ros.tools.tune.subject import NOMINAL, Subject, Variant
 
 Array = NDArray[np.float64]
 
-LARGEST = 0.03, 0.01  # step of the set-point, rotation and translation [rad], [m]
-LINEAR = 0.4  # share of the feedback's limits of speed and acceleration that a step may use
+LARGEST = 0.03, 0.01  # largest step of the set-point [rad], [m]
+LINEAR = 0.4  # share of the feedback's speed and acceleration limits for a step
 SETTLE = 0.3  # shortest time before the first step [s]
 STEP = 0.3, 3.0  # shortest and longest time of a step [s]
-RISES = 2.0  # a step lasts longer by this multiple of `Disturbance.rise`
-SINES = 8  # per axis
-HOLD = 0.6  # time of the noise test; the first third does not count [s]
-DISTANCE, ANGLE = 0.1, 0.5  # of the motion [m], [rad]
-MOTION = 0.6, 6.0  # shortest and longest time of each of its two parts [s]
-FEWEST = 8  # states of a response that has figures
-NONE = Shape(np.nan, np.nan, np.inf, np.inf, np.nan, np.nan)  # of a response that diverges at once
+RISES = 2.0  # added duration of a step, in multiples of `Disturbance.rise`
+SINES = 8  # frequencies per axis
+HOLD = 0.6  # duration of the noise test [s]; the first third is ignored
+DISTANCE, ANGLE = 0.1, 0.5  # size of the motion [m], [rad]
+MOTION = 0.6, 6.0  # shortest and longest time of its way out, and of its way back [s]
+FEWEST = 8  # smallest number of states for the figures of a response
+NONE = Shape(np.nan, np.nan, np.inf, np.inf, np.nan, np.nan)  # for a response that diverges
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,16 +43,19 @@ class AxisResponse:
     Attributes
     ----------
     axis : int
-        Of [angular; linear], in the task's frame.
+        Index in [angular; linear], axes of the task's frame.
     amplitude : float [rad, m]
-    time, met, wanted : (k,) [s], shares of the step
+        Size of the step.
+    time, met, wanted : (k,) [s], relative to the step
+        Measured response, and the response of the linear system that the gains define.
     shape, wanted_shape : Shape
+        Figures of `met` and `wanted`.
     error : float [rad, m]
         Mean distance from the set-point at the end.
     coupling : (2,) [rad, m]
         Largest motion along the other axes.
     torque : float
-        Largest share of a torque limit.
+        Largest joint torque, as a share of its limit.
 
     """
 
@@ -71,20 +74,20 @@ class AxisResponse:
 @dataclass(frozen=True, eq=False)
 class Steps:
     """
-    Responses of all axes.
+    Step responses of all axes.
 
     Attributes
     ----------
     axes : tuple of AxisResponse
-        Without those after a failure.
+        Up to a failure.
     sag : (2,) [rad, m]
-        Error of the arm at rest before the first step.
+        Error at rest before the first step.
     failure : str
-        Why not all axes responded; empty if they did.
+        Reason why an axis is missing; otherwise empty.
     gain_share : float
-        Share of the set gains that is in force, see `Law.gain_share`.
+        See `Law.gain_share`.
     update : (2,) [s]
-        Median and 99th percentile of the time of an update.
+        Median and 99th percentile of the update time.
 
     """
 
@@ -97,7 +100,7 @@ class Steps:
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """Gain from set-point to position of one axis at frequencies (k,) [rad/s]: met, wanted."""
+    """Complex gain from set-point to position of an axis, at (k,) [rad/s]; see `AxisResponse`."""
 
     axis: int
     frequency: Array
@@ -108,14 +111,14 @@ class Spectrum:
 @dataclass(frozen=True, eq=False)
 class Noise:
     """
-    Noise of the torques (n,) at rest, standard deviations [N m, N].
+    Standard deviation of the joint torques (n,) at rest.
 
     Attributes
     ----------
-    by_position, by_velocity : (n,)
-        For the noise of the positions, and of the velocities.
+    by_position, by_velocity : (n,) [N m, N]
+        Caused by noise of the positions, and of the velocities.
     share : (n,)
-        Of both, relative to the torque limits.
+        Caused by both, relative to the torque limits.
 
     """
 
@@ -127,15 +130,15 @@ class Noise:
 @dataclass(frozen=True, eq=False)
 class Motion:
     """
-    A motion to a goal and back, within the limits of the targets.
+    A motion to a goal and back, within the limits of the target.
 
     Attributes
     ----------
     record : Record
     torque, speed : (n,)
-        Largest shares of the joints' limits of torque and speed.
+        Largest shares of the joints' torque and speed limits.
     limited : float
-        Share of the time in which limits take away from the tasks.
+        Share of the time in which joint limits reduce the task accelerations.
     error : (2,) [rad, m]
         Largest distance from the set-point.
     distance : float [m]
@@ -151,18 +154,7 @@ class Motion:
 
 
 class Bench:
-    """
-    Makes experiments with a subject under given settings.
-
-    Parameters
-    ----------
-    subject : Subject
-    settings : Settings
-    supervision : Supervision
-    robot : Robot
-        The controller's model.
-
-    """
+    """Experiments with a subject under given settings; `robot` is the controller's model."""
 
     def __init__(self, subject: Subject, settings: Settings, supervision: Supervision,
                  robot: Robot) -> None:
@@ -187,20 +179,20 @@ class Bench:
                    self._robot, variant)
 
     def duration(self, axis: int) -> float:
-        """Return the time of a step [s]."""
+        """Return the duration of a step [s]."""
         of_gains = float(np.clip(settling_time(*self.wanted.guess(axis)), *STEP))
         unknown = self._settings.disturbance
         return of_gains + (0.0 if unknown is None else RISES * unknown.rise)
 
     @property
     def settle(self) -> float:
-        """Time until the arm is at rest under its settings [s]."""
+        """Time in which the arm comes to rest [s]."""
         unknown = self._settings.disturbance
         return max(SETTLE, *map(self.duration, self.wanted.axes.tolist())) + (
             0.0 if unknown is None else RISES * unknown.rise + 0.5)
 
     def amplitude(self, axis: int) -> float:
-        """Return the size of a step for which the feedback stays linear [rad, m]."""
+        """Return the size of a step that does not saturate the feedback [rad, m]."""
         part, gains = axis // 3, self.task.gains
         frequency, ratio = self.wanted.guess(axis)
         bounds: tuple[float, ...]
@@ -212,7 +204,7 @@ class Bench:
         return float(min(LARGEST[part], *bounds))
 
     def _moved_pose(self, T: Array, axis: int, size: float) -> Array:
-        """Return a pose (4, 4) moved along or about an axis of the task's frame."""
+        """Return the pose (4, 4) after a motion along or about an axis of the task's frame."""
         there, direction = T.copy(), size * self.R[:, axis % 3]
         if axis < 3:
             there[:3, :3] = Rotation.from_rotvec(direction).as_matrix() @ T[:3, :3]
@@ -221,12 +213,12 @@ class Bench:
         return there
 
     def _displacements(self, poses: Array, since: Array) -> Array:
-        """Return the motion (k, 6) of poses (k, 4, 4) from one, [angular; linear], task axes."""
+        """Return the displacement (k, 6) of poses from one pose, [angular; linear], task axes."""
         turns = Rotation.from_matrix(poses[:, :3, :3] @ since[:3, :3].T).as_rotvec()
         return np.hstack([turns @ self.R, (poses[:, :3, 3] - since[:3, 3]) @ self.R])
 
     def steps(self, variant: Variant = NOMINAL) -> Steps:
-        """Return the responses to a step along every axis of motion, one after another."""
+        """Return the responses to a step along each axis of motion, one after another."""
         rig, found, begins = self._rig(variant), [], []
         goal = rig.law.target.pose.copy()
         is_well = rig.run(self.settle)
@@ -245,7 +237,7 @@ class Bench:
                      record.failure, share, record.update)
 
     def _error(self, record: Record, rows: NDArray[np.bool_]) -> list[tuple[float, float]]:
-        """Return the angles and distances from the set-point of some rows [rad], [m]."""
+        """Return the angle and distance from the set-point in some rows [rad], [m]."""
         poses, targets = record.pose[rows], record.target[rows]
         if not len(poses):
             return [(np.nan, np.nan)]
@@ -260,7 +252,7 @@ class Bench:
         rows = np.flatnonzero((record.time > begin - half) & (
             record.time < begin + self.duration(axis) - half))
         guess = self.wanted.guess(axis)
-        if len(rows) < FEWEST:  # the arm was stopped at once
+        if len(rows) < FEWEST:  # the run ended at once
             time = np.asarray(self.subject.period * np.arange(FEWEST), dtype=np.float64)
             return AxisResponse(axis, size, time, np.full(FEWEST, np.inf),
                                 self.wanted.response(axis, time), NONE,
@@ -279,7 +271,7 @@ class Bench:
             float((np.abs(record.torque[rows]) / self._effort).max()))
 
     def spectra(self, variant: Variant = NOMINAL) -> tuple[Spectrum, ...]:
-        """Return the frequency responses of all axes from one run; empty if the arm diverges."""
+        """Return the frequency responses of all axes from one run; () if the arm diverges."""
         rig, axes, period = self._rig(variant), self.wanted.axes.tolist(), self.subject.period
         paces = [self.wanted.guess(axis)[0] for axis in axes]
         span = float(np.clip(90.0 / min(paces), 3.0, 6.0))
@@ -317,7 +309,7 @@ class Bench:
         return tuple(found)
 
     def noise(self) -> Noise:
-        """Return the noise of the torques at rest, for the noise of the subject's encoders."""
+        """Return the torque noise at rest that the subject's encoders cause."""
         position, velocity = self.subject.encoder_noise
         first, second = (self._torque_noise(variant) for variant in (
             Variant(position_noise=position), Variant(velocity_noise=velocity)))
@@ -331,7 +323,7 @@ class Bench:
             rig.law.robot.n, np.inf)
 
     def motion(self) -> Motion:
-        """Return a motion towards the base with a turn, and back, within the target's limits."""
+        """Move towards the base with a rotation, and back, within the target's limits."""
         rig = self._rig(NOMINAL, jumps=False)
         home = rig.law.target.pose.copy()
         inward = -home[:3, 3]
@@ -353,7 +345,7 @@ class Bench:
                       (float(errors[:, 0].max()), float(errors[:, 1].max())), distance)
 
     def _time(self, distance: float) -> float:
-        """Return a time in which the target and then the arm come to rest [s]."""
+        """Return a duration in which first the target, then the arm comes to rest [s]."""
         limits, times = self.task.limits, []
         for size, speed, rate, jerk in zip((ANGLE, distance), limits.speed, limits.acceleration,
                                            limits.jerk):

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""All experiments with one set of parameters, and scores that say what is wrong."""
+"""All experiments with one set of parameters, and their scores."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from osc_ros.tools.tune.subject import NOMINAL, Subject, Values, Variant
 Array = NDArray[np.float64]
 
 AXES = 'rotation x', 'rotation y', 'rotation z', 'x', 'y', 'z'
-OVERSHOOT = 0.1  # accepted overshoot beyond the wanted one, as a share of the step
-SLOWNESS = 1.0  # accepted settling time beyond the wanted one, as a share of that
+OVERSHOOT = 0.1  # accepted excess over the wanted overshoot, as a share of the step
+SLOWNESS = 1.0  # accepted excess over the wanted settling time, as a share of it
 TORQUE = 0.9  # accepted share of a torque limit in a motion
 SPEED = 0.97  # accepted share of a speed limit in a motion
 NOISE = 0.02  # accepted noise of a torque, as a share of its limit
-REDUCED = 0.02  # accepted reduction of the gains by the law
-WORST = 10.0  # score of an arm that does not come to rest
+REDUCED = 0.02  # accepted reduction of the gains by the law, see `Law.gain_share`
+WORST = 10.0  # largest score; given to an arm that does not come to rest
 
-# What a score is about, and the figure at which it is 1.
+# Requirement of each score; at the stated figure the score is 1.
 SCORES = {
     'stability': 'comes to rest after a step',
     'overshoot': f'overshoot at most {OVERSHOOT:.0%} of a step beyond the wanted one',
@@ -40,14 +40,9 @@ SCORES = {
 
 def step_scores(steps: Steps, tolerance: tuple[float, float], axes: int) -> dict[str, float]:
     """
-    Return the scores of step responses; above 1 something is wrong.
+    Return the scores of step responses; a score above 1 is not accepted.
 
-    Parameters
-    ----------
-    steps : Steps
-    tolerance : (2,) [rad, m]
-    axes : int
-        Number of axes that were to respond.
+    `tolerance` is the accepted error [rad, m], `axes` the number of axes that should respond.
 
     """
     is_stable = (not steps.failure and len(steps.axes) == axes
@@ -63,15 +58,15 @@ def step_scores(steps: Steps, tolerance: tuple[float, float], axes: int) -> dict
 @dataclass(frozen=True, eq=False)
 class Measurement:
     """
-    Results for one set of parameters.
+    Results of all experiments with one set of parameters, see `Bench`.
 
     Attributes
     ----------
     values : mapping
-        The parameters.
+        Parameters of the controller.
     steps, spectra, noise, motion
-        See `Bench`.
     tolerance : (2,) [rad, m]
+        Accepted error at rest.
     axes : int
         Number of controlled axes.
 
@@ -87,7 +82,7 @@ class Measurement:
 
     @cached_property
     def scores(self) -> dict[str, float]:
-        """The scores by the names of SCORES; above 1 something is wrong."""
+        """The scores, see SCORES; a score above 1 is not accepted."""
         found = step_scores(self.steps, self.tolerance, self.axes)
         found['torque'] = float(self.motion.torque.max()) / TORQUE
         found['speed'] = float(self.motion.speed.max()) / SPEED
@@ -103,29 +98,13 @@ class Measurement:
         return found[:1] if found[:1] == ['stability'] else found
 
     def worst(self, key: Callable[[AxisResponse], float]) -> AxisResponse:
-        """Return the response of the axis for which `key` is largest."""
+        """Return the axis response with the largest value of `key`."""
         return max(self.steps.axes, key=lambda one: np.nan_to_num(key(one), nan=np.inf))
 
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """
-    Steps of one variant of the arm.
-
-    Attributes
-    ----------
-    variant : Variant
-    steps : Steps
-    scores : dict
-        See `step_scores`.
-    overshoot : float
-        Largest overshoot, as a share of the step; infinite if it does not come to rest.
-    settling : float [s]
-        Longest settling time.
-    error : (2,) [rad, m]
-        Largest error at rest.
-
-    """
+    """Step responses of one variant of the arm, and their scores, see `step_scores`."""
 
     variant: Variant
     steps: Steps
@@ -138,43 +117,34 @@ class Row:
 
     @property
     def overshoot(self) -> float:
-        """Largest overshoot, as a share of the step; infinite if it does not come to rest."""
+        """Largest overshoot, as a share of the step; infinite if an axis does not come to rest."""
         return max(one.shape.overshoot for one in self.steps.axes) if self.is_stable else np.inf
 
     @property
     def settling(self) -> float:
-        """Longest settling time [s]; infinite if it does not come to rest."""
+        """Longest settling time [s]; infinite if an axis does not come to rest."""
         return max(one.shape.settling for one in self.steps.axes) if self.is_stable else np.inf
 
     @property
     def error(self) -> tuple[float, float]:
-        """Largest errors at rest [rad, m]; infinite if it does not come to rest."""
+        """Largest errors at rest [rad, m]; infinite if an axis does not come to rest."""
         found = [max((one.error for one in self.steps.axes if one.axis // 3 == part),
                      default=0.0) for part in (0, 1)]
         return (found[0], found[1]) if self.is_stable else (np.inf, np.inf)
 
 
 class Laboratory:
-    """
-    Measures a subject with any parameters.
-
-    Attributes
-    ----------
-    subject : Subject
-    tell : callable
-        Called with a line of progress before every experiment.
-
-    """
+    """Measures a subject with any parameters; calls `tell` with a line before each experiment."""
 
     def __init__(self, subject: Subject, tell: Callable[[str], object]) -> None:
         self.subject, self.tell = subject, tell
 
     def bench(self, values: Values) -> Bench:
-        """Return a bench for parameters; it is valid until the next one is made."""
+        """Return a bench with these parameters; it is valid until the next call."""
         return Bench(self.subject, *self.subject.settings(values))
 
     def measure(self, values: Values, what: str = 'as configured') -> Measurement:
-        """Return all experiments with the arm as it is configured."""
+        """Return the results of all experiments; `what` begins the lines of progress."""
         bench = self.bench(values)
         self.tell(f'{what}: steps')
         steps = bench.steps()
@@ -185,7 +155,7 @@ class Laboratory:
                            self.subject.tolerance, len(bench.wanted.axes))
 
     def row(self, values: Values, variant: Variant = NOMINAL) -> Row:
-        """Return the steps of a variant of the arm, with the same parameters."""
+        """Return the step responses of a variant of the arm."""
         self.tell(f'steps: {variant.name}')
         bench = self.bench(values)
         steps = bench.steps(variant)

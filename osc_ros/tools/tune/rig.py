@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""A control loop around a simulated arm: the engine, a driver's delay, sensor noise."""
+"""A control loop: the engine with a simulated arm, a driver's delay and sensor noise."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ Array = NDArray[np.float64]
 @dataclass(frozen=True, eq=False)
 class Record:
     """
-    A run, with one row for each of k states.
+    Record of a run, one row for each of k states.
 
     Attributes
     ----------
     time : (k,) [s]
     pose, target : (k, 4, 4)
-        Of the first task's link, and its set-point, base frame.
+        Pose of the first task's link, and its set-point, base frame.
     torque, qd : (k, n) [N m, N], [rad/s, m/s]
-        Torque of the law, true velocity.
+        Torque of the law; true velocity.
     task_share : (k,)
-        Share of the wanted accelerations of the tasks that the limits allow.
+        Share of the task accelerations that the limits allow.
     failure : str
-        Why the run ended early, or which watchdog acted; empty if none.
+        Error, or the watchdog that acted; otherwise empty.
     update : (2,) [s]
         Median and 99th percentile of the time from state to torque on this machine.
 
@@ -59,20 +59,11 @@ class Record:
 
 class Rig:
     """
-    The engine of a subject's law with one simulated arm, at rest and holding its pose.
+    The engine with a subject's law and one simulated arm, which starts at rest.
 
-    A torque acts after the delay of the subject, or of the variant; before the first one, the arm
-    carries its own weight. The watchdogs act as configured, except on times: the simulation is
-    not in real time.
-
-    Parameters
-    ----------
-    subject : Subject
-    settings : Settings
-    supervision : Supervision
-    robot : Robot
-        The controller's model.
-    variant : Variant
+    A torque acts after the delay of the subject, or of the variant; until the first torque acts,
+    the arm holds its own weight. Watchdogs act as configured, except time-outs, because the
+    simulation does not run in real time. `robot` is the controller's model.
 
     """
 
@@ -105,13 +96,9 @@ class Rig:
 
     def run(self, seconds: float, each: Callable[[], object] | None = None) -> bool:
         """
-        Advance by a time [s]; return False if the arm diverged or a watchdog stopped it.
+        Simulate `seconds`; return False if the arm diverged or a watchdog stopped it.
 
-        Parameters
-        ----------
-        seconds : float
-        each : callable, optional
-            Called before every state, to command the law.
+        `each` is called before each state; it may command the law.
 
         """
         end = self.time + seconds - 0.5 * self._period
@@ -122,7 +109,7 @@ class Rig:
         return not self._failure
 
     def record(self) -> Record:
-        """Return all rows since the start."""
+        """Return the record since the start."""
         time, pose, target, torque, qd, share = (np.array(column) for column in zip(*self._rows))
         updates = self._engine.updates
         median, slowest = updates.percentile(50, 99) if updates.count else (0.0, 0.0)
@@ -150,7 +137,7 @@ class Rig:
             self._failure = self._failure or str(error)
 
     def _apply(self) -> None:
-        """Make the physics steps of one period, each with the newest torque that has arrived."""
+        """Simulate one period; each physics step uses the newest torque whose delay is over."""
         left = self._steps
         while left:
             while self._on_the_way and self._on_the_way[0][0] <= self._step:
@@ -172,7 +159,7 @@ class Rig:
 
 
 def _without_times(settings: Supervision) -> Supervision:
-    """Return settings without causes that depend on the wall clock."""
+    """Return the supervision without causes that depend on the wall clock."""
     watchdogs = {name: replace(one, timeout=math.inf)
                  for name, one in settings.watchdogs.items()}
     return replace(settings, watchdogs=watchdogs, deadline=math.inf, bridges=False)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""How the responses change with masses, friction, delay and noise."""
+"""Step responses for other masses, friction, delays, noise and gains."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from osc_ros.tools.tune.subject import Subject, Values, Variant
 
 Array = NDArray[np.float64]
 
-FRICTION = 0.01  # of a joint's torque limit
-PERIODS = 0, 1, 2, 3, 4  # delays of the map
-FACTORS = 0.5, 1.0, 1.5, 2.0, 3.0, 4.0  # of the natural frequencies, in the map
+FRICTION = 0.01  # dry friction, as a share of a joint's torque limit
+PERIODS = 0, 1, 2, 3, 4  # delays of the map, in control periods
+FACTORS = 0.5, 1.0, 1.5, 2.0, 3.0, 4.0  # factors of the natural frequencies in the map
 
 
 def variants(subject: Subject) -> tuple[Variant, ...]:
-    """Return the arms of the table: one difference each."""
+    """Return the nominal arm, and arms with one difference each."""
     position, velocity = subject.encoder_noise
     later = tuple(Variant(f'delay + {k} period{"s" * (k > 1)}',
                           delay=subject.delay + k * subject.period) for k in (1, 2))
@@ -36,17 +36,17 @@ def variants(subject: Subject) -> tuple[Variant, ...]:
 @dataclass(frozen=True, eq=False)
 class Robustness:
     """
-    The table, and the map of delays and gains.
+    Step responses of variants, and the overshoot over delay and gain.
 
     Attributes
     ----------
     rows : list of Row
     delays : (k,) [s]
     factors : (m,)
-        Of the natural frequencies.
+        Multiply the natural frequencies.
     overshoot : (m, k)
-        Largest overshoot, as a share of the step; infinite where the arm does not come to rest;
-        NaN where the controller refuses the gains.
+        Largest overshoot, as a share of the step; infinite if the arm does not come to rest, NaN
+        if the controller refuses the gains.
 
     """
 
@@ -57,7 +57,7 @@ class Robustness:
 
 
 def robustness(laboratory: Laboratory, values: Values, has_map: bool = True) -> Robustness:
-    """Return the responses of arms that differ from the model."""
+    """Measure the variants and, with `has_map`, the overshoot over delay and gain."""
     subject = laboratory.subject
     rows = [laboratory.row(values, variant) for variant in variants(subject)]
     delays = subject.period * np.array(PERIODS, dtype=np.float64) if has_map else np.zeros(0)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Rules: from measured figures to parameters that may be better, and why."""
+"""Rules that derive candidate parameter changes from a measurement."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from osc_ros.control.tasks.bandwidth import DELAY, largest_natural_frequency
 from osc_ros.tools.tune.measurement import AXES, Laboratory, Measurement, NOISE, TORQUE
 from osc_ros.tools.tune.subject import Subject, Values, Variant
 
-LOWER = 0.8  # factor of gains and limits that are lowered step by step
-TRIES = 6  # of such factors
-PAYLOADS = 1.0, 2.5, 5.0  # largest unknown payloads that an observer is tried with [kg]
+LOWER = 0.8  # factor of each reduction of gains and limits
+TRIES = 6  # number of reductions
+PAYLOADS = 1.0, 2.5, 5.0  # values of disturbance.payload that are tried [kg]
 PARTS = 'rotation', 'translation'
 
 
 @dataclass(frozen=True)
 class Candidate:
     """
-    Parameters that may mend a score.
+    A parameter change that may improve a score.
 
     Attributes
     ----------
     score : str
         One of SCORES.
     reason : str
-        What was measured, and what it means.
+        The measured figure and its cause.
     changes : dict of str to value
         Parameters of the controller.
 
@@ -43,13 +43,13 @@ class Candidate:
 
 
 def candidates(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]:
-    """Yield what may help, the most important first."""
+    """Yield candidates, the most important first."""
     for rule in (_reduced_gains, _delay, _ringing, _friction, _saturation, _speed, _noise):
         yield from rule(found, laboratory)
 
 
 def scaled_gains(values: Values, factor: float) -> dict[str, Any]:
-    """Return the natural frequencies of the tip times a factor, or the stiffnesses that do so."""
+    """Return gains with which the natural frequencies of the tip change by a factor."""
     is_spring = values['mode'] == 'impedance'
     name, power = ('stiffness', 2.0) if is_spring else ('natural_frequency', 1.0)
     return {f'{part}.{name}': tuple(_two_digits(x * factor**power)
@@ -57,7 +57,7 @@ def scaled_gains(values: Values, factor: float) -> dict[str, Any]:
 
 
 def _bounded_gains(found: Measurement, bounds: dict[int, float]) -> dict[str, Any]:
-    """Return the natural frequencies that exceed bounds by axis, at these."""
+    """Return natural frequencies limited by `bounds` (by axis, [rad/s])."""
     changes = {}
     for part, name in enumerate(PARTS):
         key = f'{name}.natural_frequency'
@@ -69,13 +69,13 @@ def _bounded_gains(found: Measurement, bounds: dict[int, float]) -> dict[str, An
 
 
 def _two_digits(x: float) -> float:
-    """Return a number rounded down to two digits."""
+    """Return the number rounded down to two significant digits."""
     unit = 10.0 ** (np.floor(np.log10(x)) - 1.0)
     return float(f'{np.floor(x / unit + 1e-9) * unit:.6g}')
 
 
 def _reduced_gains(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]:
-    """Gains that the law reduces for the rate of the states."""
+    """Yield lower gains if the law reduces the gains at this rate of states."""
     share = found.steps.gain_share
     if found.scores['gains'] <= 1.0:
         return
@@ -86,14 +86,14 @@ def _reduced_gains(found: Measurement, laboratory: Laboratory) -> Iterator[Candi
 
 
 def _bounds(found: Measurement, delay: float, period: float) -> dict[int, float]:
-    """Return the largest natural frequency by axis for a delay [periods]."""
+    """Return the largest natural frequency by axis [rad/s]; `delay` is in periods."""
     ratios = [x for part in PARTS for x in found.values[f'{part}.damping_ratio']]
     return {axis: largest_natural_frequency(ratio, period, max(delay, DELAY))
             for axis, ratio in enumerate(ratios)}
 
 
 def _delay(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]:
-    """Loops that ring with their delay, and do not without it."""
+    """Yield lower gains if an axis rings, but does not ring without the delay."""
     subject = laboratory.subject
     score = max(('stability', 'overshoot'), key=lambda name: found.scores[name])
     if found.scores[score] <= 1.0 or subject.delay == 0.0:
@@ -121,7 +121,7 @@ def _delay(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]:
 
 
 def _ringing(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]:
-    """Loops that ring for another reason."""
+    """Yield lower gains if an axis rings for another reason than the delay."""
     score = max(('stability', 'overshoot'), key=lambda name: found.scores[name])
     if found.scores[score] <= 1.0:
         return
@@ -133,7 +133,7 @@ def _ringing(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]:
 
 
 def _friction(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]:
-    """Errors at rest that vanish without friction."""
+    """Yield friction compensation, the true payload or an observer against errors at rest."""
     if found.scores['error'] <= 1.0 or found.scores['stability'] > 1.0:
         return
     without = laboratory.row(found.values, Variant('without friction', friction=0.0))
@@ -158,7 +158,7 @@ def _friction(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]
 
 
 def _compensations(values: Values, subject: Subject) -> Iterator[dict[str, Any]]:
-    """Yield ways to compensate the friction of the simulated arm."""
+    """Yield parameters that compensate the friction of the simulated arm."""
     robot = subject.law.robot
     is_described = (np.allclose(subject.coulomb, robot.coulomb_friction)
                     and np.allclose(subject.viscous, robot.viscous_friction))
@@ -172,7 +172,7 @@ def _compensations(values: Values, subject: Subject) -> Iterator[dict[str, Any]]
 
 
 def _saturation(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]:
-    """Torques at their limits in a motion."""
+    """Yield lower accelerations of the target if a torque comes near its limit."""
     if found.scores['torque'] <= 1.0:
         return
     k = int(np.argmax(found.motion.torque))
@@ -184,7 +184,7 @@ def _saturation(found: Measurement, laboratory: Laboratory) -> Iterator[Candidat
 
 
 def _speed(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]:
-    """Joints at their limits of speed in a motion."""
+    """Yield lower speeds of the target if a joint comes near its speed limit."""
     if found.scores['speed'] <= 1.0:
         return
     k = int(np.argmax(found.motion.speed))
@@ -197,13 +197,13 @@ def _speed(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]:
     yield from _slower(found, 'speed', reason, ('speed', 'acceleration', 'jerk'))
 
 
-# Limits of the target that take the place of infinite ones: rotation, translation.
+# Limits of the target in place of infinite limits: rotation, translation.
 FINITE = {'speed': (2.5, 1.0), 'acceleration': (12.5, 5.0), 'jerk': (125.0, 50.0)}
 
 
 def _slower(found: Measurement, score: str, reason: str, names: tuple[str, ...]
             ) -> Iterator[Candidate]:
-    """Yield lower limits of the target."""
+    """Yield lower limits of the target; if some limits are infinite, only the limits FINITE."""
     values, all_names = found.values, tuple(FINITE)
     keys = {(name, part): f'target.{PARTS[part]}.{name}' for name in all_names for part in (0, 1)}
     if np.isinf([values[key] for key in keys.values()]).any():
@@ -217,7 +217,7 @@ def _slower(found: Measurement, score: str, reason: str, names: tuple[str, ...]
 
 
 def _noise(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]:
-    """Torques that carry the noise of the encoders."""
+    """Yield lower gains if encoder noise makes the torques noisy."""
     if found.scores['noise'] <= 1.0:
         return
     k = int(np.argmax(found.noise.share))

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Responses of linear systems of second order: wanted ones, and the one that fits a run."""
+"""Step responses of second-order systems, and the second-order fit of a response."""
 
 from __future__ import annotations
 
@@ -16,31 +16,30 @@ from osc_ros.control.tasks.task import Stiffness, Task
 
 Array = NDArray[np.float64]
 
-BAND = 0.02  # of the final value, for the settling time
-ROOM = 0.25  # share of a response, at its end, in which it must be at rest
-FITS = 0.02  # largest misfit of a response of second order
-RESTLESS = 0.1  # of the step: largest motion in that share
+BAND = 0.02  # settling band, relative to the final value
+ROOM = 0.25  # last share of a response in which it must be at rest
+FITS = 0.02  # largest misfit of a second-order response
+RESTLESS = 0.1  # largest motion in the last ROOM of the response, as a share of the step
 
 
 @dataclass(frozen=True)
 class Shape:
     """
-    A response to a unit step in figures.
+    Figures of a response to a unit step.
 
     Attributes
     ----------
-    natural_frequency : float [rad/s]
-    damping_ratio : float
-        Of the system of second order that fits best; NaN if it does not come to rest.
+    natural_frequency, damping_ratio : float [rad/s], 1
+        Of the best second-order fit; NaN if the response does not come to rest.
     overshoot : float
-        Beyond the final value, as a share of the step.
+        Above the final value, as a share of the step.
     settling : float [s]
-        Time after which it stays within BAND of its final value; infinite if it does not.
+        Time after which the response stays within BAND of its final value; infinite if never.
     final : float
-        Mean over its last tenth.
+        Mean over the last tenth.
     misfit : float
-        RMS difference to the system of second order, as a share of the step. Where a delay is long
-        for the bandwidth, the loop is of higher order.
+        RMS error of the second-order fit, as a share of the step. It is large if the delay is long
+        for the bandwidth, because the loop is then of higher order.
 
     """
 
@@ -63,7 +62,7 @@ class Shape:
 
 
 def step_response(time: Array, natural_frequency: float, damping_ratio: float) -> Array:
-    """Response (k,) of a system of second order to a unit step at time 0 [s]; 0 before."""
+    """Return the response (k,) of a second-order system to a unit step at time 0 [s]; 0 before."""
     ratio = complex(damping_ratio if abs(damping_ratio - 1.0) > 1e-6 else damping_ratio + 2e-6)
     root = np.sqrt(ratio * ratio - 1.0)
     slow, fast = -natural_frequency * (ratio - root), -natural_frequency * (ratio + root)
@@ -73,22 +72,16 @@ def step_response(time: Array, natural_frequency: float, damping_ratio: float) -
 
 
 def settling_time(natural_frequency: float, damping_ratio: float) -> float:
-    """Approximate time in which the response of such a system comes to rest [s]."""
+    """Return the approximate time in which a second-order system comes to rest [s]."""
     slow = damping_ratio - np.sqrt(max(damping_ratio**2 - 1.0, 0.0))
     return float(10.0 / (natural_frequency * slow))
 
 
 def shape(time: Array, response: Array, guess: tuple[float, float], delay: float) -> Shape:
     """
-    Return the figures of a response (k,) to a unit step at time 0.
+    Return the figures of a response (k,) to a unit step at time 0; `delay` is its dead time [s].
 
-    Parameters
-    ----------
-    time, response : (k,) [s], shares of the step
-    guess : (2,)
-        Natural frequency [rad/s] and damping ratio from which the fit starts.
-    delay : float [s]
-        Dead time of the response.
+    `guess` is the natural frequency [rad/s] and damping ratio at which the fit starts.
 
     """
     tail = response[-max(2, int(ROOM * len(response))):]
@@ -115,12 +108,12 @@ def shape(time: Array, response: Array, guess: tuple[float, float], delay: float
 @dataclass(frozen=True, eq=False)
 class Wanted:
     """
-    The linear system that the gains ask for: ë = -K e - D ė along the axes of motion.
+    The linear error dynamics that the gains define: ë = -K e - D ė along the axes of motion.
 
     Attributes
     ----------
     axes : (m,) int
-        Its axes, of [angular; linear], in the task's frame.
+        Axes of motion: indices in [angular; linear], axes of the task's frame.
     K, D : (m, m) [1/s²], [1/s]
 
     """
@@ -131,18 +124,7 @@ class Wanted:
 
     @classmethod
     def of(cls, task: Task, Lambda: Array, R: Array) -> Wanted:
-        """
-        Return the system for a task.
-
-        Parameters
-        ----------
-        task : Task
-        Lambda : (6, 6)
-            Inertia of its link, base axes.
-        R : (3, 3)
-            Axes of its frame, in base axes.
-
-        """
+        """Return the system of a task; `Lambda` (6, 6) in base axes, `R` (3, 3) task to base."""
         axes = np.flatnonzero(task.along('motion'))
         gains, own = task.gains, np.ix_(axes, axes)
         if not isinstance(gains, Stiffness):
@@ -157,13 +139,13 @@ class Wanted:
         return cls(axes, mobility * gains.stiffness[axes], mobility @ D)
 
     def guess(self, axis: int) -> tuple[float, float]:
-        """Return natural frequency [rad/s] and damping ratio of an axis by itself."""
+        """Return natural frequency [rad/s] and damping ratio of an axis, without coupling."""
         k = int(np.flatnonzero(self.axes == axis)[0])
         frequency = float(np.sqrt(self.K[k, k]))
         return frequency, float(self.D[k, k]) / (2.0 * frequency)
 
     def response(self, axis: int, time: Array) -> Array:
-        """Return the response (k,) of an axis to a unit step of its set-point; time is even."""
+        """Return the unit step response (k,) of an axis; `time` must be equidistant."""
         m = len(self.axes)
         k = int(np.flatnonzero(self.axes == axis)[0])
         A = np.block([[np.zeros((m, m)), np.eye(m)], [-self.K, -self.D]])

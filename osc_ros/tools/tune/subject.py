@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The arm under test: a law, and simulated arms that differ from its model in known ways."""
+"""The arm under test: the law, and simulated arms that differ from its model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Values = Mapping[str, Any]
 @dataclass(frozen=True)
 class Variant:
     """
-    Differences of the simulated arm from the one that is configured.
+    Differences of the simulated arm from the configured one.
 
     Attributes
     ----------
@@ -33,10 +33,10 @@ class Variant:
     masses : float
         Factor of all masses and inertias.
     friction : float, optional
-        Dry friction of every joint, as a share of its torque limit, without damping; default: the
+        Dry friction of each joint, as a share of its torque limit, without damping; default: the
         configured friction and damping.
     delay : float, optional
-        Time from a state to the torque for it [s]; default: the configured one.
+        See `Subject`; default: the subject's delay [s].
     position_noise, velocity_noise : float
         Standard deviations of the measured state [rad, m], [rad/s, m/s].
 
@@ -56,24 +56,24 @@ NOMINAL = Variant()
 @dataclass(frozen=True, eq=False)
 class Subject:
     """
-    A law, the arm that it controls, and how parameters become settings.
+    The law, its simulated arm, and the conversion of parameters to settings.
 
     Attributes
     ----------
     law : Law
-        Used by all experiments, one after another.
+        Shared by all experiments, which run one after another.
     plant : callable
-        Returns a simulated arm (Plant) for a Variant.
+        Returns the simulated arm of a variant.
     q : (n,)
-        Positions at the start of every experiment [rad, m].
+        Start positions of every experiment [rad, m].
     period : float [s]
-        Time between two states.
+        Control period.
     step : float [s]
-        Physics step; a period is a whole number of them.
+        Physics step; a period is a whole number of steps.
     delay : float [s]
-        Time from a state until the torque for it acts.
+        Time from a state until its torque acts.
     tolerance : (2,) [rad, m]
-        Error at rest that is accepted.
+        Accepted error at rest.
     coulomb, viscous : (n,) [N m, N], [N m s/rad, N s/m]
         Friction of the simulated joints.
     payload : mapping of str to value
@@ -97,9 +97,9 @@ class Subject:
 
     @property
     def encoder_noise(self) -> tuple[float, float]:
-        """Noise of positions [rad], and of velocities by differences of two of them [rad/s]."""
+        """Noise of positions [rad] and of their difference quotients [rad/s]."""
         position = 2.0 * np.pi / 2 ** ENCODER_BITS / np.sqrt(12.0)
         return position, np.sqrt(2.0) * position / self.period
 
 
-ENCODER_BITS = 17  # resolution of the encoders whose noise is judged
+ENCODER_BITS = 17  # resolution of the encoders in the noise test

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""osc_tune: measures an arm under its settings in MuJoCo, and says which gain to change."""
+"""Command osc_tune: measures a simulated arm under its parameters, and recommends changes."""
 
 from __future__ import annotations
 
@@ -38,14 +38,19 @@ from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.parameters.controller_parameters import with_tasks
 from osc_ros.ros.parameters.gains import changes_within_bandwidth, require_bandwidth
 from osc_ros.ros.parameters.node_settings import law_of, law_settings, LoadedRobot, supervision
-from osc_ros.ros.process.share import share_directory
 from osc_ros.ros.simulator.simulated_arm import plant_of
 from osc_ros.sim.mjcf.masses import with_masses
 from osc_ros.sim.plant import Plant
 from osc_ros.sim.simulation import well_conditioned_positions
-from osc_ros.tools.demo.demo import own_parameters, write_new
-from osc_ros.tools.demo.demo_parameters import Parameters, table_of, text_of
-from osc_ros.tools.demo.demonstration import AXES
+from osc_ros.tools.check.demonstration import AXES
+from osc_ros.tools.check.parameter_files import Parameters, table_of, text_of
+from osc_ros.tools.check.robot_options import (
+    add_robot_options,
+    given_parameters,
+    own_parameters,
+    require_robot,
+    write_new,
+)
 from osc_ros.tools.tune.advice import advice, options
 from osc_ros.tools.tune.measurement import Laboratory
 from osc_ros.tools.tune.robustness import FACTORS, PERIODS, robustness
@@ -59,27 +64,25 @@ EXAMPLE = """examples:
 It writes osc_tune/report.html and osc_tune/parameters.yaml, which --config and --params-file take.
 Exit status: 0 nothing has to be changed; 1 it recommends changes, or something is not solved;
 2 wrong arguments or parameters, which it names; 130 Ctrl-C."""
-EXPERIMENTS = 10  # expected number besides those of the table and the map
-LONGEST_STEP = 5e-4  # of the physics [s]
-UNLIMITED = 100.0  # for the friction of a joint without a torque limit [N m]
+EXPERIMENTS = 10  # expected number without the map, for the progress bar
+LONGEST_STEP = 5e-4  # largest physics step [s]
+UNLIMITED = 100.0  # torque limit that scales the friction of a joint without one [N m]
 
 
 @dataclass(frozen=True, eq=False)
 class TunedArm:
     """
-    A subject of experiments, and its parameters.
+    The subject of the experiments, and its parameters.
 
     Attributes
     ----------
     subject : Subject
-    values : dict
-        All parameters of the controller, checked.
-    simulator : dict
-        Those of the simulator.
+    values, simulator : dict
+        All parameters of the controller (checked), and of the simulator.
     notes : tuple of str
-        Choices that were made.
+        Choices made for the user.
     refused : dict
-        Parameters of the user that the node refuses, at the values with which it accepts them.
+        User parameters that the node refuses, with values that it accepts.
 
     """
 
@@ -98,13 +101,12 @@ def tuned_arm(parameters: Parameters, own: dict[str, Any], delay: float | None,
     Parameters
     ----------
     parameters : Parameters
-        From the files.
     own : dict
-        Parameters of the robot, which take precedence.
+        Parameters of the robot; they override `parameters`.
     delay : float, optional
-        Time from a state until the torque for it acts [s]; default: one period.
+        See `Subject`; default: one period [s].
     tell : callable
-        Called with the progress of a compilation.
+        Receives the progress of a compilation.
 
     Raises
     ------
@@ -145,7 +147,7 @@ def tuned_arm(parameters: Parameters, own: dict[str, Any], delay: float | None,
 
 
 def _choose_axes(values: dict[str, Any], robot: Robot) -> list[str]:
-    """Set the controlled axes of an arm with fewer than six freedoms; return notes on them."""
+    """Set the controlled axes of an arm with fewer than six freedoms; return notes."""
     freedoms = freedoms_of(robot)
     if freedoms.count == 6:
         return []
@@ -155,7 +157,7 @@ def _choose_axes(values: dict[str, Any], robot: Robot) -> list[str]:
 
 
 def _settings(loaded: LoadedRobot, given: Values) -> tuple[Settings, Supervision, Robot]:
-    """Return settings and robot for parameter values, which are checked as the node does."""
+    """Return settings and robot for parameter values, with the checks of the node."""
     table = {entry.name: entry for entry in with_tasks(given['tasks'])}
     checked = {name: table[name].checked_value(value) for name, value in given.items()}
     require_bandwidth(checked, 1.0 / checked['rate'])
@@ -165,7 +167,7 @@ def _settings(loaded: LoadedRobot, given: Values) -> tuple[Settings, Supervision
 
 
 def _plant(simulator: dict[str, Any], text: str, robot: Robot, variant: Variant) -> Plant:
-    """Return the simulated arm of a variant; `Rig` adds the noise of its states."""
+    """Return the simulated arm of a variant, without noise, which `Rig` adds."""
     changed = {**simulator, 'initial_positions': (), 'position_noise': 0.0, 'velocity_noise': 0.0}
     if variant.friction is not None:
         limits = np.where(np.isfinite(robot.effort_limits), robot.effort_limits, UNLIMITED)
@@ -175,7 +177,7 @@ def _plant(simulator: dict[str, Any], text: str, robot: Robot, variant: Variant)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Tune; exit as EXAMPLE says."""
+    """Run the command and exit; EXAMPLE lists the exit statuses."""
     given = _options(arguments)
     end_quietly()
     try:
@@ -193,13 +195,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         description='Measures step and frequency responses, noise, saturation and robustness of an'
         '\narm in MuJoCo under the controller, without ROS nodes, and recommends parameters; each'
         '\nrecommendation is simulated before it is given.')
-    parser.add_argument('--robot', help="a robot of this package, "
-                        f"{', '.join(robot_parameters.shipped_robots())} (panda)")
-    parser.add_argument('--urdf', type=Path, help='your own robot, with --base and --tip')
-    parser.add_argument('--base', help='link that is fixed to the ground')
-    parser.add_argument('--tip', help='link that is controlled')
-    parser.add_argument('--config', type=Path, help='YAML file of parameters that override those '
-                        'of the robot; osc_simulator: the simulated arm')
+    add_robot_options(parser)
     parser.add_argument('--delay', type=float, metavar='MS', help='time from a joint state until '
                         'the torque for it acts [ms] (one period)')
     parser.add_argument('--quick', action='store_true', help='no map of delays and gains')
@@ -207,27 +203,16 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
                         help='folder of the results (osc_tune)')
     add_json(parser)
     found = parser.parse_args(arguments)
-    if found.robot and found.urdf:
-        parser.error('--robot and --urdf: accepted is one of them')
-    if found.urdf and not (found.base and found.tip):
-        parser.error('--urdf needs --base and --tip (osc_info FILE shows the links)')
-    if not found.urdf:
-        found.robot = found.robot or 'panda'
-        if found.robot not in robot_parameters.shipped_robots():
-            parser.error(f'--robot {found.robot}: accepted is one of '
-                         f"{', '.join(robot_parameters.shipped_robots())}; --urdf takes any other")
+    require_robot(parser, found)
     return found
 
 
 def _tune(given: argparse.Namespace) -> int:
-    """Measure, recommend, write; return the exit status."""
+    """Measure, recommend, and write the results; return the exit status."""
     _require_output(given)
-    folder = share_directory() / 'config'
-    files = [folder / f"{'own' if given.urdf else given.robot}.yaml"]
-    files += [given.config] if given.config else []
     expected = EXPERIMENTS + (0 if given.quick else len(FACTORS) * len(PERIODS))
     with ProgressBar('osc_tune') as bar:
-        arm = tuned_arm(Parameters(files), own_parameters(given), _delay(given),
+        arm = tuned_arm(given_parameters(given), own_parameters(given), _delay(given),
                         lambda progress: bar.show(0.0, str(progress)))
         numbered = count(1)
         found = _results(arm, lambda what: bar.show(
@@ -257,7 +242,7 @@ def _results(arm: TunedArm, note: Callable[[str], object], has_map: bool) -> Res
 
 
 def parameter_file(arm: TunedArm, found: Results) -> str:
-    """Return the parameter file to take over: those of the user, with the changes."""
+    """Return the YAML text of the user's parameters with the recommended changes."""
     values = {'osc_controller': dict(found.advice.last.values), 'osc_simulator': arm.simulator}
     parameters = {node: {entry.name: given[entry.name] for entry in table_of(node, given)
                          if given[entry.name] != entry.default} for node, given in values.items()}
@@ -280,7 +265,7 @@ def _delay(given: argparse.Namespace) -> float | None:
 
 
 def _require_output(given: argparse.Namespace) -> None:
-    """Create the folder; raise InputError now if the results cannot be written."""
+    """Create the output folder; raise InputError if it or matplotlib is unavailable."""
     try:
         import matplotlib  # noqa: F401
     except ImportError:

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The report of a tuning: one HTML page with its plots inside."""
+"""HTML report of a tuning, with embedded plots."""
 
 from __future__ import annotations
 
@@ -43,18 +43,9 @@ code { font-size: 13px; } img { width: 100%; height: auto; } .small { color: #59
 
 def page(found: Results, parameters: str) -> str:
     """
-    Return the text of the page.
+    Return the HTML text; `parameters` is the text of the recommended parameter file.
 
-    Parameters
-    ----------
-    found : Results
-    parameters : str
-        The parameter file to take over.
-
-    Raises
-    ------
-    ImportError
-        matplotlib is not installed.
+    Raises ImportError if matplotlib is not installed.
 
     """
     first, subject = found.advice.first, found.subject
@@ -97,7 +88,7 @@ def _image(text: str) -> str:
 
 
 def _table(head: Iterable[str], rows: Iterable[tuple[str, Iterable[str]]]) -> str:
-    """Return a table; every row has a class, and its cells."""
+    """Return an HTML table; each row is a CSS class and its cells."""
     lines = ['<tr>' + ''.join(f'<th>{escape(one)}</th>' for one in head) + '</tr>']
     lines += [f'<tr class="{kind}">' + ''.join(f'<td>{escape(one)}</td>' for one in cells_of_row)
               + '</tr>' for kind, cells_of_row in rows]

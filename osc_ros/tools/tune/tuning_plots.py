@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Plots of a tuning, as SVG texts for a page."""
+"""Plots of a tuning, each returned as the text of an SVG."""
 
 from __future__ import annotations
 
@@ -21,15 +21,7 @@ GREY, BLUE, ORANGE, RED = '#8a8f98', '#1f6feb', '#d9730d', '#c0392b'
 
 
 def svg(draw: Callable[[Figure], object], width: float, height: float) -> str:
-    """
-    Return a figure as the text of an SVG.
-
-    Raises
-    ------
-    ImportError
-        matplotlib is not installed.
-
-    """
+    """Return a figure as SVG text. Raise ImportError if matplotlib is not installed."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -44,7 +36,7 @@ def svg(draw: Callable[[Figure], object], width: float, height: float) -> str:
 
 
 def steps(first: Measurement, last: Measurement | None) -> str:
-    """Return the step responses: set, met, and met with the changes."""
+    """Plot the step responses: set, met, and met with the changes."""
     def draw(figure: Figure) -> None:
         axes = figure.subplots(2, 3, squeeze=False).ravel()
         own = {one.axis: one for one in first.steps.axes}
@@ -70,7 +62,7 @@ def steps(first: Measurement, last: Measurement | None) -> str:
 
 
 def spectra(first: Measurement, last: Measurement | None) -> str:
-    """Return the gains from set-point to position over the frequency."""
+    """Plot the gain from set-point to position over the frequency."""
     from matplotlib.ticker import NullFormatter
 
     def draw(figure: Figure) -> None:
@@ -103,7 +95,7 @@ def spectra(first: Measurement, last: Measurement | None) -> str:
 
 
 def loads(found: Measurement, names: tuple[str, ...]) -> str:
-    """Return the shares of the limits of torque and speed in a motion, and the noise."""
+    """Plot the largest shares of torque and speed limits in a motion, and the torque noise."""
     def draw(figure: Figure) -> None:
         left, right = figure.subplots(1, 2)
         places = np.arange(len(names))
@@ -123,7 +115,7 @@ def loads(found: Measurement, names: tuple[str, ...]) -> str:
 
 
 def overshoot_map(found: Robustness, delay: float) -> str:
-    """Return the map of the overshoot over delay and natural frequencies."""
+    """Plot the overshoot over delay and natural frequencies."""
     def draw(figure: Figure) -> None:
         place = figure.subplots()
         place.grid(False)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""All results of a tuning: figures for JSON, and the lines that are printed."""
+"""All results of a tuning: figures for JSON, and the printed lines."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from osc_ros.tools.tune.subject import ENCODER_BITS, Subject
 @dataclass(frozen=True, eq=False)
 class Results:
     """
-    All results.
+    All results of a tuning.
 
     Attributes
     ----------
     subject : Subject
     advice : Advice
     options : list of Recommendation
-        What may be gained besides.
+        Optional improvements.
     robustness : Robustness
-        With the parameters to take over.
+        With the recommended parameters.
     notes : tuple of str
-        What was chosen or refused before the first experiment.
+        Choices and refused parameters before the first experiment.
 
     """
 
@@ -46,7 +46,7 @@ class Results:
 
     @property
     def verdict(self) -> str:
-        """One sentence: whether the parameters are fine, mended, or not."""
+        """One sentence: the parameters are good, improved, or not solved."""
         if self.advice.unsolved:
             return ('not solved: ' + ', '.join(self.advice.unsolved)
                     + '; no parameter that was tried helps')
@@ -56,7 +56,7 @@ class Results:
 
 
 def bandwidth(found: Measurement, axis: int, of: str) -> float:
-    """Return the frequency at which an axis follows with 1/√2, `of`: 'met' or 'wanted' [rad/s]."""
+    """Return the frequency at which the gain of an axis falls to 1/√2 [rad/s]; NaN if never."""
     for one in found.spectra:
         if one.axis == axis:
             gain = np.abs(getattr(one, of))
@@ -72,7 +72,7 @@ def bandwidth(found: Measurement, axis: int, of: str) -> float:
 
 
 def met_texts(one: AxisResponse) -> tuple[str, str]:
-    """Return natural frequency and damping ratio as met; with ~ if it is not of second order."""
+    """Return measured natural frequency and damping ratio; '~' marks a poor second-order fit."""
     if not one.shape.is_stable:
         return '-', '-'
     mark = '' if one.shape.is_second_order else '~'
@@ -87,12 +87,12 @@ def error_text(one: AxisResponse) -> str:
 
 
 def time_text(seconds: float) -> str:
-    """Return a time, or that it is infinite."""
+    """Return a time with its unit, 'never' if infinite."""
     return f'{seconds:.3f} s' if np.isfinite(seconds) else 'never'
 
 
 def lines(found: Results, stream: TextIO) -> Iterator[str]:
-    """Yield the lines of the report, coloured for a terminal."""
+    """Yield the lines to print; colours depend on `stream`."""
     first, subject = found.advice.first, found.subject
     for note in found.notes:
         yield f'note: {note}'
@@ -161,7 +161,7 @@ def changes_text(changes: dict[str, Any]) -> str:
 
 
 def numbers(found: Results) -> dict[str, Any]:
-    """Return everything for JSON; numbers that are not finite are null."""
+    """Return all results for JSON; numbers that are not finite become null."""
     advice = found.advice
     found_numbers: dict[str, Any] = _plain({
         'robot': found.subject.law.robot.name, 'period [s]': found.subject.period,

@@ -1,4 +1,4 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""What the page shows in three dimensions, and the reading that it shows."""
+"""The three-dimensional scene of the page, and the data that the page shows."""

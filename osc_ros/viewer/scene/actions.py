@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a user of the page may ask for; osc_viewer carries it out over ROS."""
+"""Requests of the page, which osc_viewer executes over ROS."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Array = NDArray[np.float64]
 
 
 class Actions(Protocol):
-    """Requests of the page; any thread may call these methods, and none of them waits."""
+    """Interface for requests of the page. The methods do not wait; any thread may call them."""
 
     def target(self, task: str, pose: Array) -> None:
         """Publish a target pose (4, 4) in the base frame; `task` is '' for the tip's task."""
 
     def push(self, force: Array | None) -> None:
-        """Push the tip of the simulated arm with a force (3,), base axes [N]; None: no more."""
+        """Push the tip of the simulated arm with a force (3,), base axes [N]; None ends this."""
 
     def set_parameter(self, name: str, value: Any) -> None:
         """Set a parameter of the controller."""

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The handle that pulls a simulated arm by a spring."""
+"""A handle that pulls the tip of a simulated arm by a spring."""
 
 from __future__ import annotations
 
@@ -14,22 +14,14 @@ from osc_ros.viewer.scene.actions import Actions
 
 Array = NDArray[np.float64]
 
-BESIDE = np.array([0.0, 0.22, 0.0])  # place from the tip: beside the handle of the target [m]
-STIFFNESS = 150.0  # of the spring [N/m]
+BESIDE = np.array([0.0, 0.22, 0.0])  # offset from the tip, beside the target's handle [m]
+STIFFNESS = 150.0  # stiffness of the spring [N/m]
 STRONGEST = 60.0  # largest force of the spring [N]
 RED, GREY = (220, 50, 40), (150, 150, 155)
 
 
 class PushHandle:
-    """
-    A handle beside the tip; the way that a user drags it stretches the spring.
-
-    Parameters
-    ----------
-    server : viser.ViserServer
-    actions : Actions
-
-    """
+    """A handle beside the tip; dragging it stretches a spring between handle and tip."""
 
     def __init__(self, server: Any, actions: Actions) -> None:
         self._scene, self._actions = server.scene, actions
@@ -44,7 +36,7 @@ class PushHandle:
         return np.array(self._controls.position)
 
     def update(self, is_offered: bool, tip: Array) -> None:
-        """Show the handle, if pushes are taken, beside the tip (3,), or pull with its spring."""
+        """Place the handle beside the tip (3,), or pull the tip; hide it without an offer."""
         self._line.visible = is_offered
         if not is_offered:
             if self._controls is not None:

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""What the viewer knows of the controller, and numbers that are derived from it."""
+"""The latest data of the controller for the page, and derived quantities."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ Array = NDArray[np.float64]
 
 ABSENT = 'absent'
 OK, WARN, ERROR, STALE = range(4)  # levels of diagnostic_msgs/DiagnosticStatus
-WORDS = 50  # number of log lines that are kept
-NEAR = 0.1  # a joint is near its limit within this share of its range
+WORDS = 50  # number of stored log lines
+NEAR = 0.1  # a joint closer to its limit than this share of its range is near it
 
 
 @dataclass(frozen=True)
 class Follower:
     """
-    A further task of the controller.
+    An additional task of the controller.
 
     Attributes
     ----------
     name, link : str
     is_point : bool
-        Whether its target is a point (kind look_at), not a pose.
+        Whether the target is a point (kind look_at) instead of a pose.
     axis : tuple of 3 float
-        Of the kind look_at: the axis of the link that points at the target.
+        For the kind look_at: axis of the link that points at the target.
 
     """
 
@@ -52,9 +52,9 @@ class Solid:
     Attributes
     ----------
     is_round : bool
-        A sphere, else a box.
+        True: sphere; False: box.
     size : tuple of 3 float
-        Lengths of the edges; of a sphere the diameter three times [m].
+        Lengths of the edges; for a sphere the diameter three times [m].
     color : tuple of 4 float
         Red, green, blue, opacity, 0 to 1.
 
@@ -68,7 +68,7 @@ class Solid:
 @dataclass
 class Reading:
     """
-    The newest of everything that the viewer has heard; None or empty until it has come.
+    The latest received data; None or empty until the data have arrived.
 
     Attributes
     ----------
@@ -78,18 +78,19 @@ class Reading:
     parameters : dict
         Parameters of the controller by name.
     lifecycle : str
-        State of the controller; 'absent' if there is none.
+        State of the controller; 'absent' if it does not run.
     offers : frozenset of str
-        What can be asked for now: 'hold', 'release', 'free_drive', 'push', 'lifecycle'.
+        Requests that are possible now: 'hold', 'release', 'free_drive', 'push', 'lifecycle'.
     q, effort : (n,)
+        Measured [rad, m], [N m, N].
     pose : (4, 4)
         Of the tip.
     error, force : (6,)
-        Distance of the set-point from the tip, and the tip's wrench, [angular; linear], base axes.
+        Error from the tip to its set-point, and the tip's wrench, [angular; linear], base axes.
     external : (6,)
-        External wrench at the tip that the controller estimates, [angular; linear], base axes.
+        Estimated external wrench at the tip, [angular; linear], base axes.
     goal_errors : dict of str to (6,)
-        Distance of the goal of a task; the key '' is the tip's task.
+        Error from the link of a task to its goal; key '': the tip's task.
     solids : dict of str to (Solid, (4, 4))
         Objects beside the arm by name, with their poses in the base frame.
     gripper : (float, float), optional
@@ -97,13 +98,13 @@ class Reading:
     Lambda : (6, 6)
         Linear first.
     terms : dict of str to (n,)
-        Parts of the torque; their sum is the torque.
+        Parts of the torque, which sum up to it.
     level, text, status : int, str, dict
         Diagnostics of the controller: level, message, values.
     words : deque of (str, str, str)
-        Level, text and time of day of warnings of the controller, newest last.
+        Level, text and time of day of the controller's warnings, newest last.
     refusals : dict of str to str
-        Why the last value of a parameter, or the last request of this name, was refused.
+        Reason why the last value of a parameter, or the last request of this name, was refused.
 
     """
 
@@ -131,23 +132,23 @@ class Reading:
     refusals: dict[str, str] = field(default_factory=dict)
 
     def say(self, level: str, text: str) -> None:
-        """Append to `words` now."""
+        """Append a message to `words`, with the present time."""
         self.words.append((level, text, strftime('%H:%M:%S')))
 
     def forget_motion(self) -> None:
-        """Drop all that a controller that is gone has said about its motion."""
+        """Drop the motion data of a controller that has ended."""
         self.pose = self.error = self.force = self.external = self.Lambda = None
         self.goal_errors, self.terms, self.status = {}, {}, {}
         self.level, self.text = STALE, ''
 
     @property
     def torque(self) -> Array | None:
-        """Commanded torques (n,): the sum of the terms; else the measured efforts; or None."""
+        """Commanded torques (n,): the sum of the terms; without terms the measured efforts."""
         return sum(self.terms.values()) if self.terms else self.effort  # type: ignore[return-value]
 
     @property
     def effort_limits(self) -> Array:
-        """Torque limits (n,) in force; infinite where there is none."""
+        """Torque limits (n,) in force; infinite if there is none."""
         given = self.parameters.get('limits.effort') or ()
         if self.robot is None or len(given) == self.robot.n:
             return np.array(given, dtype=np.float64)
@@ -162,7 +163,7 @@ class Reading:
         return np.asarray(torque / self.effort_limits)
 
     def near_limits(self) -> dict[int, tuple[str, float]]:
-        """Joints near a position limit: for each its name, and its distance [rad, m]."""
+        """Joints near a position limit, by index: name, and distance [rad, m]."""
         if self.robot is None or self.q is None or len(self.q) != self.robot.n:
             return {}
         low, high = self.robot.position_limits.T
@@ -173,9 +174,9 @@ class Reading:
     @property
     def mobility(self) -> tuple[Array, Array] | None:
         """
-        Acceleration of the tip per force: eigenvalues (3,) [1/kg] and axes (3, 3) of Λ⁻¹.
+        Translational mobility of the tip: eigenvalues (3,) [1/kg] and axes (3, 3) of Λ⁻¹.
 
-        Of its translational part, with the rotations left free. None if Λ is not known.
+        The rotations are free. None if Λ is unknown.
 
         """
         if self.Lambda is None:

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The scene: the arm, its set-point, mobility and force, and the handles that a user drags."""
+"""The 3D scene: arm, set-point, mobility, forces, and handles for the user."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from osc_ros.viewer.scene.view_frames import displaced, pose_of, wxyz_of
 Array = NDArray[np.float64]
 
 MOBILITY_SCALE = 0.1  # length of a semi-axis of the ellipsoid per mobility [m kg]
-LONGEST = 0.3  # longest semi-axis that is drawn [m]
+LONGEST = 0.3  # longest drawn semi-axis [m]
 FORCE_SCALE = 0.005  # length of an arrow per force [m/N]
-LEAST_FORCE = 0.5  # smaller forces are not drawn [N]
-HELD = 1.0  # a handle that was dragged is left alone for this time [s]
-# A handle follows a goal that changes by more than this, and by more than this share of the goal's
-# distance: pose and goal error are of different times, so a goal seems to move while the arm does.
+LEAST_FORCE = 0.5  # smallest drawn force [N]
+HELD = 1.0  # time after a drag in which the handle does not follow the goal [s]
+# A handle follows the goal if this moves by more than MOVED plus the share UNSURE of its distance
+# from the tip: pose and error have different times, so the goal seems to move with the arm.
 MOVED, UNSURE = 1e-3, 0.1  # [m, rad], [-]
 AHEAD = 0.3  # distance of the first target point of a look_at task [m]
 VIOLET, GREEN = (150, 90, 220), (40, 160, 90)
@@ -51,9 +51,9 @@ class Handle:
     name : str
         Name of the task; '' for the tip's.
     moved : callable
-        Called with the pose (4, 4) while a user drags the handle.
+        Receives the pose (4, 4) while a user drags the handle.
     is_point : bool
-        Whether it has a position only.
+        Whether the handle has only a position.
 
     """
 
@@ -75,11 +75,11 @@ class Handle:
 
     @property
     def is_free(self) -> bool:
-        """Whether no user has dragged the handle for some time."""
+        """Whether no user has dragged the handle in the last HELD seconds."""
         return not self._is_held and monotonic() - self._dragged > HELD
 
     def place(self, pose: Array, distance: Array) -> None:
-        """Move the handle to the pose at a distance (6,) from another, unless a user drags it."""
+        """Move the handle to the pose at a distance (6,) from `pose`, unless a user drags it."""
         if not self.is_free:
             return
         self.is_placed, goal, is_at = True, displaced(pose, distance), pose_of(self._controls)
@@ -91,7 +91,7 @@ class Handle:
             self._controls.wxyz = wxyz_of(goal[:3, :3])
 
     def say(self, activation: float) -> None:
-        """Say if the task is off, because its activation (0 to 1) is 0."""
+        """Show in the label whether the task is off (activation 0)."""
         text = self._text if activation > 0.0 else f'{self._text} (off: activation 0)'
         if self._label.text != text:
             self._label.text = text
@@ -106,12 +106,7 @@ class Scene:
     """
     Draws the readings, and turns dragged handles into requests.
 
-    Parameters
-    ----------
-    server : viser.ViserServer
-    actions : Actions
-    file_of : callable
-        Returns the file of a mesh by its URI in the URDF, or None.
+    `file_of` returns the file of a mesh by its URI in the URDF, or None.
 
     """
 
@@ -224,7 +219,7 @@ class Scene:
                 arrow.points = np.array([[place, place + FORCE_SCALE * force]])
 
     def _place_follower(self, one: Follower, pose: Array, reading: Reading) -> None:
-        """Place the handle of a further task, whose link has this pose (4, 4)."""
+        """Place the handle of an additional task; `pose` (4, 4) is of its link."""
         handle = self._handles[one.name]
         handle.say(reading.parameters.get(f'{one.name}.activation', 1.0))
         if not one.is_point:

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The shape of each body of a robot: the meshes of its URDF, or capsules along its links."""
+"""Shapes of a robot's bodies: the meshes of its URDF, or capsules along its links."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Array = NDArray[np.float64]
 
 ORANGE = (0.93, 0.45, 0.13, 1.0)
 THICK, THIN = 0.055, 0.028  # radius of a capsule at base and tip, relative to REACH [m]
-SHARP = 0.6  # edges with a larger angle are drawn sharp [rad]
+SHARP = 0.6  # edges with a larger angle look sharp [rad]
 REACH = 0.9  # reach of an arm with these radii [m]
-SHORTEST = 0.02  # a link shorter than this share of the reach is drawn as a sphere only
-FACES_AT_MOST = 30_000  # a mesh with more faces would make the page slow: a capsule replaces it
+SHORTEST = 0.02  # a link shorter than this share of the reach is only a sphere
+FACES_AT_MOST = 30_000  # a capsule replaces a mesh with more faces, because it would slow the page
 
 
 def body_shapes(robot: Robot, urdf_text: str, file_of: Callable[[str], Path | None],
@@ -32,20 +32,9 @@ def body_shapes(robot: Robot, urdf_text: str, file_of: Callable[[str], Path | No
     """
     Return the shape of each body, in the body's frame, and the meshes that could not be loaded.
 
-    The body -1 is the base. A body without a usable visual element is drawn by capsules. The
-    shapes of the links `apart` have the name of the link, and are in its frame.
-
-    Parameters
-    ----------
-    robot : Robot
-    urdf_text : str
-    file_of : callable
-        Returns the file of a mesh by its URI in the URDF, or None.
-    apart : links
-
-    Returns
-    -------
-    dict of int or str to trimesh.Trimesh, list of str
+    Body -1 is the base. Capsules represent a body without a usable visual element. Links in
+    `apart` have their own shapes, by link name, in the link's frame. `file_of` returns the file of
+    a mesh by its URI in the URDF, or None.
 
     """
     parts: dict[int | str, list[Any]] = {}
@@ -72,8 +61,8 @@ def capsules(robot: Robot) -> dict[int, Any]:
     """
     Return capsules along the links of a robot, by body; the base is -1.
 
-    Each runs from the origin of a body to the origins of the bodies that it carries, and to the
-    tips. A prismatic joint has a rod along its travel.
+    Capsules run from the origin of a body to the origins of its child bodies and to its tips. A
+    prismatic joint has a rod along its travel.
 
     """
     at = placement(robot, robot.neutral)
@@ -103,7 +92,7 @@ def _capsule(end: Array, radius: float) -> Any:
     """Return a capsule from the origin to `end`."""
     length = float(np.linalg.norm(end))
     shape = trimesh.creation.capsule(height=length, radius=radius, count=[16, 16])
-    shape.apply_translation([0.0, 0.0, 0.5 * length])  # it is made around its centre
+    shape.apply_translation([0.0, 0.0, 0.5 * length])  # trimesh centres the capsule
     along: Any = trimesh.geometry.align_vectors  # untyped
     shape.apply_transform(along([0.0, 0.0, 1.0], end / length))
     return _colored(shape, GREY)
@@ -118,7 +107,7 @@ def _shape(visual: Visual, file_of: Callable[[str], Path | None]) -> Any:
     elif visual.kind == 'cylinder':
         shape = trimesh.creation.cylinder(radius=visual.size[0], height=visual.size[1],
                                           sections=32)
-    elif visual.kind == 'capsule':  # trimesh, too, counts the length without the ends
+    elif visual.kind == 'capsule':  # the length excludes the ends, as in a URDF
         shape = trimesh.creation.capsule(radius=visual.size[0], height=visual.size[1])
     else:
         shape = trimesh.creation.icosphere(subdivisions=3, radius=visual.size[0])
@@ -130,7 +119,7 @@ def _mesh(visual: Visual, file: Path | None) -> Any:
         return None
     try:
         shape: Any = trimesh.load(file, force='mesh')
-    except Exception:  # its readers raise errors of many kinds
+    except Exception:  # trimesh raises errors of many types
         return None
     if len(shape.faces) == 0 or len(shape.faces) > FACES_AT_MOST:
         return None

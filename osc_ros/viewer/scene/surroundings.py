@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""What is drawn of a simulator beside its arm: objects, and the fingers of the gripper."""
+"""Draws the simulator's objects beside the arm, and the fingers of the gripper."""
 
 from __future__ import annotations
 
@@ -17,14 +17,7 @@ Array = NDArray[np.float64]
 
 
 class Objects:
-    """
-    Draws the objects of a reading.
-
-    Parameters
-    ----------
-    server : viser.ViserServer
-
-    """
+    """Draws the objects of a reading."""
 
     def __init__(self, server: Any) -> None:
         self._scene = server.scene
@@ -51,14 +44,14 @@ class Objects:
 
 class Fingers:
     """
-    The fingers of a gripper, which are moved apart by its width.
+    The fingers of a gripper, placed by its width.
 
     Parameters
     ----------
     server : viser.ViserServer
     fingers : dict of str to (str, (4, 4), (3,), trimesh.Trimesh)
-        By link: name of the node of the body that carries it, its pose there when the gripper is
-        closed, the direction of opening in the link, and its shape.
+        By link: name of the scene node of the carrying body, pose of the closed finger there,
+        direction of opening in the link, and shape.
 
     """
 

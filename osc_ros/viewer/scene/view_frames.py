@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Poses of nodes of the scene: quaternions w x y z there, matrices here."""
+"""Converts between pose matrices and the scene's quaternions w x y z."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def pose_of(handle: Any) -> Array:
 
 
 def displaced(pose: Array, error: Array) -> Array:
-    """Return the pose (4, 4) at the distance `error` (6,), [angular; linear], from another."""
+    """Return the pose (4, 4) at the distance `error` (6,), [angular; linear], from `pose`."""
     T = pose.copy()
     T[:3, :3] = Rotation.from_rotvec(error[:3]).as_matrix() @ pose[:3, :3]
     T[:3, 3] += error[3:]

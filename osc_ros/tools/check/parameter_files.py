@@ -20,7 +20,7 @@ Values = dict[str, Any]
 
 ACCEPTED = "for each node, '/**/osc_controller: {ros__parameters: {name: value}}'"
 NODES = ('osc_simulator', 'osc_controller', 'osc_demo')
-OTHERS = ('osc_relay',)  # nodes that are not started, but may have parameters in a file
+OTHERS = ('osc_relay',)  # other nodes that may have parameters in a file
 DEMO = (
     Entry('tracking_position', 0.001, 'Largest RMS position error on the figure of eight [m]',
           lower=0.0),
@@ -36,11 +36,7 @@ DEMO = (
 
 class Parameters:
     """
-    The parameters of all nodes from some files; later files take precedence.
-
-    Parameters
-    ----------
-    files : iterable of Path
+    The parameters of all nodes from files; later files override earlier ones.
 
     Raises
     ------
@@ -57,14 +53,14 @@ class Parameters:
             self._require(file)
 
     def given(self, node: str) -> Values:
-        """Return the parameters that the files give to a node, checked."""
+        """Return a node's parameters in the files, checked."""
         entries = {entry.name: entry for entry in self._table(node)}
         merged = {**self._given[''], **self._given[node]}
         return {name: entries[name].checked_value(value) for name, value in merged.items()
                 if name in entries}
 
     def values(self, node: str, own: Values) -> Values:
-        """Return all parameters of a node, checked: `own`, else of the files, else defaults."""
+        """Return all parameters of a node, checked: from `own`, else the files, else defaults."""
         given = {**self.given(node), **own}
         return {entry.name: entry.checked_value(given.get(entry.name, entry.default))
                 for entry in self._table(node)}
@@ -73,7 +69,7 @@ class Parameters:
         return table_of(node, {**self._given[''], **self._given[node]})
 
     def _require(self, file: Path) -> None:
-        """Refuse names that no node has, and values that are not accepted."""
+        """Raise InputError for unknown names and refused values; `file` is for the message."""
         tables = {node: {entry.name: entry for entry in self._table(node)} for node in NODES}
         everywhere = {name: entry for table in tables.values() for name, entry in table.items()}
         for node, given in self._given.items():
@@ -88,14 +84,14 @@ class Parameters:
 
 
 def table_of(node: str, values: Values) -> Sequence[Entry]:
-    """Return the parameters of a node; those of a controller depend on its value of 'tasks'."""
+    """Return the parameter table of a node; the controller's depends on its value of 'tasks'."""
     if node == 'osc_controller':
         return with_tasks(TASKS.checked_value(values.get('tasks', ())))
     return SIMULATOR if node == 'osc_simulator' else DEMO
 
 
 def text_of(parameters: dict[str, Values]) -> str:
-    """Return a parameter file with these parameters, by node; '' is for all nodes."""
+    """Return the YAML text of parameters by node; '' stands for all nodes."""
     content = {f'/**/{node}' if node else '/**': {'ros__parameters': {
         name: _plain(value) for name, value in found.items()}}
         for node, found in parameters.items() if found}
@@ -109,7 +105,7 @@ def _plain(value: Any) -> Any:
 
 
 def _sections(file: Path) -> Iterator[tuple[str, Values]]:
-    """Yield the names of nodes in a file, '' for all, and their parameters."""
+    """Yield the node names in a file ('' for all nodes) and their parameters."""
     try:
         content = yaml.safe_load(file.read_text(encoding='utf-8')) or {}
         for key, section in content.items():
@@ -131,7 +127,7 @@ def _sections(file: Path) -> Iterator[tuple[str, Values]]:
 
 
 def _flat(nested: Values, prefix: str = '') -> Iterator[tuple[str, Any]]:
-    """Yield parameters by name; groups in a file are parts of the name, separated by dots."""
+    """Yield nested parameters with flat names, separated by dots."""
     for name, value in nested.items():
         if isinstance(value, dict):
             yield from _flat(value, f'{prefix}{name}.')

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Preparation of a demonstration: parameters of its nodes, initial positions, and scale."""
+"""Prepares a demonstration: parameters of the nodes, start positions, size of the motions."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from osc_ros.control.tasks.freedoms import Freedoms, freedoms_of
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 from osc_ros.ros.parameters import robot_parameters
-from osc_ros.tools.demo import scenario
-from osc_ros.tools.demo.demo_parameters import NODES, Parameters, table_of
-from osc_ros.tools.demo.tracing import Tracer
+from osc_ros.tools.check import scenario
+from osc_ros.tools.check.parameter_files import NODES, Parameters, table_of
+from osc_ros.tools.check.tracing import Tracer
 
 Array = NDArray[np.float64]
 Values = dict[str, Any]
 
 AXES = ('rotation.axes', 'translation.axes', 'task.frame')
-DESCRIBED_SHARE = 0.5  # compensated share of the described friction, which may be twice too high
-LONGEST = 120.0  # longest duration that is tried for motions of the usual size [s]
+DESCRIBED_SHARE = 0.5  # compensated share of the described friction (up to twice the true one)
+LONGEST = 120.0  # longest suggested duration for motions of the usual size [s]
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,11 @@ class Demonstration:
     Attributes
     ----------
     values : dict of str to dict
-        All parameters, checked, of each of NODES.
+        All parameters of each of NODES, checked.
     duration : float
         Duration of the motions [s].
     notes : tuple of str
-        Choices that were made for the arm, with reasons.
+        Choices made for the arm, with reasons.
 
     """
 
@@ -54,19 +54,19 @@ class Demonstration:
 
     @cached_property
     def text(self) -> str:
-        """The robot description."""
+        """URDF text of the robot."""
         return robot_parameters.description(self.values['osc_controller'])
 
     @cached_property
     def robot(self) -> Robot:
-        """The robot, without payload and tool."""
+        """Robot without payload and tool."""
         with warnings.catch_warnings():
             warnings.simplefilter('ignore')  # the nodes log the same warnings
             return robot_parameters.robot(self.values['osc_controller'], self.text)
 
     @cached_property
     def loaded_robot(self) -> Robot:
-        """The robot with the payload that the simulated arm carries."""
+        """Robot with the payload of the simulated arm."""
         return robot_parameters.with_payload(self.values['osc_simulator'], self.robot)
 
     @property
@@ -78,24 +78,24 @@ class Demonstration:
 
     @property
     def start(self) -> scenario.Start:
-        """Joint positions at the start, and scale of the motions."""
+        """Start positions, and size of the motions."""
         return scenario.Start(np.array(self.values['osc_simulator']['initial_positions']),
                               self.values['osc_demo']['scale'])
 
     @property
     def effort_limits(self) -> Array:
-        """Torque limits (n,) of the simulated arm; infinite where there are none [N m]."""
+        """Torque limits (n,) of the simulated arm [N m]; infinite if there is none."""
         limits = np.array(self.values['osc_simulator']['effort_limits']
                           or self.robot.effort_limits)
         return np.where(limits > 0.0, limits, np.inf)
 
     def phases(self, begin: float) -> list[scenario.Phase]:
-        """Return the motions, the first of which begins at a time [s]."""
+        """Return the motions; the first one begins at `begin` [s]."""
         at, robot = self.start, self.loaded_robot
         return scenario.phases(robot, at.q, begin, self.duration, at.scale, self.freedoms)
 
     def changed(self, changes: dict[str, Values]) -> Demonstration:
-        """Return a copy with changes by node; those of '' apply to all nodes that have them."""
+        """Return a copy with changes by node; '' stands for all nodes with the parameter."""
         values = {}
         for node, old in self.values.items():
             new = {**changes.get('', {}), **changes.get(node, {})}
@@ -105,12 +105,12 @@ class Demonstration:
         return Demonstration(values, self.duration, self.notes)
 
     def differences(self, other: Demonstration) -> Values:
-        """Return the values, by node and name, that are not those of another demonstration."""
+        """Return the values, by node and name, that differ from another demonstration."""
         return {f'{node} {name}': value for node, values in self.values.items()
                 for name, value in values.items() if value != other.values[node].get(name)}
 
     def given(self, node: str) -> Values:
-        """Return the parameters of a node that are not its defaults."""
+        """Return the parameters of a node that differ from the defaults."""
         values = self.values[node]
         return {entry.name: values[entry.name] for entry in table_of(node, values)
                 if values[entry.name] != entry.default}
@@ -119,16 +119,16 @@ class Demonstration:
 def demonstration(parameters: Parameters, own: Values, duration: float,
                   tell: Callable[[object], object]) -> Demonstration:
     """
-    Return the demonstration for parameters from files and `own` ones of the robot.
+    Return the demonstration for parameters from files; `own` parameters override them.
 
     Unless the files set them, this chooses the controlled axes of an arm with fewer than six
-    freedoms, the joint positions at the start, and the size of the motions. Meanwhile `tell` is
-    called with lines of progress, and with the `Progress` of a compilation.
+    freedoms, the start positions, and the size of the motions. `tell` receives lines of progress,
+    and the `Progress` of a compilation.
 
     Raises
     ------
     OscError
-        A parameter or the robot description cannot be used; no start was found.
+        A parameter or the robot description cannot be used, or no start was found.
 
     """
     found = Demonstration({node: parameters.values(node, own) for node in NODES}, duration)
@@ -157,7 +157,7 @@ def demonstration(parameters: Parameters, own: Values, duration: float,
 
 
 def start_parameters(start: scenario.Start) -> dict[str, Values]:
-    """Return the parameters, by node, of a start: initial positions, and their scale."""
+    """Return the parameters that set a start, by node."""
     return {'osc_simulator': {'initial_positions': start.q.tolist()},
             'osc_demo': {'scale': start.scale}}
 

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Inverse kinematics along poses: whether an arm reaches them, joint speeds and torques."""
+"""Inverse kinematics along a path: reachability, joint speeds and torques."""
 
 from __future__ import annotations
 
@@ -20,44 +20,28 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-LENGTH, WELL = 0.3, 0.06  # characteristic length [m]; conditioning from which control is full
+LENGTH, WELL = 0.3, 0.06  # characteristic length [m]; smallest accepted conditioning
 CLOSE = 1e-3  # largest error of a reached pose [rad, m]
-MARGIN = 0.05  # distance from the limits of a joint, as a share of its range
-LEAST_MARGIN = 0.02  # [rad, m]
+MARGIN = 0.05  # distance from a joint limit, as a share of the range
+LEAST_MARGIN = 0.02  # smallest distance from a joint limit [rad, m]
 SAMPLE = 0.04  # time between two samples of a path [s]
 
 
 @dataclass(frozen=True)
 class Usage:
-    """
-    Largest joint speeds and torques of a motion, relative to their limits.
-
-    Attributes
-    ----------
-    speed, torque : (n,)
-        Largest shares during the motion; 0 for a joint without a limit.
-
-    """
+    """Largest joint speeds and torques (n,) of a motion, relative to limits; 0 without a limit."""
 
     speed: Array
     torque: Array
 
     @property
     def most(self) -> float:
-        """Largest share of a limit that a joint's speed or torque reaches."""
+        """Largest share of all joints."""
         return float(max(self.speed.max(), self.torque.max()))
 
 
 class Tracer:
-    """
-    Moves the joints such that the tip follows poses along the controlled axes.
-
-    Parameters
-    ----------
-    robot : Robot
-    freedoms : Freedoms
-
-    """
+    """Inverse kinematics of the tip along the controlled axes."""
 
     def __init__(self, robot: Robot, freedoms: Freedoms) -> None:
         self.robot, self.freedoms = robot, freedoms
@@ -74,7 +58,7 @@ class Tracer:
         return self._space.outward(q, self._rest).pose.copy()
 
     def conditioning(self, q: Array) -> float:
-        """Smallest over largest singular value of the Jacobian of the controlled axes at q."""
+        """Return the smallest over the largest singular value of the scaled Jacobian at q."""
         self._space.outward(q, self._rest)
         return _conditioning(self._selection.part(q, _scaled(self._space.jacobian())))
 
@@ -91,7 +75,7 @@ class Tracer:
         return None
 
     def worst_conditioning(self, q: Array, poses: Iterable[Array]) -> float:
-        """Return the least conditioning at poses reached one after another; 0 if one is not."""
+        """Return the smallest conditioning at successive poses; 0 if one is out of reach."""
         worst, at = 1.0, q
         for pose in poses:
             reached = self.reached_positions(at, pose)
@@ -102,9 +86,9 @@ class Tracer:
 
     def usage(self, q: Array, path: Path) -> Usage | None:
         """
-        Return the usage of the joint limits along a path from q (n,); None if it is out of reach.
+        Return the usage of the joint limits along a path from q (n,); None if out of reach.
 
-        The joints move with the least kinetic energy at every time.
+        Joint velocities have the smallest kinetic energy at every time.
 
         """
         times = np.linspace(path.times[0], path.times[-1],
@@ -132,7 +116,7 @@ class Tracer:
                      np.abs(torques).max(axis=0) / robot.effort_limits)
 
     def _is_good(self, q: Array, J: Array) -> bool:
-        """Whether q keeps its margin to the limits, and J (k, n), controlled axes, is regular."""
+        """Return whether q has its margin to the limits, and J (k, n) is well conditioned."""
         if ((q < self.lower) | (q > self.upper)).any():
             return False
         turning = sum(self.freedoms.controlled[:3])

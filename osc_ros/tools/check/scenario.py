@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The motions of the demonstration: a figure of eight, a step, a turn, scaled to any robot."""
+"""Motions of the demonstration: figure of eight, step and turn, scaled to the robot."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from osc_ros.control.setpoint.trajectory import figure_of_eight, Path, PoseGoal,
 from osc_ros.control.tasks.freedoms import Freedoms, freedoms_of
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
-from osc_ros.tools.demo.tracing import Tracer, Usage
+from osc_ros.tools.check.tracing import Tracer, Usage
 
 Array = NDArray[np.float64]
 
 STEP, TURN, SWING = 0.1, np.radians(30.0), np.radians(10.0)
 WIDTH, HEIGHT = 0.3, 0.15
-REACH = 0.8  # for arms with a shorter reach the motions are scaled down [m]
-# Scales that are tried, largest first, and the largest share of the limits of speed and torque
-# that the figure of eight may use; the rest is for the feedback.
+REACH = 0.8  # arms with a shorter reach have smaller motions [m]
+# Scales to try, largest first; largest share of the speed and torque limits that the figure of
+# eight may use, because the feedback needs the rest.
 SCALES = (1.0, 0.85, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 MOST_USED = 0.9
-PERIOD = 4.0  # least duration of one eight in a run of 10 s or longer [s]
-STARTS, TRIED = 1000, 50  # number of sampled joint positions, and of the best that are tried
+PERIOD = 4.0  # shortest duration of one eight in a run of 10 s or longer [s]
+STARTS, TRIED = 1000, 50  # number of random joint positions; number of the best ones to try
 
 ALL = Freedoms()
 
@@ -47,13 +47,13 @@ class Phase:
 @dataclass(frozen=True)
 class Start:
     """
-    Joint positions to start from, and the scale of the motions that the arm traces from there.
+    Start positions, and the size of the motions from there.
 
     Attributes
     ----------
-    q : (n,)
+    q : (n,) [rad, m]
     scale : float
-        One of SCALES; 1 is the usual size of the motions.
+        Size of the motions: one of SCALES; 1 is the usual size.
     reason : str
         Reason why the scale is less than 1; empty if it is 1.
 
@@ -74,7 +74,7 @@ def use_kernels(robot: Robot) -> None:
 
 
 def size(robot: Robot) -> float:
-    """Return the reach of the arm relative to REACH, at most 1: the size of its motions."""
+    """Return the reach of the arm relative to REACH, at most 1; it scales the motions."""
     links = np.linalg.norm(robot.T_parent_body[1:, :3, 3], axis=1).sum()
     reach = links + np.linalg.norm(robot.T_body_tip[:3, 3])
     return float(min(1.0, reach / REACH)) if reach > 0.0 else 1.0
@@ -82,7 +82,7 @@ def size(robot: Robot) -> float:
 
 def start(tracer: Tracer, duration: float, scale: float | None = None, seed: int = 0) -> Start:
     """
-    Return the best conditioned of random joint positions from which the arm traces the motions.
+    Return the best conditioned of random positions from which the arm can follow the motions.
 
     Parameters
     ----------
@@ -90,13 +90,13 @@ def start(tracer: Tracer, duration: float, scale: float | None = None, seed: int
     duration : float
         Duration of the motions [s].
     scale : float, optional
-        Default: the largest of SCALES at which the joints keep within MOST_USED of their limits.
+        Default: the largest of SCALES at which all joints stay within MOST_USED of their limits.
     seed : int
 
     Raises
     ------
     InputError
-        The arm cannot trace the motions from any of the positions.
+        The arm cannot follow the motions from any of the positions.
 
     """
     random, robot = np.random.default_rng(seed), tracer.robot
@@ -109,12 +109,7 @@ def start(tracer: Tracer, duration: float, scale: float | None = None, seed: int
 
 
 def start_from(tracer: Tracer, q: Array, duration: float) -> Start:
-    """
-    Return the start at q (n,), with the largest of SCALES within the limits of the joints.
-
-    If no scale fits, it is 1, and the run shows whether the arm follows.
-
-    """
+    """Return the start at q (n,), with the largest feasible scale; 1 if none is feasible."""
     try:
         return _first(tracer, [(scale, q) for scale in SCALES], duration, '')
     except InputError:
@@ -136,13 +131,13 @@ def _first(tracer: Tracer, choices: list[tuple[float, Array]], duration: float, 
 
 
 def figure_usage(tracer: Tracer, q: Array, duration: float, scale: float) -> Usage | None:
-    """Return the usage of the joint limits by the figure of eight; None if it is out of reach."""
+    """Return the usage of the joint limits by the figure of eight; None if out of reach."""
     _, use = _figure(tracer, q, duration, scale)
     return None if use is None or _best_shift(tracer, q, tracer.pose(q), scale) is None else use
 
 
 def excess(robot: Robot, use: Usage) -> str:
-    """Return a text that names the joint that comes closest to a limit, or exceeds it most."""
+    """Return a text that names the joint with the largest share of its limit."""
     for shares, limits, what, unit in ((use.speed, robot.velocity_limits, 'turn at', 'rad/s'),
                                        (use.torque, robot.effort_limits, 'take', 'N m')):
         i = int(np.argmax(shares))
@@ -155,18 +150,9 @@ def excess(robot: Robot, use: Usage) -> str:
 def phases(robot: Robot, q: Array, begin: float, duration: float, scale: float = 1.0,
            freedoms: Freedoms = ALL) -> list[Phase]:
     """
-    Return the phases of the demonstration from joint positions q (n,), in the base frame.
+    Return the motions from joint positions q (n,), in the base frame.
 
-    Parameters
-    ----------
-    robot : Robot
-    q : (n,)
-    begin, duration : float
-        [s]
-    scale : float
-        Size of the motions; 1 is the usual one.
-    freedoms : Freedoms
-        The controlled axes.
+    `begin` and `duration` are in seconds; `scale` is the size of the motions, see `Start`.
 
     """
     tracer = Tracer(robot, freedoms)
@@ -188,7 +174,7 @@ def phases(robot: Robot, q: Array, begin: float, duration: float, scale: float =
 
 
 def reference(plan: list[Phase], hold: Array) -> Schedule:
-    """Return the targets of a plan over time; before it, the pose `hold` (4, 4) is held."""
+    """Return the targets of a plan over time; until its begin, the pose `hold` (4, 4)."""
     schedule = Schedule(PoseGoal(hold))
     for phase in plan:
         schedule.add(phase.motion, phase.start)
@@ -197,15 +183,10 @@ def reference(plan: list[Phase], hold: Array) -> Schedule:
 
 def errors(poses: Array, targets: Array, freedoms: Freedoms, R: Array) -> Array:
     """
-    Return distances [m] and angles [rad], (k, 2), between poses and targets, by scipy.
+    Return distances [m] and angles [rad], (k, 2), between poses and targets (k, 4, 4).
 
-    Parameters
-    ----------
-    poses, targets : (k, 4, 4)
-    freedoms : Freedoms
-        Errors count along its controlled axes.
-    R : (k, 3, 3)
-        Axes of the frame of `freedoms`, in the base frame.
+    Computed by scipy, independently of the controller. Errors count along the controlled axes of
+    `freedoms`; the columns of `R` (k, 3, 3) are the axes of its frame, in the base frame.
 
     """
     turns = Rotation.from_matrix(targets[:, :3, :3] @ poses[:, :3, :3].transpose(0, 2, 1))
@@ -215,7 +196,7 @@ def errors(poses: Array, targets: Array, freedoms: Freedoms, R: Array) -> Array:
 
 
 def _range(robot: Robot) -> tuple[Array, Array]:
-    """Return middle and half of the range of every joint, at most one turn."""
+    """Return the middle and half of each joint's range, which is limited to one turn."""
     lower, upper = robot.position_limits.T
     lower, upper = (np.where(np.isfinite(end), end, default)
                     for end, default in ((lower, -np.pi), (upper, np.pi)))
@@ -226,16 +207,16 @@ def _range(robot: Robot) -> tuple[Array, Array]:
 def _figure(tracer: Tracer, q: Array, duration: float, scale: float
             ) -> tuple[float, Usage | None]:
     """
-    Return the number of eights, and their usage of the joint limits; None if out of reach.
+    Return the number of eights, and their usage of the joint limits (None if out of reach).
 
-    These are as many as fit in half of the duration, at PERIOD each. If they would take a joint
-    too close to a limit, they are fewer, and slower. So the motions of a longer run are never
-    smaller than those of a shorter one: it can have the least number, 1/2, and take longer.
+    As many eights as fit in half of the duration, at PERIOD each; fewer and slower ones if a joint
+    would exceed MOST_USED of a limit, but at least half an eight. Therefore a longer run never has
+    smaller motions than a shorter one.
 
     """
     robot, T, length = tracer.robot, tracer.pose(q), 0.5 * duration
     turns = max(0.5, np.floor(2.0 * (length / PERIOD - 0.25)) / 2.0)
-    # the same for all durations: one whole eight is in reach
+    # independent of the duration: one whole eight must be in reach
     if tracer.usage(q, _eight(robot, T, scale, 1.25 * PERIOD, 1.0)) is None:
         return turns, None
     use = tracer.usage(q, _eight(robot, T, scale, length, turns))
@@ -247,7 +228,7 @@ def _figure(tracer: Tracer, q: Array, duration: float, scale: float
 
 def _eight(robot: Robot, T: Array, scale: float, length: float, turns: float, begin: float = 0.0
            ) -> Path:
-    """Return a number of eights, a multiple of 1/2, that take `length` [s]."""
+    """Return a path of `turns` eights, a multiple of 1/2, that takes `length` [s]."""
     whole = scale * size(robot)
     return figure_of_eight(T, WIDTH * whole, HEIGHT * whole, length / (turns + 0.25), turns,
                            begin, swing=SWING * scale)
@@ -260,7 +241,7 @@ def _rotated(T: Array, scale: float) -> Array:
 
 
 def _best_shift(tracer: Tracer, q: Array, T: Array, scale: float) -> Array | None:
-    """Return the best conditioned pose one step away from T; None if none is in reach."""
+    """Return the best conditioned pose one step away from T; None if all are out of reach."""
     best, found = 0.0, None
     for axis, sign in product(range(3), (1.0, -1.0)):
         shifted = T.copy()

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Finds why an arm does not follow, by repeating the demonstration with other parameters."""
+"""Finds why an arm does not follow: repeats the demonstration with other parameters."""
 
 from __future__ import annotations
 
@@ -21,43 +21,43 @@ from osc_ros.errors import OscError
 from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.parameters.node_settings import law_of
 from osc_ros.ros.simulator.simulated_arm import plant_of
-from osc_ros.tools.demo import scenario
-from osc_ros.tools.demo.demo_parameters import table_of
-from osc_ros.tools.demo.demo_report import Recording, result
-from osc_ros.tools.demo.demonstration import Demonstration, start_parameters
-from osc_ros.tools.demo.tracing import Tracer
+from osc_ros.tools.check import scenario
+from osc_ros.tools.check.demonstration import Demonstration, start_parameters
+from osc_ros.tools.check.judgement import Recording, Result, result
+from osc_ros.tools.check.parameter_files import table_of
+from osc_ros.tools.check.tracing import Tracer
 
 Array = NDArray[np.float64]
 Values = dict[str, Any]
 Changes = dict[str, Values]
 
-# What the controller is told of the arm, and what the simulated arm has.
+# Parameters that must be equal in the controller and in the simulated arm.
 PAYLOAD = tuple(entry.name for entry in robot_parameters.SIMULATED_PAYLOAD)
 EQUAL = ('gravity', 'driver_compensates', 'rotor_inertia')
-ROTORS = (0.01, 0.03, 0.1, 0.3)  # rotor inertias that are tried [kg m²]
-# Of the observer: a joint that reverses needs twice its friction soon; and a feedforward of
-# friction that is bounded, because the joint is light, disturbs the observer.
+ROTORS = (0.01, 0.03, 0.1, 0.3)  # assumed rotor inertias [kg m²]
+# Observer: fast, because the friction torque of a joint that reverses changes by twice its size.
+# No friction feedforward, because its bound for light joints disturbs the observer.
 RISE = 0.03  # [s]
 OBSERVER = {'disturbance.mode': 'observer', 'disturbance.rise': RISE,
             'friction.from_description': 0.0}
 GAINS = ('translation.natural_frequency', 'rotation.natural_frequency')
-BINDS = 0.98  # share of a limit from which on it counts as reached
-BEGIN = 0.2  # start time of the first motion of a trial [s]
+BINDS = 0.98  # share of a limit that counts as reaching it
+BEGIN = 0.2  # start time of the first motion [s]
 OTHER_STARTS = (1, 2, 3)  # seeds of the random search for other start positions
 
 
 @dataclass(frozen=True)
 class Cause:
     """
-    Why an arm does not follow, and parameters with which it did in a trial.
+    Why the arm does not follow, and parameters with which it followed in a trial.
 
     Attributes
     ----------
     text : str
     remedy : str
-        In words, what `changes` are: 'the arm follows only with ...'; empty without changes.
+        Description of `changes`, to complete 'the arm follows only with ...'.
     changes : dict
-        Parameters by node, '' for all nodes; empty if nothing that was tried helps.
+        Parameters by node, '' for all nodes; empty if no trial succeeded.
 
     """
 
@@ -66,9 +66,29 @@ class Cause:
     changes: Changes = field(default_factory=dict)
 
 
+@dataclass(frozen=True, eq=False)
+class Check:
+    """
+    Whether an arm follows the motions of the demonstration.
+
+    Attributes
+    ----------
+    plan : list of Phase
+    result : Result, optional
+        Errors with the parameters as they are; None if the simulation failed.
+    cause : Cause, optional
+        Why the arm does not follow; None if it does.
+
+    """
+
+    plan: list[scenario.Phase]
+    result: Result | None
+    cause: Cause | None
+
+
 @dataclass(frozen=True)
 class _Candidate:
-    """A possible cause: the observation, a remedy, and the parameters of the remedy by node."""
+    """A possible cause, its remedy, and the parameters of the remedy by node."""
 
     finding: str
     remedy: str
@@ -79,7 +99,7 @@ class _Candidate:
         return f'{self.finding}. With {self.remedy}, the arm follows.'
 
     def combine(self, other: _Candidate) -> _Candidate:
-        """Return a candidate with the observations and the remedies of both."""
+        """Return a candidate with the causes and remedies of both."""
         return _Candidate(f'{self.finding}. {other.finding}', f'{self.remedy}, and {other.remedy}',
                           _merged(self.changes, other.changes))
 
@@ -88,27 +108,17 @@ def recording_of(demonstration: Demonstration, phases: int | None = None,
                  shown: Callable[[float], object] = lambda share: None
                  ) -> tuple[Recording, list[scenario.Phase]]:
     """
-    Return the recording of the motions, and their plan: a trial in this process, without ROS.
+    Simulate the motions in this process, without ROS; return the recording and the phases.
 
-    Parameters
-    ----------
-    demonstration : Demonstration
-    phases : int, optional
-        Number of phases to run, from the first on; default all.
-    shown : callable, optional
-        Called now and then with the share of the run that is done.
-
-    Raises
-    ------
-    OscError
-        The parameters do not fit, or the simulation diverges.
+    `phases` limits the number of phases. `shown` receives the completed share of the run. Raises
+    OscError if the parameters do not fit, or the simulation diverges.
 
     """
     controller, simulator = (demonstration.values[f'osc_{name}']
                              for name in ('controller', 'simulator'))
     _, law = law_of(controller, demonstration.text)
     robot, plan = demonstration.robot, demonstration.phases(BEGIN)[:phases]
-    # not the description of the controller: a parameter file may give each node its own
+    # a parameter file may give the simulator another description than the controller
     plant = plant_of(simulator, robot_parameters.description(simulator), robot)
     law.hold(plant.q)
     for phase in plan:
@@ -131,32 +141,38 @@ def recording_of(demonstration: Demonstration, phases: int | None = None,
     return recording, plan
 
 
-def cause(demonstration: Demonstration, shown: Callable[[float, str], object]) -> Cause:
+def checked(demonstration: Demonstration, shown: Callable[[float, str], object]) -> Check:
     """
-    Return why the arm does not follow, found by trials in this process, without ROS.
+    Return whether the arm follows in this process, without ROS, and why if it does not.
 
-    The first candidate whose remedy makes the arm follow is returned, so every hint has helped in
-    a trial. Friction alone is named only if the arm also follows without any friction. `shown` is
-    called with the share of a trial that is done, and its name.
+    The first candidate whose remedy makes the arm follow is returned. Friction alone is the cause
+    only if the arm follows without friction. `shown` receives the completed share of a trial, and
+    its name.
 
     """
     with on_demand():
+        plan, found = demonstration.phases(BEGIN), None
         try:
             recording, plan = recording_of(
-                demonstration, shown=lambda share: shown(share, 'the same again'))
-            if not result(recording, plan, demonstration).failures:
-                return Cause('With the same parameters the arm follows in this process, without '
-                             'ROS and in lockstep: the nodes were too slow for the wall clock, or '
-                             'lost messages.')
+                demonstration, shown=lambda share: shown(share, 'as it is'))
+            found = result(recording, plan, demonstration)
+            if not found.failures:
+                return Check(plan, found, None)
             limits = _reached_limit(demonstration, recording)
         except OscError as error:
             limits = f'A repetition in this process fails: {error}'
-        for number, candidate in enumerate(_candidates(demonstration, limits), start=1):
-            if _follows(demonstration.changed(candidate.changes),
-                        partial(_show_trial, shown, number)):
-                # keep the start: other start positions might be chosen for the changed arm
-                return Cause(candidate.text, candidate.remedy, _merged(
-                    start_parameters(demonstration.start), candidate.changes))
+        return Check(plan, found, _cause(demonstration, limits, shown))
+
+
+def _cause(demonstration: Demonstration, limits: str, shown: Callable[[float, str], object]
+           ) -> Cause:
+    """Return the first candidate whose remedy helps; `limits` says which limit was reached."""
+    for number, candidate in enumerate(_candidates(demonstration, limits), start=1):
+        if _follows(demonstration.changed(candidate.changes),
+                    partial(_show_trial, shown, number)):
+            # keep the start: other start positions might be chosen for the changed arm
+            return Cause(candidate.text, candidate.remedy, _merged(
+                start_parameters(demonstration.start), candidate.changes))
     return Cause(f'{limits}. Nothing that was tried helps: the same payload, gravity and driver '
                  'for controller and simulator, compensation of all friction, an observer of what '
                  'the model lacks, other gains, smaller motions, other joint positions at the '
@@ -164,7 +180,7 @@ def cause(demonstration: Demonstration, shown: Callable[[float, str], object]) -
 
 
 def _candidates(demonstration: Demonstration, limits: str) -> Iterator[_Candidate]:
-    """Yield explanations, the most probable first."""
+    """Yield candidates, the most probable first."""
     differences = list(_differences(demonstration))
     if not differences:
         yield from _causes_in_motion(demonstration, limits)
@@ -178,9 +194,10 @@ def _candidates(demonstration: Demonstration, limits: str) -> Iterator[_Candidat
 
 def _differences(demonstration: Demonstration) -> Iterator[_Candidate]:
     """
-    Yield what the controller is told of the arm if it differs from the simulated arm.
+    Yield the differences between the parameters of controller and simulated arm.
 
-    First with the values of the node that has others than the defaults, then the other way round.
+    The first candidate takes the values of the node that differs from the defaults, the second
+    those of the other node.
 
     """
     nodes = 'osc_controller', 'osc_simulator'
@@ -205,7 +222,7 @@ def _differences(demonstration: Demonstration) -> Iterator[_Candidate]:
 
 
 def _payload_difference(told: Values, simulated: Values, names: Sequence[str]) -> str:
-    """Return in words how the payloads differ; empty if there is none."""
+    """Return a text on the difference of the payloads; empty if they have no mass."""
     more = simulated['payload.mass'] - told['payload.mass']
     if more:
         return (f"The arm carries {abs(more):.2f} kg {'more' if more > 0.0 else 'less'} than the "
@@ -216,7 +233,7 @@ def _payload_difference(told: Values, simulated: Values, names: Sequence[str]) -
 
 
 def _difference(told: Values, simulated: Values, names: Sequence[str]) -> str:
-    """Return in words how a parameter of both nodes differs."""
+    """Return a text on the difference of a parameter between the nodes."""
     [name] = names
     a, b = (list(x) if isinstance(x, tuple) else x for x in (told[name], simulated[name]))
     return f'{name} is {a} for osc_controller, but {b} for osc_simulator'
@@ -224,9 +241,9 @@ def _difference(told: Values, simulated: Values, names: Sequence[str]) -> str:
 
 def _causes_in_motion(demonstration: Demonstration, limits: str) -> Iterator[_Candidate]:
     """
-    Yield friction, limits that are reached, and combinations of them.
+    Yield candidates for friction, reached limits, and combinations of both.
 
-    First what only the controller needs, then other motions, then another simulated arm.
+    First changes of the controller alone, then other motions, then changes of the simulated arm.
 
     """
     friction = _friction(demonstration)
@@ -240,7 +257,7 @@ def _causes_in_motion(demonstration: Demonstration, limits: str) -> Iterator[_Ca
         yield from _rotors(demonstration, friction)
         return
     # friction is not the only cause: combine it with others only if none helps alone
-    others, again = tee(_other_motions(demonstration, limits))  # slow: searches for starts
+    others, again = tee(_other_motions(demonstration, limits))  # slow search for start positions
     yield from others
     for other in list(again)[1::2] if friction else ():
         for one in (*_compensations(demonstration, friction),
@@ -249,7 +266,7 @@ def _causes_in_motion(demonstration: Demonstration, limits: str) -> Iterator[_Ca
 
 
 def _controllers(demonstration: Demonstration, finding: str) -> Iterator[_Candidate]:
-    """Yield controllers with the observer of what the model lacks, and with other gains."""
+    """Yield controllers with a disturbance observer, and with other gains."""
     values = demonstration.values['osc_controller']
     observer = _observer(demonstration)
     words = 'an observer in the controller that compensates what its model lacks ' \
@@ -265,7 +282,7 @@ def _controllers(demonstration: Demonstration, finding: str) -> Iterator[_Candid
 
 
 def _observer(demonstration: Demonstration) -> Values:
-    """Return the parameters of a controller with an observer that may compensate all friction."""
+    """Return parameters of a disturbance observer that can compensate all friction."""
     friction = demonstration.robot.coulomb_friction + demonstration.robot.viscous_friction
     values = demonstration.values['osc_controller']
     return {**OBSERVER, 'disturbance.friction': max(values['disturbance.friction'],
@@ -273,7 +290,7 @@ def _observer(demonstration: Demonstration) -> Values:
 
 
 def _other_motions(demonstration: Demonstration, limits: str) -> Iterator[_Candidate]:
-    """Yield smaller motions, and other joint positions at the start."""
+    """Yield smaller motions, and other start positions."""
     at = demonstration.start
     for scale in scenario.SCALES:
         if scale < at.scale:
@@ -289,7 +306,7 @@ def _other_motions(demonstration: Demonstration, limits: str) -> Iterator[_Candi
 
 
 def _friction(demonstration: Demonstration) -> str:
-    """Return in words the friction of the simulated joints; empty without friction."""
+    """Return a text on the friction of the simulated joints; empty without friction."""
     simulator, robot = demonstration.values['osc_simulator'], demonstration.robot
     parts = [f'{name} of up to {max(simulator[name] or described):g} {unit}'
              for name, described, unit in (('friction', robot.coulomb_friction, 'N m'),
@@ -301,7 +318,7 @@ def _friction(demonstration: Demonstration) -> str:
 
 
 def _compensations(demonstration: Demonstration, friction: str) -> Iterator[_Candidate]:
-    """Yield the compensation of all friction of the simulated joints, if only a part of it is."""
+    """Yield full friction compensation, if the controller compensates only a part."""
     changes, share = _whole_friction(demonstration), demonstration.values['osc_controller'][
         'friction.from_description']
     if changes:
@@ -311,7 +328,7 @@ def _compensations(demonstration: Demonstration, friction: str) -> Iterator[_Can
 
 
 def _whole_friction(demonstration: Demonstration) -> Values:
-    """Return parameters with which the controller compensates all friction; may be empty."""
+    """Return parameters that compensate all friction; {} if it is compensated already."""
     simulator, controller = (demonstration.values[f'osc_{name}']
                              for name in ('simulator', 'controller'))
     robot, changes = demonstration.robot, {}
@@ -329,7 +346,7 @@ def _whole_friction(demonstration: Demonstration) -> Values:
 
 
 def _rotors(demonstration: Demonstration, friction: str) -> Iterator[_Candidate]:
-    """Yield assumed rotor inertias of the simulated arm, small ones first; none if it has some."""
+    """Yield assumed rotor inertias, the smallest first; none if the controller has some."""
     robot = demonstration.robot
     if any(demonstration.values['osc_controller']['rotor_inertia']):
         return
@@ -358,7 +375,7 @@ def _without_friction(demonstration: Demonstration) -> Changes:
 
 
 def _reached_limit(demonstration: Demonstration, recording: Recording) -> str:
-    """Return a text on the joint that was at its limit of speed or torque for the longest time."""
+    """Return a text on the joint that was at its speed or torque limit for longest."""
     robot = demonstration.robot
     found = []
     for values, limits, what, unit in (
@@ -378,7 +395,7 @@ def _show_trial(shown: Callable[[float, str], object], number: int, share: float
 
 def _follows(demonstration: Demonstration,
              shown: Callable[[float], object] = lambda share: None) -> bool:
-    """Whether the arm follows; all phases are simulated only if it follows in the first one."""
+    """Return whether the arm follows; later phases run only if it follows in the first one."""
     try:
         return not any(result(*recording_of(demonstration, phases, shown), demonstration).failures
                        for phases in (1, None))

@@ -1,0 +1,175 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""The command osc_check: whether a simulated arm follows under its parameters, and why not."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+import sys
+from textwrap import fill
+from typing import Any
+import warnings
+
+import numpy as np
+
+from osc_ros.commandline import (
+    add_json,
+    make_folder,
+    output_folder,
+    painted,
+    Parser,
+    ProgressBar,
+    stdout_for_json,
+    write_json,
+)
+from osc_ros.compile.compiled import on_demand
+from osc_ros.errors import ModelWarning, OscError
+from osc_ros.interrupts import end_quietly
+from osc_ros.ros.parameters import robot_parameters
+from osc_ros.tools.check.cause_search import Cause, Check, checked
+from osc_ros.tools.check.demonstration import demonstration
+from osc_ros.tools.check.judgement import error_table
+from osc_ros.tools.check.parameter_files import NODES, Parameters, text_of
+from osc_ros.tools.check.robot_options import (
+    add_robot_options,
+    given_parameters,
+    own_parameters,
+    require_robot,
+    users_files,
+    write_new,
+)
+from osc_ros.tools.info.description_rules import Description, notes, problems
+from osc_ros.tools.info.findings import best_posture
+
+EXAMPLE = """examples:
+  osc_check --robot panda
+  osc_check --urdf arm.urdf --base base_link --tip tool0 --config my.yaml
+
+Exit status: 0 the arm follows; 1 it does not, or its description is wrong: the cause and a remedy
+are printed, and osc_check/follow.yaml has the parameters with which it follows; 2 wrong
+arguments or parameters, which it names; 130 Ctrl-C."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Check an arm; exit as EXAMPLE says."""
+    options = _options(arguments)
+    end_quietly()
+    try:
+        with on_demand(), stdout_for_json(options.json):
+            sys.exit(_check(options))
+    except OscError as error:
+        sys.stdout.flush()
+        print(f'osc_check: {error}', file=sys.stderr)
+        sys.exit(2)
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = Parser(
+        prog='osc_check', epilog=EXAMPLE,
+        description='Says what is wrong with a robot description and with the parameters for it: '
+        'looks at\nthem, lets the simulated arm make the motions of osc_demo in this process, '
+        'without ROS,\nand if it does not follow, repeats them with other parameters until it '
+        'does.')
+    add_robot_options(parser)
+    parser.add_argument('--duration', type=float, default=10.0,
+                        help='of the motion, simulated time [s] (10)')
+    parser.add_argument('--output', type=output_folder, default=Path('osc_check'),
+                        help='folder of follow.yaml, made if it is needed (osc_check)')
+    add_json(parser)
+    options = parser.parse_args(arguments)
+    require_robot(parser, options)
+    if not 3.0 <= options.duration <= 3600.0:
+        parser.error(f'--duration {options.duration}: accepted is 3 to 3600 s')
+    return options
+
+
+def _check(options: argparse.Namespace) -> int:
+    """Check description and motion, print what is wrong; return the exit status."""
+    parameters, own = given_parameters(options), own_parameters(options)
+    about, noted = _description(parameters, own)
+    found, wrong = None, problems(about)
+    if not wrong:
+        with ProgressBar('osc_check') as bar:
+            wanted = demonstration(parameters, own, options.duration,
+                                   lambda what: bar.show(0.0, str(what)))
+            found = checked(wanted, bar.show)
+        noted += wanted.notes
+    for note in noted:
+        print(painted(f'note: {note}', 'warn'))
+    for problem in wrong:
+        print(painted(f'PROBLEM: {problem}', 'bad'))
+    if found is not None:
+        _tell(found, options)
+    follows = found is not None and found.cause is None
+    print(painted('the arm follows', 'good') if follows
+          else painted('the arm does not follow' if found else 'CANNOT BE CONTROLLED as it is',
+                       'bad'))
+    if options.json:
+        write_json(options.json, {'robot': about.robot.name, 'joints': about.robot.n,
+                                  'notes': noted, 'problems': wrong, 'followed': follows,
+                                  **_figures(found)})
+    return 0 if follows else 1
+
+
+def _description(parameters: Parameters, own: dict[str, Any]) -> tuple[Description, list[str]]:
+    """Return what the rules on a description look at, and what is open in it."""
+    values, arm = (parameters.values(node, own) for node in ('osc_controller', 'osc_simulator'))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter('always', ModelWarning)
+        robot = robot_parameters.robot(values, robot_parameters.description(values))
+    robot = robot_parameters.with_payload(arm, robot)
+    home = np.array(arm['initial_positions'])
+    about = Description(robot, home if len(home) == robot.n else best_posture(robot)[0])
+    return about, [*(str(one.message) for one in caught
+                     if issubclass(one.category, ModelWarning)), *notes(about)]
+
+
+def _tell(found: Check, options: argparse.Namespace) -> None:
+    """Print the errors of the motions, which of them are too large, and why."""
+    if found.result is not None:
+        print('\n'.join(error_table(found.result, found.plan)))
+        for failure in found.result.failures:
+            print(painted(f'NOT FOLLOWED: {failure}', 'bad'))
+    if found.cause is not None:
+        make_folder(options.output)
+        tell_cause(found.cause, options)
+
+
+def _figures(found: Check | None) -> dict[str, Any]:
+    if found is None:
+        return {'failures': [], 'cause': ''}
+    why = found.cause or Cause('')
+    failures, figures = ((found.result.failures, found.result.figures) if found.result
+                         else ([why.text], {}))
+    return {'failures': failures, 'cause': why.text, 'remedy': why.remedy,
+            'changes': why.changes, **{phase.name: figures[phase.name] for phase in found.plan
+                                       if phase.name in figures}}
+
+
+def tell_cause(why: Cause, options: argparse.Namespace) -> None:
+    """
+    Print why an arm does not follow, and write the parameters with which it does.
+
+    Parameters
+    ----------
+    why : Cause
+    options : Namespace
+        With `config`, the user's parameter file, and `output`, the folder of follow.yaml.
+
+    """
+    print('\n' + fill(f'CAUSE: {why.text}', 96, break_long_words=False))
+    if not why.changes:
+        return
+    given = Parameters(users_files(options))
+    text = text_of({node: {**(given.given(node) if node else {}), **why.changes.get(node, {})}
+                    for node in ('', *NODES)})
+    file = write_new(options.output / 'follow.yaml', text)
+    place = f' in place of --config {options.config}' if options.config else ''
+    print(f'\nTo let it follow, run with --config {file}{place}, a file with these '
+          f'lines:\n\n{text}')
+
+
+if __name__ == '__main__':
+    main()

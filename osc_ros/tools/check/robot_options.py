@@ -1,0 +1,85 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""The options of a command that choose a robot and its parameter files."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from osc_ros.errors import OscError
+from osc_ros.model.ends import ends_of_chains
+from osc_ros.ros.parameters import robot_parameters
+from osc_ros.ros.process.share import share_directory
+from osc_ros.tools.check.parameter_files import Parameters
+
+
+def add_robot_options(parser: argparse.ArgumentParser, default: str = 'panda') -> None:
+    """Add --robot, --urdf, --base, --tip and --config; the text of the help names the default."""
+    robot = parser.add_mutually_exclusive_group()
+    robot.add_argument('--robot', help='a robot of this package, '
+                       f"{', '.join(robot_parameters.shipped_robots())} ({default})")
+    robot.add_argument('--urdf', type=Path, help='your own robot, with --base and --tip')
+    parser.add_argument('--base', help='link that is fixed to the ground')
+    parser.add_argument('--tip', help='link that is controlled')
+    parser.add_argument('--config', type=Path, help='YAML file of parameters that override those '
+                        'of the robot; osc_simulator: the simulated arm')
+
+
+def require_robot(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Exit with status 2 if the options name no robot; without any, it is a Panda."""
+    shipped = robot_parameters.shipped_robots()
+    if options.urdf:
+        if not (options.base and options.tip):
+            parser.error(f'--urdf needs --base and --tip{_links(options.urdf)}')
+        return
+    options.robot = options.robot or 'panda'
+    if options.robot not in shipped:
+        parser.error(f"--robot {options.robot}: accepted is one of {', '.join(shipped)}; --urdf "
+                     'takes any other')
+
+
+def _links(file: Path) -> str:
+    """Return a text: which links of a URDF can be base and tip, or why it cannot be used."""
+    try:
+        root, ends = ends_of_chains(robot_parameters.urdf_text(str(file)))
+    except OscError as error:
+        return f' ({error})'
+    tips = [f'{tip} ({joints} joints)' for tip, joints in ends]
+    return (f': here the base may be {root}, the root, or a link from there to the tip; '
+            f"chains end at {', '.join(tips[:10])}" + (', …' if tips[10:] else ''))
+
+
+def own_parameters(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the parameters that the options --robot, --urdf, --base and --tip give."""
+    file = str(options.urdf.absolute()) if options.urdf else options.robot
+    chosen = {'robot_description_file': file, 'base': options.base, 'tip': options.tip}
+    return {name: value for name, value in chosen.items() if value}
+
+
+def given_parameters(options: argparse.Namespace) -> Parameters:
+    """Return the parameters of the robot's file in config/, and of the user's file."""
+    base = share_directory() / 'config' / f"{'own' if options.urdf else options.robot}.yaml"
+    return Parameters([base, *users_files(options)])
+
+
+def users_files(options: argparse.Namespace) -> list[Path]:
+    """Return the file of --config in a list, which is empty without it."""
+    return [options.config] if options.config else []
+
+
+def write_new(path: Path, text: str) -> Path:
+    """
+    Write a text to a file, and return its path: `path`, or path_2, path_3, ...
+
+    A file with another text is never overwritten: the user may have edited it.
+
+    """
+    file, number = path, 1
+    while file.exists() and file.read_text(encoding='utf-8', errors='replace') != text:
+        number += 1
+        file = path.with_stem(f'{path.stem}_{number}')
+    file.write_text(text, encoding='utf-8')
+    return file

@@ -1,0 +1,134 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Rules that find what is wrong in a robot description, and what it leaves open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.model.robot import Robot
+from osc_ros.tools.info.arm_dynamics import jacobian, weight
+
+Array = NDArray[np.float64]
+
+HEAVY = 0.9  # the weight may take this share of a torque limit
+MANY_TURNS, VERY_FAST = 8.0 * np.pi, 60.0  # limits in degrees, rather [rad, rad/s]
+
+
+@dataclass(frozen=True, eq=False)
+class Description:
+    """
+    What the rules look at.
+
+    Attributes
+    ----------
+    robot : Robot
+    home : (n,)
+        Posture in which the arm has to carry its weight [rad, m].
+    freedoms : int
+        Number of axes that the tip can move at once.
+
+    """
+
+    robot: Robot
+    home: Array
+    freedoms: int = 6
+
+    @property
+    def weight(self) -> Array:
+        """Torques (n,) that hold the arm at home [N m, N]."""
+        return weight(self.robot, self.home)
+
+
+def problems(about: Description) -> list[str]:
+    """Return what makes it impossible to control the arm, and what to mend."""
+    return [text for rule in PROBLEMS for text in rule(about)]
+
+
+def notes(about: Description) -> list[str]:
+    """Return what the description leaves open, or what looks unusual, and what to do."""
+    return [text for rule in NOTES for text in rule(about)]
+
+
+def lumped(robot: Robot) -> dict[str, list[str]]:
+    """Return the links that move with each body, by its joint; the key '' has the base's."""
+    found: dict[str, list[str]] = {joint: [] for joint in ('', *robot.joints)}
+    for link, (body, _) in robot.frames.items():
+        found[robot.joints[body] if body >= 0 else ''].append(link)
+    return found
+
+
+def _no_mass(about: Description) -> Iterator[str]:
+    if not about.robot.inertia[:, 5, 5].any():
+        yield ('no link that moves has a mass: add <inertial> to the links; without it the '
+               'controller carries no weight')
+
+
+def _too_heavy(about: Description) -> Iterator[str]:
+    robot, tau = about.robot, about.weight
+    for k, name in enumerate(robot.joint_names):
+        effort = robot.effort_limits[k]  # infinite if there is none: a note says so
+        if abs(tau[k]) > HEAVY * effort:
+            yield (f"joint '{name}': the weight takes {abs(tau[k]):.3g} of {effort:.3g} N m at "
+                   'home: check masses and centres of mass (grams? millimetres?), the effort '
+                   'limit, and gravity')
+
+
+def _fixed_tip(about: Description) -> Iterator[str]:
+    if np.linalg.norm(jacobian(about.robot, about.home)) == 0.0:
+        yield f"the tip '{about.robot.tip}' does not move: choose another link"
+
+
+def _home_outside(about: Description) -> Iterator[str]:
+    robot, home = about.robot, about.home
+    low, high = robot.position_limits.T
+    for k in np.flatnonzero((home < low) | (home > high)):
+        yield (f"home: '{robot.joint_names[k]}' at {home[k]:g} is outside of {low[k]:g} to "
+               f'{high[k]:g}')
+
+
+def _degrees(about: Description) -> Iterator[str]:
+    robot, speeds = about.robot, about.robot.velocity_limits
+    low, high = robot.position_limits.T
+    for k in np.flatnonzero(~robot.prismatic & (
+            np.isfinite(low) & (high - low > MANY_TURNS)
+            | np.isfinite(speeds) & (speeds > VERY_FAST))):
+        yield (f"joint '{robot.joint_names[k]}': {low[k]:g} to {high[k]:g} rad, {speeds[k]:g} "
+               'rad/s: degrees? A URDF has radians')
+
+
+def _few_freedoms(about: Description) -> Iterator[str]:
+    if about.freedoms < 6:
+        yield (f'the tip can move along {about.freedoms} of 6 axes at once: control those '
+               "(parameters 'translation.axes', 'rotation.axes'; `osc_demo` chooses them)")
+
+
+def _light_links(about: Description) -> Iterator[str]:
+    robot = about.robot
+    for body, (joint, links) in enumerate(zip(robot.joints, list(lumped(robot).values())[1:])):
+        if robot.inertia[body, 5, 5] == 0.0:
+            yield (f"{', '.join(map(repr, links))}, moved by '{joint}', has no mass: its weight "
+                   'is not carried; add <inertial> if it has some')
+
+
+def _no_rotors(about: Description) -> Iterator[str]:
+    if not about.robot.rotor_inertia.any():
+        yield ('no rotor inertia is known, a URDF has none: with geared motors set parameter '
+               "'rotor_inertia'")
+
+
+def _no_friction(about: Description) -> Iterator[str]:
+    if not (about.robot.coulomb_friction.any() or about.robot.viscous_friction.any()):
+        yield ('no friction is described: joints that have some will stop short of the goal '
+               "unless 'friction.coulomb' is set or <dynamics> is added")
+
+
+Rule = Callable[[Description], Iterator[str]]
+PROBLEMS: tuple[Rule, ...] = (_no_mass, _too_heavy, _fixed_tip)
+NOTES: tuple[Rule, ...] = (_home_outside, _degrees, _few_freedoms, _light_links, _no_rotors,
+                           _no_friction)

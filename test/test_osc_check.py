@@ -1,0 +1,60 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""osc_check: whether an arm follows, and that the remedy that it prints helps."""
+
+import json
+
+import pytest
+
+pytest.importorskip('rclpy', reason='rclpy is not installed')
+
+from osc_ros import shipped_urdf
+from osc_ros.tools.check.check_command import main
+
+
+@pytest.fixture
+def check(tmp_path, monkeypatch, capsys):
+    """Return a function that runs osc_check; it returns the exit status and the output."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main(['--duration', '3', *map(str, arguments)])
+        return ended.value.code, capsys.readouterr().out
+    return run
+
+
+def test_shipped_arm_follows(check, tmp_path):
+    code, text = check('--robot', 'panda')
+    assert code == 0 and text.splitlines()[-1] == 'the arm follows'
+    assert not (tmp_path / 'osc_check').exists()
+
+
+def test_remedy_that_is_printed_helps(check, tmp_path):
+    config = tmp_path / 'my.yaml'
+    config.write_text('/**/osc_simulator: {ros__parameters: {payload.mass: 2.0}}')
+    code, text = check('--config', config)
+    assert code == 1 and 'CAUSE: The arm carries 2.00 kg more' in ' '.join(text.split())
+    assert text.splitlines()[-1] == 'the arm does not follow'
+    assert config.read_text() == '/**/osc_simulator: {ros__parameters: {payload.mass: 2.0}}'
+    code, text = check('--config', tmp_path / 'osc_check' / 'follow.yaml')
+    assert code == 0 and 'the arm follows' in text
+
+
+def test_description_that_is_wrong_is_said_before_anything_moves(check, tmp_path):
+    urdf = tmp_path / 'grams.urdf'
+    urdf.write_text(shipped_urdf('ur5e').read_text().replace('<mass value="', '<mass value="9'))
+    code, text = check('--urdf', urdf, '--base', 'base_link', '--tip', 'tool0', '--json',
+                       tmp_path / 'found.json')
+    found = json.loads((tmp_path / 'found.json').read_text())
+    assert text.splitlines()[-1] == 'CANNOT BE CONTROLLED as it is'
+    assert code == 1 and not found['followed'] and found['failures'] == []
+    assert any('the weight takes' in one for one in found['problems'])
+
+
+def test_figures_for_programs(check, tmp_path):
+    code, _ = check('--json', tmp_path / 'found.json')
+    found = json.loads((tmp_path / 'found.json').read_text())
+    assert code == 0 and found['followed'] and found['problems'] == [] and found['cause'] == ''
+    assert found['joints'] == 7 and found['figure of eight']['position rms [mm]'] < 1.0
