@@ -211,8 +211,9 @@ def test_recording_over_ros_is_computed_again(ros, tmp_path):
             before = readers_of_journal(controller)
             recorder = subprocess.Popen(
                 [sys.executable, '-m', 'osc_ros.start', 'record', '--output', tmp_path / 'run',
-                 '--json'], stdout=subprocess.PIPE, text=True)
+                 '--json'], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             until(lambda: readers_of_journal(controller) - before)
+            assert 'recording; Ctrl-C ends it' in recorder.stderr.readline()  # messages arrive
             arm.move_to(arm.pose(shift=(0.0, 0.05, 0.0)))
             set_frequency(controller, 30.0)
             arm.move_to(arm.pose(shift=(0.0, -0.05, 0.0)))
@@ -307,7 +308,7 @@ def test_black_box_whose_process_is_killed_keeps_what_was_written(tmp_path):
     assert [cdr.text(str(k + 1)) for k in range(9)] == found()[1:10]
 
 
-def test_time_to_record_begins_when_the_controller_is_found(ros, capsys, monkeypatch):
+def test_time_to_record_begins_when_messages_of_the_controller_arrive(ros, capsys, monkeypatch):
     from rclpy.executors import SingleThreadedExecutor
 
     from osc_ros.tools.record import record_node
@@ -316,7 +317,7 @@ def test_time_to_record_begins_when_the_controller_is_found(ros, capsys, monkeyp
         looks, failure, has_ended, lacks_journal = 0, None, False, False
 
         @property
-        def is_found(self):
+        def has_begun(self):
             self.looks += 1
             return self.looks > 8
 

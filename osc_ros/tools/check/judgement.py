@@ -114,10 +114,8 @@ def result(recording: Recording, plan: list[Phase], demonstration: Demonstration
     figures: dict[str, Any] = {}
     failures = []
     for number, phase in enumerate(plan):
-        path = number == 0
-        begin = begin_of_errors(phase, number)
-        part = errors[(times >= begin) & (times < phase.end)]
-        kind, norm = ('tracking', _rms) if path else ('settled', _largest)
+        part = errors[_counts(times, phase, number)]
+        kind, norm = ('settled', _largest) if number else ('tracking', _rms)
         if len(part) < 2:
             raise InputError(f'{phase.name}: too few poses were recorded: is this machine too '
                              'busy, or does another simulation use the same ROS_DOMAIN_ID?')
@@ -145,7 +143,7 @@ def result(recording: Recording, plan: list[Phase], demonstration: Demonstration
         'rms torque [% of limit]': 100.0 * _rms(use.ravel()),
     }
     if recording.repetitions:
-        figures['control']['runs before, ended by the arm'] = recording.repetitions
+        figures['control']['runs before, not judged'] = recording.repetitions
     return Result(times, errors[:, 0], errors[:, 1], figures, failures)
 
 
@@ -181,6 +179,18 @@ def error_table(found: Result, plan: list[Phase]) -> list[str]:
             note = '' if phase is plan[0] else ', settled'
             lines.append(f'{phase.name + note:24}{a:12.3f}{b:12.3f}{c:16.4f}{d:12.4f}')
     return lines
+
+
+def lacks_poses(recording: Recording, plan: list[Phase]) -> bool:
+    """Whether too few poses of a phase were recorded to judge it."""
+    times = np.array(recording.pose_times)
+    return any(np.count_nonzero(_counts(times, phase, number)) < 2
+               for number, phase in enumerate(plan))
+
+
+def _counts(times: Array, phase: Phase, number: int) -> NDArray[np.bool_]:
+    """Whether the errors at some times [s] count."""
+    return (times >= begin_of_errors(phase, number)) & (times < phase.end)
 
 
 def begin_of_errors(phase: Phase, number: int) -> float:

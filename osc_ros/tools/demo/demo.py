@@ -35,7 +35,7 @@ from osc_ros.tools.check import scenario
 from osc_ros.tools.check.cause_search import Cause, checked
 from osc_ros.tools.check.check_command import tell_cause
 from osc_ros.tools.check.demonstration import Demonstration, demonstration
-from osc_ros.tools.check.judgement import Recording, Result, result
+from osc_ros.tools.check.judgement import lacks_poses, Recording, Result, result
 from osc_ros.tools.check.parameter_files import NODES, text_of
 from osc_ros.tools.check.robot_options import (
     add_robot_options,
@@ -208,7 +208,8 @@ def _recording_of(options: argparse.Namespace, wanted: Demonstration,
     """
     Return the recording of one run of the nodes.
 
-    A run that the arm ends because torques were late is made again, once, from its start.
+    A run that the arm ends because torques were late, or from which this machine lost poses, is
+    made again, once, from its start.
 
     """
     has_window = not options.headless and _has_display()
@@ -216,7 +217,10 @@ def _recording_of(options: argparse.Namespace, wanted: Demonstration,
         print('note: no display was found (DISPLAY, WAYLAND_DISPLAY), so no window shows the '
               'arm; the plots show the run', flush=True)
     try:
-        return _recorded_run(options, wanted, plan, work, has_window)
+        recording = _recorded_run(options, wanted, plan, work, has_window)
+        if not lacks_poses(recording, plan):
+            return recording
+        say('poses of the tip were lost: this machine is too busy; the run is made again ...')
     except ArmError as error:
         if LATE not in str(error):
             raise

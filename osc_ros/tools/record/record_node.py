@@ -169,6 +169,13 @@ class Recorder(Node):  # type: ignore[misc]
         return f'{self._prefix}/{JOURNAL}' in self._taken
 
     @property
+    def has_begun(self) -> bool:
+        """Whether a message of the controller has arrived, or its topics are silent."""
+        return self.is_found and (any(count for name, count in self._bag.counts.items()
+                                      if name.startswith(f'{self._prefix}/'))
+                                  or perf_counter() > self._began + JOURNAL_PATIENCE)
+
+    @property
     def lacks_journal(self) -> bool:
         """Whether the controller runs, but no journal message has arrived."""
         return self.is_found and self._is_there and not self.journal
@@ -367,7 +374,7 @@ def _spin(recorder: Recorder, duration: float, is_over: Callable[[], bool]) -> f
                 if now >= latest or not recorder.lacks_journal:
                     break
             executor.spin_once(timeout_sec=0.05)
-            if recorder.is_found and not was_found:  # the duration counts from here
+            if recorder.has_begun and not was_found:  # the duration counts from here
                 was_found, began = True, perf_counter()
                 print('recording; Ctrl-C ends it' if duration == float('inf')
                       else f'recording for {duration:g} s', flush=True)
