@@ -6,8 +6,6 @@
 import gc
 import os
 from pathlib import Path
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -17,11 +15,11 @@ import hypothesis
 from matplotlib.figure import Figure
 import pytest
 
+from common import CHECKOUT, PATIENCE
 from osc_ros.loop.process import realtime
 from osc_ros.ros.process.domains import reserved_domain
 from osc_ros.ros.process.profile import profile_variable
-
-CHECKOUT = Path(__file__).parents[1]
+from processes import Processes
 
 # Set before any module imports rclpy; processes that a test starts inherit the settings.
 os.environ['ROS_DOMAIN_ID'] = str(reserved_domain())
@@ -45,9 +43,6 @@ class Judge:
 
 
 sys.meta_path.append(Judge)
-
-PATIENCE = 120.0  # timeout of a wait, for a busy machine; no test checks this time [s]
-
 
 # The slowest test files, slowest first. If a slow file started last, the other workers of
 # `make test` would be idle while it runs.
@@ -218,36 +213,6 @@ def spin(ros, capfd):
         executor.remove_node(node)
         node.destroy_node()
     executor.shutdown()
-
-
-class Processes:
-    """Starts commands as processes, and ends those that are still running."""
-
-    def __init__(self, folder):
-        """Set the folder for the log files."""
-        self._folder, self.running = folder, []
-
-    def start(self, module, *arguments):
-        """Return a new process, whose attribute `log` is the path of its log."""
-        path = self._folder / f'{len(self.running)}_{module}.log'
-        with path.open('w') as log:
-            process = subprocess.Popen(
-                [sys.executable, '-m', 'osc_ros.start', module, *map(str, arguments)],
-                stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
-        process.log = path
-        self.running.append(process)
-        return process
-
-    def end(self):
-        """Send SIGINT to every running process; kill it if it has not ended after 10 s."""
-        for process in self.running:
-            if process.poll() is None:
-                process.send_signal(signal.SIGINT)
-                try:
-                    process.wait(timeout=10.0)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
 
 
 @pytest.fixture
