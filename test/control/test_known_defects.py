@@ -66,7 +66,7 @@ def test_no_inverse_of_the_inertia_that_is_half_filled_or_not_symmetric(method):
 
 
 def test_no_header_that_is_ignored(spin):
-    from test_nodes import Rig, target
+    from node_rig import Rig, target
     rig = Rig(spin, report_rate=20000.0).activate()
     heard = rig.hardware
     at_the_tip = {'position': (0.0, 0.0, 0.1), 'quaternion': (0.0, 0.0, 0.0, 1.0)}
@@ -142,7 +142,7 @@ def test_no_quaternion_that_is_not_normalized(xyzw):
 
 
 def test_no_continuous_joint_that_switches_limit_avoidance_off():
-    from test_shipped_robots import ends, parameters, urdf
+    from shipped import ends, parameters, urdf
     base, tip = ends('gen3')
     robot = Robot.from_urdf(urdf('gen3'), base, tip)
     lower, upper = robot.position_limits.T
@@ -197,7 +197,7 @@ def test_no_arms_of_only_six_or_seven_joints(n):
 def test_exception_in_a_lifecycle_callback_is_logged(spin, monkeypatch, callback):
     from rclpy.lifecycle import TransitionCallbackReturn
 
-    from test_nodes import Rig
+    from node_rig import Rig
     rig = Rig(spin)
     if callback != 'configure':
         rig.activate()

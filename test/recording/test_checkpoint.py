@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
+from attacked import robot_of
 import osc_ros
 from osc_ros import Driver, Friction, Limits, LookAt, Settings, Stiffness, Task
 from osc_ros.control.compiled_law import Precomputed
@@ -36,8 +37,7 @@ from osc_ros.loop.journal import loaded_piece, MAGIC, piece_places
 from osc_ros.loop.packing import CLASSES, packed, unpacked
 from osc_ros.recording import cdr
 from osc_ros.recording.bag import BagWriter
-from test_record import robot_of
-from test_recording import Recorded
+from recorded import Recorded
 
 GIGABYTE = 2 ** 30
 ROBOT = robot_of('panda')

@@ -14,12 +14,10 @@ from time import perf_counter
 import numpy as np
 import pytest
 
-from arm import moved, PANDA, PERIOD
+from arm import PERIOD
 from osc_ros import InputError
 from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.model_error.friction import Friction
-from osc_ros.control.safety.supervision import NOT_FINITE, Watchdog
-from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.loop import journal, requests
 from osc_ros.loop.engine import ACTIVE
 from osc_ros.loop.journal import CALL, Journal, loaded_piece, RESPOND
@@ -27,66 +25,15 @@ from osc_ros.recording import cdr, export
 from osc_ros.recording.explanation import difference, explained, summary
 from osc_ros.recording.replay import Replay
 from osc_ros.recording.tape import runs_of, Segment, segments_of
-from test_contact import Driven
 
 pytest.importorskip('mcap', reason='mcap is not installed')
 from mcap.reader import make_reader
 
 from osc_ros.recording.bag import BagReader, BagWriter
 from osc_ros.recording.recorded_joints import joint_recording, loaded_bag
+from recorded import Recorded
 
 EFFORT = 1e-12  # rounding of the sum of the terms of a torque [N m]
-
-
-class Recorded(Driven):
-    """The Panda in lockstep, on the clock of the computer, with a journal."""
-
-    def __init__(self, duration=30.0, most=10**8, begins_at=0.0, **given):
-        """Begin the journal after a time [s]."""
-        super().__init__(wall=False, reaction='hold', **given)
-        self.engine.use_clock(perf_counter)
-        self.engine.guard.settings = replace(
-            self.engine.guard.settings, watchdogs={
-                **self.engine.guard.settings.watchdogs, NOT_FINITE: Watchdog('hold')})
-        self.engine.guard.begin()
-        self.update()
-        if begins_at:
-            self.go(0.0, 0.1, 0.05).run(begins_at)
-        requests.begin_journal(self.engine, duration, most, {
-            'node': '/osc_controller', 'versions': export.versions(), 'urdf': '<robot/>',
-            'parameters': {}, 'joints': self.robot.joint_names[::-1],
-            'robot joints': self.robot.joint_names, 'joint_states': '/joint_states',
-            'clock offset': 1e9})
-
-    def command(self, *shift):
-        goal = PoseGoal(moved(self.plant.pose(PANDA.tip), shift))
-        requests.follow(self.engine, goal, 0.0, 'tip')
-        return self
-
-    def tune(self, frequency):
-        """Change a gain, as the parameter does."""
-        settings = self.law.settings
-        task = settings.tasks[0]
-        gains = replace(task.gains, natural_frequency=np.full(6, frequency))
-        self.engine.use_setup(self.law.new_setup(
-            replace(settings, tasks=(replace(task, gains=gains),))), self.engine.guard.settings)
-        return self
-
-    def fault(self):
-        """Send a state that is not finite: a watchdog stops the arm."""
-        q = self.plant.q.copy()
-        q[2] = np.nan
-        self.engine.update(self.plant.time, q, self.plant.qd.copy(), (0, 0), perf_counter())
-        self.engine.watch(0.01)
-        assert self.engine.guard.reaction == 'hold'
-        return self
-
-    def pieces(self):
-        found, at = [], None
-        while (piece := requests.journal_piece(self.engine, at)) is not None:
-            found.append(piece)
-            at = piece.following
-        return found
 
 
 def story(**given):

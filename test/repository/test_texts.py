@@ -29,6 +29,7 @@ from texts import (
     blocks,
     CHECKOUT,
     commands,
+    FOREIGN,
     launch_arguments,
     links,
     names_of_tests,
@@ -46,13 +47,6 @@ NOT_RUN = {
     'touch': "makes a file in the reader's workspace",
     '.': "a file of the reader's virtual environment",
     'source': "a file of the reader's workspace",
-}
-# ROS nodes and commands of drivers that are not ours; taken from their documentation.
-FOREIGN = {
-    '/robot_manager': 'kuka_drivers',
-    'control': 'ros2 control: ros2controlcli of ros2_control',
-    'bag': 'ros2 bag: ros2bag of rosbag2',
-    'security': 'ros2 security: sros2 of ros2/sros2',
 }
 SETUP = (CHECKOUT / 'setup.py').read_text(encoding='utf-8')
 MAKEFILE = (CHECKOUT / 'Makefile').read_text(encoding='utf-8')
@@ -160,7 +154,7 @@ def test_scripts_run_as_they_stand(page, block, tmp_path):
         pytest.importorskip('mpi4py', reason="mpi4py is not installed: pip install '.[mpi]'")
         if MPIEXEC is None:
             pytest.skip('no mpiexec: pip install mpich, or apt install mpich')
-        from test_distributed import FREELY as extra
+        from mpi import FREELY as extra
         words = shlex.split(block.text.splitlines()[0][2:])
         assert tuple(words) in commands(page), 'the command is in the prose, too'
         words = [MPIEXEC, '-n', words[2], sys.executable, words[4]]
@@ -348,7 +342,7 @@ DEMOS = sorted({words[2].removeprefix('ARGS=') for _, words in COMMANDS
 @pytest.mark.parametrize('arguments', DEMOS)
 def test_demo_runs_as_the_texts_call_it(arguments, tmp_path):
     pytest.importorskip('rclpy', reason='rclpy is not installed')
-    from test_demo import ENVIRONMENT
+    from demo_process import ENVIRONMENT
     [parameters] = [block.text for block in blocks('doc/demo.md', 'yaml')]
     (tmp_path / 'my.yaml').write_text(parameters)
     urdf = (CHECKOUT / 'osc_ros' / 'robots' / 'ur5e.urdf').read_text(encoding='utf-8')
@@ -374,7 +368,7 @@ FILES = [(page, block) for page in PAGES for block in blocks(page, 'yaml')]
 def test_parameters_of_yaml_blocks_are_those_of_the_nodes(page, block):
     pytest.importorskip('rclpy', reason='rclpy is not installed')
     from osc_ros.ros.parameters.controller_parameters import with_tasks
-    from test_parameters import TABLES
+    from parameter_calls import TABLES
     for section, parameters in yaml.safe_load(block.text).items():
         node = re.fullmatch(r'/\*\*(?:/osc_(\w+))?', section)[1]
         parameters = parameters['ros__parameters']

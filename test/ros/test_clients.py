@@ -18,9 +18,9 @@ from rclpy.qos import qos_profile_sensor_data, qos_profile_system_default  # noq
 from sensor_msgs.msg import JointState  # noqa: E402
 from std_msgs.msg import Float64MultiArray  # noqa: E402
 
+from node_rig import JOINTS, PANDA, READY, Rig  # noqa: E402
 from osc_ros import OperationalSpace, Robot  # noqa: E402
 from osc_ros.ros.messages import messages  # noqa: E402
-from test_nodes import JOINTS, PANDA, READY, Rig  # noqa: E402
 from variants import first_quick  # noqa: E402
 
 PAGE = (CHECKOUT / 'doc' / 'clients.md').read_text()

@@ -22,7 +22,7 @@ from std_msgs.msg import Float64MultiArray  # noqa: E402
 from common import PATIENCE  # noqa: E402
 from osc_ros.ros import gripper_commands  # noqa: E402
 from osc_ros.ros.messages import messages  # noqa: E402
-from test_client import RosArm  # noqa: E402
+from ros_arm import RosArm  # noqa: E402
 
 PLACE = [0.5, 0.1, 0.02]
 GRIPPER = {'gripper__joints': list(FINGERS['panda']), 'cube__position': PLACE,

@@ -30,6 +30,7 @@ from sensor_msgs.msg import JointState  # noqa: E402
 from std_msgs.msg import Float64MultiArray, String  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 
+from node_rig import given, gravity, JOINTS, PANDA, ROBOT  # noqa: E402
 from osc_ros import OperationalSpace, Robot  # noqa: E402
 from osc_ros.errors import OscError  # noqa: E402
 from osc_ros.ros import relay  # noqa: E402
@@ -38,7 +39,6 @@ from osc_ros.ros.messages import commands, messages  # noqa: E402
 from osc_ros.ros.messages.qos import LATCHED_QOS  # noqa: E402
 from osc_ros.ros.process.share import share_directory  # noqa: E402
 from osc_ros.ros.simulator.simulator import Simulator  # noqa: E402
-from test_nodes import given, gravity, JOINTS, PANDA, ROBOT  # noqa: E402
 import texts  # noqa: E402
 from variants import first_quick, quick_if  # noqa: E402
 

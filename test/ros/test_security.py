@@ -35,6 +35,7 @@ from trajectory_msgs.msg import (
 )
 
 from common import PATIENCE
+from node_rig import Rig
 from osc_ros.errors import InputError, ModelError
 from osc_ros.model.urdf import description as urdf_description
 from osc_ros.recording.bag import BagWriter
@@ -42,8 +43,7 @@ from osc_ros.ros.controller.controller import Controller
 from osc_ros.ros.messages import serialized
 from osc_ros.ros.parameters import robot_parameters
 from osc_ros.tools.record import record_node
-from test_nodes import Rig
-from test_parameters import Other
+from parameter_calls import Other
 
 pytestmark = pytest.mark.ros
 

@@ -20,6 +20,7 @@ from rclpy.lifecycle import TransitionCallbackReturn  # noqa: E402
 from rclpy.node import Node  # noqa: E402
 from std_msgs.msg import Float64MultiArray  # noqa: E402
 
+from node_rig import given  # noqa: E402
 from osc_ros import Robot  # noqa: E402
 from osc_ros.control.tasks.feedback import pose_error  # noqa: E402
 from osc_ros.errors import OscError  # noqa: E402
@@ -31,7 +32,6 @@ from osc_ros.ros.process.share import share_directory  # noqa: E402
 from osc_ros.ros.simulator.simulator import Simulator  # noqa: E402
 from osc_ros.sim import Plant  # noqa: E402
 from survey import urdf_texts  # noqa: E402
-from test_nodes import given  # noqa: E402
 from variants import first_quick  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')

@@ -15,15 +15,15 @@ pytest.importorskip('rclpy', reason='rclpy is not installed')
 
 from rclpy.node import Node
 
+from arm_rig import ARM
+from node_rig import given, ROBOT, SUCCESS
 import osc_ros
 from osc_ros.recording.bag import BagWriter
 from osc_ros.ros.arm_node import ArmNode
 from osc_ros.ros.relay import Relay
 from osc_ros.sim.hand import FINGERS
 from osc_ros.tools.record import record_node
-from test_arm import ARM
-from test_client import RosArm
-from test_nodes import given, ROBOT, SUCCESS
+from ros_arm import RosArm
 
 pytestmark = pytest.mark.ros
 

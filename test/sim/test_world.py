@@ -82,10 +82,10 @@ from geometry_msgs.msg import PointStamped, TwistStamped, WrenchStamped  # noqa:
 from rclpy.node import Node  # noqa: E402
 from std_srvs.srv import SetBool  # noqa: E402
 
+from node_rig import given, ROBOT, wrench  # noqa: E402
 from osc_ros.ros.controller.controller import Controller  # noqa: E402
 from osc_ros.ros.messages import messages  # noqa: E402
 from osc_ros.ros.simulator.simulator import Simulator  # noqa: E402
-from test_nodes import given, ROBOT, wrench  # noqa: E402
 
 WORLD = {'world.table.size': TABLE.size, 'world.table.position': TABLE.position}
 

@@ -10,10 +10,13 @@ from contextlib import contextmanager
 import json
 from pathlib import Path
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
 from urllib.request import urlopen
+
+import pytest
 
 NAMES = ('chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable')
 PATIENCE = 60.0  # longest wait for the browser [s]
@@ -134,3 +137,23 @@ def browser():
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+needs_browser = pytest.mark.skipif(executable() is None,
+                                   reason='no Chromium: apt install chromium')
+
+
+class Asked:
+    """Records the requests of a page."""
+
+    def __init__(self):
+        self.calls = []
+
+    def __getattr__(self, name):
+        return lambda *given: self.calls.append((name, *given))
+
+
+def free_port():
+    with socket.socket() as trial:
+        trial.bind(('127.0.0.1', 0))
+        return trial.getsockname()[1]

@@ -36,3 +36,9 @@ class Processes:
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()
+
+
+def complaints(text):
+    """Return the lines in which a node of osc_ros, not launch or DDS, reports an error."""
+    return [line for line in text.split('\n') if 'Traceback' in line or '[osc_' in line
+            and ('[ERROR]' in line or '[FATAL]' in line)]

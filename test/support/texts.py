@@ -17,6 +17,13 @@ PROGRAMS = ('make', 'ros2', 'pip', 'colcon', 'rosdep', 'mpiexec', 'python', 'pyt
             'osc_controller', 'osc_relay', 'osc_simulator', 'osc_demo', 'osc_identify',
             'osc_teach', 'osc_viewer', 'osc_info', 'osc_check', 'osc_tune', 'osc_record',
             'osc_replay')
+# ROS nodes and commands of drivers that are not ours; taken from their documentation.
+FOREIGN = {
+    '/robot_manager': 'kuka_drivers',
+    'control': 'ros2 control: ros2controlcli of ros2_control',
+    'bag': 'ros2 bag: ros2bag of rosbag2',
+    'security': 'ros2 security: sros2 of ros2/sros2',
+}
 
 
 class Block(NamedTuple):

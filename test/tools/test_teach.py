@@ -159,7 +159,7 @@ rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
 from geometry_msgs.msg import WrenchStamped  # noqa: E402
 from rclpy.node import Node  # noqa: E402
 
-from test_client import RosArm  # noqa: E402
+from ros_arm import RosArm  # noqa: E402
 
 
 class Guided:

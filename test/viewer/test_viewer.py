@@ -19,6 +19,7 @@ from common import CHECKOUT
 
 pytest.importorskip('viser', reason="viser is not installed: pip install '.[viewer]'")
 
+from browser import Asked, free_port, needs_browser
 from osc_ros import Robot, shipped_urdf
 from osc_ros.model.visuals import fingers, visuals
 from osc_ros.viewer.panel import banner, different, facts, words
@@ -34,24 +35,12 @@ PANDA = 'panda_link0', 'panda_hand_tcp'
 READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
 # The camera of the page, to find the pixel of a point.
 EYE, AT, FIELD = np.array((1.35, 1.05, 0.8)), np.array((0.2, 0.0, 0.42)), 0.8
-needs_browser = pytest.mark.skipif(chromium.executable() is None,
-                                   reason='no Chromium: apt install chromium')
 
 
 @pytest.fixture(scope='module')
 def panda():
     text = shipped_urdf('panda').read_text()
     return text, Robot.from_urdf(text, *PANDA)
-
-
-class Asked:
-    """Records the requests of a page."""
-
-    def __init__(self):
-        self.calls = []
-
-    def __getattr__(self, name):
-        return lambda *given: self.calls.append((name, *given))
 
 
 @pytest.fixture
@@ -64,12 +53,6 @@ def page(asked):
     made = Page('127.0.0.1', free_port(), asked, lambda uri: None)
     yield made
     made.close()
-
-
-def free_port():
-    with socket.socket() as trial:
-        trial.bind(('127.0.0.1', 0))
-        return trial.getsockname()[1]
 
 
 def reading_of(panda, **values):

@@ -14,11 +14,12 @@ viser = pytest.importorskip('viser', reason='viser is not installed')
 from websockets.exceptions import InvalidStatus  # noqa: E402
 from websockets.sync.client import connect  # noqa: E402
 
+import browser as chromium  # noqa: E402
+from browser import Asked, free_port, needs_browser  # noqa: E402
 from common import PATIENCE  # noqa: E402
 from osc_ros.errors import InputError  # noqa: E402
 from osc_ros.viewer.access import Access, guarded  # noqa: E402
 from osc_ros.viewer.viewer_page import Page  # noqa: E402
-from test_viewer import Asked, chromium, free_port, needs_browser  # noqa: E402
 
 
 @pytest.fixture(scope='module')

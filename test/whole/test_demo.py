@@ -4,7 +4,6 @@
 """The demonstration as a user runs it: processes over DDS; errors are measured in MuJoCo."""
 
 import json
-import os
 from pathlib import Path
 import signal
 import subprocess
@@ -18,33 +17,7 @@ from judge import robot_cases
 
 pytest.importorskip('rclpy', reason='rclpy is not installed')
 
-from osc_ros.ros.process.domains import reserved_domain
-
-# A separate domain: services of ended lifecycle nodes exist until their process ends (rclpy), and
-# the demo must not call those of other tests.
-ENVIRONMENT = {**os.environ, 'ROS_DOMAIN_ID': str(reserved_domain())}
-
-
-def demo(tmp_path, *arguments, code=0):
-    """Run osc_demo; return its figures and what it printed."""
-    figures = tmp_path / 'figures.json'
-    done = subprocess.run(
-        [sys.executable, '-m', 'osc_ros.start', 'demo', '--headless', '--output', str(tmp_path),
-         '--json', str(figures), *map(str, arguments)],
-        capture_output=True, text=True, timeout=1500, check=False, env=ENVIRONMENT)
-    assert done.returncode == code, done.stdout + done.stderr
-    return json.loads(figures.read_text()) if figures.exists() else {}, done.stderr + done.stdout
-
-
-def refusal(monkeypatch, capsys, tmp_path, *arguments):
-    """Return what osc_demo prints if it refuses its arguments; it runs in this process."""
-    from osc_ros.tools.demo import demo as command
-    monkeypatch.setattr(command, 'end_quietly', lambda: None)  # signals of this process
-    with pytest.raises(SystemExit) as end:
-        command.main(['--headless', '--output', str(tmp_path), *map(str, arguments)])
-    printed = ''.join(capsys.readouterr())
-    assert end.value.code == 2, printed
-    return printed
+from demo_process import demo, ENVIRONMENT, processes_with, refusal
 
 
 def config(tmp_path, text):
@@ -419,18 +392,6 @@ def test_value_that_the_nodes_refuse_is_printed(tmp_path):
     file.write_text('/**/osc_controller:\n  ros__parameters: {friction.coulomb: [1.0, 2.0]}\n')
     _, printed = demo(tmp_path, '--config', file, code=2)
     assert "'friction.coulomb' has 2 entries" in printed
-
-
-def processes_with(mark):
-    """Return the ids of the processes whose environment variables contain a text."""
-    found = []
-    for process in Path('/proc').glob('[0-9]*'):
-        try:
-            if mark.encode() in (process / 'environ').read_bytes():
-                found.append(int(process.name))
-        except OSError:
-            pass  # the process has ended, or belongs to another user
-    return found
 
 
 @pytest.mark.skipif(not Path('/proc/self/environ').exists(), reason='there is no /proc here')

@@ -19,6 +19,7 @@ from survey import urdf_texts
 
 pytest.importorskip('rclpy', reason='rclpy is not installed')
 
+from demo_process import demo, ENVIRONMENT, processes_with, refusal
 from osc_ros.control.safety.causes import Acting
 from osc_ros.errors import OscError
 from osc_ros.ros.parameters import robot_parameters
@@ -30,7 +31,6 @@ from osc_ros.tools.check.parameter_files import Parameters, text_of
 from osc_ros.tools.check.robot_options import write_new
 from osc_ros.tools.demo import demo_run
 from osc_ros.tools.demo.demo_run import COMPILES, DemoError, Run
-from test_demo import demo, ENVIRONMENT, processes_with, refusal
 
 PANDA = share_directory() / 'config' / 'panda.yaml'
 OWN = share_directory() / 'config' / 'own.yaml'

@@ -22,6 +22,7 @@ from osc_ros.interrupts import LAUNCH_PID
 from osc_ros.ros.messages import commands
 from osc_ros.ros.process import ending
 from osc_ros.ros.process.share import share_directory
+from processes import complaints
 
 ENDED = ending.NOTICE_TIME + ending.STOP_TIME + ending.TEAR_DOWN_TIME + 2 * ending.MARGIN  # [s]
 LOADED = 20.0  # additional time on a busy machine [s]; a method that hangs does so for an hour
@@ -146,12 +147,6 @@ def test_node_that_breaks_and_hangs_in_its_tear_down_ends(tmp_path):
     assert ended.status == 1
     assert 'broken' in ended.said and 'stops' in ended.said
     assert 'ROS was not shut down' in ended.said
-
-
-def complaints(text):
-    """Return the lines in which a node of osc_ros, not launch or DDS, reports an error."""
-    return [line for line in text.split('\n') if 'Traceback' in line or '[osc_' in line
-            and ('[ERROR]' in line or '[FATAL]' in line)]
 
 
 class System:

@@ -23,14 +23,7 @@ from rclpy.parameter import (  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 
-from osc_ros.ros.controller import controller  # noqa: E402
-from osc_ros.ros.controller.controller import Controller  # noqa: E402
-from osc_ros.ros.messages import messages  # noqa: E402
-from osc_ros.ros.messages.publishers import NAMELESS  # noqa: E402
-from osc_ros.ros.messages.qos import LATCHED_QOS  # noqa: E402
-from osc_ros.ros.parameters.controller_parameters import ON_ACTIVATION  # noqa: E402
-from osc_ros.ros.simulator.simulator import Simulator  # noqa: E402
-from test_nodes import (  # noqa: E402
+from node_rig import (  # noqa: E402
     FAILURE,
     given,
     gravity,
@@ -41,7 +34,14 @@ from test_nodes import (  # noqa: E402
     SUCCESS,
     target,
 )
-from test_parameters import Other  # noqa: E402
+from osc_ros.ros.controller import controller  # noqa: E402
+from osc_ros.ros.controller.controller import Controller  # noqa: E402
+from osc_ros.ros.messages import messages  # noqa: E402
+from osc_ros.ros.messages.publishers import NAMELESS  # noqa: E402
+from osc_ros.ros.messages.qos import LATCHED_QOS  # noqa: E402
+from osc_ros.ros.parameters.controller_parameters import ON_ACTIVATION  # noqa: E402
+from osc_ros.ros.simulator.simulator import Simulator  # noqa: E402
+from parameter_calls import Other  # noqa: E402
 from variants import first_quick  # noqa: E402
 
 TOPIC = '/osc_controller/commands'

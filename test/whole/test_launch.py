@@ -26,7 +26,7 @@ from std_msgs.msg import Float64MultiArray  # noqa: E402
 from common import CHECKOUT  # noqa: E402
 from osc_ros.ros.messages import commands  # noqa: E402
 from osc_ros.ros.process.profile import profile_variable  # noqa: E402
-from test_ending import complaints  # noqa: E402
+from processes import complaints  # noqa: E402
 
 pytestmark = pytest.mark.ros
 

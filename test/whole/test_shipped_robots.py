@@ -5,7 +5,6 @@
 
 import ast
 from dataclasses import dataclass
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from xml.etree import ElementTree
@@ -15,7 +14,6 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from scipy.optimize import minimize
-import yaml
 
 from arm import settings
 from common import CHECKOUT
@@ -25,6 +23,7 @@ from osc_ros.control.law import Law
 from osc_ros.errors import InputError
 from osc_ros.sim import Plant
 from osc_ros.tools.check import scenario
+from shipped import ends, parameters, urdf
 import tolerances
 from variants import first_quick
 
@@ -70,22 +69,6 @@ SHEETS = {
     # Data sheet of Kinova Gen3, 7 joints, with vision module: 8.2 kg, reach 902 mm.
     'gen3': Sheet(8.2, 0.01, 0.15643 + 0.12838, 'end_effector_link', (0.9, 0.905)),
 }
-
-
-@cache
-def parameters(name, node='/**'):
-    """Return the parameters of a node in the robot's configuration file."""
-    text = (CHECKOUT / 'config' / f'{name}.yaml').read_text(encoding='utf-8')
-    return yaml.safe_load(text)[node]['ros__parameters']
-
-
-@cache
-def urdf(name):
-    return (CHECKOUT / 'osc_ros' / 'robots' / f'{name}.urdf').read_text(encoding='utf-8')
-
-
-def ends(name):
-    return parameters(name)['base'], parameters(name)['tip']
 
 
 def on_a_rail(name):

@@ -14,10 +14,15 @@ rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
 from rclpy.parameter import Parameter  # noqa: E402
 from rosidl_parser.definition import NamespacedType  # noqa: E402
 
+from node_rig import given, Rig, ROBOT  # noqa: E402
 from osc_ros.ros.simulator.simulator import Simulator  # noqa: E402
-from test_nodes import given, Rig, ROBOT  # noqa: E402
-from test_texts import FOREIGN  # noqa: E402
-from texts import blocks, commands, PAGES, read  # noqa: E402
+from texts import (  # noqa: E402
+    blocks,
+    commands,
+    FOREIGN,
+    PAGES,
+    read,
+)
 from variants import quick_if  # noqa: E402
 
 SIMULATOR = '/osc_simulator/'

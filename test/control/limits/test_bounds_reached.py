@@ -19,7 +19,7 @@ from osc_ros.control.law import Law
 from osc_ros.control.limits.limits import Limits
 from osc_ros.control.setpoint.trajectory import figure_of_eight, PoseGoal
 from osc_ros.control.tasks.task import TargetLimits
-from test_limited_arms import Thrown
+from thrown import Thrown
 from variants import first_quick
 
 LENGTH = 0.3  # length that 1 rad of rotation counts as, as in `arm.settings` [m]
@@ -138,7 +138,6 @@ def test_panda_with_its_elbow_at_the_limit_retracts_without_steps_as_far_as_it_c
                         folded() + 0.3 * rng.normal(size=(6, 7)) * [1, 1, 1, 0, 1, 1, 1])
     assert errors[-1] < 1.03 * least
     assert np.abs(arm.qd[-1]).max() < 0.02
-
 
 
 def heavy_baxters(count, seed=1):

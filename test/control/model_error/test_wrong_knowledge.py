@@ -11,6 +11,7 @@ import pytest
 
 from arm import Arm, moved, PERIOD, READY, settings
 from foreign import ForeignPlant
+from friction_kernel import compiled
 from judge import configuration, pinocchio_model, robot_cases
 from osc_ros import Robot
 from osc_ros.control.law import Law
@@ -22,7 +23,6 @@ from osc_ros.control.step.blend import advance, Blend
 from osc_ros.control.tasks.task import TargetLimits
 from osc_ros.dynamics.algebra.fade import CHANGE_RATE
 from osc_ros.errors import InputError
-from test_reference import compiled
 from variants import first_quick
 
 NOISE = 0.01  # standard deviation of measured velocities [rad/s]

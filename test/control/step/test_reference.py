@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from arm import READY, settings
+from friction_kernel import compiled
 from judge import robot_cases
 from osc_ros import OperationalSpace, Robot
 from osc_ros.control.law import Law
@@ -21,7 +22,6 @@ from osc_ros.control.model_error.friction import (
     LOOK_AHEAD,
     MODEL_ERROR,
     PUSH,
-    put_compensation,
 )
 from osc_ros.control.setpoint.trajectory import figure_of_eight
 from osc_ros.control.step.reference import MEMORY, PAUSE
@@ -125,14 +125,6 @@ def compensation(friction, q, qd, reference, acceleration, model, tau, gain, ine
     x = np.minimum(x, np.clip((1.0 - np.abs(qd) / table[SPEED]) / FADE, 0.0, 1.0).min())
     total = tau + x * x * (3.0 - 2.0 * x) * torque
     return np.clip(total, np.minimum(tau, -table[EFFORT]), np.maximum(tau, table[EFFORT])) - tau
-
-
-def compiled(friction, q, qd, motion, tau, gain, inertia, table):
-    """Return the torques (n,) against friction, of the kernel."""
-    torque = np.empty(len(q))
-    put_compensation(q, qd, motion, tau, gain, np.array([friction.coulomb, friction.viscous]),
-                     friction.velocity, inertia, table, torque)
-    return torque
 
 
 def told(name):

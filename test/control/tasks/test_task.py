@@ -5,13 +5,13 @@
 
 import re
 
-from numba import njit
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from osc_ros.control.tasks.feedback import pose_error, put_feedback
-from osc_ros.control.tasks.task import Gains, pose, Target
+from feedback import gains, task_acceleration
+from osc_ros.control.tasks.feedback import pose_error
+from osc_ros.control.tasks.task import pose, Target
 from osc_ros.errors import InputError
 from tolerances import HALF_TURN, POSE_ERROR
 
@@ -31,26 +31,6 @@ def random_poses(count):
     rng = np.random.default_rng(1)
     return [transform(Rotation.from_quat(rng.normal(size=4)), rng.normal(size=3))
             for _ in range(count)]
-
-
-def gains(**changes):
-    usual = {'natural_frequency': [20.0, 15.0, 10.0, 12.0, 18.0, 25.0],
-             'damping_ratio': [1.0, 0.7, 1.5, 1.0, 0.5, 2.0],
-             'speed': [1e6, 1e6], 'acceleration': [1e9, 1e9]}
-    return Gains(**usual | changes)
-
-
-@njit
-def put(error, rate, acceleration, frequency, ratio, speed, most, u):
-    put_feedback(error, rate, acceleration, frequency, ratio, speed, most, u)
-
-
-def task_acceleration(error, twist, target, gains):
-    """Return the commanded acceleration (6,) of a tip."""
-    u = np.empty(6)
-    put(error, target.twist - twist, target.acceleration, gains.natural_frequency,
-        gains.damping_ratio, gains.speed, gains.acceleration, u)
-    return u
 
 
 def test_no_error_where_the_tip_is_at_its_target():

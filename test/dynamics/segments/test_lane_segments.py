@@ -25,7 +25,7 @@ from osc_ros.dynamics.segments.segmented import Segmented
 from osc_ros.dynamics.teams import planning
 from osc_ros.dynamics.teams.pace import INWARD, OUTWARD, Pace
 from osc_ros.dynamics.teams.parallel import Parallel
-from test_long_chains import rods
+from rods import rods
 from tolerances import TEAM_AGREEMENT
 
 pytestmark = [pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning'),

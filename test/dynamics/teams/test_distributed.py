@@ -17,11 +17,12 @@ import numpy as np
 import pytest
 
 from common import CHECKOUT, PATIENCE
+from mpi import FREELY
 from osc_ros import OperationalSpace
 from osc_ros.dynamics.segments import roles
 from osc_ros.dynamics.teams.distributed import Distributed
 from osc_ros.errors import InputError
-from test_parallel import chain, difference, state, variants
+from team_chains import chain, difference, state, variants
 from tolerances import TEAM_AGREEMENT
 
 pytest.importorskip('mpi4py', reason="mpi4py is not installed: pip install '.[mpi]'")
@@ -31,10 +32,6 @@ if MPIEXEC is None:
 
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
 RANKS = CHECKOUT / 'test' / 'support' / 'ranks.py'
-# Without these variables Open MPI refuses root, and more ranks than cores; MPICH ignores them.
-FREELY = {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1',
-          'PRTE_MCA_rmaps_default_mapping_policy': ':oversubscribe',
-          'OMPI_MCA_rmaps_base_oversubscribe': '1'}
 
 
 @pytest.fixture(scope='module')

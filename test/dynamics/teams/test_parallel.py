@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 
 from common import import_path, PATIENCE
-from judge import random_urdf
-from osc_ros import OperationalSpace, Robot
+from osc_ros import OperationalSpace
 from osc_ros.dynamics.chain.chain_layout import FORCE, packed_robot, TIP_WIDTH, WORK_WIDTH
 from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.contract.method import DONE
@@ -28,6 +27,7 @@ from osc_ros.dynamics.segments.slots import SLOT_WIDTH
 from osc_ros.dynamics.teams.costs import Costs
 from osc_ros.dynamics.teams.parallel import Parallel
 from osc_ros.errors import InputError, WorkerWarning
+from team_chains import chain, difference, state, variants
 from tolerances import TEAM_AGREEMENT
 from variants import quick_if
 
@@ -38,29 +38,6 @@ COSTS = Costs(1e-7, np.full(4, 3e-8), np.full(4, 1e-7), np.array([2.1e-7, 1.6e-7
 # A deadline so long that no worker misses it, even on a busy machine.
 PATIENT = Workers(2, deadline=PATIENCE)
 SHARED = Path('/dev/shm')
-
-
-def chain(seed, n):
-    """Return a random chain of revolute and prismatic joints, half of them with rotors."""
-    rng = np.random.default_rng(seed)
-    rotors = np.where(rng.random(n) < 0.5, 0.0, rng.uniform(0.0, 0.2, n))
-    return Robot.from_urdf(random_urdf(seed, n), 'link_0', 'tool', rotor_inertia=rotors)
-
-
-def state(robot, seed=0):
-    """Return random q and q̇, a fixed u, and random τ⁰ and q̈ₚ."""
-    q, qd, tau, qdd = np.random.default_rng(seed).normal(size=(4, robot.n))
-    return q, qd / robot.n, np.arange(6.0) - 2.5, tau, qdd
-
-
-def variants(tau, qdd):
-    """Return the four combinations of τ⁰ and q̈ₚ that a call accepts."""
-    return [(None, None), (tau, None), (None, qdd), (tau, qdd)]
-
-
-def difference(found, expected):
-    """Return the largest difference, relative to the largest entry."""
-    return np.abs(found - expected).max() / max(np.abs(expected).max(), 1e-300)
 
 
 def by_turns(robot, members, q, qd, tau, qdd, F):

@@ -9,6 +9,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
+from feedback import task_acceleration
 from judge import held_configuration, SHIPPED_PANDA
 from osc_ros import OperationalSpace, Robot
 from osc_ros.control.tasks.feedback import pose_error
@@ -18,7 +19,6 @@ from osc_ros.dynamics.trees.articulated import Articulated
 from osc_ros.errors import InputError, ModelError
 from osc_ros.sim.plant import Plant
 from survey import urdf_texts
-from test_task import task_acceleration
 from tolerances import (
     AGREEMENT,
     COMMAND_MET,

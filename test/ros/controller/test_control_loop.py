@@ -23,10 +23,10 @@ from geometry_msgs.msg import Transform, Twist, Vector3  # noqa: E402
 from rclpy.serialization import serialize_message  # noqa: E402
 from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectoryPoint  # noqa: E402
 
+from node_rig import gravity, Hardware, Rig  # noqa: E402
 from osc_ros.ros.controller.diagnosis import state_delay  # noqa: E402
 from osc_ros.ros.messages import messages, serialized  # noqa: E402
 from osc_ros.ros.process.node_process import EventsExecutor  # noqa: E402
-from test_nodes import gravity, Hardware, Rig  # noqa: E402
 from variants import first_quick  # noqa: E402
 
 

@@ -15,12 +15,12 @@ from std_msgs.msg import Float64MultiArray, MultiArrayDimension  # noqa: E402
 from std_srvs.srv import SetBool, Trigger  # noqa: E402
 
 from common import PATIENCE  # noqa: E402
+from node_rig import given, gravity, PANDA, READY, Rig, ROBOT  # noqa: E402
 from osc_ros.loop import requests  # noqa: E402
 from osc_ros.loop.process import link  # noqa: E402
 from osc_ros.ros.arm_node import ArmNode  # noqa: E402
 from osc_ros.ros.controller.controller import Controller  # noqa: E402
 from osc_ros.ros.simulator.simulator import Simulator  # noqa: E402
-from test_nodes import given, gravity, PANDA, READY, Rig, ROBOT  # noqa: E402
 from variants import first_quick  # noqa: E402
 
 SIX = [300.0] * 3 + [20.0] * 3
@@ -197,7 +197,7 @@ def test_free_drive_is_refused_while_inactive_ended_by_hold_and_remembers_the_mo
 # quick: the tests above, and test_clients_cannot_tell_the_node_from_osc_controller of test_arm.py
 @pytest.mark.slow
 def test_osc_arm_has_both(spin, monkeypatch):
-    from test_arm import Rig as ArmRig
+    from arm_rig import Rig as ArmRig
     monkeypatch.setattr(link, 'ANSWERED', PATIENCE)  # a busy machine answers late
     rig, client = ArmRig(spin, hardware__pace='fast', mode='impedance'), Client(spin)
     assert isinstance(rig.activate().node, ArmNode)

@@ -14,8 +14,8 @@ from sensor_msgs.msg import JointState  # noqa: E402
 from std_msgs.msg import Float64MultiArray  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 
+from node_rig import given, READY, Rig, ROBOT, set_live, SUCCESS  # noqa: E402
 from osc_ros.ros.simulator.simulator import Simulator  # noqa: E402
-from test_nodes import given, READY, Rig, ROBOT, set_live, SUCCESS  # noqa: E402
 
 TIP = 'panda_hand_tcp'
 RATE = 250.0  # as few messages in lockstep as the gains allow [Hz]

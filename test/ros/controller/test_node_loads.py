@@ -14,10 +14,10 @@ rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
 from geometry_msgs.msg import InertiaStamped, Vector3Stamped  # noqa: E402
 from rclpy.parameter import Parameter  # noqa: E402
 
+from node_rig import FAILURE, given, JOINTS, PANDA, READY, Rig, ROBOT, SUCCESS  # noqa: E402
 from osc_ros.loop import requests  # noqa: E402
 from osc_ros.ros.messages.commands import LAST_LABEL  # noqa: E402
 from osc_ros.ros.simulator.simulator import Simulator  # noqa: E402
-from test_nodes import FAILURE, given, JOINTS, PANDA, READY, Rig, ROBOT, SUCCESS  # noqa: E402
 
 MASS, CENTRE = 1.5, np.array([0.0, 0.01, 0.06])
 

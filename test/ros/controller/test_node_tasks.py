@@ -11,9 +11,9 @@ pytest.importorskip('rclpy', reason='rclpy is not installed')
 from geometry_msgs.msg import PointStamped, PoseStamped, WrenchStamped
 
 from arm import READY
+from node_rig import given, gravity, PANDA, Rig, target
 from osc_ros.ros.messages import messages
 from osc_ros.sim import Plant
-from test_nodes import given, gravity, PANDA, Rig, target
 
 LINK = 'panda_hand'
 FREE = ['free'] * 3

@@ -33,8 +33,8 @@ from osc_ros.ros.controller import black_box
 from osc_ros.ros.controller.black_box import BlackBox
 from osc_ros.ros.controller.records import Records
 from osc_ros.tools.record.alternative import ChangedParameters, changes_of
-from test_client import RosArm
-from test_watchdogs import bad_state, Watched
+from ros_arm import RosArm
+from watched import bad_state, Watched
 
 FREQUENCY = 'translation.natural_frequency'
 
@@ -90,7 +90,7 @@ def test_watchdog_writes_a_file_that_is_computed_again(spin, tmp_path, monkeypat
 
 
 def test_torques_sent_in_a_silence_are_computed_again(spin, tmp_path, monkeypatch):
-    from test_nodes import Rig
+    from node_rig import Rig
     monkeypatch.setattr(black_box, 'AFTER', 0.2)
     rig = Rig(spin, rate=100.0, black_box__directory=str(tmp_path)).activate()
     for _ in range(20):
@@ -250,7 +250,7 @@ def test_recording_over_ros_is_computed_again(ros, tmp_path):
 
 
 def test_arm_in_the_process_of_the_loop_has_a_black_box(spin, tmp_path, monkeypatch):
-    from test_arm import Rig
+    from arm_rig import Rig
     monkeypatch.setattr(black_box, 'AFTER', 0.3)
     rig = Rig(spin, black_box__directory=str(tmp_path)).activate()
     set_frequency(rig.node, 25.0)

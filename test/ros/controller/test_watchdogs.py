@@ -8,66 +8,23 @@ import gc
 import re
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 
 rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
 
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus  # noqa: E402
+from diagnostic_msgs.msg import DiagnosticStatus  # noqa: E402
 from geometry_msgs.msg import PoseStamped  # noqa: E402
 from std_msgs.msg import Float64MultiArray  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 
+from node_rig import given, gravity, JOINTS, READY, Rig, ROBOT, SUCCESS  # noqa: E402
 from osc_ros.control.safety.supervision import HARMLESS  # noqa: E402
 from osc_ros.ros.controller.controller import Controller  # noqa: E402
 from osc_ros.ros.parameters.controller_parameters import WATCHDOGS  # noqa: E402
-from test_nodes import given, gravity, JOINTS, READY, Rig, ROBOT, SUCCESS  # noqa: E402
 from texts import read  # noqa: E402
-
-
-class Watched(Rig):
-    """An active controller that reacts to one cause, and a record of its diagnostics."""
-
-    def __init__(self, spin, cause, reaction='zero', **parameters):
-        """Subscribe to the diagnostics, then activate the controller."""
-        super().__init__(spin, **{f'watchdog__{cause}__reaction': reaction} | parameters)
-        self.found, self.sent, self.label = [], -np.inf, ''
-        self.hardware.create_subscription(
-            DiagnosticArray, '/diagnostics', lambda message: self.found.append(message.status[0]),
-            10)
-        self.activate()
-
-    def pulse(self):
-        """Send a state if the last one is answered or 50 ms old, so that timers can run, too."""
-        if self.hardware.answer(self.label) is not None or time.perf_counter() - self.sent > 0.05:
-            self.sent, self.label = time.perf_counter(), self.hardware.state()
-
-    def until_commanded(self, tau):
-        """Send states until a command has these torques."""
-        def commanded():
-            self.pulse()
-            return self.hardware.commands and np.allclose(
-                self.hardware.commands[-1].data, tau, atol=1e-6)
-
-        self.spin(commanded, why=f'for {tau}')
-
-    def until_told(self, level, text, act=lambda: None):
-        """Wait for a status of a level whose message begins with `text`; return its values."""
-        def told():
-            act()
-            return any(status.level == level and status.message.startswith(text)
-                       for status in self.found)
-
-        self.spin(told, why=f'for a status {text}')
-        status = next(s for s in self.found if s.level == level and s.message.startswith(text))
-        return {pair.key: pair.value for pair in status.values}
-
-
-def bad_state(rig):
-    """Send a state in which the position of a joint is NaN."""
-    rig.hardware.state(q=[np.nan, *READY[1:]])
+from watched import bad_state, Watched  # noqa: E402
 
 
 def jump(rig):

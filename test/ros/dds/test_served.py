@@ -20,10 +20,10 @@ from std_msgs.msg import Float64MultiArray
 
 from blocked import done_while_python_is_blocked
 from common import import_path, PATIENCE
+from node_rig import gravity, JOINTS, READY, Rig
 from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.loop import requests
 from osc_ros.ros.messages import commands
-from test_nodes import gravity, JOINTS, READY, Rig
 
 COUNT, BEFORE, ATTEMPTS, REST = 30, 400, 20, [0.0] * 7
 REAL_TIME = 4.0  # a state_timeout, with which states do not wait for plans [s]
@@ -33,7 +33,7 @@ REAL_TIME = 4.0  # a state_timeout, with which states do not wait for plans [s]
 DRIVER = f"""
 import json, os, sys, time
 from common import PATIENCE
-from test_nodes import Hardware, READY
+from node_rig import Hardware, READY
 import rclpy
 
 os.environ['ROS_DOMAIN_ID'] = sys.argv[1]

@@ -286,7 +286,7 @@ def test_what_is_missing_is_said(shown, spin, robot, monkeypatch):
 
 @needs_markers
 def test_controller_publishes_markers_and_every_topic_of_the_configurations(spin):
-    from test_nodes import Rig
+    from node_rig import Rig
     rig, heard = Rig(spin, markers__rate=20.0), []
     rig.activate()
     rig.hardware.create_subscription(markers.MarkerArray, 'osc_controller/markers', heard.append,
@@ -321,8 +321,8 @@ def require_topics(node, prefix, is_wanted):
 
 @needs_markers
 def test_simulator_publishes_every_topic_of_the_configurations(spin):
+    from node_rig import given, ROBOT
     from osc_ros.ros.simulator.simulator import Simulator
-    from test_nodes import given, ROBOT
     node = Simulator(parameter_overrides=given(**ROBOT, **{'world.ball.radius': 0.05}))
     spin(lambda: True, node)
     require_topics(node, '/osc_simulator/', True)

@@ -19,7 +19,7 @@ from osc_ros.control.setpoint.trajectory import figure_of_eight, Path  # noqa: E
 from osc_ros.errors import InputError  # noqa: E402
 from osc_ros.ros.messages import commands, messages  # noqa: E402
 from osc_ros.ros.messages.serialized_states import JointStateReader, UnrelatedError  # noqa: E402
-from test_serialized import found  # noqa: E402
+from readers import found  # noqa: E402
 
 NAMES = ('base', 'shoulder', 'elbow')
 

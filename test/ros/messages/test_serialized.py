@@ -26,6 +26,7 @@ from osc_ros.compile.compiled import unlocked  # noqa: E402
 from osc_ros.errors import InputError  # noqa: E402
 from osc_ros.ros.messages import commands, messages, serialized_states  # noqa: E402
 from osc_ros.ros.messages.serialized_states import JointStateReader, MOST_TRAILING  # noqa: E402
+from readers import found  # noqa: E402
 
 texts = st.text(st.characters(blacklist_characters='\0', blacklist_categories=('Cs',)),
                 max_size=80)
@@ -59,12 +60,6 @@ def judged(message, names):
         fields[2] = np.full(len(message.name), np.nan)
     stamp = message.header.stamp
     return (stamp.sec, stamp.nanosec), *(field[at] for field in fields)
-
-
-def found(reader, data):
-    """Return (stamp, q, qd, efforts) of a serialized message."""
-    q, qd = reader.positions(data), reader.velocities()
-    return reader.stamp, q, qd, reader.efforts()
 
 
 def assert_same(one, other):

@@ -15,27 +15,21 @@ from common import CHECKOUT
 rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
 
 from rcl_interfaces.srv import (  # noqa: E402
-    GetParameters,
-    ListParameters,
     SetParameters,
     SetParametersAtomically,
 )
-from rclpy.node import Node  # noqa: E402
-from rclpy.parameter import Parameter, parameter_value_to_python  # noqa: E402
+from rclpy.parameter import Parameter  # noqa: E402
 from rclpy.parameter_client import AsyncParameterClient  # noqa: E402
 
 from osc_ros.errors import InputError  # noqa: E402
-from osc_ros.hardware.mujoco import MujocoArm  # noqa: E402
 from osc_ros.ros import arm_node, relay  # noqa: E402
 from osc_ros.ros.controller import controller  # noqa: E402
 from osc_ros.ros.parameters import controller_parameters, robot_parameters  # noqa: E402
 from osc_ros.ros.parameters.parameters import Entry, MISSPELT, values  # noqa: E402
 from osc_ros.ros.simulator import simulator  # noqa: E402
 from osc_ros.viewer.sliders import RANGES  # noqa: E402
+from parameter_calls import Other, TABLES  # noqa: E402
 
-TABLES = {'controller': controller_parameters.PARAMETERS, 'relay': relay.PARAMETERS,
-          'simulator': simulator.PARAMETERS,
-          'arm': (*arm_node.OWN, *arm_node.entries_of(MujocoArm))}
 PAGE = CHECKOUT / 'doc' / 'parameters.md'
 WRITE = "make test ARGS='-k parameters --write-tables'"
 
@@ -169,32 +163,6 @@ def test_every_descriptor_tells_type_bounds_and_what_is_accepted(table):
             assert told_range.from_value == pytest.approx(entry.lower)
             assert told_range.to_value == pytest.approx(min(
                 entry.upper, 2**31 - 1 if kind is int else entry.upper))
-
-
-class Other(Node):
-    """Calls the parameter services of a node, as `ros2 param` and rqt_reconfigure do."""
-
-    def __init__(self, spin, node):
-        """Create this node; from now on `spin` spins it and `node`."""
-        super().__init__('other')
-        self._spin, self._node = spin, node
-        spin(lambda: True, self, node)
-
-    def call(self, kind, service, **fields):
-        """Call a service of the node, and return the response."""
-        client = self.create_client(kind, f'{self._node.get_name()}/{service}')
-        self._spin(client.service_is_ready)
-        future = client.call_async(kind.Request(**fields))
-        self._spin(future.done)
-        return future.result()
-
-    def dump(self):
-        """Return the values of all parameters, by name."""
-        names = self.call(ListParameters, 'list_parameters').result.names
-        found = self.call(GetParameters, 'get_parameters', names=names).values
-        values = map(parameter_value_to_python, found)
-        return {name: value if isinstance(value, (bool, int, float, str)) else list(value)
-                for name, value in zip(names, values)}
 
 
 def test_wildcards_and_later_sections_of_a_file_reach_the_nodes_that_they_name(ros, tmp_path):

@@ -18,6 +18,7 @@ from rosgraph_msgs.msg import Clock  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
 from std_msgs.msg import String  # noqa: E402
 
+from node_rig import given, ROBOT  # noqa: E402
 from osc_ros import Robot  # noqa: E402
 from osc_ros.dynamics.algebra.kinematics import link_pose  # noqa: E402
 from osc_ros.ros.controller.controller import Controller  # noqa: E402
@@ -27,7 +28,6 @@ from osc_ros.ros.parameters.robot_parameters import urdf_text  # noqa: E402
 from osc_ros.ros.process.share import share_directory  # noqa: E402
 from osc_ros.ros.simulator.simulator import PARAMETERS, Simulator  # noqa: E402
 from osc_ros.sim import Plant  # noqa: E402
-from test_nodes import given, ROBOT  # noqa: E402
 
 HAND = 'panda_hand_tcp'
 LINKS = [f'panda_link{i}' for i in range(9)] + ['panda_hand', HAND]
