@@ -191,8 +191,10 @@ def require_make(words):
     assert words[0] in targets, f'make {words[0]}: the Makefile has {targets}'
     for word in words[1:]:
         name, _, given = word.partition('=')
-        if name == 'ARGS' and words[0] in ('test', 'test-all'):
+        if name == 'ARGS' and words[0] in ('test', 'test-all', 'test-changed'):
             require_tests(shlex.split(given))
+        elif name == 'BASE':
+            assert words[0] == 'test-changed' and given
         elif name == 'ARGS':
             source = {'demo': 'osc_ros/tools/demo/demo.py',
                       'bench': 'benchmark/__main__.py'}[words[0]]
