@@ -61,8 +61,7 @@ def test_six_freedoms_take_216_operations_to_invert_and_396_to_multiply():
 
 def test_missing_line_of_a_part_is_an_error(monkeypatch):
     monkeypatch.setitem(operations.PARTS, square_factor, {'no such line': SQUARED})
-    message = "'no such line' is in 0 lines of square_factor, not in one"
-    with pytest.raises(LookupError, match=message):
+    with pytest.raises(LookupError, match="'no such line'.* 0 lines .*square_factor"):
         with operations.counting():
             pass
 

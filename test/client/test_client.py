@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 import yaml
 
-from common import CHECKOUT, PATIENCE
+from common import CHECKOUT, naming, PATIENCE
 import osc_ros
 from osc_ros import Robot
 from osc_ros.client.robots import SHIPPED
@@ -234,22 +234,22 @@ def test_impedance_makes_a_spring_that_still_moves_to_its_goal(arm):
 
 @pytest.mark.parametrize('command, text', [
     (lambda arm: arm.set_wrench([0.0, 0.0, 0.0, 0.0, 0.0, -5.0]),
-     'is one of motion, accepted there'),
+     'motion, accepted'),
     (lambda arm: arm.follow([arm.pose(), arm.pose(shift=(0.5, 0.0, 0.0))], 0.1),
-     'the path asks for'),
+     'path'),
     (lambda arm: arm.follow([arm.pose()] * 3, 0.1, observed_at=arm.state().time - 1.0),
-     'the chunk is over'),
+     'is over'),
     (lambda arm: arm.impedance([1e9] * 6), 'stiffness|frequency|accepted'),
-    (lambda arm: arm.follow([arm.pose()], 0.1), 'two poses or more'),
-    (lambda arm: arm.follow([[0.4, 0.0, 0.5], [0.4, 0.0]], 0.1), 'all of one form'),
-    (lambda arm: arm.follow([arm.pose()] * 3, 1e9), 'dt is .* at most'),
-    (lambda arm: arm.follow([arm.pose()] * 3, 0.1, np.nan), 'observed_at is nan: accepted is a'),
-    (lambda arm: arm.follow([arm.pose()] * 3, 0.1, 'now'), "observed_at is 'now': accepted is a"),
-    (lambda arm: arm.follow([arm.pose()] * 3, 0.1, arm.state().time + 9.0), 'no later than now'),
-    (lambda arm: arm.move_to(arm.pose(), duration=True), 'duration is True: accepted is a'),
-    (lambda arm: arm.payload('1'), "mass is '1': accepted is a"),
-    (lambda arm: (arm.hold(), arm.wait()), 'no goal to wait for: accepted after move_to'),
-    (lambda arm: arm.move_to(np.full((4, 4), np.nan)), 'not a rotation'),
+    (lambda arm: arm.follow([arm.pose()], 0.1), 'two poses'),
+    (lambda arm: arm.follow([[0.4, 0.0, 0.5], [0.4, 0.0]], 0.1), 'one form'),
+    (lambda arm: arm.follow([arm.pose()] * 3, 1e9), 'dt .* at most'),
+    (lambda arm: arm.follow([arm.pose()] * 3, 0.1, np.nan), 'observed_at.*nan: accepted'),
+    (lambda arm: arm.follow([arm.pose()] * 3, 0.1, 'now'), "observed_at.*'now': accepted"),
+    (lambda arm: arm.follow([arm.pose()] * 3, 0.1, arm.state().time + 9.0), 'no later'),
+    (lambda arm: arm.move_to(arm.pose(), duration=True), 'duration.*True: accepted'),
+    (lambda arm: arm.payload('1'), "mass.*'1': accepted"),
+    (lambda arm: (arm.hold(), arm.wait()), 'no goal'),
+    (lambda arm: arm.move_to(np.full((4, 4), np.nan)), 'rotation'),
     (lambda arm: arm.move_to([1.0, 2.0]), 'accepted are'),
     (lambda arm: arm.jog([0.0] * 5), 'twist'),
     (lambda arm: arm.sleep(0.0), 'above 0')])
@@ -273,7 +273,7 @@ def test_numbers_of_numpy_are_numbers(in_process, number):
 
 
 def test_goal_out_of_reach_is_a_time_out_that_says_how_far_it_is(arm):
-    with pytest.raises(ArmTimeoutError, match='not reached in 1 s.* mm') as error:
+    with pytest.raises(ArmTimeoutError, match='1 s.* mm') as error:
         arm.move_to([0.5, 0.7, 1.5], timeout=1.0)
     [said] = re.findall(r'([0-9.]+) mm', str(error.value))
     assert float(said) > 200.0  # from the goal, and not from the set-point
@@ -283,7 +283,7 @@ def test_goal_out_of_reach_is_a_time_out_that_says_how_far_it_is(arm):
 def test_recording_has_a_row_for_each_state(arm, tmp_path):
     path = tmp_path / 'run.npz'
     with arm.record(path) as recording:
-        with pytest.raises(InputError, match='is being recorded'):
+        with pytest.raises(InputError, match='recorded'):
             arm.record(tmp_path / 'other.npz')
         arm.move_to(arm.pose(shift=(0.0, 0.02, 0.0)))
     found = np.load(path)
@@ -309,7 +309,7 @@ def test_recording_without_an_ending_is_a_bag(in_process, tmp_path):
 
 def test_recording_needs_a_file_that_can_be_written(in_process, tmp_path):
     for path in (tmp_path / 'run.csv', tmp_path / 'nowhere' / 'run.npz'):
-        with pytest.raises(InputError, match='accepted is a file with the ending .npz'):
+        with pytest.raises(InputError, match=r'\.npz'):
             in_process.record(path)
 
 
@@ -336,7 +336,7 @@ def test_chunk_of_an_unknown_past_is_refused_by_the_node(over_ros):
     from osc_ros.ros.messages import messages
     deltas = np.repeat(np.eye(4)[None], 2, axis=0)
     over_ros.sleep(max(3.0 - over_ros.state().time, 0.1))  # the past that is known is shorter
-    with pytest.raises(InputError, match='when the chunk was observed, is not known'):
+    with pytest.raises(InputError, match='observed'):
         over_ros._backend._send('target_chunk', *with_stamp(messages.chunk_message(
             np.array([10.0, 11.0]), deltas, max(over_ros.state().time - 5.0, 1e-3),
             'panda_hand_tcp')))
@@ -384,12 +384,12 @@ def test_every_kind_of_command_is_answered(remote):
     slow = {'pose': arm.pose(shift=(0.0, 0.3, 0.0)), 'duration': 600.0}
     arm.move_to(**slow, wait=False)
     arm.hold()
-    with pytest.raises(InputError, match='is one of motion, accepted there'):
+    with pytest.raises(InputError, match='motion.*accepted'):
         arm.set_wrench([0.0, 0.0, 0.0, 0.0, 0.0, -5.0])
-    with pytest.raises(ArmTimeoutError, match='not reached in 0.1 s.* mm'):
+    with pytest.raises(ArmTimeoutError, match=r'0\.1 s.* mm'):
         arm.move_to(**slow, timeout=0.1)
     arm.hold()
-    with pytest.raises(InputError, match='there is no goal to wait for'):
+    with pytest.raises(InputError, match='no goal'):
         arm.wait()
     assert arm.state().time > began
 
@@ -453,7 +453,7 @@ def test_arm_that_was_stopped_is_activated_again(remote):
     else:
         backend._loop.request(Engine.deactivate)
     deadline = perf_counter() + PATIENCE
-    with pytest.raises((ArmError, InputError), match='not active|was stopped; see Arm.recover'):
+    with pytest.raises((ArmError, InputError), match='not active|Arm.recover'):
         while perf_counter() < deadline:
             remote.jog([0.0] * 6)
     assert 'activated' in remote.recover()
@@ -482,7 +482,7 @@ def test_reaction_of_any_duration_ends_a_waiting_call_over_ros(over_ros):
     reported = messages.diagnostic_message(
         DiagnosticStatus.ERROR, 'osc_controller: control', 'jump: 0.1 rad: hold', '', (),
         messages.time_of((0, 0)))
-    with pytest.raises(ArmError, match='says: jump: 0.1 rad: hold'):
+    with pytest.raises(ArmError, match=r'jump.*0\.1 rad.*hold'):
         backend.wait(lambda: backend._on_diagnostics(reported), 5.0)
 
 
@@ -498,11 +498,11 @@ def test_controller_that_falls_silent_is_a_time_out_that_names_it(over_ros, monk
                         if found.topic_name.endswith('commands_stamped'))
         commands.callback = lambda message: None
         monkeypatch.setattr(topics, 'SILENCE', 0.5)
-        with pytest.raises(ArmTimeoutError, match='osc_controller/commands_stamped for 0.5 s: has '
-                           'the controller ended.*simulation.launch'):
+        with pytest.raises(ArmTimeoutError, match=naming(
+                'osc_controller/commands_stamped', '0.5 s', 'simulation.launch')):
             arm.sleep(20.0)
     for command in (arm.hold, arm.wait, arm.recover, lambda: arm.jog([0.0] * 6)):
-        with pytest.raises((ArmError, InputError), match='arm was closed|no goal'):
+        with pytest.raises((ArmError, InputError), match='closed|no goal'):
             command()
     arm.close()
 
@@ -544,7 +544,7 @@ def test_arm_of_osc_arm_is_recovered_over_ros(ros):
 
 @pytest.mark.parametrize('name', ['', 'a b', None, 3])
 def test_node_has_a_name(ros, name):
-    with pytest.raises(InputError, match='accepted is the name of a controller'):
+    with pytest.raises(InputError, match='accepted.*controller'):
         osc_ros.Arm.ros(name)
 
 
@@ -579,7 +579,7 @@ def test_controller_that_is_not_active_is_a_time_out_that_says_so(ros, over_ros)
     nodes = Thread(target=spin, daemon=True)
     nodes.start()
     try:
-        with pytest.raises(ArmTimeoutError, match='is inactive: .*ros2 lifecycle set'):
+        with pytest.raises(ArmTimeoutError, match='inactive.*ros2 lifecycle set'):
             osc_ros.Arm.ros('/idle/osc_controller', timeout=2.0)
     finally:
         goes_on[0] = False
@@ -598,19 +598,19 @@ def test_gripper_of_the_loop_moves_while_the_arm_does(in_loop):
     assert in_loop.gripper.move(0.03).width == pytest.approx(0.03, abs=1e-3)
     assert not in_loop.gripper.grasp(30.0).is_holding
     assert distance(in_loop.wait().pose, goal) < 2e-3
-    with pytest.raises(InputError, match='width of the gripper is 0.5 m'):
+    with pytest.raises(InputError, match=r'width.*0\.5 m'):
         in_loop.gripper.move(0.5)
     in_loop.gripper.move(0.08)
 
 
 @pytest.mark.parametrize('arguments, options, text', [
-    (('panda', 'franks'), {}, "hardware is 'franks': accepted is one of franka, mujoco"),
-    (('panda', 'mujoco', {'speed': 1.0}), {}, "no setting 'speed': accepted are pace, rate"),
-    (('panda', 'mujoco', {'pace': 'slow'}), {}, 'accepted is one of real_time, fast'),
-    pytest.param(('panda', 'mujoco', {'payload.mass': 2.0}), {}, 'start-up check: the mass is off',
+    (('panda', 'franks'), {}, "hardware.*'franks': accepted.*franka, mujoco"),
+    (('panda', 'mujoco', {'speed': 1.0}), {}, "'speed': accepted.*pace, rate"),
+    (('panda', 'mujoco', {'pace': 'slow'}), {}, 'accepted.*real_time, fast'),
+    pytest.param(('panda', 'mujoco', {'payload.mass': 2.0}), {}, 'mass is',
                  marks=pytest.mark.slow),  # quick: the start-up check in test_node_loads.py
     (('panda', 'mujoco'), {'startup_check': 'no'},
-     'accepted is one of off, warn, certain, refuse')])
+     'accepted.*off, warn, certain, refuse')])
 def test_loop_refuses_what_does_not_fit(arguments, options, text):
     with pytest.raises(InputError, match=text):
         osc_ros.Arm.real_time(*arguments, **options)
@@ -620,7 +620,7 @@ def test_arm_that_cannot_hold_itself_is_not_activated():
     robot = osc_ros.Robot.from_urdf(shipped_urdf('panda'), *SHIPPED['panda'][:2])
     weak = osc_ros.Settings.of(robot, limits=osc_ros.Limits.of(
         robot, effort=0.15 * robot.effort_limits))
-    with pytest.raises(InputError, match='would take .* to hold the arm where it is'):
+    with pytest.raises(InputError, match='to hold'):
         osc_ros.Arm.real_time('panda', 'mujoco', {'pace': 'fast'}, settings=weak)
 
 
@@ -650,7 +650,7 @@ def test_robots_of_the_client_are_those_of_the_package():
 
 
 def test_own_robot_needs_its_links():
-    with pytest.raises(InputError, match=r'needs the links base and tip.*panda'):
+    with pytest.raises(InputError, match='base and tip.*panda'):
         osc_ros.Arm.simulated(shipped_urdf('panda'))
 
 
@@ -659,7 +659,7 @@ def test_arm_that_was_closed_says_so():
         pose = arm.state().pose
     for command in (arm.hold, lambda: arm.sleep(1.0), lambda: arm.move_to(pose, wait=False),
                     lambda: arm.jog([0.0] * 6), lambda: arm.set_wrench([0.0] * 6)):
-        with pytest.raises(ArmError, match='this arm was closed: open it again'):
+        with pytest.raises(ArmError, match='closed'):
             command()
     arm.close()
 

@@ -71,15 +71,15 @@ def test_loop_of_a_real_arm_holds_it_if_the_program_is_killed_and_else_ends(is_k
 def test_loop_that_has_ended_is_an_error_of_every_command():
     with osc_ros.Arm.real_time('panda', 'mujoco') as arm:
         os.kill(arm._backend._loop._process.pid, signal.SIGKILL)
-        with pytest.raises(ArmError, match='process of the control loop has ended with status -9'):
+        with pytest.raises(ArmError, match='status -9'):
             arm.sleep(PATIENCE)
         for command in (lambda: arm.move_to(arm.pose(), wait=False),
                         lambda: arm.jog([0.0] * 6), arm.hold, lambda: arm.impedance(None),
                         arm.recover):
-            with pytest.raises(ArmError, match='has ended with status -9.*itself$'):
+            with pytest.raises(ArmError, match='status -9.*itself$'):
                 command()
     for command in (arm.hold, arm.recover, lambda: arm.sleep(1.0)):
-        with pytest.raises(ArmError, match='this arm was closed'):
+        with pytest.raises(ArmError, match='closed'):
             command()
 
 

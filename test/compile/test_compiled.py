@@ -101,11 +101,10 @@ def test_no_kernel_allocates(law):
 def test_call_of_an_operation_from_python_says_what_to_do(law):
     for operation in OPERATIONS:
         if not operation.targetoptions.get('inline'):  # inlined parts have no compiled entry point
-            with pytest.raises(TypeError, match=f'^{operation.__name__} is a part of kernels, and '
-                               'cannot be called from Python: call it in a function that'):
+            with pytest.raises(TypeError, match=f'^{operation.__name__} .*Python'):
                 operation(*[1.0] * operation.py_func.__code__.co_argcount)
     pair = (1.0, 2.0, 3.0), ZERO
-    with pytest.raises(TypeError, match='^plus is a part of kernels'):
+    with pytest.raises(TypeError, match='^plus .*kernels'):
         plus(pair, pair)  # argument types that it is compiled for
     assert njit(lambda a, b: plus(a, b))(pair, pair) == ((2.0, 4.0, 6.0), ZERO)
 

@@ -149,11 +149,11 @@ def test_checkpoint_with_arrays_of_another_length_is_refused():
     assert restored(found).checkpoint().row.tobytes() == found.row.tobytes()
     for k in range(len(found.sizes)):
         sizes = found.sizes + (np.arange(len(found.sizes)) == k)
-        with pytest.raises(InputError, match='accepted are '):
+        with pytest.raises(InputError, match='accepted'):
             restored(found._replace(sizes=sizes))
     for sizes, row in ((found.sizes[:-1], found.row), (found.sizes, found.row[:-1]),
                        (found.sizes, found.row.astype(float))):
-        with pytest.raises(InputError, match='accepted are '):
+        with pytest.raises(InputError, match='accepted'):
             restored(found._replace(sizes=sizes, row=row))
     for name in ('q', 'qd', 'effort'):
         with pytest.raises(InputError, match=f'{name}.*accepted'):
@@ -566,7 +566,7 @@ def test_a_copy_of_a_law_has_memory_of_its_own():
     law = limited_law()
     again = deepcopy(law)
     for one in (law, again):
-        with pytest.raises(InputError, match='cannot be pickled'):
+        with pytest.raises(InputError, match='pickled'):
             copy(one)
     first = [law.torque((3 + k) * PERIOD, HOME, np.full(7, 0.1 * k)) for k in range(20)]
     second = [again.torque((3 + k) * PERIOD, HOME, np.full(7, 0.1 * k)) for k in range(20)]

@@ -122,7 +122,7 @@ def test_controllers_see_what_they_are_not_told_of_others():
         if k == 50:
             q, out = q.copy(), np.zeros((4, 7))
             q[3, 2] = np.nan
-            with pytest.raises(InputError, match='controller 3: q is not finite'):
+            with pytest.raises(InputError, match='controller 3: q .*finite'):
                 many.torque(time, q, qd, out)
             assert np.isnan(out[3]).all() and np.isfinite(out[:3]).all()
         else:
@@ -132,26 +132,26 @@ def test_controllers_see_what_they_are_not_told_of_others():
 
 def test_bad_input_of_controllers_is_refused_by_name():
     law = Law(PANDA)
-    with pytest.raises(InputError, match='count is 0: accepted'):
+    with pytest.raises(InputError, match='count.* 0.*accepted'):
         Controllers(law, 0)
-    with pytest.raises(InputError, match="method 'dense'.*a compiled step"):
+    with pytest.raises(InputError, match="'dense'.*compiled"):
         Controllers(Law(PANDA, method='dense'), 2)
     many, q = Controllers(law, 3), np.tile(HOME, (3, 1))
     before = many.torque(0.0, q, 0.0 * q)
     for call, words in (
-            (lambda: many.torque(0.0, q[:2], q), r'q is of float64, of shape \(2, 7\)'),
-            (lambda: many.torque(np.nan, q, q), 'a time is not finite'),
+            (lambda: many.torque(0.0, q[:2], q), r'q .*\(2, 7\)'),
+            (lambda: many.torque(np.nan, q, q), 'time .*finite'),
             (lambda: many.hold(q[:2]), r'\(2, 7\)'),
-            (lambda: many.hold(q[:1], [7]), 'which: .*accepted are indices below 3'),
-            (lambda: many.follow(np.zeros((3, 4, 4))), 'poses 0 is not a rotation'),
-            (lambda: copy(many), 'Controllers cannot be copied'),
-            (lambda: many.follow(many.poses(), 'elbow'), "no task 'elbow'")):
+            (lambda: many.hold(q[:1], [7]), 'which: .*accepted.* 3'),
+            (lambda: many.follow(np.zeros((3, 4, 4))), 'poses 0 .*rotation'),
+            (lambda: copy(many), 'copied'),
+            (lambda: many.follow(many.poses(), 'elbow'), "'elbow'")):
         with pytest.raises(InputError, match=words):
             call()
-    with pytest.raises(InputError, match='settings of controller 1 were changed'):
+    with pytest.raises(InputError, match='settings.*controller 1'):
         with many.one(1) as one:
             one.change(replace(one.settings, blend_time=0.5))
-    with pytest.raises(InputError, match='accepted is one at a time'):
+    with pytest.raises(InputError, match='accepted is one'):
         with many.one(0), many.one(1):
             pass
     np.testing.assert_array_equal(many.torque(0.0, q, 0.0 * q), before)

@@ -141,10 +141,10 @@ def test_other_arms_step_to_their_targets(name):
 
 def test_robots_that_the_law_does_not_drive_are_refused_by_the_joint_or_the_tips():
     two = Robot.from_urdf(PANDA.urdf_text, PANDA.base, [PANDA.tip, 'panda_link4'])
-    with pytest.raises(InputError, match='tips, panda_hand_tcp, panda_link4, and no task names'):
+    with pytest.raises(InputError, match='tips, panda_hand_tcp, panda_link4'):
         Law(two, settings(two))
     floats = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip, floating_base=True)
-    with pytest.raises(InputError, match="joint 'floating_base' has several freedoms"):
+    with pytest.raises(InputError, match="'floating_base'.*freedoms"):
         Law(floats, settings(floats))
 
 
@@ -207,17 +207,17 @@ def test_posture_that_is_asked_for_again_and_again_steps_no_torque_and_is_reache
 
 def test_posture_outside_the_limits_of_a_joint_is_refused_by_name():
     arm = Arm()
-    with pytest.raises(InputError, match="joint 'panda_joint2' is 100: accepted is -1.76"):
+    with pytest.raises(InputError, match="'panda_joint2'.* 100.*accepted.*-1.76"):
         arm.law.set_posture([0.0, 100.0, 0.0, -1.0, 0.0, 1.0, 0.0])
-    with pytest.raises(InputError, match='accepted are 7 finite joint positions'):
+    with pytest.raises(InputError, match='accepted.* 7 '):
         arm.law.set_posture([np.nan] * 7)
     np.testing.assert_array_equal(arm.law.posture, READY)
 
 
 @pytest.mark.parametrize('twist, acceleration, message', [
-    ((0.0, 0.0, 0.0, 1e3, 0.0, 0.0), 0.0, 'accepted is at most 1 m/s'),
-    ((3.0, 0.0, 0.0, 0.0, 0.0, 0.0), 0.0, 'accepted is at most 2.5 rad/s'),
-    ((0.0,) * 6, 1e3, 'accepted is at most 2.5 rad/s'),
+    ((0.0, 0.0, 0.0, 1e3, 0.0, 0.0), 0.0, 'accepted.* 1 m/s'),
+    ((3.0, 0.0, 0.0, 0.0, 0.0, 0.0), 0.0, 'accepted.* 2.5 rad/s'),
+    ((0.0,) * 6, 1e3, 'accepted.* 2.5 rad/s'),
 ])
 def test_path_that_is_too_fast_is_refused_and_the_target_stays(twist, acceleration, message):
     arm = Arm(limits=TargetLimits())
@@ -230,9 +230,9 @@ def test_path_that_is_too_fast_is_refused_and_the_target_stays(twist, accelerati
 
 
 @pytest.mark.parametrize('state, message', [
-    ((np.full(7, np.nan), np.zeros(7)), r'q is not finite: q\[0\] = nan'),
-    ((READY, np.full(7, np.inf)), r'qd is not finite'),
-    ((READY[:6], np.zeros(6)), r'shapes \(6,\) and \(6,\), accepted is \(7,\)'),
+    ((np.full(7, np.nan), np.zeros(7)), r'^q .*q\[0\] = nan'),
+    ((READY, np.full(7, np.inf)), '^qd .*finite'),
+    ((READY[:6], np.zeros(6)), r'\(6,\).*\(6,\), accepted.*\(7,\)'),
 ])
 def test_bad_state_is_refused_and_the_law_goes_on(state, message):
     arm = Arm()

@@ -5,13 +5,13 @@
 
 from dataclasses import replace
 from functools import cache
-import re
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
 
+from common import naming
 from judge import JOINTS, random_tree
 from osc_ros import OperationalSpace, Robot
 from osc_ros.dynamics.chain.sweep import Sweep
@@ -180,8 +180,7 @@ def test_schur_complements_are_the_inverse_inertias_of_the_path(name, rotors):
 def test_factorization_refuses_an_inertia_without_inverse_by_its_link(name, method):
     robot, _ = case(name, False, 'code')
     joint = robot.joints[np.flatnonzero(~robot.definite)[0]]
-    message = f"link '{joint}_link', moved by joint '{joint}', has an inertia"
-    with pytest.raises(ModelError, match=re.escape(message)):
+    with pytest.raises(ModelError, match=naming(f"'{joint}_link'", f"'{joint}'", 'inertia')):
         OperationalSpace(robot, method)
 
 
@@ -190,7 +189,7 @@ def test_factorization_refuses_a_seventh_freedom_without_mass_between(method):
     tree = random_tree(0, ['bare revolute'] * 6 + ['revolute'])
     n = tree.model.nv
     robot = Robot(**tree.description | {'rotor_inertia': np.ones(n)})
-    with pytest.raises(ModelError, match="moved by joint 'joint_6', has 7 freedoms in a row"):
+    with pytest.raises(ModelError, match="'joint_6'.* 7 freedoms"):
         OperationalSpace(robot, method)
     tree = replace(tree, rotors={name: np.ones(1) for name in tree.names})
     q, qd = tree.state(np.random.default_rng(0))

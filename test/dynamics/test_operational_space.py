@@ -5,7 +5,6 @@
 
 from dataclasses import dataclass, replace
 from functools import cache
-import re
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +12,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
+from common import naming
 from judge import configuration, pinocchio_model, random_urdf, robot_cases
 from osc_ros import OperationalSpace, Robot
 from osc_ros.dynamics.methods import METHODS
@@ -476,8 +476,7 @@ def test_a_wrong_shape_is_refused_with_both_shapes(argument, method):
     shape = good[argument].shape
     for bad in (good[argument][:-1], np.append(good[argument], 0.0), good[argument][None],
                 np.zeros(0), 0.5):
-        message = f'{argument} has shape {np.shape(bad)}, accepted is {shape}'
-        with pytest.raises(InputError, match=re.escape(message)):
+        with pytest.raises(InputError, match=naming(argument, np.shape(bad), 'accepted', shape)):
             space('panda', method).torque(**good | {argument: bad})
 
 
@@ -486,14 +485,14 @@ def test_a_wrong_shape_is_refused_with_both_shapes(argument, method):
 def test_a_number_that_is_not_finite_is_refused_with_its_place(argument, value, method):
     bad = arguments()[argument].copy()
     bad[2] = value
-    with pytest.raises(InputError, match=re.escape(f'{argument}[2] = {value}')):
+    with pytest.raises(InputError, match=naming(f'{argument}[2] = {value}')):
         space('panda', method).torque(**arguments() | {argument: bad})
 
 
 @pytest.mark.parametrize('argument', ARGUMENTS)
 def test_arguments_that_are_no_numbers_are_refused(argument, method):
     for bad in (['one'] * 7, [[1.0], [2.0, 3.0]], {'panda_joint1': 1.0}, object()):
-        with pytest.raises(InputError, match=f'^{argument} is not made of numbers'):
+        with pytest.raises(InputError, match=f'^{argument} .*of numbers'):
             space('panda', method).torque(**arguments() | {argument: bad})
 
 
@@ -510,18 +509,18 @@ def test_arguments_that_are_no_numbers_are_refused(argument, method):
 def test_every_method_refuses_wrong_shapes_and_numbers_that_are_not_finite(call, wrong, method):
     osc = space('panda', method)
     osc.outward(np.zeros(7), np.zeros(7))
-    with pytest.raises(InputError, match=rf'^{wrong} has shape \(5,\), accepted is '):
+    with pytest.raises(InputError, match=rf'^{wrong} .*\(5,\).*accepted'):
         call(osc, np.zeros(5))
     size = 7 if wrong in ('q', 'qd', 'tau', 'x') else 6
-    with pytest.raises(InputError, match=rf'^{wrong} is not finite: {wrong}\[0\] = nan'):
+    with pytest.raises(InputError, match=rf'^{wrong} .*{wrong}\[0\] = nan'):
         call(osc, np.full(size, np.nan))
 
 
 def test_a_state_beyond_all_numbers_is_refused(method):
     huge = arguments() | {'qd': np.full(7, 1e200)}
-    with pytest.raises(InputError, match='not finite: the state or u is too large'):
+    with pytest.raises(InputError, match='too large'):
         space('panda', method).torque(**huge)
-    with pytest.raises(InputError, match='motion of the tip is not finite'):
+    with pytest.raises(InputError, match='tip .*finite'):
         space('panda', method).outward(huge['q'], huge['qd'])
 
 
@@ -570,7 +569,7 @@ def test_numbers_of_another_kind_are_taken_at_their_value(dtype, method):
 
 def test_an_unknown_method_is_refused_with_those_known():
     known = ', '.join(METHODS)
-    with pytest.raises(InputError, match=rf"method 'fast' is unknown \(known: {known}\)"):
+    with pytest.raises(InputError, match=f"'fast'.*{known}"):
         OperationalSpace(arm('panda')[0], method='fast')
 
 
@@ -589,7 +588,7 @@ def test_out_is_written_and_returned(method):
     frozen(np.zeros(7)), [0.0] * 7,
 ], ids=['short', 'column', 'float32', 'strided', 'read-only', 'list'])
 def test_an_out_that_cannot_be_written_is_refused(out, method):
-    message = re.escape('out is not a writeable contiguous float64 array of shape (7,)')
+    message = naming('out', 'writeable', 'float64', '(7,)')
     with pytest.raises(InputError, match=message):
         space('panda', method).torque(**arguments(), out=out)
     space('panda', method).outward(arguments()['q'], arguments()['qd'])
@@ -647,11 +646,11 @@ def test_batch_of_no_states_and_bad_batches(method):
     case = robot_cases()['panda']
     osc = OperationalSpace(Robot.from_urdf(case.urdf_text, case.base, case.tip), method)
     assert osc.evaluate_batch(np.zeros((0, 7)), np.zeros((0, 7))).J.shape == (0, 6, 7)
-    with pytest.raises(InputError, match=r'q has shape \(3, 6\), accepted is \(3, 7\)'):
+    with pytest.raises(InputError, match=r'^q .*\(3, 6\).*accepted.*\(3, 7\)'):
         osc.evaluate_batch(np.zeros((3, 6)), np.zeros((3, 6)))
-    with pytest.raises(InputError, match=r'qd has shape \(2, 7\), accepted is \(3, 7\)'):
+    with pytest.raises(InputError, match=r'^qd .*\(2, 7\).*accepted.*\(3, 7\)'):
         osc.evaluate_batch(np.zeros((3, 7)), np.zeros((2, 7)))
-    with pytest.raises(InputError, match='q is not made of numbers'):
+    with pytest.raises(InputError, match='^q .*of numbers'):
         osc.evaluate_batch([[0.0, 0.0], [0.0]], np.zeros((2, 7)))
-    with pytest.raises(InputError, match='q is not finite'):
+    with pytest.raises(InputError, match='^q .*finite'):
         osc.evaluate_batch(np.full((3, 7), np.nan), np.zeros((3, 7)))

@@ -105,10 +105,10 @@ def test_several_tips_are_damped_each():
 
 
 @pytest.mark.parametrize('bad, message', [
-    ({'damping': 0.1}, 'damping is a float: accepted is a SingularityDamping, or None'),
+    ({'damping': 0.1}, 'damping .*float: accepted.*SingularityDamping'),
     ({'damping': DAMPING, 'u': np.zeros(5)}, 'u'),
     ({'damping': DAMPING, 'u': np.full(6, np.nan)}, 'u'),
-    ({'damping': DAMPING, 'out': np.zeros(3)}, 'out is not a writeable'),
+    ({'damping': DAMPING, 'out': np.zeros(3)}, 'out .*writeable'),
 ])
 def test_bad_arguments_are_refused_with_damping_too(bad, message):
     with pytest.raises(InputError, match=message):

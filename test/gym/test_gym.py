@@ -154,7 +154,7 @@ def test_unusable_options_are_refused(options, text):
 
 def test_step_before_the_first_reset_says_what_is_missing():
     env = make('Reach').unwrapped
-    with pytest.raises(gymnasium.error.ResetNeeded, match='before the first reset'):
+    with pytest.raises(gymnasium.error.ResetNeeded, match='first reset'):
         env.step(np.zeros(6))
 
 

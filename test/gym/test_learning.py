@@ -89,7 +89,7 @@ def test_joints_are_found_by_name():
     space = TensorSpace(panda(), joint_names=names)
     assert [names[i] for i in space.joint_ids] == list(panda().robot.joint_names)
     np.testing.assert_array_equal(space.torque(*theirs, u), panda().torque_batch(q, qd, u).tau)
-    with pytest.raises(InputError, match="joint_names lack 'panda_joint1' of robot"):
+    with pytest.raises(InputError, match="joint_names .*'panda_joint1'"):
         TensorSpace(panda(), joint_names=names[:-1])
 
 
@@ -107,15 +107,15 @@ def test_bad_input_is_refused():
     q, qd, u = states()
     space, robot = TensorSpace(panda()), panda().robot
     for call, message in (
-            (lambda: TensorSpace(panda(), 'gym'), "'gym' are unknown .known: isaaclab2"),
-            (lambda: space.torque(q[:, :6], qd, u), r'joint_pos has shape \(11, 6\), accepted'),
-            (lambda: space.torque(q, qd[0], u), r'joint_vel has shape \(7,\), accepted'),
-            (lambda: space.torque(q, qd, u[:, :3]), r'acceleration has shape \(11, 3\)'),
-            (lambda: space.torque(q, qd, u[:3]), r'u has shape \(3, 6\), accepted is \(11, 6'),
-            (lambda: space.track(q, qd, Tip(u, u), 1.0, 1.0), r'target.pose has shape \(11, 6\)'),
+            (lambda: TensorSpace(panda(), 'gym'), "'gym' .*isaaclab2"),
+            (lambda: space.torque(q[:, :6], qd, u), r'joint_pos .*\(11, 6\), accepted'),
+            (lambda: space.torque(q, qd[0], u), r'joint_vel .*\(7,\), accepted'),
+            (lambda: space.torque(q, qd, u[:, :3]), r'acceleration .*\(11, 3\)'),
+            (lambda: space.torque(q, qd, u[:3]), r'u .*\(3, 6\).*accepted.*\(11, 6'),
+            (lambda: space.track(q, qd, Tip(u, u), 1.0, 1.0), r'target.pose .*\(11, 6\)'),
             (lambda: TensorSpace(
                 OperationalSpace(robot, 'dense', ['panda_link4', 'panda_link7'])),
-             'has 2 tips .* accepted are one tip')):
+             '2 tips.*accepted.*one')):
         with pytest.raises(InputError, match=message):
             call()
 
@@ -137,7 +137,7 @@ def test_tensors_of_pytorch_share_their_memory():
     still = space.track(*tensors[:2], tip, 100.0, 20.0, posture_acceleration=-tensors[1])
     expected = panda().torque_batch(q, qd, 0.0 * u, posture_acceleration=-qd).tau
     np.testing.assert_allclose(still.numpy(), expected, atol=1e-9 * np.abs(expected).max())
-    with pytest.raises(InputError, match='requires a gradient'):
+    with pytest.raises(InputError, match='gradient'):
         space.torque(tensors[0].requires_grad_(), *tensors[1:])
 
 

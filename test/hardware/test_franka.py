@@ -229,7 +229,7 @@ def test_hand_moves_and_grasps_while_the_arm_is_under_control(server):
         time.sleep(0.05)
         arm.move_gripper(HandGoal(0.0, 40.0))
         assert not rested(arm).is_holding
-        with pytest.raises(InputError, match='width of the gripper is 0.2 m'):
+        with pytest.raises(InputError, match=r'width.*0\.2 m'):
             arm.move_gripper(HandGoal(0.2))
     finally:
         arm.close()
@@ -263,14 +263,14 @@ def test_client_without_ros_moves_the_arm_and_recovers_it(server):
             server.tell(line)
             with pytest.raises(osc_ros.ArmError, match=words):
                 arm.wait()
-            with pytest.raises(osc_ros.ArmError, match=words + '.*see Arm.recover'):
+            with pytest.raises(osc_ros.ArmError, match=words + '.*Arm.recover'):
                 arm.hold()
             assert 'activated' in arm.recover()
             moves(arm, (0.0, -0.03, 0.0))
         server.tell('abort kEmergencyAborted')
-        with pytest.raises(osc_ros.ArmError, match='user stop.*Release it'):
+        with pytest.raises(osc_ros.ArmError, match='user stop.*Release'):
             arm.sleep(9.0)
-        with pytest.raises(osc_ros.ArmError, match='user stop.*Release it'):
+        with pytest.raises(osc_ros.ArmError, match='user stop.*Release'):
             arm.recover()
         server.tell('mode kIdle')
         time.sleep(0.1)
@@ -291,7 +291,7 @@ def until_open(opened):
 
 def test_arm_without_a_hand_says_so(arm):
     for command in (arm.gripper_state, lambda: arm.move_gripper(HandGoal(0.0))):
-        with pytest.raises(InputError, match="setting 'gripper' is false"):
+        with pytest.raises(InputError, match="'gripper'.*false"):
             command()
 
 
@@ -416,10 +416,10 @@ def test_the_arm_ends_the_control(arm, server, line, words):
 def test_the_user_stop_ends_the_control_and_has_to_be_released(arm, server):
     arm.start()
     server.tell('abort kEmergencyAborted')
-    with pytest.raises(HardwareError, match='user stop.*Release it, then.*recover'):
+    with pytest.raises(HardwareError, match='user stop.*Release.*recover'):
         cycles(arm, 2000)
     for call in (arm.start, arm.recover):
-        with pytest.raises(HardwareError, match='user stop.*Release it'):
+        with pytest.raises(HardwareError, match='user stop.*Release'):
             call()
     server.tell('mode kIdle')
     time.sleep(0.05)
@@ -427,9 +427,9 @@ def test_the_user_stop_ends_the_control_and_has_to_be_released(arm, server):
 
 
 @pytest.mark.parametrize('mode, words', [
-    ('kGuiding', 'guides the arm by hand'),
-    ('kOther', 'Unlock the joints'),
-    ('kMove', 'in another mode'),
+    ('kGuiding', 'by hand'),
+    ('kOther', 'Unlock'),
+    ('kMove', 'another mode'),
 ])
 def test_start_in_another_mode(arm, server, mode, words):
     time.sleep(0.3)  # by then the socket is full of states of before
@@ -477,9 +477,9 @@ def test_settings_reach_the_arm(server, value, words):
 def test_the_connection_ends(arm, server):
     arm.start()
     server.tell('connection ends')
-    with pytest.raises(HardwareError, match='connection to the arm was lost|no state for 1 s'):
+    with pytest.raises(HardwareError, match='connection.*lost|no state'):
         cycles(arm, 5000)
-    with pytest.raises(HardwareError, match='not connected. Recover'):
+    with pytest.raises(HardwareError, match='not connected'):
         arm.read()
     starts_again(arm)
 
@@ -489,7 +489,7 @@ def test_the_network_is_silent(arm, server):
     cycles(arm, 3)
     server.signal(signal.SIGSTOP)
     try:
-        with pytest.raises(HardwareError, match='no state for 1 s'):
+        with pytest.raises(HardwareError, match='no state'):
             cycles(arm, 3)
     finally:
         server.signal(signal.SIGCONT)
@@ -539,7 +539,7 @@ def test_the_check_of_real_time_names_the_setting(server):
     arm = FrankaArm(values(address=server.address, realtime='enforce'), TEXT, NAMES)
     before = os.sched_getscheduler(0), os.sched_getparam(0)
     try:
-        with pytest.raises(HardwareError, match="hardware.realtime to 'ignore'.*libfranka: "):
+        with pytest.raises(HardwareError, match="hardware.realtime.*'ignore'.*libfranka"):
             arm.open()
     finally:
         os.sched_setscheduler(0, *before)  # libfranka changed it before it looked at the kernel
@@ -551,18 +551,18 @@ def test_the_other_description_of_the_same_joints(server):
     text = TEXT.replace('<origin xyz="0.088 0 0"', '<origin xyz="0.188 0 0"')
     assert text != TEXT
     arm = FrankaArm(values(address=server.address), text, NAMES)
-    with pytest.raises(HardwareError, match='100 mm beside'):
+    with pytest.raises(HardwareError, match='100 mm'):
         arm.open()
     arm.close()
 
 
 @pytest.mark.parametrize('text, names, words', [
-    (TEXT, NAMES[:6], '7 joints: given are 6'),
-    (TEXT, (*NAMES[:6], 'fr3_joint9'), "'fr3_joint9' is not in"),
-    (TEXT, (NAMES[1], NAMES[0], *NAMES[2:]), 'of an FR3 is a range|does not follow'),
-    (TEXT, (NAMES[6], *NAMES[1:6], NAMES[0]), 'does not follow|range'),
+    (TEXT, NAMES[:6], '7 joints.* 6'),
+    (TEXT, (*NAMES[:6], 'fr3_joint9'), "'fr3_joint9'"),
+    (TEXT, (NAMES[1], NAMES[0], *NAMES[2:]), 'FR3 .*range|not follow'),
+    (TEXT, (NAMES[6], *NAMES[1:6], NAMES[0]), 'not follow|range'),
     (shipped_urdf('panda').read_text(), tuple(f'panda_joint{k}' for k in range(1, 8)),
-     'panda_joint1.*-2.897 to 2.897.*of an FR3'),
+     'panda_joint1.*-2.897 to 2.897.*FR3'),
 ])
 def test_a_wrong_description(text, names, words):
     with pytest.raises(InputError, match=words):
@@ -570,16 +570,16 @@ def test_a_wrong_description(text, names, words):
 
 
 def test_no_address():
-    with pytest.raises(InputError, match='hardware.address is empty'):
+    with pytest.raises(InputError, match='hardware.address'):
         FrankaArm(values(), TEXT, NAMES)
 
 
 def test_fci_is_not_active():
     """Nothing listens at this address of this computer: as an arm whose FCI is not active."""
     arm = FrankaArm(values(address='127.251.251.251'), TEXT, NAMES)
-    with pytest.raises(HardwareError, match='FCI is not active.*Desk.*hardware.address'):
+    with pytest.raises(HardwareError, match='FCI.*Desk.*hardware.address'):
         arm.open()
-    with pytest.raises(HardwareError, match='FCI is not active'):
+    with pytest.raises(HardwareError, match='FCI'):
         arm.recover()
     arm.close()
 
@@ -593,7 +593,7 @@ def test_nothing_answers_at_the_address():
             connection.setblocking(False)
             connection.connect_ex(listener.getsockname())
         arm = FrankaArm(values(address='127.251.251.250'), TEXT, NAMES)
-        with pytest.raises(HardwareError, match='nothing answers.*ping'):
+        with pytest.raises(HardwareError, match='answers.*ping'):
             arm.open()
         for connection in filling:
             connection.close()
@@ -671,9 +671,9 @@ def test_the_table_of_arms(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     assert hardware_class('four').__module__ == 'others'
     assert hardware_class('franka') is FrankaArm
-    with pytest.raises(InputError, match='others:Half is not a class with close'):
+    with pytest.raises(InputError, match='others:Half.*close'):
         hardware_class('half')
-    with pytest.raises(InputError, match="'absent' cannot be loaded.*no_such_module"):
+    with pytest.raises(InputError, match="'absent'.*no_such_module"):
         hardware_class('absent')
     monkeypatch.setitem(sys.modules, 'pylibfranka', None)
     monkeypatch.delitem(sys.modules, 'osc_ros.hardware.franka')

@@ -176,14 +176,14 @@ def test_calls_out_of_order():
     found.stop()
     found.open()
     found.read()
-    with pytest.raises(HardwareError, match='not started.*Start it'):
+    with pytest.raises(HardwareError, match='not started'):
         found.write(np.zeros(7))
     found.start()
     with pytest.raises(HardwareError, match='runs already'):
         found.start()
     found.read()
     found.write(np.zeros(7))
-    with pytest.raises(HardwareError, match='second torque.*Read the next'):
+    with pytest.raises(HardwareError, match='second torque'):
         found.write(np.zeros(7))
     found.recover()  # without an error
     found.stop()
@@ -201,7 +201,7 @@ def test_torques_that_are_none_end_the_control_and_the_brakes_hold(tau):
     found = opened()
     found.start()
     before = found.read()
-    with pytest.raises(HardwareError, match='7 finite numbers; the control ends'):
+    with pytest.raises(HardwareError, match='7 finite'):
         found.write(tau)
     after = [found.read() for _ in range(10)][-1]
     np.testing.assert_array_equal(after.q, before.q)
@@ -223,7 +223,7 @@ def test_a_simulation_that_diverges_is_recovered_from(tmp_path, monkeypatch):
     with pytest.raises(HardwareError, match='diverged'):
         diverge()
     for call in (found.read, found.start):
-        with pytest.raises(HardwareError, match='diverged. Recover'):
+        with pytest.raises(HardwareError, match='diverged.*Recover'):
             call()
     found.recover()
     state = found.read()
@@ -327,19 +327,18 @@ def test_settings_have_names_units_and_bounds_of_the_simulator():
 
 
 @pytest.mark.parametrize('changes, message', [
-    ({'rate': 300.0}, 'hardware.timestep is 0.001 s and hardware.rate 300.0 Hz: accepted is a '
-                      'whole number'),
-    ({'timestep': 0.003}, 'whole number of steps a period'),
+    ({'rate': 300.0}, 'hardware.timestep .*0.001 .*hardware.rate 300.0.*accepted'),
+    ({'timestep': 0.003}, 'whole number'),
     ({'base': 'panda_link_0'}, "'panda_link_0'.*panda_link0"),
-    ({'base': 'panda_link3'}, "joint 'panda_joint3' carries the base"),
-    ({'initial_positions': (0.0,) * 6}, 'accepted: 7 finite numbers'),
-    ({'initial_positions': (4.0,) * 7}, "q of joint 'panda_joint1' is 4.0; accepted"),
+    ({'base': 'panda_link3'}, "'panda_joint3' .*base"),
+    ({'initial_positions': (0.0,) * 6}, 'accepted: 7'),
+    ({'initial_positions': (4.0,) * 7}, "^q .*'panda_joint1' .*4.0; accepted"),
     ({'locked_joints': ('panda_joint9',)}, "'panda_joint9'"),
     ({'locked_joints': ('panda_finger_joint1',), 'locked_positions': (0.0, 0.0)},
-     'hardware.locked_positions has 2 entries and locked_joints 1'),
+     'locked_positions .*2 .*locked_joints 1'),
     ({'payload.mass': 1.0, 'payload.link': 'hand'}, "hardware.payload.link.*'hand'"),
-    ({'damping': (1.0,)}, 'damping is .*accepted: 7 finite numbers'),
-    ({'friction': (-1.0,) * 7}, "friction of 'panda_joint1' is -1.0; accepted: 0 or more"),
+    ({'damping': (1.0,)}, 'damping .*accepted: 7'),
+    ({'friction': (-1.0,) * 7}, "friction .*'panda_joint1' .*-1.0; accepted: 0"),
 ])
 def test_values_that_do_not_fit_are_refused_when_the_arm_is_made(changes, message):
     with pytest.raises((InputError, ModelError), match=message):
@@ -349,7 +348,7 @@ def test_values_that_do_not_fit_are_refused_when_the_arm_is_made(changes, messag
 @pytest.mark.parametrize('text, names, message', [
     ('<robot', NAMES, 'XML'),
     (TEXT, (*NAMES[:6], 'panda_joint9'), "'panda_joint9'"),
-    (TEXT, NAMES[:6] + NAMES[:1], 'each joint once'),
+    (TEXT, NAMES[:6] + NAMES[:1], 'joint once'),
 ])
 def test_a_description_that_does_not_fit_is_refused(text, names, message):
     with pytest.raises((InputError, ModelError), match=message):

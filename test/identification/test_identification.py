@@ -228,19 +228,19 @@ def changed(recording, **values):
 
 @pytest.mark.parametrize(('change', 'message'), [
     (lambda r: {'torque': 0.0 * r.torque}, 'no torques'),
-    (lambda r: {'torque': r.torque * np.r_[1, 1, 0, 1, 1, 1, 1]}, "'panda_joint3' has no torques"),
+    (lambda r: {'torque': r.torque * np.r_[1, 1, 0, 1, 1, 1, 1]}, "'panda_joint3' .*torques"),
     (lambda r: {'torque': np.where(np.arange(7) == 2, np.nan, r.torque)},
-     "'panda_joint3' has no torques: accepted are finite"),
+     "'panda_joint3' .*torques.*accepted"),
     (lambda r: {'position': np.where(r.time[:, None] == r.time[77], np.nan, r.position)},
-     'is nan at'),
+     'nan at'),
     (lambda r: {'torque': 0.1 * r.torque}, 'motor currents'),
     (lambda r: {'torque': r.torque * np.r_[1, -1, 1, 1, 1, 1, 1]},
-     "'panda_joint2' has the opposite sign"),
+     "'panda_joint2' .*sign"),
     (lambda r: {'position': READY + 1e-3 * (r.position - READY)}, 'hardly moves'),
-    (lambda r: {'time': r.time[::-1]}, 'accepted are 3 s or more|do not increase'),
-    (lambda r: {'time': 0.1 * r.time}, 'accepted are 3 s or more'),
-    (lambda r: {'time': np.where(r.time > 5.0, r.time + 1.0, r.time)}, 'gap of 1.00 s'),
-    (lambda r: {'joints': ('a', *r.joints[1:])}, "lacks joint 'panda_joint1'"),
+    (lambda r: {'time': r.time[::-1]}, 'accepted are 3 s|increase'),
+    (lambda r: {'time': 0.1 * r.time}, 'accepted are 3 s'),
+    (lambda r: {'time': np.where(r.time > 5.0, r.time + 1.0, r.time)}, '1.00 s'),
+    (lambda r: {'joints': ('a', *r.joints[1:])}, "lacks.*'panda_joint1'"),
 ])
 def test_recording_that_cannot_be_used_is_refused_with_the_reason(
         panda, recordings, change, message):
@@ -254,7 +254,7 @@ def test_driver_that_compensates_gravity_is_recognized(panda, recordings):
     weight = np.array([pin.computeGeneralizedGravity(model, data, q).copy()
                        for q in recordings[0].position])
     bare = changed(recordings[0], torque=recordings[0].torque - weight)
-    with pytest.raises(InputError, match='driver compensates gravity'):
+    with pytest.raises(InputError, match='driver.*gravity'):
         identification(panda, [bare], 'payload')
 
 
@@ -269,8 +269,8 @@ def test_motion_that_does_not_tell_the_links_is_refused(panda, trajectories):
 @pytest.mark.parametrize(('given', 'message'), [
     ({'share': 0.0}, 'share 0.0: accepted'),
     ({'excursion': 9.0}, 'excursion 9.0: accepted'),
-    ({'box': np.zeros((2, 3))}, 'outside of the box'),
-    ({'share': 0.05}, 'start in another pose, or raise the share'),
+    ({'box': np.zeros((2, 3))}, 'the box'),
+    ({'share': 0.05}, 'another pose'),
 ])
 def test_limits_that_allow_no_motion_are_refused_before_anything_moves(panda, given, message):
     values = {'share': 0.5, 'excursion': 0.5, 'box': np.array([[-2.0] * 3, [2.0] * 3]), **given}

@@ -264,9 +264,9 @@ def test_friction_that_is_known_widens_what_is_accepted():
 
 
 @pytest.mark.parametrize('given, message', [
-    ({'q': np.zeros(6)}, r'q has shape \(1, 6\), accepted is \(1, 7\)'),
-    ({'efforts': np.full(7, np.nan)}, 'efforts is not finite'),
-    ({'tolerance': np.ones(3)}, r'tolerance has shape \(3,\)'),
+    ({'q': np.zeros(6)}, r'^q .*\(1, 6\), accepted.*\(1, 7\)'),
+    ({'efforts': np.full(7, np.nan)}, 'efforts .*finite'),
+    ({'tolerance': np.ones(3)}, r'tolerance .*\(3,\)'),
 ])
 def test_what_cannot_be_compared_is_refused(given, message):
     bench = Bench('panda')

@@ -186,7 +186,7 @@ def test_mimic_joint_of_a_moving_source_is_held_at_its_offset():
     text = robot_cases()['panda'].urdf_text.replace(
         '<mimic joint="panda_finger_joint1"/>',
         '<mimic joint="panda_joint7" multiplier="2" offset="0.01"/>')
-    with pytest.warns(ModelWarning, match="joints 'panda_finger_joint2' mimic moving joints"):
+    with pytest.warns(ModelWarning, match="'panda_finger_joint2' mimic"):
         robot = Robot.from_urdf(text, 'panda_link0', 'panda_hand_tcp')
     T = np.linalg.inv(robot.frames['panda_hand'][1]) @ robot.frames['panda_rightfinger'][1]
     np.testing.assert_allclose(T[:3, 3], [0, -0.01, 0.0584], atol=POSE_TOLERANCE)
@@ -256,33 +256,33 @@ def built(**changes):
 
 
 @pytest.mark.parametrize(('changes', 'message'), [
-    ({'joints': ()}, 'no moving joint'),
+    ({'joints': ()}, 'no moving'),
     ({'joints': ('elbow', 'elbow'), 'parent': [-1, -1], 'prismatic': [False] * 2,
-      'spherical': [False] * 2}, "joint names are not unique: 'elbow', 'elbow'"),
-    ({'inertia': np.eye(6)}, r'inertia has shape \(6, 6\), not \(1, 6, 6\)'),
-    ({'gravity': 'down'}, r'gravity is not an array of numbers of shape \(3,\)'),
-    ({'gravity': [0, 0, np.nan]}, 'gravity is not finite'),
-    ({'frames': {'b': (0, np.eye(3))}}, r"frames\['b'\] has shape \(3, 3\), not \(4, 4\)"),
-    ({'T_parent_body': [np.full((4, 4), np.inf)]}, "joint 'elbow': T_parent_body is not finite"),
-    ({'T_parent_body': [2 * np.eye(4)]}, "joint 'elbow': T_parent_body is not a rigid transform"),
-    ({'T_parent_body': [np.diag([1, 1, -1, 1])]}, 'not a rigid transform'),
-    ({'inertia': [np.full((6, 6), np.nan)]}, "joint 'elbow': inertia is not finite"),
-    ({'inertia': [np.triu(np.ones((6, 6)))]}, "joint 'elbow': its inertia is not symmetric"),
-    ({'inertia': [np.diag([1, 1, 1, 1, 1, -1])]}, "'elbow': its inertia is not positive semi"),
+      'spherical': [False] * 2}, "'elbow', 'elbow'"),
+    ({'inertia': np.eye(6)}, r'inertia.*\(6, 6\),.*\(1, 6, 6\)'),
+    ({'gravity': 'down'}, r'gravity .*\(3,\)'),
+    ({'gravity': [0, 0, np.nan]}, 'gravity .*finite'),
+    ({'frames': {'b': (0, np.eye(3))}}, r"frames\['b'\].*\(3, 3\),.*\(4, 4\)"),
+    ({'T_parent_body': [np.full((4, 4), np.inf)]}, "'elbow': T_parent_body .*finite"),
+    ({'T_parent_body': [2 * np.eye(4)]}, "'elbow': T_parent_body .*rigid"),
+    ({'T_parent_body': [np.diag([1, 1, -1, 1])]}, 'rigid'),
+    ({'inertia': [np.full((6, 6), np.nan)]}, "'elbow': inertia .*finite"),
+    ({'inertia': [np.triu(np.ones((6, 6)))]}, "'elbow': .*inertia .*symmetric"),
+    ({'inertia': [np.diag([1, 1, 1, 1, 1, -1])]}, "'elbow': .*inertia .*semi"),
     ({'inertia': [np.diag([1, 1, 1, 0, 0, 0])], 'prismatic': [True]},
-     r"joint 'elbow': the bodies that it moves have no inertia along its axis \(links 'b'\)"),
+     "'elbow': .*along .*'b'"),
     ({'inertia': [np.diag([1, 1, 0, 1, 1, 1])]},
-     r"joint 'elbow': the bodies that it moves have no inertia about its axis \(links 'b'\)"),
-    ({'parent': [0]}, "joint 'elbow': its parent does not come before it"),
-    ({'prismatic': [True], 'spherical': [True]}, "joint 'elbow': is both prismatic and spherical"),
-    ({'tips': ()}, 'its tips are none; accepted are one or more links, each once'),
-    ({'tips': ('b', 'b')}, "its tips are 'b', 'b'; accepted are one or more links, each once"),
-    ({'tips': ('c',)}, "tip 'c' is not a link of robot 'hand-built'; known: 'a', 'b'"),
-    ({'tips': ('a',)}, "tip 'a' does not move: no joint is between it and base 'a'"),
-    ({'rotor_inertia': [-1.0]}, "joint 'elbow': rotor_inertia must be finite and not negative"),
-    ({'position_limits': [[1, -1]]}, "joint 'elbow': position_limits must be"),
-    ({'velocity_limits': [0.0]}, "joint 'elbow': velocity_limits must be positive"),
-    ({'effort_limits': [np.nan]}, "joint 'elbow': effort_limits must be positive"),
+     "'elbow': .*about .*'b'"),
+    ({'parent': [0]}, "'elbow': .*parent"),
+    ({'prismatic': [True], 'spherical': [True]}, "'elbow': .*prismatic .*spherical"),
+    ({'tips': ()}, 'tips .*none; accepted'),
+    ({'tips': ('b', 'b')}, "tips .*'b', 'b'; accepted"),
+    ({'tips': ('c',)}, "'c' .*'hand-built'; known: 'a', 'b'"),
+    ({'tips': ('a',)}, "'a' .*not move.*'a'"),
+    ({'rotor_inertia': [-1.0]}, "'elbow': rotor_inertia"),
+    ({'position_limits': [[1, -1]]}, "'elbow': position_limits"),
+    ({'velocity_limits': [0.0]}, "'elbow': velocity_limits"),
+    ({'effort_limits': [np.nan]}, "'elbow': effort_limits"),
 ])
 def test_robot_built_in_code_is_refused_by_the_name_of_its_joint(changes, message):
     with pytest.raises(ModelError, match=message):

@@ -3,7 +3,6 @@
 
 """URDF 1.1 and 1.2: quaternions, capsules, further limits; what is not understood is named."""
 
-import re
 import warnings
 from xml.etree import ElementTree
 
@@ -75,24 +74,23 @@ def test_quaternion_is_the_same_rotation_everywhere(rpy):
 
 
 @pytest.mark.parametrize('rotation, text', (
-    (quaternion(1.1), "link 'a', <inertial>: <origin quat_xyzw=.* has the length 1.1, accepted"),
-    ('quat_xyzw="0 0 0 0"', 'has the length 0, accepted is a unit quaternion x y z w'),
-    ('quat_xyzw="0 0 1"', 'is not 4 finite numbers'), ('quat_xyzw="nan 0 0 1"', 'finite'),
-    ('quat_xyzw="0 0 0 1" rpy="0 0 0"', 'has rpy and quat_xyzw, accepted is one of them'),
-    ('quat="0 0 0 1"', "attribute 'quat' of <origin> is unknown, accepted are xyz, rpy, "
-     'quat_xyzw'),
-    ('RPY="0 0 1"', "attribute 'RPY' of <origin> is unknown")))
+    (quaternion(1.1), "'a', <inertial>: <origin quat_xyzw=.* 1.1, accepted"),
+    ('quat_xyzw="0 0 0 0"', 'length 0, accepted'),
+    ('quat_xyzw="0 0 1"', '4 finite'), ('quat_xyzw="nan 0 0 1"', '4 finite'),
+    ('quat_xyzw="0 0 0 1" rpy="0 0 0"', 'rpy .*quat_xyzw, accepted'),
+    ('quat="0 0 0 1"', "'quat' .*<origin> .*accepted are xyz, rpy, quat_xyzw"),
+    ('RPY="0 0 1"', "'RPY'.*<origin>")))
 def test_bad_rotations_are_refused(rotation, text):
     with pytest.raises(ModelError, match=text):
         Robot.from_urdf(with_origins(rotation), 'base', 'b')
 
 
 @pytest.mark.parametrize('old, new, text', (
-    ('<mass value="1"/>', '<mass value="1" unit="g"/>', "attribute 'unit' of <mass>"),
-    ('<mass value="1"/>', '<mass value="1"/><rotor/>', '<rotor> of <inertial> is unknown'),
+    ('<mass value="1"/>', '<mass value="1" unit="g"/>', "'unit' .*<mass>"),
+    ('<mass value="1"/>', '<mass value="1"/><rotor/>', '<rotor> .*<inertial>'),
     ('izz="0.01" ixy="0"', 'izz="0.01" Ixy="0"', "'Ixy'")))
 def test_what_may_change_the_dynamics_is_refused(old, new, text):
-    with pytest.raises(ModelError, match=re.escape(text)):
+    with pytest.raises(ModelError, match=text):
         Robot.from_urdf(with_origins('').replace(old, new), 'base', 'b')
 
 

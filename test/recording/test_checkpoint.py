@@ -122,7 +122,7 @@ def test_parts_of_different_arms_are_refused(engine):
         with pytest.raises(InputError, match='accepted'):
             Engine.restored(found._replace(law=law), None, None)
     for name, wrong in (('q', np.zeros(0)), ('qd', np.zeros(3)), ('effort', np.zeros((7, 1)))):
-        with pytest.raises(InputError, match=f'{name} has shape'):
+        with pytest.raises(InputError, match=f'{name} .*shape'):
             Engine.restored(found._replace(values={**found.values, name: wrong}), None, None)
     guard = (other, *found.guard[1:])
     with pytest.raises(InputError, match='accepted'):
@@ -188,7 +188,7 @@ def test_path_whose_arrays_do_not_fit_is_refused(name):
     good = {one: getattr(MOTIONS[1], one) for one in ('times', 'poses', 'twists', 'accelerations',
             'coefficients', 'points', 'peaks', 'peak_times', 'extent', 'extent_times')}
     for wrong in (good[name][:-1], good[name].astype(np.float32), np.zeros((0, 4, 4))):
-        with pytest.raises(InputError, match='accepted are numbers of shape'):
+        with pytest.raises(InputError, match='accepted.*shape'):
             Path.of_knots(**{**good, name: wrong})
 
 
@@ -218,7 +218,7 @@ def test_places_of_a_piece_are_six_numbers_before_its_content():
         assert piece_places(data[:44]) == (
             (piece.segment, piece.start, piece.first_call), piece.following)
     for other in (b'', MAGIC, b'\x80\x05' + data, data[:43]):
-        with pytest.raises(InputError, match="begin with 'OSC5'"):
+        with pytest.raises(InputError, match="'OSC5'"):
             piece_places(other)
 
 

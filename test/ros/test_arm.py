@@ -8,7 +8,6 @@ from operator import attrgetter
 import os
 from pathlib import Path
 import pickle
-import re
 import signal
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from hypothesis import strategies as some
 import numpy as np
 import pytest
 
-from common import PATIENCE
+from common import naming, PATIENCE
 from loops import memory_of
 from osc_ros.control.limits.limits import Limits
 from osc_ros.control.model_error.driver import Driver
@@ -170,7 +169,7 @@ def test_wrong_requests_and_late_answers_neither_end_the_loop_nor_mix_up(spin):
     with pytest.raises(InputError, match='does not answer'):
         loop._request(-1.0, attrgetter('mode'))
     assert loop.request(attrgetter('period')) == 0.001
-    with pytest.raises(InputError, match='accepted are'):
+    with pytest.raises(InputError, match='accepted'):
         loop.request(print, bytes(channel.REQUESTS))
     loop._channel.requests.put(b'nonsense')
     assert loop.request(attrgetter('mode')) == ACTIVE
@@ -196,15 +195,15 @@ def start_of(rate=1000.0, compensates='gravity', **limits):
 
 
 @pytest.mark.parametrize(('arm', 'given', 'said'), [
-    ({}, {'rate': 500.0}, "'rate' is 500 Hz: an arm has 1000 states a second"),
-    ({'compensates': 'none'}, {}, "'driver_compensates' is 'gravity': an arm compensates 'none'"),
-    ({'effort_limits': np.full(7, 86.0)}, {}, "'limits.effort': 87 N·m for 'panda_joint1'"),
-    ({}, {'effort_rate': np.full(7, 1001.0)}, "'limits.effort_rate': 1001 N·m/s for 'panda_joi"),
-    ({'joint_names': tuple('abcdefg')}, {}, 'an arm has the joints a, b, c, d, e, f, g: '),
+    ({}, {'rate': 500.0}, ("'rate'", '500 Hz', 1000)),
+    ({'compensates': 'none'}, {}, ("'driver_compensates'", "'gravity'", "'none'")),
+    ({'effort_limits': np.full(7, 86.0)}, {}, ("'limits.effort'", '87 N·m', "'panda_joint1'")),
+    ({}, {'effort_rate': np.full(7, 1001.0)}, ("'limits.effort_rate'", '1001 N·m/s', 'panda_joi')),
+    ({'joint_names': tuple('abcdefg')}, {}, ('a, b, c, d, e, f, g',)),
 ], ids=('rate', 'compensation', 'torques', 'rates', 'joints'))
 def test_what_does_not_fit_the_arm_is_refused_with_what_is_accepted(arm, given, said):
     start_of().fitted(described())
-    with pytest.raises(InputError, match=re.escape(said)):
+    with pytest.raises(InputError, match=naming(*said)):
         start_of(**given).fitted(described(**arm))
 
 
@@ -235,13 +234,12 @@ def test_refused_value_that_is_fixed_at_start_leaves_nothing_behind(spin, parame
 
 
 def test_unknown_kind_of_arm_is_refused_at_once(ros):
-    with pytest.raises(InputError, match='accepted is one of franka, mujoco'):
+    with pytest.raises(InputError, match='accepted.*franka, mujoco'):
         ArmNode(parameter_overrides=given(**{**ARM, 'hardware': 'nonesuch'}))
 
 
 def test_unknown_setting_of_the_arm_is_refused_at_once_but_not_one_of_another_kind(ros):
-    with pytest.raises(InputError, match="parameter 'hardware.bse' is unknown: accepted are "
-                       'hardware.base'):
+    with pytest.raises(InputError, match="'hardware.bse'.*accepted.*hardware.base"):
         ArmNode(parameter_overrides=given(**ARM, hardware__bse='x'))
     ArmNode(parameter_overrides=given(**ARM, hardware__address='x')).destroy_node()
 

@@ -91,8 +91,8 @@ def test_command_does_not_wait_and_the_arm_moves_on(arm):
 
 
 @pytest.mark.parametrize('command, text', [
-    (lambda gripper: gripper.move(0.2), 'width of the gripper is 0.2 m; accepted: 0 to 0.08'),
-    (lambda gripper: gripper.grasp(500.0), 'force of the gripper is 500.0 N; accepted')])
+    (lambda gripper: gripper.move(0.2), 'width .*0.2 m; accepted: 0 to 0.08'),
+    (lambda gripper: gripper.grasp(500.0), 'force .*500.0 N; accepted')])
 def test_refusal_carries_the_words_of_the_gripper_and_changes_nothing(arm, command, text):
     arm.gripper.move(0.05)
     with pytest.raises(InputError, match=text):
@@ -123,7 +123,7 @@ def test_plain_topics_move_the_fingers_without_a_client(arm, listened):
 @pytest.mark.slow
 def test_arm_without_a_gripper_says_how_to_get_one(arm):
     with osc_ros.Arm.ros(timeout=60.0, gripper='/nowhere/gripper') as other:
-        with pytest.raises(InputError, match="no gripper: no message on '/nowhere/gripper/state'"):
+        with pytest.raises(InputError, match="'/nowhere/gripper/state'"):
             other.gripper.move(0.05)
 
 

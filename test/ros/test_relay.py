@@ -457,10 +457,10 @@ def test_robot_may_come_by_topic_and_commands_in_another_order(spin):
 
 @pytest.mark.parametrize('parameters, message', [
     ({'tip': 'nowhere'}, 'nowhere'),
-    ({'robot_description': 'hello', 'base': ''}, "it begins 'hello': pass the text of the URDF"),
-    ({'reaction': 'panic'}, "'reaction' is 'panic': accepted is one of hold, damp, gravity, zero"),
-    ({'limits.effort': [1.0]}, "'limits.effort' has 1 entries: accepted is one for each of"),
-    ({'limits.effort_rate': [1.0]}, "'limits.effort_rate' has 1 entries: accepted is one for"),
+    ({'robot_description': 'hello', 'base': ''}, "'hello'.*URDF"),
+    ({'reaction': 'panic'}, "'reaction'.*'panic': accepted.*hold, damp, gravity, zero"),
+    ({'limits.effort': [1.0]}, "'limits.effort' .*1 .*accepted"),
+    ({'limits.effort_rate': [1.0]}, "'limits.effort_rate' .*1 .*accepted"),
 ])
 def test_relay_refuses_bad_parameters(ros, parameters, message):
     with pytest.raises(OscError, match=message):

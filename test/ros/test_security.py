@@ -103,7 +103,7 @@ def test_page_reads_only_meshes_of_this_machine(tmp_path, pipe):
 
 def test_description_that_expands_to_gigabytes_is_refused_at_once():
     entities = ''.join(f'<!ENTITY a{i} "{f"&a{i - 1};" * 10}">' for i in range(1, 10))
-    with pytest.raises(ModelError, match='declares XML entities'):
+    with pytest.raises(ModelError, match='XML entities'):
         urdf_description(f'<!DOCTYPE robot [<!ENTITY a0 "lol">{entities}]>'
                          '<robot name="x"><link name="&a9;"/></robot>')
 
@@ -234,7 +234,7 @@ def test_trajectory_that_would_keep_the_node_busy_is_refused():
             points=[MultiDOFJointTrajectoryPoint()] * points)))
 
     assert len(read(serialized.MOST_POINTS).times) == serialized.MOST_POINTS
-    with pytest.raises(InputError, match='accepted are at most 10000'):
+    with pytest.raises(InputError, match='at most 10000'):
         read(serialized.MOST_POINTS + 1)
 
 

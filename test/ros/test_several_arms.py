@@ -147,13 +147,13 @@ def test_simulator_in_lockstep_waits_for_the_commands_of_both_arms(spin):
 
 
 @pytest.mark.parametrize('parameters, message', [
-    ({'further_command_topics': ['a', 'b']}, 'as many topics as .further_tips. has links'),
+    ({'further_command_topics': ['a', 'b']}, "'further_tips'"),
     ({'further_command_topics': ['osc_controller/commands']}, 'none twice'),
     ({'further_tips': ['left_panda_link4'], 'further_command_topics': ['b']},
-     "joint 'left_panda_joint.' leads to 'left_panda_hand_tcp' and to 'left_panda_link4'"),
-    ({'further_tips': ['rigth_panda_hand_tcp']}, "did you mean 'right_panda_hand_tcp'"),
-    ({'further_tips': [HANDS[0]]}, 'accepted are one or more links, each once'),
-    ({'joints': ['left_panda_joint1']}, "to 'left_panda_hand_tcp', 'right_panda_hand_tcp' in any"),
+     "'left_panda_joint.'.*'left_panda_hand_tcp'.*'left_panda_link4'"),
+    ({'further_tips': ['rigth_panda_hand_tcp']}, "'right_panda_hand_tcp'"),
+    ({'further_tips': [HANDS[0]]}, 'accepted.*once'),
+    ({'joints': ['left_panda_joint1']}, "'left_panda_hand_tcp', 'right_panda_hand_tcp'"),
 ])
 def test_arms_and_topics_that_do_not_fit_are_refused(ros, parameters, message):
     with pytest.raises(OscError, match=message):

@@ -187,15 +187,15 @@ def test_arm_sags_under_a_load_until_it_knows_it():
 
 
 @pytest.mark.parametrize('command, text', [
-    (lambda arm: arm.gripper.move(0.09), r'width of the gripper is 0.09 m; accepted: 0 to 0.08 m'),
+    (lambda arm: arm.gripper.move(0.09), 'width .*0.09 m; accepted: 0 to 0.08'),
     (lambda arm: arm.gripper.move(-0.01), 'accepted: 0 to 0.08'),
-    (lambda arm: arm.gripper.move(np.nan), 'width is nan: accepted is a finite number'),
-    (lambda arm: arm.gripper.move(None), 'width is None: accepted is a finite number'),
-    (lambda arm: arm.gripper.grasp(np.nan), 'force is nan: accepted is a finite number'),
-    (lambda arm: arm.gripper.grasp(200.0), 'force of the gripper is 200.0 N; accepted: 0.1 to 70'),
-    (lambda arm: arm.gripper.grasp(np.inf), 'force is inf: accepted is a finite number'),
-    (lambda arm: arm.gripper.move(0.05, speed=3.0), 'speed of the gripper is 3.0 m/s; accepted'),
-    (lambda arm: arm.payload(-1.0), 'mass is -1.0: accepted is a finite number'),
+    (lambda arm: arm.gripper.move(np.nan), 'width.*nan: accepted'),
+    (lambda arm: arm.gripper.move(None), 'width.*None: accepted'),
+    (lambda arm: arm.gripper.grasp(np.nan), 'force.*nan: accepted'),
+    (lambda arm: arm.gripper.grasp(200.0), 'force .*200.0 N; accepted: 0.1 to 70'),
+    (lambda arm: arm.gripper.grasp(np.inf), 'force.*inf: accepted'),
+    (lambda arm: arm.gripper.move(0.05, speed=3.0), 'speed .*3.0 m/s; accepted'),
+    (lambda arm: arm.payload(-1.0), 'mass.* -1.0: accepted'),
     (lambda arm: arm.payload(100.0), 'hold'),
     (lambda arm: arm.payload(1.0, [0.0, np.nan, 0.0]), 'center_of_mass')])
 def test_wrong_numbers_are_refused_and_change_nothing(bench, command, text):
@@ -208,15 +208,15 @@ def test_wrong_numbers_are_refused_and_change_nothing(bench, command, text):
 
 def test_gripper_that_does_not_arrive_is_a_time_out_that_says_where_it_is(bench):
     bench.arm.gripper.move(0.08)
-    with pytest.raises(ArmTimeoutError, match=r'in 0.1 s: width [67]\d.\d mm, goal 0.0 mm'):
+    with pytest.raises(ArmTimeoutError, match=r'0\.1 s.*[67]\d\.\d mm.* 0\.0 mm'):
         bench.arm.gripper.move(0.0, timeout=0.1)
 
 
 def test_arm_without_a_gripper_says_how_to_get_one():
     with osc_ros.Arm.simulated('ur5e') as arm:
-        with pytest.raises(InputError, match='panda and fr3 have one.*hand='):
+        with pytest.raises(InputError, match='panda and fr3.*hand='):
             arm.gripper.state()
-        with pytest.raises(InputError, match='has no gripper'):
+        with pytest.raises(InputError, match='no gripper'):
             arm.gripper.move(0.01)
 
 
@@ -249,7 +249,7 @@ def test_fingers_need_limits_from_zero_and_boxes(old, new, text):
             Hand(changed, FINGERS['panda'])
     else:
         Hand(changed, FINGERS['panda'])  # the other box is left
-        with pytest.raises(ModelError, match='has no box, by which it could grasp'):
+        with pytest.raises(ModelError, match='no box'):
             Hand(changed.replace('<box size="0.02 0.015 0.036"/>', '<sphere radius="0.01"/>'),
                  FINGERS['panda'])
 

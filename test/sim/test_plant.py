@@ -358,7 +358,7 @@ def test_a_refused_torque_changes_nothing(tau):
     plant, untouched = panda(), panda()
     for arm in (plant, untouched):
         arm.step(np.ones(7))
-    with pytest.raises(InputError, match=r'^tau is .*accepted: 7 finite numbers'):
+    with pytest.raises(InputError, match='^tau .*accepted.* 7 '):
         plant.step(tau)
     assert plant.time == untouched.time
     for found, expected in zip(plant.measured(), untouched.measured()):
@@ -368,7 +368,7 @@ def test_a_refused_torque_changes_nothing(tau):
 def test_a_divergence_is_reported_and_reset_recovers_from_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # MuJoCo writes its warning to a file in the working directory
     plant = Plant(slider(), 'rail', ['slide'], effort_limits=[0.0])
-    with pytest.raises(InputError, match='the arm diverged before t = .*reset it'):
+    with pytest.raises(InputError, match='diverged.*reset'):
         plant.step([1e300])
     plant.reset([0.0])
     plant.step([1.5])
@@ -376,11 +376,11 @@ def test_a_divergence_is_reported_and_reset_recovers_from_it(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize('call, message', [
-    (lambda p: p.reset([0, 0, 0, 0, 0, 0, 0]), "'panda_joint4' is 0.0; accepted: -3.07"),
-    (lambda p: p.reset([9] + PANDA_HOME[1:]), "'panda_joint1' is 9.0; accepted: -2.89.* to 2.89"),
-    (lambda p: p.reset(PANDA_HOME, [1.0]), r'qd is \[1.0\]; accepted: 7'),
-    (lambda p: p.pose('panda_hnd'), "unknown link 'panda_hnd'; accepted: panda_hand"),
-    (lambda p: p.step(np.zeros(7), 0), 'steps is 0; accepted: 1 or more'),
+    (lambda p: p.reset([0, 0, 0, 0, 0, 0, 0]), "'panda_joint4' .*0.0; accepted: -3.07"),
+    (lambda p: p.reset([9] + PANDA_HOME[1:]), "'panda_joint1' .*9.0; accepted: -2.89.* to 2.89"),
+    (lambda p: p.reset(PANDA_HOME, [1.0]), r'qd .*\[1.0\]; accepted: 7'),
+    (lambda p: p.pose('panda_hnd'), "'panda_hnd'; accepted: panda_hand"),
+    (lambda p: p.step(np.zeros(7), 0), 'steps .*0; accepted: 1'),
 ])
 def test_a_call_that_cannot_be_served_is_refused(call, message):
     with pytest.raises(InputError, match=message):
@@ -388,22 +388,22 @@ def test_a_call_that_cannot_be_served_is_refused(call, message):
 
 
 @pytest.mark.parametrize('changes, message', [
-    ({'base': 'panda_link'}, "unknown link 'panda_link'; accepted: panda_link"),
-    ({'base': 'panda_link3'}, "joint 'panda_joint3' carries the base 'panda_link3'"),
-    ({'joint_names': ['panda_joint9']}, "unknown joint 'panda_joint9'; accepted: panda_joint"),
-    ({'joint_names': []}, 'accepted: at least one joint'),
-    ({'joint_names': ['panda_joint1'] * 2}, 'each joint once'),
-    ({'locked': {'panda_joint1': 0.0}}, 'each joint once'),
-    ({'locked': {'finger': 0.0}}, "unknown joint 'finger'"),
-    ({'locked': {'panda_finger_joint1': np.nan}}, "'panda_finger_joint1' .* locked at nan"),
-    ({'rotor_inertia': [1.0]}, 'rotor inertia is .*accepted: 7'),
-    ({'rotor_inertia': {'joint1': 1.0}}, "unknown joint 'joint1'; accepted: panda_joint1"),
-    ({'damping': {'panda_joint3': -1.0}}, "damping of 'panda_joint3' is -1.0; accepted: 0 or"),
-    ({'friction': {'panda_joint2': np.inf}}, 'friction is .*accepted: 7 finite'),
-    ({'effort_limits': [-1.0] * 7}, "effort of 'panda_joint1' is -1.0; accepted: 0 or more"),
-    ({'velocity_noise': -1.0}, "standard deviation of 'velocity_noise' is -1.0"),
-    ({'timestep': 0.0}, 'timestep is 0.0; accepted: finite, > 0 s'),
-    ({'gravity': (0.0, 9.81)}, r'gravity is \(0.0, 9.81\); accepted: 3 finite'),
+    ({'base': 'panda_link'}, "'panda_link'; accepted: panda_link"),
+    ({'base': 'panda_link3'}, "'panda_joint3' .*base 'panda_link3'"),
+    ({'joint_names': ['panda_joint9']}, "'panda_joint9'; accepted: panda_joint"),
+    ({'joint_names': []}, 'at least one'),
+    ({'joint_names': ['panda_joint1'] * 2}, 'joint once'),
+    ({'locked': {'panda_joint1': 0.0}}, 'joint once'),
+    ({'locked': {'finger': 0.0}}, "'finger'"),
+    ({'locked': {'panda_finger_joint1': np.nan}}, "'panda_finger_joint1' .*nan"),
+    ({'rotor_inertia': [1.0]}, 'rotor inertia.*accepted: 7'),
+    ({'rotor_inertia': {'joint1': 1.0}}, "'joint1'; accepted: panda_joint1"),
+    ({'damping': {'panda_joint3': -1.0}}, "damping .*'panda_joint3' .*-1.0; accepted: 0"),
+    ({'friction': {'panda_joint2': np.inf}}, 'friction.*accepted: 7'),
+    ({'effort_limits': [-1.0] * 7}, "effort .*'panda_joint1' .*-1.0; accepted: 0"),
+    ({'velocity_noise': -1.0}, "'velocity_noise' .*-1.0"),
+    ({'timestep': 0.0}, 'timestep .*0.0; accepted: .*> 0'),
+    ({'gravity': (0.0, 9.81)}, r'gravity .*\(0.0, 9.81\); accepted: 3'),
 ])
 def test_an_argument_that_cannot_be_used_is_refused(changes, message):
     text = example('panda_description/urdf/panda.urdf')
@@ -415,25 +415,25 @@ ARM = [link('r'), link('a'), joint('ra', 'r', 'a')]
 
 
 @pytest.mark.parametrize('text, message', [
-    ('<robot', 'the URDF is not XML: '),
-    (robot(*ARM, link('b')), r"2 root links \['b', 'r'\]; accepted: one"),
-    (robot(*ARM, joint('ra', 'r', 'a')), "joint name 'ra' is empty or repeated"),
-    (robot(*ARM, joint('rb', 'r', 'b')), "joint 'rb': .*child missing"),
+    ('<robot', 'not XML'),
+    (robot(*ARM, link('b')), r"2 root.*\['b', 'r'\]; accepted: one"),
+    (robot(*ARM, joint('ra', 'r', 'a')), "'ra' .*repeated"),
+    (robot(*ARM, joint('rb', 'r', 'b')), "'rb': .*missing"),
     (robot(*ARM, link('b'), link('c'), joint('bc', 'b', 'c'), joint('cb', 'c', 'b')),
-     "joint 'cb': .*body not found"),
-    (robot(*ARM, joint('second', 'r', 'a')), "joint 'second': .*multiple parents"),
-    (robot(*ARM, link('b'), joint('ab', 'a', 'b', 'hinge')), "joint 'ab': .*invalid joint type"),
-    (robot(*ARM[:2], joint('ra', 'r', 'a', 'fixed')), "joint 'ra' is fixed and cannot move; acc"),
-    (robot(*ARM[:2], joint('ra', 'r', 'a', 'floating')), "joint 'ra' is floating and cannot"),
-    (robot(*ARM[:2], joint('ra', 'r', 'a', axis='0 0 0')), "joint 'ra': .*axis too small"),
+     "'cb': .*not found"),
+    (robot(*ARM, joint('second', 'r', 'a')), "'second': .*multiple"),
+    (robot(*ARM, link('b'), joint('ab', 'a', 'b', 'hinge')), "'ab': .*joint type"),
+    (robot(*ARM[:2], joint('ra', 'r', 'a', 'fixed')), "'ra' .*fixed"),
+    (robot(*ARM[:2], joint('ra', 'r', 'a', 'floating')), "'ra' .*floating"),
+    (robot(*ARM[:2], joint('ra', 'r', 'a', axis='0 0 0')), "'ra': .*axis"),
     (robot(*ARM[:2], joint('ra', 'r', 'a', more='<limit lower="1" upper="-1"/>')),
-     "joint 'ra': limits 1.0 to -1.0; accepted: lower < upper"),
+     "'ra': .*1.0 to -1.0; accepted"),
     (robot(*ARM[:2], joint('ra', 'r', 'a', more='<limit effort="strong"/>')),
-     "joint 'ra': limit effort is 'strong'; accepted: a number"),
-    (robot(*ARM[:2], joint('ra', 'r', 'a', more='<mimic joint="ra"/>')), "joint 'ra' mimics"),
+     "'ra': .*effort .*'strong'; accepted"),
+    (robot(*ARM[:2], joint('ra', 'r', 'a', more='<mimic joint="ra"/>')), "'ra' mimics"),
     (robot(*ARM, link('b'), joint('ab', 'a', 'b', more='<mimic joint="ra"/>')),
-     "joint 'ab' mimics 'ra', which is not a locked joint"),
-    (robot(link('r'), link('a', ''), ARM[2]), "joint 'ra': .*mass and inertia"),
+     "'ab' mimics 'ra'.*locked"),
+    (robot(link('r'), link('a', ''), ARM[2]), "'ra': .*mass and"),
     (robot(link('r'), link('a', INERTIAL.replace('1.5', '-1')), ARM[2]), "'ra': .*mass and"),
     (robot(link('r'), link('a', INERTIAL.replace('0.03"', '0.3"')), ARM[2]), "'ra': .*inertia"),
 ])
@@ -507,7 +507,7 @@ def test_an_arm_of_meshes_alone_is_drawn_as_rods():
 
 def test_a_shape_that_cannot_be_drawn_is_refused_by_name():
     plant = Plant(robot(link('r'), link('a', INERTIAL + BOX.format(-1, '')), ARM[2]), 'r', ['ra'])
-    with pytest.raises(ModelError, match="link 'a visual 0': .*size 2 must be positive"):
+    with pytest.raises(ModelError, match="'a visual 0'.*size 2 "):
         plant.scene()
 
 
@@ -519,7 +519,7 @@ def test_a_colour_that_cannot_be_drawn_is_refused_by_name_and_only_for_looks():
 
 
 def test_a_picture_without_pixels_is_refused():
-    with pytest.raises(InputError, match='picture of 0 x 480; accepted: 1 x 1 or more'):
+    with pytest.raises(InputError, match='0 x 480.*accepted.*1 x 1'):
         panda().picture(width=0)
 
 
@@ -605,7 +605,7 @@ def test_push_at_a_link_is_felt_by_the_joint_and_nothing_is_left_of_it_after_a_r
     plant.reset([0.0])
     plant.step([0.0], 10)
     assert plant.qd[0] == pytest.approx(0.0, abs=PLANT_ACCELERATION)
-    with pytest.raises(InputError, match="unknown link 'mas'; accepted: mass"):
+    with pytest.raises(InputError, match="'mas'.*accepted.*mass"):
         plant.push('mas', [0.0, 0.0, 1.0])
 
 

@@ -131,9 +131,9 @@ def test_state_that_is_not_finite_gives_nan_there_and_nowhere_else():
     for values in terms[:-1]:
         assert np.isnan(values.copy_to_host()[1:3]).all()
         assert np.isfinite(values.copy_to_host()[[0, 3, 4]]).all()
-    with pytest.raises(InputError, match='^state 1 is not finite, or its result'):
+    with pytest.raises(InputError, match='^state 1 .*result'):
         osc.torque_batch(device(q), device(qd), device(u), check=True)
-    with pytest.raises(InputError, match='^state 1 is not finite'):
+    with pytest.raises(InputError, match='^state 1 .*finite'):
         osc.evaluate_batch(device(q), device(qd), ('h',), check=True)
 
 
@@ -167,18 +167,18 @@ def test_results_are_written_to_out_and_no_states_give_no_rows():
 
 
 @pytest.mark.parametrize('change, message', [
-    ({'u': device(np.zeros((2, 5)))}, r'u has shape \(2, 5\), accepted is \(2, 6\)'),
-    ({'q': device(np.zeros((2, 8)))}, r'q has shape \(2, 8\), accepted is \(2, 7\)'),
-    ({'q': device(np.zeros(7))}, r'q has shape \(7,\), accepted is \(1, 7\)'),
-    ({'qd': device(np.zeros((3, 7)))}, r'qd has shape \(3, 7\), accepted is \(2, 7\)'),
-    ({'u': np.zeros((2, 6))}, 'u is a ndarray in the memory of the host'),
-    ({'q': np.zeros((2, 7))}, 'q is in the memory of the host, other arrays are on a GPU'),
-    ({'out': np.zeros((2, 7))}, 'out is a ndarray in the memory of the host'),
-    ({'out': device(np.zeros((2, 6)))}, r'out has shape \(2, 6\), accepted is \(2, 7\)'),
-    ({'u': device(np.zeros((2, 6)), np.float32)}, 'u has dtype float32, accepted is float64'),
-    ({'q': device(np.zeros((2, 7)), np.float16)}, 'q has dtype float16: accepted on a GPU are'),
-    ({'u': device(np.zeros((2, 12)))[:, ::2]}, 'u is not contiguous'),
-    ({'gravity': device(np.zeros(3))}, r'gravity has shape \(3,\), accepted is \(2, 3\)')])
+    ({'u': device(np.zeros((2, 5)))}, r'u .*\(2, 5\).*accepted.*\(2, 6\)'),
+    ({'q': device(np.zeros((2, 8)))}, r'q .*\(2, 8\).*accepted.*\(2, 7\)'),
+    ({'q': device(np.zeros(7))}, r'q .*\(7,\).*accepted.*\(1, 7\)'),
+    ({'qd': device(np.zeros((3, 7)))}, r'qd .*\(3, 7\).*accepted.*\(2, 7\)'),
+    ({'u': np.zeros((2, 6))}, 'u .*ndarray.*host'),
+    ({'q': np.zeros((2, 7))}, 'q .*host.*GPU'),
+    ({'out': np.zeros((2, 7))}, 'out .*ndarray.*host'),
+    ({'out': device(np.zeros((2, 6)))}, r'out .*\(2, 6\).*accepted.*\(2, 7\)'),
+    ({'u': device(np.zeros((2, 6)), np.float32)}, 'u .*float32, accepted.*float64'),
+    ({'q': device(np.zeros((2, 7)), np.float16)}, 'q .*float16: accepted'),
+    ({'u': device(np.zeros((2, 12)))[:, ::2]}, 'u .*contiguous'),
+    ({'gravity': device(np.zeros(3))}, r'gravity .*\(3,\).*accepted.*\(2, 3\)')])
 def test_arrays_that_do_not_fit_are_refused(change, message):
     given = {name: device(np.zeros((2, width))) for name, width in (
         ('q', 7), ('qd', 7), ('u', 6))}
@@ -188,12 +188,12 @@ def test_arrays_that_do_not_fit_are_refused(change, message):
 
 def test_methods_without_kernels_for_a_gpu_are_refused():
     osc = OperationalSpace(arm().robot, 'bcr')
-    with pytest.raises(InputError, match="does not run on a GPU: accepted is method 'sweep'"):
+    with pytest.raises(InputError, match="GPU.*accepted.*'sweep'"):
         osc.torque_batch(*(device(np.zeros((1, width))) for width in (7, 7, 6)))
     q = device(np.zeros((1, 7)))
-    with pytest.raises(InputError, match='out is a tuple: accepted is the Terms'):
+    with pytest.raises(InputError, match='out .*tuple.*accepted.*Terms'):
         arm().evaluate_batch(q, q, out=())
-    with pytest.raises(InputError, match=r'out.J has shape \(1, 6, 7\), accepted is \(0, 6, 7\)'):
+    with pytest.raises(InputError, match=r'out\.J .*\(1, 6, 7\).*accepted.*\(0, 6, 7\)'):
         arm().evaluate_batch(q, q, ('h',), out=arm().evaluate_batch(q, q, ('J',)))
 
 

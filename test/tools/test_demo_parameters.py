@@ -28,17 +28,15 @@ def parameters(tmp_path, *texts):
 
 @pytest.mark.parametrize('text, message', [
     ('/**/osc_controller: {ros__parameters: {friction.colomb: [1.0]}}',
-     "0.yaml, osc_controller: parameter 'friction.colomb' is unknown: "
-     "did you mean 'friction.coulomb'"),
+     "0.yaml, osc_controller: .*'friction.colomb' .*'friction.coulomb'"),
     ('/**/osc_controler: {ros__parameters: {mode: impedance}}',
-     "'/\\*\\*/osc_controler' is not a node of the demonstration: did you mean 'osc_controller'"),
-    ('/**/osc_simulator: {ros__parameters: {rate: fast}}', "parameter 'rate' is 'fast': accepted"),
-    ('/**/osc_demo: {ros__parameters: {scale: 2.0}}', "parameter 'scale' is 2.0: accepted is"),
-    ('/**: {ros__parameters: {tipp: a}}', "all nodes: parameter 'tipp' is unknown: did you mean "
-     "'tip'"),
-    ('/**/osc_controller: {parameters: {mode: impedance}}', 'is no parameter file: accepted is'),
-    ('[1, 2]', 'is no parameter file: accepted is'),
-    ('a: [', 'cannot be read'),
+     r"'/\*\*/osc_controler' .*'osc_controller'"),
+    ('/**/osc_simulator: {ros__parameters: {rate: fast}}', "'rate' .*'fast': accepted"),
+    ('/**/osc_demo: {ros__parameters: {scale: 2.0}}', "'scale' .*2.0: accepted"),
+    ('/**: {ros__parameters: {tipp: a}}', "all nodes: .*'tipp' .*'tip'"),
+    ('/**/osc_controller: {parameters: {mode: impedance}}', 'no parameter.*accepted'),
+    ('[1, 2]', 'no parameter.*accepted'),
+    ('a: [', 'be read'),
 ])
 def test_wrong_parameter_file_is_refused_by_what_is_wrong(tmp_path, text, message):
     with pytest.raises(InputError, match=message):
@@ -133,7 +131,7 @@ def test_invalid_friction_is_refused_with_the_name_of_the_joint(attributes, mess
 def test_robot_that_is_built_in_code_has_no_friction():
     robot = described()
     assert not robot.with_payload(1.0).without_payload().coulomb_friction.flags.writeable
-    with pytest.raises(ModelError, match='coulomb_friction must be finite and not negative'):
+    with pytest.raises(ModelError, match='coulomb_friction .*finite'):
         from dataclasses import replace
         replace(robot, coulomb_friction=-robot.coulomb_friction)
     assert not replace(robot, coulomb_friction=None).coulomb_friction.any()

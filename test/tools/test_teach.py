@@ -45,9 +45,9 @@ def test_path_is_trimmed_and_survives_its_file(file):
     for name in ('times', 'q', 'poses'):
         np.testing.assert_allclose(getattr(found, name), getattr(path, name), atol=3e-9)
     require_robot(found, PANDA)
-    with pytest.raises(InputError, match='the arm did not move'):
+    with pytest.raises(InputError, match='not move'):
         taught_path(PANDA, np.arange(10.0), np.tile(READY, (10, 1)))
-    with pytest.raises(InputError, match='no pose was recorded'):
+    with pytest.raises(InputError, match='no pose'):
         taught_poses(PANDA, np.empty(0), np.empty((0, 7)))
 
 
@@ -131,11 +131,11 @@ def test_file_that_is_cut_anywhere_is_refused(file):
 def test_path_of_another_arm_or_tool_is_refused(file):
     path = load(file)
     other = Robot.from_urdf(shipped_urdf('ur5e'), 'base_link', 'tool0')
-    with pytest.raises(InputError, match='its base: panda_link0; accepted for .ur5e.*: base_link'):
+    with pytest.raises(InputError, match='panda_link0.*accepted.*ur5e.*base_link'):
         require_robot(path, other)
     longer = shipped_urdf('panda').read_text().replace('0 0 0.1034', '0 0 0.1434')
     tool = Robot.from_urdf(longer, 'panda_link0', 'panda_hand_tcp')
-    with pytest.raises(InputError, match=r'another arm or tool: .* is 40\.0 mm'):
+    with pytest.raises(InputError, match=r'tool.*40\.0 mm'):
         require_robot(path, tool)
 
 

@@ -111,7 +111,7 @@ def test_allowed_origins_are_accepted(local):
     assert socket_status(local, Origin='http://other.example') == 403
     assert socket_status(local, Origin='http://robot.example') == 403
     for bad in ('robot.example', 'ws://robot.example', 'http://', 'http://a/b', ''):
-        with pytest.raises(InputError, match='accepted is http://HOST'):
+        with pytest.raises(InputError, match='accepted.*http://HOST'):
             Access('127.0.0.1', [bad])
 
 
@@ -157,6 +157,6 @@ def test_tokens_differ():
 
 
 def test_server_that_cannot_be_guarded_is_refused():
-    with pytest.raises(InputError, match='cannot be guarded'):
+    with pytest.raises(InputError, match='guarded'):
         with guarded(Access('127.0.0.1')):
             pass

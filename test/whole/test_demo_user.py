@@ -112,7 +112,7 @@ def test_simulated_payload_weighs_what_it_should():
     tau = plant.weight + 1.0
     np.testing.assert_allclose(
         space.inverse_dynamics(q, rest, plant.acceleration(tau)), tau, atol=1e-3)
-    with pytest.raises(OscError, match="'payload.link': 'hand' is not a link"):
+    with pytest.raises(OscError, match="'payload.link'.*'hand'"):
         robot_parameters.with_simulated_payload({**values, 'payload.link': 'hand'}, case.urdf_text,
                                            bare)
 
@@ -179,8 +179,7 @@ def test_user_sees_at_once_why_the_activation_waits(monkeypatch, capsys):
 
 
 def test_user_does_not_wait_for_an_activation_that_cannot_succeed(monkeypatch):
-    with pytest.raises(DemoError, match='^osc_controller refused its activation: 50 kg .*\n'
-                       'Its log: the.log$'):
+    with pytest.raises(DemoError, match='^osc_controller .*50 kg .*\n.*the.log$'):
         activated(monkeypatch, 'cannot activate yet: no states', 'cannot activate: 50 kg are much')
 
 

@@ -99,7 +99,7 @@ def test_what_a_user_needs_is_in_the_package_and_tools_see_the_same_names():
     assert sorted(seen) == sorted(lazy) == sorted(osc_ros.__all__)
     for name in osc_ros.__all__:
         assert getattr(osc_ros, name).__doc__, name
-    with pytest.raises(AttributeError, match="module 'osc_ros' has no attribute 'Rabot'"):
+    with pytest.raises(AttributeError, match="'osc_ros' .*'Rabot'"):
         osc_ros.Rabot  # noqa: B018
 
 
@@ -186,7 +186,7 @@ def test_law_that_was_never_latched_holds_the_first_state_and_refuses_commands_b
     law, q = Law(ROBOT), np.array([0.0, -0.8, 0.0, -2.4, 0.0, 1.6, 0.8])
     for command in (lambda: law.follow(np.eye(4)), lambda: law.set_posture(q),
                     lambda: law.set_wrench(np.zeros(6))):
-        with pytest.raises(InputError, match=r'where the arm is: call latch\(q\) before'):
+        with pytest.raises(InputError, match=r'where.*\(q\)'):
             command()
     with pytest.raises(InputError, match='not finite'):
         law.torque(0.0, np.full(7, np.nan), np.zeros(7))
@@ -219,7 +219,7 @@ def test_point_is_enough_for_a_task_that_looks_at_it_and_no_goal_for_another(arm
     wanted = point - there.pose()[:3, 3]
     assert there.pose()[:3, 2] @ wanted > (1.0 - 1e-6) * np.linalg.norm(wanted)
     assert np.abs(there.pose()[:3, 3] - T[:3, 3]).max() < 1e-3
-    with pytest.raises(InputError, match=r'pose has shape \(3,\), accepted is \(4, 4\)'):
+    with pytest.raises(InputError, match=r'pose .*\(3,\).*accepted.*\(4, 4\)'):
         law.follow(point)
 
 
@@ -290,52 +290,52 @@ def test_arm_of_five_joints_gets_the_axes_that_it_has_and_reaches_what_it_can():
 WRONG = {
     'change(robot, settings)': (
         lambda law: law.change(law.robot, law.settings),
-        r'settings, is of type Robot: accepted is settings, then a robot: change\(settings'),
+        r'settings.*Robot: accepted.*change\(settings'),
     'change(settings, settings)': (lambda law: law.change(law.settings, law.settings),
-                                   'robot, is of type Settings'),
+                                   'robot.*Settings'),
     'Law(settings, robot)': (lambda law: Law(law.settings, law.robot),
-                             r'robot is of type Settings: accepted is a Robot, as of Robot.from'),
-    'Law(text)': (lambda law: Law(URDF), 'robot is of type str: accepted is a Robot'),
-    'Law(robot, task)': (lambda law: Law(ROBOT, Task()), 'settings is of type Task: accepted'),
-    'OperationalSpace(text)': (lambda law: OperationalSpace(URDF), 'robot is a str: accepted is'),
+                             r'robot .*Settings: accepted.*Robot'),
+    'Law(text)': (lambda law: Law(URDF), 'robot .*str: accepted.*Robot'),
+    'Law(robot, task)': (lambda law: Law(ROBOT, Task()), 'settings .*Task: accepted'),
+    'OperationalSpace(text)': (lambda law: OperationalSpace(URDF), 'robot .*str: accepted'),
     'OperationalSpace(robot, tips)': (lambda law: OperationalSpace(ROBOT, ['panda_link4']),
-                                      'method of type list is unknown .*tips='),
+                                      'method .*list .*tips='),
     'OperationalSpace(robot, settings)': (lambda law: OperationalSpace(ROBOT, law.settings),
-                                          'method of type Settings is unknown'),
-    'Task(name)': (lambda law: Task('elbow'), 'gains is of type str: accepted is Gains or Stiff'),
+                                          'method .*Settings'),
+    'Task(name)': (lambda law: Task('elbow'), 'gains .*str: accepted.*Gains or Stiff'),
     'Task(limits=Limits)': (lambda law: Task(limits=law.settings.limits),
-                            'limits is of type Limits: accepted is TargetLimits'),
-    'Settings(task)': (lambda law: Settings(Task()), r'type Task: .* as in tasks=\(Task\(\),\)'),
-    'Settings(tasks=(Gains,))': (lambda law: Settings((Gains(),)), 'type Gains: accepted is a Ta'),
+                            'limits .*Limits: accepted.*TargetLimits'),
+    'Settings(task)': (lambda law: Settings(Task()), r'type Task: .*tasks=\(Task\(\),\)'),
+    'Settings(tasks=(Gains,))': (lambda law: Settings((Gains(),)), 'type Gains: accepted.*Ta'),
     'Settings(posture=…)': (lambda law: Settings(posture=SingularityDamping()),
-                            'posture is of type SingularityDamping: accepted is a Posture'),
+                            'posture .*SingularityDamping: accepted.*Posture'),
     'Settings(limits=…)': (lambda law: Settings(limits=TargetLimits()),
-                           'limits is of type TargetLimits: accepted is a Limits'),
-    'Limits.of(settings)': (lambda law: Limits.of(law.settings), 'robot is of type Settings'),
-    'Simulation(law, text)': (lambda law: Simulation(law, URDF), 'accepted is a Law: Simulation'),
-    'Simulation(rate=0)': (lambda law: Simulation(URDF, law, rate=0.0), 'rate is 0.0 Hz'),
-    'follow(text)': (lambda law: law.follow('up'), 'motion is of type str: accepted are PoseGoal'),
-    'follow(position)': (lambda law: law.follow(np.zeros(3)), r'pose has shape \(3,\), accepted'),
+                           'limits .*TargetLimits: accepted.*Limits'),
+    'Limits.of(settings)': (lambda law: Limits.of(law.settings), 'robot .*Settings'),
+    'Simulation(law, text)': (lambda law: Simulation(law, URDF), 'accepted.*Law'),
+    'Simulation(rate=0)': (lambda law: Simulation(URDF, law, rate=0.0), 'rate .*0.0 Hz'),
+    'follow(text)': (lambda law: law.follow('up'), 'motion .*str: accepted.*PoseGoal'),
+    'follow(position)': (lambda law: law.follow(np.zeros(3)), r'pose .*\(3,\), accepted'),
     'follow(PoseGoal(position))': (lambda law: law.follow(PoseGoal(np.zeros(3))),
-                                   'pose has shape'),
-    'follow(no rotation)': (lambda law: law.follow(2.0 * np.eye(4)), 'pose is not a rotation and'),
+                                   'pose .*shape'),
+    'follow(no rotation)': (lambda law: law.follow(2.0 * np.eye(4)), 'pose .*rotation'),
     'follow(start=nan)': (lambda law: law.follow(np.eye(4), np.nan), 'start is nan'),
-    'latch(too few)': (lambda law: law.hold(np.zeros(3)), r'q has shape \(3,\), accepted is \(7'),
-    'latch(nan)': (lambda law: law.hold(np.full(7, np.nan)), 'q is not finite'),
-    'torque(text)': (lambda law: law.torque(0.0, 'q', 'qd'), 'state is not made of numbers'),
+    'latch(too few)': (lambda law: law.hold(np.zeros(3)), r'q .*\(3,\).*accepted.*\(7'),
+    'latch(nan)': (lambda law: law.hold(np.full(7, np.nan)), 'q .*finite'),
+    'torque(text)': (lambda law: law.torque(0.0, 'q', 'qd'), 'state .*numbers'),
     'torque(time nan)': (lambda law: law.torque(np.nan, np.zeros(7), np.zeros(7)),
-                         'the time of the state is nan: accepted is a finite number'),
+                         'time .*nan: accepted'),
     'torque(time inf)': (lambda law: law.torque(np.inf, np.zeros(7), np.zeros(7)),
-                         'the time of the state is inf: accepted is a finite number'),
-    'file name': (lambda law: Robot.from_urdf('arm.urdf', 'a', 'b'), 'or a pathlib.Path'),
-    'shipped_urdf': (lambda law: shipped_urdf('puma'), "no robot 'puma' .* panda"),
+                         'time .*inf: accepted'),
+    'file name': (lambda law: Robot.from_urdf('arm.urdf', 'a', 'b'), 'pathlib.Path'),
+    'shipped_urdf': (lambda law: shipped_urdf('puma'), "'puma' .* panda"),
     'pose(shift of two)': (lambda law: Simulation(URDF, law).pose(shift=(0.0, 1.0)),
-                           r'shift has shape \(2,\), accepted is \(3,\)'),
+                           r'shift .*\(2,\).*accepted.*\(3,\)'),
     'pose(shift of text)': (lambda law: Simulation(URDF, law).pose(shift='up'),
-                            'shift is not made of numbers'),
+                            'shift .*numbers'),
     'law of another arm': (lambda law: Simulation(shipped_urdf('ur5e'), law),
                            "joint 'panda_joint1'"),
-    'run(0)': (lambda law: Simulation(URDF, law).run(0.0), 'seconds is 0.0: accepted'),
+    'run(0)': (lambda law: Simulation(URDF, law).run(0.0), 'seconds .*0.0: accepted'),
 }
 
 
@@ -445,7 +445,7 @@ def test_path_out_of_the_workspace_names_the_point_even_where_it_may_be_slowed()
     law.torque(0.0, [0.0, -0.8, 0.0, -2.4, 0.0, 1.6, 0.8], [0.0] * 7)
     times = [0.0, 5.0, 10.0]
     poses = line(times, 0.2, law.pose)
-    with pytest.raises(InputError, match=r'box: y is 2 m at point 2 of 3, 10 s after the first'):
+    with pytest.raises(InputError, match='y is 2 m .*point 2 of 3.*10 s'):
         law.follow(law.path(times, poses))
-    with pytest.raises(InputError, match='too_fast is .never.: accepted is one of refuse, slow'):
+    with pytest.raises(InputError, match='too_fast .*never.*accepted.*refuse, slow'):
         TargetLimits(too_fast='never')

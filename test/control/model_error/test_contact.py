@@ -128,10 +128,10 @@ class TestThresholds:
         found.engine.guard.report_fault(NOT_FINITE, 'for the test')
         found.run(0.01)
         assert [event[1] for event in found.events if event[0] == 'learned'] == [None]
-        with pytest.raises(InputError, match='the law does not control the arm: not_finite'):
+        with pytest.raises(InputError, match='not_finite'):
             requests.learn_contact(found.engine, 1.0)
         found.engine.leave()
-        with pytest.raises(InputError, match='the controller is not active'):
+        with pytest.raises(InputError, match='not active'):
             requests.learn_contact(found.engine, 1.0)
 
     def test_force_and_moment_have_thresholds_of_their_own(self):
@@ -146,7 +146,7 @@ class TestThresholds:
 
     def test_thresholds_that_are_not_positive_are_refused(self):
         for given in ((np.zeros(7),), (np.ones(7), -1.0), (np.ones(7), 1.0, math.nan)):
-            with pytest.raises(InputError, match='accepted are positive numbers'):
+            with pytest.raises(InputError, match='accepted.*positive'):
                 Contact(*given)
 
     def test_estimate_that_has_not_settled_is_no_contact(self):
@@ -303,7 +303,7 @@ class TestInTheLaw:
         for bad in ({'bandwidth': 0.0}, {'bandwidth': math.nan}, {'efforts': 'currents'}):
             with pytest.raises(InputError, match='accepted is'):
                 Observation(**bad)
-        with pytest.raises(InputError, match="disturbance mode 'on': accepted is one of obs"):
+        with pytest.raises(InputError, match="'on'.*accepted.*obs"):
             Disturbance('on')
-        with pytest.raises(InputError, match='disturbance is .*: accepted is a Disturbance'):
+        with pytest.raises(InputError, match='accepted.*Disturbance'):
             Settings(disturbance='observer')

@@ -416,8 +416,8 @@ class TestRules:
                                       'free'))
     def test_numbers_that_are_not_positive_are_refused(self, name):
         for value in (-1.0, math.nan, math.inf):
-            with pytest.raises(InputError, match=f'disturbance {name} .* accepted is a finite'):
+            with pytest.raises(InputError, match=f'{name} .*accepted.*finite'):
                 Disturbance(**{name: value})
-        with pytest.raises(InputError, match='friction 0.0: accepted is a finite number above 0'):
+        with pytest.raises(InputError, match=r'friction 0\.0.*above 0'):
             Disturbance(friction=0.0)
         assert Disturbance(free=0.0).free == 0.0

@@ -630,25 +630,25 @@ class TestBadInput:
     @pytest.mark.parametrize('shapes', ((6, 7, 7, 7), (7, 8, 7, 7), (7, 7, 1, 7), (7, 7, 7, 3)))
     def test_wrong_shapes_are_refused(self, shapes):
         observer = MomentumObserver(panda())
-        with pytest.raises(InputError, match=r'accepted are \(7,\) and three times \(7,\)'):
+        with pytest.raises(InputError, match=r'accepted.*\(7,\).*\(7,\)'):
             observer.update(0.0, *(np.zeros(size) for size in shapes))
 
     def test_input_that_is_not_made_of_numbers_is_refused(self):
-        with pytest.raises(InputError, match='not made of numbers'):
+        with pytest.raises(InputError, match='of numbers'):
             MomentumObserver(panda()).update(0.0, ['a'] * 7, READY, READY)
 
     @pytest.mark.parametrize('bandwidth', (0.0, -1.0, math.nan, math.inf))
     def test_bandwidth_that_is_not_positive_is_refused(self, bandwidth):
-        with pytest.raises(InputError, match='bandwidth .* positive, finite'):
+        with pytest.raises(InputError, match='bandwidth .*positive'):
             MomentumObserver(panda(), bandwidth)
 
     @pytest.mark.parametrize('link', ('panda_link0', 'nowhere'))
     def test_link_that_does_not_move_is_refused(self, link):
-        with pytest.raises(InputError, match=f"link '{link}': accepted is a link"):
+        with pytest.raises(InputError, match=f"'{link}'.*accepted"):
             MomentumObserver(panda(), link=link)
 
     def test_friction_for_other_joints_is_refused(self):
-        with pytest.raises(InputError, match='friction for 3 joints: accepted is 7'):
+        with pytest.raises(InputError, match='friction.* 3 .*accepted.* 7'):
             MomentumObserver(panda(), friction=Friction(np.ones(3), np.ones(3)))
 
     def test_update_compiles_nothing(self):

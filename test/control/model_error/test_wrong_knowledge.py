@@ -253,9 +253,7 @@ def heaviest(name, robot, q, centre=(0.0, 0.0, 0.0)):
 def test_payload_that_the_arm_cannot_hold_is_refused_with_the_mass_that_it_could(name):
     arm = Stranger(name)
     most, _ = heaviest(name, arm.robot, arm.q)
-    with pytest.raises(InputError, match=r"payload of 50 kg: joint '\w+' would take .* to hold "
-                                         'the arm where it is, and may take .*: accepted there is '
-                                         'at most [0-9.]+ kg') as refusal:
+    with pytest.raises(InputError, match=r"50 kg.*joint '\w+'.*at most [0-9.]+ kg") as refusal:
         arm.law.change(robot=arm.robot.with_payload(50.0))
     told = float(str(refusal.value).split()[-2])
     assert 0.99 * most < told <= most * (1.0 + 1e-9)
@@ -277,7 +275,7 @@ def test_payload_is_judged_at_the_pose_of_the_arm_and_its_centre_of_mass():
     arm.law.hold(folded)
     other, _ = heaviest('panda', arm.robot, folded, centre)
     assert abs(other - most) > 0.2
-    with pytest.raises(InputError, match='payload of 50 kg'):
+    with pytest.raises(InputError, match='payload.*50 kg'):
         arm.law.require_holding(READY) or arm.law.change(
             robot=arm.robot.with_payload(50.0, centre))
 
@@ -286,9 +284,9 @@ def test_payload_that_makes_it_lighter_is_accepted_wherever_the_arm_is():
     robot = Arm().robot
     law = Law(robot.with_payload(30.0), settings(robot))
     law.hold(READY)
-    with pytest.raises(InputError, match='payload of 30 kg'):
+    with pytest.raises(InputError, match='payload.*30 kg'):
         law.require_holding(READY)
-    with pytest.raises(InputError, match='payload of 31 kg'):
+    with pytest.raises(InputError, match='payload.*31 kg'):
         law.change(robot=robot.with_payload(31.0))
     law.change(robot=robot.with_payload(20.0))
     law.change(robot=robot)
@@ -299,7 +297,7 @@ def test_payload_that_makes_it_lighter_is_accepted_wherever_the_arm_is():
 def test_gravity_that_the_arm_cannot_hold_itself_in_is_refused(gravity):
     arm = Arm()
     size = np.linalg.norm(gravity)
-    message = rf"gravity of {size:g} m/s² along .*: joint '\w+' would take .* at most [0-9.]+ m/s²"
+    message = rf"{size:g} m/s².*joint '\w+'.*at most [0-9.]+ m/s²"
     for change in (lambda: setattr(arm.law, 'gravity', gravity),
                    lambda: arm.law.change(robot=arm.robot.with_gravity(gravity))):
         with pytest.raises(InputError, match=message):

@@ -369,7 +369,7 @@ def test_noise_of_the_velocity_is_as_stated():
 
 def test_stamps_that_stand_still_are_refused_by_message():
     source = VelocitySource(ROBOT)
-    with pytest.raises(InputError, match='have the stamp 0.000 s: velocities can be estimated'):
+    with pytest.raises(InputError, match=r'stamp.*0\.000 s'):
         for k in range(REPEATED + 2):
             source.velocity(0.0, np.full(6, 1e-4 * k), None)
 

@@ -421,11 +421,11 @@ def test_law_is_not_called_while_the_arm_is_stopped():
 
 
 @pytest.mark.parametrize('bad, message', [
-    (lambda: Watchdog('panic'), "reaction 'panic': accepted is one of report, comply"),
-    (lambda: Watchdog('hold', timeout=0.0), 'time-out of 0.0 s: accepted is more than 0'),
-    (lambda: Supervision({}, LIMITS, stop_rate=0.0), 'stop_rate 0.0: accepted is more than 0'),
+    (lambda: Watchdog('panic'), "'panic': accepted.*report, comply"),
+    (lambda: Watchdog('hold', timeout=0.0), '0.0 s: accepted.* 0'),
+    (lambda: Supervision({}, LIMITS, stop_rate=0.0), 'stop_rate 0.0: accepted.* 0'),
     (lambda: Supervisor(ROBOT, model(), Supervision({}, LIMITS)).torque(law()),
-     'no joint state was seen'),
+     'no joint'),
 ])
 def test_bad_settings_are_refused_by_message(bad, message):
     with pytest.raises(InputError, match=message):

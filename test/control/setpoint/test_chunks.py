@@ -189,7 +189,7 @@ def test_chunk_whose_times_run_backwards_is_refused():
 
 @pytest.mark.parametrize('given', [{'fade': 0.0}, {'slow_down': np.inf}])
 def test_times_of_joining_are_checked(given):
-    with pytest.raises(InputError, match='accepted is more than 0'):
+    with pytest.raises(InputError, match='accepted.* 0'):
         ChunkBlending(**given)
 
 
@@ -201,7 +201,7 @@ def test_trail_interpolates_and_says_what_it_remembers():
         trail.add(time, on_circle(time))
     np.testing.assert_allclose(trail.at(2.513), on_circle(2.513), atol=1e-4)
     np.testing.assert_array_equal(trail.at(9.0), on_circle(2.98))
-    with pytest.raises(InputError, match='the last 2.00 s'):
+    with pytest.raises(InputError, match=r'2\.00 s'):
         trail.at(0.5)
     trail.add(0.1, on_circle(0.1))
     assert trail.newest == 0.1

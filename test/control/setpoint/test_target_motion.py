@@ -364,12 +364,12 @@ def test_with_infinite_limits_the_target_jumps_to_where_it_is_wanted():
 
 
 @pytest.mark.parametrize('given, message', [
-    ({'speed': [1.0]}, r'target speed has shape \(1,\), accepted is \(2,\)'),
-    ({'jerk': [1.0, 0.0]}, 'every entry must be positive'),
-    ({'speed': [np.inf, 1.0]}, 'accepted are finite ones only, or infinite ones only'),
-    ({'box': [[0.0, 0.0, 1.0], [1.0, 1.0, 1.0]]}, 'three lowest positions and three highest'),
+    ({'speed': [1.0]}, r'speed .*\(1,\), accepted.*\(2,\)'),
+    ({'jerk': [1.0, 0.0]}, 'positive'),
+    ({'speed': [np.inf, 1.0]}, 'accepted.*infinite'),
+    ({'box': [[0.0, 0.0, 1.0], [1.0, 1.0, 1.0]]}, 'positions'),
     ({'speed': [np.inf] * 2, 'acceleration': [np.inf] * 2, 'jerk': [np.inf] * 2,
-      'box': [[0.0] * 3, [1.0] * 3]}, 'a workspace box wants a finite speed'),
+      'box': [[0.0] * 3, [1.0] * 3]}, 'box .*speed'),
 ])
 def test_bad_limits_are_refused_by_name(given, message):
     with pytest.raises(InputError, match=message):
@@ -378,7 +378,7 @@ def test_bad_limits_are_refused_by_name(given, message):
 
 def test_bad_twist_is_refused():
     for twist in ([0.0] * 5, [np.nan] * 6):
-        with pytest.raises(InputError, match='accepted are 6 finite numbers'):
+        with pytest.raises(InputError, match='accepted.* 6 '):
             TwistGoal(twist, 1.0)
 
 

@@ -3,12 +3,12 @@
 
 """Pose errors, commanded accelerations, gains and poses, against scipy's rotations."""
 
-import re
 
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from common import naming
 from feedback import gains, task_acceleration
 from osc_ros.control.tasks.feedback import pose_error
 from osc_ros.control.tasks.task import pose, Target
@@ -183,17 +183,16 @@ def test_a_critically_damped_tip_comes_to_a_far_target_within_its_limits(start):
     ('natural_frequency', 6), ('damping_ratio', 6), ('speed', 2), ('acceleration', 2)])
 def test_wrong_gains_are_refused_by_name(name, size):
     for bad in (np.ones(size + 1), np.ones((size, 1)), 5.0):
-        message = f'{name} has shape {np.shape(bad)}, accepted is ({size},)'
-        with pytest.raises(InputError, match=re.escape(message)):
+        with pytest.raises(InputError, match=naming(name, np.shape(bad), (size,))):
             gains(**{name: bad})
-    with pytest.raises(InputError, match=f"^{name} is 'fast': accepted are {size} numbers"):
+    with pytest.raises(InputError, match=f"^{name} .*'fast'.*accepted.* {size} "):
         gains(**{name: 'fast'})
     for value in (0.0, -1.0, np.nan, -np.inf):
         bad = [1.0] * (size - 1) + [value]
-        with pytest.raises(InputError, match=rf'^{name} .*every entry must be positive'):
+        with pytest.raises(InputError, match=f'^{name} .*positive'):
             gains(**{name: bad})
     if size == 6:
-        with pytest.raises(InputError, match=rf'^{name} .*every entry must be finite'):
+        with pytest.raises(InputError, match=f'^{name} .*finite'):
             gains(**{name: [np.inf] * 6})
 
 
@@ -217,8 +216,8 @@ def test_a_quaternion_of_few_digits_is_mended():
     ([0.0, 0.0, 0.0, 0.0], '0'), ([0.0, 0.0, 0.0, 2.0], '2'), ([0.5, 0.5, 0.5, 0.4], '0.953939'),
     ([1e-20, 0.0, 0.0, 0.0], '1e-20')])
 def test_a_quaternion_that_is_no_rotation_is_refused_with_its_length(quaternion, length):
-    with pytest.raises(InputError, match=re.escape(
-            f'quaternion {quaternion} has length {length}: accepted is 1, in the order x y z w')):
+    with pytest.raises(InputError, match=naming(
+            'quaternion', quaternion, length, 'accepted', 1, 'x y z w')):
         pose([0.0, 0.0, 0.0], quaternion)
 
 
@@ -226,14 +225,14 @@ def test_a_quaternion_that_is_no_rotation_is_refused_with_its_length(quaternion,
     ([np.nan, 0, 0], [0, 0, 0, 1]), ([0, 0, np.inf], [0, 0, 0, 1]),
     ([0, 0, 0], [0, 0, np.nan, 1]), ([0, 0, 0], [np.inf, 0, 0, 1])])
 def test_a_pose_that_is_not_finite_is_refused(position, quaternion):
-    with pytest.raises(InputError, match='^pose is not finite: position'):
+    with pytest.raises(InputError, match='^pose .*position'):
         pose(position, quaternion)
 
 
-@pytest.mark.parametrize('position, quaternion, message', [
-    ([0, 0], [0, 0, 0, 1], 'position (2,) and quaternion (4,): accepted are (3,), (4,)'),
-    ([0, 0, 0], [0, 0, 1], 'position (3,) and quaternion (3,)'),
-    ([[0], [0], [0]], [0, 0, 0, 1], 'position (3, 1) and quaternion (4,)')])
-def test_a_pose_of_another_shape_is_refused_with_the_shapes(position, quaternion, message):
-    with pytest.raises(InputError, match=re.escape(message)):
+@pytest.mark.parametrize('position, quaternion, named', [
+    ([0, 0], [0, 0, 0, 1], ('position', (2,), 'quaternion', (4,), 'accepted', '(3,), (4,)')),
+    ([0, 0, 0], [0, 0, 1], ('position', (3,), 'quaternion', (3,))),
+    ([[0], [0], [0]], [0, 0, 0, 1], ('position', (3, 1), 'quaternion', (4,)))])
+def test_a_pose_of_another_shape_is_refused_with_the_shapes(position, quaternion, named):
+    with pytest.raises(InputError, match=naming(*named)):
         pose(position, quaternion)

@@ -332,7 +332,7 @@ def test_measured_wrench_that_cannot_be_pulls_no_more_than_the_correction():
     arm.run(arm.plant.time + PERIOD)
     [row] = arm.law.priorities.rows
     assert abs(row[level_row.WRENCH + 5] + 15.0) < 20.0 + 1e-3
-    with pytest.raises(InputError, match='accepted is at most 100000'):
+    with pytest.raises(InputError, match='at most 100000'):
         arm.law.set_measured_wrench([0.0] * 5 + [1e308], arm.plant.time)
 
 
@@ -437,10 +437,9 @@ def test_predicted_acceleration_is_the_measured_one_if_the_model_is_right_and_no
 
 
 @pytest.mark.parametrize('given, message', [
-    ({'axes': ('motion',) * 5}, "axes of task 'tip' are motion, motion, motion, motion, motion: "
-     'accepted are six'),
-    ({'axes': ('motion',) * 5 + ('fixed',)}, 'each one of motion, force, free'),
-    ({'activation': 1.5}, "activation of task 'tip' is 1.5: accepted is 0 to 1"),
+    ({'axes': ('motion',) * 5}, "'tip' .*motion, motion, motion, motion, motion: accepted.*six"),
+    ({'axes': ('motion',) * 5 + ('fixed',)}, 'motion, force, free'),
+    ({'activation': 1.5}, "activation .*'tip' .*1.5: accepted.* 0 to 1"),
 ])
 def test_bad_tasks_are_refused(given, message):
     with pytest.raises(InputError, match=message):
@@ -449,7 +448,7 @@ def test_bad_tasks_are_refused(given, message):
 
 @pytest.mark.parametrize('task, message', [
     (Task(GAINS, link='panda_link9'), 'panda_link9'),
-    (Task(GAINS, frame='panda_link9'), "frame 'panda_link9' is not a link of robot"),
+    (Task(GAINS, frame='panda_link9'), "frame 'panda_link9'"),
     (Task(GAINS, link='panda_link0'), 'panda_link0'),
 ])
 def test_tasks_on_links_that_are_not_there_are_refused_and_the_law_stays(task, message):
@@ -462,9 +461,9 @@ def test_tasks_on_links_that_are_not_there_are_refused_and_the_law_stays(task, m
 
 def test_tasks_are_told_apart_by_name():
     arm = Arm(tasks=(TIP, ELBOW))
-    with pytest.raises(InputError, match=r"no task 'wrist' \(there are: tip, elbow\)"):
+    with pytest.raises(InputError, match="'wrist'.*tip, elbow"):
         arm.law.follow(PoseGoal(arm.pose), 0.0, task='wrist')
-    with pytest.raises(InputError, match='tip, tip: accepted are one or more, each with a name'):
+    with pytest.raises(InputError, match='tip, tip.*accepted'):
         replace(arm.law.settings, tasks=(TIP, TIP))
-    with pytest.raises(InputError, match='axis 5 is one of motion'):
+    with pytest.raises(InputError, match='axis 5.*motion'):
         arm.law.set_wrench([0.0, 0.0, 0.0, 0.0, 0.0, 1.0])

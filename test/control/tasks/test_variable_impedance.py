@@ -249,12 +249,12 @@ def test_change_of_other_settings_keeps_the_command_and_latch_ends_it():
 
 
 @pytest.mark.parametrize('given, text', (
-    (([1.0] * 5,), r'stiffness \[.*\]: accepted are six finite numbers'),
-    (([1.0] * 5 + [-1.0],), 'stiffness .*: accepted is 0 to 1e'),
-    (([1.0] * 5 + [np.nan],), 'accepted are six finite numbers'),
-    (([1.0] * 5 + [1e7],), 'accepted is 0 to 1e'),
-    (([1.0] * 6, [0.0] * 6), 'damping_ratio .*: accepted is 0.01 to 100'),
-    (([1.0] * 6, None, [np.inf] * 6), 'wrench .* six finite numbers')))
+    (([1.0] * 5,), r'stiffness \[.*\]: accepted.*six'),
+    (([1.0] * 5 + [-1.0],), 'stiffness .*: accepted.* 0 to 1e'),
+    (([1.0] * 5 + [np.nan],), 'accepted.*six'),
+    (([1.0] * 5 + [1e7],), 'accepted.* 0 to 1e'),
+    (([1.0] * 6, [0.0] * 6), 'damping_ratio .*: accepted.* 0.01 to 100'),
+    (([1.0] * 6, None, [np.inf] * 6), 'wrench .* six')))
 def test_wrong_numbers_are_refused(given, text):
     with pytest.raises(InputError, match=text):
         Impedance(*given)
@@ -273,10 +273,10 @@ def test_commands_that_do_not_fit_are_refused_and_the_old_one_stays():
     assert tick(law, 30)[-1] == pytest.approx(SOFT)
     other = Law(panda())
     other.hold(READY)
-    with pytest.raises(InputError, match='has Gains, and no stiffness'):
+    with pytest.raises(InputError, match='Gains.*stiffness'):
         other.set_impedance(Impedance(SOFT))
     for values in ({'change_time': 0.0}, {'tank': -1.0}):
-        with pytest.raises(InputError, match='accepted is more than 0'):
+        with pytest.raises(InputError, match='accepted.* 0'):
             Stiffness(**values)
 
 

@@ -4,12 +4,12 @@
 """The task force near singularities, and its 6 × 6 linear algebra, compared with numpy."""
 
 from functools import cache
-import re
 
 from numba import njit
 import numpy as np
 import pytest
 
+from common import naming
 from judge import robot_cases
 from osc_ros import OperationalSpace, Robot
 from osc_ros.dynamics.algebra import task_inertia as operations
@@ -290,14 +290,12 @@ def test_shares_do_not_depend_on_how_heavy_or_large_the_arm_is(mass, size):
 
 @pytest.mark.parametrize('length', [0.0, -0.3, np.nan, np.inf])
 def test_characteristic_length_that_is_not_positive_and_finite_is_refused(length):
-    message = f'characteristic length {length} m is not positive and finite'
-    with pytest.raises(InputError, match=re.escape(message)):
+    with pytest.raises(InputError, match=naming('length', f'{length} m', 'positive')):
         SingularityDamping(length, LOW, HIGH)
 
 
 @pytest.mark.parametrize('low, high', [
     (0.0, 0.1), (-0.1, 0.1), (0.1, 0.1), (0.2, 0.1), (0.1, 1.0), (np.nan, 0.1), (0.1, np.nan)])
 def test_thresholds_out_of_order_are_refused(low, high):
-    message = f'singularity thresholds low {low}, high {high}: accepted is 0 < low < high < 1'
-    with pytest.raises(InputError, match=re.escape(message)):
+    with pytest.raises(InputError, match=naming('low', low, 'high', high, '0 < low < high < 1')):
         SingularityDamping(LENGTH, low, high)

@@ -184,7 +184,7 @@ class OnGpu:
 def test_arrays_on_a_gpu_without_numba_cuda_are_refused(monkeypatch):
     monkeypatch.setattr(importlib.util, 'find_spec', lambda name: None)
     monkeypatch.delitem(sys.modules, 'osc_ros.compile.cuda.device_kernels', raising=False)
-    with pytest.raises(OscError, match=r'need numba-cuda, which is not installed: pip install'):
+    with pytest.raises(OscError, match='numba-cuda.*pip install'):
         panda().torque_batch(OnGpu(), OnGpu(), OnGpu())
 
 
@@ -192,9 +192,9 @@ def test_arrays_on_a_gpu_without_numba_cuda_are_refused(monkeypatch):
 def test_arrays_on_a_gpu_without_a_driver_are_refused():
     if has_card():
         pytest.skip('there is a GPU')
-    with pytest.raises(OscError, match='no GPU that can be used: .*driver'):
+    with pytest.raises(OscError, match='GPU.*driver'):
         panda().torque_batch(OnGpu(), OnGpu(), OnGpu())
-    with pytest.raises(OscError, match='no GPU that can be used: .*driver'):
+    with pytest.raises(OscError, match='GPU.*driver'):
         panda().evaluate_batch(OnGpu(), OnGpu())
 
 

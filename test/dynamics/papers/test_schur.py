@@ -5,7 +5,6 @@
 
 from dataclasses import replace
 from functools import cache, partial
-import re
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +12,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
+from common import naming
 from judge import configuration, pinocchio_model, random_urdf, robot_cases
 from osc_ros import OperationalSpace, Robot
 from osc_ros.dynamics.chain.ldl import LDL
@@ -380,7 +380,7 @@ def test_fewer_than_six_joints_have_no_task_inertia(n, factorization):
     robot = Robot.from_urdf(random_urdf(4, n), 'link_0', 'tool')
     for q, *_ in states(n):
         blocks = schur_blocks(robot, q, factorization)
-        with pytest.raises(InputError, match='S is singular: the tip cannot be moved'):
+        with pytest.raises(InputError, match='S .*singular'):
             blocks.Lambda_times(np.ones(6))
         assert np.isfinite(blocks.Lambda_inv).all()
 
@@ -388,7 +388,7 @@ def test_fewer_than_six_joints_have_no_task_inertia(n, factorization):
 @pytest.mark.parametrize('name', ['panda', 'ur5', 'ur10', 'iiwa_like'])
 def test_a_stretched_arm_has_no_task_inertia(name, factorization):
     robot, _ = arm(name)
-    with pytest.raises(InputError, match='S is singular'):
+    with pytest.raises(InputError, match='S .*singular'):
         schur_blocks(robot, np.zeros(robot.n), factorization).Lambda_times(np.ones(6))
 
 
@@ -397,10 +397,9 @@ def test_what_does_not_fit_is_refused_with_both_shapes(argument):
     good = dict(zip(('q', 'qd', 'tau', 'F_tip'), states(7, 1)[0]))
     robot, size = arm('panda')[0], len(good[argument])
     for bad in (np.zeros(size + 1), np.zeros((1, size)), 0.0):
-        message = f'{argument} has shape {np.shape(bad)}, accepted is {(size,)}'
-        with pytest.raises(InputError, match=re.escape(message)):
+        with pytest.raises(InputError, match=naming(argument, np.shape(bad), (size,))):
             constrained_motion(robot, **good | {argument: bad})
     bad = good[argument].copy()
     bad[3] = np.nan
-    with pytest.raises(InputError, match=re.escape(f'{argument} is not finite: {argument}[3]')):
+    with pytest.raises(InputError, match=naming(argument, f'{argument}[3]')):
         constrained_motion(robot, **good | {argument: bad})

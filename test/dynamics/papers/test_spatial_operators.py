@@ -211,11 +211,11 @@ def test_rotors_of_any_size_are_as_in_the_textbook(rotor):
 # Refused arguments
 
 @pytest.mark.parametrize(('q', 'qd', 'message'), [
-    (np.zeros(6), np.zeros(7), r'q has shape \(6,\), accepted is \(7,\)'),
-    (np.zeros(7), np.zeros((7, 1)), r'qd has shape \(7, 1\), accepted is \(7,\)'),
-    (np.zeros(7), [0, 0, np.nan, 0, 0, 0, 0], r'qd is not finite: qd\[2\] = nan'),
-    (np.zeros(7), ['fast'] * 7, 'qd is not made of numbers'),
-    (np.ones(7), np.full(7, 1e200), 'force of the task is not finite: the state is too large'),
+    (np.zeros(6), np.zeros(7), r'^q .*\(6,\), accepted.*\(7,\)'),
+    (np.zeros(7), np.zeros((7, 1)), r'^qd .*\(7, 1\), accepted.*\(7,\)'),
+    (np.zeros(7), [0, 0, np.nan, 0, 0, 0, 0], r'^qd .*qd\[2\] = nan'),
+    (np.zeros(7), ['fast'] * 7, '^qd .*numbers'),
+    (np.ones(7), np.full(7, 1e200), 'force .*too large'),
 ])
 def test_invalid_states_are_refused(q, qd, message):
     for force in (task_coriolis, task_bias):
@@ -246,5 +246,5 @@ def test_error_for_a_robot_that_is_no_chain_names_the_functions_for_it():
         for refused in (lambda r: task_gravity(r, r.neutral),
                         lambda r: task_coriolis(r, r.neutral, np.zeros(r.n)),
                         lambda r: task_bias(r, r.neutral, np.zeros(r.n)), SpatialOperators):
-            with pytest.raises(InputError, match='no chain .*OperationalSpace.robot..evaluate'):
+            with pytest.raises(InputError, match='OperationalSpace.robot'):
                 refused(robot)

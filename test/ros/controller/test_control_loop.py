@@ -143,7 +143,7 @@ def test_serialized_trajectory_is_read_as_rclpy_reads_it(seed):
 def test_serialized_trajectory_that_is_cut_short_anywhere_is_refused():
     data = serialize_message(random_trajectory(np.random.default_rng(1), 3))
     for size in range(16, len(data) - 4, 4):
-        with pytest.raises(InputError, match='target_trajectory: the serialized message is cut'):
+        with pytest.raises(InputError, match='target_trajectory: .*cut'):
             serialized.trajectory(data[:size])
 
 

@@ -29,6 +29,7 @@ from std_msgs.msg import Float64MultiArray, String  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 from trajectory_msgs.msg import MultiDOFJointTrajectory  # noqa: E402
 
+from common import naming  # noqa: E402
 from node_rig import (  # noqa: E402
     BRAKED,
     FAILURE,
@@ -379,8 +380,8 @@ def test_bad_parameter_is_refused_with_the_reason_and_the_old_value_kept(spin):
 def test_gains_that_the_rate_does_not_carry_are_refused_when_the_node_is_configured(spin):
     rig = Rig(spin, rate=250.0, translation__natural_frequency=[60.0] * 3)
     assert rig.controller.trigger_configure() == FAILURE
-    with pytest.raises(InputError, match="'translation.natural_frequency' is 60: accepted is at "
-                       'most 58.16 at 250 Hz with a delay of 1.0 periods, with damping_ratio 1'):
+    with pytest.raises(InputError, match=naming(
+            "'translation.natural_frequency'", 60, 58.16, '250 Hz', 'damping_ratio 1')):
         rig.controller._configure()
     rig.controller.set_parameters(given(rate=500.0))
     assert rig.controller.trigger_configure() == SUCCESS
@@ -546,7 +547,7 @@ def test_garbage_is_collected_as_usual_only_after_the_last_of_two_controllers(ro
 
 
 def test_task_of_a_name_that_is_taken_is_refused(ros):
-    with pytest.raises(InputError, match="'tasks' has 'posture': accepted are words other than"):
+    with pytest.raises(InputError, match="'tasks' .*'posture'.*accepted"):
         Controller(parameter_overrides=given(tasks=['posture']))
     gc.collect()  # of the node that rclpy had begun
 
@@ -852,12 +853,12 @@ def test_same_seed_same_noise(spin):
 
 
 @pytest.mark.parametrize('parameters, message', [
-    ({'timestep': 0.0015}, 'a whole number of steps a period'),
-    ({'seed': -1}, "'seed' is -1: accepted is an integer, at least 0"),
+    ({'timestep': 0.0015}, 'whole number'),
+    ({'seed': -1}, "'seed' .*-1: accepted.* 0"),
     ({'initial_positions': [9.0] * 7}, 'panda_joint1'),
     ({'friction': [1.0]}, 'friction'),
     ({'joints': ['a', 'b']}, 'panda_joint1'),
-    ({'robot_description': 'hello', 'base': ''}, "it begins 'hello': pass the text of the URDF"),
+    ({'robot_description': 'hello', 'base': ''}, "'hello'.*URDF"),
 ])
 def test_simulator_refuses_bad_parameters(ros, parameters, message):
     from osc_ros.errors import OscError

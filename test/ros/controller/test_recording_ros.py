@@ -83,9 +83,9 @@ def test_watchdog_writes_a_file_that_is_computed_again(spin, tmp_path, monkeypat
         [f'{FREQUENCY}=[15.0, 15, 15]'], values))).compute()
     assert len(again.moments) == len(run.moments)
     assert difference(run, again).largest.max() < 1.0
-    with pytest.raises(osc_ros.InputError, match=f"did you mean '{FREQUENCY}'"):
+    with pytest.raises(osc_ros.InputError, match=f"mean '{FREQUENCY}'"):
         changes_of(['translation.natural_freqency=[1.0,1.0,1.0]'], values)
-    with pytest.raises(osc_ros.InputError, match='accepted are those that can'):
+    with pytest.raises(osc_ros.InputError, match='accepted are'):
         changes_of(['rate=10.0'], values)
 
 

@@ -41,13 +41,13 @@ def test_joints_are_taken_by_name_from_any_order_among_others():
 
 
 @pytest.mark.parametrize('bad, message', [
-    (state(('base', 'shoulder', 'wrist')), "lacks 'elbow' \\(has: base, shoulder, wrist\\)"),
-    (state(('base', 'base', 'elbow', 'shoulder'), [0.0] * 4, [0.0] * 4), "'base' more than once"),
-    (state((), (), ()), "lacks 'base' \\(has: none\\)"),
-    (state(velocity=()), '3 names and 0 entries of velocity: accepted is one velocity for each'),
-    (state(position=(1.0, 2.0)), '3 names and 2 entries of position'),
-    (state(position=(1.0, np.nan, 3.0)), "position of 'shoulder' is nan: accepted are finite"),
-    (state(velocity=(4.0, 5.0, np.inf)), "velocity of 'elbow' is inf"),
+    (state(('base', 'shoulder', 'wrist')), r"'elbow' \(has: base, shoulder, wrist\)"),
+    (state(('base', 'base', 'elbow', 'shoulder'), [0.0] * 4, [0.0] * 4), "'base' .*once"),
+    (state((), (), ()), r"'base' \(has: none\)"),
+    (state(velocity=()), '3 names.* 0 .*velocity: accepted'),
+    (state(position=(1.0, 2.0)), '3 names.* 2 .*position'),
+    (state(position=(1.0, np.nan, 3.0)), "position .*'shoulder' .*nan: accepted"),
+    (state(velocity=(4.0, 5.0, np.inf)), "velocity .*'elbow' .*inf"),
 ], ids=('missing', 'twice', 'empty', 'no velocities', 'too few positions', 'nan', 'inf'))
 def test_bad_joint_states_are_refused_by_message(bad, message):
     reader = JointStateReader(NAMES)
@@ -59,7 +59,7 @@ def test_bad_joint_states_are_refused_by_message(bad, message):
 
 def test_state_of_another_device_is_told_from_one_that_lacks_a_joint():
     reader = JointStateReader(NAMES)
-    with pytest.raises(UnrelatedError, match="lacks 'base' \\(has: finger, thumb\\)"):
+    with pytest.raises(UnrelatedError, match="'base' .*finger, thumb"):
         found(reader, state(('finger', 'thumb'), (0.0, 0.0), (0.0, 0.0)))
     with pytest.raises(InputError) as caught:
         found(reader, state(('finger', 'base'), (0.0, 0.0), (0.0, 0.0)))
@@ -104,8 +104,8 @@ def test_pose_goes_to_a_message_and_back():
 
 
 @pytest.mark.parametrize('quaternion, message', [
-    ((0.0, 0.0, 0.0, 0.0), 'has length 0: accepted is 1, in the order x y z w'),
-    ((0.0, 0.0, 1.0, 1.0), 'has length 1.41421'),
+    ((0.0, 0.0, 0.0, 0.0), 'length 0: accepted.* 1'),
+    ((0.0, 0.0, 1.0, 1.0), 'length 1.41421'),
     ((0.0, 0.0, np.nan, 1.0), 'not finite'),
 ])
 def test_bad_quaternions_are_refused_by_message(quaternion, message):
@@ -170,7 +170,7 @@ def test_twist_is_read_linear_first_turned_into_base_axes_and_given_its_time():
     assert (start, motion.until) == (10.0, 10.5)
     np.testing.assert_allclose(motion.twist, [-0.2, 0.0, 0.0, 0.0, 1.0, 0.0], atol=1e-15)
     message.header.stamp = messages.stamp(9.0)
-    with pytest.raises(InputError, match='is 1.000 s old: accepted is less than 0.5 s'):
+    with pytest.raises(InputError, match=r'1\.000 s.*accepted.*0\.5 s'):
         messages.jog(message, 10.0, 0.5, lambda frame: T)
 
 
@@ -188,9 +188,9 @@ def test_bad_trajectories_are_refused_by_message():
     def read(message):
         return messages.path(serialize_message(message), 0.0, lambda frame: np.eye(4))
 
-    with pytest.raises(InputError, match='one point with a velocity'):
+    with pytest.raises(InputError, match='one point'):
         read(trajectory(1))
-    with pytest.raises(InputError, match='point 1 has 0 transforms'):
+    with pytest.raises(InputError, match='point 1 .* 0 transforms'):
         bad = trajectory(2)
         bad.points[1].transforms = []
         read(bad)

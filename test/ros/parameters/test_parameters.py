@@ -130,18 +130,18 @@ def test_integers_are_taken_where_numbers_are_meant():
 
 @pytest.mark.parametrize('entry, value, message', [
     (Entry('x', 1.0, '', lower=0.0, upper=2.0), 3.0,
-     "parameter 'x' is 3.0: accepted is a number, at least 0, at most 2"),
-    (Entry('x', 1.0, ''), 'fast', "'x' is 'fast': accepted is a number"),
-    (Entry('x', 1.0, ''), True, "'x' is True: accepted is a number"),
-    (Entry('x', 1.0, '', lower=0.0), float('nan'), "'x' is nan"),
-    (Entry('x', True, ''), 1, "'x' is 1: accepted is true or false"),
-    (Entry('x', 'a', ''), 1, "'x' is 1: accepted is a text"),
-    (Entry('x', (1.0,) * 3, '', size=3), [1.0, 2.0], 'accepted is an array of 3, each a number'),
-    (Entry('x', (1.0,) * 3, '', size=3), [], 'accepted is an array of 3'),
-    (Entry('x', (), '', lower=0.0), [1.0, -1.0], 'array of any number, each a number, at least'),
+     "'x' .*3.0: accepted.*number.* 0, .* 2"),
+    (Entry('x', 1.0, ''), 'fast', "'x' .*'fast': accepted.*number"),
+    (Entry('x', 1.0, ''), True, "'x' .*True: accepted.*number"),
+    (Entry('x', 1.0, '', lower=0.0), float('nan'), "'x'.*nan"),
+    (Entry('x', True, ''), 1, "'x' .*1: accepted.*true.*false"),
+    (Entry('x', 'a', ''), 1, "'x' .*1: accepted.*text"),
+    (Entry('x', (1.0,) * 3, '', size=3), [1.0, 2.0], 'accepted.*3, .*number'),
+    (Entry('x', (1.0,) * 3, '', size=3), [], 'accepted.*array.* 3'),
+    (Entry('x', (), '', lower=0.0), [1.0, -1.0], 'any number.*at least'),
     (Entry('x', (), '', of=str), [1.0], 'each a text'),
-    (Entry('x', (), '', of=str), 'ab', "'x' is 'ab': accepted is an array"),
-    (Entry('x', (), ''), 1.0, 'accepted is an array'),
+    (Entry('x', (), '', of=str), 'ab', "'x' .*'ab': accepted.*array"),
+    (Entry('x', (), ''), 1.0, 'accepted.*array'),
 ])
 def test_bad_values_are_refused_by_message(entry, value, message):
     with pytest.raises(InputError, match=message):

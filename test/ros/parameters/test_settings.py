@@ -89,8 +89,8 @@ def test_effort_rate_is_twice_the_effort_in_the_reaction_time_unless_it_is_given
 
 
 @pytest.mark.parametrize('changed, message', [
-    ({'limits__effort': (1.0,)}, "'limits.effort' has 1 entries: accepted is one for each of"),
-    ({'singularity__low': 0.5}, 'accepted is 0 < low < high < 1'),
+    ({'limits__effort': (1.0,)}, "'limits.effort' .*1 .*accepted"),
+    ({'singularity__low': 0.5}, '0 < low < high < 1'),
 ])
 def test_values_that_do_not_fit_are_refused(changed, message):
     found = values(**changed)
