@@ -308,12 +308,14 @@ def test_rotor_inertia_that_is_known_keeps_the_step_response(known):
     assert off < 0.02 if known else off > 0.05
 
 
+# quick: test_team_gives_the_results_of_one_process of test_parallel.py
+@pytest.mark.slow
 def test_robot_of_a_team_is_not_changed_but_its_gravity_is():
     case = robot_cases()['random_long']
     robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)
     law = Law(robot, settings(robot), workers=2)
     try:
-        with pytest.raises(InputError, match='2 workers evaluate this robot'):
+        with pytest.raises(InputError, match='2 workers'):
             law.change(robot=robot.with_payload(1.0))
         law.gravity = (0.0, 0.0, 9.81)
         q = np.zeros(robot.n)
@@ -327,10 +329,10 @@ def test_robot_of_a_team_is_not_changed_but_its_gravity_is():
 
 
 @pytest.mark.parametrize('given, message', [
-    ({'coulomb': [-1.0]}, r'friction coulomb \[-1.0\]: accepted is a number for each joint'),
-    ({'viscous': [np.nan]}, 'friction viscous .nan.: accepted'),
-    ({'coulomb': [1.0, 2.0]}, 'has 2 entries of coulomb and 1 of viscous'),
-    ({'velocity': 0.0}, 'friction velocity 0.0: accepted is more than 0'),
+    ({'coulomb': [-1.0]}, r'coulomb \[-1.0\]: accepted'),
+    ({'viscous': [np.nan]}, 'viscous .nan.: accepted'),
+    ({'coulomb': [1.0, 2.0]}, '2 entries.*coulomb .* 1 .*viscous'),
+    ({'velocity': 0.0}, 'velocity 0.0: accepted.* 0'),
 ])
 def test_invalid_friction_is_refused(given, message):
     with pytest.raises(InputError, match=message):
@@ -338,13 +340,13 @@ def test_invalid_friction_is_refused(given, message):
 
 
 def test_unknown_value_of_what_the_driver_compensates_is_refused():
-    with pytest.raises(InputError, match="compensates 'weight': accepted is one of none, gravity"):
+    with pytest.raises(InputError, match="'weight'.*accepted.*none, gravity"):
         Driver(Arm().robot, 'weight')
 
 
 def test_invalid_gravity_of_the_law_is_refused():
     arm = Arm()
-    with pytest.raises(InputError, match='gravity is not finite'):
+    with pytest.raises(InputError, match='gravity .*finite'):
         arm.law.gravity = (0.0, 0.0, np.inf)
     np.testing.assert_array_equal(arm.law.gravity, (0.0, 0.0, -9.81))
 

@@ -182,6 +182,8 @@ def test_gravity_is_that_of_the_robot_or_the_one_that_is_set(method):
     np.testing.assert_array_equal(changed.robot.gravity, bare.gravity)
 
 
+# quick: the test above, and test_team_gives_the_results_of_one_process of test_parallel.py
+@pytest.mark.slow
 def test_gravity_reaches_a_team():
     case, rng = robot_cases()['random_long'], np.random.default_rng(4)
     bare = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)
@@ -206,22 +208,22 @@ def test_other_arrays_stay_the_robots_own():
 
 
 @pytest.mark.parametrize('change, message', [
-    (lambda r: r.with_payload(-1.0), r'payload: mass -1 kg .* the mass 0 or more'),
-    (lambda r: r.with_payload(np.nan), 'payload: mass nan kg'),
-    (lambda r: r.with_payload(1.0, (0.0, np.inf, 0.0)), 'payload: mass 1 kg at .* finite'),
-    (lambda r: r.with_payload(1.0, (0.0, 0.0)), r'center_of_mass has shape \(2,\), not \(3,\)'),
-    (lambda r: r.with_payload(1.0, inertia=np.ones(3)), r'inertia has shape \(3,\), not \(3, 3\)'),
-    (lambda r: r.with_payload(1.0, inertia=-np.eye(3)), 'accepted is a symmetric positive semi'),
-    (lambda r: r.with_payload(1.0, inertia=np.tri(3)), 'accepted is a symmetric positive semi'),
-    (lambda r: r.with_payload(1.0, inertia=np.full((3, 3), np.nan)), 'accepted is a symmetric'),
-    (lambda r: r.with_payload(0.0, inertia=np.eye(3)), 'it has an inertia but no mass'),
-    (lambda r: r.with_payload(1.0, link='panda_hnd'), "'panda_hnd' is not a link .*panda_hand"),
-    (lambda r: r.with_payload(1.0, link='panda_link0'), "link 'panda_link0' does not move"),
-    (lambda r: r.with_tool(np.eye(3)), r'T_tip_tool has shape \(3, 3\), not \(4, 4\)'),
-    (lambda r: r.with_tool(2.0 * np.eye(4)), 'is not a rigid transform'),
-    (lambda r: r.with_tool(np.eye(4), 'panda_hand'), "'panda_hand' is a link of robot 'panda' al"),
-    (lambda r: r.with_gravity((0.0, 0.0, np.nan)), 'gravity is not finite'),
-    (lambda r: r.with_gravity((0.0, 9.81)), r'gravity has shape \(2,\), not \(3,\)'),
+    (lambda r: r.with_payload(-1.0), 'mass -1 kg .* 0'),
+    (lambda r: r.with_payload(np.nan), 'mass nan'),
+    (lambda r: r.with_payload(1.0, (0.0, np.inf, 0.0)), 'mass 1 kg at .*finite'),
+    (lambda r: r.with_payload(1.0, (0.0, 0.0)), r'center_of_mass.*\(2,\),.*\(3,\)'),
+    (lambda r: r.with_payload(1.0, inertia=np.ones(3)), r'inertia.*\(3,\),.*\(3, 3\)'),
+    (lambda r: r.with_payload(1.0, inertia=-np.eye(3)), 'accepted.*symmetric'),
+    (lambda r: r.with_payload(1.0, inertia=np.tri(3)), 'accepted.*symmetric'),
+    (lambda r: r.with_payload(1.0, inertia=np.full((3, 3), np.nan)), 'accepted.*symmetric'),
+    (lambda r: r.with_payload(0.0, inertia=np.eye(3)), 'no mass'),
+    (lambda r: r.with_payload(1.0, link='panda_hnd'), "'panda_hnd'.*panda_hand"),
+    (lambda r: r.with_payload(1.0, link='panda_link0'), "'panda_link0' .*move"),
+    (lambda r: r.with_tool(np.eye(3)), r'T_tip_tool.*\(3, 3\),.*\(4, 4\)'),
+    (lambda r: r.with_tool(2.0 * np.eye(4)), 'rigid'),
+    (lambda r: r.with_tool(np.eye(4), 'panda_hand'), "'panda_hand' .*'panda'"),
+    (lambda r: r.with_gravity((0.0, 0.0, np.nan)), 'gravity .*finite'),
+    (lambda r: r.with_gravity((0.0, 9.81)), r'gravity.*\(2,\),.*\(3,\)'),
 ])
 def test_load_that_no_robot_has_is_refused(change, message):
     case = robot_cases()['panda']
@@ -233,7 +235,7 @@ def test_load_that_no_robot_has_is_refused(change, message):
 def test_gravity_that_is_none_is_refused_and_the_old_one_stays():
     case = robot_cases()['panda']
     osc = OperationalSpace(Robot.from_urdf(case.urdf_text, case.base, case.tip))
-    with pytest.raises(InputError, match='gravity is not finite'):
+    with pytest.raises(InputError, match='gravity .*finite'):
         osc.gravity = (0.0, np.nan, 0.0)
     np.testing.assert_array_equal(osc.gravity, (0.0, 0.0, -9.81))
 

@@ -143,6 +143,7 @@ def test_team_gives_the_results_of_one_process(team):
     assert osc.plan.faults == ()
 
 
+@pytest.mark.slow  # quick: the test above
 def test_several_inward_passes_may_follow_one_outward_pass(team):
     osc, alone = team
     q, qd, u, tau, qdd = state(osc.robot)
@@ -154,6 +155,7 @@ def test_several_inward_passes_may_follow_one_outward_pass(team):
     assert osc.plan.faults == ()
 
 
+@pytest.mark.slow  # quick: test_team_gives_the_results_of_one_process
 def test_every_repeat_is_the_same_to_the_last_bit(team):
     osc, _ = team
     q, qd, u, tau, qdd = state(osc.robot)
@@ -162,6 +164,8 @@ def test_every_repeat_is_the_same_to_the_last_bit(team):
         assert len(found) == 1
 
 
+# quick: test_a_wrong_shape_is_refused_with_both_shapes of test_operational_space.py
+@pytest.mark.slow
 def test_a_team_refuses_what_one_process_refuses_and_goes_on(team):
     osc, alone = team
     q, qd, u, _, _ = state(osc.robot)
@@ -194,14 +198,15 @@ def until(happened):
         os.sched_yield()
 
 
-@pytest.mark.parametrize('calls', [600, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.slow  # quick, without the fault: test_team_gives_the_results_of_one_process
+@pytest.mark.parametrize('calls', [600, 10_000])
 def test_no_answer_is_wrong_while_a_worker_is_killed(calls):
     robot = chain(2, 24)
     alone, before = OperationalSpace(robot), in_shared_memory()
     states = [state(robot, seed) for seed in range(50)]
     expected = [alone.torque(q, qd, u, tau) for q, qd, u, tau, _ in states]
     with OperationalSpace(robot, workers=Workers(3, deadline=PATIENCE)) as osc, \
-            pytest.warns(WorkerWarning, match='ended with -9') as said:
+            pytest.warns(WorkerWarning, match='-9') as said:
         first = osc._dynamics.team.pids
         for call in range(calls):
             if call == calls // 3:
@@ -219,6 +224,7 @@ def test_no_answer_is_wrong_while_a_worker_is_killed(calls):
     assert in_shared_memory() == before
 
 
+@pytest.mark.slow  # quick, without the fault: test_team_gives_the_results_of_one_process
 def test_a_worker_that_hangs_costs_the_deadline_and_no_answer():
     robot = chain(3, 24)
     alone, before = OperationalSpace(robot), in_shared_memory()
@@ -245,7 +251,7 @@ class Mistaken(float):
         return str, ('long',)
 
 
-@pytest.mark.slow  # quick: the workers above that are killed and that hang
+@pytest.mark.slow  # quick, without the fault: test_team_gives_the_results_of_one_process
 def test_a_worker_that_raises_is_reported_with_its_words_and_costs_no_answer():
     robot = chain(4, 12)
     alone, before = OperationalSpace(robot), in_shared_memory()
@@ -254,7 +260,7 @@ def test_a_worker_that_raises_is_reported_with_its_words_and_costs_no_answer():
     # the spin time is no number, so a worker raises the first time that it waits
     team = Parallel(robot, Workers(2, Mistaken(0.0), PATIENCE), Split(COSTS.bounds(12, 2)), 1e-6)
     found = np.empty(12)
-    with pytest.warns(WorkerWarning, match='worker 1 .* ended with TypeError'):
+    with pytest.warns(WorkerWarning, match='worker 1 .*TypeError'):
         while not team.faults:
             assert team.torque(q, qd, u, tau, None, found) == DONE
             assert difference(found, expected) < TEAM_AGREEMENT
@@ -286,8 +292,9 @@ def owner(tmp_path, *arguments):
     return process, [int(pid) for pid in process.stdout.readline().split()]
 
 
+@pytest.mark.slow  # quick, without the fault: test_team_gives_the_results_of_one_process
 @pytest.mark.skipif(not SHARED.is_dir(), reason='processes are looked up in /proc')
-@pytest.mark.parametrize('occupation', ['busy', pytest.param('idle', marks=pytest.mark.slow)])
+@pytest.mark.parametrize('occupation', ['busy', 'idle'])
 def test_a_killed_owner_leaves_no_process_and_no_memory(tmp_path, occupation):
     before = in_shared_memory()
     process, team = owner(tmp_path, occupation)
@@ -303,6 +310,7 @@ def processor_time(pid):
     return int(fields[11]) + int(fields[12])
 
 
+@pytest.mark.slow  # quick, without a pause: test_team_gives_the_results_of_one_process
 def test_an_idle_team_sleeps():
     robot = chain(6, 12)
     q, qd, u, _, _ = state(robot)
@@ -331,13 +339,17 @@ def test_the_plan_says_which_and_why():
         assert osc.plan.workers == 1 and 'µs' in osc.plan.reason
         assert not isinstance(osc._dynamics, Parallel)
     assert str(OperationalSpace(arm).plan) == '1 worker: as requested'
-    with OperationalSpace(chain(8, 3), workers=Workers(5, deadline=PATIENCE)) as osc:
-        assert osc.plan.workers == 3 and str(osc.plan).startswith('3 workers: one for each body')
     for method in ('dense', 'ldl', 'bcr'):
-        with pytest.raises(InputError, match=f"'{method}' is evaluated by one process"):
+        with pytest.raises(InputError, match=f"'{method}' .*one process"):
             OperationalSpace(arm, method, workers=2)
         osc = OperationalSpace(arm, method, workers='auto')
         assert osc.plan.workers == 1 and method in osc.plan.reason
+
+
+@pytest.mark.slow  # quick: test_the_plan_says_which_and_why
+def test_a_team_has_no_more_workers_than_bodies():
+    with OperationalSpace(chain(8, 3), workers=Workers(5, deadline=PATIENCE)) as osc:
+        assert osc.plan.workers == 3 and str(osc.plan).startswith('3 workers: one for each body')
 
 
 @pytest.mark.parametrize('wrong', [0, -1, 1.5, 'many', None, True])
@@ -346,7 +358,7 @@ def test_a_number_of_workers_that_cannot_be_is_refused(wrong):
         OperationalSpace(chain(7, 7), workers=wrong)
 
 
-@pytest.mark.slow  # quick: test_after_close_a_method_goes_on of test_contract.py, with the teams
+@pytest.mark.slow  # quick: test_after_close_a_method_goes_on of test_contract.py, without teams
 def test_after_close_one_process_answers():
     robot = chain(9, 20)
     q, qd, u, tau, _ = state(robot)
@@ -362,7 +374,7 @@ def test_after_close_one_process_answers():
     osc.close()
 
 
-@pytest.mark.slow  # quick: test_a_killed_owner_leaves_no_process_and_no_memory
+@pytest.mark.slow  # quick: test_team_gives_the_results_of_one_process
 def test_a_team_that_nobody_refers_to_ends():
     with warnings.catch_warnings():
         warnings.simplefilter('error')
