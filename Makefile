@@ -3,6 +3,8 @@
 
 PYTHON ?= python3
 ARGS ?=
+# What `make test-changed` compares with; empty: origin/main.
+BASE ?=
 
 # The ROS 2 distribution whose wheels are installed: jazzy or kilted.
 DISTRO ?= jazzy
@@ -44,7 +46,7 @@ named := sed -n 's/^Collecting \([^ ]*\).*/  \1/p; s/^Installing collected.*/  u
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-all test-kilted bench lint docs clean FORCE
+.PHONY: help demo test test-all test-changed test-kilted bench lint docs clean FORCE
 
 help:
 	@echo 'make demo   a simulated arm tracks targets over ROS 2; writes a table and plots'
@@ -53,6 +55,8 @@ help:
 	@echo "            by osc_arm, with the arm in the process of the control loop)"
 	@echo "make test   the test suite without the slow tests (ARGS='-k sweep')"
 	@echo "make test-all  the test suite with the slow tests (ARGS='-n 0 -k soak --soak 600 --write-tables')"
+	@echo 'make test-changed  the tests whose imports reach a file that differs from the merge base with'
+	@echo "            origin/main, or from the last commit but one (BASE=main, ARGS='-x')"
 	@echo 'make test-kilted  the test suite with ROS 2 Kilted instead of Jazzy, in .venv-kilted'
 	@echo 'make bench  the time of an update, compared with Pinocchio and MuJoCo: doc/measurements/benchmarks.md, .png'
 	@echo "            (26 minutes; ARGS='--json out.json', ARGS='--only gaps')"
@@ -70,6 +74,10 @@ test: $(venv)/.test $(venv)/.installed $(franka_sim)/.made
 
 test-all: override ARGS := -m 'slow or not slow' $(ARGS)
 test-all: test
+
+# A program that a test starts, a page or a parameter file counts, too: see test/support/changed.py.
+test-changed: override ARGS := --changed='$(BASE)' $(ARGS)
+test-changed: test
 
 test-kilted:
 	@$(MAKE) --no-print-directory test DISTRO=kilted

@@ -6,8 +6,6 @@
 import gc
 import os
 from pathlib import Path
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -17,11 +15,12 @@ import hypothesis
 from matplotlib.figure import Figure
 import pytest
 
+from changed import changed_files, reaching_tests
+from common import CHECKOUT, PATIENCE
 from osc_ros.loop.process import realtime
 from osc_ros.ros.process.domains import reserved_domain
 from osc_ros.ros.process.profile import profile_variable
-
-CHECKOUT = Path(__file__).parents[1]
+from processes import Processes
 
 # Set before any module imports rclpy; processes that a test starts inherit the settings.
 os.environ['ROS_DOMAIN_ID'] = str(reserved_domain())
@@ -46,8 +45,7 @@ class Judge:
 
 sys.meta_path.append(Judge)
 
-PATIENCE = 120.0  # timeout of a wait, for a busy machine; no test checks this time [s]
-
+REACHED = pytest.StashKey()  # the test files that a change reaches, with --changed
 
 # The slowest test files, slowest first. If a slow file started last, the other workers of
 # `make test` would be idle while it runs.
@@ -84,11 +82,32 @@ def pytest_exception_interact(call):
 
 
 def pytest_configure(config):
-    """Let hypothesis try the same examples in each run, fewer if the slow tests are left out."""
+    """
+    Let hypothesis try the same examples in each run, fewer if the slow tests are left out.
+
+    With --changed, find the test files that a change reaches.
+
+    """
     is_quick = config.option.markexpr == 'not slow'
     hypothesis.settings.register_profile('osc_ros', max_examples=20 if is_quick else 100,
                                          derandomize=True)
     hypothesis.settings.load_profile('osc_ros')
+    if config.option.changed is not None:
+        changed = changed_files(CHECKOUT, config.option.changed)
+        config.stash[REACHED] = reaching_tests(CHECKOUT, changed)
+
+
+def pytest_report_header(config):
+    """With --changed, say which test files run."""
+    if (reached := config.stash.get(REACHED, None)) is not None:
+        names = ', '.join(file.name for file in reached[:20])
+        return f"{len(reached)} test files reach a change: {names}{', …' * (len(reached) > 20)}"
+
+
+def pytest_ignore_collect(collection_path, config):
+    """With --changed, leave out the test files that no change reaches."""
+    is_test = collection_path.name.startswith('test_') and collection_path.suffix == '.py'
+    return is_test and collection_path not in config.stash.get(REACHED, [collection_path]) or None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -102,7 +121,10 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_addoption(parser):
-    """Add the options --write-tables and --soak to pytest."""
+    """Add the options --changed, --write-tables and --soak to pytest."""
+    parser.addoption('--changed', metavar='BASE',
+                     help='only test files whose imports reach a file that differs from the merge '
+                     'base with BASE (empty: with origin/main; the last commit if that is it)')
     parser.addoption('--write-tables', action='store_true',
                      help='write the tables and plots in doc/ that the tests measure')
     parser.addoption('--soak', type=float, default=60.0,
@@ -218,36 +240,6 @@ def spin(ros, capfd):
         executor.remove_node(node)
         node.destroy_node()
     executor.shutdown()
-
-
-class Processes:
-    """Starts commands as processes, and ends those that are still running."""
-
-    def __init__(self, folder):
-        """Set the folder for the log files."""
-        self._folder, self.running = folder, []
-
-    def start(self, module, *arguments):
-        """Return a new process, whose attribute `log` is the path of its log."""
-        path = self._folder / f'{len(self.running)}_{module}.log'
-        with path.open('w') as log:
-            process = subprocess.Popen(
-                [sys.executable, '-m', 'osc_ros.start', module, *map(str, arguments)],
-                stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
-        process.log = path
-        self.running.append(process)
-        return process
-
-    def end(self):
-        """Send SIGINT to every running process; kill it if it has not ended after 10 s."""
-        for process in self.running:
-            if process.poll() is None:
-                process.send_signal(signal.SIGINT)
-                try:
-                    process.wait(timeout=10.0)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
 
 
 @pytest.fixture

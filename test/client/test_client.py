@@ -1,0 +1,696 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""One set of tests of `osc_ros.Arm`: a simulation of the process, a loop, and ROS topics."""
+
+from contextlib import contextmanager
+import copy
+from dataclasses import replace
+import logging
+import os
+from pathlib import Path
+import re
+import signal
+import subprocess
+import sys
+from threading import Thread
+from time import perf_counter, sleep
+
+import numpy as np
+import pytest
+import yaml
+
+from common import CHECKOUT, naming, PATIENCE
+import osc_ros
+from osc_ros import Robot
+from osc_ros.client.robots import SHIPPED
+from osc_ros.control.safety.supervision import STALE_STATE, STALE_TARGET, Watchdog
+from osc_ros.control.setpoint.trajectory import PoseGoal
+from osc_ros.dynamics.algebra.kinematics import placement
+from osc_ros.errors import ArmError, ArmTimeoutError, InputError
+from osc_ros.hardware.contract import Description
+from osc_ros.loop.engine import Engine
+from osc_ros.loop.process.process_start import Start
+from osc_ros.model.files import ROBOTS, shipped_urdf
+from ros_arm import HOME, RosArm
+
+LAG = 0.1  # time of the arm that passes while a command is on its way over DDS, in lockstep [s]
+
+
+@pytest.fixture(scope='module')
+def over_ros(ros):
+    nodes = RosArm(ros)
+    try:
+        with osc_ros.Arm.ros(timeout=120.0) as arm:
+            yield arm
+    finally:  # also if it cannot be opened: these nodes would disturb other tests
+        nodes.close()
+
+
+@pytest.fixture(scope='module')
+def in_process():
+    with osc_ros.Arm.simulated('panda') as arm:
+        yield arm
+
+
+@contextmanager
+def loop_in_a_process(**settings):
+    """Yield the client of a real-time loop in a process of its own."""
+    with osc_ros.Arm.real_time('panda', 'mujoco', settings) as arm:
+        guard = arm._backend._guard
+        arm._backend._guard = replace(guard, watchdogs={  # as `RosArm`: machines of tests are busy
+            **guard.watchdogs, STALE_STATE: Watchdog('hold', timeout=30.0)})
+        arm.impedance(None)
+        yield arm
+
+
+@pytest.fixture(scope='module')
+def in_loop():
+    with loop_in_a_process(pace='fast') as arm:  # as fast as the machine
+        yield arm
+
+
+@pytest.fixture(scope='module')
+def in_real_time():
+    with loop_in_a_process() as arm:
+        yield arm
+
+
+@pytest.fixture(params=['in_process', pytest.param('over_ros', marks=pytest.mark.slow),
+                        pytest.param('in_loop', marks=pytest.mark.slow)])
+def arm(request):
+    """
+    Return an arm at home with its default gains, over each backend.
+
+    The quick tests over ROS and of the loop are those with `over_ros`, `in_loop` and `remote`.
+
+    """
+    found = request.getfixturevalue(request.param)
+    found.impedance(None)
+    found.move_to(home_pose())
+    return found
+
+
+def home_pose():
+    robot = osc_ros.Robot.from_urdf(shipped_urdf('panda'), *SHIPPED['panda'][:2])
+    from osc_ros.dynamics.algebra.kinematics import link_pose
+    return link_pose(robot, np.array(HOME), 'panda_hand_tcp')
+
+
+def distance(T, D):
+    return np.linalg.norm(T[:3, 3] - D[:3, 3])
+
+
+@pytest.fixture(scope='module', params=['over_ros', 'in_loop'])
+def remote(request):
+    """Return an arm whose control is not in the client."""
+    return request.getfixturevalue(request.param)
+
+
+@pytest.mark.parametrize('remote', [
+    pytest.param('over_ros', marks=pytest.mark.slow), 'in_real_time'], indirect=True)
+def test_arms_move_alike(remote, tmp_path):
+    """Same goal from the same position: poses, torques and the time of the motion agree.
+
+    This is the first test, because a hold in another one would move the posture. The time is from
+    1 mm after the start to 2 mm before the goal: both are in the states, however late a busy
+    machine passes on commands and news.
+
+    """
+    def moved(arm):
+        start, goal = arm.pose(), arm.pose(shift=(0.05, 0.1, 0.05))
+        with arm.record(tmp_path / 'motion.npz'):
+            arm.move_to(goal, duration=1.5)
+        motion = np.load(tmp_path / 'motion.npz')
+        left, right = (np.linalg.norm(motion['pose'][:, :3, 3] - T[:3, 3], axis=1)
+                       for T in (start, goal))
+        time = motion['time']
+        return arm.sleep(1.0), time[(right < 2e-3).argmax()] - time[(left > 1e-3).argmax()]
+
+    one, took = moved(osc_ros.Arm.simulated('panda'))
+    other, took_there = moved(remote)
+    np.testing.assert_allclose(one.pose, other.pose, atol=2e-3)
+    np.testing.assert_allclose(one.torque, other.torque, atol=0.5)
+    assert took_there == pytest.approx(took, abs=0.05)
+
+
+def test_arm_moves_to_a_pose_in_each_form_and_returns_the_state_there(arm):
+    goal = arm.pose(shift=(0.0, 0.05, 0.0), turn=(0.0, 0.0, 0.1))
+    state = arm.move_to(goal)
+    assert distance(state.pose, goal) < 2e-3
+    assert state.q.shape == state.qd.shape == state.torque.shape == (7,)
+    assert arm.joint_names == tuple(f'panda_joint{i}' for i in range(1, 8))
+    arm.move_to(goal[:3, 3] + [0.0, 0.0, 0.05])
+    here = arm.pose()
+    np.testing.assert_allclose(here[:3, :3], goal[:3, :3], atol=0.011)
+    arm.move_to([*home_pose()[:3, 3], 1.0, 0.0, 0.0, 0.0])
+    assert distance(arm.pose(), home_pose()) < 2e-3
+
+
+def test_motions_in_a_row_end_each_at_its_goal(over_ros):
+    """A goal that was reached in the state to which the next command answers is not the next."""
+    over_ros.move_to(home_pose())
+    goals = home_pose(), over_ros.pose(shift=(0.0, 0.0, 0.03))
+    for k in range(1, 5):
+        assert distance(over_ros.move_to(goals[k % 2]).pose, goals[k % 2]) < 4e-3
+
+
+def test_reached_goal_of_before_is_not_the_goal(over_ros):
+    from osc_ros.ros.messages import messages
+    backend = over_ros._backend
+    over_ros.move_to(home_pose())
+    before = backend._reached
+    over_ros.move_to(over_ros.pose(shift=(0.0, 0.1, 0.0)), duration=5.0, wait=False)
+    assert not backend.is_at_goal()
+    late = copy.deepcopy(before)  # it was reached in the state that the command was answered in
+    late.header.stamp = messages.stamp(backend._goal_since)
+    backend._reached = late
+    assert not backend.is_at_goal()
+    backend._reached = late = copy.deepcopy(before)
+    backend._goal_since, backend._old = 0.0, late  # the clock was reset: its stamp is late
+    assert not backend.is_at_goal()
+    over_ros.hold()
+
+
+def test_motion_with_a_duration_takes_it(arm):
+    began = arm.state().time
+    state = arm.move_to(arm.pose(shift=(0.0, 0.0, 0.1)), duration=1.0)
+    assert 1.0 < state.time - began < 1.5 + LAG
+
+
+def test_motion_without_waiting_is_waited_for_later(arm):
+    goal = arm.pose(shift=(0.0, 0.1, 0.0))
+    arm.move_to(goal, duration=1.0, wait=False)
+    assert distance(arm.pose(), goal) > 0.02
+    assert distance(arm.wait().pose, goal) < 2e-3
+
+
+def test_chunks_are_followed_and_their_end_is_a_goal(arm):
+    begin = arm.pose()
+    for k in range(3):
+        now = arm.state().time
+        poses = np.repeat(begin[None], 12, axis=0)
+        poses[:, 1, 3] += 0.05 * (0.1 * np.arange(1, 13) + 0.6 * k)
+        assert 'after the observation' in arm.follow(poses, 0.1, observed_at=now)
+        arm.sleep(0.6)
+    goal = begin.copy()
+    goal[1, 3] += 0.05 * 2.4
+    assert distance(arm.wait().pose, goal) < 2e-3
+
+
+def test_arm_jogs_until_the_time_out_and_holds(arm):
+    y = arm.pose()[1, 3]
+    for _ in range(5):
+        arm.jog([0.0, 0.0, 0.0, 0.0, 0.1, 0.0])
+        arm.sleep(0.1)
+    arm.sleep(0.5)
+    travelled = arm.pose()[1, 3] - y
+    assert 0.03 < travelled < 0.1 * (0.7 + 5.0 * LAG)
+    arm.sleep(0.2)
+    assert arm.pose()[1, 3] - y == pytest.approx(travelled, abs=2e-3)
+
+
+def test_hold_stops_on_the_way(arm):
+    goal = arm.pose(shift=(0.0, 0.2, 0.0))
+    arm.move_to(goal, duration=4.0, wait=False)
+    arm.sleep(1.0)
+    arm.hold()
+    arm.sleep(0.5)
+    here = arm.pose()
+    assert distance(here, goal) > 0.05
+    arm.sleep(0.5)
+    assert distance(arm.pose(), here) < 1e-3
+
+
+def test_impedance_makes_a_spring_that_still_moves_to_its_goal(arm):
+    arm.impedance([30.0] * 3 + [1000.0] * 3, damping_ratio=0.9)
+    goal = arm.pose(shift=(0.0, 0.0, 0.05))
+    arm.move_to(goal, wait=False)
+    arm.sleep(3.0)
+    away = distance(arm.pose(), goal)
+    arm.impedance(None)
+    assert away < 0.02
+
+
+@pytest.mark.parametrize('command, text', [
+    (lambda arm: arm.set_wrench([0.0, 0.0, 0.0, 0.0, 0.0, -5.0]),
+     'motion, accepted'),
+    (lambda arm: arm.follow([arm.pose(), arm.pose(shift=(0.5, 0.0, 0.0))], 0.1),
+     'path'),
+    (lambda arm: arm.follow([arm.pose()] * 3, 0.1, observed_at=arm.state().time - 1.0),
+     'is over'),
+    (lambda arm: arm.impedance([1e9] * 6), 'stiffness|frequency|accepted'),
+    (lambda arm: arm.follow([arm.pose()], 0.1), 'two poses'),
+    (lambda arm: arm.follow([[0.4, 0.0, 0.5], [0.4, 0.0]], 0.1), 'one form'),
+    (lambda arm: arm.follow([arm.pose()] * 3, 1e9), 'dt .* at most'),
+    (lambda arm: arm.follow([arm.pose()] * 3, 0.1, np.nan), 'observed_at.*nan: accepted'),
+    (lambda arm: arm.follow([arm.pose()] * 3, 0.1, 'now'), "observed_at.*'now': accepted"),
+    (lambda arm: arm.follow([arm.pose()] * 3, 0.1, arm.state().time + 9.0), 'no later'),
+    (lambda arm: arm.move_to(arm.pose(), duration=True), 'duration.*True: accepted'),
+    (lambda arm: arm.payload('1'), "mass.*'1': accepted"),
+    (lambda arm: (arm.hold(), arm.wait()), 'no goal'),
+    (lambda arm: arm.move_to(np.full((4, 4), np.nan)), 'rotation'),
+    (lambda arm: arm.move_to([1.0, 2.0]), 'accepted are'),
+    (lambda arm: arm.jog([0.0] * 5), 'twist'),
+    (lambda arm: arm.sleep(0.0), 'above 0')])
+def test_refusals_carry_the_words_of_the_controller_and_change_nothing(arm, command, text):
+    before = arm.pose()
+    if text.startswith('stiffness') and 'topics' not in type(arm._backend).__module__:
+        pytest.skip('the law reduces a stiffness that is too high; the node refuses it')
+    with pytest.raises(InputError, match=text):
+        command(arm)
+    arm.sleep(0.1)
+    assert distance(arm.pose(), before) < 1e-3
+
+
+@pytest.mark.parametrize('number', [np.float32, np.int64, np.array])
+def test_numbers_of_numpy_are_numbers(in_process, number):
+    arm = in_process
+    arm.move_to(arm.pose(), duration=number(1), timeout=number(9))
+    arm.follow([arm.pose()] * 3, number(1), observed_at=number(arm.state().time))
+    arm.sleep(number(1))
+    arm.payload(number(0))
+
+
+def test_goal_out_of_reach_is_a_time_out_that_says_how_far_it_is(arm):
+    with pytest.raises(ArmTimeoutError, match='1 s.* mm') as error:
+        arm.move_to([0.5, 0.7, 1.5], timeout=1.0)
+    [said] = re.findall(r'([0-9.]+) mm', str(error.value))
+    assert float(said) > 200.0  # from the goal, and not from the set-point
+    arm.hold()
+
+
+def test_recording_has_a_row_for_each_state(arm, tmp_path):
+    path = tmp_path / 'run.npz'
+    with arm.record(path) as recording:
+        with pytest.raises(InputError, match='recorded'):
+            arm.record(tmp_path / 'other.npz')
+        arm.move_to(arm.pose(shift=(0.0, 0.02, 0.0)))
+    found = np.load(path)
+    assert len(found['time']) == len(recording) > 20
+    assert (np.diff(found['time']) > 0.0).all()
+    assert found['q'].shape == found['torque'].shape == (len(recording), 7)
+    assert tuple(found['joint_names']) == arm.joint_names
+    assert found['pose'].shape[1:] == (4, 4)
+
+
+def test_recording_without_an_ending_is_a_bag(in_process, tmp_path):
+    pytest.importorskip('mcap')
+    from osc_ros.recording.recorded_joints import joint_recording
+    with in_process.record(tmp_path / 'run') as recording:
+        in_process.sleep(0.1)
+    joints, time, position, effort = joint_recording(tmp_path / 'run')
+    assert joints == in_process.joint_names
+    assert len(time) == len(recording) > 20
+    state = in_process.state()
+    assert (time[-1], position[-1].tolist()) == (pytest.approx(state.time), state.q.tolist())
+    assert effort[-1].tolist() == state.torque.tolist()
+
+
+def test_recording_needs_a_file_that_can_be_written(in_process, tmp_path):
+    for path in (tmp_path / 'run.csv', tmp_path / 'nowhere' / 'run.npz'):
+        with pytest.raises(InputError, match=r'\.npz'):
+            in_process.record(path)
+
+
+def test_chunk_in_the_frame_of_the_tip_counts_from_the_pose_at_the_observation(over_ros):
+    from osc_ros.ros.messages import messages
+    over_ros.move_to(home_pose())
+    over_ros.move_to(over_ros.pose(shift=(0.0, 0.2, 0.0)), duration=2.0, wait=False)
+    over_ros.sleep(0.8)
+    observed = over_ros.state()
+    over_ros.sleep(0.3)
+    deltas = np.repeat(np.eye(4)[None], 10, axis=0)
+    deltas[:, 2, 3] = np.linspace(0.0, 0.05, 10)  # along z of the tip, which points down
+    over_ros._backend._send('target_chunk', *with_stamp(messages.chunk_message(
+        0.2 * np.arange(1.0, 11.0), deltas, observed.time, 'panda_hand_tcp')))
+    end = over_ros.wait().pose
+    assert distance(end, observed.pose @ deltas[-1]) < 2e-3 + LAG * 0.2  # pose and time differ
+
+
+def with_stamp(message):
+    return message, message.header.stamp
+
+
+def test_chunk_of_an_unknown_past_is_refused_by_the_node(over_ros):
+    from osc_ros.ros.messages import messages
+    deltas = np.repeat(np.eye(4)[None], 2, axis=0)
+    over_ros.sleep(max(3.0 - over_ros.state().time, 0.1))  # the past that is known is shorter
+    with pytest.raises(InputError, match='observed'):
+        over_ros._backend._send('target_chunk', *with_stamp(messages.chunk_message(
+            np.array([10.0, 11.0]), deltas, max(over_ros.state().time - 5.0, 1e-3),
+            'panda_hand_tcp')))
+
+
+def test_stream_of_poses_is_followed_by_the_node_without_stops(over_ros):
+    robot = Robot.from_urdf(shipped_urdf('panda'), SHIPPED['panda'].base, SHIPPED['panda'].tip)
+    over_ros._backend.services.set_parameters({'target.stream': 'follow'})
+    for _ in range(20):  # until no pose is delayed by a busy machine: it is a stream then
+        speeds, longest = followed_stream(over_ros, robot)
+        if longest < 0.3:
+            break
+    over_ros._backend.services.set_parameters({'target.stream': 'stop'})
+    assert min(speeds[8:]) > 0.005 and np.median(speeds[8:]) > 0.05
+
+
+def followed_stream(over_ros, robot):
+    """Send poses 0.1 s apart; return the speeds [m/s], and the longest time between two [s]."""
+    over_ros.move_to(home_pose())
+    begin, states = over_ros.pose(), [over_ros.state()]
+    for k in range(14):
+        goal = begin.copy()
+        goal[1, 3] += 0.01 * k
+        over_ros.move_to(goal, wait=False)
+        states.append(over_ros.sleep(0.1))
+    assert distance(over_ros.wait().pose, goal) < 2e-3  # the last pose is the goal
+    # poses of the states come 50 times a second, later on a busy machine
+    y, times = np.array([(placement(robot, one.q).T_tip[1, 3], one.time) for one in states]).T
+    return np.diff(y) / np.diff(times), np.diff(times).max()
+
+
+def test_every_kind_of_command_is_answered(remote):
+    """The quick form of the tests above, which `make test-all` runs over each backend."""
+    arm = remote
+    arm.impedance([30.0] * 3 + [800.0] * 3)
+    arm.impedance(None)
+    began = arm.state().time
+    arm.move_to(home_pose())
+    arm.jog([0.0, 0.0, 0.0, 0.0, 0.1, 0.0])
+    poses = np.repeat(arm.pose()[None], 4, axis=0)
+    poses[:, 2, 3] += 0.002 * np.arange(1.0, 5.0)
+    assert 'after the observation' in arm.follow(poses, 0.1, observed_at=arm.state().time)
+    assert distance(arm.wait().pose, poses[-1]) < 2e-3
+    # a fast simulation may advance by seconds before the next command: this goal stays far away
+    slow = {'pose': arm.pose(shift=(0.0, 0.3, 0.0)), 'duration': 600.0}
+    arm.move_to(**slow, wait=False)
+    arm.hold()
+    with pytest.raises(InputError, match='motion.*accepted'):
+        arm.set_wrench([0.0, 0.0, 0.0, 0.0, 0.0, -5.0])
+    with pytest.raises(ArmTimeoutError, match=r'0\.1 s.* mm'):
+        arm.move_to(**slow, timeout=0.1)
+    arm.hold()
+    with pytest.raises(InputError, match='no goal'):
+        arm.wait()
+    assert arm.state().time > began
+
+
+@contextmanager
+def latching(arm):
+    """Have a watchdog stop an arm that gets no goals, until it is released."""
+    backend = arm._backend
+    if hasattr(backend, 'services'):
+        names = ('watchdog.stale_target.reaction', 'watchdog.stale_target.latched',
+                 'target_timeout')
+        usual = backend.services.parameters(names)
+        backend.services.set_parameters(dict(zip(names, ('hold', True, 0.3))))
+        try:
+            yield
+        finally:
+            backend.services.set_parameters(usual)
+        return
+    usual = backend._guard
+    backend._guard = replace(usual, watchdogs={
+        **usual.watchdogs, STALE_TARGET: Watchdog('hold', timeout=0.3, latched=True)})
+    arm.impedance(None)
+    try:
+        yield
+    finally:
+        backend._guard = usual
+        arm.impedance(None)
+
+
+def answers_of_recover(arm):
+    """Yield what an arm says to `recover`, until the patience of the tests ends."""
+    deadline = perf_counter() + PATIENCE
+    while perf_counter() < deadline:
+        try:
+            yield arm.recover()
+        except ArmError as error:
+            yield str(error)
+        sleep(0.05)
+
+
+def test_latched_watchdog_is_released_when_its_cause_is_gone(remote):
+    remote.move_to(home_pose())
+    assert 'nothing to release' in remote.recover()
+    with latching(remote):
+        remote.jog([0.0] * 6)
+        with pytest.raises(ArmError, match='stale_target'):
+            remote.sleep(20.0)
+        # a machine that is slow releases it now and then, until the next state
+        assert any('the cause is still there' in text for text in answers_of_recover(remote))
+        remote.hold()
+        assert any('nothing to release' in text for text in answers_of_recover(remote))
+    goal = remote.pose(shift=(0.0, 0.0, 0.02))
+    assert distance(remote.move_to(goal).pose, goal) < 4e-3
+
+
+def test_arm_that_was_stopped_is_activated_again(remote):
+    backend = remote._backend
+    if hasattr(backend, 'services'):
+        from lifecycle_msgs.msg import Transition
+        backend.services._change('deactivate', Transition.TRANSITION_DEACTIVATE)
+    else:
+        backend._loop.request(Engine.deactivate)
+    deadline = perf_counter() + PATIENCE
+    with pytest.raises((ArmError, InputError), match='not active|Arm.recover'):
+        while perf_counter() < deadline:
+            remote.jog([0.0] * 6)
+    assert 'activated' in remote.recover()
+    goal = remote.pose(shift=(0.0, 0.0, -0.02))
+    assert distance(remote.move_to(goal).pose, goal) < 4e-3
+
+
+def test_reaction_that_has_ended_while_the_program_was_slow_is_no_error(in_loop):
+    backend = in_loop._backend
+    with backend._news:  # the thread has not seen the end
+        backend._held = -np.inf, 'of before'
+        backend._loop._posted.append(('change', ('', '', 'stale_state has ended')))
+        in_loop.sleep(0.05)
+        with pytest.raises(ArmError, match='of now'):
+            for _ in range(100):  # an end that a slow machine has caused may come in between
+                backend._held = -np.inf, 'of now'
+                in_loop.sleep(0.05)
+        backend._held = np.inf, ''
+
+
+def test_reaction_of_any_duration_ends_a_waiting_call_over_ros(over_ros):
+    from diagnostic_msgs.msg import DiagnosticStatus
+
+    from osc_ros.ros.messages import messages
+    backend = over_ros._backend
+    reported = messages.diagnostic_message(
+        DiagnosticStatus.ERROR, 'osc_controller: control', 'jump: 0.1 rad: hold', '', (),
+        messages.time_of((0, 0)))
+    with pytest.raises(ArmError, match=r'jump.*0\.1 rad.*hold'):
+        backend.wait(lambda: backend._on_diagnostics(reported), 5.0)
+
+
+def test_simulation_of_this_process_needs_no_recovery(in_process):
+    assert 'no watchdogs' in in_process.recover()
+
+
+def test_controller_that_falls_silent_is_a_time_out_that_names_it(over_ros, monkeypatch):
+    from osc_ros.client import topics
+    with osc_ros.Arm.ros(timeout=PATIENCE) as arm:
+        node = arm._backend._node
+        commands = next(found for found in node.subscriptions
+                        if found.topic_name.endswith('commands_stamped'))
+        commands.callback = lambda message: None
+        monkeypatch.setattr(topics, 'SILENCE', 0.5)
+        with pytest.raises(ArmTimeoutError, match=naming(
+                'osc_controller/commands_stamped', '0.5 s', 'simulation.launch')):
+            arm.sleep(20.0)
+    for command in (arm.hold, arm.wait, arm.recover, lambda: arm.jog([0.0] * 6)):
+        with pytest.raises((ArmError, InputError), match='closed|no goal'):
+            command()
+    arm.close()
+
+
+@pytest.mark.slow
+def test_arm_of_osc_arm_is_recovered_over_ros(ros):
+    from lifecycle_msgs.msg import Transition
+    program = 'import sys; from osc_ros.ros.arm_node import main; main(sys.argv)'
+    node = subprocess.Popen([
+        sys.executable, '-c', program, '--ros-args', '-r', '__ns:=/loop', '--params-file',
+        str(CHECKOUT / 'config' / 'panda.yaml'), '-p', 'hardware:=mujoco', '-p',
+        'hardware.base:=panda_link0', '-p',
+        f'hardware.initial_positions:={list(HOME)}', '-p', 'rate:=1000.0', '-p',
+        'state_timeout:=30.0'])
+    try:
+        with osc_ros.Arm.ros('/loop/osc_controller', timeout=PATIENCE) as arm:
+            def moves():
+                goal = arm.pose(shift=(0.0, 0.0, 0.02))
+                assert distance(arm.move_to(goal).pose, goal) < 4e-3
+
+            moves()
+            arm._backend.services._change('deactivate', Transition.TRANSITION_DEACTIVATE)
+            with pytest.raises(InputError, match='not active'):
+                arm.jog([0.0] * 6)
+            assert 'activated' in arm.recover()
+            moves()
+            children = [path.read_text() for path in Path(f'/proc/{node.pid}/task').glob(
+                '*/children')]
+            os.kill(int(' '.join(children).split()[0]), signal.SIGKILL)
+            with pytest.raises(ArmError, match='has ended|inactive|commands_stamped'):
+                arm.sleep(60.0)
+            assert 'activated' in next(text for text in answers_of_recover(arm)
+                                       if 'activated' in text)
+            moves()
+    finally:
+        node.terminate()
+        node.wait()
+
+
+@pytest.mark.parametrize('name', ['', 'a b', None, 3])
+def test_node_has_a_name(ros, name):
+    with pytest.raises(InputError, match='accepted.*controller'):
+        osc_ros.Arm.ros(name)
+
+
+@pytest.mark.slow
+def test_program_over_ros_that_does_not_close_its_arm_ends_in_order(over_ros):
+    code = 'import osc_ros; arm = osc_ros.Arm.ros(timeout=120.0); print(arm.state().q.shape)'
+    ended = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True,
+                           check=False)
+    assert (ended.returncode, ended.stdout) == (0, '(7,)\n'), ended.stderr
+
+
+def test_controller_that_is_not_there_is_a_time_out_that_says_what_to_start(ros):
+    with pytest.raises(ArmTimeoutError, match='no controller.*simulation.launch.py'):
+        osc_ros.Arm.ros('/nobody/osc_controller', timeout=0.3)
+
+
+def test_controller_that_is_not_active_is_a_time_out_that_says_so(ros, over_ros):
+    from osc_ros.ros.controller.controller import Controller
+    from osc_ros.ros.process.node_process import EventsExecutor
+    controller = Controller(cli_args=['--ros-args', '-r', '__ns:=/idle'], parameter_overrides=[
+        ros.parameter.Parameter(name, value=value) for name, value in (
+            ('robot_description_file', 'panda'), ('base', SHIPPED['panda'].base),
+            ('tip', SHIPPED['panda'].tip), ('autostart', False))])
+    executor, goes_on = EventsExecutor(), [True]
+    executor.add_node(controller)
+    controller.trigger_configure()
+
+    def spin():
+        while goes_on[0]:
+            executor.spin_once(timeout_sec=0.02)
+
+    nodes = Thread(target=spin, daemon=True)
+    nodes.start()
+    try:
+        with pytest.raises(ArmTimeoutError, match='inactive.*ros2 lifecycle set'):
+            osc_ros.Arm.ros('/idle/osc_controller', timeout=2.0)
+    finally:
+        goes_on[0] = False
+        nodes.join()
+        executor.shutdown()
+        controller.stop()
+        controller.destroy_node()
+
+
+# the loop in a process of its own
+
+
+def test_gripper_of_the_loop_moves_while_the_arm_does(in_loop):
+    goal = in_loop.pose(shift=(0.0, -0.05, 0.0))
+    in_loop.move_to(goal, duration=1.0, wait=False)
+    assert in_loop.gripper.move(0.03).width == pytest.approx(0.03, abs=1e-3)
+    assert not in_loop.gripper.grasp(30.0).is_holding
+    assert distance(in_loop.wait().pose, goal) < 2e-3
+    with pytest.raises(InputError, match=r'width.*0\.5 m'):
+        in_loop.gripper.move(0.5)
+    in_loop.gripper.move(0.08)
+
+
+@pytest.mark.parametrize('arguments, options, text', [
+    (('panda', 'franks'), {}, "hardware.*'franks': accepted.*franka, mujoco"),
+    (('panda', 'mujoco', {'speed': 1.0}), {}, "'speed': accepted.*pace, rate"),
+    (('panda', 'mujoco', {'pace': 'slow'}), {}, 'accepted.*real_time, fast'),
+    pytest.param(('panda', 'mujoco', {'payload.mass': 2.0}), {}, 'mass is',
+                 marks=pytest.mark.slow),  # quick: the start-up check in test_node_loads.py
+    (('panda', 'mujoco'), {'startup_check': 'no'},
+     'accepted.*off, warn, certain, refuse')])
+def test_loop_refuses_what_does_not_fit(arguments, options, text):
+    with pytest.raises(InputError, match=text):
+        osc_ros.Arm.real_time(*arguments, **options)
+
+
+def test_arm_that_cannot_hold_itself_is_not_activated():
+    robot = osc_ros.Robot.from_urdf(shipped_urdf('panda'), *SHIPPED['panda'][:2])
+    weak = osc_ros.Settings.of(robot, limits=osc_ros.Limits.of(
+        robot, effort=0.15 * robot.effort_limits))
+    with pytest.raises(InputError, match='to hold'):
+        osc_ros.Arm.real_time('panda', 'mujoco', {'pace': 'fast'}, settings=weak)
+
+
+def test_usual_settings_fit_an_arm_that_compensates_gravity_and_limits_its_torques():
+    robot = osc_ros.Robot.from_urdf(shipped_urdf('fr3'), *SHIPPED['fr3'][:2])
+    real = Description('an arm', robot.joint_names, 1e-3, 'gravity', np.full(7, 10.0),
+                       np.full(7, 1000.0))
+    settings, guard = Start('franka', {}, '', robot, None, 'sweep', None).fitted(real)
+    assert settings.driver.compensates == 'gravity'
+    assert (settings.limits.effort <= 10.0).all()
+    assert (settings.limits.effort_rate <= 800.0).all()
+    assert (settings.tasks[0].gains.natural_frequency == 8.0).all()
+    assert guard.period == 1e-3
+    simulated, _ = Start('mujoco', {}, '', robot, None, 'sweep', None).fitted(
+        Description('an arm', robot.joint_names, 2e-3, clock='simulated'))
+    assert (simulated.tasks[0].gains.natural_frequency == 20.0).all()
+
+
+def test_robots_of_the_client_are_those_of_the_package():
+    assert sorted(SHIPPED) == sorted(path.stem for path in ROBOTS.glob('*.urdf'))
+    for name, robot in SHIPPED.items():
+        found = yaml.safe_load((CHECKOUT / 'config' / f'{name}.yaml').read_text(encoding='utf-8'))
+        common, simulator = (found[node]['ros__parameters']
+                             for node in ('/**', '/**/osc_simulator'))
+        assert (robot.base, robot.tip) == (common['base'], common['tip'])
+        assert list(robot.home) == simulator['initial_positions']
+
+
+def test_own_robot_needs_its_links():
+    with pytest.raises(InputError, match='base and tip.*panda'):
+        osc_ros.Arm.simulated(shipped_urdf('panda'))
+
+
+def test_arm_that_was_closed_says_so():
+    with osc_ros.Arm.simulated('panda') as arm:
+        pose = arm.state().pose
+    for command in (arm.hold, lambda: arm.sleep(1.0), lambda: arm.move_to(pose, wait=False),
+                    lambda: arm.jog([0.0] * 6), lambda: arm.set_wrench([0.0] * 6)):
+        with pytest.raises(ArmError, match='closed'):
+            command()
+    arm.close()
+
+
+def test_program_opens_the_client_again_and_again(over_ros):
+    for _ in range(5):
+        with osc_ros.Arm.ros(timeout=30.0) as arm:
+            assert arm.state().q.shape == (7,)
+
+
+def test_arm_stops_if_its_block_raises():
+    with pytest.raises(KeyError), osc_ros.Arm.simulated('panda') as arm:
+        arm.move_to(arm.pose(shift=(0.0, 0.3, 0.0)), wait=False)
+        arm.sleep(0.2)
+        raise KeyError
+    assert not isinstance(arm._backend.arm.law.levels['tip'].guide._pending[-1][1], PoseGoal)
+
+
+def test_cause_that_comes_and_goes_is_one_line_in_the_log_of_a_program(in_loop, caplog):
+    with caplog.at_level(logging.INFO, 'osc_ros'):
+        for _ in range(50):
+            in_loop._backend._handle('change', 'late', 'report', 'late: 3 ms: report')
+            in_loop._backend._handle('change', '', '', 'active')
+    assert caplog.text.count('late: 3 ms') == 1
+
+
+def test_error_of_a_program_is_not_replaced_by_that_of_the_stop(monkeypatch, caplog):
+    with (caplog.at_level(logging.WARNING, 'osc_ros'), pytest.raises(KeyError, match='mine'),
+          osc_ros.Arm.simulated('panda') as arm):
+        def refuse():
+            raise ArmError('the arm is gone')
+        monkeypatch.setattr(arm._backend, 'hold', refuse)
+        raise KeyError('mine')
+    assert 'could not be stopped: the arm is gone' in caplog.text

@@ -1,0 +1,224 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""The rules of CONTRIBUTING on imports and sizes, checked in the source."""
+
+import ast
+from collections import Counter
+from functools import cache
+from itertools import chain
+
+import pytest
+
+from common import CHECKOUT
+
+PACKAGE = CHECKOUT / 'osc_ros'
+MODULES = sorted(PACKAGE.rglob('*.py'))
+# Modules that every folder may import.
+SHARED = ('', 'errors', 'commandline', 'interrupts')
+# The folders, from the ground up: the modules of a folder import those of folders before it.
+ORDER = (
+    'compile', 'compile/cuda', 'model', 'dynamics/algebra', 'dynamics/priority',
+    'dynamics/contract', 'dynamics/batch', 'dynamics/papers', 'dynamics/trees', 'dynamics/chain',
+    'dynamics/segments', 'dynamics/teams', 'dynamics', '', 'control/tasks', 'control/limits',
+    'control/model_error', 'control/safety', 'control/setpoint', 'control/step', 'control',
+    'loop', 'recording', 'identification/fit', 'identification', 'sim/mjcf', 'sim', 'hardware',
+    'loop/process', 'viewer/scene', 'viewer', 'ros/messages', 'ros/parameters', 'ros/dds',
+    'ros/process', 'ros/controller', 'ros', 'ros/simulator', 'ros/viewer', 'client', 'gym',
+    'tools/info', 'tools/check', 'tools/demo', 'tools/identify', 'tools/tune', 'tools/record',
+    'tools/teach')
+# What a folder does not import although it stands before it.
+APART = {
+    'model': ('compile',), 'dynamics/papers': ('compile', 'dynamics/batch', 'dynamics/priority'),
+    'control/limits': ('control/tasks',), 'control/setpoint': ('control/model_error',),
+    'sim': ('loop', 'recording', 'identification'), 'hardware': ('control', 'loop', 'dynamics'),
+    'viewer': ('control', 'loop', 'sim', 'hardware'), 'identification': ('loop',),
+    'ros': ('identification', 'client'), 'client': ('viewer', 'identification', 'ros/controller'),
+    'gym': ('ros', 'loop'), 'tools/info': ('ros', 'loop', 'sim', 'client')}
+MOST_MODULES = 12  # of a folder, without __init__.py; and of test files
+TESTS = CHECKOUT / 'test'
+# Folders of tests that are no folders of the package.
+OTHER_TESTS = ('whole', 'benchmark', 'repository')
+# External libraries, each with the folders and modules that may import it.
+OUTSIDE = {
+    'rclpy': ('ros', 'tools', 'client/topics.py', 'client/services.py'),
+    'gymnasium': ('gym',),
+    'mujoco': ('sim',),
+    'pylibfranka': ('hardware/franka.py', 'hardware/franka_gripper.py'),
+    'viser': ('viewer',),
+    'trimesh': ('viewer',),
+    'xml': ('model/urdf.py', 'model/origin.py', 'model/understood.py', 'model/visuals.py',
+            'identification/corrected_urdf.py', 'sim'),
+    'multiprocessing': ('dynamics/teams', 'dynamics/segments'),
+    'mpi4py': ('dynamics/teams/distributed.py',),
+    'numba': ('compile',),
+}
+MOST_PARAMETERS, LONGEST_BODY = 8, 45
+# Functions that may have more than MOST_PARAMETERS parameters, with the reason.
+MANY_PARAMETERS = {
+    'dynamics/batch/batches.py: Batches.torque_batch': 'what states may have, given by name',
+    'sim/plant.py: Plant.__init__': 'a constructor whose options are given by name',
+}
+# Decorators of functions that numba compiles. The rules on sizes exclude these functions: their
+# arguments are arrays, and numba inlines the functions that they call.
+COMPILED = {'kernel', 'inlined', 'viewing', 'stage', 'part', 'released', 'intrinsic', 'for_device',
+            'kernel_for_device'}
+
+
+def name(module):
+    return module.relative_to(PACKAGE).as_posix()
+
+
+@cache
+def tree(module):
+    return ast.parse(module.read_text(encoding='utf-8'))
+
+
+def is_for_types(node):
+    return isinstance(node, ast.If) and ast.unparse(node.test) == 'TYPE_CHECKING'
+
+
+@cache
+def imports_of(module):
+    """Return the modules that a module imports, at any depth but not under TYPE_CHECKING."""
+    return list(imported(tree(module)))
+
+
+def imported(node):
+    """Yield the modules that a syntax node imports."""
+    for child in ast.iter_child_nodes(node):
+        if is_for_types(child):
+            continue
+        if isinstance(child, ast.Import):
+            yield from (alias.name for alias in child.names)
+        elif isinstance(child, ast.ImportFrom):
+            assert child.level == 0, 'imports are absolute'
+            yield child.module
+            yield from (f'{child.module}.{alias.name}' for alias in child.names)
+        yield from imported(child)
+
+
+def folder_of(path):
+    """Return the folder of a module or a package, from its path in osc_ros."""
+    return path if (PACKAGE / path).is_dir() else path.rpartition('/')[0]
+
+
+def modules_imported(module):
+    """Return the paths of the modules and packages of osc_ros that a module imports."""
+    found = set()
+    for path in imports_of(module):
+        inside = path.removeprefix('osc_ros').replace('.', '/').removeprefix('/')
+        if not path.startswith('osc_ros') or inside in SHARED:
+            continue
+        if (PACKAGE / inside).is_dir() or (PACKAGE / f'{inside}.py').is_file():
+            found.add(inside)
+    return found
+
+
+def is_in(folder, other):
+    """Return whether a folder is another one, or in it."""
+    return folder == other or folder.startswith(f'{other}/')
+
+
+def test_imports_go_downward():
+    for module in MODULES:
+        own = folder_of(name(module).removesuffix('/__init__.py').removesuffix('.py'))
+        for path in modules_imported(module):
+            folder = folder_of(path)
+            assert ORDER.index(folder) <= ORDER.index(own), f'{name(module)} imports {path}'
+            for one in (one for place, others in APART.items() if is_in(own, place)
+                        for one in others):
+                assert not is_in(folder, one) or is_in(own, one), f'{name(module)}: {path}'
+
+
+def test_folders_are_small_and_file_names_unique():
+    folders = Counter(module.parent for module in MODULES if module.stem != '__init__')
+    assert {folder for folder, count in folders.items() if count > MOST_MODULES} == set()
+    names = Counter(module.stem for module in MODULES if module.stem != '__init__')
+    assert [one for one, count in names.items() if count > 1] == []
+
+
+def test_only_the_table_of_methods_imports_the_papers():
+    importers = {name(module) for module in MODULES for path in modules_imported(module)
+                 if path.startswith('dynamics/papers') and 'papers/' not in name(module)}
+    assert importers == {'dynamics/methods.py'}
+
+
+@pytest.mark.parametrize('outside', OUTSIDE)
+def test_only_the_right_modules_know_a_library(outside):
+    for module in MODULES:
+        if any(path.split('.')[0] == outside for path in imports_of(module)):
+            assert name(module).startswith(OUTSIDE[outside]), f'{name(module)}: {outside}'
+
+
+def functions(module):
+    """Return the functions of a module that numba does not compile."""
+    return [node for node in ast.walk(tree(module))
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+            and not any(isinstance(one, ast.Name) and one.id in COMPILED
+                        for one in node.decorator_list)]
+
+
+def number_of_parameters(function):
+    """Return the number of a function's parameters, without self and cls."""
+    given = function.args
+    count = len([*given.posonlyargs, *given.args, *given.kwonlyargs])
+    return count - (bool(given.args) and given.args[0].arg in ('self', 'cls'))
+
+
+def qualified_names(module):
+    """Return the functions of a module, by 'module: Class.function' or 'module: function'."""
+    owners = {child: f'{node.name}.' for node in ast.walk(tree(module))
+              if isinstance(node, ast.ClassDef) for child in node.body}
+    return {f"{name(module)}: {owners.get(function, '')}{function.name}": function
+            for function in functions(module)}
+
+
+def body_length(function):
+    """Return the number of lines of a function's body, without its docstring."""
+    body = function.body[1:] if ast.get_docstring(function) else function.body
+    return body[-1].end_lineno - body[0].lineno + 1 if body else 0
+
+
+def test_module_says_what_it_is_for():
+    for module in MODULES:
+        assert ast.get_docstring(tree(module)), name(module)
+
+
+def test_functions_have_few_parameters():
+    for function, node in chain.from_iterable(qualified_names(one).items() for one in MODULES):
+        count = number_of_parameters(node)
+        assert (count > MOST_PARAMETERS) == (function in MANY_PARAMETERS), (
+            f'{function} has {count} parameters')
+
+
+def test_exceptions_to_the_number_of_parameters_exist():
+    assert MANY_PARAMETERS.keys() <= {
+        function for module in MODULES for function in qualified_names(module)}
+
+
+def test_functions_are_short():
+    for function, node in chain.from_iterable(qualified_names(one).items() for one in MODULES):
+        lines = body_length(node)
+        assert lines <= LONGEST_BODY, f'{function} has a body of {lines} lines'
+
+
+def test_every_folder_says_what_it_is_for():
+    for folder in ORDER:
+        assert ast.get_docstring(tree(PACKAGE / folder / '__init__.py')), folder
+
+
+def test_folders_of_tests_are_those_of_the_package():
+    files = [file.relative_to(TESTS) for file in TESTS.rglob('test_*.py')]
+    folders = Counter(file.parent.as_posix() for file in files)
+    for folder, count in folders.items():
+        assert (PACKAGE / folder).is_dir() or folder in OTHER_TESTS, f'test/{folder}'
+        assert count <= MOST_MODULES, f'test/{folder} has {count} files'
+        parent = folder.rpartition('/')[0]
+        inside = sum(number for name, number in folders.items() if is_in(name, parent))
+        assert not parent or inside > MOST_MODULES, f'test/{parent} needs no folders'
+
+
+def test_no_name_of_a_test_file_occurs_twice():
+    found = Counter(file.name for file in TESTS.rglob('*.py'))
+    assert not [name for name, count in found.items() if count > 1]

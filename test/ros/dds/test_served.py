@@ -1,0 +1,269 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Joint states are answered in compiled code, whatever Python does in the process."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip('rclpy', reason='rclpy is not installed')
+
+from rclpy.serialization import serialize_message
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
+
+from blocked import done_while_python_is_blocked
+from common import import_path, PATIENCE
+from node_rig import gravity, JOINTS, READY, Rig
+from osc_ros.control.setpoint.trajectory import PoseGoal
+from osc_ros.loop import requests
+from osc_ros.ros.messages import commands
+
+COUNT, BEFORE, ATTEMPTS, REST = 30, 400, 20, [0.0] * 7
+REAL_TIME = 4.0  # a state_timeout, with which states do not wait for plans [s]
+# The program of a driver: it sends a state, waits for the command that answers it, and sends the
+# next one: first BEFORE states, when it is told the tick of the first one; then, after a line on
+# its standard input, it does what `task` says. It writes '.' if that was well, otherwise '!'.
+DRIVER = f"""
+import json, os, sys, time
+from common import PATIENCE
+from node_rig import Hardware, READY
+import rclpy
+
+os.environ['ROS_DOMAIN_ID'] = sys.argv[1]
+rclpy.init()
+hardware, done, VELOCITY, task = Hardware(), False, json.loads(sys.argv[2]), sys.argv[3]
+def wait(happened, seconds):
+    end = time.perf_counter() + seconds
+    while not happened():
+        rclpy.spin_once(hardware, timeout_sec=0.01)
+        if time.perf_counter() > end:
+            return False
+    return True
+def asks(velocity, q=READY):
+    label = hardware.state(q=q, velocity=velocity)
+    return wait(lambda: hardware.answer(label) is not None, 1.0)
+wait(lambda: hardware.states.get_subscription_count() > 0, PATIENCE)
+print('there', flush=True)
+hardware.tick = int(sys.stdin.readline())
+wait(lambda: asks(VELOCITY), PATIENCE)
+for _ in range({BEFORE}):
+    asks(VELOCITY)
+print('ready', flush=True)
+sys.stdin.readline()
+def held():
+    return sum(command.layout.dim[0].label == 'hold' for command in hardware.commands)
+if task == 'states':
+    done = all(asks(VELOCITY) for _ in range({COUNT}))
+elif task == 'jumps':  # states that are not plausible
+    done = all(asks(VELOCITY, READY + 0.5 * (-1.0) ** k) for k in range({COUNT}))
+elif task == 'silence':  # no state comes, then some come again
+    done = wait(lambda: held() >= {COUNT}, 10.0) and all(asks(VELOCITY) for _ in range(3))
+os.write(1, b'.' if done else b'!')
+"""
+
+
+def task_is_done(rig, task, velocity, prepare):
+    """Whether the driver's task went well while a C function had the interpreter's lock."""
+    with subprocess.Popen(
+            [sys.executable, '-c', DRIVER, os.environ['ROS_DOMAIN_ID'], json.dumps(velocity),
+             task], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={
+                 **os.environ, 'PYTHONSAFEPATH': '',
+                 'PYTHONPATH': import_path()}) as driver:
+        assert driver.stdout.readline() == b'there\n'
+        prepare()
+        driver.stdin.write(f'{rig.hardware.tick}\n'.encode())
+        driver.stdin.flush()
+        rig.hardware.tick += 2 * (COUNT + BEFORE)
+        assert driver.stdout.readline() == b'ready\n'
+        return done_while_python_is_blocked(driver)
+
+
+def is_done_in_an_attempt(rig, task, velocity=REST, prepare=lambda: None):
+    """
+    Whether a driver's task goes well in one of ATTEMPTS, each after a call of `prepare`.
+
+    A busy machine can send a state so late that the loop stops for Python: then the task fails.
+
+    """
+    return any(task_is_done(rig, task, velocity, prepare) for _ in range(ATTEMPTS))
+
+
+def require_weight_carried(rig):
+    """Assert that all torques are near those of the weight."""
+    for command in rig.hardware.commands:
+        np.testing.assert_allclose(command.data, gravity(READY), atol=3.0)
+
+
+def test_time_is_that_of_the_state_that_was_answered_last(spin):
+    rig = Rig(spin, velocity='measured').activate()
+    rig.ask()
+    loop = rig.controller._loop
+    for _ in range(20):
+        rig.hardware.state()
+        deadline = time.perf_counter() + PATIENCE
+        while loop.time != pytest.approx(0.002 * rig.hardware.tick):
+            assert time.perf_counter() < deadline  # not spun: the main thread concludes nothing
+
+
+@pytest.mark.parametrize('velocity', [
+    [1e-9] * 7, *(pytest.param(one, marks=pytest.mark.slow) for one in ([0.0] * 7, []))],
+                         ids=['measured', 'zero', 'none'])
+def test_states_are_answered_while_the_interpreter_is_blocked(spin, velocity):
+    rig = Rig(spin, rate=100.0).activate()
+    assert is_done_in_an_attempt(rig, 'states', velocity)
+    assert rig.controller._loop.mode == 'active'
+
+
+def test_states_are_answered_while_a_motion_that_begins_cannot_be_planned(spin):
+    rig = Rig(spin, rate=100.0, state_timeout=REAL_TIME).activate()
+    loop = rig.controller._loop
+    held = loop.request(lambda engine: engine.law.pose)
+    goal = held + np.eye(4, k=3) * [[0.03], [0.0], [0.0], [0.0]]
+
+    def begin_later():
+        begin = 0.002 * (rig.hardware.tick + BEFORE + COUNT // 2)
+        loop.request(requests.follow, PoseGoal(goal), begin, 'tip')
+
+    assert is_done_in_an_attempt(rig, 'states', prepare=begin_later)
+
+    def target_moves():
+        rig.hardware.state()
+        target = loop.request(lambda engine: engine.law.target.pose)
+        return np.linalg.norm((target - held)[:3, 3]) > 0.01
+
+    spin(target_moves, why='for the motion')
+
+
+def test_states_are_answered_in_contact_while_the_interpreter_is_blocked(spin):
+    rig = Rig(spin, rate=100.0, state_timeout=REAL_TIME).activate()
+    loop = rig.controller._loop
+    goal = loop.request(lambda engine: engine.law.pose) + 0.03 * np.eye(4, k=3)
+    loop.request(requests.follow, PoseGoal(goal), 0.0, 'tip')
+
+    def touches():
+        return loop.request(lambda engine: engine.law.in_contact)
+
+    def pushes_without_moving():
+        rig.hardware.state()
+        return touches()
+
+    assert is_done_in_an_attempt(
+        rig, 'states', prepare=lambda: spin(pushes_without_moving, why='for a contact'))
+    assert touches()
+
+
+def test_arm_is_held_while_states_are_not_plausible_and_the_interpreter_is_blocked(spin):
+    rig = Rig(spin, rate=100.0).activate()
+    assert is_done_in_an_attempt(rig, 'jumps')
+    assert rig.controller._loop.request(lambda engine: engine.guard.counts['jump']) > 0
+    require_weight_carried(rig)
+
+
+def test_arm_is_held_without_states_while_the_interpreter_is_blocked(spin):
+    rig = Rig(spin, rate=100.0, state_timeout=0.3).activate()
+    loop = rig.controller._loop
+    assert is_done_in_an_attempt(rig, 'silence')
+    assert loop.request(lambda engine: engine.guard.counts['stale_state']) > 0
+    require_weight_carried(rig)
+
+    def law_goes_on():
+        rig.hardware.state()
+        return not loop.request(lambda engine: engine.guard.reaction)
+
+    spin(law_goes_on, why='for the law to go on')
+
+
+def test_states_are_answered_beside_another_publisher_while_the_interpreter_is_blocked(spin):
+    rig = Rig(spin, rate=100.0).activate()
+    loop = rig.controller._loop
+    rig.hardware.create_publisher(Float64MultiArray, 'osc_controller/commands', 1)
+
+    def is_counted():
+        rig.hardware.state()
+        return loop.request(lambda engine: engine.guard.counts['other_publisher'])
+
+    spin(is_counted, why='for the cause to be found')
+    assert is_done_in_an_attempt(rig, 'states')
+    assert loop.request(lambda engine: engine.guard.cause) == 'other_publisher'
+
+
+def test_torques_and_stamps_are_those_of_the_states_and_the_loop_knows_them(spin):
+    rig = Rig(spin, velocity='measured').activate()
+    missed = []
+    for k in range(30):
+        q = READY + 1e-4 * k
+        label = rig.hardware.state(q=q)
+        spin(lambda label=label: rig.hardware.answer(label) is not None, why='for its command')
+        np.testing.assert_allclose(rig.hardware.answer(label), gravity(READY), atol=3.0)
+        spin(lambda: rig.controller._loop.request(lambda engine: engine.time)
+             == pytest.approx(0.002 * rig.hardware.tick), why='for the last state')
+        np.testing.assert_array_equal(rig.controller._loop.q, q)
+        missed.append(rig.controller._loop.request(requests.timing).missed)
+    # each state is sent only after the one before was answered, so the loop misses none
+    assert missed == missed[:1] * 30
+
+
+def test_any_bytes_between_the_states_change_nothing(spin):
+    rig = Rig(spin, velocity='measured').activate()
+    whole, rng = bytes(serialize_message(JointState(
+        name=list(JOINTS), position=READY.tolist(), velocity=[0.0] * 7))), (
+        np.random.default_rng(7))
+    for k in range(300):
+        data = bytearray(whole)
+        for at in rng.integers(0, len(data), 1 + k % 4):
+            data[at] = int(rng.integers(256))
+        rig.hardware.states.publish(bytes(data[:rng.integers(1, len(data) + 1)]))
+        if k % 30 == 0:
+            rig.ask()
+    assert rig.controller._loop.mode == 'active'
+
+
+def test_states_of_a_gripper_on_the_same_topic_change_nothing(spin):
+    rig = Rig(spin, velocity='measured').activate()
+    for _ in range(30):
+        rig.hardware.state([0.01], ['finger'], [0.0])
+        np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
+
+
+def test_command_after_a_request_is_that_of_the_request(spin):
+    rig = Rig(spin, velocity='measured').activate()
+    for _ in range(30):
+        rig.ask()
+        rig.controller._loop.request(requests.hold)
+        rig.ask()
+    assert commands.label(rig.hardware.commands[-1]) != commands.HOLD_LABEL
+
+
+def test_state_that_comes_during_a_request_is_answered_after_it(spin):
+    rig = Rig(spin, velocity='measured').activate()
+    rig.ask()
+    loop = rig.controller._loop
+
+    def lift(engine):
+        label = rig.hardware.state()
+        engine.law.use_gravity(np.array([0.0, 0.0, -9.79]))
+        return label
+
+    label = loop.request(lift)
+    spin(lambda: rig.hardware.answer(label) is not None, why='for the command')
+    # 20 m/s³ in the 2 ms since the state before
+    np.testing.assert_allclose(rig.hardware.answer(label), gravity(READY) * 9.79 / 9.81, atol=1e-3)
+
+
+def test_what_is_read_beside_the_loop_is_of_one_state(spin):
+    rig = Rig(spin, velocity='measured').activate()
+    for k in range(100):
+        rig.hardware.state(q=READY + 1e-4 * (k % 7))  # all joints move alike
+        for _ in range(10):
+            found = rig.controller._loop.read(lambda engine: engine.guard.q - READY)
+            assert np.ptp(found) < 1e-9
+    rig.ask()
+    with pytest.raises(KeyError):
+        rig.controller._loop.read(requests.predicted, 'no task', 0.0)

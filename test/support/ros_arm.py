@@ -1,0 +1,53 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Simulator and controller in a thread, and the client that commands them."""
+
+from threading import Thread
+
+from osc_ros.client.robots import SHIPPED
+
+HOME = SHIPPED['panda'].home
+RATE = 250.0  # of the states of a simulator in lockstep: as few messages as the gains allow [Hz]
+
+
+class RosArm:
+    """A simulator in lockstep and a controller, in a thread of this process, and their client."""
+
+    def __init__(self, rclpy, simulator=None, rate=RATE, **parameters):
+        """Start the nodes, the simulator with further parameters."""
+        from osc_ros.ros.controller.controller import Controller
+        from osc_ros.ros.process.node_process import EventsExecutor
+        from osc_ros.ros.simulator.simulator import Simulator
+        robot = {'robot_description_file': 'panda', 'base': SHIPPED['panda'].base,
+                 'tip': SHIPPED['panda'].tip}
+
+        def given(**values):
+            return [rclpy.parameter.Parameter(name.replace('__', '.'), value=value)
+                    for name, value in values.items()]
+
+        self.nodes = [
+            Simulator(parameter_overrides=given(
+                **robot, rate=rate, lockstep=True, lockstep_timeout=3600.0, publish_tf=False,
+                initial_positions=list(HOME), **(simulator or {}))),
+            Controller(parameter_overrides=given(
+                **robot, rate=rate, state_timeout=30.0, **parameters))]
+        self.executor = EventsExecutor()
+        for node in self.nodes:
+            self.executor.add_node(node)
+        self.goes_on = True
+        self.thread = Thread(target=self._spin, daemon=True)
+        self.thread.start()
+
+    def _spin(self):
+        while self.goes_on:
+            self.executor.spin_once(timeout_sec=0.02)
+
+    def close(self):
+        """End the nodes."""
+        self.goes_on = False
+        self.thread.join()
+        for node in reversed(self.nodes):
+            node.stop()
+            node.destroy_node()
+        self.executor.shutdown()
