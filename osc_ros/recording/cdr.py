@@ -9,11 +9,9 @@ from collections.abc import Sequence
 import struct
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from osc_ros.errors import InputError
-
-Array = NDArray[np.float64]
 
 BYTES, STATES, POSE, TWIST, TEXT = (
     'std_msgs/msg/UInt8MultiArray', 'sensor_msgs/msg/JointState', 'geometry_msgs/msg/PoseStamped',
