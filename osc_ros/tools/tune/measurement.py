@@ -14,7 +14,6 @@ import numpy as np
 from osc_ros.tools.tune.experiments import AxisResponse, Bench, Motion, Noise, Spectrum, Steps
 from osc_ros.tools.tune.subject import NOMINAL, Subject, Values, Variant
 
-AXES = 'rotation x', 'rotation y', 'rotation z', 'x', 'y', 'z'
 OVERSHOOT = 0.1  # accepted excess over the wanted overshoot, as a share of the step
 TORQUE = 0.9  # accepted share of a torque limit in a motion
 SPEED = 0.97  # accepted share of a speed limit in a motion

@@ -13,9 +13,10 @@ from typing import Any, TextIO
 import numpy as np
 
 from osc_ros.commandline import painted
+from osc_ros.tools.info.findings import AXES
 from osc_ros.tools.tune.advice import Advice, Recommendation
 from osc_ros.tools.tune.experiments import AxisResponse
-from osc_ros.tools.tune.measurement import AXES, Measurement, Row, SCORES
+from osc_ros.tools.tune.measurement import Measurement, Row, SCORES
 from osc_ros.tools.tune.robustness import Robustness
 from osc_ros.tools.tune.subject import ENCODER_BITS, Subject
 
