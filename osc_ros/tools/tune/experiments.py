@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from osc_ros.control.safety.supervision import Supervision
-from osc_ros.control.settings import Settings
+from osc_ros.control.settings import Settings, with_first_task
 from osc_ros.control.tasks.task import Gains, TargetLimits, Task
 from osc_ros.dynamics.algebra.kinematics import LinkAxes
 from osc_ros.model.robot import Robot
@@ -161,8 +161,8 @@ class Bench:
         law = subject.law
         self.R = (LinkAxes(law.robot, self.task.frame).at(subject.q)[:3, :3].copy()
                   if self.task.frame else np.eye(3))
-        jumps = replace(self.task, limits=TargetLimits(*(np.full(2, np.inf),) * 4))
-        self._jumping = replace(settings, tasks=(jumps, *settings.tasks[1:]))
+        self._jumping = with_first_task(
+            settings, limits=TargetLimits(*(np.full(2, np.inf),) * 4))
         law.use_setup(law.new_setup(self._jumping, robot))
         law.hold(subject.q)
         law.torque(0.0, subject.q, np.zeros(len(subject.q)))
