@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 import json
+import math
 import os
 from pathlib import Path
 import re
@@ -132,6 +133,17 @@ def stdout_for_json(file: Path | None) -> Iterator[None]:
         yield
 
 
+def json_values(values: Any) -> Any:
+    """Return values, also nested and of NumPy, for JSON: None for numbers that are not finite."""
+    if isinstance(values, dict):
+        return {key: json_values(one) for key, one in values.items()}
+    if hasattr(values, 'tolist'):
+        values = values.tolist()
+    if isinstance(values, (list, tuple)):
+        return [json_values(one) for one in values]
+    return None if isinstance(values, float) and not math.isfinite(values) else values
+
+
 def write_json(file: Path, figures: object) -> None:
     """Write figures to a file, or to standard output if `file` is STDOUT."""
     text = json.dumps(figures, indent=2) + '\n'
@@ -140,6 +152,13 @@ def write_json(file: Path, figures: object) -> None:
         sys.__stdout__.flush()
     else:
         file.write_text(text, encoding='utf-8')
+
+
+def is_agreed(question: str) -> bool:
+    """Ask a question on the terminal; return whether the answer is yes."""
+    with suppress(EOFError):
+        return input(f'{question} [y/N] ').strip().lower() in ('y', 'yes')
+    return False
 
 
 def painted(text: str, color: str, stream: TextIO | None = None) -> str:

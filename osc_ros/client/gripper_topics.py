@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 import os
 from threading import Condition
 from time import monotonic
@@ -14,11 +15,10 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, MultiArrayDimension
 
+from osc_ros.client.services import ANSWERED, AnswerTopic
 from osc_ros.errors import ArmTimeoutError, InputError
 from osc_ros.model.gripper_state import GripperState
 from osc_ros.ros.messages import messages
-
-ANSWERED = 2.0  # longest time until a command is answered, or the first state has come [s]
 
 
 class GripperTopics:
@@ -33,11 +33,10 @@ class GripperTopics:
     def __init__(self, node: Any, prefix: str, news: Condition) -> None:
         self._prefix, self._news = prefix, news
         self._state: JointState | None = None
-        self._answers: list[DiagnosticStatus] = []
         self._number, self._since = 0, -1.0
         self._commands = node.create_publisher(Float64MultiArray, f'{prefix}/command', 10)
         node.create_subscription(JointState, f'{prefix}/state', self._on_state, 10)
-        node.create_subscription(DiagnosticStatus, f'{prefix}/answers', self._on_answer, 10)
+        self._answers = AnswerTopic(node, f'{prefix}/answers', news)
 
     def _on_state(self, message: JointState) -> None:
         with self._news:
@@ -47,11 +46,6 @@ class GripperTopics:
                 self._since = -1.0  # the clock was reset
             self._news.notify_all()
 
-    def _on_answer(self, message: DiagnosticStatus) -> None:
-        with self._news:
-            self._answers = [*self._answers[-9:], message]
-            self._news.notify_all()
-
     def move(self, command: list[float]) -> None:
         """Send a command, and wait until the gripper has accepted it."""
         self.state()
@@ -59,21 +53,15 @@ class GripperTopics:
         label = f'{os.getpid()} {id(self)} {self._number}'
         message = Float64MultiArray(data=command)
         message.layout.dim = [MultiArrayDimension(label=label, size=len(command))]
-        deadline = monotonic() + ANSWERED
         with self._news:
-            self._commands.publish(message)
-            while True:
-                for answer in self._answers:
-                    found = {pair.key: pair.value for pair in answer.values}
-                    if found.get('label') == label:
-                        if answer.level == DiagnosticStatus.ERROR:
-                            raise InputError(answer.message)
-                        self._since = float(found['time'])
-                        return
-                if monotonic() > deadline:
-                    raise ArmTimeoutError(f"the gripper did not answer on '{self._prefix}/answers'"
-                                          f' within {ANSWERED:g} s')
-                self._news.wait(0.05)
+            found = self._answers.to(partial(self._commands.publish, message), 'label', label)
+            if found is None:
+                raise ArmTimeoutError(f"the gripper did not answer on '{self._prefix}/answers'"
+                                      f' within {ANSWERED:g} s')
+            answer, time = found
+            if answer.level == DiagnosticStatus.ERROR:
+                raise InputError(answer.message)
+            self._since = time
 
     def state(self) -> GripperState:
         """Wait for a state after the last command, and return it."""

@@ -27,7 +27,7 @@ from osc_ros.control.setpoint.arrival import Arrival, REACHED
 from osc_ros.control.setpoint.chunks import chunk_entry, LEAD
 from osc_ros.control.setpoint.set_point_generator import Motion, TwistGoal
 from osc_ros.control.setpoint.trajectory import PoseGoal
-from osc_ros.control.settings import Settings
+from osc_ros.control.settings import Settings, with_first_task
 from osc_ros.control.tasks.task import Stiffness, Target
 from osc_ros.dynamics.algebra.kinematics import link_pose
 from osc_ros.errors import ArmError, ArmTimeoutError, InputError, OscError
@@ -284,10 +284,8 @@ class RealTimeBackend:
 
     def use_gains(self, spring: Stiffness | None) -> None:
         """Set the stiffness of the tip, or reset its gains; see `Backend`."""
-        settings = self._law.settings
-        first, *others = settings.tasks
-        self._use(replace(settings, tasks=(
-            replace(first, gains=self._set if spring is None else spring), *others)))
+        self._use(with_first_task(
+            self._law.settings, gains=self._set if spring is None else spring))
 
     def use_payload(self, mass: float, center_of_mass: Array, inertia: Array) -> None:
         """Set the payload; see `Backend`."""

@@ -1,15 +1,16 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Calls of a controller's services with time-outs, for the client over ROS."""
+"""Services of a controller, and answers to commands, with time-outs, for the client over ROS."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import Condition
 from time import monotonic
 from typing import Any
 
+from diagnostic_msgs.msg import DiagnosticStatus
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
 from rcl_interfaces.srv import GetParameters, SetParametersAtomically
@@ -22,7 +23,7 @@ from std_srvs.srv import SetBool, Trigger
 
 from osc_ros.errors import ArmError, ArmTimeoutError, InputError, require_type
 
-ANSWERED = 2.0  # longest time until a service answers [s]
+ANSWERED = 2.0  # longest time until a service or a command is answered [s]
 CHANGED = 10.0  # longest time until a service that changes settings answers [s]
 STOPPING = 2.0  # longest time in which an arm comes to rest [s]
 STARTING = 30.0  # longest time until a service that starts or recovers the arm answers [s]
@@ -32,6 +33,52 @@ START = ('start one: `ros2 launch osc_ros simulation.launch.py` simulates an arm
 KINDS = {'hold': Trigger, 'release': Trigger, 'recover': Trigger, 'free_drive': SetBool,
          'get_state': GetState, 'change_state': ChangeState,
          'set_parameters_atomically': SetParametersAtomically, 'get_parameters': GetParameters}
+
+
+class AnswerTopic:
+    """
+    Subscription of the answers to commands on a topic.
+
+    Another thread spins the node; `news` is notified of each answer.
+
+    """
+
+    def __init__(self, node: Node, topic: str, news: Condition) -> None:
+        self._news = news
+        self._answers: list[DiagnosticStatus] = []
+        self._subscription = node.create_subscription(
+            DiagnosticStatus, topic, self._on_answer, 100)
+
+    @property
+    def name(self) -> str:
+        """Full name of the topic."""
+        return str(self._subscription.topic_name)
+
+    def _on_answer(self, message: DiagnosticStatus) -> None:
+        with self._news:
+            self._answers = [*self._answers[-99:], message]
+            self._news.notify_all()
+
+    def to(self, publish: Callable[[], None], key: str, label: str, command: str = ''
+           ) -> tuple[DiagnosticStatus, float] | None:
+        """
+        Publish a command and wait for its answer; return it with its time [s].
+
+        The answer is the first one with the value `label` of `key` and, unless empty, the name
+        `command`. Returns None without an answer within ANSWERED.
+
+        """
+        with self._news:
+            self._answers = []
+            publish()
+            deadline = monotonic() + ANSWERED
+            while monotonic() <= deadline:
+                for answer in self._answers:
+                    found = {pair.key: pair.value for pair in answer.values}
+                    if answer.name == (command or answer.name) and found.get(key) == label:
+                        return answer, float(found['time'])
+                self._news.wait(0.05)
+        return None
 
 
 class Services:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 import os
 from typing import Any
 
@@ -19,7 +18,7 @@ from osc_ros.control.law import Law
 from osc_ros.control.setpoint.arrival import Arrival, REACHED
 from osc_ros.control.setpoint.set_point_generator import TwistGoal
 from osc_ros.control.setpoint.trajectory import PoseGoal
-from osc_ros.control.settings import Settings
+from osc_ros.control.settings import Settings, with_first_task
 from osc_ros.control.tasks.task import Stiffness
 from osc_ros.errors import ArmError, InputError
 from osc_ros.model.files import urdf_text
@@ -133,10 +132,8 @@ class SimulatedBackend:
 
     def use_gains(self, spring: Stiffness | None) -> None:
         """Set the stiffness of the tip, or reset its gains; see `Backend`."""
-        settings = self._law.settings
-        first, *others = settings.tasks
-        self._law.change(replace(settings, tasks=(
-            replace(first, gains=self._set if spring is None else spring), *others)))
+        self._law.change(with_first_task(
+            self._law.settings, gains=self._set if spring is None else spring))
 
     def use_payload(self, mass: float, center_of_mass: Array, inertia: Array) -> None:
         """Set the payload; see `Backend`."""

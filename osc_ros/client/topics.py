@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 import os
 from threading import Condition, Lock, Thread
@@ -32,7 +33,7 @@ from osc_ros.client.backend import ArmState, CLOSED, distance_text, TARGETS
 from osc_ros.client.gripper import GRIPPER
 from osc_ros.client.gripper_topics import GripperTopics
 from osc_ros.client.inputs import positive
-from osc_ros.client.services import ANSWERED, CHANGED, full_name, Services, START
+from osc_ros.client.services import ANSWERED, AnswerTopic, CHANGED, full_name, Services, START
 from osc_ros.control.tasks.pose_error import pose_error
 from osc_ros.control.tasks.task import Stiffness
 from osc_ros.errors import ArmError, ArmTimeoutError, InputError
@@ -88,7 +89,6 @@ class TopicBackend:
         self._name = full_name(node)
         timeout = positive('timeout', timeout)
         self._news = Condition()
-        self._answers: list[DiagnosticStatus] = []
         self._joints: JointState | None = None
         self._command: JointState | None = None
         self._pose: PoseStamped | None = None
@@ -136,8 +136,7 @@ class TopicBackend:
                                                 (MultiDOFJointTrajectory, 'target_trajectory'),
                                                 (MultiDOFJointTrajectory, 'target_chunk'),
                                                 (JointState, 'target_posture'))}
-        self._answer_topic = node.create_subscription(
-            DiagnosticStatus, f'{name}/answers', self._on_answer, 100)
+        self._answers = AnswerTopic(node, f'{name}/answers', self._news)
         namespace = name.rpartition('/')[0]
         for kind, topic, field, qos in (
                 (PoseStamped, f'{name}/pose', '_pose', 10),
@@ -180,7 +179,7 @@ class TopicBackend:
               lambda: f'{self.services.advice()}; it was not active')
         until(lambda: all(
             publisher.get_subscription_count() for publisher in self._publishers.values())
-            and self._node.count_publishers(self._answer_topic.topic_name) > 0,
+            and self._node.count_publishers(self._answers.name) > 0,
             lambda: f"the topics of '{self._name}' were not all there")
         until(lambda: not self._missing(), lambda: f"{', '.join(self._missing())} did not come")
 
@@ -199,11 +198,6 @@ class TopicBackend:
             (f'{self._name}/pose_error', self._error)) if message is None]
 
     # messages
-
-    def _on_answer(self, message: DiagnosticStatus) -> None:
-        with self._news:
-            self._answers = [*self._answers[-99:], message]
-            self._news.notify_all()
 
     def _on_command(self, message: JointState) -> None:
         with self._news:
@@ -271,21 +265,16 @@ class TopicBackend:
             self._joints.header.stamp if stamp is None else stamp)
         label = messages.label_of(message.header.stamp)
         with self._news:
-            self._answers, before = [], self._reached
-            self._publishers[topic].publish(message)
-            deadline = monotonic() + ANSWERED
-            while True:
-                for answer in self._answers:
-                    found = {pair.key: pair.value for pair in answer.values}
-                    if answer.name == topic and found.get('stamp') == label:
-                        text = self._accepted(answer, float(found['time']), goal)
-                        if topic != 'target_wrench':
-                            self._old = before  # the clock may have been reset since
-                        return text
-                self._news.wait(0.05)
-                if monotonic() > deadline:
-                    raise ArmTimeoutError(f"the controller '{self._name}' did not answer to "
-                                          f'{topic} within {ANSWERED:g} s; {START}')
+            before = self._reached
+            found = self._answers.to(partial(self._publishers[topic].publish, message), 'stamp',
+                                     label, topic)
+            if found is None:
+                raise ArmTimeoutError(f"the controller '{self._name}' did not answer to "
+                                      f'{topic} within {ANSWERED:g} s; {START}')
+            text = self._accepted(*found, goal)
+            if topic != 'target_wrench':
+                self._old = before  # the clock may have been reset since
+            return text
 
     def _marked(self, stamp: Time) -> Time:
         """Return a stamp that is shifted by the mark of this client, less than 1 µs."""

@@ -17,6 +17,7 @@ from time import perf_counter
 from typing import Any
 
 from osc_ros.compile import compiled
+from osc_ros.compile.parallel_parts import cores
 
 MOST_HELPERS = 3
 TELL_PERIOD = 1.0  # [s]
@@ -88,7 +89,7 @@ class _Team:
         self._teller.start()
         if self._job is None:
             return
-        for _ in range(min(_cores() - 1, MOST_HELPERS)):
+        for _ in range(min(cores() - 1, MOST_HELPERS)):
             with suppress(OSError, TypeError):  # without helpers the compilation takes longer
                 helper = subprocess.Popen(
                     [sys.executable, '-m', __name__], stdin=subprocess.PIPE,
@@ -118,12 +119,6 @@ class _Team:
             ready = min(self._ready, self._total) if self._total else self._ready
             self._tell(Progress(ready, self._total, self._name,
                                 perf_counter() - (self._began or 0.0)))
-
-
-def _cores() -> int:
-    if hasattr(os, 'sched_getaffinity'):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 @contextmanager

@@ -62,7 +62,7 @@ class SetupBlending:
 
     def end(self, setup: CompiledLaw) -> None:
         """End the blend at once; `setup` is then in force alone."""
-        setup.is_blended = False
+        setup.set_blended(False)
         if self.replaced is not None and self.replaced.space is not setup.space:
             self.replaced.space.close()
         self.replaced = None
@@ -97,7 +97,8 @@ class SetupBlending:
         settings = new.settings
         self.friction.begin(time, settings.friction, settings.limits.effort,
                             np.asarray(new.robot.velocity_limits), settings.blend_time)
-        old.is_blended = new.is_blended = True
+        for setup in old, new:
+            setup.set_blended(True)
         if new.torque(time, q, qd, following, self.friction, difference) < 0:
             self.end(old)
             new.refuse(q, qd)

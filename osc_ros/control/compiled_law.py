@@ -395,13 +395,8 @@ class CompiledLaw:
                 *self._kept,
                 *(record for level in self.levels for record in level.guide.records))
 
-    @property
-    def is_blended(self) -> bool:
-        """Whether the torques are blended with those of another setup."""
-        return bool(self._own.blends[0])
-
-    @is_blended.setter
-    def is_blended(self, is_blended: bool) -> None:
+    def set_blended(self, is_blended: bool) -> None:
+        """Set whether the torques are blended with those of another setup."""
         self._own.blends[0], self._own.weight[0] = is_blended, 0.0
 
     def rehearse(self, q: Array, posture: PostureSetPoint) -> None:

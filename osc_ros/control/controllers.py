@@ -270,10 +270,10 @@ class Controllers:
                 self._workers.append(worker)
 
         in_parallel(count, compute, self._threads, 'controllers')
-        self._finish(times, q, qd, tau)
+        self._finish(q, qd, tau)
         return tau
 
-    def _finish(self, times: Array, q: Array, qd: Array, tau: Array) -> None:
+    def _finish(self, q: Array, qd: Array, tau: Array) -> None:
         """Plan targets in Python where necessary, and raise for controllers without torques."""
         errors: list[str] = []
         codes, asks = self._found

@@ -143,3 +143,9 @@ class Settings:
     def with_limits_of(self, robot: Robot) -> Settings:
         """Return these settings; if `limits` is None, with the limits of the robot."""
         return self if self.limits is not None else replace(self, limits=Limits.of(robot))
+
+
+def with_first_task(settings: Settings, **changes: Any) -> Settings:
+    """Return settings whose first task has other values, given by name."""
+    first, *others = settings.tasks
+    return replace(settings, tasks=(replace(first, **changes), *others))

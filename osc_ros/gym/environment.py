@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 import math
 from typing import Any
 
@@ -17,7 +16,7 @@ from scipy.spatial.transform import Rotation
 from osc_ros.client.robots import SHIPPED
 from osc_ros.control.law import Law
 from osc_ros.control.setpoint.trajectory import PoseGoal
-from osc_ros.control.settings import Settings
+from osc_ros.control.settings import Settings, with_first_task
 from osc_ros.control.tasks.task import Stiffness, TargetLimits, Task
 from osc_ros.errors import InputError
 from osc_ros.model.files import shipped_urdf
@@ -205,8 +204,8 @@ class ArmEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self._set_stiffness = action
         moving, turning = SOFTEST * (STIFFEST / SOFTEST) ** (0.5 + 0.5 * action)
         law = self.arm.law
-        law.change(replace(law.settings, tasks=(replace(
-            law.settings.tasks[0], gains=Stiffness([turning] * 3 + [moving] * 3)),)))
+        law.change(with_first_task(
+            law.settings, gains=Stiffness([turning] * 3 + [moving] * 3)))
 
     def _tip_position(self) -> Array:
         return np.asarray(self.arm.law.pose[:3, 3])

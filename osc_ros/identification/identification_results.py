@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 import yaml
 
+from osc_ros.commandline import json_values
 from osc_ros.identification.excitation import ARM
 from osc_ros.identification.fit.arm_fit import arm_estimate, ArmEstimate, relative_mass_changes
 from osc_ros.identification.fit.joint_recording import Recording
@@ -184,8 +185,8 @@ def numbers(found: Identification) -> dict[str, Any]:
     if isinstance(estimate, PayloadEstimate):
         values['payload_deviations'] = {
             'mass': _rounded(estimate.mass_deviation),
-            'center_of_mass': _finite(estimate.center_deviation),
-            'inertia': _finite(estimate.inertia_deviation)}
+            'center_of_mass': json_values(_rounded(estimate.center_deviation)),
+            'inertia': json_values(_rounded(estimate.inertia_deviation))}
     else:
         values['base_parameters'] = [
             {'name': name, 'correction': _rounded(c), 'deviation': _rounded(d), 'told': bool(t),
@@ -194,10 +195,6 @@ def numbers(found: Identification) -> dict[str, Any]:
                                         estimate.deviations, estimate.told,
                                         estimate.consistent_corrections, strict=True)]
     return values
-
-
-def _finite(value: Array) -> Any:
-    return [x if np.isfinite(x) else None for x in _rounded(value)]
 
 
 def report(found: Identification) -> str:

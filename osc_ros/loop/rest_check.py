@@ -170,8 +170,8 @@ def compare_efforts(robot: Robot, q: ArrayLike, efforts: ArrayLike,
     bound = bound + known
     if not (np.abs(weight) > DISTINGUISHABLE * bound).any():
         return Finding(Verdict.UNCLEAR, 'the weight hardly loads a joint here: '
-                       + _listed(robot, weight[0], '{:.1f}') + ' N m, where '
-                       + _listed(robot, bound, '{:.1f}') + ' may be friction; accepted is another '
+                       + _listed(weight[0], '{:.1f}') + ' N m, where '
+                       + _listed(bound, '{:.1f}') + ' may be friction; accepted is another '
                        'pose')
     return _explanation(robot, q, efforts, weight, bound, known)
 
@@ -251,7 +251,7 @@ def _bounds(robot: Robot, weight: Array, tolerance: ArrayLike | None) -> Array:
     return np.where(np.isfinite(limits), limits, WITHOUT_LIMIT * np.abs(weight).max())
 
 
-def _listed(robot: Robot, values: Array, form: str) -> str:
+def _listed(values: Array, form: str) -> str:
     return ' '.join(form.format(value) for value in values)
 
 

@@ -9,45 +9,43 @@ from collections.abc import Sequence
 import struct
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from osc_ros.errors import InputError
-
-Array = NDArray[np.float64]
 
 BYTES, STATES, POSE, TWIST, TEXT = (
     'std_msgs/msg/UInt8MultiArray', 'sensor_msgs/msg/JointState', 'geometry_msgs/msg/PoseStamped',
     'geometry_msgs/msg/TwistStamped', 'std_msgs/msg/String')
-_RULE = '=' * 80
-_TIME = 'int32 sec\nuint32 nanosec\n'
-_HEADER = 'builtin_interfaces/Time stamp\nstring frame_id\n'
-_VECTOR = 'float64 x\nfloat64 y\nfloat64 z\n'
-_QUATERNION = 'float64 x\nfloat64 y\nfloat64 z\nfloat64 w\n'
+RULE = '=' * 80  # line between the definitions of message types in MCAP files
+TIME = 'int32 sec\nuint32 nanosec\n'
+HEADER = 'builtin_interfaces/Time stamp\nstring frame_id\n'
+VECTOR = 'float64 x\nfloat64 y\nfloat64 z\n'
+QUATERNION = 'float64 x\nfloat64 y\nfloat64 z\nfloat64 w\n'
 
 
-def _definition(own: str, **parts: str) -> str:
+def definition(own: str, **parts: str) -> str:
     """Return a definition with the definitions of its parts; `__` in a name stands for a slash."""
-    return own + ''.join(f"{_RULE}\nMSG: {name.replace('__', '/')}\n{text}"
+    return own + ''.join(f"{RULE}\nMSG: {name.replace('__', '/')}\n{text}"
                          for name, text in parts.items())
 
 
-_STAMPED = {'std_msgs__Header': _HEADER, 'builtin_interfaces__Time': _TIME}
+STAMPED = {'std_msgs__Header': HEADER, 'builtin_interfaces__Time': TIME}
 DEFINITIONS = {
-    BYTES: _definition(
+    BYTES: definition(
         'MultiArrayLayout layout\nuint8[] data\n',
         std_msgs__MultiArrayLayout='MultiArrayDimension[] dim\nuint32 data_offset\n',
         std_msgs__MultiArrayDimension='string label\nuint32 size\nuint32 stride\n'),
-    STATES: _definition(
+    STATES: definition(
         'std_msgs/Header header\nstring[] name\nfloat64[] position\nfloat64[] velocity\n'
-        'float64[] effort\n', **_STAMPED),
-    POSE: _definition(
-        'std_msgs/Header header\nPose pose\n', **_STAMPED,
+        'float64[] effort\n', **STAMPED),
+    POSE: definition(
+        'std_msgs/Header header\nPose pose\n', **STAMPED,
         geometry_msgs__Pose='Point position\nQuaternion orientation\n',
-        geometry_msgs__Point=_VECTOR, geometry_msgs__Quaternion=_QUATERNION),
-    TWIST: _definition(
-        'std_msgs/Header header\nTwist twist\n', **_STAMPED,
+        geometry_msgs__Point=VECTOR, geometry_msgs__Quaternion=QUATERNION),
+    TWIST: definition(
+        'std_msgs/Header header\nTwist twist\n', **STAMPED,
         geometry_msgs__Twist='Vector3 linear\nVector3 angular\n',
-        geometry_msgs__Vector3=_VECTOR),
+        geometry_msgs__Vector3=VECTOR),
     TEXT: 'string data\n'}
 _PLAIN = b'\x00\x01\x00\x00'  # encapsulation: little-endian CDR
 _EMPTY_LAYOUT = struct.pack('<II', 0, 0)

@@ -69,7 +69,7 @@ class ArmNode(Controller):
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)
         self._gripper: GripperTopics | None = None
-        self._recover = self.create_service(Trigger, '~/recover', self._on_recover)
+        self.create_service(Trigger, '~/recover', self._on_recover)
 
     def _entries(self) -> tuple[Entry, ...]:
         """Return the parameters of the node, including those of its kind of arm."""

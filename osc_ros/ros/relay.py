@@ -36,7 +36,7 @@ from osc_ros.ros.messages.publishers import gids, publishers
 from osc_ros.ros.messages.qos import COMMAND_QOS, LATCHED_QOS, RECEIPT
 from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.parameters.parameters import declare, Entry, refuse_bad_sets, values
-from osc_ros.ros.parameters.state_input import StateInput, VELOCITY
+from osc_ros.ros.parameters.state_input import compile_velocity, StateInput, VELOCITY
 from osc_ros.ros.process.node_process import run_and_exit
 
 POST_PERIOD = 0.02  # period at which the loop's texts are logged [s]
@@ -248,7 +248,7 @@ def guard_of(robot: Robot, driver: Driver, settings: Supervision,
     """Return the supervisor, with all kernels for forwarding compiled."""
     compile_forward()
     with on_demand():
-        StateInput(robot, 'auto', lambda text: None, lambda text: None)
+        compile_velocity(robot)
         return Supervisor(robot, CommandModel(robot, driver), settings, on_change)
 
 

@@ -10,11 +10,8 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from osc_ros.viewer.scene.reading import Reading
-
-Array = NDArray[np.float64]
 
 SPAN = 10.0  # time range of a plot [s]
 PERIOD = 0.1  # time between two points [s]

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.setpoint.joining import composed, difference, Drift
 from osc_ros.control.setpoint.trajectory import Path
-from osc_ros.control.setpoint.waypoints import excess
+from osc_ros.control.setpoint.waypoints import BRAKE_KNOTS, excess, LONGER, slowed
 from osc_ros.control.tasks.feedback import pose_error
 from osc_ros.control.tasks.task import Target, TargetLimits
 from osc_ros.errors import InputError
@@ -23,10 +23,8 @@ from osc_ros.errors import InputError
 Array = NDArray[np.float64]
 
 LEAD = 0.02  # time from the planning of a motion to its start [s]; planning takes 1 to 3 ms
-LONGER = 1.5  # factor on the duration of the fade while the plan exceeds the limits
 PLANS = 8  # largest number of plans with longer fades
 REMEMBERED = 2.0  # length of a `Trail` [s]
-BRAKE_KNOTS = 9  # number of knots while the motion slows down
 QUICK = 0.7  # longest fade of a difference of velocity and acceleration [s]
 APART = 1e-3  # least time between two knots [s]
 
@@ -175,22 +173,11 @@ def slowed_to_rest(path: Path, start: float, duration: float) -> Path:
     at most twice the time from `start` to the end of the path.
 
     """
-    end = float(path.times[-1])
-    D = min(duration, 2.0 * (end - max(start, float(path.times[0]))))
-    begin = end - 0.5 * D
+    D = min(duration, 2.0 * float(path.times[-1] - max(start, path.times[0])))
     x = np.linspace(0.0, 1.0, BRAKE_KNOTS)
-    rate = (1.0 - x ** 3 * (10.0 - 15.0 * x + 6.0 * x ** 2))[:, None]
-    slope = (-30.0 * x ** 2 * (1.0 - x) ** 2 / D)[:, None]
-    passed = x - 2.5 * x ** 4 + 3.0 * x ** 5 - x ** 6
-    poses, twists, accelerations = (np.empty((BRAKE_KNOTS, *shape))
-                                    for shape in ((4, 4), (6,), (6,)))
-    path.sample(np.minimum(begin + D * passed, end), poses, twists, accelerations)
-    before = path.times < begin - APART
-    return Path(np.concatenate([path.times[before], begin + D * x]),
-                np.concatenate([path.poses[before], poses]),
-                np.concatenate([path.twists[before], rate * twists]),
-                np.concatenate([path.accelerations[before],
-                                rate ** 2 * accelerations + slope * twists]))
+    return slowed(path, D, x - 2.5 * x ** 4 + 3.0 * x ** 5 - x ** 6,
+                  1.0 - x ** 3 * (10.0 - 15.0 * x + 6.0 * x ** 2),
+                  -30.0 * x ** 2 * (1.0 - x) ** 2 / D, APART)
 
 
 def _at(course: Path, time: float) -> Target:

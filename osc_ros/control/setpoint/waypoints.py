@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 NEAR, NEAREST = 0.1, (0.02, 0.005)
 BRAKE_KNOTS = 9  # number of knots while braking
 BRAKE_SHARE = 0.7  # fraction of the acceleration limit for braking at the end of a path
-LONGER = 1.5  # factor on the braking time while the plan exceeds the limits
+LONGER = 1.5  # factor on a braking time, or fade, while the plan exceeds the limits
 BRAKE_PLANS = 4  # largest number of plans with longer braking times
 ROUNDED = 1.0 + 1e-6  # additional factor on the duration of a slowed path, because of rounding
 _UNITS = (('rad/s', 'm/s'), ('rad/s²', 'm/s²'))
@@ -135,6 +135,31 @@ def _shift_to(time: float, path: Path) -> Path:
     return moved
 
 
+def slowed(path: Path, duration: float, passed: Array, rate: Array, slope: Array, gap: float
+           ) -> Path:
+    """
+    Return a path that slows down to rest at its end within `duration` [s], along the same way.
+
+    It begins duration / 2 before the end of the path, and so ends duration / 2 later. At
+    BRAKE_KNOTS equal steps, `passed` (m,) is the progress of the path parameter τ, as a share of
+    the duration, `rate` (m,) is τ', and `slope` (m,) [1/s] is τ''. Knots of the path less than
+    `gap` [s] before the beginning are left out.
+
+    """
+    end = float(path.times[-1])
+    begin = end - 0.5 * duration
+    poses, twists, accelerations = (np.empty((BRAKE_KNOTS, *shape))
+                                    for shape in ((4, 4), (6,), (6,)))
+    path.sample(np.minimum(begin + duration * passed, end), poses, twists, accelerations)
+    before, rates = path.times < begin - gap, rate[:, None]
+    knots = begin + duration * np.linspace(0.0, 1.0, BRAKE_KNOTS)
+    return Path(np.concatenate([path.times[before], knots]),
+                np.concatenate([path.poses[before], poses]),
+                np.concatenate([path.twists[before], rates * twists]),
+                np.concatenate([path.accelerations[before],
+                                rates ** 2 * accelerations + slope[:, None] * twists]))
+
+
 def _brake(path: Path, limits: TargetLimits) -> Path:
     """
     Return a path that ends in motion, braked to rest at its end; it takes longer.
@@ -149,22 +174,12 @@ def _brake(path: Path, limits: TargetLimits) -> Path:
     duration = 1.5 * float((np.linalg.norm(last, axis=1) / (
         BRAKE_SHARE * limits.acceleration)).max())
     x = np.linspace(0.0, 1.0, BRAKE_KNOTS)
-    rate = (1.0 - 3.0 * x ** 2 + 2.0 * x ** 3)[:, None]
+    rate = 1.0 - 3.0 * x ** 2 + 2.0 * x ** 3
     for _ in range(BRAKE_PLANS):
-        begin = end - 0.5 * duration
         if not 0.0 < duration < 2.0 * (end - path.times[0]):
             break
-        before = path.times < begin - 1e-3 * duration
-        poses, twists, accelerations = (np.empty((BRAKE_KNOTS, *shape))
-                                        for shape in ((4, 4), (6,), (6,)))
-        path.sample(np.minimum(begin + duration * (x - x ** 3 + 0.5 * x ** 4), end), poses,
-                    twists, accelerations)
-        slope = (6.0 * (x ** 2 - x) / duration)[:, None]
-        knots = ((path.times, begin + duration * x), (path.poses, poses),
-                 (path.twists, rate * twists),
-                 (path.accelerations, rate ** 2 * accelerations + slope * twists))
-        all_times, *rest = (np.concatenate([own[before], braked]) for own, braked in knots)
-        best = Path(all_times, rest[0], rest[1], rest[2])
+        best = slowed(path, duration, x - x ** 3 + 0.5 * x ** 4, rate,
+                      6.0 * (x ** 2 - x) / duration, 1e-3 * duration)
         best.points = path.points
         if excess(best, limits) <= 1.0:
             break

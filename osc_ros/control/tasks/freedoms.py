@@ -11,6 +11,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.dynamics.algebra.conditioning import scaled_jacobian
 from osc_ros.dynamics.algebra.kinematics import LinkAxes
 from osc_ros.dynamics.operational_space import OperationalSpace
 from osc_ros.model.robot import Robot
@@ -18,7 +19,6 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 
 SAMPLES = 200  # number of random joint positions
-LENGTH = 0.3  # characteristic length: a rotation of 1 rad counts as this displacement [m]
 # Singular values of the scaled Jacobian, relative to the largest. The number of the tip's freedoms
 # is the number of values above RANK in most positions; axes are accepted if all exceed FAIR.
 RANK, FAIR = 2e-3, 0.02
@@ -70,7 +70,7 @@ def freedoms_of(robot: Robot) -> Freedoms:
     An arm whose tip has six freedoms controls all axes. An arm whose tip has k < 6 freedoms
     controls the position and k - 3 rotations. The rotations, and the link between base and tip in
     whose axes they are, are chosen for the best conditioning: the ratio of smallest to largest
-    singular value of the scaled Jacobian (see LENGTH) that 90 % of SAMPLES random joint positions
+    singular value of the scaled Jacobian (`scaled_jacobian`) that 90 % of SAMPLES random positions
     exceed. For an arm of five joints (base, shoulder, elbow, wrist bend, wrist roll) the axes are
     position, pitch and roll. An arm that cannot control all three directions of the position, for
     example a planar arm, controls two of them and one more rotation, and so on.
@@ -107,9 +107,7 @@ def freedoms_of(robot: Robot) -> Freedoms:
 
 def _scaled_jacobian(space: OperationalSpace, q: Array) -> Array:
     space.outward(q, np.zeros(len(q)))
-    J = space.jacobian()
-    J[3:] /= LENGTH
-    return J
+    return scaled_jacobian(space.jacobian())
 
 
 def _choices(count: int, translations: int) -> list[tuple[int, ...]]:

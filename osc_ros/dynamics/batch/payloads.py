@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.dynamics.algebra.arrays import float_array
+from osc_ros.dynamics.algebra.payload_lanes import PAYLOAD_WIDTH
 from osc_ros.errors import InputError
 from osc_ros.model.assembly import SEMIDEFINITE_TOLERANCE
 from osc_ros.model.validation import SYMMETRY_TOLERANCE
@@ -44,7 +45,7 @@ class Payloads(NamedTuple):
         shapes do not fit, or for a payload that is not physically possible, with its index.
 
         """
-        rows = np.zeros((k, 13))
+        rows = np.zeros((k, PAYLOAD_WIDTH))
         rows[:, 0] = float_array('payloads.mass', self.mass, (k,))
         if self.center_of_mass is not None:
             rows[:, 1:4] = float_array('payloads.center_of_mass', self.center_of_mass, (k, 3))

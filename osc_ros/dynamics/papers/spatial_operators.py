@@ -44,6 +44,7 @@ from osc_ros.dynamics.algebra.kinematics import placement
 from osc_ros.dynamics.algebra.task_inertia import task_inertia
 from osc_ros.dynamics.contract.method import DONE, NOT_FINITE
 from osc_ros.dynamics.papers import newton_euler
+from osc_ros.dynamics.papers.blocks import product
 from osc_ros.dynamics.papers.numpy_method import NumpyMethod
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
@@ -140,7 +141,7 @@ class SpatialOperators(NumpyMethod):
             alpha = at.driven(self._tau, a_bar, moving.b)[1]
         else:
             alpha = at.phi_star(at.H_star(qdd) + a_bar)
-            f = at.phi(_times(at.M, alpha) + moving.b)
+            f = at.phi(product(at.M, alpha) + moving.b)
             if tau is not None:
                 alpha = alpha + at.driven(tau, np.zeros((n, 6)), np.zeros((n, 6)))[1]
             self._tau += at.H(f) + self.robot.rotor_inertia * qdd
@@ -315,13 +316,13 @@ class _Located:
         a_tip = np.zeros(6)
         a_tip[3:] = np.cross(omega[-1], np.cross(omega[-1], self._reach_tip))
         mp = self.M[:, [2, 0, 1], [4, 5, 3]]
-        b = np.hstack([np.cross(omega, _times(self.M[:, :3, :3], omega)),
+        b = np.hstack([np.cross(omega, product(self.M[:, :3, :3], omega)),
                        np.cross(omega, np.cross(omega, mp))])
         return _Moving(V, a, a_tip, b)
 
     def lag(self, a: Array, moving: _Moving) -> Array:
         """B*ψ*[H*D⁻¹Hψ(Pa + b) - a] - a(0), (6,): the right-hand side of eq. 65."""
-        z = self.psi(_times(self.P, a) + moving.b)
+        z = self.psi(product(self.P, a) + moving.b)
         eta = self.psi_star(self.H_star(self.H(z) / self.D) - a)
         return np.asarray(self.B_star(eta) - moving.a_tip)
 
@@ -333,12 +334,12 @@ class _Located:
         articulated-body algorithm.
 
         """
-        y = _times(self.P, a) + b
-        y[:-1] += _times(self._phi[1:], self.G[1:] * T[1:, None])
+        y = product(self.P, a) + b
+        y[:-1] += product(self._phi[1:], self.G[1:] * T[1:, None])
         nu = (T - self.H(self.psi(y))) / self.D
         alpha = self.psi_star(self.H_star(nu) + a)
         qdd = nu.copy()
-        qdd[1:] -= (self.G[1:] * _times(self._phi[1:].transpose(0, 2, 1), alpha[:-1])).sum(axis=1)
+        qdd[1:] -= (self.G[1:] * product(self._phi[1:].transpose(0, 2, 1), alpha[:-1])).sum(axis=1)
         return qdd, alpha
 
 
@@ -361,11 +362,6 @@ def _force_transform(reach: Array) -> Array:
     phi = np.eye(6)
     phi[:3, 3:] = newton_euler.skew(reach)
     return phi
-
-
-def _times(blocks: Array, x: Array) -> Array:
-    """Products (n, a) of block i of `blocks` (n, a, b) and row i of x (n, b)."""
-    return np.asarray((blocks @ x[:, :, None])[:, :, 0])
 
 
 def _finite(what: str, F: Array) -> Array:

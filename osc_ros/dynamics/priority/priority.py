@@ -315,7 +315,7 @@ def forces_for(room, count, r, parts, F):
     Write to F (6 m,) the forces on the m links that accelerate the k levels by r (6 k,).
 
     The factors are those of the last solve, so F is valid for the state and the activations of
-    that solve. `count` is `Priorities.solves`, r is in base axes, and `parts` (6 k,) is working
+    that solve. `count` is the number of solves, r is in base axes, and `parts` (6 k,) is working
     memory.
 
     """
@@ -424,11 +424,6 @@ class Priorities:
         _put_conditioning(self._integers, numbers, self._solves, self._length)
         room = plain(room_of)(self._integers, numbers)
         return room.ratios, room.directions
-
-    @property
-    def solves(self) -> int:
-        """Number of solves of the last call: one for each different activation value."""
-        return self._solves
 
     def weakest(self, level: int = 0) -> Array:
         """

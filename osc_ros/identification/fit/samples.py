@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 from scipy.signal import butter, sosfiltfilt
 
-from osc_ros.errors import InputError
 from osc_ros.identification.fit.joint_recording import Recording
 
 Array = NDArray[np.float64]
@@ -78,8 +77,6 @@ def samples(recording: Recording) -> Samples:
     """
     recording.require_usable()
     time = recording.time - recording.time[0]
-    if not (np.diff(time) > 0.0).all():
-        raise InputError('the times of the recording do not increase')
     period = float(np.median(np.diff(time)))
     step = max(1, int(1.0 / (RATE * period)))
     even = np.arange(0.0, time[-1], period)

@@ -9,7 +9,7 @@ import math
 from time import perf_counter
 from typing import Any
 
-from geometry_msgs.msg import TransformStamped, Vector3
+from geometry_msgs.msg import TransformStamped
 import numpy as np
 from numpy.typing import NDArray
 from rclpy.clock import Clock, ClockType
@@ -46,7 +46,7 @@ class Display:
         self._messages: markers.MarkerMessages | None = None
         self._published = -math.inf
         self._transforms: Any = None
-        self._has_other, self._looked = False, -math.inf
+        self._other = transforms.OtherPublisher(node, *OTHERS)
         self._timer = node.create_timer(1.0 / transforms.RATE, self.publish_transforms,
                                         clock=Clock(clock_type=ClockType.STEADY_TIME))
 
@@ -108,7 +108,7 @@ class Display:
             self._transforms = self._node.create_publisher(
                 transforms.TFMessage, '/tf', QoSProfile(depth=100))
         try:
-            if not self._another_publishes():
+            if not self._other.is_there(self._transforms.topic_name):
                 self._transforms.publish(transforms.TFMessage(transforms=self.transforms()))
         except Exception as failure:  # any error: transforms must not end the node
             self._node.get_logger().error(f'no transforms: {type(failure).__name__}: {failure}',
@@ -124,20 +124,6 @@ class Display:
             T = np.eye(4)
             if body >= 0:
                 T[:3, :3], T[:3, 3] = at.R[body], at.p[body]
-            pose = messages.pose_message(T @ T_body_link, robot.base, time)
-            message = TransformStamped(header=pose.header, child_frame_id=link)
-            p, message.transform.rotation = pose.pose.position, pose.pose.orientation
-            message.transform.translation = Vector3(x=p.x, y=p.y, z=p.z)
-            found.append(message)
+            found.append(transforms.transform_message(
+                T @ T_body_link, robot.base, link, time))
         return found
-
-    def _another_publishes(self) -> bool:
-        if perf_counter() - self._looked > transforms.LOOK_PERIOD:
-            self._looked, before = perf_counter(), self._has_other
-            names = [info.node_name for info in self._node.get_publishers_info_by_topic(
-                self._transforms.topic_name)]
-            others = [name for name in names if any(other in name for other in OTHERS)]
-            self._has_other = bool(others)
-            if others and not before:
-                self._node.get_logger().info(f'{others[0]} publishes the transforms of the links')
-        return self._has_other

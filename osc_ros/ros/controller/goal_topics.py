@@ -20,6 +20,11 @@ from osc_ros.ros.messages import messages
 from osc_ros.ros.messages.qos import LATCHED_QOS
 
 
+def task_prefixes(law: Law) -> dict[str, str]:
+    """Return the prefix of each task's topics: '' for the tip, NAME/ for further tasks."""
+    return {name: f'{name}/' if i else '' for i, name in enumerate(law.levels)}
+
+
 class Goals:
     """
     Publishes `~/goal_error` and `~/goal_reached` for the tip, `~/NAME/…` for each further task.
@@ -31,8 +36,7 @@ class Goals:
 
     def __init__(self, node: Node, loop: Loop, law: Law) -> None:
         self._node, self._loop, self._base = node, loop, law.robot.base
-        first, *further = law.levels
-        prefixes = {first: '', **{name: f'{name}/' for name in further}}
+        prefixes = task_prefixes(law)
         self._arrivals = {name: Arrival() for name in prefixes}
         self._errors = {name: node.create_publisher(TwistStamped, f'~/{prefix}goal_error', 10)
                         for name, prefix in prefixes.items()}

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from osc_ros.control.law import Law
 from osc_ros.control.setpoint.chunks import chunk_entry, ChunkBlending, Entry, LEAD, Trail
 from osc_ros.control.setpoint.streams import Following, Stream
+from osc_ros.control.tasks.task import Task
 from osc_ros.errors import InputError
 from osc_ros.loop import requests
 from osc_ros.loop.engine import Stamp
@@ -82,7 +83,7 @@ class PolicyInput:
         times, poses, observed_at = messages.chunk(data, now, self._pose_at_observation(task))
         start = now + LEAD
         present = self._loop.read(requests.predicted, task, start)
-        entry = chunk_entry(times, poses, observed_at, present, start, self._limits(task),
+        entry = chunk_entry(times, poses, observed_at, present, start, self.task(task).limits,
                             self._joining)
         self._loop.request(requests.follow, entry.path, start, task)
         self.forget_stream(task)
@@ -106,7 +107,7 @@ class PolicyInput:
         if self._following.mode == 'stop' or stamp > now:
             self.forget_stream(task)
             return False
-        limits, stream = self._limits(task), self._streams.setdefault(
+        limits, stream = self.task(task).limits, self._streams.setdefault(
             task, Stream(self._following))
         if not stream.add(stamp or now, limits.inside(pose), stamp > 0.0):
             return False
@@ -120,8 +121,9 @@ class PolicyInput:
         self._loop.request(requests.follow, found.hold, found.missing_at, task)
         return True
 
-    def _limits(self, task: str) -> Any:
-        return next(one.limits for one in self._law.settings.tasks if one.name == task)
+    def task(self, name: str) -> Task:
+        """Return the settings of a task that apply from the next tick on."""
+        return next(task for task in self._law.settings.tasks if task.name == name)
 
     def _pose_at_observation(self, task: str) -> Callable[[str, float], Array]:
         """Return a function for a frame's pose at a time [s]; only the tip has past poses."""

@@ -35,11 +35,11 @@ from osc_ros.control.law import Law
 from osc_ros.control.setpoint.set_point_generator import Motion
 from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.setpoint.waypoints import path_through, path_within
-from osc_ros.control.tasks.task import NO_ROTATION, pose, Task
+from osc_ros.control.tasks.task import NO_ROTATION, pose
 from osc_ros.errors import InputError
 from osc_ros.loop import requests
 from osc_ros.loop.engine import ACTIVE
-from osc_ros.ros.controller.goal_topics import Goals
+from osc_ros.ros.controller.goal_topics import Goals, task_prefixes
 from osc_ros.ros.controller.policy import PolicyInput
 from osc_ros.ros.dds.ros_loop import Loop
 from osc_ros.ros.messages import messages, serialized
@@ -83,8 +83,8 @@ class Targets:
         self._answers = node.create_publisher(DiagnosticStatus, '~/answers', 100)
         # compile the reader now, and not when the first path comes
         serialized.trajectory(serialize_message(MultiDOFJointTrajectory()))
-        first, *further = self._law.levels
-        prefixes = {first: '', **{name: f'{name}/' for name in further}}
+        prefixes = task_prefixes(law)
+        first, *further = prefixes
         self._subscriptions = [
             *(self._subscribe_task(task, prefix, *topic) for topic in (
                 (PoseStamped, 'target_pose', self._on_pose),
@@ -195,13 +195,9 @@ class Targets:
         present = None
         if len(times):  # if not, `path_through` raises
             present = self._loop.read(requests.predicted, task, float(times[0]))
-        path = path_through(times, poses, self._task(task).limits, present)
+        path = path_through(times, poses, self.policy.task(task).limits, present)
         self._log_delay(topic, float(times[-1]), path)
         return path
-
-    def _task(self, name: str) -> Task:
-        """Return the settings of a task that apply from the next tick on."""
-        return next(task for task in self._law.settings.tasks if task.name == name)
 
     def _on_twist(self, task: str, topic: str, message: TwistStamped) -> None:
         self._follow(task, topic, message.header.stamp, lambda: messages.jog(
@@ -223,7 +219,7 @@ class Targets:
             self._require_goal(task, topic)
             motion, stamp = read()
             if isinstance(motion, Path):
-                fitting = path_within(motion, self._task(task).limits)
+                fitting = path_within(motion, self.policy.task(task).limits)
                 self._log_delay(topic, float(motion.times[-1]), fitting)
                 motion = fitting
             inside = motion is None or self._loop.request(requests.follow, motion, stamp, task)
@@ -269,7 +265,7 @@ class Targets:
 
     def _require_goal(self, task: str, topic: str) -> None:
         """Raise InputError if the kind of the task does not accept this command."""
-        kind = self._task(task).kind
+        kind = self.policy.task(task).kind
         if topic.rpartition('target_')[2] not in kind.goals:
             raise InputError(f"task '{task}' is of kind {kind.name}: accepted are "
                              + ', '.join(f'target_{goal}' for goal in kind.goals))
@@ -282,7 +278,7 @@ class Targets:
             self._ignore(topic, message.header.stamp)
             return
         try:
-            frame = self._task(task).frame
+            frame = self.policy.task(task).frame
             R = (self._frame_pose(frame).T @ self._frame_pose(message.header.frame_id))[:3, :3]
             wrench = np.kron(np.eye(2), R) @ messages.wrench_array(message.wrench)
             is_rounding = np.abs(wrench) < ROUNDING * np.abs(wrench).max()

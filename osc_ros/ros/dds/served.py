@@ -41,7 +41,7 @@ from osc_ros.ros.dds.serving import (
 )
 from osc_ros.ros.messages.commands import HOLD_LABEL
 from osc_ros.ros.messages.serialized_states import Reading, SEC
-from osc_ros.ros.parameters.state_input import StateInput
+from osc_ros.ros.parameters.state_input import compile_velocity
 
 Integers = NDArray[np.int64]
 
@@ -50,13 +50,9 @@ ROWS = 4096  # rows of the ring: 8 s at 500 Hz
 
 def compile_kernels(robot: Robot) -> None:
     """Compile or load all kernels that answer joint states over DDS, except those of the law."""
-    StateInput(robot, 'auto', _ignore, _ignore)
+    compile_velocity(robot)
     Answering(robot.n)
     compile_serve()
-
-
-def _ignore(text: str) -> None:
-    """Do nothing."""
 
 
 class Served:

@@ -25,6 +25,11 @@ VELOCITY = Entry(
     choices=SOURCES, live=True)
 
 
+def compile_velocity(robot: Robot) -> None:
+    """Compile or load the kernels by which a `StateInput` of the robot finds velocities."""
+    StateInput(robot, 'auto', str, str)
+
+
 class StateInput(VelocitySource):
     """
     Reader of serialized joint states with measured or estimated velocities (`mode`, see VELOCITY).

@@ -12,7 +12,6 @@ from itertools import tee
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from osc_ros.compile.compiled import on_demand
 from osc_ros.control.limits.limits import FASTEST
@@ -27,7 +26,6 @@ from osc_ros.tools.check.judgement import Recording, Result, result
 from osc_ros.tools.check.parameter_files import table_of
 from osc_ros.tools.check.tracing import Tracer
 
-Array = NDArray[np.float64]
 Values = dict[str, Any]
 Changes = dict[str, Values]
 

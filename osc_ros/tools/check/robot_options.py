@@ -70,16 +70,23 @@ def users_files(options: argparse.Namespace) -> list[Path]:
     return [options.config] if options.config else []
 
 
+def new_path(path: Path, text: str | None = None) -> Path:
+    """Return the first of `path`, path_2, path_3, ... that is no file, or has exactly `text`."""
+    file, number = path, 1
+    while file.exists() and (
+            text is None or file.read_text(encoding='utf-8', errors='replace') != text):
+        number += 1
+        file = path.with_stem(f'{path.stem}_{number}')
+    return file
+
+
 def write_new(path: Path, text: str) -> Path:
     """
-    Write a text to a file, and return its path: `path`, or path_2, path_3, ...
+    Write a text to the file `new_path`, and return its path.
 
     A file with another text is never overwritten: the user may have edited it.
 
     """
-    file, number = path, 1
-    while file.exists() and file.read_text(encoding='utf-8', errors='replace') != text:
-        number += 1
-        file = path.with_stem(f'{path.stem}_{number}')
+    file = new_path(path, text)
     file.write_text(text, encoding='utf-8')
     return file

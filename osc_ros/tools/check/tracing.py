@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 from osc_ros.control.setpoint.trajectory import Path
 from osc_ros.control.tasks.feedback import pose_error
 from osc_ros.control.tasks.freedoms import Freedoms, Selection
+from osc_ros.dynamics.algebra.conditioning import conditioning, scaled_jacobian
 from osc_ros.dynamics.operational_space import OperationalSpace
 from osc_ros.dynamics.trees.articulated import Articulated
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-LENGTH, WELL = 0.3, 0.06  # characteristic length [m]; smallest accepted conditioning
+WELL = 0.06  # smallest accepted conditioning
 CLOSE = 1e-3  # largest error of a reached pose [rad, m]
 MARGIN = 0.05  # distance from a joint limit, as a share of the range
 LEAST_MARGIN = 0.02  # smallest distance from a joint limit [rad, m]
@@ -60,7 +61,7 @@ class Tracer:
     def conditioning(self, q: Array) -> float:
         """Return the smallest over the largest singular value of the scaled Jacobian at q."""
         self._space.outward(q, self._rest)
-        return _conditioning(self._selection.part(q, _scaled(self._space.jacobian())))
+        return conditioning(self._selection.part(q, scaled_jacobian(self._space.jacobian())))
 
     def reached_positions(self, q: Array, pose: Array) -> Array | None:
         """Return joint positions (n,) near q that reach a pose; None if none were found."""
@@ -120,16 +121,4 @@ class Tracer:
         if ((q < self.lower) | (q > self.upper)).any():
             return False
         turning = sum(self.freedoms.controlled[:3])
-        scaled = J.copy()
-        scaled[turning:] /= LENGTH
-        return _conditioning(scaled) > WELL
-
-
-def _scaled(J: Array) -> Array:
-    J[3:] /= LENGTH
-    return J
-
-
-def _conditioning(J: Array) -> float:
-    values = np.linalg.svd(J, compute_uv=False)
-    return float(values[-1] / values[0]) if values[0] > 0.0 else 0.0
+        return conditioning(scaled_jacobian(J, turning)) > WELL

@@ -9,14 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from osc_ros import commandline
 from osc_ros.tools.check.demonstration import Demonstration
 from osc_ros.tools.check.judgement import begin_of_errors, error_table, Recording, Result
 from osc_ros.tools.check.scenario import Phase, reference
-
-Array = NDArray[np.float64]
 
 CHANGED = 'changed after the first run'  # key of figures, with parameters by node and name
 

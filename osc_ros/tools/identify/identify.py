@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 import sys
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from osc_ros.commandline import (
     add_json,
+    is_agreed,
     make_folder,
     output_folder,
     Parser,
@@ -48,7 +49,7 @@ from osc_ros.model.robot import Robot
 from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.process.share import share_directory
 from osc_ros.tools.check.parameter_files import Parameters
-from osc_ros.tools.check.robot_options import write_new
+from osc_ros.tools.check.robot_options import new_path, write_new
 
 Array = NDArray[np.float64]
 
@@ -193,7 +194,7 @@ def _recordings(options: argparse.Namespace, mover: Mover) -> list[Recording]:
         print(announcement(robot, one, trajectory.duration))
     print(f'largest speed of the tip: {extent.tip_speed:.2f} m/s; box: {np.round(box, 2).tolist()}'
           ' m. No obstacle is known to this program: keep the emergency stop at hand.')
-    if not options.yes and not _is_agreed():
+    if not options.yes and not is_agreed('Move the arm?'):
         print('nothing was moved')
         return []
     recordings = []
@@ -201,7 +202,7 @@ def _recordings(options: argparse.Namespace, mover: Mover) -> list[Recording]:
         print(f'motion {number} of 2 ...', flush=True)
         with ProgressBar(f'motion {number} of 2') as bar:
             recording = mover.perform(trajectory, ShownGuard(robot, limits, trajectory, bar))
-        path = _free(options.output / f'recording_{number}.npz')
+        path = new_path(options.output / f'recording_{number}.npz')
         recording.save(path)
         print(f'recorded: {path}')
         recordings.append(recording)
@@ -220,21 +221,6 @@ class ShownGuard(Guard):
         return super().objection(time, q, qd)
 
 
-def _is_agreed() -> bool:
-    with suppress(EOFError):
-        return input('Move the arm? [y/N] ').strip().lower() in ('y', 'yes')
-    return False
-
-
-def _free(path: Path) -> Path:
-    """Return the path, with a number appended if a file of that name exists."""
-    file, number = path, 1
-    while file.exists():
-        number += 1
-        file = path.with_stem(f'{path.stem}_{number}')
-    return file
-
-
 def _write(options: argparse.Namespace, found: Identification, text: str) -> None:
     """Write parameter file, corrected URDF, report and plot; with --json also the numbers."""
     friction, robot = found.estimate.friction, found.robot
@@ -250,7 +236,7 @@ def _write(options: argparse.Namespace, found: Identification, text: str) -> Non
                                   np.where(told[:, 1], friction.viscous, 0.0)))))
     try:
         from osc_ros.identification.identification_plots import write_plot
-        path = _free(options.output / 'torques.png')
+        path = new_path(options.output / 'torques.png')
         write_plot(path, found)
         written.append(path)
     except ImportError:

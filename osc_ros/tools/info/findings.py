@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.tasks.bandwidth import largest_natural_frequency
+from osc_ros.dynamics.algebra.conditioning import conditioning, scaled_jacobian
 from osc_ros.dynamics.algebra.kinematics import placement
 from osc_ros.errors import InputError, ModelError, ModelWarning
 from osc_ros.model import urdf
@@ -23,7 +24,6 @@ from osc_ros.tools.info.description_rules import Description, lumped
 Array = NDArray[np.float64]
 
 SAMPLES = 1000  # random postures, for home and reach
-LENGTH = 0.3  # one radian counts as this displacement in singular values [m]
 SINGULAR = 0.02  # smallest singular value, relative to the largest, of a singular posture
 RANK = 1e-6  # relative singular values below this are freedoms that the tip does not have
 STEPS = 181  # postures of a scan of one joint
@@ -135,7 +135,7 @@ def findings(text: str, base: str, tip: str, home: Array | None = None,
     return Findings(
         robot=robot, lumped=lumped(robot), locked=_locked(text, robot, locked or {}), home=home,
         weight=about.weight, effective_mass=effective, Lambda=np.linalg.pinv(mobility, RANK, True),
-        freedoms=freedoms, conditioning=_ratio(_scaled(robot, home), freedoms),
+        freedoms=freedoms, conditioning=conditioning(_scaled(robot, home), freedoms),
         singularities=_singularities(robot, home, freedoms),
         reach=(min(distances), max(distances)),
         frequencies={rate: largest_natural_frequency(1.0, 1.0 / rate) for rate in RATES},
@@ -157,7 +157,7 @@ def best_posture(robot: Robot, postures: Array | None = None) -> tuple[Array, in
     postures = _postures(robot) if postures is None else postures
     scaled = [_scaled(robot, q) for q in postures]
     freedoms = max(_rank(one) for one in scaled)
-    return postures[int(np.argmax([_ratio(one, freedoms) for one in scaled]))], freedoms
+    return postures[int(np.argmax([conditioning(one, freedoms) for one in scaled]))], freedoms
 
 
 def _postures(robot: Robot) -> Array:
@@ -169,20 +169,12 @@ def _postures(robot: Robot) -> Array:
 
 
 def _scaled(robot: Robot, q: Array) -> Array:
-    J = jacobian(robot, q)
-    J[3:] /= LENGTH
-    return J
+    return scaled_jacobian(jacobian(robot, q))
 
 
 def _rank(scaled: Array) -> int:
     values = np.linalg.svd(scaled, compute_uv=False)
     return int(np.sum(values > max(RANK * values[0], 1e-300)))
-
-
-def _ratio(scaled: Array, freedoms: int) -> float:
-    """Return the conditioning, see `Findings`: singular value number `freedoms` by the largest."""
-    values = np.linalg.svd(scaled, compute_uv=False)
-    return float(values[freedoms - 1] / values[0]) if freedoms else 0.0
 
 
 def _require_usable(robot: Robot, home: Array | None) -> None:
@@ -199,7 +191,7 @@ def _singularities(robot: Robot, home: Array, freedoms: int) -> list[Singularity
     """Return, for each joint moved alone from home, the nearest singular posture."""
     found = []
     low, high = np.clip(robot.position_limits.T, home - np.pi, home + np.pi)
-    if _ratio(_scaled(robot, home), freedoms) < SINGULAR:
+    if conditioning(_scaled(robot, home), freedoms) < SINGULAR:
         return []
     for k, name in enumerate(robot.joint_names):
         positions = np.linspace(low[k], high[k], STEPS)
@@ -207,7 +199,7 @@ def _singularities(robot: Robot, home: Array, freedoms: int) -> list[Singularity
         for position in positions:
             q = home.copy()
             q[k] = position
-            ratios.append(_ratio(_scaled(robot, q), freedoms))
+            ratios.append(conditioning(_scaled(robot, q), freedoms))
         ratio = np.array(ratios)
         ends = np.concatenate([[np.inf], ratio, [np.inf]])
         minima = np.flatnonzero((ratio <= ends[:-2]) & (ratio <= ends[2:]) & (ratio < SINGULAR))

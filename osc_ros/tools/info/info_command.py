@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from osc_ros.commandline import painted, Parser, ProgressBar
+from osc_ros.commandline import json_values, painted, Parser, ProgressBar
 from osc_ros.errors import InputError, ModelError, OscError, similar
 from osc_ros.model.ends import ends_of_chains, fork_at
 from osc_ros.model.files import ROBOTS
@@ -240,9 +240,9 @@ def as_json(found: Findings, timing: tuple[float, float] | None) -> dict[str, An
         'robot': robot.name, 'base': robot.base, 'tip': robot.tip,
         'joints': [{
             'name': joint, 'type': 'prismatic' if robot.prismatic[i] else 'revolute',
-            'position [rad, m]': _finite(robot.position_limits[robot.v_index[i]]),
-            'speed [rad/s, m/s]': _finite(robot.velocity_limits[robot.v_index[i]]),
-            'torque [N m, N]': _finite(robot.effort_limits[robot.v_index[i]]),
+            'position [rad, m]': json_values(robot.position_limits[robot.v_index[i]]),
+            'speed [rad/s, m/s]': json_values(robot.velocity_limits[robot.v_index[i]]),
+            'torque [N m, N]': json_values(robot.effort_limits[robot.v_index[i]]),
             'rotor inertia [kg m²]': float(robot.rotor_inertia[robot.v_index[i]]),
             'mass [kg]': float(robot.inertia[i, 5, 5]), 'links': found.lumped[joint],
         } for i, joint in enumerate(robot.joints)],
@@ -250,18 +250,13 @@ def as_json(found: Findings, timing: tuple[float, float] | None) -> dict[str, An
         'home': found.home.tolist(), 'weight at home [N m, N]': found.weight.tolist(),
         'reach [m]': list(found.reach), 'conditioning': found.conditioning,
         'freedoms': found.freedoms,
-        'effective inertia': dict(zip(AXES, _finite(found.effective_mass))),
+        'effective inertia': dict(zip(AXES, json_values(found.effective_mass))),
         'Lambda': found.Lambda.tolist(),
         'singular postures': [vars(one) for one in found.singularities],
         'largest natural frequency [rad/s]': {f'{rate:g} Hz': omega for rate, omega
                                               in found.frequencies.items()},
         'update [s]': None if timing is None else {'p50': timing[0], 'p99': timing[1]},
         'notes': found.notes, 'problems': found.problems, 'controllable': not found.problems}
-
-
-def _finite(values: Any) -> Any:
-    found = [None if not np.isfinite(x) else float(x) for x in np.atleast_1d(values)]
-    return found if np.ndim(values) else found[0]
 
 
 if __name__ == '__main__':

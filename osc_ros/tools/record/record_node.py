@@ -33,7 +33,7 @@ from osc_ros.errors import InputError, OscError
 from osc_ros.interrupts import end_quietly, recorded_signals
 from osc_ros.loop.journal import piece_places
 from osc_ros.recording.bag import BagWriter
-from osc_ros.recording.cdr import bytes_of
+from osc_ros.recording.cdr import bytes_of, RULE
 from osc_ros.recording.export import JOURNAL
 from osc_ros.ros.process.node_process import EventsExecutor
 
@@ -57,7 +57,6 @@ DEPTH = 1000
 RESERVE = 1e9  # free space of the disk at which the recording ends [bytes]
 MOST_TOPICS = 1000  # limit, because any participant can create topics
 MESSAGE_TYPE = re.compile('([a-z][a-z0-9_]*)/msg/([A-Z][A-Za-z0-9]*)')
-RULE = '=' * 80
 BUILTIN = {'bool', 'byte', 'char', 'float32', 'float64', 'int8', 'uint8', 'int16', 'uint16',
            'int32', 'uint32', 'int64', 'uint64', 'string', 'wstring'}
 

@@ -10,50 +10,38 @@ from types import SimpleNamespace
 from typing import Any
 
 from osc_ros.errors import InputError, installation
+from osc_ros.recording import cdr
+from osc_ros.recording.cdr import definition, QUATERNION, STAMPED, STATES, TIME, VECTOR
 from osc_ros.tools.teach.taught import messages_of, Taught
 
-_RULE = '=' * 80
-_HEADER = {'std_msgs/Header': 'builtin_interfaces/Time stamp\nstring frame_id\n',
-           'builtin_interfaces/Time': 'int32 sec\nuint32 nanosec\n'}
-_DURATION = {'builtin_interfaces/Duration': 'int32 sec\nuint32 nanosec\n'}
-_VECTOR = {'geometry_msgs/Vector3': 'float64 x\nfloat64 y\nfloat64 z\n'}
-_POINT = {'geometry_msgs/Point': 'float64 x\nfloat64 y\nfloat64 z\n'}
-_QUATERNION = {'geometry_msgs/Quaternion': 'float64 x\nfloat64 y\nfloat64 z\nfloat64 w\n'}
-
-
-def _definition(own: str, *parts: dict[str, str]) -> str:
-    return own + ''.join(f'{_RULE}\nMSG: {name}\n{text}' for part in parts
-                         for name, text in part.items())
-
-
+_DURATION = {'builtin_interfaces__Duration': TIME}
 DEFINITIONS = {
-    'sensor_msgs/msg/JointState': _definition(
-        'std_msgs/Header header\nstring[] name\nfloat64[] position\nfloat64[] velocity\n'
-        'float64[] effort\n', _HEADER),
-    'geometry_msgs/msg/PoseStamped': _definition(
-        'std_msgs/Header header\ngeometry_msgs/Pose pose\n', _HEADER,
-        {'geometry_msgs/Pose': 'geometry_msgs/Point position\n'
-         'geometry_msgs/Quaternion orientation\n'}, _POINT, _QUATERNION),
-    'trajectory_msgs/msg/JointTrajectory': _definition(
+    STATES: cdr.DEFINITIONS[STATES],
+    'geometry_msgs/msg/PoseStamped': definition(
+        'std_msgs/Header header\ngeometry_msgs/Pose pose\n', **STAMPED,
+        geometry_msgs__Pose='geometry_msgs/Point position\n'
+        'geometry_msgs/Quaternion orientation\n',
+        geometry_msgs__Point=VECTOR, geometry_msgs__Quaternion=QUATERNION),
+    'trajectory_msgs/msg/JointTrajectory': definition(
         'std_msgs/Header header\nstring[] joint_names\n'
-        'trajectory_msgs/JointTrajectoryPoint[] points\n', _HEADER,
-        {'trajectory_msgs/JointTrajectoryPoint': 'float64[] positions\nfloat64[] velocities\n'
-         'float64[] accelerations\nfloat64[] effort\n'
-         'builtin_interfaces/Duration time_from_start\n'}, _DURATION),
-    'trajectory_msgs/msg/MultiDOFJointTrajectory': _definition(
+        'trajectory_msgs/JointTrajectoryPoint[] points\n', **STAMPED,
+        trajectory_msgs__JointTrajectoryPoint='float64[] positions\nfloat64[] velocities\n'
+        'float64[] accelerations\nfloat64[] effort\n'
+        'builtin_interfaces/Duration time_from_start\n', **_DURATION),
+    'trajectory_msgs/msg/MultiDOFJointTrajectory': definition(
         'std_msgs/Header header\nstring[] joint_names\n'
-        'trajectory_msgs/MultiDOFJointTrajectoryPoint[] points\n', _HEADER,
-        {'trajectory_msgs/MultiDOFJointTrajectoryPoint': 'geometry_msgs/Transform[] transforms\n'
-         'geometry_msgs/Twist[] velocities\ngeometry_msgs/Twist[] accelerations\n'
-         'builtin_interfaces/Duration time_from_start\n',
-         'geometry_msgs/Transform': 'geometry_msgs/Vector3 translation\n'
-         'geometry_msgs/Quaternion rotation\n',
-         'geometry_msgs/Twist': 'geometry_msgs/Vector3 linear\ngeometry_msgs/Vector3 angular\n'},
-        _VECTOR, _QUATERNION, _DURATION),
+        'trajectory_msgs/MultiDOFJointTrajectoryPoint[] points\n', **STAMPED,
+        trajectory_msgs__MultiDOFJointTrajectoryPoint='geometry_msgs/Transform[] transforms\n'
+        'geometry_msgs/Twist[] velocities\ngeometry_msgs/Twist[] accelerations\n'
+        'builtin_interfaces/Duration time_from_start\n',
+        geometry_msgs__Transform='geometry_msgs/Vector3 translation\n'
+        'geometry_msgs/Quaternion rotation\n',
+        geometry_msgs__Twist='geometry_msgs/Vector3 linear\ngeometry_msgs/Vector3 angular\n',
+        geometry_msgs__Vector3=VECTOR, geometry_msgs__Quaternion=QUATERNION, **_DURATION),
 }
 TOPICS = {'taught/joint_trajectory': 'trajectory_msgs/msg/JointTrajectory',
           'taught/trajectory': 'trajectory_msgs/msg/MultiDOFJointTrajectory',
-          'joint_states': 'sensor_msgs/msg/JointState',
+          'joint_states': STATES,
           'taught/pose': 'geometry_msgs/msg/PoseStamped'}
 EXTRA = installation('record')
 

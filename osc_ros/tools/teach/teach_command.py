@@ -17,7 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from osc_ros.commandline import add_json, Parser, ros_name, stdout_for_json, write_json
+from osc_ros.commandline import (
+    add_json,
+    is_agreed,
+    Parser,
+    ros_name,
+    stdout_for_json,
+    write_json,
+)
 from osc_ros.errors import ArmError, InputError, OscError
 from osc_ros.interrupts import raised_signals
 from osc_ros.tools.teach.taught import load, PATH, save, Taught
@@ -136,7 +143,8 @@ def _record(options: argparse.Namespace) -> tuple[int, Figures]:
         print(f"'{session.robot.name}', tip {session.robot.tip}: free drive, the arm will follow "
               'the hand. A load that the controller does not know makes it sink or rise: set the '
               'payload first, and keep the emergency stop at hand.')
-        if not options.yes and not _is_agreed('Begin free drive?'):
+        if not options.yes and not is_agreed('Begin free drive?'):
+            print('nothing was done')
             return 3, {}
         marks: SimpleQueue[str | None] = SimpleQueue()
         session.backend.offer('osc_teach/mark', partial(marks.put, ''))
@@ -240,14 +248,6 @@ def _figures(taught: Taught) -> Figures:
             'duration [s]': float(taught.times[-1]), 'length [m]': taught.length}
 
 
-def _is_agreed(question: str) -> bool:
-    with suppress(EOFError):
-        if input(f'{question} [y/N] ').strip().lower() in ('y', 'yes'):
-            return True
-    print('nothing was done')
-    return False
-
-
 # play
 
 def _play(options: argparse.Namespace) -> tuple[int, Figures]:
@@ -262,7 +262,8 @@ def _play(options: argparse.Namespace) -> tuple[int, Figures]:
               f'{math.degrees(plan.turn):.0f}° to the start'
               + (f'; the path then takes {plan.duration:.2f} s' if plan.path else '')
               + '. Obstacles are not known: keep the emergency stop at hand.')
-        if not options.yes and not _is_agreed('Move the arm?'):
+        if not options.yes and not is_agreed('Move the arm?'):
+            print('nothing was done')
             return 3, {}
         try:
             session.go_to_start(plan)

@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from osc_ros.control.safety.supervision import Supervision
-from osc_ros.control.settings import Settings
+from osc_ros.control.settings import Settings, with_first_task
 from osc_ros.control.tasks.task import Gains, TargetLimits, Task
 from osc_ros.dynamics.algebra.kinematics import LinkAxes
 from osc_ros.model.robot import Robot
@@ -32,7 +32,7 @@ HOLD = 0.6  # duration of the noise test [s]; the first third is ignored
 DISTANCE, ANGLE = 0.1, 0.5  # size of the motion [m], [rad]
 MOTION = 0.6, 6.0  # shortest and longest time of its way out, and of its way back [s]
 FEWEST = 8  # smallest number of states for the figures of a response
-NONE = Shape(np.nan, np.nan, np.inf, np.inf, np.nan, np.nan)  # for a response that diverges
+NONE = Shape(np.nan, np.nan, np.inf, np.inf, np.nan)  # for a response that diverges
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +80,6 @@ class Steps:
     ----------
     axes : tuple of AxisResponse
         Up to a failure.
-    sag : (2,) [rad, m]
-        Error at rest before the first step.
     failure : str
         Reason why an axis is missing; otherwise empty.
     gain_share : float
@@ -92,7 +90,6 @@ class Steps:
     """
 
     axes: tuple[AxisResponse, ...]
-    sag: tuple[float, float]
     failure: str
     gain_share: float
     update: tuple[float, float]
@@ -164,8 +161,8 @@ class Bench:
         law = subject.law
         self.R = (LinkAxes(law.robot, self.task.frame).at(subject.q)[:3, :3].copy()
                   if self.task.frame else np.eye(3))
-        jumps = replace(self.task, limits=TargetLimits(*(np.full(2, np.inf),) * 4))
-        self._jumping = replace(settings, tasks=(jumps, *settings.tasks[1:]))
+        self._jumping = with_first_task(
+            settings, limits=TargetLimits(*(np.full(2, np.inf),) * 4))
         law.use_setup(law.new_setup(self._jumping, robot))
         law.hold(subject.q)
         law.torque(0.0, subject.q, np.zeros(len(subject.q)))
@@ -232,19 +229,7 @@ class Bench:
         delay = self.subject.delay if variant.delay is None else variant.delay
         for axis, begin in begins:
             found.append(self._axis_response(record, axis, begin, delay))
-        first = begins[0][1] if begins else np.inf
-        return Steps(tuple(found), self._error(record, record.time < first)[-1],
-                     record.failure, share, record.update)
-
-    def _error(self, record: Record, rows: NDArray[np.bool_]) -> list[tuple[float, float]]:
-        """Return the angle and distance from the set-point in some rows [rad], [m]."""
-        poses, targets = record.pose[rows], record.target[rows]
-        if not len(poses):
-            return [(np.nan, np.nan)]
-        turns = Rotation.from_matrix(targets[:, :3, :3] @ poses[:, :3, :3].transpose(
-            0, 2, 1)).magnitude()
-        return list(zip(turns.tolist(), np.linalg.norm(
-            targets[:, :3, 3] - poses[:, :3, 3], axis=1).tolist()))
+        return Steps(tuple(found), record.failure, share, record.update)
 
     def _axis_response(self, record: Record, axis: int, begin: float, delay: float
                        ) -> AxisResponse:
@@ -338,11 +323,14 @@ class Bench:
             rig.law.follow(there)
             rig.run(self._time(distance))
         record = rig.record()
-        errors = np.array(self._error(record, np.ones(len(record.time), bool)))
+        pose, target = record.pose, record.target
+        turns = Rotation.from_matrix(target[:, :3, :3] @ pose[:, :3, :3].transpose(
+            0, 2, 1)).magnitude()
+        distances = np.linalg.norm(target[:, :3, 3] - pose[:, :3, 3], axis=1)
         return Motion(record, np.abs(record.torque).max(axis=0) / self._effort,
                       np.abs(record.qd).max(axis=0) / self._speed,
                       float((record.task_share < 0.999).mean()),
-                      (float(errors[:, 0].max()), float(errors[:, 1].max())), distance)
+                      (float(turns.max()), float(distances.max())), distance)
 
     def _time(self, distance: float) -> float:
         """Return a duration in which first the target, then the arm comes to rest [s]."""

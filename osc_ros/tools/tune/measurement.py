@@ -10,16 +10,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from osc_ros.tools.tune.experiments import AxisResponse, Bench, Motion, Noise, Spectrum, Steps
 from osc_ros.tools.tune.subject import NOMINAL, Subject, Values, Variant
 
-Array = NDArray[np.float64]
-
-AXES = 'rotation x', 'rotation y', 'rotation z', 'x', 'y', 'z'
 OVERSHOOT = 0.1  # accepted excess over the wanted overshoot, as a share of the step
-SLOWNESS = 1.0  # accepted excess over the wanted settling time, as a share of it
 TORQUE = 0.9  # accepted share of a torque limit in a motion
 SPEED = 0.97  # accepted share of a speed limit in a motion
 NOISE = 0.02  # accepted noise of a torque, as a share of its limit

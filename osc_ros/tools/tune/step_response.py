@@ -35,8 +35,6 @@ class Shape:
         Above the final value, as a share of the step.
     settling : float [s]
         Time after which the response stays within BAND of its final value; infinite if never.
-    final : float
-        Mean over the last tenth.
     misfit : float
         RMS error of the second-order fit, as a share of the step. It is large if the delay is long
         for the bandwidth, because the loop is then of higher order.
@@ -47,7 +45,6 @@ class Shape:
     damping_ratio: float
     overshoot: float
     settling: float
-    final: float
     misfit: float
 
     @property
@@ -88,7 +85,7 @@ def shape(time: Array, response: Array, guess: tuple[float, float], delay: float
     final = float(response[-max(2, len(response) // 10):].mean())
     peak = float(response.max())
     if np.abs(response).max() > 10.0 or np.ptp(tail) > RESTLESS:
-        return Shape(np.nan, np.nan, max(0.0, peak - final), np.inf, final, np.nan)
+        return Shape(np.nan, np.nan, max(0.0, peak - final), np.inf, np.nan)
     outside = np.flatnonzero(np.abs(response - final) > BAND * max(abs(final), BAND))
     settling = 0.0 if len(outside) == 0 else float(time[min(outside[-1] + 1, len(time) - 1)])
 
@@ -102,7 +99,7 @@ def shape(time: Array, response: Array, guess: tuple[float, float], delay: float
                     np.subtract(high, 1e-3))
     fit = least_squares(residual, start, bounds=(low, high))
     return Shape(float(np.exp(fit.x[0])), float(np.exp(fit.x[1])), max(0.0, peak - final),
-                 settling, final, float(np.sqrt((fit.fun**2).mean())))
+                 settling, float(np.sqrt((fit.fun**2).mean())))
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,9 +9,10 @@ from base64 import b64encode
 from collections.abc import Iterable
 from html import escape
 
+from osc_ros.tools.info.findings import AXES
 from osc_ros.tools.tune import tuning_plots
 from osc_ros.tools.tune.advice import Recommendation
-from osc_ros.tools.tune.measurement import AXES, Measurement, SCORES
+from osc_ros.tools.tune.measurement import Measurement, SCORES
 from osc_ros.tools.tune.subject import ENCODER_BITS
 from osc_ros.tools.tune.tuning_results import (
     bandwidth,

@@ -12,10 +12,11 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from osc_ros.commandline import painted
+from osc_ros.commandline import json_values, painted
+from osc_ros.tools.info.findings import AXES
 from osc_ros.tools.tune.advice import Advice, Recommendation
 from osc_ros.tools.tune.experiments import AxisResponse
-from osc_ros.tools.tune.measurement import AXES, Measurement, Row, SCORES
+from osc_ros.tools.tune.measurement import Measurement, Row, SCORES
 from osc_ros.tools.tune.robustness import Robustness
 from osc_ros.tools.tune.subject import ENCODER_BITS, Subject
 
@@ -163,7 +164,7 @@ def changes_text(changes: dict[str, Any]) -> str:
 def numbers(found: Results) -> dict[str, Any]:
     """Return all results for JSON; numbers that are not finite become null."""
     advice = found.advice
-    found_numbers: dict[str, Any] = _plain({
+    found_numbers: dict[str, Any] = json_values({
         'robot': found.subject.law.robot.name, 'period [s]': found.subject.period,
         'delay [s]': found.subject.delay, 'verdict': found.verdict, 'notes': found.notes,
         'before': _measurement_numbers(advice.first),
@@ -210,13 +211,3 @@ def _measurement_numbers(found: Measurement) -> dict[str, Any]:
                    'speed share': found.motion.speed, 'limited': found.motion.limited,
                    'error [rad, m]': found.motion.error, 'failure': found.motion.record.failure},
         'scores': found.scores}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return [_plain(one) for one in value]
-    if isinstance(value, (float, np.floating)):
-        return float(value) if math.isfinite(value) else None
-    return value.item() if isinstance(value, np.generic) else value
