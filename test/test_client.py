@@ -719,7 +719,7 @@ def test_arm_stops_if_its_block_raises():
         arm.move_to(arm.pose(shift=(0.0, 0.3, 0.0)), wait=False)
         arm.sleep(0.2)
         raise KeyError
-    assert not isinstance(arm._backend.arm.law.levels['tip'].guide._pending[-1][1], PoseGoal)
+    assert not isinstance(arm._backend.arm.law.levels['tip'].generator._pending[-1][1], PoseGoal)
 
 
 def test_cause_that_comes_and_goes_is_one_line_in_the_log_of_a_program(in_loop, caplog):

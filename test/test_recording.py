@@ -235,8 +235,8 @@ def test_with_another_setting_targets_are_planned_where_these_ask_for_it():
     assert Replay(found).compute().is_identical
     slower = Replay(found, Slower())
     slower.compute()
-    assert slower.engine.law.levels['tip'].guide.waits  # for the arm, as its leash says
-    assert not engine.law.levels['tip'].guide.waits
+    assert slower.engine.law.levels['tip'].generator.waits  # for the arm, as its leash says
+    assert not engine.law.levels['tip'].generator.waits
 
 
 def test_state_of_another_version_is_refused(runs, monkeypatch):

@@ -268,7 +268,7 @@ class RealTimeBackend:
     def follow_chunk(self, times: Array, poses: Array, observed_at: float) -> str:
         """Follow a chunk; see `Backend`."""
         start = self._loop.time + LEAD
-        present: Target = self._request(requests.predicted, self._task, start)
+        present: Target = self._request(requests.predicted_target, self._task, start)
         entry = chunk_entry(observed_at + times, poses, observed_at, present, start,
                             self._law.settings.tasks[0].limits)
         self._follow(entry.path, start)
@@ -302,7 +302,7 @@ class RealTimeBackend:
     def _plan(self, settings: Settings | None = None, robot: Robot | None = None) -> None:
         with on_demand():
             setup = self._law.new_setup(settings, robot, self._loop.q)
-        self._loop.use(setup, self._guard)
+        self._loop.use_setup(setup, self._guard)
         self._law.use_setup(setup)
 
     def move_gripper(self, command: list[float]) -> None:

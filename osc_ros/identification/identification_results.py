@@ -89,7 +89,8 @@ def identification(robot: Robot, recordings: list[Recording], wanted: str,
     described = described_friction(robot)
     before = np.array([motion.error(motion.rigid_torque(robot) + motion.friction @ described)
                        for motion in motions])
-    after = np.array([motion.error(estimate.predicted(motion, robot)) for motion in motions])
+    after = np.array([motion.error(estimate.predicted_torque(motion, robot))
+                      for motion in motions])
     return Identification(robot, estimate, motions, before, after,
                           tuple(_notes(robot, estimate, before, after)))
 

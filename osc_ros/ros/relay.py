@@ -125,7 +125,7 @@ class Relay(Node):  # type: ignore[misc]
                              settings.period)
         states = StateInput(robot, found['velocity'], partial(self._loop.post, 'warning'),
                             partial(self._loop.post, 'info'))
-        self._loop.use(Parts(guard, states, check, order))
+        self._loop.use_parts(Parts(guard, states, check, order))
         self._robot = robot
         self._warn(found)
         self.get_logger().info(

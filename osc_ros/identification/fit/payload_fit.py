@@ -72,7 +72,7 @@ class PayloadEstimate:
     fit: Fit
     values: Array
 
-    def predicted(self, motion: Motion, robot: Robot) -> Array:
+    def predicted_torque(self, motion: Motion, robot: Robot) -> Array:
         """Return the torques (k, n) of robot, payload and friction for a motion [N m]."""
         columns = payload_columns(motion, robot, self.link)
         return motion.rigid_torque(robot) + columns @ self.values

@@ -135,10 +135,10 @@ class ArmEngine(Engine):
         """Set the robot for the next `prepare`."""
         self._robot = robot
 
-    def prepare(self, settings: Settings, known: Precomputed) -> None:
+    def prepare(self, settings: Settings, precomputed: Precomputed) -> None:
         """Build the setup for new settings, which the node has already built and checked."""
         with on_demand():  # without it, the first model would load all kernels of its method
-            self._prepared = self.law.same_setup(settings, self._robot, known)
+            self._prepared = self.law.same_setup(settings, self._robot, precomputed)
 
     def use_prepared(self, supervision: Supervision) -> None:
         """Use the setup of `prepare`, and new settings of the watchdogs."""
@@ -221,7 +221,7 @@ class ArmEngine(Engine):
     def _settle(self) -> None:
         """Process the answers of compiled code; until `_compiled` is set again, Python answers."""
         self._compiled = None
-        if (answers := self._answering.taken()) is None:
+        if (answers := self._answering.take_answers()) is None:
             return
         for part, is_plain in answers.parts(self.guard.settings.deadline):
             try:

@@ -407,7 +407,7 @@ class Controller(ManagedNode):
                 require_effort(robot, q, settings.limits.effort, self._law.settings.limits.effort)
             prepared = self._law.new_setup(settings, robot, q if len(q) else None)
         self._records.apply(found)
-        self._loop.use(prepared, supervision(found, robot, prepared.settings.limits))
+        self._loop.use_setup(prepared, supervision(found, robot, prepared.settings.limits))
         self._apply_times(found, self._loop)
 
     def _delay(self, timing: requests.Timing) -> float:

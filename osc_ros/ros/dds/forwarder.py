@@ -134,7 +134,7 @@ class Forwarder:
         self._thread = Thread(target=self._spin, name='relay loop', daemon=True)
         self._thread.start()
 
-    def use(self, parts: Parts) -> None:
+    def use_parts(self, parts: Parts) -> None:
         """Use the parts of a robot from now on."""
         n = len(parts.order)
         calls = self._new_calls(n)
@@ -464,7 +464,7 @@ class Forwarder:
             if label == commands.LAST_LABEL and self.acts:  # its torques are not used
                 self.parts.check.forget()
                 return label
-            if label == commands.HOLD_LABEL and not self._guard.blind:
+            if label == commands.HOLD_LABEL and not self._guard.is_stale:
                 return None  # the controller has no states, but this node has
             time = commands.labelled_time(label)
             # Only differences between the times of two commands are used, so the clock of the
@@ -511,5 +511,5 @@ class Forwarder:
         was_stopping = bool(self._guard.reaction)
         if not self.source.has_one:
             self._guard.report_fault(OTHER_PUBLISHER, SEVERAL)
-        if self._stops() and (self._guard.blind or not was_stopping):
-            self._send(commands.HOLD_LABEL if self._guard.blind else self._label)
+        if self._stops() and (self._guard.is_stale or not was_stopping):
+            self._send(commands.HOLD_LABEL if self._guard.is_stale else self._label)

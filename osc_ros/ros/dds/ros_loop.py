@@ -268,7 +268,7 @@ class Loop:
     def _end_parked(self, served: Served) -> None:
         """If the table has changed, pass it to compiled code for the next state."""
         if (table := self._table()) is not served.table:
-            served.use(table, self.engine.guard.settings.deadline)
+            served.use_table(table, self.engine.guard.settings.deadline)
 
     def _table(self) -> Integers | None:
         """Return the table for `step` by which compiled code answers; None if Python answers."""
@@ -278,7 +278,7 @@ class Loop:
         """Hold the pose of the newest state, see `Engine.activate`."""
         self.request(Engine.activate, missing)
 
-    def use(self, setup: CompiledLaw, supervision: Supervision) -> None:
+    def use_setup(self, setup: CompiledLaw, supervision: Supervision) -> None:
         """Use a setup from `Law.new_setup`, and other settings of the watchdogs."""
         self.request(Engine.use_setup, setup, supervision)
 
@@ -420,7 +420,7 @@ class Loop:
     def _conclude(self, served: Served) -> list[str]:
         """Process the answers of compiled code in Python, under the lock; return error texts."""
         errors: list[str] = []
-        if (answers := served.answered()) is None:
+        if (answers := served.take_answers()) is None:
             return errors
         for done, is_plain in answers.parts(self.engine.guard.settings.deadline):
             try:
@@ -445,7 +445,7 @@ class Loop:
         if self._listener is not None:
             for one in done:
                 if one.is_sent:
-                    self._sent.append((one.answered,
+                    self._sent.append((one.answered_stamp,
                                        one.accepted + one.done - one.arrived,
                                        one.tau[self._output.order]))
 

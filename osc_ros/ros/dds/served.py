@@ -104,7 +104,7 @@ class Served:
         self._set(table, longest)
         self._shared[LEAVE], self._shared[PAUSES] = 0, pauses
 
-    def use(self, table: Integers | None, longest: float) -> None:
+    def use_table(self, table: Integers | None, longest: float) -> None:
         """
         Answer by another table from the next state on; with None, Python answers it.
 
@@ -164,7 +164,7 @@ class Served:
         ended = int(self._shared[ENDED])
         return ended if self._shared[BEGUN] == ended else -1
 
-    def answered(self) -> Answers | None:
+    def take_answers(self) -> Answers | None:
         """Return copies of the answers since the last call; None if there are none."""
         last = int(self._shared[WRITTEN])
         if last == self._shared[CONCLUDED]:
