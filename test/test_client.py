@@ -672,13 +672,13 @@ def test_usual_settings_fit_an_arm_that_compensates_gravity_and_limits_its_torqu
     robot = osc_ros.Robot.from_urdf(shipped_urdf('fr3'), *SHIPPED['fr3'][:2])
     real = Description('an arm', robot.joint_names, 1e-3, 'gravity', np.full(7, 10.0),
                        np.full(7, 1000.0))
-    settings, guard = Start('franka', {}, '', robot, None, 'sweep', None).fitted(real)
+    settings, guard = Start('franka', {}, '', robot, None, 'sweep', None).settings_for(real)
     assert settings.driver.compensates == 'gravity'
     assert (settings.limits.effort <= 10.0).all()
     assert (settings.limits.effort_rate <= 800.0).all()
     assert (settings.tasks[0].gains.natural_frequency == 8.0).all()
     assert guard.period == 1e-3
-    simulated, _ = Start('mujoco', {}, '', robot, None, 'sweep', None).fitted(
+    simulated, _ = Start('mujoco', {}, '', robot, None, 'sweep', None).settings_for(
         Description('an arm', robot.joint_names, 2e-3, clock='simulated'))
     assert (simulated.tasks[0].gains.natural_frequency == 20.0).all()
 

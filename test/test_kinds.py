@@ -403,7 +403,7 @@ def torques_on_a_line(arm, begin, end, count):
     found = []
     for share in np.linspace(0.0, 1.0, count + 1):
         arm.law.levels['gaze'].generator = still(Target(pose(begin + share * (end - begin),
-                                                         NO_ROTATION)))
+                                                             NO_ROTATION)))
         arm.law.limiter.forget()
         found.append(arm.law.torque(0.0, READY, 0.1 * np.ones(7)))
         assert np.isfinite(found[-1]).all()
@@ -432,7 +432,7 @@ def test_activation_is_none_near_the_link_and_all_from_afar():
     shares = []
     for distance in (0.0, 1e-300, 0.5 * OFF, OFF, 0.5 * (OFF + ON), ON, 1.0, 900.0):
         arm.law.levels['gaze'].generator = still(Target(pose(T[:3, 3] + [0.0, distance, 0.0],
-                                                         NO_ROTATION)))
+                                                             NO_ROTATION)))
         assert np.isfinite(arm.law.torque(0.0, READY, np.zeros(7))).all()
         shares.append(arm.law.priorities.rows[0, ACTIVATION])
     assert shares[:3] == [0.0] * 3 and shares[3] < 1e-6
@@ -446,7 +446,7 @@ def test_error_of_half_a_turn_is_half_a_turn_and_asks_for_nothing():
     for sine, asks in ((0.0, 0.0), (1e-3, 1e-3 / BEHIND), (2.0 * BEHIND, 1.0)):
         side = np.array([sine, 0.0, -np.sqrt(1.0 - sine * sine)])
         arm.law.levels['gaze'].generator = still(Target(pose(T[:3, 3] + T[:3, :3] @ side,
-                                                         NO_ROTATION)))
+                                                             NO_ROTATION)))
         arm.law.torque(0.0, READY, np.zeros(7))
         level = arm.law.levels['gaze']
         assert np.linalg.norm(level.error) == pytest.approx(np.pi - np.arcsin(sine), abs=1e-9)

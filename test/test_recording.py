@@ -24,7 +24,7 @@ from osc_ros.loop import journal, requests
 from osc_ros.loop.engine import ACTIVE
 from osc_ros.loop.journal import CALL, Journal, loaded_piece, RESPOND
 from osc_ros.recording import cdr, export
-from osc_ros.recording.explanation import difference, explained, summary
+from osc_ros.recording.explanation import difference, explanation_lines, summary
 from osc_ros.recording.replay import Replay
 from osc_ros.recording.tape import runs_of, Segment, segments_of
 from test_contact import Driven
@@ -159,7 +159,7 @@ def test_terms_add_up_to_the_torque_and_limits_are_named(runs):
         assert sum(one.terms.values()) == pytest.approx(one.torque, abs=EFFORT)
     assert {'bias', 'posture', 'tip', 'friction', 'limits', 'supervisor'} <= set(
         with_law[0].terms)
-    lines = explained(found, found.at(0.1))
+    lines = explanation_lines(found, found.at(0.1))
     assert any(line.startswith('friction') for line in lines)
     assert any('not_finite' in line for line in summary(found))
 
@@ -370,7 +370,7 @@ def test_strings_of_all_lengths_are_aligned(tmp_path):
     from mcap_ros2.decoder import DecoderFactory
     for kind, written in ((cdr.STATES, lambda name: cdr.joint_state(
             (3, 4), [name, 'b'], [1.0, 2.0], (), [5.0, 6.0])),
-            (cdr.POSE, lambda name: cdr.stamped((3, 4), name, np.arange(7.0)))):
+            (cdr.POSE, lambda name: cdr.stamped_message((3, 4), name, np.arange(7.0)))):
         decode = DecoderFactory().decoder_for('cdr', Schema(
             id=1, name=kind, encoding='ros2msg', data=cdr.DEFINITIONS[kind].encode()))
         for length in range(9):

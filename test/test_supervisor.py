@@ -493,7 +493,7 @@ def test_arm_at_full_speed_rests_within_a_second_and_within_its_limits(reaction)
             assert ((plant.q > lower) & (plant.q < upper)).all()
             plant.step(tau, 2)
         assert np.abs(plant.qd).max() < 0.01, (q, qd)
-    assert bench.supervisor.finished == (reaction == 'deactivate')
+    assert bench.supervisor.is_finished == (reaction == 'deactivate')
 
 
 @pytest.mark.parametrize('killed', [0.1, 0.2, 0.35, 0.5])

@@ -87,7 +87,7 @@ class RealTimeBackend:
         self._loop = LoopProcess(start)
         try:
             self.description = self._loop.description
-            settings, self._guard = start.fitted(self.description)
+            settings, self._guard = start.settings_for(self.description)
             with on_demand():
                 self._law = Law(self._robot, settings)
             self._set, self._disturbance = settings.tasks[0].gains, settings.disturbance

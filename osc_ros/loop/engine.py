@@ -279,7 +279,7 @@ class Engine(Counts):
                 self._answering.is_plain(table, self._clock())
         finally:
             answers = self._answering.take_answers()
-        return answers is not None and self._concluded(answers[0])
+        return answers is not None and self._process_answer(answers[0])
 
     def conclude(self, done: Answers, is_plain: bool) -> bool:
         """
@@ -299,15 +299,15 @@ class Engine(Counts):
                 self._count(time, took, self.period)
                 if self._is_due(time):
                     self._report(done[i])
-            return self._concluded(done[-1])
+            return self._process_answer(done[-1])
         one = done[0]
         if one.is_sent:
             self._note_command(one.tau, one.answered_stamp)
         if self.journal is None:
-            return self._concluded(one)
-        return self.journal.record_answer(one, partial(self._concluded, one))
+            return self._process_answer(one)
+        return self.journal.record_answer(one, partial(self._process_answer, one))
 
-    def _concluded(self, done: Answered) -> bool:
+    def _process_answer(self, done: Answered) -> bool:
         is_valid = done.code not in (UNASKED, REJECTED)
         self.guard.explain(done)
         if is_valid:
@@ -330,7 +330,7 @@ class Engine(Counts):
         if is_valid:
             self._note_tick(done)
         if done.asks == WAITS:
-            self._conclude()
+            self._leave_if_finished()
         return is_valid
 
     def table(self) -> Integers | None:
@@ -391,7 +391,7 @@ class Engine(Counts):
             return
         if (tau := self.guard.torque_without_state(longest)) is not None:
             self._command(tau, None)
-        self._conclude()
+        self._leave_if_finished()
 
     @journaled
     def refuse(self, reason: str, has_all_joints: bool) -> None:
@@ -432,7 +432,8 @@ class Engine(Counts):
         if self.mode != ACTIVE or reaction not in HARMLESS:
             self.touch.stop_learning()
             self._post('learned', None, f'not learned: {self.state()}')
-        elif (found := self.touch.learned(self.time, self.law.settings.limits.effort)) is not None:
+        elif (found := self.touch.learned_thresholds(
+                self.time, self.law.settings.limits.effort)) is not None:
             self._post('learned', found, '')
 
     def _resume(self) -> None:
@@ -450,12 +451,12 @@ class Engine(Counts):
 
     def _note_command(self, tau: Array, stamp: Stamp | None) -> None:
         if self.journal is not None:
-            self.journal.sent(tau, stamp)
+            self.journal.record_torque(tau, stamp)
         self._note_use(np.abs(tau), self.law.settings.limits.effort)
 
-    def _conclude(self) -> None:
+    def _leave_if_finished(self) -> None:
         """Send the idle command and end, if the supervisor has finished stopping the arm."""
-        if self.guard.finished:
+        if self.guard.is_finished:
             self.leave()
             self._post('stopped')
 

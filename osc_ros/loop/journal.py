@@ -248,7 +248,7 @@ class Journal:
 
     # during a call of the engine
 
-    def sent(self, tau: Array, stamp: tuple[int, int] | None) -> None:
+    def record_torque(self, tau: Array, stamp: tuple[int, int] | None) -> None:
         """Record torques (n,) that are sent."""
         if self._engine is None:
             return

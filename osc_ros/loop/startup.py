@@ -52,12 +52,12 @@ def decision(finding: Finding, check: str, settings: Settings, by_name: str = 's
     text, verdict = f'start-up check: {finding}', finding.verdict
     if verdict is Verdict.COMPENSATED and compensates != 'none':
         return Decision(NOTE, 'start-up check: the efforts do not contain the weight, as '
-                      f"driver_compensates '{compensates}' says")
+                        f"driver_compensates '{compensates}' says")
     if verdict is Verdict.WELL:
         return Decision(NOTE, text)
     if verdict in UNUSABLE and efforts != 'commanded':
         return Decision(REFUSE, f'{text} (accepted with {by_name.format(repr("warn"))} and '
-                      "external_force.efforts 'commanded')")
+                        "external_force.efforts 'commanded')")
     is_certain = finding.is_certain
     if compensates != 'none' and verdict is Verdict.MASS:  # efforts may lack the weight
         is_certain &= finding.mass is not None and sum(finding.mass) > 0.0
@@ -68,7 +68,7 @@ def decision(finding: Finding, check: str, settings: Settings, by_name: str = 's
     taken = ('; the compensation of what the model lacks then takes up the difference'
              if finding.missing is not None else '')
     return Decision(REFUSE, f'{text}{_remedy(finding)}. To activate all the same: '
-                  f'{by_name.format(repr("warn"))}{taken}')
+                    f'{by_name.format(repr("warn"))}{taken}')
 
 
 def _remedy(finding: Finding) -> str:

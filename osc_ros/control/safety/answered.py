@@ -134,7 +134,7 @@ class Answers:
         places = getattr(self._places, name)
         return np.asarray(self.rows[:, places[0] if len(places) == 1 else places])
 
-    def parts(self, deadline: float) -> Iterator[tuple[Answers, bool]]:
+    def groups(self, deadline: float) -> Iterator[tuple[Answers, bool]]:
         """
         Yield the records in order, in groups, each with whether the group is plain.
 

@@ -325,7 +325,7 @@ class Supervisor:
         return np.array(self._at.output.tau) if self._at.output.has_sent[0] else None
 
     @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         """
         Whether commands must end: the arm was given up, or a deactivation is complete.
 
@@ -378,7 +378,7 @@ class Supervisor:
         self._update()
 
     def stop(self) -> None:
-        """Bring the arm to rest and deactivate; `finished` becomes true at the end."""
+        """Bring the arm to rest and deactivate; `is_finished` becomes true at the end."""
         self._at.causes.stops[0] = 1.0
         self._update()
 
@@ -463,7 +463,7 @@ class Supervisor:
         self._texts[name] = reason
 
     @property
-    def sent(self) -> Array:
+    def answer_torque(self) -> Array:
         """The torques (n,) of the last answer [N·m]."""
         return np.array(self._found.torque.tau)
 
@@ -513,7 +513,7 @@ class Supervisor:
 
     def _answer(self, tau: Array, now: float) -> Array:
         safety.answer(*self.model.arrays, self._plan, self._state, self._result, now, tau)
-        return self.sent
+        return self.answer_torque
 
     def idle_torque(self) -> Array:
         """Last torque (n,) of a deactivation, for the last or predicted state [N·m]."""

@@ -61,7 +61,7 @@ class ArmEstimate:
     friction_values: Array
 
     @property
-    def told(self) -> NDArray[np.bool_]:
+    def is_determined(self) -> NDArray[np.bool_]:
         """Whether (r,) each correction exceeds its standard deviation."""
         return np.asarray(self.deviations < np.abs(self.corrections))
 

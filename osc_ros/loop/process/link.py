@@ -92,14 +92,14 @@ class LoopProcess:
             env={**os.environ, **ONE_THREAD})
         try:
             self._channel.requests.put(pickle.dumps(start))
-            self.description, self.system = self._opened()
+            self.description, self.system = self._await_open()
         except BaseException:
             self._process.kill()
             self._process.wait()
             self._channel.close()
             raise
 
-    def _opened(self) -> Any:
+    def _await_open(self) -> Any:
         """Wait until the arm is open; return its description and the granted system settings."""
         deadline = perf_counter() + OPENING
         while perf_counter() < deadline:

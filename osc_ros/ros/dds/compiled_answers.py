@@ -59,7 +59,7 @@ def _ignore(text: str) -> None:
     """Do nothing."""
 
 
-class Served:
+class CompiledAnswers:
     """
     Compiled answers to the joint states of an inbox.
 
@@ -80,7 +80,7 @@ class Served:
         self._n, self._order = len(order), np.array(order, dtype=np.int64)
         self._calls = calls = RclCalls(inbox, publisher, self._n, 8)
         calls.plan[STEP:REACT + 1] = [*map(entry_of, (step, sense, watch, answer))]
-        calls.plan[UNASKED_OUTBOUND:UNASKED_VALUES + 1] = calls.labelled(HOLD_LABEL)
+        calls.plan[UNASKED_OUTBOUND:UNASKED_VALUES + 1] = calls.labelled_command(HOLD_LABEL)
         calls.plan[POST:SEMAPHORE + 1] = calls.semaphore
         self._ring = np.zeros((ROWS, ANSWER.size(self._n)))
         self._shared = np.zeros(len(COUNTERS), dtype=np.int64)
@@ -97,8 +97,8 @@ class Served:
         Set the table for `run`; from now on, change the engine's records only within `held`.
 
         If targets must be planned and `pauses` is True, `run` returns and the next state waits.
-        Otherwise `run` goes on, and `woken` returns in the thread that plans. For the rest see
-        `use`.
+        Otherwise `run` goes on, and `wait_for_wake` returns in the thread that plans. For the rest
+        see `use_table`.
 
         """
         self._set(table, longest)
@@ -120,13 +120,13 @@ class Served:
         if table is not None:
             self._shared[TABLE] = address_of(table)
 
-    def woken(self) -> None:
+    def wait_for_wake(self) -> None:
         """Wait until there are plans to be made, or `wake` is called."""
         self._calls.wait()
         self._shared[WOKEN] = 0
 
     def wake(self) -> None:
-        """Let `woken` return."""
+        """Let `wait_for_wake` return."""
         self._calls.post()
 
     def run(self, reading: Reading, until: float) -> int:
@@ -140,7 +140,7 @@ class Served:
         if length != self._calls.plan[LENGTH]:
             self._calls.prepare(length)
         self._times[0] = until
-        with self._calls.kept():
+        with self._calls.publisher_kept():
             return int(serve(self._calls.plan, reading, self._order, self._ring, self._shared,
                              self._times))
 
