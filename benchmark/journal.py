@@ -32,7 +32,7 @@ def engine(robot: Robot, has_journal: bool) -> Engine:
         NOT_FINITE: Watchdog('hold'), STALE_STATE: Watchdog('hold', timeout=30.0)},
         robot.effort_limits, period=PERIOD), PERIOD, lambda *_: None, lambda *_: None)
     if has_journal:
-        made.keep(Journal(1e6, 10**9))  # checkpoints are timed on their own
+        made.attach_journal(Journal(1e6, 10**9))  # checkpoints are timed on their own
     made.update(0.0, HOME.copy(), np.zeros(7), (0, 0), perf_counter())
     made.activate()
     return made

@@ -187,8 +187,8 @@ class Streamed:
             law.follow(PoseGoal(pose))
             return
         start = now + LEAD
-        found = self.stream.continuation(law.levels['tip'].guide.predicted(start), start,
-                                         law.settings.tasks[0].limits)
+        present = law.levels['tip'].generator.predicted_target(start)
+        found = self.stream.continuation(present, start, law.settings.tasks[0].limits)
         law.follow(found.path, start)
         law.follow(found.hold, found.missing_at)
 
@@ -245,7 +245,7 @@ def run(way, kind, events, length=LENGTH, settled=SETTLED) -> Figures:
     arm = Simulation(urdf, law, panda.home)
     course = kind(arm.pose())
     if isinstance(way, Sampled):
-        law.levels['tip'].guide = Sampler(way, arm.pose(), arm.period)
+        law.levels['tip'].generator = Sampler(way, arm.pose(), arm.period)
     coming = list(events(course))
     times, tips, targets, speeds, accelerations = [], [], [], [], []
     while arm.time < length - 0.5 * arm.period:

@@ -161,7 +161,7 @@ def is_agreed(question: str) -> bool:
     return False
 
 
-def painted(text: str, color: str, stream: TextIO | None = None) -> str:
+def colored_text(text: str, color: str, stream: TextIO | None = None) -> str:
     """Return a text in one of COLORS; unchanged if `stream` is no terminal, or with NO_COLOR."""
     if not (stream or sys.stdout).isatty() or os.environ.get('NO_COLOR'):
         return text

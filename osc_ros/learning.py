@@ -130,19 +130,21 @@ class TensorSpace:
 
         """
         q, qd, u, posture = map(
-            entered, (joint_pos, joint_vel, acceleration, posture_acceleration))
+            as_kernel_array, (joint_pos, joint_vel, acceleration, posture_acceleration))
         found = self.osc.torque_batch(*self._state(q, qd), self._ordered('acceleration', u),
                                       posture_acceleration=posture)
-        return left(found.tau, joint_pos)
+        return as_library_array(found.tau, joint_pos)
 
     def tip(self, joint_pos: Any, joint_vel: Any) -> Tip:
         """Return pose and twist of the tips, in base axes and the library's order."""
-        pose, twist = self._tip(*self._state(entered(joint_pos), entered(joint_vel)))
+        pose, twist = self._tip(*self._state(as_kernel_array(joint_pos),
+                                             as_kernel_array(joint_vel)))
         quaternion = _quaternion(pose[:, :3, :3])
         if self.conventions.quaternion == 'wxyz':
             quaternion = quaternion[:, [3, 0, 1, 2]]
         both = _library(pose).concatenate((pose[:, :3, 3], quaternion), axis=1)
-        return Tip(left(both, joint_pos), left(self._ordered('twist', twist), joint_pos))
+        return Tip(as_library_array(both, joint_pos),
+                   as_library_array(self._ordered('twist', twist), joint_pos))
 
     def track(self, joint_pos: Any, joint_vel: Any, target: Tip, stiffness: float,
               damping: float, acceleration: Any = None, posture_acceleration: Any = None) -> Any:
@@ -163,8 +165,8 @@ class TensorSpace:
             See `torque`.
 
         """
-        q, qd = self._state(entered(joint_pos), entered(joint_vel))
-        goal, velocity = map(entered, target)
+        q, qd = self._state(as_kernel_array(joint_pos), as_kernel_array(joint_vel))
+        goal, velocity = map(as_kernel_array, target)
         if tuple(goal.shape) != (len(q), 7):
             raise InputError(f'target.pose has shape {tuple(goal.shape)}, accepted is '
                              f'{(len(q), 7)}')
@@ -176,10 +178,10 @@ class TensorSpace:
         error = _library(pose).concatenate((turn, goal[:, :3] - pose[:, :3, 3]), axis=1)
         u = stiffness * error + damping * (self._ordered('target.twist', velocity) - twist)
         if acceleration is not None:
-            u = u + self._ordered('acceleration', entered(acceleration))
+            u = u + self._ordered('acceleration', as_kernel_array(acceleration))
         found = self.osc.torque_batch(q, qd, u,
-                                      posture_acceleration=entered(posture_acceleration))
-        return left(found.tau, joint_pos)
+                                      posture_acceleration=as_kernel_array(posture_acceleration))
+        return as_library_array(found.tau, joint_pos)
 
     def _state(self, q: Any, qd: Any) -> tuple[Any, Any]:
         for name, values in (('joint_pos', q), ('joint_vel', qd)):
@@ -207,7 +209,7 @@ def is_on_host(values: Any) -> bool:
     return device is None or int(device()[0]) == CPU
 
 
-def entered(values: Any) -> Any:
+def as_kernel_array(values: Any) -> Any:
     """
     Return the array as a float64 NumPy array without a copy, if possible; on a GPU unchanged.
 
@@ -225,7 +227,7 @@ def entered(values: Any) -> Any:
     return np.asarray(found, dtype=np.float64)
 
 
-def left(values: Any, like: Any) -> Any:
+def as_library_array(values: Any, like: Any) -> Any:
     """Return a result as an array of the library and precision of `like`, if possible uncopied."""
     if not isinstance(values, np.ndarray):
         return values

@@ -103,5 +103,5 @@ def write_states(bag: BagWriter, names: tuple[str, ...], states: list[ArmState])
         twist = np.hstack([state.error[3:], state.error[:3]])  # linear, then angular
         bag.write('/joint_states', cdr.STATES, time,
                   cdr.joint_state(stamp, names, state.q, state.qd, state.torque))
-        bag.write('/pose', cdr.POSE, time, cdr.stamped(stamp, 'base', pose))
-        bag.write('/pose_error', cdr.TWIST, time, cdr.stamped(stamp, 'base', twist))
+        bag.write('/pose', cdr.POSE, time, cdr.stamped_message(stamp, 'base', pose))
+        bag.write('/pose_error', cdr.TWIST, time, cdr.stamped_message(stamp, 'base', twist))

@@ -173,11 +173,11 @@ class Motions:
         """
         now = self.state()
         goals = goal_poses(poses, now)
-        said = self._backend.follow_chunk(
+        message = self._backend.follow_chunk(
             chunk_times(dt, len(goals)), goals,
             now.time if observed_at is None else finite('observed_at', observed_at))
         self._has_goal = True
-        return said
+        return message
 
     def jog(self, twist: ArrayLike) -> None:
         """
@@ -292,6 +292,6 @@ class Motions:
             The cause is still present, or the arm does not recover; the text gives the reason.
 
         """
-        said = self._backend.recover()
+        message = self._backend.recover()
         self._has_goal = False
-        return said
+        return message

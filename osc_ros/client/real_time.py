@@ -87,7 +87,7 @@ class RealTimeBackend:
         self._loop = LoopProcess(start)
         try:
             self.description = self._loop.description
-            settings, self._guard = start.fitted(self.description)
+            settings, self._guard = start.settings_for(self.description)
             with on_demand():
                 self._law = Law(self._robot, settings)
             self._set, self._disturbance = settings.tasks[0].gains, settings.disturbance
@@ -268,7 +268,7 @@ class RealTimeBackend:
     def follow_chunk(self, times: Array, poses: Array, observed_at: float) -> str:
         """Follow a chunk; see `Backend`."""
         start = self._loop.time + LEAD
-        present: Target = self._request(requests.predicted, self._task, start)
+        present: Target = self._request(requests.predicted_target, self._task, start)
         entry = chunk_entry(observed_at + times, poses, observed_at, present, start,
                             self._law.settings.tasks[0].limits)
         self._follow(entry.path, start)
@@ -300,7 +300,7 @@ class RealTimeBackend:
     def _plan(self, settings: Settings | None = None, robot: Robot | None = None) -> None:
         with on_demand():
             setup = self._law.new_setup(settings, robot, self._loop.q)
-        self._loop.use(setup, self._guard)
+        self._loop.use_setup(setup, self._guard)
         self._law.use_setup(setup)
 
     def move_gripper(self, command: list[float]) -> None:

@@ -172,7 +172,7 @@ class SimulatedBackend:
         """Return a text on the arm and its goal; see `Backend`."""
         level = next(iter(self._law.levels.values()))
         reasons = [text for applies, text in (
-            (level.guide.waits, TARGETS[WAITS]), (level.guide.clamped, TARGETS[AT_EDGE]),
+            (level.generator.waits, TARGETS[WAITS]), (level.generator.clamped, TARGETS[AT_EDGE]),
             (self._law.saturated.any(), 'torque at its limit')) if applies]
         return ', '.join([distance_text(self._arrival.angle, self._arrival.distance), *reasons])
 

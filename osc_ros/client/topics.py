@@ -379,11 +379,11 @@ class TopicBackend:
     def recover(self) -> str:
         """Get the arm under control again; see `Backend`."""
         self._require_open()
-        said = self.services.recover()
+        message = self.services.recover()
         self._goal_since = np.inf
         with self._news:
             self._trouble, self._last_command = '', monotonic()
-        return said
+        return message
 
     def is_at_goal(self) -> bool:
         """Whether the goal has been reached; see `Backend`."""
@@ -402,11 +402,11 @@ class TopicBackend:
 
     def situation(self) -> str:
         """Return a text on the arm and its goal; see `Backend`."""
-        said = f'the controller says: {self._said}'
+        message = f'the controller says: {self._said}'
         if (goal := self._goal) is None:
-            return said
+            return message
         angular, linear = np.linalg.norm(pose_error(self.state().pose, goal).reshape(2, 3), axis=1)
-        return f'{distance_text(angular, linear)}, {said}'
+        return f'{distance_text(angular, linear)}, {message}'
 
     # time
 

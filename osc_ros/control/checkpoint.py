@@ -44,13 +44,13 @@ class Checkpoint(NamedTuple):
     ----------
     law : LawRecipe
     guard : (Robot, Supervision, tuple, float)
-        Arguments of the supervisor; `Supervisor.words`; `ContactSense.until`.
+        Arguments of the supervisor; `Supervisor.texts`; `ContactSense.until`.
     values : dict
         Attributes of the engine, see `osc_ros.loop.engine.VALUES`.
     remembered : tuple
         See `ControlCycle.remembered`.
     sizes : (k,) int
-        Sizes of the arrays of `Engine.kept`.
+        Sizes of the arrays of `Engine.state_arrays`.
     row : (m,) int
         Contents of these arrays, one after the other; floats are stored by their 8 bytes.
 

@@ -104,7 +104,8 @@ class CompiledLaw:
     """
 
     def __init__(self, robot: Robot, settings: Settings, method: str, workers: int | str,
-                 before: CompiledLaw | None = None, known: Precomputed = NOTHING_KNOWN) -> None:
+                 before: CompiledLaw | None = None, precomputed: Precomputed = NOTHING_KNOWN
+                 ) -> None:
         self.settings = settings
         self.robot = robot
         if len(robot.tips) > 1 and not any(task.link for task in settings.tasks):
@@ -131,8 +132,8 @@ class CompiledLaw:
         self._own.damping[:] = damping.length, damping.low, damping.high
         self._own.has_force[0] = any('force' in task.axes for task in settings.tasks)
         self._own.blend_time[0] = settings.blend_time
-        self._take_least_inertia(before, known)
-        self.unmodelled = self._unmodelled(before, known)
+        self._take_least_inertia(before, precomputed)
+        self.unmodelled = self._unmodelled(before, precomputed)
         self._own.integrates[0] = self.unmodelled is not None and self.unmodelled.integrates
         self._frames = [self._frame(task) for task in settings.tasks]
         self._rest = np.zeros(robot.n)
@@ -176,9 +177,9 @@ class CompiledLaw:
         for level in self.levels:
             level.put_constants()
 
-    def _take_least_inertia(self, before: CompiledLaw | None, known: Precomputed) -> None:
+    def _take_least_inertia(self, before: CompiledLaw | None, precomputed: Precomputed) -> None:
         """Copy the least inertia from another setup, or compute it if there is friction."""
-        found = known.least_inertia
+        found = precomputed.least_inertia
         if found is None and before is not None and before.robot is self.robot:
             found = before.least_inertia
         if found is None and self.settings.friction is not None:
@@ -195,7 +196,7 @@ class CompiledLaw:
         self._own.least_inertia[:] = 0.0 if inertia is None else inertia
 
     @property
-    def known(self) -> Precomputed:
+    def precomputed(self) -> Precomputed:
         """Results that another setup of the same robot and settings can use."""
         found = None if self.unmodelled is None else self.unmodelled.compensation
         if found is None:
@@ -210,14 +211,14 @@ class CompiledLaw:
             return before.command_model
         return CommandModel(robot, driver)
 
-    def _unmodelled(self, before: CompiledLaw | None, known: Precomputed
+    def _unmodelled(self, before: CompiledLaw | None, precomputed: Precomputed
                     ) -> DisturbanceCompensation | None:
         """Return observer and compensation; None if the settings have none, and none fades out."""
         settings, old = self.settings, None if before is None else before.unmodelled
-        is_fading = known.fading or old is not None and bool(old.torque.any())
+        is_fading = precomputed.fading or old is not None and bool(old.torque.any())
         if settings.observation or settings.disturbance or is_fading:
-            return DisturbanceCompensation(self.robot, settings, old, known.compensation,
-                                           known.fading)
+            return DisturbanceCompensation(self.robot, settings, old, precomputed.compensation,
+                                           precomputed.fading)
         return None
 
     def _space(self, method: str, workers: int | str) -> OperationalSpace:
@@ -279,7 +280,7 @@ class CompiledLaw:
         return float(self._own.longest_period[0])
 
     @property
-    def softened_for(self) -> float:
+    def gain_period(self) -> float:
         """Period of the states of the last `limit_gains` [s]; 0: the gains are as set."""
         return float(self._own.period[0])
 
@@ -291,7 +292,7 @@ class CompiledLaw:
         stability. Up to `longest_period` all gains stay as set.
 
         """
-        if abs(period - self.softened_for) <= PERIOD_CHANGE * period:
+        if abs(period - self.gain_period) <= PERIOD_CHANGE * period:
             return
         self._own.period[0] = period
         for level in self.levels:
@@ -327,7 +328,7 @@ class CompiledLaw:
             A target has no motion within its limits; its previous motion continues.
 
         """
-        if max(period, self.softened_for) > self.longest_period:
+        if max(period, self.gain_period) > self.longest_period:
             self.limit_gains(period)
         errors = []
         for level in self.levels:
@@ -388,12 +389,12 @@ class CompiledLaw:
         """Whether one compiled call computes the torques without the interpreter."""
         return self.tick.is_compiled
 
-    def kept(self) -> tuple[NDArray[Any], ...]:
+    def state_arrays(self) -> tuple[NDArray[Any], ...]:
         """Return the arrays with the results of a tick, and with the state for the next tick."""
         of_tips = self.dynamics
         return (of_tips.pose, of_tips.twist, of_tips.Lambda_inv, of_tips.a0, *self._gravities,
                 *self._kept,
-                *(record for level in self.levels for record in level.guide.records))
+                *(record for level in self.levels for record in level.generator.records))
 
     def set_blended(self, is_blended: bool) -> None:
         """Set whether the torques are blended with those of another setup."""

@@ -34,7 +34,7 @@ class _Worker:
 
     def __init__(self, law: Law) -> None:
         self._law = law
-        self.given = entry_of(law_torque), law.table(), Places(law.kept()).spans
+        self.given = entry_of(law_torque), law.table(), Places(law.state_arrays()).spans
 
 
 class Controllers:
@@ -88,12 +88,12 @@ class Controllers:
         if not self._law.is_placed:
             self._law.hold(self._law.posture)
         self._setup = self._law.setup
-        places = Places(self._law.kept())
+        places = Places(self._law.state_arrays())
         self._memory = np.zeros((count, places.size), dtype=np.int64)
         places.store(self._memory[0])
         self._memory[1:] = self._memory[0]
         self._targets = [slice(at := places.of(address_of(record)), at + record.size)
-                         for level in self._setup.levels for record in level.guide.records]
+                         for level in self._setup.levels for record in level.generator.records]
         self._seen = {name: places.of(address_of(level.numbers)) + SEEN
                       for name, level in self._law.levels.items()}
         self._remembered = [self._law.remembered] * count
@@ -113,18 +113,18 @@ class Controllers:
 
     def _load(self, i: int) -> Law:
         """Copy the state of controller i to the law, and return the law."""
-        Places(self._law.kept()).load(self._memory[i])
+        Places(self._law.state_arrays()).load(self._memory[i])
         self._law.remembered = self._remembered[i]
         for level, has_jumped in zip(self._setup.levels, self._jumped[i]):
             if has_jumped:
-                level.guide.note_hold()
+                level.generator.note_hold()
         if self._found[0, i] > 0:
             self._law.note(int(self._found[0, i]))
         return self._law
 
     def _store(self, i: int) -> None:
         """Copy the state of the law to controller i."""
-        Places(self._law.kept()).store(self._memory[i])
+        Places(self._law.state_arrays()).store(self._memory[i])
         self._remembered[i], self._jumped[i] = self._law.remembered, False
 
     @contextmanager
@@ -306,10 +306,10 @@ class Controllers:
 def _put_holds(memory: Array, plan: slice, state: slice, rows: NDArray[np.intp], poses: Array
                ) -> None:
     """
-    Make poses (k, 4, 4) the targets of many guides, from the next tick on.
+    Make poses (k, 4, 4) the targets of many set-point generators, from the next tick on.
 
-    `memory` (m, …) is written and has a row for each guide; `plan` and `state` are the columns of
-    its records PLAN and STATE; `rows` (k,) are the indices of the guides.
+    `memory` (m, …) is written and has a row for each generator; `plan` and `state` are the columns
+    of its records PLAN and STATE; `rows` (k,) are the indices of the generators.
 
     """
     at, now = (table.of(np.arange(float(table.size(0))), 0) for table in (PLAN, STATE))

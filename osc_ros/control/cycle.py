@@ -372,7 +372,7 @@ class ControlCycle:
         """
         return self._setup.tick.table(self._blending.replaced, self._arrays, records)
 
-    def kept(self) -> tuple[NDArray[Any], ...]:
+    def state_arrays(self) -> tuple[NDArray[Any], ...]:
         """
         Return the arrays on which the next torques depend, beside `remembered`.
 
@@ -380,30 +380,31 @@ class ControlCycle:
 
         """
         found, blending = self._setup.unmodelled, self._blending
-        arrays = (*self._setup.kept(), blending.friction.record, self._posture.record,
-                  *(() if found is None else found.kept), blending.arrays[0], self._memory.record)
+        arrays = (*self._setup.state_arrays(), blending.friction.record, self._posture.record,
+                  *(() if found is None else found.state_arrays), blending.arrays[0],
+                  self._memory.record)
         if blending.replaced is None:
             return arrays
-        arrays += *blending.replaced.kept(), blending.posture.record
+        arrays += *blending.replaced.state_arrays(), blending.posture.record
         return tuple({id(one): one for one in arrays}.values())  # the setups may share some
 
     @property
-    def guides(self) -> list[SetPointGenerator]:
+    def generators(self) -> list[SetPointGenerator]:
         """Set-point generators of all targets, each once, because two setups may share them."""
-        return list({id(level.guide): level.guide for setup in self._setups()
+        return list({id(level.generator): level.generator for setup in self._setups()
                      for level in setup.levels}.values())
 
     @property
     def remembered(self) -> tuple[Any, ...]:
-        """State for the next torques that is not in the arrays of `kept`; set it after these."""
+        """State for the next torques that is not in `state_arrays`; set it after these."""
         return (self._observed, self._is_placed, self._compensation is not self._rest,
-                tuple(guide.motions for guide in self.guides))
+                tuple(generator.motions for generator in self.generators))
 
     @remembered.setter
     def remembered(self, values: tuple[Any, ...]) -> None:
         self._observed, self._is_placed, compensates, motions = values
-        for guide, one in zip(self.guides, motions, strict=True):
-            guide.motions = one
+        for generator, one in zip(self.generators, motions, strict=True):
+            generator.motions = one
         for setup in self._setups():
             setup.put_constants()
         self._find_compensation(self._setup)

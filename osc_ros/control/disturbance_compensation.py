@@ -107,7 +107,7 @@ class DisturbanceCompensation:
             UNCOMPENSATED if self.compensation is None else self.compensation.records)
 
     @property
-    def kept(self) -> tuple[NDArray[Any], ...]:
+    def state_arrays(self) -> tuple[NDArray[Any], ...]:
         """`arrays` without the first two, which are constants of the robot."""
         return self.arrays[2:]
 

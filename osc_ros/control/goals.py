@@ -90,7 +90,7 @@ class CommandedCycle(ControlCycle):
             motion = path_within(motion, limits)
         elif not isinstance(motion, TwistGoal):
             motion = _hold(motion, level.task.kind)
-        level.guide.add(motion, start)
+        level.generator.add(motion, start)
         level.jump()
         return not isinstance(motion, PoseGoal) or limits.inside(motion.pose) is motion.pose
 
@@ -118,7 +118,8 @@ class CommandedCycle(ControlCycle):
         """
         level = self.level(task)
         start = float(np.ravel(times)[0]) if np.size(times) else 0.0
-        return path_through(times, poses, level.task.limits, level.guide.predicted(start))
+        return path_through(times, poses, level.task.limits,
+                            level.generator.predicted_target(start))
 
     def follow_chunk(self, times: ArrayLike, poses: ArrayLike, now: float, observed_at: float,
                      joining: ChunkBlending = JOINING, task: str | None = None) -> Entry:
@@ -150,16 +151,16 @@ class CommandedCycle(ControlCycle):
         """
         level, start = self.level(task), now + LEAD
         self._require_ready()
-        entry = chunk_entry(times, poses, observed_at, level.guide.predicted(start), start,
-                            level.task.limits, joining)
+        entry = chunk_entry(times, poses, observed_at, level.generator.predicted_target(start),
+                            start, level.task.limits, joining)
         self.follow(entry.path, start, task)
         return entry
 
     def stop(self) -> None:
         """Stop all targets as fast as their limits allow; set the posture to the present one."""
         for level in self._setup.levels:
-            level.guide.add(STOP, -math.inf)
-        self._posture.lead_to(self._memory.q)
+            level.generator.add(STOP, -math.inf)
+        self._posture.set_goal_unchecked(self._memory.q)
 
     def set_wrench(self, wrench: ArrayLike, task: str | None = None) -> None:
         """
@@ -250,7 +251,7 @@ class CommandedCycle(ControlCycle):
 
         """
         self._require_ready()
-        self._posture.take(q, self.robot)
+        self._posture.set_goal(q, self.robot)
 
     def _require_ready(self) -> None:
         if self.settings.free is not None:

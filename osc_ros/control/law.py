@@ -91,16 +91,17 @@ class Law(CommandedCycle):
     @property
     def recipe(self) -> LawRecipe:
         """Data to construct an equal law, see `of_recipe`."""
-        setups, guides = self._setups(), self.guides
+        setups, generators = self._setups(), self.generators
         return LawRecipe(
             self._method, self._setup.space.plan.workers,
-            tuple((one.settings, one.robot, one.known) for one in setups),
-            tuple(tuple(guides.index(level.guide) for level in one.levels) for one in setups))
+            tuple((one.settings, one.robot, one.precomputed) for one in setups),
+            tuple(tuple(generators.index(level.generator) for level in one.levels)
+                  for one in setups))
 
     @classmethod
     def of_recipe(cls, recipe: LawRecipe) -> Law:
         """
-        Construct a law from a recipe; the caller then sets its `kept` and its `remembered`.
+        Construct a law from a recipe; the caller then sets `state_arrays` and `remembered`.
 
         Raises
         ------
@@ -117,10 +118,10 @@ class Law(CommandedCycle):
                 raise InputError(f'{len(settings.tasks)} tasks, and the joints '
                                  f"{', '.join(robot.joint_names)}: accepted are {MOST} tasks, and "
                                  'the same joints in both setups')
-        law, before, guides = cls.__new__(cls), None, dict[int, SetPointGenerator]()
+        law, before, generators = cls.__new__(cls), None, dict[int, SetPointGenerator]()
         law._method, law._workers, law._weight = recipe.method, 1, None
-        for (settings, robot, known), own in zip(recipe.setups, recipe.guides, strict=True):
-            setup = CompiledLaw(robot, settings, recipe.method, 1, before, known)
+        for (settings, robot, precomputed), own in zip(recipe.setups, recipe.guides, strict=True):
+            setup = CompiledLaw(robot, settings, recipe.method, 1, before, precomputed)
             if before is None:
                 CommandedCycle.__init__(law, setup, np.zeros(robot.n))
             else:  # like `_take_over`
@@ -130,14 +131,14 @@ class Law(CommandedCycle):
                     law._posture if is_same else law._posture.copied())
                 law._setup = setup
             for level, k in zip(setup.levels, own, strict=True):
-                level.guide = guides.setdefault(k, level.guide)
+                level.generator = generators.setdefault(k, level.generator)
             before = setup
         return law
 
     def copied(self) -> Law:
         """Return another law in the same state, with memory of its own."""
         law = self.of_recipe(self.recipe)
-        load(law.kept(), *Copies().of(self.kept()))
+        load(law.state_arrays(), *Copies().of(self.state_arrays()))
         law.remembered = self.remembered
         return law
 
@@ -229,7 +230,7 @@ class Law(CommandedCycle):
         setup.command_model.driver_torque(self.posture, rest)
         Driver(self.robot, 'gravity').torque(self.posture, rest)
         if self.is_settled:  # compile the kernels for checkpoints
-            places = Places(self.kept())
+            places = Places(self.state_arrays())
             places.store(np.empty(places.size, dtype=np.int64))
         self.hold(self.posture)
         self._memory.time = self._observed = -math.inf
@@ -307,16 +308,17 @@ class Law(CommandedCycle):
                             settings.limits.effort, (before.robot, self._memory.gravity_wanted))
         return self.same_setup(settings, robot)
 
-    def same_setup(self, settings: Settings, robot: Robot, known: Precomputed = NOTHING_KNOWN
+    def same_setup(self, settings: Settings, robot: Robot, precomputed: Precomputed = NOTHING_KNOWN
                    ) -> CompiledLaw:
         """
         Rebuild the setup that `new_setup` made in another process, for a law in the same state.
 
-        With `known`, the `CompiledLaw.known` of that setup, this takes a third of the time.
+        With `precomputed`, the `CompiledLaw.precomputed` of that setup, this takes a third of the
+        time.
 
         """
         return CompiledLaw(robot, settings.with_limits_of(robot), self._method, self._workers,
-                     self._setup, known)
+                           self._setup, precomputed)
 
     def use_setup(self, following: CompiledLaw, commands: bool = True) -> None:
         """
@@ -340,7 +342,7 @@ class Law(CommandedCycle):
             self._take_over(following, *last)
 
     def go_back_to(self, setup: CompiledLaw) -> None:
-        """Use a previous setup again at once; the caller then sets `kept` and `remembered`."""
+        """Use a previous setup again at once; the caller then sets the state."""
         self._blending.end(setup)
         self._setup = setup
 

@@ -146,7 +146,7 @@ class Setting:
             The value is not accepted; names the parameter, its value, and the accepted values.
 
         """
-        value = self.unquoted(value)
+        value = self.parsed(value)
         if isinstance(self.default, tuple):
             if isinstance(value, str):  # a str is iterable, but no array
                 raise self._refusal(value)
@@ -159,7 +159,7 @@ class Setting:
             return values
         return self._scalar(value, type(self.default))
 
-    def unquoted(self, value: Any) -> Any:
+    def parsed(self, value: Any) -> Any:
         """
         Convert texts to numbers where numbers are accepted, and False to an accepted 'off'.
 

@@ -20,7 +20,7 @@ BUILT_IN = {
 MEMBERS = ('settings', 'open', 'start', 'read', 'write', 'stop', 'recover', 'report', 'close')
 
 
-def known() -> dict[str, str]:
+def hardware_locations() -> dict[str, str]:
     """Return the location 'module:class' of every kind of arm; a built-in kind wins."""
     found = {entry.name: entry.value for entry in entry_points(group=GROUP)}
     return {**found, **{name: place for name, (place, _) in BUILT_IN.items()}}
@@ -37,7 +37,7 @@ def hardware_class(name: str) -> type[Hardware]:
         is missing (the message tells which to install); or the class lacks a member of `Hardware`.
 
     """
-    places = known()
+    places = hardware_locations()
     if name not in places:
         raise InputError(f"hardware is '{name}': accepted is one of {', '.join(sorted(places))} "
                          f'(another package adds one by an entry point of group {GROUP})')

@@ -14,8 +14,8 @@ from osc_ros.errors import InputError
 from osc_ros.identification.fit.inertial import (
     center_and_inertia,
     is_consistent,
-    moved,
     of_point_and_inertia,
+    transformed,
 )
 from osc_ros.model.origin import origin_pose
 from osc_ros.model.robot import Robot
@@ -78,14 +78,14 @@ def _correct(links: dict[str, ElementTree.Element], robot: Robot, body: int, mai
     others = {name: T for name, (carrier, T) in robot.frames.items()
               if carrier == body and name != main and name in links
               and links[name].find('inertial') is not None}
-    rest = parameters - sum((moved(_read(links[name]), T) for name, T in others.items()),
+    rest = parameters - sum((transformed(_read(links[name]), T) for name, T in others.items()),
                             np.zeros(10))
     if others and not (rest[0] > 0.0 and is_consistent(rest)):
         rest = parameters
         for name in others:
             links[name].remove(links[name].find('inertial'))  # type: ignore[arg-type]
     T_main_body = np.asarray(np.linalg.inv(robot.frames[main][1]), dtype=np.float64)
-    _write(links[main], moved(rest, T_main_body))
+    _write(links[main], transformed(rest, T_main_body))
 
 
 def _numbers(element: ElementTree.Element | None, name: str, default: str) -> Array:

@@ -55,11 +55,11 @@ class Mover(Protocol):
     def close(self) -> None:
         """Close the connection to the arm."""
 
-    def facts(self) -> dict[str, Any]:
+    def true_parameters(self) -> dict[str, Any]:
         """Return the true parameters of a simulated arm, {} for a real one."""
 
 
-def compensated(robot: Robot) -> Disturbance:
+def compensated_errors(robot: Robot) -> Disturbance:
     """
     Return the model errors that the controller compensates during the motion, at most.
 
@@ -90,7 +90,7 @@ class Guard:
     limits: MotionLimits
     trajectory: Trajectory
 
-    def objection(self, time: float, q: Array, qd: Array) -> str:
+    def stop_reason(self, time: float, q: Array, qd: Array) -> str:
         """
         Return the reason to stop the motion, '' if there is none.
 

@@ -23,7 +23,7 @@ from scipy.linalg import null_space
 from osc_ros.dynamics.algebra.arrays import finite_array
 from osc_ros.errors import InputError
 from osc_ros.identification.fit.base import BaseParameters
-from osc_ros.identification.fit.inertial import inertial_parameters, moved, SIZE
+from osc_ros.identification.fit.inertial import inertial_parameters, SIZE, transformed
 from osc_ros.identification.fit.regressor import link_positions, regressor_of, Sweep, sweep
 from osc_ros.model.robot import Robot
 
@@ -182,7 +182,7 @@ class Planner:
         self._parameters = inertial_parameters(robot.inertia).ravel()
         body, T = robot.frames[link or robot.tip]
         self._body = slice(SIZE * body, SIZE * (body + 1))
-        self._to_body = np.column_stack([moved(unit, T) for unit in np.eye(SIZE)])
+        self._to_body = np.column_stack([transformed(unit, T) for unit in np.eye(SIZE)])
         self._base = BaseParameters.of(robot) if wanted == ARM else None
         effort = np.where(np.isfinite(robot.effort_limits), robot.effort_limits, 100.0)
         self._row, self._dry = 1.0 / (0.01 * effort), DRY * effort

@@ -24,7 +24,7 @@ def write_plot(path: Path, found: Identification) -> None:
 
     motion, robot = found.motions[-1], found.robot
     before = motion.rigid_torque(robot) + motion.friction @ described_friction(robot)
-    after = found.estimate.predicted(motion, robot)
+    after = found.estimate.predicted_torque(motion, robot)
     time = motion.samples.filtered(motion.samples.time)
     figure = Figure(figsize=(9.0, 1.5 * robot.n + 0.8), layout='constrained')
     figure.suptitle(f'{robot.name}: torques of a motion that the estimate has not seen'

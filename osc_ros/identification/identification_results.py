@@ -90,7 +90,8 @@ def identification(robot: Robot, recordings: list[Recording], wanted: str,
     described = described_friction(robot)
     before = np.array([motion.error(motion.rigid_torque(robot) + motion.friction @ described)
                        for motion in motions])
-    after = np.array([motion.error(estimate.predicted(motion, robot)) for motion in motions])
+    after = np.array([motion.error(estimate.predicted_torque(motion, robot))
+                      for motion in motions])
     return Identification(robot, estimate, motions, before, after,
                           tuple(_notes(robot, estimate, before, after)))
 
@@ -99,8 +100,9 @@ def _notes(robot: Robot, estimate: PayloadEstimate | ArmEstimate, before: Array,
            ) -> list[str]:
     notes = []
     for k, what in enumerate(('Coulomb friction', 'viscous friction', 'offset')):
-        joints = [name for name, told in zip(robot.joint_names, estimate.friction.told[:, k])
-                  if not told]
+        joints = [name for name, is_known in zip(robot.joint_names,
+                                                 estimate.friction.is_determined[:, k])
+                  if not is_known]
         if joints:
             notes.append(f"the data do not tell the {what} of {', '.join(joints)}"
                          + (': 0 is written' if k < 2 else ''))
@@ -109,10 +111,10 @@ def _notes(robot: Robot, estimate: PayloadEstimate | ArmEstimate, before: Array,
             notes.append('the arm carries no payload that the data tell from zero')
         elif not estimate.has_inertia:
             notes.append("the data do not tell the payload's inertia: a point mass is written")
-    elif not estimate.told.all():
-        notes.append(f'{np.count_nonzero(~estimate.told)} of {len(estimate.told)} base '
-                     'parameters do not differ from the description by more than their standard '
-                     'deviation')
+    elif not estimate.is_determined.all():
+        notes.append(f'{np.count_nonzero(~estimate.is_determined)} of '
+                     f'{len(estimate.is_determined)} base parameters do not differ from the '
+                     'description by more than their standard deviation')
     if len(after) > 1 and total_error(after[1]) > 2.0 * total_error(after[0]):
         notes.append('the estimate predicts the second motion much worse than the first: do not '
                      'use it')
@@ -130,10 +132,10 @@ def parameters(found: Identification) -> dict[str, Any]:
         values = {'payload.mass': _rounded(estimate.mass),
                   'payload.center_of_mass': _rounded(estimate.center),
                   'payload.inertia': _rounded(inertia), 'payload.link': estimate.link}
-    told = friction.told
+    is_determined = friction.is_determined
     return {**values,
-            'friction.coulomb': _rounded(np.where(told[:, 0], friction.coulomb, 0.0)),
-            'friction.viscous': _rounded(np.where(told[:, 1], friction.viscous, 0.0))}
+            'friction.coulomb': _rounded(np.where(is_determined[:, 0], friction.coulomb, 0.0)),
+            'friction.viscous': _rounded(np.where(is_determined[:, 1], friction.viscous, 0.0))}
 
 
 def _rounded(value: Any) -> Any:
@@ -178,7 +180,7 @@ def numbers(found: Identification) -> dict[str, Any]:
             'coulomb_backward': _rounded(friction.by_direction[:, 1]),
             'viscous_forward': _rounded(friction.by_direction[:, 2]),
             'viscous_backward': _rounded(friction.by_direction[:, 3]),
-            'deviations': _rounded(friction.deviations), 'told': friction.told.tolist()},
+            'deviations': _rounded(friction.deviations), 'told': friction.is_determined.tolist()},
         'torque_error_before': _rounded(np.nan_to_num(found.before)),
         'torque_error_after': _rounded(np.nan_to_num(found.after)),
         'error_cut_by': _rounded(found.gains), 'notes': list(found.notes)}
@@ -192,7 +194,7 @@ def numbers(found: Identification) -> dict[str, Any]:
             {'name': name, 'correction': _rounded(c), 'deviation': _rounded(d), 'told': bool(t),
              'consistent_correction': _rounded(p)}
             for name, c, d, t, p in zip(estimate.base.names, estimate.corrections,
-                                        estimate.deviations, estimate.told,
+                                        estimate.deviations, estimate.is_determined,
                                         estimate.consistent_corrections, strict=True)]
     return values
 
@@ -215,7 +217,8 @@ def report(found: Identification) -> str:
                          + ' kg m²')
     else:
         lines.append(f'{len(estimate.base.names)} base parameters, '
-                     f'{np.count_nonzero(estimate.told)} of them differ from the description')
+                     f'{np.count_nonzero(estimate.is_determined)} of them differ from the '
+                     'description')
         lines.append('  masses of the bodies, change: ' + ', '.join(
             f'{100.0 * x:+.0f} %' for x in relative_mass_changes(estimate)))
     lines.append(f"{'joint':24}{'Coulomb [N m]':>18}{'viscous [N m s]':>18}{'offset [N m]':>18}"

@@ -141,7 +141,7 @@ class Answering:
 
     @property
     def is_full(self) -> bool:
-        """Whether the buffer is full: call `taken` before the next state."""
+        """Whether the buffer is full: call `take_answers` before the next state."""
         return self._count == ROWS
 
     def answer(self, table: Integers, state: tuple[float, Array, Array, tuple[int, int], float],
@@ -163,7 +163,7 @@ class Answering:
         return at.tau if has_torques else None
 
     @property
-    def answered(self) -> tuple[int, int] | None:
+    def answered_stamp(self) -> tuple[int, int] | None:
         """Stamp of the newest answered state; None if its clock is in doubt (`doubts_clock`)."""
         at = self._at[self._count - 1]
         return (None if plain(doubts_clock)(at.code[0], at.faults, at.count[0])
@@ -174,7 +174,7 @@ class Answering:
         self._at[self._count - 1].done[0] = done
         return bool(is_done(self._sense, table, self._rows[self._count - 1], self._n))
 
-    def taken(self) -> Answers | None:
+    def take_answers(self) -> Answers | None:
         """Empty the buffer; return copies of its answers, or None if it was empty."""
         count, self._count = self._count, 0
         return Answers(self._rows[:count].copy(), self._n) if count else None

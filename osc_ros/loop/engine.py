@@ -81,7 +81,7 @@ class Engine(Counts):
     rest : StartupStatistics
         States and efforts while idle, for the start-up check.
     journal : Journal, optional
-        Records the inputs, see `keep`.
+        Records the inputs, see `attach_journal`.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class Engine(Counts):
         self._left = np.full(law.robot.n, np.nan), np.zeros(law.robot.n)  # last q, compensation
         self.reset_counts()
 
-    def keep(self, journal: Journal) -> None:
+    def attach_journal(self, journal: Journal) -> None:
         """Record all inputs in a journal from now on, so that a replay can repeat the run."""
         self.use_clock(journal.clock)
         self.journal = journal
@@ -131,15 +131,15 @@ class Engine(Counts):
         """Copy everything on which the next torques depend; this takes about 35 µs."""
         guard = self.guard
         return Checkpoint(
-            self.law.recipe, (guard.robot, guard.settings, guard.words, self.touch.until),
+            self.law.recipe, (guard.robot, guard.settings, guard.texts, self.touch.until),
             {name: copy(vars(self)[name]) for name in VALUES}, self.law.remembered,
-            *self._copies.of(self.kept()))
+            *self._copies.of(self.state_arrays()))
 
     @classmethod
     def restored(cls, found: Checkpoint, send: Callable[[Array, Stamp | None], None],
                  post: Callable[..., None]) -> Engine:
         """Return an engine in the state of a checkpoint; InputError if it cannot be used."""
-        robot, supervision, words, until = found.guard
+        robot, supervision, texts, until = found.guard
         engine = cls(Law.of_recipe(found.law), supervision, 1.0, send, post)
         if robot.joint_names != engine.law.robot.joint_names:
             raise InputError(f"a supervisor of the joints {', '.join(robot.joint_names)}: accepted"
@@ -155,9 +155,9 @@ class Engine(Counts):
             for one in (motion, base, *(scheduled for _, scheduled in pending)):
                 if isinstance(one, PoseGoal):
                     float_array('pose', one.pose, (4, 4))
-        load(engine.kept(), found.sizes, found.row)
+        load(engine.state_arrays(), found.sizes, found.row)
         engine.law.remembered, engine.touch.until = found.remembered, until
-        engine.guard.words = words
+        engine.guard.texts = texts
         return engine
 
     @property
@@ -275,11 +275,11 @@ class Engine(Counts):
         tau = self._answering.answer(table, (time, q, qd, stamp, arrived), effort, self._clock())
         try:
             if tau is not None:
-                self._command(tau.copy(), self._answering.answered)
+                self._command(tau.copy(), self._answering.answered_stamp)
                 self._answering.is_plain(table, self._clock())
         finally:
-            answers = self._answering.taken()
-        return answers is not None and self._concluded(answers[0])
+            answers = self._answering.take_answers()
+        return answers is not None and self._process_answer(answers[0])
 
     def conclude(self, done: Answers, is_plain: bool) -> bool:
         """
@@ -299,15 +299,15 @@ class Engine(Counts):
                 self._count(time, took, self.period)
                 if self._is_due(time):
                     self._report(done[i])
-            return self._concluded(done[-1])
+            return self._process_answer(done[-1])
         one = done[0]
         if one.is_sent:
-            self._note_command(one.tau, one.answered)
+            self._note_command(one.tau, one.answered_stamp)
         if self.journal is None:
-            return self._concluded(one)
-        return self.journal.record_answer(one, partial(self._concluded, one))
+            return self._process_answer(one)
+        return self.journal.record_answer(one, partial(self._process_answer, one))
 
-    def _concluded(self, done: Answered) -> bool:
+    def _process_answer(self, done: Answered) -> bool:
         is_valid = done.code not in (UNASKED, REJECTED)
         self.guard.explain(done)
         if is_valid:
@@ -317,7 +317,7 @@ class Engine(Counts):
             try:
                 self.law.require(done.code, done.q, done.qd)
             except Exception as error:  # of any kind, for a method that is not compiled
-                self.guard.tell(NOT_FINITE, f'{type(error).__name__}: {error}')
+                self.guard.set_reason(NOT_FINITE, f'{type(error).__name__}: {error}')
         if done.has_changed:
             self._on_change(done)
         if done.code > STOPPED:
@@ -330,7 +330,7 @@ class Engine(Counts):
         if is_valid:
             self._note_tick(done)
         if done.asks == WAITS:
-            self._conclude()
+            self._leave_if_finished()
         return is_valid
 
     def table(self) -> Integers | None:
@@ -340,9 +340,9 @@ class Engine(Counts):
         self._use_contact()
         return self.law.table(self._records)
 
-    def kept(self) -> tuple[Array, ...]:
-        """Return the arrays on which the next torque depends, see `Law.kept`."""
-        return *self.law.kept(), *self._records
+    def state_arrays(self) -> tuple[Array, ...]:
+        """Return the arrays on which the next torque depends, see `Law.state_arrays`."""
+        return *self.law.state_arrays(), *self._records
 
     def _use_contact(self) -> None:
         """Set the thresholds of contacts; none in free drive, where the user pushes the arm."""
@@ -391,7 +391,7 @@ class Engine(Counts):
             return
         if (tau := self.guard.torque_without_state(longest)) is not None:
             self._command(tau, None)
-        self._conclude()
+        self._leave_if_finished()
 
     @journaled
     def refuse(self, reason: str, has_all_joints: bool) -> None:
@@ -423,7 +423,7 @@ class Engine(Counts):
     def _note_touch(self, done: Answered) -> None:
         """Give the supervisor the text of a contact; learn thresholds."""
         if done.touch != NOT_TOUCHED:
-            self.guard.tell(CONTACT, self.touch.reason(done.touch, done.met))
+            self.guard.set_reason(CONTACT, self.touch.reason(done.touch, done.met))
         if self.touch.learns:
             self._learn(self.guard.acting(done).reaction)
 
@@ -432,7 +432,8 @@ class Engine(Counts):
         if self.mode != ACTIVE or reaction not in HARMLESS:
             self.touch.stop_learning()
             self._post('learned', None, f'not learned: {self.state()}')
-        elif (found := self.touch.learned(self.time, self.law.settings.limits.effort)) is not None:
+        elif (found := self.touch.learned_thresholds(
+                self.time, self.law.settings.limits.effort)) is not None:
             self._post('learned', found, '')
 
     def _resume(self) -> None:
@@ -450,12 +451,12 @@ class Engine(Counts):
 
     def _note_command(self, tau: Array, stamp: Stamp | None) -> None:
         if self.journal is not None:
-            self.journal.sent(tau, stamp)
+            self.journal.record_torque(tau, stamp)
         self._note_use(np.abs(tau), self.law.settings.limits.effort)
 
-    def _conclude(self) -> None:
+    def _leave_if_finished(self) -> None:
         """Send the idle command and end, if the supervisor has finished stopping the arm."""
-        if self.guard.finished:
+        if self.guard.is_finished:
             self.leave()
             self._post('stopped')
 

@@ -234,7 +234,7 @@ class Journal:
         self._engine = engine
         self._try(self._begin_segment)
 
-    def tell(self, facts: Mapping[str, Any]) -> None:
+    def update_facts(self, facts: Mapping[str, Any]) -> None:
         """Change some of the facts from now on."""
         facts = dict(facts)
         self.clock.readings.clear()
@@ -248,7 +248,7 @@ class Journal:
 
     # during a call of the engine
 
-    def sent(self, tau: Array, stamp: tuple[int, int] | None) -> None:
+    def record_torque(self, tau: Array, stamp: tuple[int, int] | None) -> None:
         """Record torques (n,) that are sent."""
         if self._engine is None:
             return
@@ -363,7 +363,7 @@ class Journal:
         """Return the data of a setup: settings, robot (None: unchanged), precomputed data."""
         is_new = setup.robot is not self._robot
         self._robot = setup.robot
-        return setup.settings, setup.robot if is_new else None, setup.known
+        return setup.settings, setup.robot if is_new else None, setup.precomputed
 
     # segments
 

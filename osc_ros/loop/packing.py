@@ -151,29 +151,29 @@ class _Reader:
         self._data, self._at = memoryview(data), _LENGTH.size + length
         self._known: list[Any] = []
         text = self._data[_LENGTH.size:self._at].tobytes()
-        self.value = self._made(json.loads(text), True)
+        self.value = self._value_of(json.loads(text), True)
         if self._at != len(data):
             raise InputError(f'{len(data) - self._at} bytes too many')
 
-    def _made(self, found: Any, refers: bool) -> Any:
+    def _value_of(self, found: Any, refers: bool) -> Any:
         """Return the value of a description; `refers`: whether references are allowed in it."""
         if type(found) is list:
-            return [self._made(one, refers) for one in found]
+            return [self._value_of(one, refers) for one in found]
         if type(found) is not dict:
             return found
         [(name, content)] = found.items()
         if name == TUPLE:
-            return tuple([self._made(one, refers) for one in content])
+            return tuple([self._value_of(one, refers) for one in content])
         if name == ARRAY:
             return self._array(*content)
         if name == BYTES:
-            return self._taken(content).tobytes()
+            return self._take_bytes(content).tobytes()
         if name == DICT:
-            return {_key(key): self._made(one, refers) for key, one in content}
+            return {_key(key): self._value_of(one, refers) for key, one in content}
         if name == AGAIN and refers and content >= 0:
             return self._known[content]
         kind = CLASSES[name]
-        given = {argument: self._made(one, refers and (kind, argument) in _REFERRING)
+        given = {argument: self._value_of(one, refers and (kind, argument) in _REFERRING)
                  for argument, one in zip(_ARGUMENTS[kind], content, strict=True)}
         made = _MAKERS.get(kind, kind)(**given)
         if refers and kind in SHARED:
@@ -184,10 +184,10 @@ class _Reader:
         if name not in NUMBERS or min(shape, default=0) < 0:
             raise InputError(f"an array of '{name}' of shape {shape}")
         kind = np.dtype(name)
-        return np.frombuffer(self._taken(math.prod(shape) * kind.itemsize), kind
+        return np.frombuffer(self._take_bytes(math.prod(shape) * kind.itemsize), kind
                              ).reshape(shape).copy()
 
-    def _taken(self, size: int) -> memoryview:
+    def _take_bytes(self, size: int) -> memoryview:
         if not 0 <= size <= len(self._data) - self._at:
             raise InputError(f'{size} bytes are missing')
         self._at += size

@@ -210,9 +210,9 @@ def follow(engine: Engine, motion: Motion, stamp: float, task: str) -> bool:
     return inside
 
 
-def predicted(engine: Engine, task: str, time: float) -> object:
-    """Motion of a task's target at a future time [s]; see `SetPointGenerator.predicted`."""
-    return engine.law.levels[task].guide.predicted(time)
+def predicted_target(engine: Engine, task: str, time: float) -> object:
+    """Motion of a task's target at a future time [s]; see `SetPointGenerator.predicted_target`."""
+    return engine.law.levels[task].generator.predicted_target(time)
 
 
 @journaled
@@ -280,13 +280,13 @@ def begin_journal(engine: Engine, duration: float, most: int, facts: Mapping[str
     """Record the last `duration` seconds of inputs, in at most `most` bytes; see `Journal`."""
     journal = Journal(duration, most)
     journal.facts = dict(facts)
-    engine.keep(journal)
+    engine.attach_journal(journal)
 
 
 def tell_journal(engine: Engine, facts: Mapping[str, Any]) -> None:
     """Change some of `Journal.facts`; nothing without a journal."""
     if engine.journal is not None:
-        engine.journal.tell(facts)
+        engine.journal.update_facts(facts)
 
 
 def journal_piece(engine: Engine, at: tuple[int, int, int] | None) -> Piece | None:
@@ -368,12 +368,12 @@ def status(engine: Engine) -> Status:
     law, guard, limiter = engine.law, engine.guard, engine.law.limiter
     solved = law.priorities
     first = next(iter(law.levels.values()))
-    tip, commanded, effort = first.guide, first.impedance, law.settings.limits.effort
+    tip, commanded, effort = first.generator, first.impedance, law.settings.limits.effort
     return Status(
         mode=engine.mode, text=engine.state(), reaction=guard.reaction, counts=dict(guard.counts),
         saturated=law.saturated.copy(), sides=limiter.sides.copy(),
         target='waits for the arm' if tip.waits else 'at the edge' if tip.clamped else 'free',
-        has_waiting=any(level.guide.waits for level in law.levels.values()),
+        has_waiting=any(level.generator.waits for level in law.levels.values()),
         shares=limiter.shares.copy(), rate_share=limiter.rate_share, gain_share=law.gain_share(),
         least_share=float(solved.shares[0].min()), conditioning=float(solved.ratios[0].min()),
         weakest=solved.weakest(),

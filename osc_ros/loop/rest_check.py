@@ -188,8 +188,9 @@ def _explanation(robot: Robot, q: Array, efforts: Array, weight: Array, bound: A
     if fits(efforts, weight, bound):
         low, high = mass or (0.0, 0.0)
         return Finding(Verdict.WELL, 'the efforts are those of the model; at '
-                       f'{place(robot, robot.tip)} the arm may carry between {more(low)} and '
-                       f'{more(high)} than the controller is told', mass)
+                       f'{tip_text(robot, robot.tip)} the arm may carry between '
+                       f'{difference_text(low)} and {difference_text(high)} than the '
+                       'controller is told', mass)
     if fits(efforts, np.zeros_like(weight), bound):
         return Finding(Verdict.COMPENSATED, 'they are near zero, where the weight asks for up to '
                        f'{np.abs(weight).max():.1f} N m: either the driver compensates gravity '
@@ -309,8 +310,9 @@ def wrong_mass(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Arr
     for tip in robot.tips:
         mass = missing_mass(robot, tip, q, missing, bound)
         if mass:
-            return (f'at {place(robot, tip)} the arm carries {more(0.5 * sum(mass))} than the '
-                    f'controller is told (between {more(mass[0])} and {more(mass[1])})',
+            return (f'at {tip_text(robot, tip)} the arm carries '
+                    f'{difference_text(0.5 * sum(mass))} than the controller is told (between '
+                    f'{difference_text(mass[0])} and {difference_text(mass[1])})',
                     is_load(robot, mass))
     for body, joint in enumerate(robot.joints):
         own, centre = robot.inertia[body, 5, 5], robot.inertia[body, [2, 0, 1], [4, 5, 3]]
@@ -319,9 +321,10 @@ def wrong_mass(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Arr
         unit = _unit_loads(robot, q, body) @ np.array([1.0, *centre])
         between = _factor(unit, missing, bound, -own)
         if between:
-            return (f"the body that joint '{joint}' moves has {more(0.5 * sum(between))} than "
-                    f'the controller is told (between {more(between[0])} and '
-                    f'{more(between[1])})', sum(between) > 0.0)
+            return (f"the body that joint '{joint}' moves has "
+                    f'{difference_text(0.5 * sum(between))} than the controller is told (between '
+                    f'{difference_text(between[0])} and {difference_text(between[1])})',
+                    sum(between) > 0.0)
     between = _factor(weight, missing, bound, -0.9)
     if between:
         return (f'all masses, or all efforts, are {1.0 + 0.5 * sum(between):.2f} times '
@@ -359,12 +362,12 @@ def is_load(robot: Robot, mass: tuple[float, float]) -> bool:
     return mass[1] > -robot.payload_mass
 
 
-def more(mass: float) -> str:
+def difference_text(mass: float) -> str:
     """Return a mass difference as a text, such as '0.50 kg less'."""
     return f'{abs(mass):.2f} kg ' + ('more' if mass >= 0.0 else 'less')
 
 
-def place(robot: Robot, tip: str) -> str:
+def tip_text(robot: Robot, tip: str) -> str:
     return 'the tip' if len(robot.tips) == 1 else f"'{tip}'"
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from osc_ros.control.law import Law
 from osc_ros.errors import InputError
 from osc_ros.loop import requests
-from osc_ros.loop.startup import answer, load_of, OFF, REFUSE
+from osc_ros.loop.startup import decision, load_of, OFF, REFUSE
 
 Array = NDArray[np.float64]
 
@@ -72,14 +72,14 @@ class Session:
         Raises
         ------
         InputError
-            `startup.answer` refuses the activation; the message tells the user what to do.
+            `startup.decision` refuses the activation; the message tells the user what to do.
 
         """
         self.finding, self._missing, load = '', None, 0.0
         if reaction != OFF:
             finding = self._loop.read(requests.finding)
             self.finding = str(finding)
-            level, text = answer(finding, reaction, self._law.settings, self._by_name)
+            level, text = decision(finding, reaction, self._law.settings, self._by_name)
             if level == REFUSE:
                 raise InputError(text)
             self._tell(level, text)

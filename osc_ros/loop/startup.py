@@ -20,7 +20,7 @@ NOTE, WARN, REFUSE = 'note', 'warn', 'refuse'
 UNUSABLE = Verdict.SIGN_OR_ORDER, Verdict.UNEXPLAINED, Verdict.GRAVITY
 
 
-class Answer(NamedTuple):
+class Decision(NamedTuple):
     """
     Decision on an activation.
 
@@ -37,8 +37,8 @@ class Answer(NamedTuple):
     text: str
 
 
-def answer(finding: Finding, check: str, settings: Settings, by_name: str = 'startup_check {}'
-           ) -> Answer:
+def decision(finding: Finding, check: str, settings: Settings, by_name: str = 'startup_check {}'
+           ) -> Decision:
     """
     Return the decision on an activation after a finding.
 
@@ -51,24 +51,24 @@ def answer(finding: Finding, check: str, settings: Settings, by_name: str = 'sta
     efforts = 'commanded' if settings.observation is None else settings.observation.efforts
     text, verdict = f'start-up check: {finding}', finding.verdict
     if verdict is Verdict.COMPENSATED and compensates != 'none':
-        return Answer(NOTE, 'start-up check: the efforts do not contain the weight, as '
-                      f"driver_compensates '{compensates}' says")
+        return Decision(NOTE, 'start-up check: the efforts do not contain the weight, as '
+                        f"driver_compensates '{compensates}' says")
     if verdict is Verdict.WELL:
-        return Answer(NOTE, text)
+        return Decision(NOTE, text)
     if verdict in UNUSABLE and efforts != 'commanded':
-        return Answer(REFUSE, f'{text} (accepted with {by_name.format(repr("warn"))} and '
-                      "external_force.efforts 'commanded')")
+        return Decision(REFUSE, f'{text} (accepted with {by_name.format(repr("warn"))} and '
+                        "external_force.efforts 'commanded')")
     is_certain = finding.is_certain
     if compensates != 'none' and verdict is Verdict.MASS:  # efforts may lack the weight
         is_certain &= finding.mass is not None and sum(finding.mass) > 0.0
     if check == 'certain':
         is_certain &= not _is_expected(finding, settings.disturbance)
     if check == 'warn' or not is_certain and (check == 'certain' or verdict is Verdict.UNCLEAR):
-        return Answer(WARN, text + _remedy(finding))
+        return Decision(WARN, text + _remedy(finding))
     taken = ('; the compensation of what the model lacks then takes up the difference'
              if finding.missing is not None else '')
-    return Answer(REFUSE, f'{text}{_remedy(finding)}. To activate all the same: '
-                  f'{by_name.format(repr("warn"))}{taken}')
+    return Decision(REFUSE, f'{text}{_remedy(finding)}. To activate all the same: '
+                    f'{by_name.format(repr("warn"))}{taken}')
 
 
 def _remedy(finding: Finding) -> str:

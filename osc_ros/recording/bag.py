@@ -39,7 +39,7 @@ class Message(NamedTuple):
     data: bytes
 
 
-def required(name: str) -> Any:
+def required_module(name: str) -> Any:
     """Return a module of the extra 'record'; InputError with the remedy if it is missing."""
     try:
         return import_module(name)
@@ -77,7 +77,7 @@ class BagWriter:
 
     def __init__(self, folder: str | os.PathLike[str],
                  definition_of: Callable[[str], str] | None = None) -> None:
-        writer = required('mcap.writer')
+        writer = required_module('mcap.writer')
         self.folder = Path(folder)
         self._definition_of = definition_of
         if self.folder.exists():
@@ -209,7 +209,8 @@ class BagReader:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._records, self._streams = required('mcap.records'), required('mcap.stream_reader')
+        self._records = required_module('mcap.records')
+        self._streams = required_module('mcap.stream_reader')
         self.files, self.left_out = _files_of(Path(path)), list[str]()
 
     def messages(self, topics: Callable[[str, str], bool] = lambda topic, kind: True
@@ -269,7 +270,7 @@ class BagReader:
     def _channels_of(file: Path) -> dict[int, tuple[str, str]]:
         """Topics and types by channel number, from the summary of a file."""
         with suppress(Exception), file.open('rb') as stream:  # of many kinds, see `_messages_of`
-            found = required('mcap.reader').make_reader(stream).get_summary()
+            found = required_module('mcap.reader').make_reader(stream).get_summary()
             return {number: (one.topic, found.schemas[one.schema_id].name)
                     for number, one in found.channels.items()}
         return {}

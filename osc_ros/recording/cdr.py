@@ -85,7 +85,7 @@ def joint_state(stamp: tuple[int, int], names: Sequence[str], position: ArrayLik
     return _PLAIN + bytes(found)
 
 
-def stamped(stamp: tuple[int, int], frame: str, numbers: ArrayLike) -> bytes:
+def stamped_message(stamp: tuple[int, int], frame: str, numbers: ArrayLike) -> bytes:
     """Return a serialized PoseStamped (7 numbers) or TwistStamped (6 numbers)."""
     found = bytearray(_header(stamp, frame))
     return _PLAIN + bytes(found + _aligned(found, 8)

@@ -104,7 +104,7 @@ def summary(run: Run) -> list[str]:
     return lines + (['events:', *events] if events else ['no commands, no events'])
 
 
-def explained(run: Run, moment: Moment, other: Moment | None = None) -> list[str]:
+def explanation_lines(run: Run, moment: Moment, other: Moment | None = None) -> list[str]:
     """Return lines with the terms of the torque at a moment, and the limits that acted."""
     begin, width = run.moments[0].time, max(10, *map(len, run.joints)) + 2
     lines = [f'at {moment.time - begin:.3f} s (stamp {moment.time:.3f} s): {moment.state}',

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from osc_ros.errors import InputError
 from osc_ros.loop.journal import loaded_piece
-from osc_ros.recording.bag import BagReader, required
+from osc_ros.recording.bag import BagReader, required_module
 from osc_ros.recording.cdr import BYTES, bytes_of, STATES
 from osc_ros.recording.export import JOURNAL
 from osc_ros.recording.tape import runs_of, Segment, segments_of
@@ -108,8 +108,8 @@ def joint_recording(path: str | os.PathLike[str]) -> tuple[tuple[str, ...], Arra
     the bag cannot be read, or has no joint states with efforts.
 
     """
-    factory = required('mcap_ros2.decoder').DecoderFactory()
-    schema = required('mcap.records').Schema
+    factory = required_module('mcap_ros2.decoder').DecoderFactory()
+    schema = required_module('mcap.records').Schema
     from osc_ros.recording.cdr import DEFINITIONS
     decode = factory.decoder_for('cdr', schema(
         id=1, name=STATES, encoding='ros2msg', data=DEFINITIONS[STATES].encode()))

@@ -252,9 +252,9 @@ class Replay:
             if self._alternative is not None:
                 self._use_alternative()
                 return
-            (settings, robot, known), supervision = arguments
-            engine.use_setup(engine.law.same_setup(settings, robot or engine.law.robot, known),
-                             supervision)
+            (settings, robot, precomputed), supervision = arguments
+            engine.use_setup(engine.law.same_setup(settings, robot or engine.law.robot,
+                                                   precomputed), supervision)
         elif name in _ENGINE:
             getattr(engine, name)(*arguments)
         elif name in _REQUESTS:
@@ -307,7 +307,7 @@ class Replay:
 
     def _add_moment(self, recorded: Array, tau: Array) -> None:
         engine, law = self.engine, self.engine.law
-        is_law = engine.guard.reaction in HARMLESS and not engine.guard.blind
+        is_law = engine.guard.reaction in HARMLESS and not engine.guard.is_stale
         terms: dict[str, Array] = {}
         if is_law and self._has_terms and law.has_ticked:
             terms = law.terms()
@@ -321,7 +321,7 @@ class Replay:
 def limits_that_acted(engine: Engine) -> tuple[str, ...]:
     """Return the limits that changed the torque or the target in the last tick of the law."""
     law, limiter = engine.law, engine.law.limiter
-    names, guide = law.robot.joint_names, next(iter(law.levels.values())).guide
+    names, generator = law.robot.joint_names, next(iter(law.levels.values())).generator
     found = [f'torque of {name}' for name, at in zip(names, law.saturated) if at]
     wanted, lower, upper = limiter.accelerations[:3]
     is_beyond = (limiter.sides != 0) | (limiter.shares.min() < 1.0) & (
@@ -329,12 +329,13 @@ def limits_that_acted(engine: Engine) -> tuple[str, ...]:
     found += [f'position or speed of {name}' for name, at in zip(names, is_beyond) if at]
     found += [f'load of {name}' for name, side in zip(names, limiter.load_sides) if side]
     for applies, text in (
-            (limiter.calm > 0.0, f'damping replaces the posture ({limiter.calm:.2f})'),
+            (limiter.damping_share > 0.0,
+             f'damping replaces the posture ({limiter.damping_share:.2f})'),
             (limiter.rate_share < 1.0, f'torque rate ({limiter.rate_share:.2f} of the change)'),
             (limiter.shares[0] < 1.0, f'tasks reduced ({limiter.shares[0]:.2f} left)'),
             (limiter.shares[1] < 1.0, f'posture reduced ({limiter.shares[1]:.2f} left)'),
-            (guide.waits, 'the target waits for the arm'),
-            (guide.clamped, 'the target is at the edge'),
+            (generator.waits, 'the target waits for the arm'),
+            (generator.clamped, 'the target is at the edge'),
             (law.gain_share() < 1.0, f'gains reduced ({law.gain_share():.2f} left)')):
         if applies:
             found.append(text)

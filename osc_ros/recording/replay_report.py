@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.recording.bag import required
-from osc_ros.recording.explanation import comparison, explained, other_versions, verdict
+from osc_ros.recording.bag import required_module
+from osc_ros.recording.explanation import comparison, explanation_lines, other_versions, verdict
 from osc_ros.recording.replay import Run
 
 Array = NDArray[np.float64]
@@ -73,7 +73,8 @@ def write_html(path: Path, run: Run, moments: list[float], other: Run | None = N
     for seconds in moments:
         moment = run.at(seconds)
         then = other.at(seconds) if other is not None else None
-        parts.append(f'<h2>The torque at {seconds:g} s</h2>' + _pre(explained(run, moment, then)))
+        parts.append(f'<h2>The torque at {seconds:g} s</h2>'
+                     + _pre(explanation_lines(run, moment, then)))
     parts += [f'<h2>{escape(title)}</h2><img alt="{escape(title)}" src="data:image/png;base64,'
               f'{image}">' for title, image in plots]
     rows = ''.join(f'<tr><td>{one.time - begin:.3f} s</td><td>{escape(one.text)}</td></tr>'
@@ -94,7 +95,7 @@ def _pre(lines: list[str]) -> str:
 def _plots(run: Run, other: Run | None) -> list[tuple[str, str]]:
     if not run.moments:
         return []
-    Figure = required('matplotlib.figure').Figure
+    Figure = required_module('matplotlib.figure').Figure
     step = max(1, len(run.moments) // MOST_POINTS)
     shown = run.moments[::step]
     time = np.array([one.time - run.moments[0].time for one in shown])

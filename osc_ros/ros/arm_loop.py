@@ -111,9 +111,9 @@ class ArmLoop(LoopProcess):
         return self.refusal or f'{self.description.name} has sent ' + (
             f'the newest {self.state_age:.1f} s ago' if self.count else 'none')
 
-    def use(self, setup: CompiledLaw, supervision: Supervision) -> None:
+    def use_setup(self, setup: CompiledLaw, supervision: Supervision) -> None:
         """Use other settings or another robot (`setup`), and other settings of the watchdogs."""
-        super().use(setup, supervision)
+        super().use_setup(setup, supervision)
         self._law.use_setup(setup)
 
     def set_velocity_source(self, mode: str) -> None:

@@ -19,7 +19,7 @@ from osc_ros.commandline import require_place
 from osc_ros.control.law import Law
 from osc_ros.errors import InputError, OscError
 from osc_ros.hardware.contract import Hardware, HardwareError, Setting
-from osc_ros.hardware.hardware_table import hardware_class, known
+from osc_ros.hardware.hardware_table import hardware_class, hardware_locations
 from osc_ros.loop.process.link import LoopError
 from osc_ros.loop.process.process import ArmEngine
 from osc_ros.loop.process.process_start import Start, System
@@ -35,8 +35,9 @@ from osc_ros.ros.parameters.node_settings import supervision
 from osc_ros.ros.parameters.parameters import Entry, initial_value
 from osc_ros.ros.process.node_process import run_and_exit
 
-HARDWARE = Entry('hardware', 'mujoco', f"Kind of the arm: {', '.join(sorted(known()))}; read "
-                 'when the node starts', fixed=True)
+HARDWARE = Entry('hardware', 'mujoco', 'Kind of the arm: '
+                 f"{', '.join(sorted(hardware_locations()))}; read when the node starts",
+                 fixed=True)
 OWN = (
     HARDWARE,
     Entry('joint_state_rate', 100.0, 'Rate of the joint states that the node publishes [Hz]',
@@ -102,10 +103,10 @@ class ArmNode(Controller):
         self._offer_gripper(loop)
         return loop
 
-    def _elsewhere(self) -> set[str]:
+    def _ignored_names(self) -> set[str]:
         """Return the settings of all kinds of arms whose packages are installed."""
         found = set[str]()
-        for kind in known():
+        for kind in hardware_locations():
             with suppress(InputError):
                 found |= {one.name for one in entries_of(hardware_class(kind))}
         return found

@@ -63,7 +63,7 @@ class GripperAction:
 
     def _end(self, how: str) -> None:
         """End the goal in progress: 'succeed', 'abort' or 'canceled'."""
-        result = self._filled(GripperCommand.Result())
+        result = self._fill_state(GripperCommand.Result())
 
         def execute(handle: Any) -> Any:
             getattr(handle, how)()
@@ -72,7 +72,7 @@ class GripperAction:
         goal, self._goal = self._goal, None
         goal.execute(execute)  # at the end only: an execution that waits would block the thread
 
-    def _filled(self, message: Any) -> Any:
+    def _fill_state(self, message: Any) -> Any:
         """Fill a result or feedback from the last state."""
         message.position, message.effort = self._state.width, self._state.force
         message.reached_goal = self._state.is_at_goal
@@ -90,7 +90,7 @@ class GripperAction:
         elif not state.is_moving:
             self._end('succeed')
         else:
-            self._goal.publish_feedback(self._filled(GripperCommand.Feedback()))
+            self._goal.publish_feedback(self._fill_state(GripperCommand.Feedback()))
 
 
 class GripperTopics:

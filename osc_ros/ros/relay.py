@@ -102,7 +102,7 @@ class Relay(Node):  # type: ignore[misc]
         self.create_subscription(String, 'robot_description', self._on_description, LATCHED_QOS)
         self.create_service(Trigger, '~/forward', self._on_forward)
         steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self.create_timer(POST_PERIOD, self._tell_posted, clock=steady)
+        self.create_timer(POST_PERIOD, self._log_posted, clock=steady)
         self.create_timer(1.0, self._every_second, clock=steady)
 
     # the robot
@@ -125,7 +125,7 @@ class Relay(Node):  # type: ignore[misc]
                              settings.period)
         states = StateInput(robot, found['velocity'], partial(self._loop.post, 'warning'),
                             partial(self._loop.post, 'info'))
-        self._loop.use(Parts(guard, states, check, order))
+        self._loop.use_parts(Parts(guard, states, check, order))
         self._robot = robot
         self._warn(found)
         self.get_logger().info(
@@ -163,17 +163,17 @@ class Relay(Node):  # type: ignore[misc]
     def ready_to_stop(self) -> bool:
         """Begin to stop the arm; return True if it is at rest or was never commanded."""
         with self._loop.parked():
-            if not self._loop.acts:
+            if not self._loop.has_command:
                 return True
             self._loop.note_change()
             self._loop.parts.guard.stop()
-            return bool(self._loop.parts.guard.finished)
+            return bool(self._loop.parts.guard.is_finished)
 
     def stop(self) -> None:
         """Send the gravity torques as the last command; an arm without brakes then drifts."""
         self._loop.close()
-        self._tell_posted()
-        if self._loop.acts:
+        self._log_posted()
+        if self._loop.has_command:
             self._loop.send_last()
             self._commands.wait_for_all_acked(RECEIPT)  # else it can be lost when the node ends
             self.get_logger().info('ends: the last command carries the weight here; without '
@@ -181,7 +181,7 @@ class Relay(Node):  # type: ignore[misc]
 
     # log and diagnostics
 
-    def _tell_posted(self) -> None:
+    def _log_posted(self) -> None:
         """Log the loop's posted texts; publish diagnostics if the reaction has changed."""
         self._loop.note_change()
         has_changed, log = False, self.get_logger()
@@ -211,8 +211,8 @@ class Relay(Node):  # type: ignore[misc]
                 f'{gids(everybody)} do not arrive', throttle_duration_sec=10.0)
         with self._loop.parked():
             level, text, pairs = self._figures(everybody)
-            took = self._loop.took()
-        times = np.percentile(took, (50, 99, 100)) if len(took) else [np.nan] * 3
+            latencies = self._loop.latencies()
+        times = np.percentile(latencies, (50, 99, 100)) if len(latencies) else [np.nan] * 3
         pairs.extend(zip(('relay p50 [us]', 'relay p99 [us]', 'relay max [us]'), (
             f'{1e6 * x:.1f}' for x in times)))
         self._diagnostics.publish(messages.diagnostic_message(
@@ -222,16 +222,17 @@ class Relay(Node):  # type: ignore[misc]
     def _figures(self, everybody: dict[str, str]) -> tuple[bytes, str, list[tuple[str, Any]]]:
         """Return level, text and pairs of the diagnostics; call this within `Forwarder.parked`."""
         loop, parts = self._loop, self._loop.parts
-        level, text = DiagnosticStatus.OK if loop.acts else DiagnosticStatus.WARN, loop.state()
+        level = DiagnosticStatus.OK if loop.has_command else DiagnosticStatus.WARN
+        text = loop.state()
         # forget the names of publishers that have left the topic
         source = loop.source
         source.names = {gid: name for gid, name in everybody.items()
                         if gid in source.names} or source.names
-        if loop.acts and perf_counter() - source.refused_at < 2.0:
+        if loop.has_command and perf_counter() - source.refused_at < 2.0:
             level = DiagnosticStatus.WARN
             text += ', and refuses the commands of another publisher'
         pairs = [('forwarded', loop.forwarded), ('refused', loop.refused),
-                 ('last refusal', loop.refusal), ('sent of its own', loop.own),
+                 ('last refusal', loop.refusal), ('sent of its own', loop.reaction_count),
                  ('commands of', gids(source.names)),
                  ('other publishers', gids(source.others(everybody))),
                  ('refused of other publishers', source.refused),

@@ -73,18 +73,18 @@ class FrankaServer:
                 stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, env=environment,
                 start_new_session=True)
         deadline = time.monotonic() + PATIENCE
-        while 'Server listening' not in self.said():
+        while 'Server listening' not in self.log_text():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.__exit__()
-                raise ServerError(f'franka-sim did not start:\n{self.said()[-2000:]}')
+                raise ServerError(f'franka-sim did not start:\n{self.log_text()[-2000:]}')
             time.sleep(0.02)
         return self
 
-    def tell(self, words: str) -> None:
-        """Send a command line to `obey`."""
-        print(words, file=self._input, flush=True)
+    def send(self, line: str) -> None:
+        """Send a command line to `execute_commands`."""
+        print(line, file=self._input, flush=True)
 
-    def said(self) -> str:
+    def log_text(self) -> str:
         """Return the log of the server."""
         return self._log.read_text(errors='replace')
 
@@ -148,7 +148,7 @@ def serve(address: str, urdf: Path, q: Sequence[float]) -> None:
         server = FrankaSimServer(host=address, port=PORT, enable_gripper=True,
                                  enforce_comm_constraints=True, enforce_motion_limits=True)
         step_with_states(server)
-        threading.Thread(target=obey, args=(server,), daemon=True).start()
+        threading.Thread(target=execute_commands, args=(server,), daemon=True).start()
         server.start()
 
 
@@ -179,7 +179,7 @@ def step_with_states(server: Any) -> None:
     RobotState.update, simulation.run_simulation = advance_and_step, wait
 
 
-def obey(server: Any) -> None:
+def execute_commands(server: Any) -> None:
     """Execute the command lines of the standard input; end the process at its end."""
     from franka_sim.franka_protocol import MoveStatus
     from franka_sim.server.constants import RobotMode

@@ -118,9 +118,9 @@ class Plant:
             require('link', ball[0], urdf.links)
             add_ball(spec, *ball, timestep)
         if furnish is not None:
-            urdf.compiled(spec)  # refuse a bad URDF before parts are added
+            urdf.compiled_model(spec)  # refuse a bad URDF before parts are added
             furnish(spec)
-        self.model = urdf.compiled(spec)
+        self.model = urdf.compiled_model(spec)
         self._find_places()
         self._require_still(base)
         self._T_base_root: Array = np.eye(4)

@@ -46,8 +46,8 @@ class Panel:
     def update(self, reading: Reading) -> None:
         """Show a reading."""
         self._banner.content = banner(reading)
-        self._words.content = words(reading)
-        self._facts.content = facts(reading)
+        self._words.content = messages_html(reading)
+        self._facts.content = state_html(reading)
         self._motion.visible = 'lifecycle' in reading.offers  # a group cannot be disabled
         self._free_drive.handle.disabled = 'free_drive' not in reading.offers
         self._free_drive.update(reading.status.get('free drive', 'off') != 'off')
@@ -73,7 +73,7 @@ def banner(reading: Reading) -> str:
             + (f'<br>goal: {escape(goal)}' if goal else '') + '</div>')
 
 
-def words(reading: Reading) -> str:
+def messages_html(reading: Reading) -> str:
     """Return watchdogs and log messages, newest first, in HTML."""
     counts = [f'{name.removeprefix("watchdog ")} {count}' for name, count in
               reading.status.items() if name.startswith('watchdog ') and count not in ('0', '')]
@@ -81,18 +81,18 @@ def words(reading: Reading) -> str:
     lines += [line(f'{name}: {reading.status[name]}') for name in ('start-up check', 'black box')
               if reading.status.get(name)]
     return block([*lines, *(line(text, f'{time} {level}:')
-                            for level, text, time in different(reading.words))])
+                            for level, text, time in newest_distinct(reading.words))])
 
 
-def different(said: Iterable[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+def newest_distinct(messages: Iterable[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
     """Return the newest lines, newest first; of lines that differ only in numbers, the newest."""
     found: dict[str, tuple[str, str, str]] = {}
-    for one in reversed(list(said)):
+    for one in reversed(list(messages)):
         found.setdefault(re.sub(r'[0-9.]+', '', one[1]), one)
     return list(found.values())[:MOST_WORDS]
 
 
-def facts(reading: Reading) -> str:
+def state_html(reading: Reading) -> str:
     """Return mobility, forces and near limits in HTML."""
     lines = []
     weakest = reading.status.get('weakest direction', '')

@@ -60,7 +60,7 @@ def ranges(followers: tuple[Follower, ...]) -> Iterator[Range]:
                     is_advanced=True)
 
 
-def watched(followers: tuple[str, ...]) -> list[str]:
+def shown_parameters(followers: tuple[str, ...]) -> list[str]:
     """Return the names of all parameters that the page shows; `followers` are task names."""
     return ['mode', 'limits.effort', *(one.name for one in RANGES),
             *(f'{name}.activation' for name in followers)]

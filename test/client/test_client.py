@@ -628,13 +628,13 @@ def test_usual_settings_fit_an_arm_that_compensates_gravity_and_limits_its_torqu
     robot = osc_ros.Robot.from_urdf(shipped_urdf('fr3'), *SHIPPED['fr3'][:2])
     real = Description('an arm', robot.joint_names, 1e-3, 'gravity', np.full(7, 10.0),
                        np.full(7, 1000.0))
-    settings, guard = Start('franka', {}, '', robot, None, 'sweep', None).fitted(real)
+    settings, guard = Start('franka', {}, '', robot, None, 'sweep', None).settings_for(real)
     assert settings.driver.compensates == 'gravity'
     assert (settings.limits.effort <= 10.0).all()
     assert (settings.limits.effort_rate <= 800.0).all()
     assert (settings.tasks[0].gains.natural_frequency == 8.0).all()
     assert guard.period == 1e-3
-    simulated, _ = Start('mujoco', {}, '', robot, None, 'sweep', None).fitted(
+    simulated, _ = Start('mujoco', {}, '', robot, None, 'sweep', None).settings_for(
         Description('an arm', robot.joint_names, 2e-3, clock='simulated'))
     assert (simulated.tasks[0].gains.natural_frequency == 20.0).all()
 
@@ -675,7 +675,7 @@ def test_arm_stops_if_its_block_raises():
         arm.move_to(arm.pose(shift=(0.0, 0.3, 0.0)), wait=False)
         arm.sleep(0.2)
         raise KeyError
-    assert not isinstance(arm._backend.arm.law.levels['tip'].guide._pending[-1][1], PoseGoal)
+    assert not isinstance(arm._backend.arm.law.levels['tip'].generator._pending[-1][1], PoseGoal)
 
 
 def test_cause_that_comes_and_goes_is_one_line_in_the_log_of_a_program(in_loop, caplog):

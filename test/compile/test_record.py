@@ -332,11 +332,11 @@ def test_addresses_and_indices_in_a_checkpoint_are_never_used():
     law.hold(law.posture)
     law.follow(Path([1.0, 2.0], [law.pose, law.pose]), 0.0)
     law.torque(PERIOD, law.posture, np.zeros(7))
-    guide = law.levels['tip'].guide
+    guide = law.levels['tip'].generator
     guide.views[0].knots.view(np.int64)[:] = 10**6, 1, 2, 3
     law._setup._parts.tasks[:, [task_numbers.TURNS_WITH, task_numbers.KIND]] = 1e6
     again = restored(engine.checkpoint()).law
-    assert again.levels['tip'].guide.views[0].knots.view(np.int64)[0] == 2
+    assert again.levels['tip'].generator.views[0].knots.view(np.int64)[0] == 2
     assert again._setup._parts.tasks[0, task_numbers.TURNS_WITH] == -1.0
     assert again._setup._parts.tasks[0, task_numbers.KIND] == 0.0
     assert np.isfinite(again.torque(2 * PERIOD, law.posture, np.zeros(7))).all()
@@ -485,7 +485,7 @@ def test_next_torques_depend_on_nothing_but_what_a_controller_keeps(kind, reacti
         if k == -5 and 'free' not in LAWS[kind]:
             requests.follow(engine, TwistGoal([0.1, 0, 0, 0, 0.1, 0], time + 10.0), 0.0,
                             engine.law.settings.tasks[0].name)
-    places = Places(engine.kept())
+    places = Places(engine.state_arrays())
     row = np.empty(places.size, dtype=np.int64)
     places.store(row)
     first = stepped(engine, given)

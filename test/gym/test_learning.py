@@ -10,7 +10,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from osc_ros import InputError, OperationalSpace, Robot, shipped_urdf
-from osc_ros.learning import CONVENTIONS, entered, left, SWAP, TensorSpace, Tip
+from osc_ros.learning import as_kernel_array, as_library_array, CONVENTIONS, SWAP, TensorSpace, Tip
 
 K = 11
 
@@ -95,12 +95,12 @@ def test_joints_are_found_by_name():
 
 def test_any_array_with_dlpack_is_read_in_place():
     q, qd, u = states()
-    assert np.shares_memory(entered(Exported(q)), q)
+    assert np.shares_memory(as_kernel_array(Exported(q)), q)
     np.testing.assert_array_equal(
         TensorSpace(panda()).torque(Exported(q), Exported(qd), Exported(u)),
         panda().torque_batch(q, qd, u).tau)
-    single = left(q, Exported(q.astype(np.float32)))
-    assert single.dtype == np.float32 and left(q, Exported(q)) is q
+    single = as_library_array(q, Exported(q.astype(np.float32)))
+    assert single.dtype == np.float32 and as_library_array(q, Exported(q)) is q
 
 
 def test_bad_input_is_refused():
@@ -124,7 +124,7 @@ def test_tensors_of_pytorch_share_their_memory():
     torch = pytest.importorskip('torch')
     q, qd, u = states()
     space, tensors = TensorSpace(panda(), 'isaaclab3'), list(map(torch.from_numpy, (q, qd, u)))
-    assert np.shares_memory(entered(tensors[0]), q)
+    assert np.shares_memory(as_kernel_array(tensors[0]), q)
     tau = space.torque(*tensors)
     assert isinstance(tau, torch.Tensor) and tau.dtype == torch.float64
     expected = panda().torque_batch(q, qd, u[:, SWAP]).tau

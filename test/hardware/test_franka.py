@@ -63,7 +63,7 @@ def arm(server):
     """
     arm = FrankaArm(values(address=server.address), TEXT, NAMES)
     arm.open()
-    server.tell('lost 1000')
+    server.send('lost 1000')
     time.sleep(0.02)
     yield arm
     arm.close()
@@ -151,7 +151,7 @@ def test_the_law_holds_the_arm_and_moves_it(arm, server):
     robot = Robot.from_urdf(TEXT, base='fr3_link0', tip='fr3_link8')
     law = Law(robot, Settings.of(robot, driver=Driver(robot, 'gravity'),
                                  limits=Limits.of(robot, effort_rate=np.full(7, 800.0))))
-    server.tell('lost 20')  # torques that are later let the arm move off
+    server.send('lost 20')  # torques that are later let the arm move off
     held, times = [], []
 
     def moved_to_goal():
@@ -200,7 +200,7 @@ def test_hand_moves_and_grasps_while_the_arm_is_under_control(server):
     arm = FrankaArm(values(address=server.address, gripper=True), TEXT, NAMES)
     arm.open()
     try:
-        server.tell('lost 1000')
+        server.send('lost 1000')
         time.sleep(0.02)
         assert arm.gripper_state().width == pytest.approx(0.08, abs=1e-3)
 
@@ -219,13 +219,13 @@ def test_hand_moves_and_grasps_while_the_arm_is_under_control(server):
         assert state.is_at_goal and state.width == pytest.approx(0.03, abs=1e-3)
         arm.move_gripper(HandGoal(0.08))
         assert rested(arm).is_at_goal
-        server.tell('object 0.04')
+        server.send('object 0.04')
         time.sleep(0.05)
         arm.move_gripper(HandGoal(0.0, 40.0))
         state = rested(arm)
         assert state.is_holding and state.width == pytest.approx(0.04, abs=1e-3)
         assert state.force == 40.0
-        server.tell('object 0')
+        server.send('object 0')
         time.sleep(0.05)
         arm.move_gripper(HandGoal(0.0, 40.0))
         assert not rested(arm).is_holding
@@ -243,7 +243,7 @@ def test_client_without_ros_moves_the_arm_and_recovers_it(server):
             'address': server.address, 'realtime': 'ignore', 'gripper': True})
 
     def moves(arm, shift):
-        server.tell('lost 1000')
+        server.send('lost 1000')
         goal = arm.pose(shift=shift)
         assert np.linalg.norm((arm.move_to(goal, duration=1.0).pose - goal)[:3, 3]) < 4e-3
 
@@ -260,19 +260,19 @@ def test_client_without_ros_moves_the_arm_and_recovers_it(server):
         for line, words in (('error 6', 'has failed.*joint_reflex'),
                             ('connection 0', 'has failed.*connection to the arm was lost')):
             arm.move_to(arm.pose(shift=(0.0, 0.1, 0.0)), duration=9.0, wait=False)
-            server.tell(line)
+            server.send(line)
             with pytest.raises(osc_ros.ArmError, match=words):
                 arm.wait()
             with pytest.raises(osc_ros.ArmError, match=words + '.*Arm.recover'):
                 arm.hold()
             assert 'activated' in arm.recover()
             moves(arm, (0.0, -0.03, 0.0))
-        server.tell('abort kEmergencyAborted')
+        server.send('abort kEmergencyAborted')
         with pytest.raises(osc_ros.ArmError, match='user stop.*Release'):
             arm.sleep(9.0)
         with pytest.raises(osc_ros.ArmError, match='user stop.*Release'):
             arm.recover()
-        server.tell('mode kIdle')
+        server.send('mode kIdle')
         time.sleep(0.1)
         arm.recover()
         moves(arm, (0.0, 0.0, 0.03))
@@ -296,7 +296,7 @@ def test_arm_without_a_hand_says_so(arm):
 
 
 def test_twenty_lost_packets(arm, server):
-    server.tell('lost 20')
+    server.send('lost 20')
     time.sleep(0.02)
 
     def silence():
@@ -403,25 +403,25 @@ def test_the_arm_ends_the_control(arm, server, line, words):
     arm.start()
 
     def ended():
-        server.tell(line)
+        server.send(line)
         cycles(arm, 2000)
 
     with pytest.raises(HardwareError, match=words):
         ended()
-    server.tell('mode kIdle')
+    server.send('mode kIdle')
     time.sleep(0.05)
     starts_again(arm)
 
 
 def test_the_user_stop_ends_the_control_and_has_to_be_released(arm, server):
     arm.start()
-    server.tell('abort kEmergencyAborted')
+    server.send('abort kEmergencyAborted')
     with pytest.raises(HardwareError, match='user stop.*Release.*recover'):
         cycles(arm, 2000)
     for call in (arm.start, arm.recover):
         with pytest.raises(HardwareError, match='user stop.*Release'):
             call()
-    server.tell('mode kIdle')
+    server.send('mode kIdle')
     time.sleep(0.05)
     starts_again(arm)
 
@@ -433,11 +433,11 @@ def test_the_user_stop_ends_the_control_and_has_to_be_released(arm, server):
 ])
 def test_start_in_another_mode(arm, server, mode, words):
     time.sleep(0.3)  # by then the socket is full of states of before
-    server.tell(f'mode {mode}')
+    server.send(f'mode {mode}')
     time.sleep(0.1)
     with pytest.raises(HardwareError, match=words):
         arm.start()
-    server.tell('mode kIdle')
+    server.send('mode kIdle')
     time.sleep(0.05)
     starts_again(arm)
 
@@ -446,7 +446,7 @@ def test_an_arm_in_reflex_opens_and_starts_after_the_recovery(server):
     arm = FrankaArm(values(address=server.address), TEXT, NAMES)
     arm.open()
     time.sleep(0.3)  # by then the socket is full of states of before
-    server.tell('error 6')
+    server.send('error 6')
     time.sleep(0.1)
     fails(arm, 'Recover first|joint_reflex', arm.start)
     arm.close()
@@ -476,7 +476,7 @@ def test_settings_reach_the_arm(server, value, words):
 
 def test_the_connection_ends(arm, server):
     arm.start()
-    server.tell('connection ends')
+    server.send('connection ends')
     with pytest.raises(HardwareError, match='connection.*lost|no state'):
         cycles(arm, 5000)
     with pytest.raises(HardwareError, match='not connected'):
@@ -500,23 +500,23 @@ def test_the_network_is_silent(arm, server):
 def test_the_arm_stops_by_a_reflex_while_the_control_ends(arm, server):
     arm.start()
     cycles(arm, 5)
-    server.tell('error 6')
+    server.send('error 6')
     time.sleep(0.1)  # the arm has ended the control, but nothing was read
-    before = server.said().count('StopMove')
+    before = server.log_text().count('StopMove')
     with pytest.raises(HardwareError, match='joint_reflex'):
         arm.stop()
     assert np.isfinite(arm.read().q).all()  # the connection is kept
     starts_again(arm)
-    assert server.said().count('StopMove') == before  # of the destructor, which may abort
+    assert server.log_text().count('StopMove') == before  # of the destructor, which may abort
 
 
 def test_a_connection_that_is_given_up_leaves_nothing_that_waits(arm, server):
     arm.start()
     cycles(arm, 5)
-    before = server.said().count('StopMove')
+    before = server.log_text().count('StopMove')
     arm._disconnect()
     starts_again(arm)
-    assert server.said().count('StopMove') == before
+    assert server.log_text().count('StopMove') == before
 
 
 def test_calls_out_of_order(arm):

@@ -280,10 +280,10 @@ def test_limits_that_allow_no_motion_are_refused_before_anything_moves(panda, gi
 
 def test_guard_stops_what_was_not_announced(panda, planner, trajectories):
     guard, rest = Guard(panda, planner.limits, trajectories[0]), np.zeros(7)
-    assert guard.objection(0.0, READY, rest) == ''
-    assert 'moves at' in guard.objection(0.0, READY, rest + 2.0)
-    assert 'away from its planned position' in guard.objection(0.0, READY + 0.5, rest)
-    assert 'not finite' in guard.objection(0.0, READY * np.nan, rest)
+    assert guard.stop_reason(0.0, READY, rest) == ''
+    assert 'moves at' in guard.stop_reason(0.0, READY, rest + 2.0)
+    assert 'away from its planned position' in guard.stop_reason(0.0, READY + 0.5, rest)
+    assert 'not finite' in guard.stop_reason(0.0, READY * np.nan, rest)
 
 
 @pytest.mark.parametrize('name', ['a.npz', pytest.param('a.csv', marks=pytest.mark.slow)])

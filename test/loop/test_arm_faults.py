@@ -164,7 +164,7 @@ def said_and_sent(monkeypatch, share, is_compiled):
     arm = Faulty(rng, 0.0)
     arm.open()
     engine = ArmEngine(law, supervision(law.settings.limits), arm, PERIOD, channel, System())
-    engine.keep(Journal(1e3, 10**9))
+    engine.attach_journal(Journal(1e3, 10**9))
     engine.guard.clock = engine._clock = lambda: now
     monkeypatch.setattr(process, 'perf_counter', lambda: now)
     if not is_compiled:

@@ -59,7 +59,7 @@ class Composed(Engine):
             self._observe(sent)
         self._resume()
         self.plan()
-        self._conclude()
+        self._leave_if_finished()
         return True
 
     def _law_torque(self):
@@ -77,7 +77,7 @@ class Composed(Engine):
             self.guard.report_fault(CONTACT, '')
         law.in_contact = code != NOT_TOUCHED
         if code != NOT_TOUCHED:
-            self.guard.tell(CONTACT, touch.reason(code, float(touch.views[0].value[0])))
+            self.guard.set_reason(CONTACT, touch.reason(code, float(touch.views[0].value[0])))
 
 
 class Pair:
@@ -493,7 +493,7 @@ def test_a_fault_that_is_over_before_python_looks_is_told_in_words():
         q, qd = pair.state()
         answering.answer(table, (pair.now, q + (k == 1), qd, (0, 0), pair.now), None, pair.now)
         answering.is_plain(table, pair.now)
-    for done, is_plain in answering.taken().parts(1.0):
+    for done, is_plain in answering.take_answers().groups(1.0):
         engine.conclude(done, is_plain)
     [begun, ended] = [event[1:] for event in told if event[0] == 'change']
     assert begun[:2] == (JUMP, 'hold') and "'panda_joint4' went" in begun[2]

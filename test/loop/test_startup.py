@@ -18,7 +18,7 @@ from osc_ros.control.settings import Observation
 from osc_ros.loop import requests
 from osc_ros.loop.engine import Engine
 from osc_ros.loop.rest_check import compare_efforts, Verdict
-from osc_ros.loop.startup import answer, load_of, NOTE, REFUSE, WARN
+from osc_ros.loop.startup import decision, load_of, NOTE, REFUSE, WARN
 from variants import first_quick
 
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
@@ -95,21 +95,21 @@ class Started:
 @pytest.mark.parametrize('name', first_quick(HOMES, 2))
 def test_arm_with_a_kilogram_that_the_model_lacks_is_refused_with_the_mass_to_tell(name):
     arm = Started(name, payload=1.0)
-    level, text = answer(arm.finding, 'certain', arm.law.settings)
+    level, text = decision(arm.finding, 'certain', arm.law.settings)
     assert level == REFUSE
     told = float(text.split('Set payload.mass to ')[1].split()[0])
     assert told == pytest.approx(1.0, abs=0.1)
     assert "To activate all the same: startup_check 'warn'" in text
     right = Started(name, payload=1.0, settings=lambda robot: Settings.of(robot))
     found = compare_efforts(right.robot.with_payload(told), right.plant.q, right.plant.weight())
-    assert answer(found, 'certain', right.law.settings).level == NOTE
+    assert decision(found, 'certain', right.law.settings).level == NOTE
 
 
 @pytest.mark.parametrize('name, friction', [
     *((name, 0.0) for name in HOMES), pytest.param('kinova', 0.3, marks=pytest.mark.slow)])
 def test_arm_that_is_activated_with_an_unknown_kilogram_does_not_fall(name, friction):
     arm = Started(name, payload=1.0, friction=friction)
-    assert answer(arm.finding, 'warn', arm.law.settings).level == WARN
+    assert decision(arm.finding, 'warn', arm.law.settings).level == WARN
     arm.activate()
     arm.run(1.0)
     # without the load taken up, kinova reaches 3.2 times its limit, and sinks by 20 cm; the light
@@ -146,16 +146,16 @@ def test_arm_without_measured_efforts_is_held_by_the_last_torques_when_it_is_act
 
 def test_small_load_and_efforts_that_tell_nothing_are_no_reason_to_refuse():
     arm = Started('xarm7', payload=0.3)
-    assert answer(arm.finding, 'certain', arm.law.settings).level != REFUSE
+    assert decision(arm.finding, 'certain', arm.law.settings).level != REFUSE
     arm = Started('xarm7', payload=1.0, efforts=False)
-    level, text = answer(arm.finding, 'certain', arm.law.settings)
+    level, text = decision(arm.finding, 'certain', arm.law.settings)
     assert (level, 'the driver reports no efforts' in text) == (WARN, True)
-    assert answer(arm.finding, 'refuse', arm.law.settings).level == WARN
+    assert decision(arm.finding, 'refuse', arm.law.settings).level == WARN
     none = compare_efforts(arm.robot, arm.plant.q, np.zeros(7))  # brakes hold the arm
-    assert answer(none, 'certain', arm.law.settings).level == WARN
-    assert answer(none, 'refuse', arm.law.settings).level == REFUSE
+    assert decision(none, 'certain', arm.law.settings).level == WARN
+    assert decision(none, 'refuse', arm.law.settings).level == REFUSE
     known = replace(arm.law.settings, driver=Driver(arm.robot, 'gravity'))
-    assert answer(none, 'refuse', known).level == NOTE
+    assert decision(none, 'refuse', known).level == NOTE
 
 
 @pytest.mark.parametrize('name', first_quick(('z1', 'kinova', 'xarm7', 'ur10'), 2))
@@ -168,7 +168,7 @@ def test_motor_currents_are_no_reason_to_refuse(name):
         plant.reset(0.5 * (lower + upper) + 0.33 * (upper - lower) * rng.uniform(-1, 1, robot.n))
         amperes = rng.uniform(0.05, 0.3) * np.exp(0.5 * rng.normal(size=robot.n))
         found = compare_efforts(robot, plant.q, amperes * plant.weight())
-        assert answer(found, 'certain', Settings.of(robot)).level != REFUSE, str(found)
+        assert decision(found, 'certain', Settings.of(robot)).level != REFUSE, str(found)
 
 
 def test_load_that_the_compensation_is_told_to_take_up_is_no_reason_to_refuse():
@@ -178,7 +178,7 @@ def test_load_that_the_compensation_is_told_to_take_up_is_no_reason_to_refuse():
 
     for payload, level in ((1.2, WARN), (0.5, REFUSE)):
         arm = Started('z1', payload=1.0, settings=compensating(payload))
-        assert answer(arm.finding, 'certain', arm.law.settings).level == level
+        assert decision(arm.finding, 'certain', arm.law.settings).level == level
 
 
 @pytest.mark.parametrize('name', first_quick(HOMES))
@@ -186,7 +186,7 @@ def test_load_that_the_compensation_is_told_to_take_up_is_no_reason_to_refuse():
 def test_gravity_that_points_elsewhere_is_refused_with_its_direction(name, gravity):
     arm = Started(name)
     found = compare_efforts(arm.robot.with_gravity(gravity), arm.plant.q, arm.plant.weight())
-    level, text = answer(found, 'certain', arm.law.settings)
+    level, text = decision(found, 'certain', arm.law.settings)
     assert level == REFUSE
     angle = 180 if gravity[2] else 90
     told = float(text.split('gravity is turned by ')[1].split('°')[0])
@@ -199,7 +199,7 @@ def test_sign_of_an_effort_is_refused():
     efforts = arm.plant.weight()
     efforts[np.argmax(np.abs(efforts) / arm.robot.effort_limits)] *= -1.0
     found = compare_efforts(arm.robot, arm.plant.q, efforts)
-    assert answer(found, 'certain', arm.law.settings).level == REFUSE
+    assert decision(found, 'certain', arm.law.settings).level == REFUSE
     measured = replace(arm.law.settings, observation=Observation(efforts='measured'))
-    assert answer(found, 'warn', measured).level == REFUSE
-    assert answer(found, 'warn', arm.law.settings).level == WARN
+    assert decision(found, 'warn', measured).level == REFUSE
+    assert decision(found, 'warn', arm.law.settings).level == WARN

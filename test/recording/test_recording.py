@@ -22,7 +22,7 @@ from osc_ros.loop import journal, requests
 from osc_ros.loop.engine import ACTIVE
 from osc_ros.loop.journal import CALL, Journal, loaded_piece, RESPOND
 from osc_ros.recording import cdr, export
-from osc_ros.recording.explanation import difference, explained, summary
+from osc_ros.recording.explanation import difference, explanation_lines, summary
 from osc_ros.recording.replay import Replay
 from osc_ros.recording.tape import runs_of, Segment, segments_of
 
@@ -106,7 +106,7 @@ def test_terms_add_up_to_the_torque_and_limits_are_named(runs):
         assert sum(one.terms.values()) == pytest.approx(one.torque, abs=EFFORT)
     assert {'bias', 'posture', 'tip', 'friction', 'limits', 'supervisor'} <= set(
         with_law[0].terms)
-    lines = explained(found, found.at(0.1))
+    lines = explanation_lines(found, found.at(0.1))
     assert any(line.startswith('friction') for line in lines)
     assert any('not_finite' in line for line in summary(found))
 
@@ -182,8 +182,8 @@ def test_with_another_setting_targets_are_planned_where_these_ask_for_it():
     assert Replay(found).compute().is_identical
     slower = Replay(found, Slower())
     slower.compute()
-    assert slower.engine.law.levels['tip'].guide.waits  # for the arm, as its leash says
-    assert not engine.law.levels['tip'].guide.waits
+    assert slower.engine.law.levels['tip'].generator.waits  # for the arm, as its leash says
+    assert not engine.law.levels['tip'].generator.waits
 
 
 def test_state_of_another_version_is_refused(runs, monkeypatch):
@@ -317,7 +317,7 @@ def test_strings_of_all_lengths_are_aligned(tmp_path):
     from mcap_ros2.decoder import DecoderFactory
     for kind, written in ((cdr.STATES, lambda name: cdr.joint_state(
             (3, 4), [name, 'b'], [1.0, 2.0], (), [5.0, 6.0])),
-            (cdr.POSE, lambda name: cdr.stamped((3, 4), name, np.arange(7.0)))):
+            (cdr.POSE, lambda name: cdr.stamped_message((3, 4), name, np.arange(7.0)))):
         decode = DecoderFactory().decoder_for('cdr', Schema(
             id=1, name=kind, encoding='ros2msg', data=cdr.DEFINITIONS[kind].encode()))
         for length in range(9):

@@ -202,9 +202,9 @@ def start_of(rate=1000.0, compensates='gravity', **limits):
     ({'joint_names': tuple('abcdefg')}, {}, ('a, b, c, d, e, f, g',)),
 ], ids=('rate', 'compensation', 'torques', 'rates', 'joints'))
 def test_what_does_not_fit_the_arm_is_refused_with_what_is_accepted(arm, given, said):
-    start_of().fitted(described())
+    start_of().settings_for(described())
     with pytest.raises(InputError, match=naming(*said)):
-        start_of(**given).fitted(described(**arm))
+        start_of(**given).settings_for(described(**arm))
 
 
 @pytest.mark.parametrize(('parameters', 'said'), [

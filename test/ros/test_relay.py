@@ -260,11 +260,11 @@ def test_silence_without_states_is_answered_at_once(spin):
 
     def forwards():
         with loop.parked():
-            seen.append(loop.own)
+            seen.append(loop.reaction_count)
             return not rig.guard.watch()
 
     rig.until(forwards, rig.talk)
-    rig.until(lambda: loop.own > seen[-1], lambda: None, 'for a torque without a state')
+    rig.until(lambda: loop.reaction_count > seen[-1], lambda: None, 'for a torque without a state')
     assert rig.guard.cause == 'silence'
 
 
@@ -712,12 +712,13 @@ def test_commands_are_forwarded_and_the_arm_is_held_while_the_interpreter_is_blo
             env={**os.environ, 'PYTHONSAFEPATH': '',
                  'PYTHONPATH': import_path(Path(__file__).parent)}) as driver:
         assert driver.stdout.readline() == b'ready\n'
-        before = guard._loop.forwarded, guard._loop.own
+        before = guard._loop.forwarded, guard._loop.reaction_count
         assert done_while_python_is_blocked(driver)
     more = (50, 0) if what == 'forwarded' else (0, 50)
     expected = tuple(map(sum, zip(before, more)))
     # one is counted after it has been sent, also the last one before
-    spin(lambda: guard._loop.forwarded >= expected[0] and guard._loop.own >= expected[1],
+    loop = guard._loop
+    spin(lambda: loop.forwarded >= expected[0] and loop.reaction_count >= expected[1],
          why='for the counts')
     assert guard._loop.forwarded <= expected[0] + (what == 'forwarded')
 

@@ -22,11 +22,11 @@ pytest.importorskip('viser', reason="viser is not installed: pip install '.[view
 from browser import Asked, free_port, needs_browser
 from osc_ros import Robot, shipped_urdf
 from osc_ros.model.visuals import fingers, visuals
-from osc_ros.viewer.panel import banner, different, facts, words
+from osc_ros.viewer.panel import banner, messages_html, newest_distinct, state_html
 from osc_ros.viewer.scene.push_handle import BESIDE
 from osc_ros.viewer.scene.reading import ERROR, Follower, OK, Reading, Solid
 from osc_ros.viewer.scene.shapes import body_shapes, capsules
-from osc_ros.viewer.scene.view_frames import displaced
+from osc_ros.viewer.scene.view_frames import displaced_pose
 from osc_ros.viewer.viewer_page import Page, PageError
 
 DOC = CHECKOUT / 'doc'
@@ -108,7 +108,7 @@ def test_visual_elements_with_bad_numbers_are_left_out():
 
 def test_goal_is_at_the_distance_that_the_controller_reports():
     pose = np.eye(4)
-    goal = displaced(pose, np.array([0.0, 0.0, np.pi / 2, 0.1, 0.0, 0.0]))
+    goal = displaced_pose(pose, np.array([0.0, 0.0, np.pi / 2, 0.1, 0.0, 0.0]))
     assert goal[:3, 3] == pytest.approx([0.1, 0.0, 0.0])
     assert goal[:3, :3] @ [1.0, 0.0, 0.0] == pytest.approx([0.0, 1.0, 0.0])
 
@@ -124,7 +124,7 @@ def test_reading_has_shares_near_limits_and_mobility(panda):
     assert reading.torque_shares == pytest.approx(12.0 / robot.effort_limits)
     assert reading.near_limits() == {3: ('panda_joint4', pytest.approx(0.01))}
     assert sorted(reading.mobility[0]) == pytest.approx([0.2, 0.25, 0.5])
-    text = facts(reading)
+    text = state_html(reading)
     assert 'panda_joint4 (0.01 to go)' in text
     assert 'weakest direction: shift x' in text
     given = reading_of(panda, terms={'bias': np.full(7, 5.0)})
@@ -137,14 +137,14 @@ def test_words_of_the_watchdogs_are_shown_and_repetitions_once():
         'watchdog overspeed': '2', 'watchdog jump': '0'})
     reading.words.extend([('warning', 'took 0.1 s', '12:00:01'), ('error', 'jump', '12:00:02'),
                           ('warning', 'took 2 s', '12:00:03')])
-    assert 'overspeed 2' in words(reading)
-    assert 'jump 0' not in words(reading)
-    assert '12:00:02 error:' in words(reading)
-    assert [one[:2] for one in different(reading.words)] == [
+    assert 'overspeed 2' in messages_html(reading)
+    assert 'jump 0' not in messages_html(reading)
+    assert '12:00:02 error:' in messages_html(reading)
+    assert [one[:2] for one in newest_distinct(reading.words)] == [
         ('warning', 'took 2 s'), ('error', 'jump')]
     assert 'hold &lt;b&gt;' in banner(reading)
     reading.say('error', 'a < b and *c*')
-    assert 'a &lt; b and *c*' in words(reading)
+    assert 'a &lt; b and *c*' in messages_html(reading)
 
 
 def test_page_takes_the_next_port_and_refuses_an_address_of_another_machine(page, asked):
@@ -245,7 +245,7 @@ def test_fingers_are_drawn_at_the_width_of_the_gripper(page, panda):
     apart = [np.array(one[0].position) for one in page._scene._fingers._fingers]
     assert np.linalg.norm((apart[0] - left) - (apart[1] - right)) == pytest.approx(0.06)
     assert apart[0] - left == pytest.approx(right - apart[1])
-    assert 'gripper 60.0 mm wide, 20 N' in facts(reading)
+    assert 'gripper 60.0 mm wide, 20 N' in state_html(reading)
 
 
 def test_handle_of_a_task_that_is_off_says_so_and_tasks_are_read_again(page, panda):

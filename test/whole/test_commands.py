@@ -193,10 +193,10 @@ class Terminal(StringIO):
 
 def test_only_a_terminal_gets_colours(monkeypatch):
     monkeypatch.delenv('NO_COLOR', raising=False)
-    assert commandline.painted('bad', 'bad', Terminal()) == '\033[31mbad\033[0m'
-    assert commandline.painted('bad', 'bad', StringIO()) == 'bad'
+    assert commandline.colored_text('bad', 'bad', Terminal()) == '\033[31mbad\033[0m'
+    assert commandline.colored_text('bad', 'bad', StringIO()) == 'bad'
     monkeypatch.setenv('NO_COLOR', '1')
-    assert commandline.painted('bad', 'bad', Terminal()) == 'bad'
+    assert commandline.colored_text('bad', 'bad', Terminal()) == 'bad'
 
 
 def test_bar_grows_on_a_terminal_and_is_removed(monkeypatch):

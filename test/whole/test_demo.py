@@ -278,10 +278,10 @@ def test_judge_sees_the_tip_where_pinocchio_does(tmp_path):
     from osc_ros.ros.process.share import share_directory
     from osc_ros.tools.check.demonstration import Demonstration
     from osc_ros.tools.check.parameter_files import NODES, Parameters
-    from osc_ros.tools.demo.demo_loops import Judge
+    from osc_ros.tools.demo.demo_loops import TipPose
     parameters = Parameters([share_directory() / 'config' / 'panda.yaml'])
     wanted = Demonstration({node: parameters.values(node, {}) for node in NODES}, 5.0)
-    judge, robot = Judge(wanted, False), wanted.robot
+    judge, robot = TipPose(wanted, False), wanted.robot
     model, data, tip = pinocchio_model(wanted.text, robot.base, robot.tip, robot.joint_names)
     q = np.random.default_rng(0).uniform(*robot.position_limits.T)
     pinocchio.framesForwardKinematics(model, data, configuration(model, q))
@@ -338,7 +338,7 @@ def test_waiting_goes_on_as_long_as_new_kernels_are_compiled(
             if self.now < compiles_for:
                 self.compilation, self.compiled_at = 'compiling kernels', self.now
 
-    monkeypatch.setattr(demo_run, 'Witness', Witness)
+    monkeypatch.setattr(demo_run, 'DemoNode', Witness)
     monkeypatch.setattr(demo_run, 'perf_counter', lambda: Witness.now)
     run = demo_run.Run(robot_cases()['panda'], {}, None)
     with pytest.raises(demo_run.DemoError, match='in time'):

@@ -24,7 +24,7 @@ from osc_ros.control.safety.causes import Acting
 from osc_ros.errors import OscError
 from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.process.share import share_directory
-from osc_ros.tools.check.cause_search import checked, recording_of
+from osc_ros.tools.check.cause_search import follow_check, recording_of
 from osc_ros.tools.check.demonstration import demonstration
 from osc_ros.tools.check.judgement import result
 from osc_ros.tools.check.parameter_files import Parameters, text_of
@@ -56,14 +56,14 @@ def test_user_tells_only_one_node_of_a_payload(tmp_path, told, carried, differen
                          simulator={'payload.mass': carried})
     assert result(*recording_of(wanted), wanted).failures
     shown = []
-    why = checked(wanted, lambda *progress: shown.append(progress)).cause
+    why = follow_check(wanted, lambda *progress: shown.append(progress)).cause
     assert why.text.startswith(difference)
     assert 'riction' not in why.text
     shares = [share for share, text in shown if text == 'trial 1']
     assert len(shares) > 50 and min(shares) < 0.05 and 0.95 < max(shares) <= 1.0
     # the payload that the user gave is used for both
     assert max(node.get('payload.mass', 0.0) for node in why.changes.values()) == told + carried
-    mended = wanted.changed(why.changes)
+    mended = wanted.with_changes(why.changes)
     assert not result(*recording_of(mended), mended).failures
 
 
@@ -83,10 +83,10 @@ def test_user_tells_both_nodes_of_a_payload_and_the_arm_follows(tmp_path):
 ])
 def test_user_uncomments_a_parameter_of_the_controller_only(tmp_path, name, value, text):
     wanted = with_config(tmp_path, controller={name: value})
-    why = checked(wanted, lambda *shown: None).cause
+    why = follow_check(wanted, lambda *shown: None).cause
     assert why.text.startswith(text)
     assert why.changes['osc_simulator'][name] == value
-    mended = wanted.changed(why.changes)
+    mended = wanted.with_changes(why.changes)
     assert not result(*recording_of(mended), mended).failures
 
 
@@ -164,7 +164,7 @@ class Refusing:
 
 def activated(monkeypatch, *reasons):
     refusing = Refusing(reasons)
-    monkeypatch.setattr(demo_run, 'Witness', lambda recording, base: refusing)
+    monkeypatch.setattr(demo_run, 'DemoNode', lambda recording, base: refusing)
     run = Run(robot_cases()['panda'], {'osc_controller': refusing}, None)
     run._request('activation', 3, 10.0, refusable=True)
 

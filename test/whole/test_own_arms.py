@@ -22,7 +22,7 @@ from osc_ros import Robot
 from osc_ros.control.tasks.freedoms import freedoms_of
 from osc_ros.errors import InputError, OscError
 from osc_ros.sim import Plant
-from osc_ros.tools.check.cause_search import checked, recording_of
+from osc_ros.tools.check.cause_search import follow_check, recording_of
 from osc_ros.tools.check.demonstration import demonstration
 from osc_ros.tools.check.judgement import result
 from osc_ros.tools.check.parameter_files import Parameters, text_of
@@ -68,7 +68,7 @@ def row(name, base, tip, folder):
              errors(found)]
     if not found.failures:
         return [*path, *first, '', ''], True
-    why = checked(wanted, lambda *shown: None).cause
+    why = follow_check(wanted, lambda *shown: None).cause
     if not why.changes:
         return [*path, *first, '', why.text], False
     file = folder / 'follow.yaml'
@@ -198,13 +198,13 @@ def test_speed_limit_that_binds_is_named_and_friction_is_not(tmp_path):
     assert "joint 'j2s6s200_joint_" in usual.notes[0]
     assert 'its limit is 0.' in usual.notes[0]
     q = usual.values['osc_simulator']['initial_positions']
-    wanted = usual.changed({'osc_demo': {'scale': 1.0}})
+    wanted = usual.with_changes({'osc_demo': {'scale': 1.0}})
     assert wanted.values['osc_simulator']['initial_positions'] == q
     assert result(*recording_of(wanted), wanted).failures
-    why = checked(wanted, lambda *shown: None).cause
+    why = follow_check(wanted, lambda *shown: None).cause
     assert 'limit of speed' in why.text
     assert 'riction' not in why.text
     assert why.changes['osc_demo']['scale'] < 1.0
-    mended = wanted.changed(why.changes)
+    mended = wanted.with_changes(why.changes)
     assert not result(*recording_of(mended), mended).failures
     assert np.allclose(why.changes['osc_simulator']['initial_positions'], q)

@@ -355,7 +355,7 @@ class Limiter(Recorded):
         return np.asarray(self.views[1].sides[row].view(np.int64))
 
     @property
-    def calm(self) -> float:
+    def damping_share(self) -> float:
         """Share of the posture that nullspace damping replaces, 0 to 1."""
         return float(self.views[1].calm[0])
 

@@ -187,7 +187,7 @@ class ContactSense(Recorded):
         return (f"external torque of {value:.2f} N m at '{self._names[code]}', more than "
                 f'contact.torque {at.thresholds[code]:.2f}')
 
-    def learned(self, time: float, effort_limits: Array) -> Thresholds | None:
+    def learned_thresholds(self, time: float, effort_limits: Array) -> Thresholds | None:
         """
         Return the learned thresholds once, when the learning ends; otherwise None.
 

@@ -95,7 +95,7 @@ class Answered(NamedTuple):
     F: Array
 
     @property
-    def answered(self) -> tuple[int, int] | None:
+    def answered_stamp(self) -> tuple[int, int] | None:
         """Stamp (sec, nanosec) of the state that the torques answer; None if there is none."""
         has_none = self.code == UNASKED or plain(doubts_clock)(
             self.code, self.faults, len(self.faults))
@@ -127,14 +127,14 @@ class Answers:
         return len(self.rows)
 
     def __getitem__(self, i: int) -> Answered:
-        return answered(self.rows[i], self._n)
+        return record_of(self.rows[i], self._n)
 
     def __getattr__(self, name: str) -> Array:
         """Return a slot of all records by its name: (k,) for a scalar, else (k, …)."""
         places = getattr(self._places, name)
         return np.asarray(self.rows[:, places[0] if len(places) == 1 else places])
 
-    def parts(self, deadline: float) -> Iterator[tuple[Answers, bool]]:
+    def groups(self, deadline: float) -> Iterator[tuple[Answers, bool]]:
         """
         Yield the records in order, in groups, each with whether the group is plain.
 
@@ -160,7 +160,7 @@ def _places(n: int) -> Any:
     return type(at)(*(one.astype(int) for one in at))
 
 
-def answered(row: Array, n: int) -> Answered:
+def record_of(row: Array, n: int) -> Answered:
     """Return the views of a row of ANSWER; the caller must not change the row any more."""
     at = ANSWER.of(row, n)
     time, accepted, sec, nanosec, arrived, now, done, code, touch, met, count, changed, asks = (

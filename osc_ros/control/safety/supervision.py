@@ -47,7 +47,7 @@ class Watchdog:
         arm goes back along its way by `Supervision.retreat`, and holds that position. 'hold': the
         arm stops and holds its position. 'damp': the arm stops, and can then be pushed. 'gravity':
         only gravity is compensated. 'zero': zero torque. 'deactivate': the arm stops; when it is
-        at rest, `Supervision.idle` applies and `Supervisor.finished` becomes true.
+        at rest, `Supervision.idle` applies and `Supervisor.is_finished` becomes true.
     latched : bool
         Whether the reaction lasts until `Supervisor.release`, rather than until the cause ends;
         'deactivate' is always latched, 'report' never.

@@ -139,14 +139,15 @@ class Supervisor:
         safety.answer(*model, self._plan, self._state, self._result, 0.0, rest)
 
     @property
-    def words(self) -> tuple[Any, ...]:
+    def texts(self) -> tuple[Any, ...]:
         """Reasons by cause; time and reason of the last rejection; causes of `set_present`."""
         return dict(self._texts), self._rejected, dict(self._lasting)
 
-    @words.setter
-    def words(self, words: tuple[Any, ...]) -> None:
-        texts, (when, why), present = words
-        self._texts, self._lasting, self._rejected = dict(texts), dict(present), (float(when), why)
+    @texts.setter
+    def texts(self, texts: tuple[Any, ...]) -> None:
+        reasons, (when, why), present = texts
+        self._texts, self._lasting = dict(reasons), dict(present)
+        self._rejected = float(when), why
         self._put_robot()  # the kernels read the number of joints there
         self.settings = self._settings
         causes, output, way = self._at.causes, self._at.output, self._at.stopping
@@ -299,7 +300,7 @@ class Supervisor:
         return runaway_text(code, self.robot.joint_names[int(joint)], speed) if code else ''
 
     @property
-    def blind(self) -> bool:
+    def is_stale(self) -> bool:
         """Whether the last state is too old for control."""
         return bool(self._at.causes.is_blind[0])
 
@@ -324,7 +325,7 @@ class Supervisor:
         return np.array(self._at.output.tau) if self._at.output.has_sent[0] else None
 
     @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         """
         Whether commands must end: the arm was given up, or a deactivation is complete.
 
@@ -335,13 +336,13 @@ class Supervisor:
             return self.reaction == ABANDON
         at, output = self._at, self._at.output
         has_stopped = at.prediction.is_used[0] and at.prediction.is_over[0]
-        return bool(self.blind and (not output.has_sent[0] or has_stopped)
+        return bool(self.is_stale and (not output.has_sent[0] or has_stopped)
                     or at.causes.rests[0] and not output.fade_duration[0]
                     or self.clock() - at.causes.began[0] > PATIENCE)
 
     def take_stopped(self) -> int:
         """Return and clear the law's action after a reaction: 0 (none), REJOINS or HOLDS."""
-        if self.reaction not in HARMLESS or self.blind:
+        if self.reaction not in HARMLESS or self.is_stale:
             return 0
         stopped, self._at.causes.stopped[0] = int(self._at.causes.stopped[0]), 0.0
         return stopped
@@ -377,7 +378,7 @@ class Supervisor:
         self._update()
 
     def stop(self) -> None:
-        """Bring the arm to rest and deactivate; `finished` becomes true at the end."""
+        """Bring the arm to rest and deactivate; `is_finished` becomes true at the end."""
         self._at.causes.stops[0] = 1.0
         self._update()
 
@@ -389,7 +390,7 @@ class Supervisor:
 
         """
         self._at.output.was_blind[0] = -1.0
-        if self.blind:  # the unmodelled torque was estimated with the previous model
+        if self.is_stale:  # the unmodelled torque was estimated with the previous model
             self._at.prediction.unmodelled[:] -= weight
 
     def reset_timeout(self, name: str, lasting: float = 0.0) -> None:
@@ -457,12 +458,12 @@ class Supervisor:
             if cause != OVERSPEED:
                 self._rejected = now, text
 
-    def tell(self, name: str, reason: str) -> None:
+    def set_reason(self, name: str, reason: str) -> None:
         """Set the reason of a cause that a kernel has recorded."""
         self._texts[name] = reason
 
     @property
-    def sent(self) -> Array:
+    def answer_torque(self) -> Array:
         """The torques (n,) of the last answer [N·m]."""
         return np.array(self._found.torque.tau)
 
@@ -484,7 +485,7 @@ class Supervisor:
     def watch(self) -> bool:
         """Find the reaction now, and return whether it replaces the law; call it regularly."""
         self._update()
-        return self.reaction not in HARMLESS or self.blind
+        return self.reaction not in HARMLESS or self.is_stale
 
     def _update(self) -> None:
         if safety.update(self._plan, self._state, self.clock()):
@@ -512,7 +513,7 @@ class Supervisor:
 
     def _answer(self, tau: Array, now: float) -> Array:
         safety.answer(*self.model.arrays, self._plan, self._state, self._result, now, tau)
-        return self.sent
+        return self.answer_torque
 
     def idle_torque(self) -> Array:
         """Last torque (n,) of a deactivation, for the last or predicted state [N·m]."""

@@ -63,7 +63,7 @@ class Level:
     rows : (TASK_WIDTH,), (WIDTH,), (…), (…), (2,) int
         The task's row of numbers (see `osc_ros.control.tasks.task_numbers`), its row of
         `Priorities.rows`, its records of `osc_ros.control.tasks.task_reference`, PLAN and STATE,
-        and the addresses of its guide's records.
+        and the addresses of its generator's records.
 
     """
 
@@ -74,7 +74,8 @@ class Level:
         self.rate = task.force.damping * float(self._force.max())
         gains = task.gains
         self._yields = not isinstance(gains, Gains)
-        self._row, self._records, self._guides = rows[1], rows[2:4], rows[4]
+        self._row, self._records = rows[1], rows[2:4]
+        self._generator_addresses = rows[4]
         self._create_views(rows[0])
         self._plan, self._state = (
             table.of(numbers, 0) for table, numbers in zip(TABLES, self._records))
@@ -143,14 +144,14 @@ class Level:
         memory[task_numbers.OWN:] = self.task.kind.numbers()
 
     @property
-    def guide(self) -> SetPointGenerator:
+    def generator(self) -> SetPointGenerator:
         """Generator of the targets."""
-        return self._guide
+        return self._generator
 
-    @guide.setter
-    def guide(self, guide: SetPointGenerator) -> None:
-        self._guide, self._guides[:] = guide, guide.addresses
-        guide.keep_within(self.task.limits)
+    @generator.setter
+    def generator(self, generator: SetPointGenerator) -> None:
+        self._generator, self._generator_addresses[:] = generator, generator.addresses
+        generator.keep_within(self.task.limits)
 
     @property
     def impedance(self) -> VariableImpedance | None:
@@ -166,7 +167,7 @@ class Level:
     @property
     def target(self) -> Target:
         """Target of the last tick."""
-        return self.guide.target
+        return self.generator.target
 
     @property
     def pose(self) -> Array:
@@ -233,7 +234,7 @@ class Level:
     def hold(self, pose: Array) -> None:
         """Set the target to a pose (4, 4) and the wrench to zero, and drop all motions."""
         self._seen[:] = pose
-        self.guide = SetPointGenerator(self.task.kind.set_point(pose))
+        self.generator = SetPointGenerator(self.task.kind.set_point(pose))
         state = self._state
         for wrench in (self.wanted_wrench, state.wrench, state.wrench_rate, state.integral,
                        state.filtered, state.measured):
@@ -253,7 +254,7 @@ class Level:
     def rejoin(self, pose: Array) -> None:
         """Continue the target's motion from the pose (4, 4) of the link, at rest."""
         self._seen[:] = pose
-        self.guide.rejoin(self.task.kind.set_point(pose))
+        self.generator.rejoin(self.task.kind.set_point(pose))
 
     def coast(self, twist: Array, acceleration: Array) -> None:
         """
@@ -263,12 +264,12 @@ class Level:
         the target decelerates at about the same rate.
 
         """
-        kind, before = self.task.kind, self.guide
+        kind, before = self.task.kind, self.generator
         v, a = twist.reshape(2, 3), acceleration.reshape(2, 3)
         rates = np.clip(-(v * a).sum(axis=1) / np.maximum((v * v).sum(axis=1), SLOWEST), *COASTING)
         moves = float('pose' in kind.goals)
-        self.guide = SetPointGenerator.coasting(kind.set_point(self.pose), moves * twist, rates,
-                                                before)
+        self.generator = SetPointGenerator.coasting(kind.set_point(self.pose), moves * twist,
+                                                    rates, before)
         # activated at once: the target is where the link is, so this changes the torque little
         rises = self._wanted_activation > self.activation
         self._state.activation[rises] = self.activation[rises] = self._wanted_activation[rises]
@@ -276,11 +277,11 @@ class Level:
     def carry(self, T: Array) -> None:
         """Move the link's frame on its body by T (4, 4), and the target as its kind defines."""
         self._seen[:] = self._seen @ T
-        self.guide = SetPointGenerator(self.task.kind.set_point_with_link(self.target.pose, T))
+        self.generator = SetPointGenerator(self.task.kind.set_point_with_link(self.target.pose, T))
 
     def _go_on_as(self, before: Level) -> None:
         """Copy the state of the previous task on the same link."""
-        self._seen[:], self.guide = before._seen, before.guide
+        self._seen[:], self.generator = before._seen, before.generator
         self._found[:] = before._found
         self.activation[:] = before.activation
         self.wanted_wrench[:] = self._force * before.wanted_wrench
@@ -326,7 +327,7 @@ class Level:
     @property
     def goal(self) -> Array | None:
         """Pose (4, 4) at which the newest motion ends; None if it is a twist or a stop."""
-        return self.guide.goal(self.task.limits)
+        return self.generator.goal(self.task.limits)
 
     def approach(self) -> Approach:
         """Data for `Arrival`: task, pose of its link at the last tick, newest goal, and axes."""
@@ -338,8 +339,8 @@ class Level:
 
     def plan(self) -> None:
         """Plan the target's motions, see `SetPointGenerator.plan`."""
-        self.guide.plan(self.task.limits, self._lag)
+        self.generator.plan(self.task.limits, self._lag)
 
     def jump(self, time: float = -math.inf) -> None:
         """Begin the motions that are due before the next tick, see `SetPointGenerator.jump`."""
-        self.guide.jump(self.task.limits, time)
+        self.generator.jump(self.task.limits, time)

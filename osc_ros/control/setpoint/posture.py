@@ -168,7 +168,7 @@ class PostureSetPoint(Recorded):
         [at] = self.views
         at.wanted[:], at.now[:], at.offset[:], at.rate[:], at.is_moving[0] = q, q, 0.0, 0.0, 0.0
 
-    def take(self, posture: ArrayLike, robot: Robot) -> None:
+    def set_goal(self, posture: ArrayLike, robot: Robot) -> None:
         """
         Set another goal (n,); the set-point moves there from its present value.
 
@@ -183,9 +183,9 @@ class PostureSetPoint(Recorded):
         for i in np.flatnonzero((wanted < lower) | (wanted > upper)).tolist():
             raise InputError(f"posture of joint '{robot.joint_names[i]}' is {wanted[i]:g}: "
                              f'accepted is {lower[i]:g} to {upper[i]:g}')
-        self.lead_to(wanted)
+        self.set_goal_unchecked(wanted)
 
-    def lead_to(self, wanted: Array) -> None:
+    def set_goal_unchecked(self, wanted: Array) -> None:
         """Set the goal (n,) without checks."""
         [at] = self.views
         away = at.wanted + at.offset - wanted

@@ -186,7 +186,7 @@ class SetPointGenerator(Recorded):
 
     def keep_within(self, limits: TargetLimits) -> None:
         """Set the error at which the target waits for the arm, from the next tick on."""
-        self.views[0].reach[:] = limits.reach
+        self.views[0].reach[:] = limits.leash_pair
 
     @property
     def target(self) -> Target:
@@ -295,7 +295,7 @@ class SetPointGenerator(Recorded):
             self._handle_end(limits, event)
         self._ask()
 
-    def predicted(self, time: float) -> Target:
+    def predicted_target(self, time: float) -> Target:
         """The target at a time [s] after the last tick, if no more motions are commanded."""
         scheduled = [motion for start, motion in self._pending if start <= time]
         plan, state = self.views
@@ -409,8 +409,8 @@ class SetPointGenerator(Recorded):
         back to the arm, because the arm may be unable to follow any farther.
 
         """
-        near, (plan, state) = 0.5 * np.array(limits.reach), self.views
-        if not self.waits and not plain(leaves)(error, state.twist, limits.reach):
+        near, (plan, state) = 0.5 * np.array(limits.leash_pair), self.views
+        if not self.waits and not plain(leaves)(error, state.twist, limits.leash_pair):
             return
         motion, until, now = self._motion, plan.until[0], state.now[0] - state.late[0]
         if not self.waits:

@@ -106,7 +106,7 @@ class TargetLimits:
                              'target, to stop at its faces')
 
     @cached_property
-    def reach(self) -> tuple[float, float]:
+    def leash_pair(self) -> tuple[float, float]:
         """`leash` as two floats, for faster access [rad], [m]."""
         return float(self.leash[0]), float(self.leash[1])
 

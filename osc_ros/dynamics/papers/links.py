@@ -66,7 +66,7 @@ class Bodies:
             self._own[i, :len(axes)] = robot.v_index[i] + np.arange(len(axes))
         self.groups = links_of_path(robot)
         self.links = np.array([group[-1] for group in self.groups])
-        self.beside = np.setdiff1d(np.arange(b), np.concatenate(self.groups)).tolist()
+        self.off_path = np.setdiff1d(np.arange(b), np.concatenate(self.groups)).tolist()
         own = [[k for k in self._own[group].ravel().tolist() if k < n] for group in self.groups]
         self.k = np.array([len(freedoms) for freedoms in own])
         self.freedoms = np.array([freedoms + [n] * (self.k.max() - len(freedoms))
@@ -168,7 +168,7 @@ class Located:
         self.I = bodies.I.copy()
         self.U: dict[int, Array] = {}
         self.D_inv: dict[int, Array] = {}
-        for i in reversed(bodies.beside):
+        for i in reversed(bodies.off_path):
             own, H = bodies.joint(i)
             self.U[i] = self.I[i] @ H
             self.D_inv[i] = inverse(H.T @ self.U[i] + np.diag(robot.rotor_inertia[own]))
@@ -251,7 +251,7 @@ class Located:
 
         """
         p, drives = p.copy(), []
-        for i in reversed(self.bodies.beside):
+        for i in reversed(self.bodies.off_path):
             own, H = self.bodies.joint(i)
             drive = self.D_inv[i] @ (tau[own] - H.T @ p[i] - self.U[i].T @ pulled[i])
             drives.append(drive)

@@ -226,7 +226,7 @@ class Schur(NumpyMethod):
         for group in bodies.groups:
             for i, j in zip(group[-2::-1], group[:0:-1]):
                 forces[i] = at.X[j].T @ forces[j]
-        for i, drive in zip(bodies.beside, found.drives):
+        for i, drive in zip(bodies.off_path, found.drives):
             own, H = bodies.joint(i)
             carried = at.X[i] @ a[self.robot.parent[i]]
             qdd[own] = drive - at.D_inv[i] @ (at.U[i].T @ carried)

@@ -75,7 +75,7 @@ def task_coriolis(robot: Robot, q: ArrayLike, qd: ArrayLike) -> Array:
     """
     at = _located(robot, q)
     moving = at.moving(finite_array('qd', qd, (robot.n,)))
-    return _finite('coriolis', task_inertia(at.Omega_tip) @ at.lag(moving.a, moving))
+    return _finite('coriolis', task_inertia(at.Omega_tip) @ at.bias_rhs(moving.a, moving))
 
 
 @np.errstate(over='ignore', invalid='ignore')
@@ -101,7 +101,7 @@ def task_bias(robot: Robot, q: ArrayLike, qd: ArrayLike) -> Array:
     """
     at = _located(robot, q)
     moving = at.moving(finite_array('qd', qd, (robot.n,)))
-    lag = at.lag(moving.a + at.E_star_a_g, moving) + at.a_g
+    lag = at.bias_rhs(moving.a + at.E_star_a_g, moving) + at.a_g
     return _finite('bias', task_inertia(at.Omega_tip) @ lag)
 
 
@@ -138,12 +138,12 @@ class SpatialOperators(NumpyMethod):
         a_bar = moving.a + at.E_star_a_g
         self._tau = np.zeros(n) if tau is None else tau.copy()
         if qdd is None:
-            alpha = at.driven(self._tau, a_bar, moving.b)[1]
+            alpha = at.forward_dynamics(self._tau, a_bar, moving.b)[1]
         else:
             alpha = at.phi_star(at.H_star(qdd) + a_bar)
             f = at.phi(product(at.M, alpha) + moving.b)
             if tau is not None:
-                alpha = alpha + at.driven(tau, np.zeros((n, 6)), np.zeros((n, 6)))[1]
+                alpha = alpha + at.forward_dynamics(tau, np.zeros((n, 6)), np.zeros((n, 6)))[1]
             self._tau += at.H(f) + self.robot.rotor_inertia * qdd
         self.pose[:] = at.placement.T_tip.copy()
         self.twist[:] = at.B_star(moving.V)
@@ -163,19 +163,19 @@ class SpatialOperators(NumpyMethod):
     def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
         """Write M⁻¹(τ + JᵀF), with M and J of the last `outward`, to out (n,) [rad/s²]."""
         at = self._located
-        out[:] = at.driven(tau, np.zeros((len(tau), 6)), -at.B(F))[0]
+        out[:] = at.forward_dynamics(tau, np.zeros((len(tau), 6)), -at.B(F))[0]
 
     @np.errstate(over='ignore', invalid='ignore')
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
         """Joint accelerations (n,) under torques (n,) and a force F (6,) on the tip."""
         at = self._at(q)
         moving = at.moving(qd)
-        return at.driven(tau, moving.a + at.E_star_a_g, moving.b - at.B(F))[0]
+        return at.forward_dynamics(tau, moving.a + at.E_star_a_g, moving.b - at.B(F))[0]
 
     def apply_M_inv(self, q: Array, x: Array) -> Array:
         """M⁻¹ x (n,) = [I - HψK]*D⁻¹[I - HψK] x (eq. 51)."""
         rest = np.zeros((self.robot.n, 6))
-        return self._at(q).driven(x, rest, rest)[0]
+        return self._at(q).forward_dynamics(x, rest, rest)[0]
 
     def _at(self, q: Array) -> _Located:
         key = np.concatenate([q, self.gravity])
@@ -320,13 +320,13 @@ class _Located:
                        np.cross(omega, np.cross(omega, mp))])
         return _Moving(V, a, a_tip, b)
 
-    def lag(self, a: Array, moving: _Moving) -> Array:
+    def bias_rhs(self, a: Array, moving: _Moving) -> Array:
         """B*ψ*[H*D⁻¹Hψ(Pa + b) - a] - a(0), (6,): the right-hand side of eq. 65."""
         z = self.psi(product(self.P, a) + moving.b)
         eta = self.psi_star(self.H_star(self.H(z) / self.D) - a)
         return np.asarray(self.B_star(eta) - moving.a_tip)
 
-    def driven(self, T: Array, a: Array, b: Array) -> tuple[Array, Array]:
+    def forward_dynamics(self, T: Array, a: Array, b: Array) -> tuple[Array, Array]:
         """
         Accelerations of the joints, M⁻¹(T - Hφ(Mφ*a + b)), and of the bodies (eqs. 51, 63).
 

@@ -83,12 +83,12 @@ class Team(Leader):
             del shared  # so that `close` can release the memory
             self._bells.extend(Bell() for _ in range(members))
             for k in range(1, members):
-                report, said = context.Pipe(duplex=False)
+                report, sender = context.Pipe(duplex=False)
                 process = context.Process(
                     target=serve, name=f'osc_ros worker {k}', daemon=True,
-                    args=(self._block.name, n, k, split, self._bells, said, spin))
+                    args=(self._block.name, n, k, split, self._bells, sender, spin))
                 process.start()
-                said.close()
+                sender.close()
                 self._processes.append(process)
                 self._reports.append(report)
             for report in self._reports:
@@ -107,12 +107,13 @@ class Team(Leader):
 
     def _await_ready(self, report: Connection) -> None:
         try:
-            said = report.recv() if report.poll(_START_TIMEOUT) else 'nothing'
+            message = report.recv() if report.poll(_START_TIMEOUT) else 'nothing'
         except EOFError:
-            said = ('nothing, and ended (a script that starts a team must be a file, and start it '
-                    "under `if __name__ == '__main__':`, because worker processes import it)")
-        if said != 'ready':
-            raise OscError(f'a worker did not start; its report: {said}')
+            message = ('nothing, and ended (a script that starts a team must be a file, and start '
+                       "it under `if __name__ == '__main__':`, because worker processes import "
+                       'it)')
+        if message != 'ready':
+            raise OscError(f'a worker did not start; its report: {message}')
 
     def _delayed(self) -> None:
         now = perf_counter()

@@ -61,11 +61,11 @@ class ArmEstimate:
     friction_values: Array
 
     @property
-    def told(self) -> NDArray[np.bool_]:
+    def is_determined(self) -> NDArray[np.bool_]:
         """Whether (r,) each correction exceeds its standard deviation."""
         return np.asarray(self.deviations < np.abs(self.corrections))
 
-    def predicted(self, motion: Motion, robot: Robot) -> Array:
+    def predicted_torque(self, motion: Motion, robot: Robot) -> Array:
         """Return the torques (k, n) of the arm and its friction for a motion [N m]."""
         return motion.rigid_torque(self.robot) + motion.friction @ self.friction_values
 

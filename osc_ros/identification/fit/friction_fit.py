@@ -47,7 +47,7 @@ class FrictionEstimate:
     offset: Array
     by_direction: Array
     deviations: Array
-    told: NDArray[np.bool_]
+    is_determined: NDArray[np.bool_]
 
 
 def friction_columns(motion: Samples) -> Array:
@@ -61,7 +61,7 @@ def friction_columns(motion: Samples) -> Array:
     return columns
 
 
-def slides(motion: Samples) -> NDArray[np.bool_]:
+def sliding_samples(motion: Samples) -> NDArray[np.bool_]:
     """Return (k, n) bool: False where a joint rests, and within AROUND of a rest."""
     slow = np.abs(motion.qd) < RESTS
     shortest, around = (max(1, round(t / motion.period)) for t in (REST, AROUND))
@@ -87,6 +87,6 @@ def friction_of(found: Fit, first: int, motion: Samples) -> FrictionEstimate:
     size = np.abs(np.column_stack([coulomb, viscous, offset]))
     # a value is also determined if it is certainly small
     small = 0.02 * np.ptp(motion.torque, axis=0)[:, None]
-    told = moved[:, None] & ((deviations < 0.5 * size) | (deviations < small))
+    is_determined = moved[:, None] & ((deviations < 0.5 * size) | (deviations < small))
     return FrictionEstimate(np.maximum(coulomb, 0.0), np.maximum(viscous, 0.0), offset,
-                            by_direction, deviations, told)
+                            by_direction, deviations, is_determined)

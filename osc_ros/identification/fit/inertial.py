@@ -65,7 +65,7 @@ def parameters_of_pseudo_inertia(P: Array) -> Array:
     return np.concatenate([P[..., 3, 3:], P[..., :3, 3], inertia[..., _ROW, _COLUMN]], axis=-1)
 
 
-def moved(parameters: Array, T: Array) -> Array:
+def transformed(parameters: Array, T: Array) -> Array:
     """Return parameters (10,) in another frame; T (4, 4) is the pose of the old frame there."""
     return parameters_of_pseudo_inertia(T @ pseudo_inertia(parameters) @ T.T)
 

@@ -15,9 +15,9 @@ from osc_ros.identification.fit.consistent import consistent_parameters
 from osc_ros.identification.fit.friction_fit import friction_of, FrictionEstimate
 from osc_ros.identification.fit.inertial import (
     center_and_inertia,
-    moved,
     of_point_and_inertia,
     SIZE,
+    transformed,
 )
 from osc_ros.identification.fit.least_squares import Fit, fit
 from osc_ros.identification.fit.plausibility import NotDeterminedError
@@ -72,7 +72,7 @@ class PayloadEstimate:
     fit: Fit
     values: Array
 
-    def predicted(self, motion: Motion, robot: Robot) -> Array:
+    def predicted_torque(self, motion: Motion, robot: Robot) -> Array:
         """Return the torques (k, n) of robot, payload and friction for a motion [N m]."""
         columns = payload_columns(motion, robot, self.link)
         return motion.rigid_torque(robot) + columns @ self.values
@@ -114,7 +114,7 @@ def payload_columns(motion: Motion, robot: Robot, link: str) -> Array:
         raise InputError(f"'{link}' is no moving link of robot '{robot.name}': accepted is one of "
                          + links)
     body, T = robot.frames[link]
-    to_body = np.column_stack([moved(unit, T) for unit in np.eye(SIZE)])
+    to_body = np.column_stack([transformed(unit, T) for unit in np.eye(SIZE)])
     return np.concatenate([motion.body_columns(np.array([body])) @ to_body, motion.friction],
                           axis=2)
 

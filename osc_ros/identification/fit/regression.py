@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.errors import InputError
-from osc_ros.identification.fit.friction_fit import friction_columns, slides
+from osc_ros.identification.fit.friction_fit import friction_columns, sliding_samples
 from osc_ros.identification.fit.inertial import inertial_parameters, SIZE
 from osc_ros.identification.fit.joint_recording import Recording
 from osc_ros.identification.fit.regressor import regressor
@@ -63,7 +63,7 @@ class Motion:
                              'spherical: accepted are revolute and prismatic joints')
         found = samples(recording.of_joints(robot.joint_names))
         Y = regressor(robot, found.q, found.qd, found.qdd)
-        near = found.filtered(slides(found).astype(np.float64))
+        near = found.filtered(sliding_samples(found).astype(np.float64))
         return cls(found, found.filtered(Y), found.filtered(friction_columns(found)),
                    found.filtered(robot.rotor_inertia * found.qdd),
                    found.filtered(found.torque), near > 0.9)

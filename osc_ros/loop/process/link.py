@@ -92,14 +92,14 @@ class LoopProcess:
             env={**os.environ, **ONE_THREAD})
         try:
             self._channel.requests.put(pickle.dumps(start))
-            self.description, self.system = self._opened()
+            self.description, self.system = self._await_open()
         except BaseException:
             self._process.kill()
             self._process.wait()
             self._channel.close()
             raise
 
-    def _opened(self) -> Any:
+    def _await_open(self) -> Any:
         """Wait until the arm is open; return its description and the granted system settings."""
         deadline = perf_counter() + OPENING
         while perf_counter() < deadline:
@@ -230,13 +230,13 @@ class LoopProcess:
         """Clear an error of the arm."""
         self._request(STARTING, ArmEngine.recover)
 
-    def use(self, setup: CompiledLaw, supervision: Supervision) -> None:
+    def use_setup(self, setup: CompiledLaw, supervision: Supervision) -> None:
         """Use the settings and the robot of a setup, and new settings of the watchdogs."""
         # several requests, because each must end before the next state
         if setup.robot is not self._robot:
             self.request(ArmEngine.use_robot, setup.robot)
             self._robot = setup.robot
-        self.request(ArmEngine.prepare, setup.settings, setup.known)
+        self.request(ArmEngine.prepare, setup.settings, setup.precomputed)
         self.request(ArmEngine.use_prepared, supervision)
 
     # events

@@ -135,10 +135,10 @@ class ArmEngine(Engine):
         """Set the robot for the next `prepare`."""
         self._robot = robot
 
-    def prepare(self, settings: Settings, known: Precomputed) -> None:
+    def prepare(self, settings: Settings, precomputed: Precomputed) -> None:
         """Build the setup for new settings, which the node has already built and checked."""
         with on_demand():  # without it, the first model would load all kernels of its method
-            self._prepared = self.law.same_setup(settings, self._robot, known)
+            self._prepared = self.law.same_setup(settings, self._robot, precomputed)
 
     def use_prepared(self, supervision: Supervision) -> None:
         """Use the setup of `prepare`, and new settings of the watchdogs."""
@@ -221,9 +221,9 @@ class ArmEngine(Engine):
     def _settle(self) -> None:
         """Process the answers of compiled code; until `_compiled` is set again, Python answers."""
         self._compiled = None
-        if (answers := self._answering.taken()) is None:
+        if (answers := self._answering.take_answers()) is None:
             return
-        for part, is_plain in answers.parts(self.guard.settings.deadline):
+        for part, is_plain in answers.groups(self.guard.settings.deadline):
             try:
                 self.conclude(part, is_plain)
             except HardwareError:
@@ -328,7 +328,7 @@ def open_arm(start: Start, channel: Channel) -> tuple[ArmEngine, Description]:
     hardware = hardware_class(start.hardware)(start.values, start.urdf, robot.joint_names)
     described = hardware.open()
     try:
-        settings, guard = start.fitted(described)
+        settings, guard = start.settings_for(described)
         with on_demand():
             rehearse()
             law = Law(robot, settings, start.method, 1)
@@ -343,14 +343,14 @@ def open_arm(start: Start, channel: Channel) -> tuple[ArmEngine, Description]:
 
 def set_system(system: System) -> str:
     """Apply settings of the operating system; return the result of each, for the log."""
-    said = [realtime.wake_on_time()]
+    texts = [realtime.wake_on_time()]
     if system.cpus:
-        said.append(realtime.run_on(system.cpus))
+        texts.append(realtime.run_on(system.cpus))
     if system.lock_memory:
-        said.append(realtime.lock_memory())
+        texts.append(realtime.lock_memory())
     if system.priority:
-        said.append(realtime.prioritize(system.priority))
-    return ', '.join(text for text in said if text)
+        texts.append(realtime.prioritize(system.priority))
+    return ', '.join(text for text in texts if text)
 
 
 def _end_with(node: int, is_open: Event) -> None:
@@ -395,9 +395,9 @@ def main() -> None:
     watch.join()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: engine.end())
-    said = set_system(start.system)
+    system_text = set_system(start.system)
     realtime.keep_garbage_out(engine)
-    channel.events.put(pickle.dumps((EVENT, OPENED, (described, said))))
+    channel.events.put(pickle.dumps((EVENT, OPENED, (described, system_text))))
     try:
         engine.run()
     finally:

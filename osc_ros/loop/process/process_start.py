@@ -78,7 +78,7 @@ class Start:
     supervision: Supervision | None
     system: System = System()
 
-    def fitted(self, described: Description) -> tuple[Settings, Supervision]:
+    def settings_for(self, described: Description) -> tuple[Settings, Supervision]:
         """Return the settings for an open arm; InputError if they do not fit (`require_fit`)."""
         settings = self.settings or usual_settings(self.robot, described)
         settings = settings.with_limits_of(self.robot)

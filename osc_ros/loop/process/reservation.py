@@ -40,11 +40,11 @@ def reserve(kind: str, settings: tuple[Setting, ...], values: Mapping[str, Any]
         ours.bind(name)
     except OSError:
         ours.close()
-        said = ', '.join(f'hardware.{key} {value}' for key, value in named.items())
+        named_text = ', '.join(f'hardware.{key} {value}' for key, value in named.items())
         raise InputError(
-            f"the arm of hardware '{kind}', {said}, is under the control of {_holder(name)}. If "
-            'its osc_arm runs, end that; if it was killed, end the process with kill: it brings '
-            'the arm to rest first') from None
+            f"the arm of hardware '{kind}', {named_text}, is under the control of "
+            f'{_holder(name)}. If its osc_arm runs, end that; if it was killed, end the process '
+            'with kill: it brings the arm to rest first') from None
     ours.listen()
     return ours
 

@@ -20,7 +20,7 @@ from osc_ros.control.safety.supervision import HARMLESS
 from osc_ros.errors import OscError
 from osc_ros.loop.journal import Piece
 from osc_ros.recording import cdr
-from osc_ros.recording.bag import BagWriter, required
+from osc_ros.recording.bag import BagWriter, required_module
 from osc_ros.recording.export import JOURNAL, journal_messages, state_messages
 
 AFTER = 2.0  # time after the event that the file contains, too [s]
@@ -67,7 +67,7 @@ class BlackBox:
         self._thread: Thread | None = None
         self._hurries = Event()
         try:
-            required('mcap.writer')
+            required_module('mcap.writer')
         except OscError as error:
             self.text = f'no files: {error}'
 

@@ -170,7 +170,7 @@ class Claims:
 
     def _spin(self) -> None:
         due = last = perf_counter()
-        said = ''
+        last_state = ''
         with self._inbox.opened():
             while not self._is_closed.is_set() and self._node.context.ok():
                 self._inbox.wait(max(0.0, due - perf_counter()))
@@ -180,15 +180,15 @@ class Claims:
                 last = now
                 is_new = False
                 while (data := self._inbox.take()) is not None:
-                    is_new |= self._hear(deserialize_message(data, String).data, now)
+                    is_new |= self._store_claim(deserialize_message(data, String).data, now)
                 with self._decision:
-                    if now >= due or is_new or self._state() != said:
-                        due, said = now + PERIOD, self._state()
-                        self._say(said)
+                    if now >= due or is_new or self._state() != last_state:
+                        due, last_state = now + PERIOD, self._state()
+                        self._say(last_state)
             if self._node.context.ok():
                 self._say(ENDED)
 
-    def _hear(self, text: str, now: float) -> bool:
+    def _store_claim(self, text: str, now: float) -> bool:
         """Store a claim; return whether its controller has become ready since its last claim."""
         claim = Claim.of(text)
         if claim is None or claim.number == self._own.number:
@@ -225,13 +225,13 @@ class Claims:
         """Return the names of the other nodes that publish commands or claims."""
         return tuple(sorted((*self._foreign(), *(claim.name for claim in self._others()))))
 
-    def _hindrance(self) -> tuple[list[str], list[str]]:
+    def _blocking_names(self) -> tuple[list[str], list[str]]:
         """Return the names of active publishers, and of ready controllers that started earlier."""
         claims = self._others()
         return ([*self._foreign(), *(one.name for one in claims if one.state == ACTIVE)],
                 [one.name for one in claims if one.state == IS_READY and one.precedes(self._own)])
 
-    def hindrance(self) -> str:
+    def blocking_reason(self) -> str:
         """
         Return why this controller must not become active now; empty if it may.
 
@@ -239,7 +239,7 @@ class Claims:
 
         """
         with self._decision:
-            active, earlier = ([], []) if self.accepts_others else self._hindrance()
+            active, earlier = ([], []) if self.accepts_others else self._blocking_names()
             if not active and not earlier:
                 self._taken_until = perf_counter() + 5.0 * PERIOD
         if active:
@@ -251,18 +251,18 @@ class Claims:
                 f"'{self._topic}'" if earlier else '')
 
     def require(self) -> None:
-        """Wait until `hindrance` is reliable; raise InputError with its text if there is one."""
+        """Wait until `blocking_reason` is reliable; raise InputError with its text, if any."""
         latest = perf_counter() + PATIENCE
         while not self.be_ready() and perf_counter() < latest:
             sleep(0.02)
-        while NAMELESS in (text := self.hindrance()) and perf_counter() < latest:
+        while NAMELESS in (text := self.blocking_reason()) and perf_counter() < latest:
             sleep(0.02)
         if text:
             raise InputError(text)
 
     def be_ready(self) -> bool:
         """
-        Claim that this controller is ready; return whether `hindrance` is reliable.
+        Claim that this controller is ready; return whether `blocking_reason` is reliable.
 
         Call this repeatedly: after 5 PERIOD without a call this controller is no longer ready.
 
@@ -303,7 +303,7 @@ class NoClaims:
         """Return no names."""
         return ()
 
-    def hindrance(self) -> str:
+    def blocking_reason(self) -> str:
         """Return an empty text."""
         return ''
 

@@ -44,7 +44,7 @@ class Contacts:
         self._node.get_logger().info(response.message)
         return response
 
-    def learned(self, found: Thresholds | None, text: str) -> None:
+    def store_thresholds(self, found: Thresholds | None, text: str) -> None:
         """Set the parameters to learned thresholds; without thresholds, log the reason `text`."""
         if found is None:
             self._node.get_logger().warning(f'thresholds of contacts: {text}')

@@ -33,8 +33,8 @@ from osc_ros.ros.controller.goal_topics import Goals
 from osc_ros.ros.controller.managed import ManagedNode, SUCCESS, TooEarlyError
 from osc_ros.ros.controller.records import Records
 from osc_ros.ros.controller.targets import Targets
+from osc_ros.ros.dds.compiled_answers import compile_kernels
 from osc_ros.ros.dds.ros_loop import Loop, Output, Timing
-from osc_ros.ros.dds.served import compile_kernels
 from osc_ros.ros.messages.compilation_report import CompilationReport
 from osc_ros.ros.messages.frames import Frames
 from osc_ros.ros.messages.publishers import Senders
@@ -91,7 +91,7 @@ class Controller(ManagedNode):
     def __init__(self, **arguments: Any) -> None:
         super().__init__('osc_controller', **arguments)
         self._table = self._entries()
-        declare(self, self._table, self._elsewhere())
+        declare(self, self._table, self._ignored_names())
         refuse_bad_sets(self, self._table, lambda: self._law is not None, self._apply)
         self._started = time_ns()
         self._law: Law | None = None
@@ -110,7 +110,7 @@ class Controller(ManagedNode):
         """Return the parameters of the node."""
         return with_tasks(initial_value(self, TASKS))
 
-    def _elsewhere(self) -> set[str]:
+    def _ignored_names(self) -> set[str]:
         """Return the names of parameters that are accepted without effect."""
         return set()
 
@@ -377,7 +377,7 @@ class Controller(ManagedNode):
             return
         if not self._claims.be_ready():
             return
-        if text := self._claims.hindrance():
+        if text := self._claims.blocking_reason():
             self.get_logger().warning(f'waiting: {text}', throttle_duration_sec=5.0)
             return
         self._starter.cancel()
@@ -407,7 +407,7 @@ class Controller(ManagedNode):
                 require_effort(robot, q, settings.limits.effort, self._law.settings.limits.effort)
             prepared = self._law.new_setup(settings, robot, q if len(q) else None)
         self._records.apply(found)
-        self._loop.use(prepared, supervision(found, robot, prepared.settings.limits))
+        self._loop.use_setup(prepared, supervision(found, robot, prepared.settings.limits))
         self._apply_times(found, self._loop)
 
     def _delay(self, timing: requests.Timing) -> float:
@@ -435,7 +435,7 @@ class Controller(ManagedNode):
             self._diagnosis.publish_status()
 
     def _on_learned(self, *found: Any) -> None:
-        self._contacts.learned(*found)
+        self._contacts.store_thresholds(*found)
 
     def _report(self, *tick: Any) -> None:
         if self._diagnosis is not None:

@@ -82,7 +82,7 @@ class PolicyInput:
         now = self._loop.time
         times, poses, observed_at = messages.chunk(data, now, self._pose_at_observation(task))
         start = now + LEAD
-        present = self._loop.read(requests.predicted, task, start)
+        present = self._loop.read(requests.predicted_target, task, start)
         entry = chunk_entry(times, poses, observed_at, present, start, self.task(task).limits,
                             self._joining)
         self._loop.request(requests.follow, entry.path, start, task)
@@ -112,7 +112,7 @@ class PolicyInput:
         if not stream.add(stamp or now, limits.inside(pose), stamp > 0.0):
             return False
         start = now + LEAD
-        present = self._loop.read(requests.predicted, task, start)
+        present = self._loop.read(requests.predicted_target, task, start)
         found = stream.continuation(present, start, limits)
         try:
             self._loop.request(requests.follow, found.path, start, task)

@@ -194,7 +194,7 @@ class Targets:
         """
         present = None
         if len(times):  # if not, `path_through` raises
-            present = self._loop.read(requests.predicted, task, float(times[0]))
+            present = self._loop.read(requests.predicted_target, task, float(times[0]))
         path = path_through(times, poses, self.policy.task(task).limits, present)
         self._log_delay(topic, float(times[-1]), path)
         return path

@@ -117,7 +117,7 @@ class Forwarder:
         self.topic = owner.resolve_topic_name('osc_controller/commands')
         self.parts: Parts | None = None
         self.source = Source()
-        self.acts = self._gave_up = False
+        self.has_command = self._gave_up = False
         self.refused, self.refusal, self._named = 0, '', -np.inf
         # label of the newest state; number of nested `parked` contexts
         self._label, self._depth, self._lock = '', 0, RLock()
@@ -134,7 +134,7 @@ class Forwarder:
         self._thread = Thread(target=self._spin, name='relay loop', daemon=True)
         self._thread.start()
 
-    def use(self, parts: Parts) -> None:
+    def use_parts(self, parts: Parts) -> None:
         """Use the parts of a robot from now on."""
         n = len(parts.order)
         calls = self._new_calls(n)
@@ -154,7 +154,7 @@ class Forwarder:
             self.post('warning', 'commands are forwarded by Python, and not in compiled code, '
                        f'and only while there is one publisher of them: {error}')
             return None
-        calls.plan[ANSWER:] = entry_of(answer), *calls.labelled(commands.HOLD_LABEL)
+        calls.plan[ANSWER:] = entry_of(answer), *calls.labelled_command(commands.HOLD_LABEL)
         return calls
 
     def close(self) -> None:
@@ -186,7 +186,7 @@ class Forwarder:
         return int(self._shared[FORWARDED])
 
     @property
-    def own(self) -> int:
+    def reaction_count(self) -> int:
         """Number of published torques of reactions."""
         return int(self._shared[OWN])
 
@@ -199,7 +199,7 @@ class Forwarder:
         """Return a text on the state of the loop; call this within `parked`."""
         if self.parts is None:
             return 'waits for a robot description'
-        if not self.acts:
+        if not self.has_command:
             return 'waits for a joint state and a command'
         return self._ended_text if self.has_ended else self._guard.acting().text(
             'forwards', '~/forward forwards')
@@ -216,13 +216,13 @@ class Forwarder:
         joint state and command.
 
         """
-        if self.parts is None or not self.acts:
+        if self.parts is None or not self.has_command:
             return False
         self.note_change()
-        guard, self.acts = self._guard, not self._guard.runaway
+        guard, self.has_command = self._guard, not self._guard.runaway
         guard.release()
-        if not self.acts:
-            guard.begin(guard.sent)
+        if not self.has_command:
+            guard.begin(guard.answer_torque)
             self.parts.check.forget()
             self._label = ''
         return not guard.reaction
@@ -230,7 +230,7 @@ class Forwarder:
     @property
     def heard(self) -> float:
         """Time of the last good command [s]."""
-        return self._guard.last_feed(SILENCE) if self.acts else -np.inf
+        return self._guard.last_feed(SILENCE) if self.has_command else -np.inf
 
     def publisher_count(self) -> int:
         """Return the number of matched publishers of commands."""
@@ -238,12 +238,12 @@ class Forwarder:
         with handle:
             return int(handle.get_publisher_count())
 
-    def took(self) -> Array:
+    def latencies(self) -> Array:
         """Return the times (k,) of the newest commands from taking to publication [s]."""
         return self._took[:self.forwarded].copy()
 
     def send_last(self) -> None:
-        """Publish the gravity torques as the last command; call this only if `acts`."""
+        """Publish the gravity torques as the last command; call this only if `has_command`."""
         self._publish(self._guard.idle_torque(), commands.LAST_LABEL)
 
     @property
@@ -253,7 +253,7 @@ class Forwarder:
 
     def on_change(self) -> None:
         """Post a change of the reaction or its cause; the `Supervisor` calls this."""
-        found = (self._guard.cause, self._guard.reaction) if self.acts else ('', '')
+        found = (self._guard.cause, self._guard.reaction) if self.has_command else ('', '')
         self.posted.append(('change', (*found, self.state(), not self.has_ended)))
 
     def note_change(self) -> None:
@@ -295,7 +295,7 @@ class Forwarder:
         assert self.parts is not None
         states = self.parts.states
         try:
-            with calls.kept():
+            with calls.publisher_kept():
                 return int(forward(calls.plan, Reading(*states.reader.arrays, states.record),
                                    *arrays, self._shared, self._took, self._times))
         except Exception as error:  # any error: the commands must not stop
@@ -304,7 +304,7 @@ class Forwarder:
 
     def _is_plain(self) -> bool:
         """Return whether compiled code may take the next messages."""
-        return (self.acts and self.parts is not None and self.source.has_one
+        return (self.has_command and self.parts is not None and self.source.has_one
                 and bool(self.source.gid.any()) and self.parts.states.reader.knows_names
                 and not self._gave_up)
 
@@ -312,7 +312,7 @@ class Forwarder:
         """Handle the reason for which `_pass` returned."""
         self.note_change()
         seconds, nanoseconds = self._shared[[NEWEST_SEC, NEWEST_NANOSEC]].tolist()
-        if seconds >= 0 and self.acts:
+        if seconds >= 0 and self.has_command:
             self._label = messages.stamp_label((seconds, nanoseconds))
         if why == WAITED:
             self._take()
@@ -328,7 +328,7 @@ class Forwarder:
         elif why == LABELLED:
             self._prepare(self._label)
             self._react()
-        elif why == GIVEN_UP and self.acts:
+        elif why == GIVEN_UP and self.has_command:
             self._send(self._label)
         elif why == FAILED and self._owner.context.ok():
             self._arrays = None
@@ -338,12 +338,12 @@ class Forwarder:
             self._watch()
 
     def _take(self) -> None:
-        if (data := self._taken(STATES)) is not None:
+        if (data := self._take_message(STATES)) is not None:
             self._on_state(data)
-        if (data := self._taken(COMMANDS)) is not None:
+        if (data := self._take_message(COMMANDS)) is not None:
             self._on_command(data, self._gid)
 
-    def _taken(self, topic: int) -> bytes | None:
+    def _take_message(self, topic: int) -> bytes | None:
         return self._inbox.take(topic) if self._calls is None else self._calls.take(topic)
 
     def _message(self, topic: int) -> bytes:
@@ -391,7 +391,7 @@ class Forwarder:
 
     def _react(self) -> None:
         """Publish the torques of the reaction, if one is in force after a state."""
-        if self.acts and self._stops():
+        if self.has_command and self._stops():
             self._send(self._label)
 
     def _on_command(self, data: bytes, gid: bytes) -> None:
@@ -400,11 +400,12 @@ class Forwarder:
             self.post('warning', 'commands are not forwarded before there is '
                        + ('a robot' if self.parts is None else 'a good joint state'))
             return
-        was_stopping = self.acts and self._stops()
+        was_stopping = self.has_command and self._stops()
         if was_stopping and self._guard.last_feed(SILENCE) < self._guard.began:
             self.parts.check.forget()  # the arm has the torques of the reaction, not commands
-        label = self._accepted(data, started) if self._is_of_the_source(gid, started) else None
-        if label is None and not (self.acts and self._stops()):
+        label = (self._accept_command(data, started)
+                 if self._is_of_the_source(gid, started) else None)
+        if label is None and not (self.has_command and self._stops()):
             return
         is_last = label == commands.LAST_LABEL
         if is_last:
@@ -425,14 +426,14 @@ class Forwarder:
 
     def _is_of_the_source(self, gid: bytes, now: float) -> bool:
         """Return whether a command is of the chosen publisher; stop the arm if that is unclear."""
-        where = self.source.judge(gid, self.publisher_count(), now,
-                                  self._guard.settings.watchdogs[SILENCE].timeout)
+        where = self.source.classify(gid, self.publisher_count(), now,
+                                     self._guard.settings.watchdogs[SILENCE].timeout)
         if where == KNOWN:
             return True
         if where == NEW:
             self._take_publisher()
             return True
-        if where == UNCLEAR and self.acts:
+        if where == UNCLEAR and self.has_command:
             self._guard.report_fault(OTHER_PUBLISHER, SEVERAL)
         if now - self._named > LOGGED:
             self._named = now
@@ -445,14 +446,14 @@ class Forwarder:
         assert self.parts is not None
         self.source.take_names(publishers(self._owner, self.topic))
         self.parts.check.forget()
-        latches = self.acts and self._guard.settings.watchdogs[OTHER_PUBLISHER].latched
+        latches = self.has_command and self._guard.settings.watchdogs[OTHER_PUBLISHER].latched
         self.post('info', f'accepts the commands of {gids(self.source.names)}'
                   + (': forwards them after a call of ~/forward' if latches else ''))
-        if self.acts and not self._stops():
+        if self.has_command and not self._stops():
             self._guard.report_fault(
                 OTHER_PUBLISHER, f'commands come from {gids(self.source.names)} now')
 
-    def _accepted(self, data: bytes, now: float) -> str | None:
+    def _accept_command(self, data: bytes, now: float) -> str | None:
         """Check a command; if it is good, store its torques and return its label, else None."""
         assert self.parts is not None
         try:
@@ -461,10 +462,10 @@ class Forwarder:
             except Exception as error:  # rclpy does not document the types of its errors
                 raise InputError(f'command of {len(data)} bytes cannot be read: {error}') from None
             label = commands.label(message)
-            if label == commands.LAST_LABEL and self.acts:  # its torques are not used
+            if label == commands.LAST_LABEL and self.has_command:  # its torques are not used
                 self.parts.check.forget()
                 return label
-            if label == commands.HOLD_LABEL and not self._guard.blind:
+            if label == commands.HOLD_LABEL and not self._guard.is_stale:
                 return None  # the controller has no states, but this node has
             time = commands.labelled_time(label)
             # Only differences between the times of two commands are used, so the clock of the
@@ -480,7 +481,7 @@ class Forwarder:
             return None
         self._guard.reset_timeout(SILENCE)
         self._wanted[self.parts.order] = tau
-        self.acts = True
+        self.has_command = True
         if time is not None:
             self._prepare(label)
         return label
@@ -506,10 +507,10 @@ class Forwarder:
 
     def _watch(self) -> None:
         """Check for a reaction; publish its torques if no state has come or it has just begun."""
-        if not self.acts:
+        if not self.has_command:
             return
         was_stopping = bool(self._guard.reaction)
         if not self.source.has_one:
             self._guard.report_fault(OTHER_PUBLISHER, SEVERAL)
-        if self._stops() and (self._guard.blind or not was_stopping):
-            self._send(commands.HOLD_LABEL if self._guard.blind else self._label)
+        if self._stops() and (self._guard.is_stale or not was_stopping):
+            self._send(commands.HOLD_LABEL if self._guard.is_stale else self._label)

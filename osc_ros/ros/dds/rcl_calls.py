@@ -159,13 +159,13 @@ class RclCalls:
 
     def prepare(self, length: int) -> None:
         """Allocate the message of commands whose labels have `length` characters."""
-        self._out, label, values = self.filled(self._outbound, length)
+        self._out, label, values = self.fill_message(self._outbound, length)
         digits = length - NANO_DIGITS
         if digits > 0:
             self._out[label + digits] = ord('.')
         self.plan[LENGTH:VALUES + 1] = length, address_of(self._out) + label, values
 
-    def filled(self, message: Message, length: int) -> tuple[NDArray[np.uint8], int, int]:
+    def fill_message(self, message: Message, length: int) -> tuple[NDArray[np.uint8], int, int]:
         """
         Let a message point to a new command of zeros, whose label has `length` characters.
 
@@ -181,7 +181,7 @@ class RclCalls:
         message.length = message.capacity = len(data)
         return out, start + label_at, address_of(out) + start + values_at
 
-    def labelled(self, label: str) -> tuple[int, int]:
+    def labelled_command(self, label: str) -> tuple[int, int]:
         """
         Return the addresses of a new command with this label, and of its numbers.
 
@@ -189,13 +189,13 @@ class RclCalls:
 
         """
         message = self.new_message()
-        out, at, values = self.filled(message, len(label))
+        out, at, values = self.fill_message(message, len(label))
         out[at:at + len(label)] = list(label.encode())
         self._labelled.append((message, out))
         return ctypes.addressof(message), values
 
     @contextmanager
-    def kept(self) -> Iterator[None]:
+    def publisher_kept(self) -> Iterator[None]:
         """Return a context in which rclpy does not destroy the publisher."""
         with self._publisher:
             yield

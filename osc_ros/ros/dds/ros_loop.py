@@ -31,8 +31,8 @@ from osc_ros.control.safety.supervision import STALE_STATE, Supervision
 from osc_ros.errors import InputError
 from osc_ros.loop.engine import Engine, Stamp
 from osc_ros.loop.rest_check import ENOUGH, STILL
+from osc_ros.ros.dds.compiled_answers import CompiledAnswers
 from osc_ros.ros.dds.inbox import hidden_node, Inbox
-from osc_ros.ros.dds.served import Served
 from osc_ros.ros.dds.serving import FAILED, LEFT, UNREAD
 from osc_ros.ros.messages import commands, messages
 from osc_ros.ros.messages.serialized_states import Reading
@@ -50,7 +50,7 @@ LOCKSTEP_TIMEOUT = 5.0
 MOST_POSTED = 1000  # largest number of events in the queue
 ATTEMPTS = 20  # number of attempts to read without a state in between
 AGED = 8  # the age of every AGED-th state is measured
-NOT_SERVED = -1  # instead of a reason of `Served.run`: Python answers the next state
+NOT_COMPILED = -1  # instead of a reason of `CompiledAnswers.run`: Python answers the next state
 
 
 class Output(NamedTuple):
@@ -134,12 +134,13 @@ class Loop:
             JointState, owner.resolve_topic_name('joint_states'), qos_profile_sensor_data))
         self._poster = owner.create_timer(POST_PERIOD, self.do_posted,
                                           clock=Clock(clock_type=ClockType.STEADY_TIME))
-        self._served = self._new_served()
+        self._compiled = self._new_compiled_answers()
         self._is_open = True
         self._thread = Thread(target=self._spin, name='control loop', daemon=True)
-        self._planner = Thread(target=self._plan, args=(self._served,), name='plans', daemon=True)
+        self._planner = Thread(target=self._plan, args=(self._compiled,), name='plans',
+                               daemon=True)
         self._thread.start()
-        if self._served is not None:
+        if self._compiled is not None:
             self._planner.start()
 
     def close(self) -> None:
@@ -147,22 +148,22 @@ class Loop:
         self._owner.destroy_timer(self._poster)
         with self._lock:  # so that `_serve` does not begin after its check of `_is_open`
             self._is_open = False
-            if self._served is not None:
-                self._served.interrupt()
+            if self._compiled is not None:
+                self._compiled.interrupt()
         self._thread.join()
-        if self._served is not None:
-            self._served.wake()
+        if self._compiled is not None:
+            self._compiled.wake()
             self._planner.join()
-            self._served.close()
+            self._compiled.close()
         self._node.destroy_node()
 
-    def _new_served(self) -> Served | None:
+    def _new_compiled_answers(self) -> CompiledAnswers | None:
         """Return the compiled loop; None with a timer, or if compiled code cannot call rcl."""
         if self._on_timer:
             return None
         try:
-            return Served(self._inbox, self._output.publisher, self._output.order,
-                          self.engine.period)
+            return CompiledAnswers(self._inbox, self._output.publisher, self._output.order,
+                                   self.engine.period)
         except (OSError, AttributeError) as error:
             self._post('warning', f'states are answered by Python, and not in compiled code: '
                        f'{error}')
@@ -176,8 +177,8 @@ class Loop:
     @property
     def time(self) -> float:
         """Stamp of the newest valid state [s], including states that compiled code answered."""
-        if self._served is not None:
-            self._conclude_beside(self._served)
+        if self._compiled is not None:
+            self._process_answers_meanwhile(self._compiled)
         return self.engine.time
 
     @property
@@ -226,25 +227,25 @@ class Loop:
         be inconsistent, and the call is repeated; after ATTEMPTS it is made by `request`.
 
         """
-        if (served := self._served) is not None:
-            self._conclude_beside(served)
+        if (compiled := self._compiled) is not None:
+            self._process_answers_meanwhile(compiled)
             for _ in range(ATTEMPTS):
                 with self._lock:
-                    steps, failure = served.steps, None
+                    steps, failure = compiled.steps, None
                     try:
                         found = what(self.engine, *arguments)
                     except Exception as error:  # any error, from inconsistent numbers
                         failure = error
-                    if 0 <= steps == served.steps:
+                    if 0 <= steps == compiled.steps:
                         if failure is not None:
                             raise failure
                         return found
         return self.request(what, *arguments)
 
-    def _conclude_beside(self, served: Served) -> None:
-        """Call `_conclude` while compiled code may be answering another state."""
+    def _process_answers_meanwhile(self, compiled: CompiledAnswers) -> None:
+        """Call `_process_answers` while compiled code may be answering another state."""
         with self._lock:
-            errors = self._conclude(served)
+            errors = self._process_answers(compiled)
         if errors:
             self.request(lambda engine: self._fail_after(errors))
 
@@ -253,22 +254,23 @@ class Loop:
         """Return a context in which no state is answered, and this thread may use the engine."""
         with self._lock, ExitStack() as stack:
             errors: list[str] = []
-            if (served := self._served) is not None and self._depth == 0:
-                errors += self._conclude(served)  # now, because later a state may have to wait
-                stack.enter_context(served.held())
-                stack.callback(self._end_parked, served)
+            if (compiled := self._compiled) is not None and self._depth == 0:
+                # now, because later a state may have to wait
+                errors += self._process_answers(compiled)
+                stack.enter_context(compiled.held())
+                stack.callback(self._end_parked, compiled)
             self._depth += 1
             try:
-                if served is not None:
-                    self._fail_after([*errors, *self._conclude(served)])
+                if compiled is not None:
+                    self._fail_after([*errors, *self._process_answers(compiled)])
                 yield
             finally:
                 self._depth -= 1
 
-    def _end_parked(self, served: Served) -> None:
+    def _end_parked(self, compiled: CompiledAnswers) -> None:
         """If the table has changed, pass it to compiled code for the next state."""
-        if (table := self._table()) is not served.table:
-            served.use(table, self.engine.guard.settings.deadline)
+        if (table := self._table()) is not compiled.table:
+            compiled.use_table(table, self.engine.guard.settings.deadline)
 
     def _table(self) -> Integers | None:
         """Return the table for `step` by which compiled code answers; None if Python answers."""
@@ -278,7 +280,7 @@ class Loop:
         """Hold the pose of the newest state, see `Engine.activate`."""
         self.request(Engine.activate, missing)
 
-    def use(self, setup: CompiledLaw, supervision: Supervision) -> None:
+    def use_setup(self, setup: CompiledLaw, supervision: Supervision) -> None:
         """Use a setup from `Law.new_setup`, and other settings of the watchdogs."""
         self.request(Engine.use_setup, setup, supervision)
 
@@ -314,8 +316,8 @@ class Loop:
 
     def do_posted(self) -> None:
         """Call the handlers of events in order, then the listener; in the owner's thread."""
-        if self._served is not None:
-            self._conclude_beside(self._served)
+        if self._compiled is not None:
+            self._process_answers_meanwhile(self._compiled)
             self._renew()
         while self._posted:
             event, arguments = self._posted.popleft()
@@ -347,13 +349,13 @@ class Loop:
         with self._inbox.opened():
             while self._is_open and self._owner.context.ok():
                 why, data = self._serve(watch_at)
-                if why == NOT_SERVED:
+                if why == NOT_COMPILED:
                     self._inbox.wait(min(watch_at, update_at) - perf_counter())
                     data = self._inbox.take()
                 if data is not None:
                     self._came = perf_counter()
                     self._call(self._on_joint_states, data)
-                if data is not None or why != NOT_SERVED:
+                if data is not None or why != NOT_COMPILED:
                     if self.engine.state_age < watch_period:  # the next state may come in time
                         watch_at = min(watched + WATCH_PERIOD,
                                        perf_counter() + 2.0 * watch_period)
@@ -369,34 +371,35 @@ class Loop:
 
     def _serve(self, until: float) -> tuple[int, bytes | None]:
         """
-        Answer states in compiled code until Python has work; return the reason, see `Served.run`.
+        Answer states in compiled code until Python has work; return the reason.
 
-        The second result is the message that compiled code has left to Python, or None. If no
-        state comes, Python must check for a reaction at the time `until` [s].
+        For the reasons see `CompiledAnswers.run`. The second result is the message that compiled
+        code has left to Python, or None. If no state comes, Python must check for a reaction at
+        the time `until` [s].
 
         """
-        if (served := self._served) is None:
-            return NOT_SERVED, None
+        if (compiled := self._compiled) is None:
+            return NOT_COMPILED, None
         with self._lock:
-            self._fail_after(self._conclude(served))
+            self._fail_after(self._process_answers(compiled))
             if self.engine.asks:
                 self._call(self.engine.plan)
-            served.begin(self._table() if self._is_open else None,
-                         self.engine.guard.settings.deadline, self._pauses)
-            if served.table is None:
-                return NOT_SERVED, None
+            compiled.begin(self._table() if self._is_open else None,
+                           self.engine.guard.settings.deadline, self._pauses)
+            if compiled.table is None:
+                return NOT_COMPILED, None
         error = 'a function of rcl has failed'
         try:
-            why = served.run(Reading(*self._reader.reader.arrays, self._reader.record), until)
+            why = compiled.run(Reading(*self._reader.reader.arrays, self._reader.record), until)
         except Exception as failure:  # any error: the commands must not stop
             why, error = FAILED, f'{type(failure).__name__}: {failure}'
         with self._lock:
-            self._fail_after(self._conclude(served))
+            self._fail_after(self._process_answers(compiled))
         if why == FAILED and self._owner.context.ok():
-            self._served = None
-            served.wake()  # so that the thread that plans ends
+            self._compiled = None
+            compiled.wake()  # so that the thread that plans ends
             self._call(self.engine.fail, f'{error}; from now on Python answers the states')
-        return why, served.message if why == UNREAD else None
+        return why, compiled.message if why == UNREAD else None
 
     @property
     def _pauses(self) -> bool:
@@ -405,26 +408,26 @@ class Loop:
         return (stale.timeout >= LOCKSTEP_TIMEOUT
                 or bool(self._owner.get_clock().ros_time_is_active))
 
-    def _plan(self, served: Served) -> None:
+    def _plan(self, compiled: CompiledAnswers) -> None:
         """Make the plans that compiled code requests."""
         _show_name()
         while True:
-            served.woken()
-            if not self._is_open or self._served is not served:
+            compiled.wait_for_wake()
+            if not self._is_open or self._compiled is not compiled:
                 return
             try:
                 self.request(Engine.plan)
             except Exception as error:  # any error: later plans must be made
                 self._post('error', f'control loop: {type(error).__name__}: {error}')
 
-    def _conclude(self, served: Served) -> list[str]:
+    def _process_answers(self, compiled: CompiledAnswers) -> list[str]:
         """Process the answers of compiled code in Python, under the lock; return error texts."""
         errors: list[str] = []
-        if (answers := served.answered()) is None:
+        if (answers := compiled.take_answers()) is None:
             return errors
-        for done, is_plain in answers.parts(self.engine.guard.settings.deadline):
+        for done, is_plain in answers.groups(self.engine.guard.settings.deadline):
             try:
-                self._conclude_part(done, is_plain)
+                self._process_group(done, is_plain)
             except Exception as error:  # any error: the commands must not stop
                 errors.append(f'{type(error).__name__}: {error}')
         return errors
@@ -434,7 +437,7 @@ class Loop:
         for error in errors:
             self.engine.fail(error)
 
-    def _conclude_part(self, done: Answers, is_plain: bool) -> None:
+    def _process_group(self, done: Answers, is_plain: bool) -> None:
         times, arrived = done.time.tolist(), done.arrived.tolist()
         is_of_state = done.code[0] != UNASKED
         if is_of_state:
@@ -445,7 +448,7 @@ class Loop:
         if self._listener is not None:
             for one in done:
                 if one.is_sent:
-                    self._sent.append((one.answered,
+                    self._sent.append((one.answered_stamp,
                                        one.accepted + one.done - one.arrived,
                                        one.tau[self._output.order]))
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from rclpy.node import Node
 
-NOBODY, SOMEBODY = bytes(16), b''  # replace the unknown GID of one publisher, or of several
+# replace the unknown GID of one publisher, or of several
+UNKNOWN_GID, AMBIGUOUS_GID = bytes(16), b''
 NAMELESS = 'a node of unknown name'
 SEVERAL = 'several nodes publish commands, and none of them has been the only one'
 KNOWN, NEW, OTHER, UNCLEAR = 'known', 'new', 'other', 'unclear'
@@ -103,13 +104,13 @@ class Source:
         return {gid: name for gid, name in everybody.items() if gid not in self.names}
 
     def refusal(self, where: str, everybody: dict[str, str]) -> str:
-        """Return the reason for a refusal, from the result of `judge` and all names by GID."""
+        """Return the reason for a refusal, from the result of `classify` and all names by GID."""
         if where == UNCLEAR:
             return f'{SEVERAL}: {gids(everybody)}'
         return (f'commands of another publisher than {gids(self.names)}: '
                 f'{gids(self.others(everybody))}')
 
-    def judge(self, gid: bytes, count: int, now: float, timeout: float) -> str:
+    def classify(self, gid: bytes, count: int, now: float, timeout: float) -> str:
         """
         Decide whether a message comes from the chosen publisher; choose one if possible.
 
@@ -132,8 +133,8 @@ class Source:
                         if now - times[1] <= timeout}
         if not gid and count > 1:
             self._had_one = False
-            return self._note(SOMEBODY, now, UNCLEAR)
-        name = gid or NOBODY
+            return self._note(AMBIGUOUS_GID, now, UNCLEAR)
+        name = gid or UNKNOWN_GID
         is_last = self._had_one and name == self.gid.tobytes()
         if self.has_one and is_last:
             return self._take(name, now, KNOWN)

@@ -114,7 +114,7 @@ def declare(node: Node, table: Sequence[Entry], elsewhere: Container[str] = ()) 
         declared = node.declare_parameter(entry.name, default if default != [] else None,
                                           ParameterDescriptor(dynamic_typing=True))
         value = default if declared.type_ == Parameter.Type.NOT_SET else declared.value
-        if (value := entry.unquoted(value)) is not declared.value:
+        if (value := entry.parsed(value)) is not declared.value:
             node.set_parameters([Parameter(entry.name, entry.ros_type, value)])
         try:
             node.set_descriptor(entry.name, descriptor)
@@ -229,7 +229,7 @@ def refuse_bad_sets(node: Node, table: Iterable[Entry], is_configured: Callable[
 
     """
     entries = {entry.name: entry for entry in table}
-    _answer_in_our_words(node, entries)
+    _wrap_parameter_services(node, entries)
 
     def checked_set(parameters: list[Parameter]) -> SetParametersResult:
         replaced = {p.name: p.value for p in parameters if p.name in entries}
@@ -272,7 +272,7 @@ def _settable(name: str, table: Iterable[Entry]) -> str:
         f", such as {', '.join(near)}" if near else '') + ' (doc/parameters.md)'
 
 
-def _answer_in_our_words(node: Node, entries: Mapping[str, Entry]) -> None:
+def _wrap_parameter_services(node: Node, entries: Mapping[str, Entry]) -> None:
     """
     Make the services that set parameters convert text, and refuse unknown names and deletions.
 
@@ -284,7 +284,7 @@ def _answer_in_our_words(node: Node, entries: Mapping[str, Entry]) -> None:
     set_all = node.set_parameters_atomically
 
     def set_declared(parameters: list[Parameter]) -> SetParametersResult:
-        parameters = [_unquoted(one, entries) for one in parameters]
+        parameters = [_parsed_parameter(one, entries) for one in parameters]
         changed = [one for one in parameters if not _keeps_its_value(node, one)]
         for one in changed:
             reason = ''
@@ -305,10 +305,10 @@ def _answer_in_our_words(node: Node, entries: Mapping[str, Entry]) -> None:
     node.set_parameters_atomically = set_declared
 
 
-def _unquoted(parameter: Parameter, entries: Mapping[str, Entry]) -> Parameter:
-    """Return a parameter with the numbers that its text contains (`Setting.unquoted`)."""
+def _parsed_parameter(parameter: Parameter, entries: Mapping[str, Entry]) -> Parameter:
+    """Return a parameter with the numbers that its text contains (`Setting.parsed`)."""
     entry = entries.get(parameter.name)
-    value = parameter.value if entry is None else entry.unquoted(parameter.value)
+    value = parameter.value if entry is None else entry.parsed(parameter.value)
     if value is parameter.value:
         return parameter
     return Parameter(parameter.name, entry.ros_type, value)

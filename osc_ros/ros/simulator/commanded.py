@@ -73,12 +73,12 @@ class Commanded:
         """Return the wall time since the last command of any topic [s]."""
         return perf_counter() - max(self._heard.values())
 
-    def silent(self, timeout: float) -> set[str]:
+    def silent_topics(self, timeout: float) -> set[str]:
         """Return the topics without a command for longer than a wall time [s]."""
         now = perf_counter()
         return {topic for topic, heard in self._heard.items() if now - heard > timeout}
 
-    def braked(self) -> NDArray[np.bool_]:
+    def braked_joints(self) -> NDArray[np.bool_]:
         """Return for each joint (n,) whether its brakes are closed because commands have ended."""
         closed = np.zeros(len(self.tau), dtype=bool)
         for topic in self.ended:

@@ -28,11 +28,11 @@ from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.parameters.parameters import declare, Entry, refuse_bad_sets, values
 from osc_ros.ros.process.node_process import run_and_exit
 from osc_ros.ros.simulator.commanded import Commanded
+from osc_ros.ros.simulator.gripper_and_cube import ENTRIES as GRIPPER
+from osc_ros.ros.simulator.gripper_and_cube import GripperAndCube, GripperAndCubeTopics
 from osc_ros.ros.simulator.simulated_arm import plant_of
-from osc_ros.ros.simulator.things import ENTRIES as GRIPPER
-from osc_ros.ros.simulator.things import Things, ThingTopics
+from osc_ros.ros.simulator.world_topics import ContactTopics
 from osc_ros.ros.simulator.world_topics import ENTRIES as WORLD
-from osc_ros.ros.simulator.world_topics import Touch
 
 RELIABLE = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
 RECORDED = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)  # lose no message
@@ -99,9 +99,9 @@ class Simulator(Node):  # type: ignore[misc]
         robot = robot_parameters.robot(found, text)
         self._steps = _steps_a_tick(found)
         self._period = 1.0 / found['rate']
-        things = Things(found, text)
-        self._plant = plant_of(found, text, robot, **things.plant_options())
-        self._gripper = ThingTopics(self, things, self._plant, self._period)
+        gripper_and_cube = GripperAndCube(found, text)
+        self._plant = plant_of(found, text, robot, **gripper_and_cube.plant_options())
+        self._gripper = GripperAndCubeTopics(self, gripper_and_cube, self._plant, self._period)
         self._compensates = found['driver_compensates'] != 'none'
         self._viewer, self._shown = self._window() if found['viewer'] else None, 0.0
         self._tip, self._base = robot.tip, robot.base
@@ -115,7 +115,7 @@ class Simulator(Node):  # type: ignore[misc]
         self._commanded = Commanded(_shares(found, robot), robot.n, self._lockstep)
         self._ends = np.inf
         refuse_bad_sets(self, PARAMETERS, lambda: True, lambda *values: None)
-        self._touch = Touch(self, self._plant, found, robot)
+        self._touch = ContactTopics(self, self._plant, found, robot)
         ObjectMarkers(self, self._plant, robot.base)
         self._create_interface(text)
         self.get_logger().info(
@@ -180,7 +180,7 @@ class Simulator(Node):  # type: ignore[misc]
             return
         if topic in commanded.ended:
             commanded.ended.remove(topic)
-            self._plant.brake(commanded.braked())
+            self._plant.brake(commanded.braked_joints())
             self.get_logger().info(f'commands on {topic} again: the brakes are open')
         if commanded.missing:
             return
@@ -210,7 +210,7 @@ class Simulator(Node):  # type: ignore[misc]
         if self._commanded.is_held:
             self._send()
             return
-        self._close_brakes(self._commanded.silent(self._timeout))
+        self._close_brakes(self._commanded.silent_topics(self._timeout))
         due = int((perf_counter() - self._began) / self._period) - self._tick
         if due > CATCH_UP:
             self._late += due - CATCH_UP
@@ -226,7 +226,7 @@ class Simulator(Node):  # type: ignore[misc]
         self.get_logger().warning(
             f"no more commands on {', '.join(sorted(silent - ended))}: the brakes close")
         ended |= silent
-        self._plant.brake(self._commanded.braked())
+        self._plant.brake(self._commanded.braked_joints())
 
     def _advance(self) -> None:
         self._gripper.advance()

@@ -83,7 +83,7 @@ def world_of(values: dict[str, Any], robot: Robot) -> World | None:
                  values['world.touch.radius'], **objects)
 
 
-class Touch:
+class ContactTopics:
     """
     Topics ~/push, ~/contact_wrench and ~/ball_position of osc_simulator.
 

@@ -33,7 +33,7 @@ from osc_ros.ros.messages.qos import LATCHED_QOS
 from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.viewer.viewer_simulator import NEWEST, SimulatorLink, tolerant
 from osc_ros.viewer.scene.reading import ABSENT, Follower, Reading, STALE
-from osc_ros.viewer.sliders import watched
+from osc_ros.viewer.sliders import shown_parameters
 
 Array = NDArray[np.float64]
 
@@ -79,7 +79,7 @@ class ControllerLink:
         self._description = ''
         self._simulator = SimulatorLink(node, simulator, self.reading)
         self.push = self._simulator.push
-        subscribe, client = self._hear, node.create_client
+        subscribe, client = self._new_subscription, node.create_client
         subscribe(DiagnosticArray, '/diagnostics', self._on_diagnostics, EVENTS)
         subscribe(ParameterEvent, '/parameter_events', self._on_parameters, EVENTS)
         subscribe(Log, '/rosout', self._on_log, EVENTS)
@@ -106,7 +106,7 @@ class ControllerLink:
         self._subscribe()
 
     def _subscribe(self) -> None:
-        subscribe, name = self._hear, self._name
+        subscribe, name = self._new_subscription, self._name
         self._heard = [
             subscribe(PoseStamped, f'{name}/pose', self._on_pose, NEWEST),
             subscribe(TwistStamped, f'{name}/pose_error', self._on_error, NEWEST),
@@ -120,7 +120,8 @@ class ControllerLink:
                 TwistStamped, '/'.join(filter(None, (name, task, 'goal_error'))),
                 lambda message, task=task: self._on_goal_error(task, message), NEWEST))
 
-    def _hear(self, kind: Any, topic: str, callback: Callable[..., None], qos: QoSProfile) -> Any:
+    def _new_subscription(self, kind: Any, topic: str, callback: Callable[..., None],
+                          qos: QoSProfile) -> Any:
         return self._node.create_subscription(
             kind, topic, tolerant(callback, self.reading), qos)
 
@@ -188,7 +189,7 @@ class ControllerLink:
                 self._get(sorted(more & known),
                           lambda found: self._use({**parameters, **found}, tasks))
 
-            self._get(sorted({*ROBOT, 'tasks', *watched(())} & known), load_tasks)
+            self._get(sorted({*ROBOT, 'tasks', *shown_parameters(())} & known), load_tasks)
 
         self._ask('list_parameters', ListParameters.Request(), listed)
 

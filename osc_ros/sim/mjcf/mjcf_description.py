@@ -180,7 +180,7 @@ class Urdf:
         spec.visual.map.shadowclip = 2.0
         spec.visual.rgba.haze = (*WHITE, 1.0)
         spec.visual.map.haze = 0.6
-        return self.compiled(spec)
+        return self.compiled_model(spec)
 
     def _moves(self, link: str, locks: Mapping[str, float]) -> bool:
         for _ in self._joints:  # bounded by the number of joints, because a cycle would not end
@@ -192,7 +192,7 @@ class Urdf:
             link = self._end(joint, 'parent')
         return True
 
-    def compiled(self, spec: mujoco.MjSpec) -> mujoco.MjModel:
+    def compiled_model(self, spec: mujoco.MjSpec) -> mujoco.MjModel:
         """Return the compiled MuJoCo model; raise ModelError if MuJoCo refuses the URDF."""
         try:
             return spec.compile()

@@ -139,7 +139,7 @@ def recording_of(demonstration: Demonstration, phases: int | None = None,
     return recording, plan
 
 
-def checked(demonstration: Demonstration, shown: Callable[[float, str], object]) -> Check:
+def follow_check(demonstration: Demonstration, shown: Callable[[float, str], object]) -> Check:
     """
     Return whether the arm follows in this process, without ROS, and why if it does not.
 
@@ -166,7 +166,7 @@ def _cause(demonstration: Demonstration, limits: str, shown: Callable[[float, st
            ) -> Cause:
     """Return the first candidate whose remedy helps; `limits` says which limit was reached."""
     for number, candidate in enumerate(_candidates(demonstration, limits), start=1):
-        if _follows(demonstration.changed(candidate.changes),
+        if _follows(demonstration.with_changes(candidate.changes),
                     partial(_show_trial, shown, number)):
             # keep the start: other start positions might be chosen for the changed arm
             return Cause(candidate.text, candidate.remedy, _merged(
@@ -185,7 +185,7 @@ def _candidates(demonstration: Demonstration, limits: str) -> Iterator[_Candidat
         return
     probable, reverse = differences
     yield probable
-    equal = demonstration.changed(probable.changes)
+    equal = demonstration.with_changes(probable.changes)
     yield from map(probable.combine, _causes_in_motion(equal, limits))
     yield reverse
 
@@ -245,7 +245,7 @@ def _causes_in_motion(demonstration: Demonstration, limits: str) -> Iterator[_Ca
 
     """
     friction = _friction(demonstration)
-    is_cause = bool(friction) and _follows(demonstration.changed(
+    is_cause = bool(friction) and _follows(demonstration.with_changes(
         _without_friction(demonstration)))
     finding = friction if is_cause else limits
     if is_cause:

@@ -16,9 +16,9 @@ import numpy as np
 
 from osc_ros.commandline import (
     add_json,
+    colored_text,
     make_folder,
     output_folder,
-    painted,
     Parser,
     ProgressBar,
     stdout_for_json,
@@ -28,7 +28,7 @@ from osc_ros.compile.compiled import on_demand
 from osc_ros.errors import ModelWarning, OscError
 from osc_ros.interrupts import end_quietly
 from osc_ros.ros.parameters import robot_parameters
-from osc_ros.tools.check.cause_search import Cause, Check, checked
+from osc_ros.tools.check.cause_search import Cause, Check, follow_check
 from osc_ros.tools.check.demonstration import demonstration
 from osc_ros.tools.check.judgement import error_table
 from osc_ros.tools.check.parameter_files import NODES, Parameters, text_of
@@ -94,18 +94,18 @@ def _check(options: argparse.Namespace) -> int:
         with ProgressBar('osc_check') as bar:
             wanted = demonstration(parameters, own, options.duration,
                                    lambda what: bar.show(0.0, str(what)))
-            found = checked(wanted, bar.show)
+            found = follow_check(wanted, bar.show)
         noted += wanted.notes
     for note in noted:
-        print(painted(f'note: {note}', 'warn'))
+        print(colored_text(f'note: {note}', 'warn'))
     for problem in wrong:
-        print(painted(f'PROBLEM: {problem}', 'bad'))
+        print(colored_text(f'PROBLEM: {problem}', 'bad'))
     if found is not None:
         _tell(found, options)
     follows = found is not None and found.cause is None
-    print(painted('the arm follows', 'good') if follows
-          else painted('the arm does not follow' if found else 'CANNOT BE CONTROLLED as it is',
-                       'bad'))
+    print(colored_text('the arm follows', 'good') if follows
+          else colored_text('the arm does not follow' if found
+                            else 'CANNOT BE CONTROLLED as it is', 'bad'))
     if options.json:
         write_json(options.json, {'robot': about.robot.name, 'joints': about.robot.n,
                                   'notes': noted, 'problems': wrong, 'followed': follows,
@@ -131,7 +131,7 @@ def _tell(found: Check, options: argparse.Namespace) -> None:
     if found.result is not None:
         print('\n'.join(error_table(found.result, found.plan)))
         for failure in found.result.failures:
-            print(painted(f'NOT FOLLOWED: {failure}', 'bad'))
+            print(colored_text(f'NOT FOLLOWED: {failure}', 'bad'))
     if found.cause is not None:
         make_folder(options.output)
         tell_cause(found.cause, options)

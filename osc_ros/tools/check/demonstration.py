@@ -94,7 +94,7 @@ class Demonstration:
         at, robot = self.start, self.loaded_robot
         return scenario.phases(robot, at.q, begin, self.duration, at.scale, self.freedoms)
 
-    def changed(self, changes: dict[str, Values]) -> Demonstration:
+    def with_changes(self, changes: dict[str, Values]) -> Demonstration:
         """Return a copy with changes by node; '' stands for all nodes with the parameter."""
         values = {}
         for node, old in self.values.items():
@@ -134,12 +134,13 @@ def demonstration(parameters: Parameters, own: Values, duration: float,
     found = Demonstration({node: parameters.values(node, own) for node in NODES}, duration)
     given = set().union(*(parameters.given(node) for node in NODES))
     if 'friction.from_description' not in given:  # the simulated arm has the described friction
-        found = found.changed({'osc_controller': {'friction.from_description': DESCRIBED_SHARE}})
+        found = found.with_changes(
+            {'osc_controller': {'friction.from_description': DESCRIBED_SHARE}})
     robot, notes = found.robot, []
     with on_demand(), compile_in_parallel(scenario.use_kernels, robot, tell=tell):
         if not given.intersection(AXES):
             freedoms = freedoms_of(robot)
-            found = found.changed({'osc_controller': dict(zip(AXES, (
+            found = found.with_changes({'osc_controller': dict(zip(AXES, (
                 freedoms.axes[:3], freedoms.axes[3:], freedoms.frame)))})
             notes += [_axes_note(robot, freedoms)] if freedoms.count < 6 else []
         tracer = Tracer(found.loaded_robot, found.freedoms)
@@ -152,7 +153,7 @@ def demonstration(parameters: Parameters, own: Values, duration: float,
             start = (scenario.start_from(tracer, np.array(q), duration) if q else
                      scenario.start(tracer, duration, scale or None))
             notes += [_scale_note(tracer, start, duration)] if start.reason else []
-            found = found.changed(start_parameters(start))
+            found = found.with_changes(start_parameters(start))
     return Demonstration(found.values, duration, tuple(notes))
 
 

@@ -18,9 +18,9 @@ from typing import Any
 
 from osc_ros.commandline import (
     add_json,
+    colored_text,
     make_folder,
     output_folder,
-    painted,
     Parser,
     ProgressBar,
     stdout_for_json,
@@ -32,7 +32,7 @@ from osc_ros.ros.process.domains import reserved_domain
 from osc_ros.ros.process.profile import profile_variable
 from osc_ros.ros.process.share import share_directory
 from osc_ros.tools.check import scenario
-from osc_ros.tools.check.cause_search import Cause, checked
+from osc_ros.tools.check.cause_search import Cause, follow_check
 from osc_ros.tools.check.check_command import tell_cause
 from osc_ros.tools.check.demonstration import Demonstration, demonstration
 from osc_ros.tools.check.judgement import lacks_poses, Recording, Result, result
@@ -45,7 +45,7 @@ from osc_ros.tools.check.robot_options import (
     write_new,
 )
 from osc_ros.tools.demo import demo_page, demo_report
-from osc_ros.tools.demo.demo_loops import arm_parameters, DDS, FRANKA, FRANKA_SIM, Judge, LOOPS
+from osc_ros.tools.demo.demo_loops import arm_parameters, DDS, FRANKA, FRANKA_SIM, LOOPS, TipPose
 from osc_ros.tools.demo.demo_run import (
     ARM_START,
     ArmError,
@@ -138,13 +138,13 @@ def _demonstrate(options: argparse.Namespace) -> int:
         _isolate(work)
         address = '' if options.headless else stack.enter_context(
             demo_page.page(work, options.output))
-        found = first = _judged_run(options, wanted, work)
+        found = first = _reported_run(options, wanted, work)
         why = (_explain(options, wanted) if first.failures and options.loop != FRANKA_SIM
                else Cause(''))
         if why.changes and not options.config:
             say(f'\nonce more, with {why.remedy} ...')
-            as_it_came, wanted = wanted, wanted.changed(why.changes)
-            found = _judged_run(options, wanted, work, wanted.differences(as_it_came))
+            as_it_came, wanted = wanted, wanted.with_changes(why.changes)
+            found = _reported_run(options, wanted, work, wanted.differences(as_it_came))
         _conclude(options, wanted, (first, found), why)
         if address and demo_page.has_terminal():
             demo_page.play(options.loop, wanted, work, options.output, address)
@@ -159,8 +159,8 @@ def _keep_black_boxes(folder: Path, output: Path) -> None:
         say(f'black box: {output / folder.name / one.name}')
 
 
-def _judged_run(options: argparse.Namespace, wanted: Demonstration, work: Path,
-                changed: dict[str, Any] | None = None) -> Result:
+def _reported_run(options: argparse.Namespace, wanted: Demonstration, work: Path,
+                  changed: dict[str, Any] | None = None) -> Result:
     """Make a run; write its parameters and plots; print its figures, `changed` among them."""
     used = write_new(options.output / 'parameters.yaml',
                      text_of({node: wanted.given(node) for node in NODES}))
@@ -173,7 +173,7 @@ def _judged_run(options: argparse.Namespace, wanted: Demonstration, work: Path,
     written = demo_report.write_plots(options.output, recording, plan, found, wanted)
     print(f"\nparameters: {used}\nplots: {' '.join(str(path) for path in written)}", flush=True)
     for failure in found.failures:
-        print(painted(f'NOT FOLLOWED: {failure}', 'bad'), flush=True)
+        print(colored_text(f'NOT FOLLOWED: {failure}', 'bad'), flush=True)
     return found
 
 
@@ -190,15 +190,16 @@ def _conclude(options: argparse.Namespace, wanted: Demonstration,
             'follows only with': '' if last is first or last.failures else why.remedy,
             'first run': {'failures': first.failures, **first.figures}})
     if not last.failures:
-        print(painted('the arm followed' if last is first else
-                      fill(f'the arm follows only with {why.remedy}', 96), 'good'), flush=True)
+        text = ('the arm followed' if last is first
+                else fill(f'the arm follows only with {why.remedy}', 96))
+        print(colored_text(text, 'good'), flush=True)
 
 
 def _explain(options: argparse.Namespace, wanted: Demonstration) -> Cause:
     """Print why the arm does not follow, and the parameters with which it does; return both."""
     print('looking for the cause ...', flush=True)
     with ProgressBar('looking for the cause') as bar:
-        why = checked(wanted, bar.show).cause or Cause(TOO_SLOW)
+        why = follow_check(wanted, bar.show).cause or Cause(TOO_SLOW)
     tell_cause(why, options)
     return why
 
@@ -233,19 +234,19 @@ def _recording_of(options: argparse.Namespace, wanted: Demonstration,
 def _recorded_run(options: argparse.Namespace, wanted: Demonstration, plan: list[scenario.Phase],
                   work: Path, has_window: bool) -> Recording:
     """Start the nodes, make the motions, and stop the nodes; return the recording."""
-    recording, judge = Recording(), None
+    recording, tip_pose = Recording(), None
     with recorded_signals() as signals, ExitStack() as stack:
         if options.loop == DDS:
             given = _parameters_over_dds(options, wanted, has_window)
         else:
-            judge = stack.enter_context(closing(Judge(wanted, has_window)))
+            tip_pose = stack.enter_context(closing(TipPose(wanted, has_window)))
             given = {'osc_arm': stack.enter_context(
                 arm_parameters(options.loop, wanted, options.output))}
         processes = {process.node: stack.enter_context(process) for process in (
             NodeProcess(name, values, work, options.output) for name, values in given.items())}
         stack.enter_context(initialized())
         Run(wanted.robot, processes, recording, wanted.freedoms, signals,
-            judge and judge.pose).make(plan)
+            tip_pose and tip_pose.pose).make(plan)
     if signals:
         sys.exit(128 + signals[0])
     for line in recording.warnings:

@@ -32,7 +32,7 @@ PRIORITY = 40  # priority of the loop under SCHED_FIFO, if permitted
 FRAME = 1.0 / 30.0  # time between two pictures in the window [s]
 
 
-class Judge:
+class TipPose:
     """Computes the tip pose from measured positions, by MuJoCo; can show the arm in a window."""
 
     def __init__(self, wanted: Demonstration, has_window: bool) -> None:

@@ -35,7 +35,7 @@ from osc_ros.ros.controller.claims import FOUND
 from osc_ros.tools.check import scenario
 from osc_ros.tools.check.judgement import last_error, Recording
 from osc_ros.tools.check.parameter_files import NODES, text_of
-from osc_ros.tools.demo.witness import Witness
+from osc_ros.tools.demo.demo_node import DemoNode
 
 Array = NDArray[np.float64]
 
@@ -163,20 +163,20 @@ class Run:
         Controlled axes, for the displayed error.
     signals : sequence of int
         Received signals; the first one ends the run.
-    judge : callable, optional
-        See `Witness`; for osc_arm. Its clock does not wait for the demonstration, so the times of
+    tip_pose_of : callable, optional
+        See `DemoNode`; for osc_arm. Its clock does not wait for the demonstration, so the times of
         the plan count from the activation.
 
     """
 
     def __init__(self, robot: Robot, processes: dict[str, NodeProcess],
                  recording: Recording, freedoms: Freedoms = scenario.ALL,
-                 signals: Sequence[int] = (), judge: Callable[[Array], Array] | None = None
+                 signals: Sequence[int] = (), tip_pose_of: Callable[[Array], Array] | None = None
                  ) -> None:
         self._robot, self._processes, self._recording = robot, processes, recording
         self._freedoms, self._signals, self._compiles = freedoms, signals, False
-        self._witness = Witness(recording, robot.base)
-        self._judge = self._witness.judge = judge
+        self._node = DemoNode(recording, robot.base)
+        self._tip_pose_of = self._node.tip_pose_of = tip_pose_of
         self._shown = -np.inf
         self._refusal = ''
 
@@ -199,41 +199,40 @@ class Run:
             self._follow(plan)
             self._end()
         finally:
-            self._witness.destroy()
+            self._node.destroy()
 
     def _start(self) -> None:
         """Configure and activate the controller."""
         names = ' and '.join(process.name for process in self._processes.values())
         print(f"starting {names} for '{self._robot.name}' ...", flush=True)
-        self._wait_for('osc_controller', self._witness.sees_controller, 30.0)
+        self._wait_for('osc_controller', self._node.sees_controller, 30.0)
         say('configuring ...')
         self._request('configuration', Transition.TRANSITION_CONFIGURE, CONFIGURED)
         show('', last=True)
-        self._wait_for('joint states, and subscriptions of targets', self._witness.is_heard, 30.0)
-        enough = self._witness.states + STATES
-        self._wait_for('joint states', lambda: self._witness.states >= enough, 30.0)
+        self._wait_for('joint states, and subscriptions of targets', self._node.is_heard, 30.0)
+        enough = self._node.states + STATES
+        self._wait_for('joint states', lambda: self._node.states >= enough, 30.0)
         # the controller refuses until it has received a joint state
         self._request('activation', Transition.TRANSITION_ACTIVATE, 30.0, refusable=True)
-        if self._judge is not None:
-            self._witness.restart()
+        if self._tip_pose_of is not None:
+            self._node.restart()
 
     def _follow(self, plan: list[scenario.Phase]) -> None:
-        witness, recording = self._witness, self._recording
+        node, recording = self._node, self._recording
         for phase in plan:
-            witness.send(phase.motion, phase.start, self._robot.tip)
+            node.send(phase.motion, phase.start, self._robot.tip)
         begin = plan[0].start
-        if witness.time > SENT * begin:
-            raise DemoError(f'the targets were sent at {witness.time} s, later than '
+        if node.time > SENT * begin:
+            raise DemoError(f'the targets were sent at {node.time} s, later than '
                             f'{SENT * begin:g} s, for {begin} s: this machine is too busy')
         end = plan[-1].end
         schedule = scenario.reference(plan, recording.poses[0])
         begun, first = perf_counter(), len(recording.state_times)
-        while witness.time < end:
-            self._wait_for('the next joint state', partial(witness.is_past, witness.time), STALLED)
+        while node.time < end:
+            self._wait_for('the next joint state', partial(node.is_past, node.time), STALLED)
             if self._is_time_to_show(0.2, 2.0):
-                distance, angle = last_error(recording, schedule, self._robot,
-                                                    self._freedoms)
-                since, lasts = min(witness.time, end) - plan[0].start, end - plan[0].start
+                distance, angle = last_error(recording, schedule, self._robot, self._freedoms)
+                since, lasts = min(node.time, end) - plan[0].start, end - plan[0].start
                 show(f't = {since:6.2f} of {lasts:.2f} s   error {1e3 * distance:8.3f} mm '
                      f'{np.degrees(angle):8.3f} deg', share=max(0.0, since / lasts))
         self._wait_for('the last pose of the tip', lambda: recording.pose_times[-1] >= end,
@@ -245,33 +244,33 @@ class Run:
         show('', last=True)
 
     def _end(self) -> None:
-        before = self._witness.diagnoses
+        before = self._node.diagnoses
         self._processes['osc_controller'].stop()
         deadline = perf_counter() + 2.0  # wait for the last diagnostics
-        while perf_counter() < deadline and self._witness.diagnoses < before + 2:
-            self._witness.spin_once(0.05)
+        while perf_counter() < deadline and self._node.diagnoses < before + 2:
+            self._node.spin_once(0.05)
 
     def _wait_for(self, what: str, happened: Callable[[], bool], patience: float) -> None:
         """Spin until `happened()`; raise DemoError after `patience` seconds without progress."""
         began = perf_counter()
         while True:
-            self._witness.spin_once(0.05)
+            self._node.spin_once(0.05)
             if self._signals:
                 sys.exit(128 + self._signals[0])
-            if self._witness.failure:
-                raise ArmError(self._witness.failure)
+            if self._node.failure:
+                raise ArmError(self._node.failure)
             for process in self._processes.values():
                 process.require_running()
             if happened():
                 return
-            if perf_counter() > max(began, self._witness.compiled_at) + patience:
+            if perf_counter() > max(began, self._node.compiled_at) + patience:
                 raise DemoError(f'{what} did not come in time\n' + self._logs())
-            if self._witness.compilation and not self._compiles:
+            if self._node.compilation and not self._compiles:
                 self._compiles = True
                 say(f'{COMPILES} ...')
-            if self._witness.compilation and self._is_time_to_show(1.0, 5.0):
-                show(self._witness.compilation)
-                self._witness.compilation = ''
+            if self._node.compilation and self._is_time_to_show(1.0, 5.0):
+                show(self._node.compilation)
+                self._node.compilation = ''
             elif perf_counter() - began > SILENT and self._is_time_to_show(1.0, 5.0):
                 show(f'waiting for {what}, {perf_counter() - began:.0f} s')
 
@@ -299,7 +298,7 @@ class Run:
                 self._show_refusal(what, refusable)
             if perf_counter() - requested > (0.2 if refused else LOST):
                 requested = perf_counter()
-                answers.append(self._witness.change(transition))
+                answers.append(self._node.change(transition))
             return False
 
         self._wait_for(f'the {what} of osc_controller', is_done, patience)

@@ -124,7 +124,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 
 def _identify(options: argparse.Namespace) -> int:
     make_folder(options.output)
-    facts: dict[str, Any] = {}
+    true_parameters: dict[str, Any] = {}
     if options.recording:
         text, robot = _described(options.robot, options)
         files = [file for file in (options.recording, options.validation) if file]
@@ -133,12 +133,12 @@ def _identify(options: argparse.Namespace) -> int:
         with closing(_mover(options)) as mover:
             text, robot = mover.text, mover.robot
             recordings = _recordings(options, mover)
-            facts = mover.facts()
+            true_parameters = mover.true_parameters()
         if not recordings:
             return 3
     found = identification(robot, recordings, options.what, options.link)
     print(report(found))
-    for name, value in facts.items():
+    for name, value in true_parameters.items():
         if name != 'parameters':
             print(f'true {name}: {np.round(value, 4).tolist()}')
     _write(options, found, text)
@@ -215,10 +215,10 @@ class ShownGuard(Guard):
 
     bar: ProgressBar
 
-    def objection(self, time: float, q: Array, qd: Array) -> str:
+    def stop_reason(self, time: float, q: Array, qd: Array) -> str:
         """Show the progress; return the reason to stop the motion, or '' (see `Guard`)."""
         self.bar.show(time / self.trajectory.duration)
-        return super().objection(time, q, qd)
+        return super().stop_reason(time, q, qd)
 
 
 def _write(options: argparse.Namespace, found: Identification, text: str) -> None:
@@ -227,13 +227,13 @@ def _write(options: argparse.Namespace, found: Identification, text: str) -> Non
     written = [write_new(options.output / 'parameters.yaml',
                          parameter_file(found, options.controller)),
                write_new(options.output / 'report.txt', report(found) + '\n')]
-    told = friction.told
+    is_determined = friction.is_determined
     values = (found.estimate.parameters if isinstance(found.estimate, ArmEstimate)
               else np.zeros_like(inertial_parameters(robot.inertia)))
     written.append(write_new(
         options.output / f'{robot.name}_corrected.urdf', corrected_urdf(
-            text, robot, values, (np.where(told[:, 0], friction.coulomb, 0.0),
-                                  np.where(told[:, 1], friction.viscous, 0.0)))))
+            text, robot, values, (np.where(is_determined[:, 0], friction.coulomb, 0.0),
+                                  np.where(is_determined[:, 1], friction.viscous, 0.0)))))
     try:
         from osc_ros.identification.identification_plots import write_plot
         path = new_path(options.output / 'torques.png')

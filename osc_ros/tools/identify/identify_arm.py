@@ -27,7 +27,7 @@ from osc_ros.control.model_error.driver import Driver
 from osc_ros.errors import InputError
 from osc_ros.identification.drive import (
     BLEND,
-    compensated,
+    compensated_errors,
     DAMPING,
     FREQUENCY,
     Guard,
@@ -59,7 +59,7 @@ def parameters_of_motion(robot: Robot) -> dict[str, Any]:
     return {'task.activation': 0.0, 'posture.natural_frequency': FREQUENCY,
             'posture.damping_ratio': DAMPING, 'blend_time': BLEND,
             **{f'disturbance.{name}': value
-               for name, value in asdict(compensated(robot)).items()}}
+               for name, value in asdict(compensated_errors(robot)).items()}}
 
 
 class RunningArm:
@@ -135,7 +135,7 @@ class RunningArm:
         self._node.destroy_node()
         rclpy.try_shutdown()
 
-    def facts(self) -> dict[str, Any]:
+    def true_parameters(self) -> dict[str, Any]:
         """Return {}: the true parameters of a real arm are unknown."""
         return {}
 
@@ -200,7 +200,7 @@ class RunningArm:
             elif perf_counter() - started > SLOWDOWN * (end + SETTLE) + PATIENCE:
                 reason = 'the arm runs too slowly'
             elif time - guarded > GUARD_PERIOD:
-                guarded, reason = time, guard.objection(phase, q, qd)
+                guarded, reason = time, guard.stop_reason(phase, q, qd)
             if reason:
                 self._publish(q)
                 raise StoppedError(

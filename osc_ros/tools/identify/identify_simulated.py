@@ -17,7 +17,7 @@ from osc_ros.control.settings import Settings
 from osc_ros.identification.corrected_urdf import corrected_urdf
 from osc_ros.identification.drive import (
     BLEND,
-    compensated,
+    compensated_errors,
     DAMPING,
     FREQUENCY,
     Guard,
@@ -122,7 +122,7 @@ class SimulatedMover:
         q = np.clip(q, lower + spare, upper - spare)
         self._plant.reset(q)
         settings = Settings.of(robot, posture=Posture(FREQUENCY, DAMPING), blend_time=BLEND,
-                               disturbance=compensated(robot))
+                               disturbance=compensated_errors(robot))
         self._law = Law(robot, replace(settings, tasks=tuple(
             replace(task, activation=0.0) for task in settings.tasks)))
         self._law.hold(q)
@@ -140,9 +140,9 @@ class SimulatedMover:
         while self._plant.time < begin + trajectory.duration + SETTLE:
             since = self._plant.time - begin
             q, qd = self._plant.q, self._plant.qd
-            objection = '' if len(rows) % GUARDED else guard.objection(since, q, qd)
-            if objection:
-                raise StoppedError(f'stopped at {since:.2f} s: {objection}')
+            stop_reason = '' if len(rows) % GUARDED else guard.stop_reason(since, q, qd)
+            if stop_reason:
+                raise StoppedError(f'stopped at {since:.2f} s: {stop_reason}')
             self._law.set_posture(posture_goal(trajectory, since, self.robot))
             tau = self._law.torque(self._plant.time, q, qd)
             rows.append((self._plant.time, q, tau))
@@ -156,7 +156,7 @@ class SimulatedMover:
     def close(self) -> None:
         """Do nothing, because there is no connection."""
 
-    def facts(self) -> dict[str, Any]:
+    def true_parameters(self) -> dict[str, Any]:
         """Return the true payload, friction and inertial parameters of the links."""
         return {'payload.mass': self._truth.mass,
                 'payload.center_of_mass': list(self._truth.center),

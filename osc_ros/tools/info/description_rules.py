@@ -55,7 +55,7 @@ def notes(about: Description) -> list[str]:
     return [text for rule in NOTES for text in rule(about)]
 
 
-def lumped(robot: Robot) -> dict[str, list[str]]:
+def links_by_joint(robot: Robot) -> dict[str, list[str]]:
     """Return the links that move with each body, by its joint; the key '' has the base's."""
     found: dict[str, list[str]] = {joint: [] for joint in ('', *robot.joints)}
     for link, (body, _) in robot.frames.items():
@@ -110,7 +110,8 @@ def _few_freedoms(about: Description) -> Iterator[str]:
 
 def _light_links(about: Description) -> Iterator[str]:
     robot = about.robot
-    for body, (joint, links) in enumerate(zip(robot.joints, list(lumped(robot).values())[1:])):
+    links_of_bodies = list(links_by_joint(robot).values())[1:]
+    for body, (joint, links) in enumerate(zip(robot.joints, links_of_bodies)):
         if robot.inertia[body, 5, 5] == 0.0:
             yield (f"{', '.join(map(repr, links))}, moved by '{joint}', has no mass: its weight "
                    'is not carried; add <inertial> if it has some')

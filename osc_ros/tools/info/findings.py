@@ -19,7 +19,7 @@ from osc_ros.model import urdf
 from osc_ros.model.robot import Robot
 from osc_ros.tools.info import description_rules
 from osc_ros.tools.info.arm_dynamics import jacobian, mass_matrix
-from osc_ros.tools.info.description_rules import Description, lumped
+from osc_ros.tools.info.description_rules import Description, links_by_joint
 
 Array = NDArray[np.float64]
 
@@ -133,7 +133,8 @@ def findings(text: str, base: str, tip: str, home: Array | None = None,
     distances = [float(np.linalg.norm(at.T_tip[:3, 3] - at.p[0]))
                  for at in (placement(robot, q) for q in postures)]
     return Findings(
-        robot=robot, lumped=lumped(robot), locked=_locked(text, robot, locked or {}), home=home,
+        robot=robot, lumped=links_by_joint(robot), locked=_locked(text, robot, locked or {}),
+        home=home,
         weight=about.weight, effective_mass=effective, Lambda=np.linalg.pinv(mobility, RANK, True),
         freedoms=freedoms, conditioning=conditioning(_scaled(robot, home), freedoms),
         singularities=_singularities(robot, home, freedoms),

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from osc_ros.commandline import json_values, painted, Parser, ProgressBar
+from osc_ros.commandline import colored_text, json_values, Parser, ProgressBar
 from osc_ros.errors import InputError, ModelError, OscError, similar
 from osc_ros.model.ends import ends_of_chains, fork_at
 from osc_ros.model.files import ROBOTS
@@ -170,10 +170,10 @@ def report(found: Findings, timing: tuple[float, float] | None) -> list[str]:
     lines = [f"'{robot.name}': {robot.n} joints from '{robot.base}' to '{robot.tip}'"]
     for part in (_chain(found), _rest(found), _home_lines(found), _rates(found, timing)):
         lines += ['', *part]
-    lines += [''] + [painted(f'note: {one}', 'warn') for one in found.notes]
-    lines += [painted(f'PROBLEM: {one}', 'bad') for one in found.problems]
-    lines.append(painted('CANNOT BE CONTROLLED as it is', 'bad') if found.problems
-                 else painted('can be controlled', 'good'))
+    lines += [''] + [colored_text(f'note: {one}', 'warn') for one in found.notes]
+    lines += [colored_text(f'PROBLEM: {one}', 'bad') for one in found.problems]
+    lines.append(colored_text('CANNOT BE CONTROLLED as it is', 'bad') if found.problems
+                 else colored_text('can be controlled', 'good'))
     return lines
 
 

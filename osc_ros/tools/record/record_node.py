@@ -52,7 +52,7 @@ COSTLY = 'terms', 'inertia', 'commands_stamped'  # published only while they hav
 LOOK = 0.5  # time between two searches for new topics [s]
 PATIENCE = 10.0  # timeout for finding the controller [s]
 JOURNAL_PATIENCE = 2.0  # at the end: timeout for the first journal message [s]
-TOLD = 10  # largest number of reported journal gaps
+MAX_LISTED = 10  # largest number of reported journal gaps
 DEPTH = 1000
 RESERVE = 1e9  # free space of the disk at which the recording ends [bytes]
 MOST_TOPICS = 1000  # limit, because any participant can create topics
@@ -122,7 +122,7 @@ class Recorder(Node):  # type: ignore[misc]
     ----------
     problems : list of str
         Topics that are not recorded and why, gaps in the journal, ends of the controller.
-    said : list of str
+    printed : list of str
         Problems that were printed when they occurred.
     failure : OSError or None
         Error of the first failed write.
@@ -154,7 +154,7 @@ class Recorder(Node):  # type: ignore[misc]
         self._wanted = {*self._asked, *shared}
         self._bag, self._has_all = bag, has_all
         self._taken: dict[str, Any] = {}
-        self.problems, self.said = list[str](), list[str]()
+        self.problems, self.printed = list[str](), list[str]()
         self._is_there, self._began, self._newest = True, 0.0, 0.0
         self.failure: OSError | None = None
         self.has_ended = False
@@ -224,7 +224,7 @@ class Recorder(Node):  # type: ignore[misc]
                    'on, also with a controller that starts again')
         print(f'note: {problem}', flush=True)
         self.problems.append(problem)
-        self.said.append(problem)
+        self.printed.append(problem)
 
     def _tell_once(self, problem: str) -> None:
         if problem not in self.problems:
@@ -273,7 +273,7 @@ class Recorder(Node):  # type: ignore[misc]
 
     def _add_gap(self, text: str) -> None:
         self.gaps += 1
-        if self.gaps <= TOLD:
+        if self.gaps <= MAX_LISTED:
             self.problems.append(f'the journal is not complete: message {self.journal}: {text}')
 
 
@@ -399,7 +399,7 @@ def _tell(options: argparse.Namespace, bag: BagWriter, recorder: Recorder, took:
         if count:
             print(f'{count:8d}  {name}')
     for problem in recorder.problems:
-        if problem not in recorder.said:
+        if problem not in recorder.printed:
             print(f'note: {problem}')
     if not is_kept:
         print(f"{'no controller' if bag.count else 'nothing'} came in {took:.1f} s: "

@@ -20,7 +20,7 @@ from osc_ros.commandline import (
 )
 from osc_ros.errors import InputError, installation, OscError
 from osc_ros.recording import explanation, replay_report
-from osc_ros.recording.bag import required
+from osc_ros.recording.bag import required_module
 from osc_ros.recording.recorded_joints import loaded_bag
 from osc_ros.recording.replay import PARAMETERS, Replay, Run
 
@@ -68,7 +68,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 
 def _replay(options: argparse.Namespace) -> int:
     if options.html:
-        required('matplotlib.figure')  # fail before the computation
+        required_module('matplotlib.figure')  # fail before the computation
     found = loaded_bag(options.recording)
     segments = found.run_of(options.controller)
     values = segments[0].facts.get(PARAMETERS, {})
@@ -112,8 +112,8 @@ def _alternative() -> Any:
 def _lines(run: Run, other: Run | None, changes: dict[str, Any], times: list[float]) -> list[str]:
     lines = explanation.summary(run)
     for seconds in times:
-        lines += ['', *explanation.explained(run, run.at(seconds), other.at(seconds)
-                                             if other is not None else None)]
+        lines += ['', *explanation.explanation_lines(run, run.at(seconds), other.at(seconds)
+                                                     if other is not None else None)]
     if other is not None:
         lines += ['', *explanation.comparison(run, other, changes)]
     return lines

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from osc_ros.commandline import json_values, painted
+from osc_ros.commandline import colored_text, json_values
 from osc_ros.tools.info.findings import AXES
 from osc_ros.tools.tune.advice import Advice, Recommendation
 from osc_ros.tools.tune.experiments import AxisResponse
@@ -109,11 +109,11 @@ def lines(found: Results, stream: TextIO) -> Iterator[str]:
                f'{met.overshoot:5.1%} {time_text(want.settling):>9} '
                f'{time_text(met.settling):>7} {error_text(one):>12}')
         is_well = met.is_stable and met.overshoot <= want.overshoot + 0.1
-        yield row if is_well else painted(row, 'bad', stream)
+        yield row if is_well else colored_text(row, 'bad', stream)
     if any(not one.shape.is_second_order and one.shape.is_stable for one in first.steps.axes):
         yield '~: not a response of second order, because of the delay or of friction'
     if first.steps.failure:
-        yield painted(f'stopped: {first.steps.failure}', 'bad', stream)
+        yield colored_text(f'stopped: {first.steps.failure}', 'bad', stream)
     motion, noise = first.motion, first.noise
     yield ''
     yield (f'motion of {1e3 * motion.distance:.0f} mm: {motion.torque.max():.0%} of a torque '
@@ -128,15 +128,15 @@ def lines(found: Results, stream: TextIO) -> Iterator[str]:
     yield from _table(found.robustness, stream)
     yield ''
     for name in first.wrong:
-        yield painted(f'WRONG: {name}: wanted is: {SCORES[name]} (score '
-                      f'{first.scores[name]:.1f}, 1 is accepted)', 'bad', stream)
+        yield colored_text(f'WRONG: {name}: wanted is: {SCORES[name]} (score '
+                           f'{first.scores[name]:.1f}, 1 is accepted)', 'bad', stream)
     for given in (*found.advice.recommendations, *found.options):
         head = 'OPTION' if given.is_optional else 'CHANGE'
-        yield painted(f'{head}: {changes_text(given.candidate.changes)}', 'strong', stream)
+        yield colored_text(f'{head}: {changes_text(given.candidate.changes)}', 'strong', stream)
         yield f'  because {given.candidate.reason}'
         yield f'  {given.gain}'
     color = 'bad' if found.advice.unsolved else 'good'
-    yield painted(found.verdict, color, stream)
+    yield colored_text(found.verdict, color, stream)
 
 
 def _table(found: Robustness, stream: TextIO) -> Iterator[str]:
@@ -144,7 +144,7 @@ def _table(found: Robustness, stream: TextIO) -> Iterator[str]:
     for row in found.rows:
         text = f'{row.variant.name:32} ' + ' '.join(
             f'{cell:>{width}}' for cell, width in zip(cells(row), (10, 10, 22)))
-        yield text if row.is_stable else painted(text, 'bad', stream)
+        yield text if row.is_stable else colored_text(text, 'bad', stream)
 
 
 def cells(row: Row) -> tuple[str, str, str]:

@@ -24,7 +24,7 @@ from osc_ros.viewer.scene.push_handle import PushHandle
 from osc_ros.viewer.scene.reading import Follower, Reading
 from osc_ros.viewer.scene.shapes import body_shapes
 from osc_ros.viewer.scene.surroundings import Fingers, Objects
-from osc_ros.viewer.scene.view_frames import displaced, pose_of, wxyz_of
+from osc_ros.viewer.scene.view_frames import displaced_pose, pose_of, wxyz_of
 
 Array = NDArray[np.float64]
 
@@ -82,7 +82,7 @@ class Handle:
         """Move the handle to the pose at a distance (6,) from `pose`, unless a user drags it."""
         if not self.is_free:
             return
-        self.is_placed, goal, is_at = True, displaced(pose, distance), pose_of(self._controls)
+        self.is_placed, goal, is_at = True, displaced_pose(pose, distance), pose_of(self._controls)
         angle = np.linalg.norm(Rotation.from_matrix(goal[:3, :3].T @ is_at[:3, :3]).as_rotvec())
         if (np.linalg.norm(is_at[:3, 3] - goal[:3, 3])
                 > MOVED + UNSURE * np.linalg.norm(distance[3:])):

@@ -28,13 +28,13 @@ FACES_AT_MOST = 30_000  # a capsule replaces a mesh with more faces, because it 
 
 
 def body_shapes(robot: Robot, urdf_text: str, file_of: Callable[[str], Path | None],
-                apart: Collection[str] = ()) -> tuple[dict[int | str, Any], list[str]]:
+                separate_links: Collection[str] = ()) -> tuple[dict[int | str, Any], list[str]]:
     """
     Return the shape of each body, in the body's frame, and the meshes that could not be loaded.
 
     Body -1 is the base. Capsules represent a body without a usable visual element. Links in
-    `apart` have their own shapes, by link name, in the link's frame. `file_of` returns the file of
-    a mesh by its URI in the URDF, or None.
+    `separate_links` have their own shapes, by link name, in the link's frame. `file_of` returns
+    the file of a mesh by its URI in the URDF, or None.
 
     """
     parts: dict[int | str, list[Any]] = {}
@@ -43,7 +43,7 @@ def body_shapes(robot: Robot, urdf_text: str, file_of: Callable[[str], Path | No
         if visual.link not in robot.frames:
             continue
         body: int | str
-        body, T_body_link = ((visual.link, np.eye(4)) if visual.link in apart
+        body, T_body_link = ((visual.link, np.eye(4)) if visual.link in separate_links
                              else robot.frames[visual.link])
         shape = _shape(visual, file_of)
         if shape is None:

@@ -29,7 +29,7 @@ def pose_of(handle: Any) -> Array:
     return T
 
 
-def displaced(pose: Array, error: Array) -> Array:
+def displaced_pose(pose: Array, error: Array) -> Array:
     """Return the pose (4, 4) at the distance `error` (6,), [angular; linear], from `pose`."""
     T = pose.copy()
     T[:3, :3] = Rotation.from_rotvec(error[:3]).as_matrix() @ pose[:3, :3]

@@ -267,7 +267,7 @@ def test_stale_state_is_answered_by_what_carries_the_arm_where_it_was():
     bench.see()
     bench.supervisor.torque(law(gravity(READY)))
     bench.wait(0.11)
-    assert bench.supervisor.watch() and bench.supervisor.blind
+    assert bench.supervisor.watch() and bench.supervisor.is_stale
     for _ in range(40):
         tau = bench.supervisor.torque()
         bench.wait(PERIOD)
@@ -493,7 +493,7 @@ def test_arm_at_full_speed_rests_within_a_second_and_within_its_limits(reaction)
             assert ((plant.q > lower) & (plant.q < upper)).all()
             plant.step(tau, 2)
         assert np.abs(plant.qd).max() < 0.01, (q, qd)
-    assert bench.supervisor.finished == (reaction == 'deactivate')
+    assert bench.supervisor.is_finished == (reaction == 'deactivate')
 
 
 @pytest.mark.parametrize('killed', [0.1, 0.2, 0.35, 0.5])
@@ -623,7 +623,7 @@ def test_arm_that_is_far_too_fast_is_seen_and_braked_and_not_taken_for_one_that_
         bench.see(q, speed)
         bench.supervisor.torque(law())
     np.testing.assert_array_equal(bench.supervisor.q, q)
-    assert bench.supervisor.reaction == 'hold' and not bench.supervisor.blind
+    assert bench.supervisor.reaction == 'hold' and not bench.supervisor.is_stale
 
 
 @pytest.mark.parametrize('name', first_quick(['ur5', 'panda', 'xarm7']))

@@ -70,8 +70,8 @@ def sender(offset=0.0, last=np.inf, seed=0):
         away = rng.normal(size=3)
         away *= offset / np.linalg.norm(away)
         start = time + LEAD
-        entry = chunk_entry(*chunk(time - 0.1, away), time - 0.1, guide.predicted(start), start,
-                            LIMITS)
+        entry = chunk_entry(*chunk(time - 0.1, away), time - 0.1,
+                            guide.predicted_target(start), start, LIMITS)
         entries.append(entry)
         guide.add(entry.path, start)
     each.entries = entries
@@ -218,7 +218,7 @@ def stream_of(mode, rate, jitter=0.005, last=np.inf):
         due[0] += 1
         due[1] = due[0] / rate + rng.uniform(-jitter, jitter)
         if stream.add(time, pose):
-            found = stream.continuation(guide.predicted(start), start, LIMITS)
+            found = stream.continuation(guide.predicted_target(start), start, LIMITS)
             guide.add(found.path, start)
             guide.add(found.hold, found.missing_at)
         else:

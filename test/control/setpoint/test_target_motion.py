@@ -457,5 +457,5 @@ def test_target_goes_on_smoothly_while_python_is_late_and_states_come_at_random(
     goal = led.guide.goal(LIMITS)
     if goal is not None:
         np.testing.assert_allclose(led.guide.target.pose, goal, atol=1e-9)
-    predicted = led.guide.predicted(led.time + 1.0)
+    predicted = led.guide.predicted_target(led.time + 1.0)
     np.testing.assert_allclose(predicted.pose, led.guide.target.pose, atol=1e-12)

@@ -127,7 +127,7 @@ def test_target_waits_for_an_arm_that_is_held_and_goes_on_when_it_is_let_go(kind
         elif k == 0:
             arm.law.follow(PoseGoal(goal), 0.0)
         arm.run(0.05 * (k + 1))
-    assert arm.law.levels['tip'].guide.waits
+    assert arm.law.levels['tip'].generator.waits
     assert 0.2 < arm.lag().max() < 0.36
     arm.held = False
     arm.run(5.0)
@@ -145,7 +145,7 @@ def test_target_beyond_reach_does_not_wind_up():
     arm = Watched()
     arm.law.follow(PoseGoal(moved(arm.pose, shift=(1.0, 0.0, 0.0))), 0.0)
     arm.run(3.0)
-    assert arm.law.levels['tip'].guide.waits
+    assert arm.law.levels['tip'].generator.waits
     stopped = next(k for k, target in enumerate(arm.targets)
                    if np.array_equal(target.pose, arm.targets[-1].pose))
     assert arm.lag()[stopped] < 0.4

@@ -113,7 +113,7 @@ class Motion:
 def observed(law, motion, t):
     """Return the law's error, rate in base axes, rate in task axes, S and u at time t."""
     [level], [row] = law.levels.values(), law.priorities.rows
-    level.guide = still(motion.set_point(t), t)
+    level.generator = still(motion.set_point(t), t)
     law.torque(t, *motion.joints(t))
     T = np.kron(np.eye(2), row[FRAME:].reshape(3, 3))
     S = row[MAP:MAP + 36].reshape(6, 6).copy() if row[MAPPED] else np.eye(6)
@@ -192,7 +192,7 @@ class TestContract:
             for seed in range(8):
                 motion = Motion(kind, seed, 0.05)
                 level, row = arm.law.levels['one'], arm.law.priorities.rows[-1]
-                level.guide = still(motion.set_point(0.0))
+                level.generator = still(motion.set_point(0.0))
                 tau = arm.law.torque(0.0, motion.q, motion.qd)
                 if arm.law.limiter.is_at_work or arm.law.priorities.shares.min() < 1.0:
                     continue
@@ -348,7 +348,8 @@ def test_lower_look_at_task_leaves_the_upper_task_alone():
         motion = Motion(GAZE.kind, seed, 0.0)
         found = []
         for away in (0.0, 0.2):
-            arm.law.levels['gaze'].guide = still(Target(moved(motion.target, (away, 0.0, away))))
+            arm.law.levels['gaze'].generator = still(
+                Target(moved(motion.target, (away, 0.0, away))))
             tau = arm.law.torque(0.0, motion.q, motion.qd)
             found.append((tau, link.driven(motion.q, motion.qd, tau)[2][3:],
                           arm.law.limiter.is_at_work))
@@ -369,7 +370,7 @@ def test_compiled_tick_gives_the_torques_of_a_method_without_one(tasks):
         motion, found = Motion(GAZE.kind, seed, 0.1), []
         for law in (compiled, plain):
             law.hold(READY)
-            law.levels['gaze'].guide = still(motion.set_point(0.0))
+            law.levels['gaze'].generator = still(motion.set_point(0.0))
             found.append(law.torque(0.0, motion.q, 0.2 * motion.qd))
         np.testing.assert_allclose(found[0], found[1], atol=1e-7)
 
@@ -381,7 +382,7 @@ def test_reference_of_the_friction_compensation_moves_the_axis_with_the_line_of_
     for seed in range(5):
         law.hold(READY)
         motion = Motion(GAZE.kind, seed, 0.0)
-        law.levels['gaze'].guide = still(motion.set_point(0.0))
+        law.levels['gaze'].generator = still(motion.set_point(0.0))
         law.torque(0.0, motion.q, np.zeros(7))
         _, twist, _ = motion.link.at(motion.q, law._setup.reference.motion[0], np.zeros(7))
         p = motion.link.at(motion.q, np.zeros(7), np.zeros(7))[0]
@@ -400,8 +401,8 @@ def torques_on_a_line(arm, begin, end, count):
     """Return the torques for set-points on a line, (count + 1, n)."""
     found = []
     for share in np.linspace(0.0, 1.0, count + 1):
-        arm.law.levels['gaze'].guide = still(Target(pose(begin + share * (end - begin),
-                                                         NO_ROTATION)))
+        arm.law.levels['gaze'].generator = still(Target(pose(begin + share * (end - begin),
+                                                             NO_ROTATION)))
         arm.law.limiter.forget()
         found.append(arm.law.torque(0.0, READY, 0.1 * np.ones(7)))
         assert np.isfinite(found[-1]).all()
@@ -429,8 +430,8 @@ def test_activation_is_none_near_the_link_and_all_from_afar():
     T, _, _ = Link().at(READY, np.zeros(7), np.zeros(7))
     shares = []
     for distance in (0.0, 1e-300, 0.5 * OFF, OFF, 0.5 * (OFF + ON), ON, 1.0, 900.0):
-        arm.law.levels['gaze'].guide = still(Target(pose(T[:3, 3] + [0.0, distance, 0.0],
-                                                         NO_ROTATION)))
+        arm.law.levels['gaze'].generator = still(Target(pose(T[:3, 3] + [0.0, distance, 0.0],
+                                                             NO_ROTATION)))
         assert np.isfinite(arm.law.torque(0.0, READY, np.zeros(7))).all()
         shares.append(arm.law.priorities.rows[0, ACTIVATION])
     assert shares[:3] == [0.0] * 3 and shares[3] < 1e-6
@@ -443,8 +444,8 @@ def test_error_of_half_a_turn_is_half_a_turn_and_asks_for_nothing():
     T, _, _ = Link().at(READY, np.zeros(7), np.zeros(7))
     for sine, asks in ((0.0, 0.0), (1e-3, 1e-3 / BEHIND), (2.0 * BEHIND, 1.0)):
         side = np.array([sine, 0.0, -np.sqrt(1.0 - sine * sine)])
-        arm.law.levels['gaze'].guide = still(Target(pose(T[:3, 3] + T[:3, :3] @ side,
-                                                         NO_ROTATION)))
+        arm.law.levels['gaze'].generator = still(Target(pose(T[:3, 3] + T[:3, :3] @ side,
+                                                             NO_ROTATION)))
         arm.law.torque(0.0, READY, np.zeros(7))
         level = arm.law.levels['gaze']
         assert np.linalg.norm(level.error) == pytest.approx(np.pi - np.arcsin(sine), abs=1e-9)

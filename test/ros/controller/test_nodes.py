@@ -151,7 +151,7 @@ def test_frame_that_tf2_knows_is_taken(spin):
     def heard():
         rig.hardware.poses.publish(pose)
         rig.hardware.state()
-        return rig.controller._law.levels['tip'].guide._motion.pose[0, 3] == 0.35 + (
+        return rig.controller._law.levels['tip'].generator._motion.pose[0, 3] == 0.35 + (
             pose.pose.position.x)
 
     spin(heard, why='for a target in the frame of tf2')
@@ -253,7 +253,7 @@ def test_pose_outside_of_the_workspace_is_clamped_and_reported(spin):
     rig.until_said('target_pose is outside of the workspace box',
                    lambda: rig.hardware.poses.publish(target((0.4, 0.9, 0.4))))
     rig.ask()
-    guide = rig.controller._law.levels['tip'].guide
+    guide = rig.controller._law.levels['tip'].generator
     assert guide.clamped
     np.testing.assert_array_equal(guide._motion.pose[:3, 3], [0.4, 0.9, 0.4])
 

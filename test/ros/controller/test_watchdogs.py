@@ -303,6 +303,6 @@ def test_state_timeout_is_followed_by_what_is_set(spin):
         given(watchdog__stale_state__reaction='report'))[0].successful
     rig.spin(lambda: rig.controller._loop.engine.guard.cause == 'stale_state',
              why='for a stale state')
-    assert rig.controller._loop.engine.guard.blind
+    assert rig.controller._loop.engine.guard.is_stale
     assert rig.controller._loop.engine.guard.reaction == 'gravity'
     assert JOINTS == rig.controller._loop._reader.reader.names

@@ -266,4 +266,4 @@ def test_what_is_read_beside_the_loop_is_of_one_state(spin):
             assert np.ptp(found) < 1e-9
     rig.ask()
     with pytest.raises(KeyError):
-        rig.controller._loop.read(requests.predicted, 'no task', 0.0)
+        rig.controller._loop.read(requests.predicted_target, 'no task', 0.0)

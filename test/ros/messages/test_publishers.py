@@ -14,7 +14,7 @@ PERIOD, TIMEOUT = 0.002, 0.05
 
 
 class Traffic:
-    """Simulated publishers; `answers` records (time, publisher, result of `Source.judge`)."""
+    """Simulated publishers; `answers` records (time, publisher, result of `Source.classify`)."""
 
     def __init__(self):
         """Start at 100 s, without messages."""
@@ -23,8 +23,9 @@ class Traffic:
     def send(self, name, count):
         """Deliver a message of a publisher, and return the answer."""
         gid = name.encode().ljust(16) if name else b''
-        self.answers.append((self.time, name, self.source.judge(gid, count, self.time, TIMEOUT)))
-        return self.answers[-1][2]
+        answer = self.source.classify(gid, count, self.time, TIMEOUT)
+        self.answers.append((self.time, name, answer))
+        return answer
 
     def run(self, duration, *names, count=None, each=PERIOD):
         """Let the publishers send in turn for `duration` seconds; return the answers."""

@@ -272,7 +272,7 @@ law.hold(q)
 far = law.pose.copy()
 far[:3, 3] += 0.0, 0.3, 0.9
 law.follow(PoseGoal(far))
-guide = next(iter(law.levels.values())).guide
+guide = next(iter(law.levels.values())).generator
 waited = 0
 for k in range(3000):  # the arm does not come: its target waits for it
     law.torque(1.0 + 0.002 * k, q, np.zeros(7))

@@ -55,7 +55,7 @@ def compile_kernels(robot: Robot) -> None:
     compile_serve()
 
 
-class Served:
+class CompiledAnswers:
     """
     Compiled answers to the joint states of an inbox.
 
@@ -76,7 +76,7 @@ class Served:
         self._n, self._order = len(order), np.array(order, dtype=np.int64)
         self._calls = calls = RclCalls(inbox, publisher, self._n, 8)
         calls.plan[STEP:REACT + 1] = [*map(entry_of, (step, sense, watch, answer))]
-        calls.plan[UNASKED_OUTBOUND:UNASKED_VALUES + 1] = calls.labelled(HOLD_LABEL)
+        calls.plan[UNASKED_OUTBOUND:UNASKED_VALUES + 1] = calls.labelled_command(HOLD_LABEL)
         calls.plan[POST:SEMAPHORE + 1] = calls.semaphore
         self._ring = np.zeros((ROWS, ANSWER.size(self._n)))
         self._shared = np.zeros(len(COUNTERS), dtype=np.int64)
@@ -93,14 +93,14 @@ class Served:
         Set the table for `run`; from now on, change the engine's records only within `held`.
 
         If targets must be planned and `pauses` is True, `run` returns and the next state waits.
-        Otherwise `run` goes on, and `woken` returns in the thread that plans. For the rest see
-        `use`.
+        Otherwise `run` goes on, and `wait_for_wake` returns in the thread that plans. For the rest
+        see `use_table`.
 
         """
         self._set(table, longest)
         self._shared[LEAVE], self._shared[PAUSES] = 0, pauses
 
-    def use(self, table: Integers | None, longest: float) -> None:
+    def use_table(self, table: Integers | None, longest: float) -> None:
         """
         Answer by another table from the next state on; with None, Python answers it.
 
@@ -116,13 +116,13 @@ class Served:
         if table is not None:
             self._shared[TABLE] = address_of(table)
 
-    def woken(self) -> None:
+    def wait_for_wake(self) -> None:
         """Wait until there are plans to be made, or `wake` is called."""
         self._calls.wait()
         self._shared[WOKEN] = 0
 
     def wake(self) -> None:
-        """Let `woken` return."""
+        """Let `wait_for_wake` return."""
         self._calls.post()
 
     def run(self, reading: Reading, until: float) -> int:
@@ -136,7 +136,7 @@ class Served:
         if length != self._calls.plan[LENGTH]:
             self._calls.prepare(length)
         self._times[0] = until
-        with self._calls.kept():
+        with self._calls.publisher_kept():
             return int(serve(self._calls.plan, reading, self._order, self._ring, self._shared,
                              self._times))
 
@@ -160,7 +160,7 @@ class Served:
         ended = int(self._shared[ENDED])
         return ended if self._shared[BEGUN] == ended else -1
 
-    def answered(self) -> Answers | None:
+    def take_answers(self) -> Answers | None:
         """Return copies of the answers since the last call; None if there are none."""
         last = int(self._shared[WRITTEN])
         if last == self._shared[CONCLUDED]:

@@ -31,7 +31,7 @@ ENTRIES = (
 )
 
 
-class Things:
+class GripperAndCube:
     """
     MuJoCo models of the gripper of the simulated arm, and of a cube that it can grasp.
 
@@ -62,12 +62,13 @@ class Things:
                 'wall': None if self.cube is None else table}
 
 
-class ThingTopics:
+class GripperAndCubeTopics:
     """Topics of the gripper and of the cube in osc_simulator; `period` is that of a tick [s]."""
 
-    def __init__(self, node: Node, things: Things, plant: Plant, period: float) -> None:
+    def __init__(self, node: Node, gripper_and_cube: GripperAndCube, plant: Plant, period: float
+                 ) -> None:
         self._plant, self._period = plant, period
-        self._hand, self._cube = things.hand, things.cube
+        self._hand, self._cube = gripper_and_cube.hand, gripper_and_cube.cube
         if self._cube is not None:
             self._cubes = node.create_publisher(PoseStamped, '~/cube_pose', 10)
         if self._hand is not None:

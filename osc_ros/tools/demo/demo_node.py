@@ -31,7 +31,7 @@ Array = NDArray[np.float64]
 KEEP = QoSProfile(depth=1000)
 
 
-class Witness:
+class DemoNode:
     """
     Records the topics of a run in `recording`, and sends targets in the frame `base`.
 
@@ -39,7 +39,7 @@ class Witness:
     ----------
     time : float
         Stamp of the newest joint state; after `restart`, the time since that call [s].
-    judge : callable, optional
+    tip_pose_of : callable, optional
         Returns the pose (4, 4) of the tip from joint positions (n,); default: poses of
         osc_simulator.
     states, diagnoses : int
@@ -56,7 +56,7 @@ class Witness:
     def __init__(self, recording: Recording, base: str) -> None:
         self._recording, self._base = recording, base
         self.time, self.states, self.diagnoses = 0.0, 0, 0
-        self.judge: Callable[[Array], Array] | None = None
+        self.tip_pose_of: Callable[[Array], Array] | None = None
         self._origin = 0.0  # stamp at which `time` is 0 [s]
         self.compilation, self.compiled_at = '', -np.inf
         self._compiled: dict[str, str] = {}
@@ -100,7 +100,7 @@ class Witness:
         return self.time > time
 
     def send(self, motion: PoseGoal | Path, start: float, tip: str) -> None:
-        """Send a motion that begins at `start` [s], in the time of `Witness.time`."""
+        """Send a motion that begins at `start` [s], in the time of `DemoNode.time`."""
         stamp = messages.stamp(self._origin + start)
         if isinstance(motion, Path):
             message = messages.trajectory_message(motion, self._base, tip)
@@ -122,9 +122,9 @@ class Witness:
             self.time, q = time, np.array(message.position)
             self._recording.add_state(time, q, np.array(message.velocity),
                                       np.array(message.effort))
-            if self.judge is not None:
+            if self.tip_pose_of is not None:
                 self._recording.pose_times.append(time)
-                self._recording.poses.append(self.judge(q))
+                self._recording.poses.append(self.tip_pose_of(q))
 
     def _on_pose(self, message: PoseStamped) -> None:
         self._recording.pose_times.append(messages.seconds(message.header.stamp))
