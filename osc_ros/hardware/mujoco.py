@@ -18,7 +18,7 @@ from osc_ros.model.gripper_state import GripperState, HandGoal
 from osc_ros.model.urdf import description as urdf_description
 from osc_ros.model.urdf import near
 from osc_ros.sim.hand import Hand, hand_of
-from osc_ros.sim.plant import COMPENSATES, Plant
+from osc_ros.sim.plant import COMPENSATES, Plant, steps_per_period
 from osc_ros.sim.plant_payload import with_payload
 
 Array = NDArray[np.float64]
@@ -94,7 +94,7 @@ class MujocoArm:
 
     def __init__(self, values: Mapping[str, Any], urdf: str, joint_names: tuple[str, ...]) -> None:
         self._period = 1.0 / values['rate']
-        self._steps = _steps_per_period(values)
+        self._steps = steps_per_period(values, 'hardware.timestep', 'hardware.rate')
         self._hand = hand_of(urdf, values['gripper.joints'])
         self._plant = _plant(values, urdf, joint_names, self._hand)
         self._initial = self._plant.q
@@ -260,11 +260,3 @@ def _plant(values: Mapping[str, Any], urdf: str, joint_names: tuple[str, ...],
     if values['initial_positions']:
         plant.reset(values['initial_positions'])
     return plant
-
-
-def _steps_per_period(values: Mapping[str, Any]) -> int:
-    steps = 1.0 / float(values['rate'] * values['timestep'])
-    if abs(steps - round(steps)) > 1e-6 * steps or round(steps) < 1:
-        raise InputError(f"hardware.timestep is {values['timestep']} s and hardware.rate "
-                         f"{values['rate']} Hz: accepted is a whole number of steps a period")
-    return int(round(steps))

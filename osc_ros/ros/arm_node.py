@@ -172,22 +172,19 @@ class ArmNode(Controller):
 
     def _on_lost(self, reason: str) -> None:
         """Report an error of the arm, and deactivate the node."""
-        text = f'{FAILED}: {reason}'
+        self._fail(f'{FAILED}: {reason}')
+
+    def _on_ended(self, status: str) -> None:
+        """Report the unrequested end of the loop's process; the node becomes unconfigured."""
+        self._fail(f'{ENDED} {status}: the arm has stopped by itself; configure to start again')
+        self.trigger_cleanup()
+
+    def _fail(self, text: str) -> None:
         self.get_logger().error(text)
         if self._diagnosis is not None:  # before the deactivation, which takes longer
             self._diagnosis.publish_failure(text)
         if self._state_machine.current_state[1] == 'active':
             self.trigger_deactivate()
-
-    def _on_ended(self, status: str) -> None:
-        """Report the unrequested end of the loop's process; the node becomes unconfigured."""
-        text = f'{ENDED} {status}: the arm has stopped by itself; configure to start again'
-        self.get_logger().error(text)
-        if self._diagnosis is not None:
-            self._diagnosis.publish_failure(text)
-        if self._state_machine.current_state[1] == 'active':
-            self.trigger_deactivate()
-        self.trigger_cleanup()
 
     def _on_recover(self, request: Trigger.Request, response: Trigger.Response
                     ) -> Trigger.Response:

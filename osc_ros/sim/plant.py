@@ -10,6 +10,7 @@ from functools import partial
 import math
 import os
 from pathlib import Path
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -415,3 +416,17 @@ class Plant:
             tau = vector('tau', tau, self.n)
         # np.clip would take several times as long
         return np.minimum(np.maximum(tau, -self._effort_limits), self._effort_limits)
+
+
+def steps_per_period(values: Mapping[str, Any], timestep: str, rate: str) -> int:
+    """
+    Return the number of physics steps in a period, from the values of 'timestep' and 'rate'.
+
+    Raises InputError, with these names of the two, if it is not a whole number of steps.
+
+    """
+    steps = 1.0 / float(values['rate'] * values['timestep'])
+    if abs(steps - round(steps)) > 1e-6 * steps or round(steps) < 1:
+        raise InputError(f"{timestep} is {values['timestep']} s and {rate} {values['rate']} Hz: "
+                         'accepted is a whole number of steps a period')
+    return round(steps)

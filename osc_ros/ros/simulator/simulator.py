@@ -33,6 +33,7 @@ from osc_ros.ros.simulator.gripper_and_cube import GripperAndCube, GripperAndCub
 from osc_ros.ros.simulator.simulated_arm import plant_of
 from osc_ros.ros.simulator.world_topics import ContactTopics
 from osc_ros.ros.simulator.world_topics import ENTRIES as WORLD
+from osc_ros.sim.plant import steps_per_period
 
 RELIABLE = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
 RECORDED = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)  # lose no message
@@ -97,7 +98,7 @@ class Simulator(Node):  # type: ignore[misc]
         found = values(self, PARAMETERS)
         text = robot_parameters.description(found)
         robot = robot_parameters.robot(found, text)
-        self._steps = _steps_a_tick(found)
+        self._steps = steps_per_period(found, "parameter 'timestep'", "'rate'")
         self._period = 1.0 / found['rate']
         gripper_and_cube = GripperAndCube(found, text)
         self._plant = plant_of(found, text, robot, **gripper_and_cube.plant_options())
@@ -280,14 +281,6 @@ def _shares(found: dict[str, Any], robot: Robot) -> dict[str, Any]:
                          "'further_command_topics' are as many topics as 'further_tips' has "
                          'links, none twice, or none')
     return dict(zip(topics, robot_parameters.command_shares(order, robot)))
-
-
-def _steps_a_tick(found: dict[str, Any]) -> int:
-    steps = 1.0 / (found['rate'] * found['timestep'])
-    if abs(steps - round(steps)) > 1e-6 * steps or round(steps) < 1:
-        raise InputError(f"parameter 'timestep' is {found['timestep']} s and 'rate' "
-                         f"{found['rate']} Hz: accepted is a whole number of steps a period")
-    return round(steps)
 
 
 def main(arguments: list[str] | None = None) -> None:
