@@ -50,8 +50,8 @@ class Panel:
         self._facts.content = state_html(reading)
         self._motion.visible = 'lifecycle' in reading.offers  # a group cannot be disabled
         self._free_drive.handle.disabled = 'free_drive' not in reading.offers
-        self._free_drive.update(reading.status.get('free drive', 'off') != 'off')
-        self._release.disabled = 'release' not in reading.offers or reading.level == OK
+        self._free_drive.update(reading.control.status.get('free drive', 'off') != 'off')
+        self._release.disabled = 'release' not in reading.offers or reading.control.level == OK
         share = reading.least_share
         self._meter.value = 0.0 if share is None else float(np.clip(100.0 * share, 0.0, 100.0))
         self._meter.color = ('gray' if share is None else 'red' if share < 0.3
@@ -60,11 +60,11 @@ class Panel:
 
 def banner(reading: Reading) -> str:
     """Return the controller's state and diagnostic message in HTML."""
-    level = STALE if reading.lifecycle == ABSENT else reading.level
-    text = reading.text or {
+    level = STALE if reading.lifecycle == ABSENT else reading.control.level
+    text = reading.control.text or {
         ABSENT: 'waiting for the controller', 'inactive': 'press start',
         'unconfigured': 'press start'}.get(reading.lifecycle, '')
-    goal = reading.status.get('goal', '')
+    goal = reading.control.status.get('goal', '')
     color = COLORS.get(level, COLORS[STALE])
     return (f'<div id="osc-state" style="background:{color};color:white;'
             'padding:8px 12px;margin:6px 10px;border-radius:6px;font-size:14px">'
@@ -75,11 +75,12 @@ def banner(reading: Reading) -> str:
 
 def messages_html(reading: Reading) -> str:
     """Return watchdogs and log messages, newest first, in HTML."""
-    counts = [f'{name.removeprefix("watchdog ")} {count}' for name, count in
-              reading.status.items() if name.startswith('watchdog ') and count not in ('0', '')]
+    status = reading.control.status
+    counts = [f'{name.removeprefix("watchdog ")} {count}' for name, count in status.items()
+              if name.startswith('watchdog ') and count not in ('0', '')]
     lines = [line(', '.join(counts) or 'none', 'watchdogs tripped:')]
-    lines += [line(f'{name}: {reading.status[name]}') for name in ('start-up check', 'black box')
-              if reading.status.get(name)]
+    lines += [line(f'{name}: {status[name]}') for name in ('start-up check', 'black box')
+              if status.get(name)]
     return block([*lines, *(line(text, f'{time} {level}:')
                             for level, text, time in newest_distinct(reading.words))])
 
@@ -95,7 +96,7 @@ def newest_distinct(messages: Iterable[tuple[str, str, str]]) -> list[tuple[str,
 def state_html(reading: Reading) -> str:
     """Return mobility, forces and near limits in HTML."""
     lines = []
-    weakest = reading.status.get('weakest direction', '')
+    weakest = reading.control.status.get('weakest direction', '')
     share = reading.least_share
     if share is not None:
         lines.append(f'least controlled share {share:.3f}'
@@ -104,14 +105,14 @@ def state_html(reading: Reading) -> str:
         values, _ = reading.mobility
         lines.append('Λ⁻¹, position: ' + ', '.join(f'{x:.3g}' for x in values)
                      + ' 1/kg (violet)')
-    if reading.error is not None:
-        lines.append(f'error {1e3 * np.linalg.norm(reading.error[3:]):.2f} mm, '
-                     f'{np.degrees(np.linalg.norm(reading.error[:3])):.2f}°')
-    if reading.force is not None:
-        lines.append(f'force of the tip task {_vector(reading.force[3:])} N (blue)')
-    if reading.external is not None:
-        lines.append(f'external force {_vector(reading.external[3:])} N (orange), quality '
-                     + reading.status.get('external wrench quality', '?'))
+    if reading.control.error is not None:
+        lines.append(f'error {1e3 * np.linalg.norm(reading.control.error[3:]):.2f} mm, '
+                     f'{np.degrees(np.linalg.norm(reading.control.error[:3])):.2f}°')
+    if reading.control.force is not None:
+        lines.append(f'force of the tip task {_vector(reading.control.force[3:])} N (blue)')
+    if reading.control.external is not None:
+        lines.append(f'external force {_vector(reading.control.external[3:])} N (orange), quality '
+                     + reading.control.status.get('external wrench quality', '?'))
     if reading.gripper is not None:
         width, grip = reading.gripper
         lines.append(f'gripper {1e3 * width:.1f} mm wide, {abs(grip):.0f} N')
@@ -125,8 +126,8 @@ def state_html(reading: Reading) -> str:
                  + (', …' if near[MANY_JOINTS:] else ''))
     for name, text in (('joints held by limits', 'held by limits'),
                        ('saturated joints', 'torque at its limit')):
-        if reading.status.get(name):
-            lines.append(f'⚠ {text}: {reading.status[name]}')
+        if reading.control.status.get(name):
+            lines.append(f'⚠ {text}: {reading.control.status[name]}')
     return block(map(line, lines))
 
 

@@ -92,17 +92,17 @@ class Plots:
             self._names = names
             self._joint.options = names
             self._joint.value = names[min(1, len(names) - 1)]  # a shoulder usually carries most
-        if reading.error is not None:
+        if reading.control.error is not None:
             self._error.add(now, {
-                'position': 1e3 * float(np.linalg.norm(reading.error[3:])),
-                'angle': 10.0 * float(np.degrees(np.linalg.norm(reading.error[:3])))})
+                'position': 1e3 * float(np.linalg.norm(reading.control.error[3:])),
+                'angle': 10.0 * float(np.degrees(np.linalg.norm(reading.control.error[:3])))})
         shares = reading.torque_shares
         if shares is not None and np.isfinite(shares).all():
             self._share.add(now, dict(zip(names, (100.0 * shares).tolist())))
-        if reading.terms:
+        if reading.control.terms:
             joint = names.index(self._joint.value) if self._joint.value in names else 0
             self._terms.add(now, {name: float(part[joint])
-                                  for name, part in reading.terms.items()})
+                                  for name, part in reading.control.terms.items()})
         if now - self._drawn > DRAWN:
             self._drawn = now
             for plot in (self._error, self._share, self._terms):

@@ -3,6 +3,7 @@
 
 """osc_viewer: what its page shows, and what it asks of a controller; slow: in a real browser."""
 
+from dataclasses import fields
 import json
 import os
 import socket
@@ -24,7 +25,7 @@ from osc_ros import Robot, shipped_urdf
 from osc_ros.model.visuals import fingers, visuals
 from osc_ros.viewer.panel import banner, messages_html, newest_distinct, state_html
 from osc_ros.viewer.scene.push_handle import BESIDE
-from osc_ros.viewer.scene.reading import ERROR, Follower, OK, Reading, Solid
+from osc_ros.viewer.scene.reading import ControlReport, ERROR, Follower, OK, Reading, Solid
 from osc_ros.viewer.scene.shapes import body_shapes, capsules
 from osc_ros.viewer.scene.view_frames import displaced_pose
 from osc_ros.viewer.viewer_page import Page, PageError
@@ -57,7 +58,10 @@ def page(asked):
 
 def reading_of(panda, **values):
     text, robot = panda
-    return Reading(**{'robot': robot, 'urdf_text': text, 'q': READY, 'lifecycle': 'active',
+    names = {one.name for one in fields(ControlReport)}
+    control = ControlReport(**{name: values.pop(name) for name in names & values.keys()})
+    return Reading(**{'control': control, 'robot': robot, 'urdf_text': text, 'q': READY,
+                      'lifecycle': 'active',
                       'parameters': {'mode': 'acceleration', 'task.activation': 1.0,
                                      'translation.natural_frequency': [20.0, 20.0, 10.0]},
                       **values})
@@ -133,8 +137,8 @@ def test_reading_has_shares_near_limits_and_mobility(panda):
 
 
 def test_words_of_the_watchdogs_are_shown_and_repetitions_once():
-    reading = Reading(lifecycle='active', level=ERROR, text='hold <b>', status={
-        'watchdog overspeed': '2', 'watchdog jump': '0'})
+    reading = Reading(lifecycle='active', control=ControlReport(
+        level=ERROR, text='hold <b>', status={'watchdog overspeed': '2', 'watchdog jump': '0'}))
     reading.words.extend([('warning', 'took 0.1 s', '12:00:01'), ('error', 'jump', '12:00:02'),
                           ('warning', 'took 2 s', '12:00:03')])
     assert 'overspeed 2' in messages_html(reading)
@@ -186,7 +190,7 @@ def test_handle_stays_at_the_goal(page, panda):
                          goal_errors={'': np.array([0.0, 0.0, 0.0, 0.0, 0.1, 0.0])})
     page.update(reading)
     assert page._scene._handles['']._controls.position == pytest.approx([0.3, 0.1, 0.5])
-    del reading.goal_errors['']
+    del reading.control.goal_errors['']
     page.update(reading)
     assert page._scene._handles['']._controls.position == pytest.approx([0.3, 0.0, 0.5])
 
@@ -270,7 +274,7 @@ def test_free_drive_and_release_show_what_the_controller_has(page, asked, panda)
     page.update(reading)
     assert page._panel._free_drive.handle.value is True
     assert page._panel._release.disabled
-    reading.status['free drive'], reading.level = 'off', ERROR
+    reading.control.status['free drive'], reading.control.level = 'off', ERROR
     page.update(reading)
     box = page._panel._free_drive.handle
     assert box.value is False
@@ -342,8 +346,8 @@ def test_link_reads_a_controller_sets_parameters_and_survives_its_restart(spin, 
     wait(lambda: reading.robot is not None and reading.lifecycle == 'active', 'for the robot')
     assert reading.robot.tip == PANDA[1]
     assert [one.link for one in reading.followers] == ['panda_link4']
-    wait(lambda: reading.q is not None and reading.pose is not None
-         and 'elbow' in reading.goal_errors, 'for states')
+    wait(lambda: reading.q is not None and reading.control.pose is not None
+         and 'elbow' in reading.control.goal_errors, 'for states')
     assert reading.q == pytest.approx(READY)  # by name: they come in another order
     # no free drive, nothing to push
     wait(lambda: reading.offers == {'hold', 'release', 'lifecycle'}, 'for the services')
@@ -371,9 +375,9 @@ def test_link_reads_a_controller_sets_parameters_and_survives_its_restart(spin, 
     first.terminate()
     first.wait()
     wait(lambda: reading.lifecycle == 'absent', 'for the end')
-    assert reading.pose is None
+    assert reading.control.pose is None
     stand_in('free_drive')
-    wait(lambda: reading.lifecycle == 'active' and reading.pose is not None
+    wait(lambda: reading.lifecycle == 'active' and reading.control.pose is not None
          and 'free_drive' in reading.offers, 'for the restart')
     link.set_free_drive(True)
     wait(lambda: has_said('free drive True'), 'for free drive')

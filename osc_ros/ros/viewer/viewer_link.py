@@ -152,11 +152,12 @@ class ControllerLink:
             self._load()
         for task, heard in self._goal_heard.items():
             if monotonic() - heard > OLD:
-                reading.goal_errors.pop(task, None)
+                reading.control.goal_errors.pop(task, None)
         self._simulator.forget_old()
         silence = monotonic() - self._diagnosed
         if reading.lifecycle in ('active', 'inactive') and silence > SILENT:
-            reading.level, reading.text = STALE, f'no diagnostics for {silence:.0f} s'
+            reading.control.level = STALE
+            reading.control.text = f'no diagnostics for {silence:.0f} s'
 
     def _take_state(self) -> None:
         data = newest = None if self._inbox is None else self._inbox.take()
@@ -220,7 +221,7 @@ class ControllerLink:
             robot = robot_parameters.robot(values, text)
         except OscError as error:
             self._is_loaded = False
-            reading.text = f'the viewer cannot draw the arm: {error}'
+            reading.control.text = f'the viewer cannot draw the arm: {error}'
             return
         if reading.robot is None or text != reading.urdf_text or robot.tips != reading.robot.tips:
             reading.robot, reading.urdf_text, reading.q = robot, text, None
@@ -363,9 +364,9 @@ class ControllerLink:
         for status in message.status:
             if status.name.endswith(f'{self._name}: control'):
                 self._diagnosed = monotonic()
-                self.reading.level = int.from_bytes(status.level, 'little')
-                self.reading.text = status.message
-                self.reading.status = {pair.key: pair.value for pair in status.values}
+                self.reading.control.level = int.from_bytes(status.level, 'little')
+                self.reading.control.text = status.message
+                self.reading.control.status = {pair.key: pair.value for pair in status.values}
 
     def _on_log(self, message: Log) -> None:
         if message.level >= WARN and message.name.split('.')[-1] == self._name.split('/')[-1]:
@@ -382,31 +383,31 @@ class ControllerLink:
                 self.reading.parameters[one.name] = parameter_value_to_python(one.value)
 
     def _on_pose(self, message: PoseStamped) -> None:
-        self.reading.pose = messages.pose_array(message.pose)
+        self.reading.control.pose = messages.pose_array(message.pose)
 
     def _on_error(self, message: TwistStamped) -> None:
-        self.reading.error = _six(message.twist.angular, message.twist.linear)
+        self.reading.control.error = _six(message.twist.angular, message.twist.linear)
 
     def _on_goal_error(self, task: str, message: TwistStamped) -> None:
         self._goal_heard[task] = monotonic()
-        self.reading.goal_errors[task] = _six(message.twist.angular, message.twist.linear)
+        self.reading.control.goal_errors[task] = _six(message.twist.angular, message.twist.linear)
 
     def _on_wrench(self, message: WrenchStamped) -> None:
-        self.reading.force = _six(message.wrench.torque, message.wrench.force)
+        self.reading.control.force = _six(message.wrench.torque, message.wrench.force)
 
     def _on_external(self, message: WrenchStamped) -> None:
-        self.reading.external = _six(message.wrench.torque, message.wrench.force)
+        self.reading.control.external = _six(message.wrench.torque, message.wrench.force)
 
     def _on_inertia(self, message: Float64MultiArray) -> None:
         if len(message.data) == 36 and np.isfinite(message.data).all():
-            self.reading.Lambda = np.array(message.data).reshape(6, 6)
+            self.reading.control.Lambda = np.array(message.data).reshape(6, 6)
 
     def _on_terms(self, message: Float64MultiArray) -> None:
         rows, columns = (one.label.split(' ') for one in message.layout.dim[:2])
         if len(message.data) != len(rows) * len(columns) or not np.isfinite(message.data).all():
             return
         table = np.array(message.data).reshape(len(rows), len(columns))
-        self.reading.terms = {row: values for row, values in zip(rows, table)
+        self.reading.control.terms = {row: values for row, values in zip(rows, table)
                               if row not in NOT_TORQUES}
 
 

@@ -66,6 +66,42 @@ class Solid:
 
 
 @dataclass
+class ControlReport:
+    """
+    The newest data of an active controller; None or empty until they have arrived.
+
+    Attributes
+    ----------
+    pose : (4, 4)
+        Of the tip.
+    error, force : (6,)
+        Error from the tip to its set-point, and the tip's wrench, [angular; linear], base axes.
+    external : (6,)
+        Estimated external wrench at the tip, [angular; linear], base axes.
+    goal_errors : dict of str to (6,)
+        Error from the link of a task to its goal; key '': the tip's task.
+    Lambda : (6, 6)
+        Linear first.
+    terms : dict of str to (n,)
+        Parts of the torque, which sum up to it.
+    level, text, status : int, str, dict
+        Diagnostics: level, message, values.
+
+    """
+
+    pose: Array | None = None
+    error: Array | None = None
+    force: Array | None = None
+    external: Array | None = None
+    goal_errors: dict[str, Array] = field(default_factory=dict)
+    Lambda: Array | None = None
+    terms: dict[str, Array] = field(default_factory=dict)
+    level: int = STALE
+    text: str = ''
+    status: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
 class Reading:
     """
     The latest received data; None or empty until the data have arrived.
@@ -83,24 +119,12 @@ class Reading:
         Requests that are possible now: 'hold', 'release', 'free_drive', 'push', 'lifecycle'.
     q, effort : (n,)
         Measured [rad, m], [N m, N].
-    pose : (4, 4)
-        Of the tip.
-    error, force : (6,)
-        Error from the tip to its set-point, and the tip's wrench, [angular; linear], base axes.
-    external : (6,)
-        Estimated external wrench at the tip, [angular; linear], base axes.
-    goal_errors : dict of str to (6,)
-        Error from the link of a task to its goal; key '': the tip's task.
+    control : ControlReport
+        What the controller reports of its motion.
     solids : dict of str to (Solid, (4, 4))
         Objects beside the arm by name, with their poses in the base frame.
     gripper : (float, float), optional
         Width between the fingers [m] and force of each [N].
-    Lambda : (6, 6)
-        Linear first.
-    terms : dict of str to (n,)
-        Parts of the torque, which sum up to it.
-    level, text, status : int, str, dict
-        Diagnostics of the controller: level, message, values.
     words : deque of (str, str, str)
         Level, text and time of day of the controller's warnings, newest last.
     refusals : dict of str to str
@@ -116,18 +140,9 @@ class Reading:
     offers: frozenset[str] = frozenset()
     q: Array | None = None
     effort: Array | None = None
-    pose: Array | None = None
-    error: Array | None = None
-    force: Array | None = None
-    external: Array | None = None
-    goal_errors: dict[str, Array] = field(default_factory=dict)
+    control: ControlReport = field(default_factory=ControlReport)
     solids: dict[str, tuple[Solid, Array]] = field(default_factory=dict)
     gripper: tuple[float, float] | None = None
-    Lambda: Array | None = None
-    terms: dict[str, Array] = field(default_factory=dict)
-    level: int = STALE
-    text: str = ''
-    status: dict[str, str] = field(default_factory=dict)
     words: deque[tuple[str, str, str]] = field(default_factory=lambda: deque(maxlen=WORDS))
     refusals: dict[str, str] = field(default_factory=dict)
 
@@ -137,14 +152,12 @@ class Reading:
 
     def forget_motion(self) -> None:
         """Drop the motion data of a controller that has ended."""
-        self.pose = self.error = self.force = self.external = self.Lambda = None
-        self.goal_errors, self.terms, self.status = {}, {}, {}
-        self.level, self.text = STALE, ''
+        self.control = ControlReport()
 
     @property
     def torque(self) -> Array | None:
         """Commanded torques (n,): the sum of the terms; without terms the measured efforts."""
-        return sum(self.terms.values()) if self.terms else self.effort  # type: ignore[return-value]
+        return sum(self.control.terms.values()) if self.control.terms else self.effort  # type: ignore[return-value]
 
     @property
     def effort_limits(self) -> Array:
@@ -179,9 +192,9 @@ class Reading:
         The rotations are free. None if Λ is unknown.
 
         """
-        if self.Lambda is None:
+        if self.control.Lambda is None:
             return None
-        values, axes = np.linalg.eigh(np.linalg.pinv(self.Lambda, hermitian=True)[:3, :3])
+        values, axes = np.linalg.eigh(np.linalg.pinv(self.control.Lambda, hermitian=True)[:3, :3])
         if np.linalg.det(axes) < 0.0:
             axes[:, 0] *= -1.0
         return np.maximum(values, 0.0), axes
@@ -190,6 +203,6 @@ class Reading:
     def least_share(self) -> float | None:
         """Least controlled share, 0 (singular) to 1, of all directions of the tip."""
         try:
-            return float(self.status['least controlled share'])
+            return float(self.control.status['least controlled share'])
         except (KeyError, ValueError):
             return None

@@ -146,10 +146,11 @@ class Scene:
         with self._server.atomic():
             self._objects.update(reading.solids)
             self._draw_arm(robot, q, reading)
-            tip = reading.pose if reading.pose is not None else link_pose(robot, q, robot.tip)
+            control = reading.control
+            tip = link_pose(robot, q, robot.tip) if control.pose is None else control.pose
             self._draw_tip(reading, tip)
-            self._handles[''].place(tip, reading.goal_errors.get('', (
-                np.zeros(6) if reading.error is None else reading.error)))
+            self._handles[''].place(tip, control.goal_errors.get('', (
+                np.zeros(6) if control.error is None else control.error)))
             for one in self._followers:
                 self._place_follower(one, link_pose(robot, q, one.link), reading)
             self._push.update('push' in reading.offers, tip[:3, 3])
@@ -202,9 +203,9 @@ class Scene:
 
     def _draw_tip(self, reading: Reading, tip: Array) -> None:
         mobility, place = reading.mobility, tip[:3, 3]
-        self._set_point.visible = reading.error is not None
-        if reading.error is not None:
-            self._set_point.position = place + reading.error[3:]
+        self._set_point.visible = reading.control.error is not None
+        if reading.control.error is not None:
+            self._set_point.position = place + reading.control.error[3:]
         self._ellipsoid.visible = mobility is not None
         if mobility is not None:
             values, axes = mobility
@@ -212,7 +213,8 @@ class Scene:
                 np.clip(MOBILITY_SCALE * values, 1e-3, LONGEST).tolist())
             self._ellipsoid.wxyz = wxyz_of(axes)
         self._ellipsoid.position = place
-        for arrow, wrench in ((self._force, reading.force), (self._external, reading.external)):
+        for arrow, wrench in ((self._force, reading.control.force),
+                              (self._external, reading.control.external)):
             force = np.zeros(3) if wrench is None else wrench[3:]
             arrow.visible = bool(np.linalg.norm(force) > LEAST_FORCE)
             if arrow.visible:
@@ -223,7 +225,7 @@ class Scene:
         handle = self._handles[one.name]
         handle.say(reading.parameters.get(f'{one.name}.activation', 1.0))
         if not one.is_point:
-            handle.place(pose, reading.goal_errors.get(one.name, np.zeros(6)))
+            handle.place(pose, reading.control.goal_errors.get(one.name, np.zeros(6)))
         elif not handle.is_placed:
             pose[:3, 3] += AHEAD * pose[:3, :3] @ np.array(one.axis)
             handle.place(pose, np.zeros(6))
