@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 import os
@@ -72,6 +74,41 @@ def shared_context() -> Context:
         return _nodes[-1].context
 
 
+@dataclass
+class _Newest:
+    """The newest messages, None before the first; times of arrival of states and commands [s]."""
+
+    joints: JointState | None = None
+    command: JointState | None = None
+    pose: PoseStamped | None = None
+    error: TwistStamped | None = None
+    reached: PoseStamped | None = None
+    description: String | None = None
+    state_at: float = -np.inf
+    command_at: float = -np.inf
+
+
+@dataclass
+class _Motion:
+    """
+    The last motion that was commanded.
+
+    Attributes
+    ----------
+    goal : (4, 4), optional
+        Its end, if it has one.
+    since : float
+        Time of its answer [s]; infinite if there is no motion.
+    reached_before : PoseStamped, optional
+        The newest `goal_reached` when it was commanded: the clock may have been reset since.
+
+    """
+
+    goal: Array | None = None
+    since: float = np.inf
+    reached_before: PoseStamped | None = None
+
+
 class TopicBackend:
     """
     Client node in a thread of its own, in the context of all clients of this process.
@@ -89,17 +126,8 @@ class TopicBackend:
         self._name = full_name(node)
         timeout = positive('timeout', timeout)
         self._news = Condition()
-        self._joints: JointState | None = None
-        self._command: JointState | None = None
-        self._pose: PoseStamped | None = None
-        self._error: TwistStamped | None = None
-        self._reached: PoseStamped | None = None
-        self._old: PoseStamped | None = None  # `_reached` when the goal was set
-        self._description: String | None = None
+        self._newest, self._motion = _Newest(), _Motion()
         self._trouble, self._said = '', 'nothing'
-        self._last_state = self._last_command = -np.inf  # times of arrival [s]
-        self._goal_since = np.inf  # time of the answer to the last motion [s]
-        self._goal: Array | None = None  # end of the last motion (4, 4), if it has one
         self._mark = 1 + (7 * os.getpid() + next(CLIENTS)) % 997  # shift of the stamps [ns]
         self._listener: Callable[[ArmState], None] | None = None
         self._set: list[Any] | None = None  # gains before `use_gains`
@@ -139,22 +167,22 @@ class TopicBackend:
         self._answers = AnswerTopic(node, f'{name}/answers', self._news)
         namespace = name.rpartition('/')[0]
         for kind, topic, field, qos in (
-                (PoseStamped, f'{name}/pose', '_pose', 10),
-                (TwistStamped, f'{name}/pose_error', '_error', 10),
-                (PoseStamped, f'{name}/goal_reached', '_reached', LATCHED_QOS)):
+                (PoseStamped, f'{name}/pose', 'pose', 10),
+                (TwistStamped, f'{name}/pose_error', 'error', 10),
+                (PoseStamped, f'{name}/goal_reached', 'reached', LATCHED_QOS)):
             node.create_subscription(kind, topic, self._keeper(field), qos)
         node.create_subscription(JointState, f'{name}/commands_stamped', self._on_command, 10)
         node.create_subscription(JointState, f'{namespace}/joint_states', self._on_joints,
                                  qos_profile_sensor_data)
         node.create_subscription(String, f'{namespace}/robot_description',
-                                 self._keeper('_description'), LATCHED_QOS)
+                                 self._keeper('description'), LATCHED_QOS)
         node.create_subscription(DiagnosticArray, '/diagnostics', self._on_diagnostics, 10)
 
     def _keeper(self, field: str) -> Callable[[Any], None]:
-        """Return a callback that stores the newest message in an attribute."""
+        """Return a callback that stores the newest message."""
         def keep(message: Any) -> None:
             with self._news:
-                setattr(self, field, message)
+                setattr(self._newest, field, message)
                 self._news.notify_all()
         return keep
 
@@ -192,16 +220,17 @@ class TopicBackend:
 
     def _missing(self) -> list[str]:
         """Return the topics of the state from which no message has come."""
+        newest, name = self._newest, self._name
         return [topic for topic, message in (
-            ('joint_states', self._joints), (f'{self._name}/commands_stamped', self._command),
-            (f'{self._name}/pose (see report_rate)', self._pose),
-            (f'{self._name}/pose_error', self._error)) if message is None]
+            ('joint_states', newest.joints), (f'{name}/commands_stamped', newest.command),
+            (f'{name}/pose (see report_rate)', newest.pose),
+            (f'{name}/pose_error', newest.error)) if message is None]
 
     # messages
 
     def _on_command(self, message: JointState) -> None:
         with self._news:
-            self._command, self._last_command = message, monotonic()
+            self._newest.command, self._newest.command_at = message, monotonic()
             self._news.notify_all()
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
@@ -218,7 +247,7 @@ class TopicBackend:
             self._news.notify_all()
 
     def _on_joints(self, message: JointState) -> None:
-        command = self._command
+        command = self._newest.command
         if command is None:
             return
         if not self.joint_names:
@@ -226,7 +255,7 @@ class TopicBackend:
         if not set(self.joint_names) <= set(message.name):
             return  # the joint states are from another arm
         with self._news:
-            self._joints, self._last_state = message, monotonic()
+            self._newest.joints, self._newest.state_at = message, monotonic()
             if list(message.name) != self._names:
                 self._names = list(message.name)
                 self._order = [self._names.index(name) for name in self.joint_names]
@@ -237,13 +266,13 @@ class TopicBackend:
     def state(self) -> ArmState:
         """Return the newest state; pose and error come at the controller's report_rate."""
         with self._news:
-            joints, command, pose, error = self._joints, self._command, self._pose, self._error
-        n = len(self._order)
+            newest = copy(self._newest)
+        joints, n = newest.joints, len(self._order)
         velocity = joints.velocity if joints.velocity else [np.nan] * len(joints.position)
         return ArmState(
             messages.seconds(joints.header.stamp), np.array(joints.position)[self._order],
-            np.array(velocity)[self._order], np.array(command.effort)[:n],
-            messages.pose_array(pose.pose), messages.twist_array(error.twist))
+            np.array(velocity)[self._order], np.array(newest.command.effort)[:n],
+            messages.pose_array(newest.pose.pose), messages.twist_array(newest.error.twist))
 
     # commands
 
@@ -262,10 +291,10 @@ class TopicBackend:
         """
         self._require_open()
         message.header.stamp = self._marked(
-            self._joints.header.stamp if stamp is None else stamp)
+            self._newest.joints.header.stamp if stamp is None else stamp)
         label = messages.label_of(message.header.stamp)
         with self._news:
-            before = self._reached
+            before = self._newest.reached
             found = self._answers.to(partial(self._publishers[topic].publish, message), 'stamp',
                                      label, topic)
             if found is None:
@@ -273,7 +302,7 @@ class TopicBackend:
                                       f'{topic} within {ANSWERED:g} s; {START}')
             text = self._accepted(*found, goal)
             if topic != 'target_wrench':
-                self._old = before  # the clock may have been reset since
+                self._motion.reached_before = before  # the clock may have been reset since
             return text
 
     def _marked(self, stamp: Time) -> Time:
@@ -286,14 +315,14 @@ class TopicBackend:
         if answer.level == DiagnosticStatus.ERROR:
             raise InputError(answer.message)
         if answer.name != 'target_wrench':
-            self._goal_since, self._goal = time, goal
+            self._motion.since, self._motion.goal = time, goal
         return str(answer.message)
 
     def go_to(self, pose: Array, duration: float | None) -> None:
         """Set a goal; see `Backend`."""
         if duration is None:
             self._send('target_pose', messages.pose_message(
-                pose, '', self._joints.header.stamp), goal=pose)
+                pose, '', self._newest.joints.header.stamp), goal=pose)
         else:
             self._send('target_trajectory', messages.chunk_message(
                 np.array([duration]), pose[None], 0.0, ''), goal=pose)
@@ -305,12 +334,13 @@ class TopicBackend:
 
     def jog(self, twist: Array) -> None:
         """Move with a twist; see `Backend`."""
-        self._send('target_twist', messages.twist_message(twist, '', self._joints.header.stamp))
+        self._send('target_twist',
+                   messages.twist_message(twist, '', self._newest.joints.header.stamp))
 
     def set_wrench(self, wrench: Array) -> None:
         """Apply a wrench; see `Backend`."""
         self._send('target_wrench', messages.wrench_message(
-            wrench, '', self._joints.header.stamp))
+            wrench, '', self._newest.joints.header.stamp))
 
     def follow_path(self, times: Array, poses: Array) -> None:
         """Follow poses (m, 4, 4) at times (m,) from now on [s], from rest to rest."""
@@ -336,7 +366,7 @@ class TopicBackend:
 
     def description(self) -> str:
         """Return the URDF from the topic robot_description; empty if none has come."""
-        return '' if self._description is None else str(self._description.data)
+        return '' if self._newest.description is None else str(self._newest.description.data)
 
     def offer(self, service: str, act: Callable[[], None]) -> None:
         """Offer a service std_srvs/Trigger that calls `act`."""
@@ -374,36 +404,37 @@ class TopicBackend:
         """Stop; see `Backend`."""
         self._require_open()
         self.services.trigger('hold')
-        self._goal_since = np.inf
+        self._motion.since = np.inf
 
     def recover(self) -> str:
         """Get the arm under control again; see `Backend`."""
         self._require_open()
         message = self.services.recover()
-        self._goal_since = np.inf
+        self._motion.since = np.inf
         with self._news:
-            self._trouble, self._last_command = '', monotonic()
+            self._trouble, self._newest.command_at = '', monotonic()
         return message
 
     def is_at_goal(self) -> bool:
         """Whether the goal has been reached; see `Backend`."""
-        if self._reached is None or self._reached is self._old:
+        if self._newest.reached is None or self._newest.reached is self._motion.reached_before:
             return False
-        time = messages.seconds(self._reached.header.stamp)
-        if messages.seconds(self._pose.header.stamp) < time - SAME:
+        time = messages.seconds(self._newest.reached.header.stamp)
+        if messages.seconds(self._newest.pose.header.stamp) < time - SAME:
             return False  # the newest pose is older than the arrival
-        later = time - self._goal_since
+        later = time - self._motion.since
         if abs(later) > SAME:
             return later > 0.0
         # The goal was reached in the state in which the command was accepted: it can be this goal
         # or the previous one.
-        return self._goal is not None and bool(np.allclose(
-            messages.pose_array(self._reached.pose), self._goal, rtol=0.0, atol=SAME))
+        goal = self._motion.goal
+        return goal is not None and bool(np.allclose(
+            messages.pose_array(self._newest.reached.pose), goal, rtol=0.0, atol=SAME))
 
     def situation(self) -> str:
         """Return a text on the arm and its goal; see `Backend`."""
         message = f'the controller says: {self._said}'
-        if (goal := self._goal) is None:
+        if (goal := self._motion.goal) is None:
             return message
         angular, linear = np.linalg.norm(pose_error(self.state().pose, goal).reshape(2, 3), axis=1)
         return f'{distance_text(angular, linear)}, {message}'
@@ -413,14 +444,14 @@ class TopicBackend:
     def wait(self, until: Callable[[], bool], timeout: float) -> bool:
         """Wait until a condition holds; see `Backend`."""
         self._require_open()
-        now, passed = messages.seconds(self._joints.header.stamp), 0.0
+        now, passed = messages.seconds(self._newest.joints.header.stamp), 0.0
         with self._news:
             self._trouble = ''
             while not until():
                 if self._trouble:
                     raise ArmError(f"the controller '{self._name}' says: {self._trouble}")
                 self._require_messages()
-                before, now = now, messages.seconds(self._joints.header.stamp)
+                before, now = now, messages.seconds(self._newest.joints.header.stamp)
                 passed += max(0.0, now - before)  # the clock may be reset
                 if passed >= timeout - SAME:
                     return False
@@ -429,8 +460,8 @@ class TopicBackend:
 
     def _require_messages(self) -> None:
         """Raise ArmTimeoutError if the arm or the controller sends no messages."""
-        silent = [topic for topic, last in (('joint_states', self._last_state), (
-            f'{self._name}/commands_stamped', self._last_command))
+        silent = [topic for topic, last in (('joint_states', self._newest.state_at), (
+            f'{self._name}/commands_stamped', self._newest.command_at))
             if monotonic() - last > SILENCE]
         if silent:
             raise ArmTimeoutError(
