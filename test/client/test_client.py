@@ -159,15 +159,16 @@ def test_reached_goal_of_before_is_not_the_goal(over_ros):
     from osc_ros.ros.messages import messages
     backend = over_ros._backend
     over_ros.move_to(home_pose())
-    before = backend._reached
+    before = backend._newest.reached
     over_ros.move_to(over_ros.pose(shift=(0.0, 0.1, 0.0)), duration=5.0, wait=False)
     assert not backend.is_at_goal()
     late = copy.deepcopy(before)  # it was reached in the state that the command was answered in
-    late.header.stamp = messages.stamp(backend._goal_since)
-    backend._reached = late
+    late.header.stamp = messages.stamp(backend._motion.since)
+    backend._newest.reached = late
     assert not backend.is_at_goal()
-    backend._reached = late = copy.deepcopy(before)
-    backend._goal_since, backend._old = 0.0, late  # the clock was reset: its stamp is late
+    backend._newest.reached = late = copy.deepcopy(before)
+    # the clock was reset: its stamp is late
+    backend._motion.since, backend._motion.reached_before = 0.0, late
     assert not backend.is_at_goal()
     over_ros.hold()
 
