@@ -125,18 +125,30 @@ def trial(name, change, seed):
 
 # A load that appears in an instant moves the arm, and so the torques; only the speed is judged.
 ANY_STEP = to_payload,
-# Known defect: a task that leaves no freedom to the tasks below, near its own singularity: there
-# the direction of the remaining freedom turns fast. Not the change: both tasks from the start kick
-# as much.
-DEFECTS = {('xarm7', to_another_task)}
+# Where two tasks step as much without a change, a change to them has not to be smoother than that.
+STEPS_ANYWAY = {('xarm7', to_another_task)}
 
 
-def assert_smooth(name, change, count):
+def tasks_from_the_start(robot, usual):
+    _, both = to_another_task(robot, usual)
+    return both, both
+
+
+def largest_steps(name, change, count):
+    """Return the median of the largest step after the change and before it, and the speed."""
     steps, before, speeds = np.array([trial(name, change, (k, 7)) for k in range(count)]).T
     print(f'{name} {change.__name__}: step {np.median(steps):.4f} (before the change '
           f'{np.median(before):.4f}), speed {speeds.max():.2f}')
-    assert change in ANY_STEP or np.median(steps) <= STEP
-    assert speeds.max() <= FASTEST
+    return np.median(steps), speeds.max()
+
+
+def assert_smooth(name, change, count):
+    step, speed = largest_steps(name, change, count)
+    accepted = STEP
+    if (name, change) in STEPS_ANYWAY:
+        accepted, _ = largest_steps(name, tasks_from_the_start, count)
+    assert change in ANY_STEP or step <= accepted
+    assert speed <= FASTEST
 
 
 @pytest.mark.parametrize('change', CHANGES)
@@ -145,9 +157,15 @@ def test_change_in_motion_does_not_kick_the_arm(change):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('name, change', [
-    pytest.param(name, change, marks=[pytest.mark.xfail(reason='known defect, see doc/control.md')]
-                 * ((name, change) in DEFECTS))
-    for name in ('kinova', 'tiago', 'xarm7') for change in CHANGES])
+@pytest.mark.parametrize('change', CHANGES)
+@pytest.mark.parametrize('name', ['kinova', 'tiago', 'xarm7'])
 def test_two_hundred_changes_in_motion_do_not_kick_the_arm(name, change):
     assert_smooth(name, change, 200)
+
+
+@pytest.mark.slow
+@pytest.mark.xfail(reason='near a singularity of the first task, the second one takes over the '
+                   'whole direction when the first has given up 2 to 6 % of it: doc/control.md')
+def test_second_task_does_not_kick_the_arm_near_a_singularity_of_the_first():
+    step, _ = largest_steps('xarm7', tasks_from_the_start, 50)
+    assert step <= STEP
