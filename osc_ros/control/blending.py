@@ -4,9 +4,10 @@
 """
 Blend of the torques of the setup in force with those of the setup that it replaces.
 
-After a change of robot or settings, both setups compute torques for a while, see
-`osc_ros.control.step.blend`. A fading difference of the torques before the limits would cause a
-step, because the norm of the limits changes at once.
+After a change of robot or settings, both setups compute torques for a while, and these are
+blended, see `osc_ros.control.step.blend`. It would not suffice to fade out the difference of the
+torques before the limits: the limiter finds the nearest admissible torques in a norm that changes
+at once with the setup, so the torques would step.
 """
 
 from __future__ import annotations
@@ -80,7 +81,8 @@ class SetupBlending:
         Start to blend from the torques tau (n,) of this tick to those of another setup.
 
         `before` and `after` are the setup in force until now and the next one; `time` is the stamp
-        of the state [s]. tau is without the compensation of the next setup's model errors [N·m].
+        of the state [s]. tau excludes the compensation of model errors that continues with the
+        next setup [N·m].
 
         """
         (old, posture), (new, following) = before, after

@@ -38,7 +38,7 @@ class LawRecipe(NamedTuple):
 
 class Checkpoint(NamedTuple):
     """
-    The state of an engine at one moment; nothing changes it.
+    Immutable copy of the state of an engine at one moment.
 
     Attributes
     ----------
@@ -65,5 +65,5 @@ class Checkpoint(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Approximate size in memory [bytes]; most of it is the row."""
+        """Approximate size in memory [bytes], mostly that of `row`."""
         return self.row.nbytes + 20_000

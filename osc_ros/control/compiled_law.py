@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Setup of a law for one robot and one choice of settings: its models, its state, its torques."""
+"""The setup of a law: models, state and torques for one robot and one choice of settings."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ class CompiledLaw:
     J : (6 m, n)
         Jacobian of the last tick.
     friction_torque, driver_torque, within : (n,), (n,), (n,) [N·m; N for prismatic]
-        Torques of the last tick: friction compensation; torque that the driver adds; torque within
-        the limits, before these two.
+        Torques of the last tick: friction compensation; torques that the driver adds; torques
+        within the limits. The setup returns `within` + `friction_torque` - `driver_torque`.
     tick : Tick
         The compiled tick, and its tables of addresses.
     gravities : (k,) int
@@ -178,7 +178,7 @@ class CompiledLaw:
             level.put_constants()
 
     def _take_least_inertia(self, before: CompiledLaw | None, precomputed: Precomputed) -> None:
-        """Copy the least inertia from another setup, or compute it if there is friction."""
+        """Copy the least inertia from another setup, or compute it for a friction compensation."""
         found = precomputed.least_inertia
         if found is None and before is not None and before.robot is self.robot:
             found = before.least_inertia
@@ -213,7 +213,12 @@ class CompiledLaw:
 
     def _unmodelled(self, before: CompiledLaw | None, precomputed: Precomputed
                     ) -> DisturbanceCompensation | None:
-        """Return observer and compensation; None if the settings have none, and none fades out."""
+        """
+        Return the observer with the compensation of external torques.
+
+        None if the settings have neither of them, and no earlier compensation fades out.
+
+        """
         settings, old = self.settings, None if before is None else before.unmodelled
         is_fading = precomputed.fading or old is not None and bool(old.torque.any())
         if settings.observation or settings.disturbance or is_fading:
@@ -228,7 +233,13 @@ class CompiledLaw:
                                 by_stages=True)
 
     def _frame(self, task: Task) -> LinkAxes | int | None:
-        """Frame of a task: index of a task's link, axes of another link, or None for the base."""
+        """
+        Return the source of the axes of a task.
+
+        For the axes of a link with a task, return the index of this link in `links`; for another
+        link, its `LinkAxes`; for the base, None.
+
+        """
         if not task.frame:
             return None
         if task.frame in self.links:
@@ -239,7 +250,7 @@ class CompiledLaw:
         """
         Initialize the tasks at q (n,), or continue from the state of another setup.
 
-        This is quick. The construction is not; it may run in another thread than the ticks.
+        This call is quick. The constructor is slow, and may run in another thread than the ticks.
 
         """
         poses, old = self.poses(q), {} if before is None else {
@@ -315,7 +326,7 @@ class CompiledLaw:
 
     @property
     def asks(self) -> bool:
-        """Whether `plan` has work before the next tick."""
+        """Whether `plan` must be called before the next tick."""
         return bool(self._own.asks[0])
 
     def plan(self, period: float) -> None:
@@ -340,7 +351,7 @@ class CompiledLaw:
             raise errors[0]
 
     def _take_tool(self, before: CompiledLaw) -> None:
-        """Move the targets of the tip if a new tool has moved its frame on the body."""
+        """Move the targets of the tip if a new tool has moved the tip's frame on its body."""
         old, new = (robot.frames[robot.tip] for robot in (before.robot, self.robot))
         if old[0] == new[0] and not np.array_equal(old[1], new[1]):
             for level in self.levels:
@@ -373,7 +384,9 @@ class CompiledLaw:
     def torque(self, time: float, q: Array, qd: Array, posture: PostureSetPoint,
                friction: FrictionInForce, tau: Array) -> int:
         """
-        Write the torques tau (n,) at a state, within all limits except rates, minus the driver's.
+        Write the torques tau (n,) for a state, within all limits except rates.
+
+        The torques that the driver adds are subtracted.
 
         With friction compensation, the reference motion advances, too. `time` is the stamp of the
         state [s]. Return the number of solves, or REFUSED: the state, or the motion of the links,

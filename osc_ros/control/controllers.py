@@ -1,7 +1,11 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Torques of many identical arms: each controller is a row of numbers that a law loads in turn."""
+"""
+Torques of many identical arms.
+
+The state of each controller is a row of numbers; a law loads one row after the other.
+"""
 
 from __future__ import annotations
 
@@ -166,7 +170,7 @@ class Controllers:
 
     def hold(self, q: ArrayLike, which: ArrayLike | None = None) -> None:
         """
-        Set targets and posture of controllers to those at their positions, see `Law.hold`.
+        Set targets and posture of controllers to those at their joint positions q, see `Law.hold`.
 
         Parameters
         ----------
@@ -177,7 +181,7 @@ class Controllers:
         Raises
         ------
         InputError
-            Other shapes, numbers that are not finite.
+            Shapes that do not fit, or numbers that are not finite.
 
         """
         chosen = self._chosen(which)
@@ -205,7 +209,7 @@ class Controllers:
         Raises
         ------
         InputError
-            Other shapes, invalid poses; an unknown task; free drive.
+            Shapes that do not fit; invalid poses; an unknown task; the arms are in free drive.
 
         """
         chosen, level = self._chosen(which), self._law.level(task)
@@ -240,8 +244,8 @@ class Controllers:
         Raises
         ------
         InputError
-            Other shapes. Numbers that are not finite: the torques of these controllers are then
-            NaN; the others have processed the state, and their torques are in `out`.
+            Shapes that do not fit. Numbers that are not finite: the torques of these controllers
+            are then NaN; the others have processed the state, and their torques are in `out`.
 
         """
         count = len(self)

@@ -351,7 +351,7 @@ class ControlCycle:
         return tau
 
     def require(self, count: int, q: Array, qd: Array) -> None:
-        """Raise the error for a state, if `law_step.law_torque` has returned an error code."""
+        """Raise the error for a state, if `count`, returned by `law_torque`, is an error code."""
         if count == INFINITE:
             raise InputError('the torque is not finite')
         if count == REFUSED:
@@ -365,9 +365,10 @@ class ControlCycle:
 
     def table(self, records: tuple[Array, ...] = ()) -> Integers:
         """
-        Return the table of `osc_ros.control.step.law_step.law_torque`.
+        Return the table of addresses for `osc_ros.control.step.law_step.law_torque`.
 
-        With the arrays of `Guarded`, return that of `osc_ros.control.step.step.step`.
+        If `records` are the arrays of `Guarded`, return the table for
+        `osc_ros.control.step.step.step`.
 
         """
         return self._setup.tick.table(self._blending.replaced, self._arrays, records)
@@ -396,7 +397,7 @@ class ControlCycle:
 
     @property
     def remembered(self) -> tuple[Any, ...]:
-        """State for the next torques that is not in `state_arrays`; set it after these."""
+        """State for the next torques that is not in `state_arrays`; set those arrays first."""
         return (self._observed, self._is_placed, self._compensation is not self._rest,
                 tuple(generator.motions for generator in self.generators))
 
@@ -430,7 +431,7 @@ class ControlCycle:
                               else found.torque)
 
     def end_blend(self) -> None:
-        """End the blend if the replaced setup has no weight any more."""
+        """End the blend if the weight of the replaced setup is 0."""
         self._blending.end_if_over(self._setup)
 
     def plan(self) -> None:
@@ -475,7 +476,12 @@ class ControlCycle:
         return (self._setup,) if replaced is None else (replaced, self._setup)
 
     def _hand_over(self, following: CompiledLaw, q: Array) -> Array:
-        """Pass estimate and compensation on; return the part (n,) that the next model computes."""
+        """
+        Pass the estimate and the compensation of external torques to the next setup.
+
+        Return the part (n,) of the compensation that the next setup's model computes [N·m].
+
+        """
         before, taken = self._setup, self._rest
         if following.unmodelled is not None and before.unmodelled is not None:
             following.unmodelled.go_on_from(before.unmodelled)

@@ -102,7 +102,7 @@ class DisturbanceCompensation:
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """Arrays of observer and compensation, as the first ones of `tick_arrays.LawArrays`."""
+        """Arrays of observer and compensation, in the order of `tick_arrays.LawArrays`."""
         return *self.observer.arrays, *(
             UNCOMPENSATED if self.compensation is None else self.compensation.records)
 

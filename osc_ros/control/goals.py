@@ -98,8 +98,8 @@ class CommandedCycle(ControlCycle):
         """
         Return a path through poses for a task, with estimated velocities.
 
-        It begins with the velocity of the target if the target will be at the first pose at the
-        first time. See `osc_ros.control.setpoint.waypoints.path_through`.
+        The path begins with the velocity of the target if the target will be at the first pose at
+        the first time. See `osc_ros.control.setpoint.waypoints.path_through`.
 
         Parameters
         ----------
@@ -146,7 +146,7 @@ class CommandedCycle(ControlCycle):
         Raises
         ------
         InputError
-            A chunk that is over; and see `follow`.
+            All poses of the chunk are in the past; and see `follow`.
 
         """
         level, start = self.level(task), now + LEAD
@@ -225,7 +225,8 @@ class CommandedCycle(ControlCycle):
         wrench : (6,) [N·m, N]
             Wrench by the robot on the environment, at the origin of the link, base axes.
         time : float
-            Stamp, on the clock of the states [s]. The integral pauses while it is too old.
+            Stamp, on the clock of the states [s]. The integral of the force error pauses while
+            this stamp is too old.
         task : str, optional
             Name of the task; default: the first one.
 

@@ -155,8 +155,8 @@ class Law(CommandedCycle):
         """
         Gravity minus the acceleration of the base (3,), in the base frame, in force now [m/s²].
 
-        A value that is set comes into force at GRAVITY_RATE. For a moving base, set it as often as
-        necessary.
+        Gravity in force approaches a new value at GRAVITY_RATE. For a moving base, set gravity as
+        often as necessary.
 
         Raises
         ------
@@ -174,7 +174,7 @@ class Law(CommandedCycle):
 
     def checked_gravity(self, gravity: ArrayLike, q: Array | None, acts: bool = False) -> Array:
         """
-        Return gravity (3,) as an array, for `use_gravity`; this is the slow part of setting it.
+        Check gravity (3,), the slow part of setting it; return an array for `use_gravity`.
 
         Parameters
         ----------
@@ -182,13 +182,14 @@ class Law(CommandedCycle):
         q : (n,), optional
             Present position of the arm, which it must be able to hold; None if it is unknown.
         acts : bool
-            Whether the controller is active; gravity that turns over is then refused.
+            Whether the controller is active; a large change of direction is then refused.
 
         Raises
         ------
         InputError
-            The errors of the property `gravity`; and gravity that turns over while the controller
-            is active (`osc_ros.control.limits.holding.require_gradual`).
+            The errors of the property `gravity`; and, while the controller is active, a direction
+            that differs too much from the present one
+            (`osc_ros.control.limits.holding.require_gradual`).
 
         """
         wanted = finite_array('gravity', gravity, (3,)).copy()
@@ -237,7 +238,11 @@ class Law(CommandedCycle):
 
     def require_holding(self, q: ArrayLike) -> None:
         """
-        Raise if the arm is too weak at q (n,) for its weight, its payload, or a larger gravity.
+        Raise if the arm cannot hold itself and its payload at q (n,) in the present gravity.
+
+        The payload, and gravity above the standard one, may not be the reason that a joint needs
+        more than the share HOLDING of its effort limit. Without a driver that adds torques, no
+        joint may need more than its effort limit.
 
         Raises
         ------
@@ -273,9 +278,9 @@ class Law(CommandedCycle):
         Raises
         ------
         InputError
-            The errors of the constructor; other joints; another robot while several processes
-            evaluate the dynamics (its gravity may be set); a robot that cannot hold itself at the
-            present position (`osc_ros.control.limits.holding.require_holding`).
+            The errors of the constructor; other joints; another robot although several processes
+            evaluate the dynamics (a change of gravity is possible then); a robot that cannot hold
+            itself at the present position (`osc_ros.control.limits.holding.require_holding`).
 
         """
         self.use_setup(self.new_setup(settings, robot, q))

@@ -81,8 +81,8 @@ class Settings:
     driver : Driver, optional
         Needed if the driver adds torques of its own: the law subtracts them.
     observation : Observation, optional
-        Observer of the external torques, for `Law.external`. Default: only as `disturbance` needs
-        it.
+        Observer of the external torques, for `Law.external`. Default: no observer, unless
+        `disturbance` needs one.
     disturbance : Disturbance, optional
         Compensation of model errors, see `osc_ros.control.model_error.disturbance`.
     free : FreeDrive, optional

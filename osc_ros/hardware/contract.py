@@ -255,13 +255,18 @@ class Hardware(Protocol):
         """Send torques (n,) for the state that was read last [N·m; N]."""
 
     def stop(self) -> None:
-        """End the control: the arm brakes and holds itself. Called in any state; may repeat."""
+        """
+        End the control: the arm brakes and holds itself.
+
+        The call is allowed in any state, also repeatedly.
+
+        """
 
     def recover(self) -> None:
         """Clear an error of the arm, so that `start` is possible again."""
 
     def report(self) -> Mapping[str, float]:
-        """Return figures for the diagnostics, by name, without communication with the arm."""
+        """Return numbers for the diagnostics, by name, without communication with the arm."""
 
     def close(self) -> None:
         """Disconnect; called once, in any state."""

@@ -364,7 +364,7 @@ def _limited_time() -> Iterator[None]:
 
 @contextmanager
 def _scheduling(enforce: bool) -> Iterator[None]:
-    """Undo libfranka's change of this thread's scheduling, except where it is needed."""
+    """On exit, undo libfranka's change of this thread's scheduling, unless `enforce` needs it."""
     policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
     try:
         yield

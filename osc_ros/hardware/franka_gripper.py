@@ -41,7 +41,7 @@ class FrankaHand:
     address : str
         IP address of the control unit.
     name : str
-        For messages.
+        Name of the hand, for messages.
 
     Raises
     ------

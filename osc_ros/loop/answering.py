@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Kernels that answer joint states without Python, and a buffer of their records."""
+"""Kernels that answer joint states with torques without Python, and a buffer of records."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _newest_views, _met_views = GATE.only('time', 'came'), CONTACT.only('value')
 
 @inlined
 def _put_acting(state, at, n):
-    """Write the active cause, its reaction, and the age of the last input that it watches [s]."""
+    """Write the active cause, its reaction, and the time since its watchdog had an input [s]."""
     causes = _cause_views(state, n)
     number = int(causes.cause[0])
     at.acting[0], at.acting[1] = number, causes.reaction[0]
@@ -122,7 +122,7 @@ def answer(entry, table, row, n):
 
 @kernel
 def is_done(entry, table, row, n):
-    """Detect a contact after the torques were sent; return whether Python has no work."""
+    """Detect a contact after the torques were sent; return whether Python need not do anything."""
     at = _views(row, n)
     if at.code[0] == REJECTED:
         return False
@@ -170,12 +170,22 @@ class Answering:
                 else (int(at.sec[0]), int(at.nanosec[0])))
 
     def is_plain(self, table: Integers, done: float) -> bool:
-        """Store the time at which torques were sent [s]; return whether Python has no work."""
+        """
+        Store the time at which torques were sent [s]; detect a contact.
+
+        Return whether Python need not do anything for the state before the next one.
+
+        """
         self._at[self._count - 1].done[0] = done
         return bool(is_done(self._sense, table, self._rows[self._count - 1], self._n))
 
     def take_answers(self) -> Answers | None:
-        """Empty the buffer; return copies of its answers, or None if it was empty."""
+        """
+        Return copies of the buffered records of answered states, and empty the buffer.
+
+        None if there are no records.
+
+        """
         count, self._count = self._count, 0
         return Answers(self._rows[:count].copy(), self._n) if count else None
 

@@ -181,8 +181,8 @@ class Engine(Counts):
         Hold the pose of the newest state, and send a command for every state from now on.
 
         The compensation of unmodelled torques begins with `missing` (n,), see `Finding.missing`.
-        If this is None, and the arm has not moved since the compensation ended, it begins with its
-        last value.
+        If `missing` is None, and the arm has not moved since the compensation ended, the
+        compensation begins with its last value.
 
         Raises
         ------
@@ -234,7 +234,7 @@ class Engine(Counts):
 
     def _take(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
               effort: Array | None) -> None:
-        """Store a plausible state; while the engine acts, `time` is that of `check_sample`."""
+        """Store a plausible state; while the engine acts, `check_sample` sets `time`."""
         before, self.time, self.stamp, self.q, self.qd = self.time, time, stamp, q, qd
         self._last_good, self.effort = arrived, effort
         if self.mode == ACTIVE and time < before + CLOCK_STEPS[0]:
@@ -285,9 +285,10 @@ class Engine(Counts):
         """
         Do the remaining work of `respond` for states that compiled code has answered.
 
-        `is_plain` comes from `Answers.parts`. If it is False, `done` has one state, and torques
-        that compiled code has left to Python are computed and sent now; compiled code must not
-        answer another state meanwhile. Returns whether `done` has a plausible state.
+        `done` and `is_plain` come from `Answers.groups`. If `is_plain` is False, `done` has one
+        state, and torques that compiled code has left to Python are computed and sent now;
+        compiled code must not answer another state meanwhile. Returns whether `done` has a
+        plausible state.
 
         """
         if is_plain:

@@ -189,7 +189,7 @@ class _Segment:
 
 class Journal:
     """
-    Keeps the inputs of one engine of the last `duration` seconds, or a little more.
+    Keeps the inputs that one engine received in the last `duration` seconds, or a little more.
 
     All calls come from the thread of the engine, or under its lock. An error within the journal
     ends the journal, but not the engine.
@@ -235,7 +235,12 @@ class Journal:
         self._try(self._begin_segment)
 
     def update_facts(self, facts: Mapping[str, Any]) -> None:
-        """Change some of the facts from now on."""
+        """
+        Replace or add these entries of `facts`, and record the change in the journal.
+
+        `facts` are data for a reader of the journal: versions, robot description, parameters.
+
+        """
         facts = dict(facts)
         self.clock.readings.clear()
         self.facts = {**self.facts, **facts}
@@ -277,7 +282,13 @@ class Journal:
             self.end(f'{type(error).__name__}: {error}')
 
     def record_answer(self, done: Answered, call: Callable[[], R]) -> R:
-        """Record a `respond` or `watch` of compiled code; make `call`; return its result."""
+        """
+        Record a call of `respond` or `watch` that compiled code has begun, and finish the call.
+
+        `done` is the record of the compiled part. `call` does the remaining work; its result is
+        returned.
+
+        """
         arguments: tuple[Any, ...] = (WATCH_PERIOD,)
         name, readings = 'watch', [done.now]
         if done.code != UNASKED:
@@ -293,8 +304,8 @@ class Journal:
         Make a call, record it, and return its result.
 
         `name` and `arguments` are written to the tape. `readings` are the clock readings of the
-        part of the call that compiled code has already made [s]; `renews`: whether a segment may
-        begin after it.
+        part of the call that compiled code has already made [s]; `renews`: whether a new segment
+        may begin after the call.
 
         """
         self.is_open, has_failed = True, True

@@ -238,7 +238,12 @@ def set_impedance(engine: Engine, impedance: Impedance, task: str) -> None:
 
 @journaled
 def set_measured_wrench(engine: Engine, wrench: Array, place: Array, task: str) -> None:
-    """Set a task's wrench (6,) measured now, about the point `place` (3,), in base axes."""
+    """
+    Set the measured wrench of a task to one that was measured just now.
+
+    `wrench` (6,) is about the point `place` (3,); both are in base axes.
+
+    """
     if engine.mode != ACTIVE:
         return
     moment, force = wrench.reshape(2, 3)
@@ -284,7 +289,7 @@ def begin_journal(engine: Engine, duration: float, most: int, facts: Mapping[str
 
 
 def tell_journal(engine: Engine, facts: Mapping[str, Any]) -> None:
-    """Change some of `Journal.facts`; nothing without a journal."""
+    """Call `Journal.update_facts`; without a journal, do nothing."""
     if engine.journal is not None:
         engine.journal.update_facts(facts)
 
@@ -330,8 +335,8 @@ def terms(engine: Engine) -> dict[str, Array]:
     """
     Return the parts (n,) of the torque, see `Law.terms`, and joint accelerations.
 
-    The rows 'predicted' and 'met' are the predicted and the measured acceleration of the last
-    tick. The result is empty between a hold and the next tick.
+    The entries 'predicted' and 'met' are the predicted and the measured accelerations between the
+    last two ticks. The result is empty between a hold and the next tick.
 
     """
     try:

@@ -59,7 +59,7 @@ class Finding:
     ----------
     verdict : Verdict
     reason : str
-        Explanation of the verdict, with the figures.
+        Explanation of the verdict, with numbers.
     mass : (float, float) or None [kg]
         Interval of the mass missing in the model at the first tip; None if no mass there explains
         the efforts.
@@ -94,7 +94,12 @@ class StartupStatistics:
         self._efforts: deque[Array] = deque(maxlen=MOST)
 
     def add(self, q: Array, efforts: Array) -> None:
-        """Add q (n,), efforts (n,); ignored if not finite; restarts if a joint has moved."""
+        """
+        Add q (n,) and efforts (n,) to the averages.
+
+        Efforts that are not finite are ignored. If a joint has moved, the averages begin anew.
+
+        """
         if not np.isfinite(efforts).all():
             return
         if self._q and np.abs(q - self._q[0]).max() > STILL:
@@ -106,7 +111,7 @@ class StartupStatistics:
 
     @property
     def is_enough(self) -> bool:
-        """Whether to stop waiting: at least ENOUGH states, or none (no efforts are reported)."""
+        """Whether to stop waiting: there are ENOUGH states, or none (no measured efforts)."""
         return len(self._q) not in range(1, ENOUGH)
 
     def finding(self, robot: Robot, friction: ArrayLike | None = None) -> Finding:
@@ -135,10 +140,10 @@ def compare_efforts(robot: Robot, q: ArrayLike, efforts: ArrayLike,
 
     Friction may hold a part of the load, so efforts may differ from the gravity torques by a
     tolerance. An explanation fits if for some choice of its parameters the differences of all
-    joints are within the tolerance. Explanations in this order: the model is right; the driver
-    compensates gravity. If neither fits: some efforts have the opposite sign; joints are reversed,
-    swapped or shifted (positions and efforts, or efforts only); a mass is wrong at a tip, in one
-    body, or in all bodies by one factor; gravity has another direction.
+    joints are within the tolerance. The explanations are tried in this order: the model is right;
+    the driver compensates gravity. If neither fits: some efforts have the opposite sign; joints
+    are reversed, swapped or shifted (positions and efforts, or efforts only); a mass is wrong at a
+    tip, in one body, or in all bodies by one factor; gravity has another direction.
 
     Parameters
     ----------
@@ -233,7 +238,13 @@ def _payload(robot: Robot, mass: tuple[float, float] | None) -> str:
 
 def _with_gravity(robot: Robot, turned: Array, found: list[Finding], is_certain: bool
                   ) -> list[Finding]:
-    """Add the explanation by `turned` gravity (3,) to the last finding, or return it alone."""
+    """
+    Return the findings with the explanation that gravity is `turned` (3,).
+
+    The explanation is added to the last finding; without findings, the result is one finding with
+    this explanation.
+
+    """
     cosine = turned @ robot.gravity / (robot.gravity @ robot.gravity)
     text = (f'gravity is turned by {np.degrees(np.arccos(np.clip(cosine, -1.0, 1.0))):.0f}° '
             'from that of the model')
@@ -301,9 +312,10 @@ def wrong_mass(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Arr
     """
     Return the one wrong mass that would explain the efforts, in words, and whether it is certain.
 
-    The text is empty if no mass explains them. Certain are a mass missing in the model at a tip or
-    in one body, and a payload of the model that is not attached. Efforts that are smaller, or all
-    wrong by one factor, are not certain, because they may be in another unit.
+    The text is empty if no mass explains them. The mass is certain if a mass at a tip or in one
+    body is missing in the model, or if a payload of the model is not attached. The mass is not
+    certain if the efforts are smaller, or all wrong by one factor, because they may be in another
+    unit.
 
     """
     missing = efforts - weight
@@ -408,7 +420,7 @@ def missing_mass(robot: Robot, tip: str, q: Array, missing: Array, bound: Array
 
 def _factor(unit: Array, missing: Array, bound: Array, least: float
             ) -> tuple[float, float] | None:
-    """Interval of s ≥ `least` for which s·unit is `missing` to within the bound, or None."""
+    """Interval of s ≥ `least` for which s·unit equals `missing` to within the bound, or None."""
     low, high = least, np.inf
     limit = np.broadcast_to(bound, missing.shape)
     if (np.abs(missing) > limit)[unit == 0.0].any():

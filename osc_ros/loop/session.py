@@ -54,7 +54,7 @@ class Session:
     tell : callable
         Called with the level (NOTE or WARN) and the text of a finding.
     by_name : str
-        How the user sets the start-up check, with {} for the value.
+        Text that tells the user how to set the start-up check, with {} for the value.
 
     """
 
@@ -90,7 +90,7 @@ class Session:
 
     def activate(self) -> None:
         """
-        Begin to control the arm: hold its present pose, compensate the load that `check` found.
+        Begin to control the arm: hold its pose, and compensate the load that `check` found.
 
         Raises
         ------

@@ -43,8 +43,8 @@ def decision(finding: Finding, check: str, settings: Settings, by_name: str = 's
     Return the decision on an activation after a finding.
 
     `check` is 'warn', 'certain' or 'refuse', see CHECKS. The driver, the compensation and the
-    source of efforts of the settings are used. `by_name` is how the user sets `check`, {} for the
-    value.
+    source of efforts of the settings are used. `by_name` is the text that tells the user how to
+    set `check`, with {} for the value.
 
     """
     compensates = 'none' if settings.driver is None else settings.driver.compensates

@@ -179,7 +179,7 @@ def _takes_measured(at, time, q, measured):
 
 @inlined
 def _left(at, time):
-    """Remaining fraction of the difference between the sources at their last change, 1 to 0."""
+    """Remaining fraction, 1 to 0, of the velocity difference at the last change of the source."""
     x = (time - at.began[0]) / BLEND_TIME
     if at.fades[0] == 0.0 or not 0.0 <= x < 1.0:
         at.fades[0] = 0.0
@@ -228,7 +228,7 @@ def find_velocity(record, time, q, measured, may_change, qd):
     Parameters
     ----------
     record : array
-        Of VELOCITY.
+        A record of VELOCITY.
     time : float
         Stamp of the state [s].
     q, measured : (n,)

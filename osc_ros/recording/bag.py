@@ -138,7 +138,7 @@ class BagWriter:
 
     def flush_if_due(self) -> None:
         """
-        Once in FLUSHED, pass all messages so far to the operating system; `write` calls this, too.
+        Every FLUSHED seconds, pass all messages to the operating system; `write` calls this, too.
 
         OSError, for example, if the disk is full.
 
@@ -292,7 +292,7 @@ class BagReader:
         return ', '.join(times[:MOST_TOLD]) + (', …' if len(times) > MOST_TOLD else '') + ' s'
 
     def _opened(self, record: Any) -> list[Any]:
-        """Return [record], or the records in a chunk; without messages if it is damaged."""
+        """Return [record]; for a chunk, return its records, without messages if it is damaged."""
         if not isinstance(record, self._records.Chunk):
             return [record]
         try:

@@ -24,7 +24,12 @@ QUATERNION = 'float64 x\nfloat64 y\nfloat64 z\nfloat64 w\n'
 
 
 def definition(own: str, **parts: str) -> str:
-    """Return a definition with the definitions of its parts; `__` in a name stands for a slash."""
+    """
+    Return the definition of a message type: `own`, then the definitions of its parts.
+
+    A part is given by the name of its type, in which `__` stands for a slash.
+
+    """
     return own + ''.join(f"{RULE}\nMSG: {name.replace('__', '/')}\n{text}"
                          for name, text in parts.items())
 

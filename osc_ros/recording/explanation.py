@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Texts and figures that explain a replayed run."""
+"""Texts and numbers that explain a replayed run."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def comparison(run: Run, other: Run, changes: dict[str, Any]) -> list[str]:
 
 
 def as_json(run: Run) -> dict[str, Any]:
-    """Return the figures of a run as a dictionary for JSON."""
+    """Return the numbers and events of a run as a dictionary for JSON."""
     begin = run.moments[0].time if run.moments else 0.0
     return {
         'node': run.facts.get('node', ''), 'versions': run.facts.get('versions', {}),

@@ -27,7 +27,7 @@ SECOND = 1_000_000_000
 
 @cache
 def versions() -> dict[str, str]:
-    """Return the versions on which the last digits of a result depend."""
+    """Return the versions of software and machine that affect the last digits of a result."""
     found = {'python': platform.python_version(), 'machine': platform.machine(),
              'kernels': '' if compiled._CACHE is None else compiled._CACHE.name}
     for name in ('osc_ros', *LIBRARIES):

@@ -36,7 +36,7 @@ class Call:
     has_failed : bool
         Whether the call raised an error.
     name, arguments
-        Of a call of kind CALL.
+        Name and arguments of a call of kind CALL.
 
     """
 

@@ -74,7 +74,8 @@ def _ceiling(distance, speed, fastest, deceleration, rate, quickest, share):
     deceleration D and the reaction time 1/rate. The speed converges to v with the rate. v is
     smooth in the distance. A joint that starts within its limits never leaves them. A joint beyond
     its limit, or faster than v, brakes with at most 2D. With share = 1 (free drive), the bound of
-    the speed is steeper, and its braking exceeds 2D, because a person may push the joint on.
+    the speed is steeper, and the joint may brake with more than 2D, because a person may push the
+    joint on.
 
     """
     hasty = deceleration / rate

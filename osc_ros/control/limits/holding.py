@@ -42,7 +42,7 @@ def require_holding(robot: Robot, gravity: Array, q: Array, effort: Array,
                     before: tuple[Robot, Array] | None = None,
                     weight: Weight | None = None) -> None:
     """
-    Raise if the arm cannot hold the model at q (n,) with HOLDING of its effort limits.
+    Raise if holding the arm at q (n,) takes more than the share HOLDING of an effort limit.
 
     `effort` (n,) are the limits [N·m, N], which may be infinite. `before` is the model and the
     gravity in force: a joint that needs no more torque than with these is accepted. `weight` is
@@ -111,7 +111,7 @@ def _load(weight: Weight, q: Array, gravity: Array) -> Array:
 
 
 def largest_share(base: Array, more: Array, most: Array) -> float:
-    """Largest s in [0, 1] with |base + s · more| ≤ most everywhere; 0 if there is none."""
+    """Largest s in [0, 1] with |base + s · more| ≤ most in every component; 0 if there is none."""
     with np.errstate(divide='ignore', invalid='ignore'):
         room = np.where(more == 0.0, np.inf, (np.copysign(most, more) - base) / more)
     return float(np.clip(room.min(initial=1.0), 0.0, 1.0))

@@ -148,10 +148,10 @@ def near_bounds(plan, state, room, gravity, time, q, qd, tau):
     """
     Compute the bounds of a tick; return -1 if tau is within them, and `limit` is not needed.
 
-    Otherwise return the number of joints whose load is bounded; before the call of `limit`, write
-    the inverse of the inertia matrix to the room. In `accelerations`, row POSTURE must have the
-    acceleration of the posture, and row TOTAL all other accelerations due to tau. gravity is (3,)
-    [m/s²], `time` is the stamp of the state [s].
+    Otherwise return the number of joints whose gravity load is bounded; the caller then writes the
+    inverse of the inertia matrix to `room`, and calls `limit`. In `accelerations`, row POSTURE
+    must have the acceleration of the posture, and row TOTAL all other accelerations due to tau.
+    gravity is (3,) [m/s²], `time` is the stamp of the state [s].
 
     """
     n, count = len(q), 0
@@ -227,7 +227,7 @@ def add(state, room, torques):
     Record torques (n,) [N·m] that are sent in addition to those of the setup, after its tick.
 
     They count in the commanded acceleration, but not in the next window of the torques, which is
-    relative to the torque of the setup itself. The room must have M⁻¹.
+    relative to the torque of the setup itself. The record `room` must contain M⁻¹.
 
     """
     n = len(torques)
@@ -286,7 +286,7 @@ class Limiter(Recorded):
     """
     Brings the torques of a law within the limits of the joints.
 
-    It keeps from tick to tick: the last torque, for the rate limit; a change of the limits in
+    It stores from tick to tick: the last torque, for the rate limit; a change of the limits in
     progress; the share of nullspace damping. The attributes describe the last tick.
 
     Attributes
@@ -370,7 +370,13 @@ class Limiter(Recorded):
         return bool(self.views[1].is_at_work[0])
 
     def go_on_from(self, before: Limiter) -> None:
-        """Copy the state of another limiter; its limits change to these within `blend_time`."""
+        """
+        Copy the state of another limiter.
+
+        Within `blend_time` the limits in force change from the limits of `before` to those of this
+        one.
+
+        """
         plan, at, old = self.views[0], self.views[1], before.views[1]
         for name in ('sides', 'guided', 'calm', 'is_at_work', 'has_last', 'last', 'offset', 'time',
                      'added'):

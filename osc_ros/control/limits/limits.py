@@ -139,7 +139,12 @@ class Limits:
 
 
 def _deceleration(robot: Robot, effort: Array) -> Array:
-    """Least deceleration (n,) of each joint, with BRAKING_SHARE of the torque beside gravity."""
+    """
+    Least deceleration (n,) of each joint over the sampled configurations.
+
+    For braking, the share BRAKING_SHARE of (effort limit - gravity torque) is assumed.
+
+    """
     inertia, weight = _loads(robot)
     # at least a tenth of the limit, because a deceleration must be positive
     room = np.maximum(effort - np.abs(weight), 0.1 * effort)

@@ -195,7 +195,8 @@ def bounded_loads(bodies, gravity, q, qd, added, effort, near, work, load, rows,
     rows, most : (n, n), (n,), written
         One row for every joint whose load is bounded, from the first row on.
     joints : (n, 2), written
-        Joint of each row, and firmness of its bound, 0 to 1.
+        Joint of each row; firmness of its bound, which rises from 0 for a load at the share HEAVY
+        of the limit to 1 for a load at the share BOUNDED.
 
     Returns
     -------

@@ -49,8 +49,9 @@ def touched(contact, forces, estimate, n):
     """
     Return the index of the joint beyond its threshold; or FORCE, MOMENT, NOT_TOUCHED.
 
-    If several joints are beyond, it is the one with the largest ratio. `contact` is a record of
-    CONTACT; `forces` and `estimate` are the records STATE and RESULT of the observer.
+    If several joints are beyond their thresholds, the index is that of the joint with the largest
+    ratio of torque to threshold. `contact` is a record of CONTACT; `forces` and `estimate` are the
+    records STATE and RESULT of the observer.
 
     """
     at, now, wrench = _views(contact, n), _state_views(forces, n), _result_views(estimate, n)
@@ -122,7 +123,7 @@ class Contact:
         """
         Thresholds above the torques that the model errors `errors` can cause.
 
-        They include the load, unless it is compensated (`is_compensated`).
+        The torques include the load, unless the law compensates it (`is_compensated`).
 
         """
         return cls(errors.sudden_torques(robot, with_load=not is_compensated))

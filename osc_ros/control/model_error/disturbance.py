@@ -99,7 +99,13 @@ def _elapsed(state, time):
 
 @inlined
 def _yielded(yields, axes, wrench, first, i):
-    """Component i, in base axes, of the part of a force or moment that is along yielding axes."""
+    """
+    Component i, base axes, of a force or moment projected on the axes that yield.
+
+    The force or moment is `wrench` from index `first` on. `yields` (6,), see `yielding_axes`, has
+    1 for the axes along which the task yields: axes of force, or axes with a stiffness.
+
+    """
     part = 0.0
     for j in range(3):
         along = 0.0
@@ -111,7 +117,7 @@ def _yielded(yields, axes, wrench, first, i):
 
 @inlined
 def _leave_out(plan, result, fitted, axes):
-    """Subtract the torques of the wrench along yielding axes from the external torques."""
+    """From the external torques, subtract those of the wrench along the axes that yield."""
     for first in (0, 3):
         for i in range(3):
             part = _yielded(plan.yields, axes, fitted.wrench, first, i)
@@ -122,7 +128,12 @@ def _leave_out(plan, result, fitted, axes):
 
 @inlined
 def _put_friction(state, result, seen, friction, made_up):
-    """Replace the observer's friction in the external torques by the compensated friction (n,)."""
+    """
+    In the external torques, replace the friction of the observer's model by `friction` (n,).
+
+    This is the friction compensation of the law, behind a low-pass filter like the observer's.
+
+    """
     for k in range(len(friction)):
         state.filtered[k] = low_pass(state.filtered[k], state.friction[k], made_up)
         state.friction[k] = friction[k]
@@ -254,7 +265,8 @@ class Disturbance:
     bandwidth : float [rad/s]
         Bandwidth of the low-pass filter behind the observer; reduced at low rates of the states.
     rise : float [s]
-        Least time in which the compensation rises by `friction`; by the load, SLOWER times that.
+        Least time in which the compensation rises by `friction`; for a rise by the load, the least
+        time is SLOWER times as long.
     free : float [s]
         Time after the start during which every torque counts as load.
     integral_rate : float [1/s]
@@ -414,5 +426,10 @@ class Compensation(Recorded):
 
 
 def yielding_axes(task: Task) -> Array:
-    """Array (6,) with 1 for the axes of a task's frame along which the task yields, else 0."""
+    """
+    Mask (6,): 1 for the axes of a task's frame along which the task yields to a force, else 0.
+
+    These are the axes of force and, for a task with a `Stiffness`, the axes of motion.
+
+    """
     return task.along(*('force', 'motion') if isinstance(task.gains, Stiffness) else ('force',))

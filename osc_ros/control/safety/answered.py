@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Log records of joint states: the compiled loop writes one per state, Python reads them later."""
+"""Log of joint states: the compiled loop writes a record for each one, Python reads it later."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def doubts_clock(code: Any, faults: Any, count: Any) -> bool:
     Return whether a state was rejected because its stamp is from another clock.
 
     `code` and `faults` are slots of ANSWER; the first `count` faults are valid. The torques sent
-    after such a state must not carry its stamp, because they were not computed from it: it may
-    come from another arm, or from a restarted simulation.
+    after such a state must not carry its stamp, because they were not computed from this state,
+    which may come from another arm or from a restarted simulation.
 
     """
     if code != REJECTED:
@@ -96,7 +96,7 @@ class Answered(NamedTuple):
 
     @property
     def answered_stamp(self) -> tuple[int, int] | None:
-        """Stamp (sec, nanosec) of the state that the torques answer; None if there is none."""
+        """Stamp (sec, nanosec) of the state for which the torques were computed, or None."""
         has_none = self.code == UNASKED or plain(doubts_clock)(
             self.code, self.faults, len(self.faults))
         return None if has_none else self.stamp
@@ -109,7 +109,7 @@ class Answered(NamedTuple):
 
 class Answers:
     """
-    Copies of ANSWER records, oldest first.
+    Copies of records of ANSWER, one for each cycle of the compiled loop, oldest first.
 
     Parameters
     ----------

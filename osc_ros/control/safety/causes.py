@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Compiled watchdogs: which causes are active, and which reaction replaces the law's torque."""
+"""Compiled watchdogs: find the active causes, and the reaction that replaces the law's torque."""
 
 from __future__ import annotations
 
@@ -56,7 +56,12 @@ def report_fault(causes, watchdog, now):
 
 @inlined
 def abandon(causes, code, joint, speed):
-    """Record the first reason to give the arm up: DISOBEYS or SPEEDS_UP, a joint, its speed."""
+    """
+    Give the arm up, and record the reason, unless the arm is given up already.
+
+    `code` is the reason, DISOBEYS or SPEEDS_UP; `joint` is the joint concerned, `speed` its speed.
+
+    """
     if causes.given_up[0] == 0.0:
         causes.times_given_up[0] += 1.0
         causes.given_up[0], causes.given_up[1], causes.given_up[2] = code, joint, speed

@@ -70,7 +70,7 @@ def check(bounds, memory, time, spacing, tau):
 
 class CommandCheck:
     """
-    Refuses commands of a wrong size, commands that are not finite, and those beyond a limit.
+    Refuses commands of a wrong size, with numbers that are not finite, or beyond a limit.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from osc_ros.control.safety.response import ESCALATION
 
 
 def runaway_text(code: float, joint: str, speed: float) -> str:
-    """Return why the arm does not obey; `code` is DISOBEYS or SPEEDS_UP of `safety.causes`."""
+    """Return the message for an arm given up; `code`: DISOBEYS or SPEEDS_UP of `safety.causes`."""
     if code == DISOBEYS:
         return f"'{joint}' moves against its torques"
     return (f'the arm speeds up for {ESCALATION} s or longer although a reaction brakes it: '
@@ -21,7 +21,7 @@ def runaway_text(code: float, joint: str, speed: float) -> str:
 
 
 def silence_text(silent: float, why: str) -> str:
-    """Return the message for a time [s] without a valid state, and why states were rejected."""
+    """Return the message for a time [s] without a valid state; `why`: reason of rejections."""
     return f'nothing valid for {silent:.3f} s: {why}' if why else f'nothing for {silent:.3f} s'
 
 

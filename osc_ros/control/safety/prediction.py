@@ -14,9 +14,9 @@ is predicted but not compensated, because it brings the arm to rest. The load ke
 joint reverses, so the unmodelled torque then changes by twice the friction.
 
 If a joint has not moved in both directions, its friction is a share of its effort limit: the
-median share of the joints whose friction is known, at most FRICTION. It is zero if the unmodelled
-torque acts against the motion. The friction of a joint at rest is not observable; its share is the
-median of those of the joints that move.
+median share of the joints whose friction is known, at most FRICTION. If the unmodelled torque of
+such a joint acts against its motion, zero friction is assumed. The friction of a joint at rest is
+not observable; its share is the median of those of the joints that move.
 """
 
 from __future__ import annotations
@@ -118,7 +118,12 @@ def put_acting(model, prediction, k, after, rows, out):
 
 @inlined
 def _put_mean(model, prediction, rows, mean):
-    """Write the mean unmodelled torque (n,) [N·m]; return (enough states, all numbers finite)."""
+    """
+    Write the mean unmodelled torque (n,) [N·m].
+
+    Return whether there were enough states, and whether all numbers of the mean are finite.
+
+    """
     kept, last = int(min(prediction.kept[0], ANSWERED)), int(prediction.answered[0])
     duration, count = 0.0, 0
     mean[:] = 0.0
@@ -216,9 +221,10 @@ def forget_directions(prediction):
 @stage
 def compare_directions(model, state, room, fastest):
     """
-    Update the friction of the joints from the oldest recorded states; call it after every answer.
+    Update the friction of the joints from the oldest recorded states.
 
-    Newer states may still turn out to be frozen. `fastest` (n,) are the velocity limits.
+    Newer states are not used, because they may still turn out to be frozen. Call this after every
+    `record_answer`. `fastest` (n,) are the velocity limits.
 
     """
     n = len(fastest)
@@ -347,8 +353,9 @@ def predict(model, plan, state, room, now):
     """
     Advance the prediction to the time `now` [s], with the torques recorded as sent until then.
 
-    It ends when the arm is at rest, TRUST after the last state, or when the model returns a number
-    that is not finite; from then on its positions are constant. `model` is `CommandModel.arrays`.
+    The prediction ends when the arm is at rest, TRUST after the last state, or when the model
+    returns a number that is not finite; from then on the predicted positions are constant. `model`
+    is `CommandModel.arrays`.
 
     """
     n = int(plan[0])

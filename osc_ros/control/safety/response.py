@@ -72,7 +72,7 @@ _causes_views = CAUSES.only('reaction', 'given_up', 'times_given_up')
 
 @inlined
 def _add_pair(response, limits, sent, acting):
-    """Add the sent and the acting torque (n,) of a period, and detect a hit on the arm."""
+    """Record the sent and the acting torque (n,) of a period, and detect a hit on the arm."""
     count, is_hit = int(response.pairs[0]), False
     before = (count - 1 if count > 0 else 0) % PAIRS
     k = count % PAIRS
@@ -91,7 +91,7 @@ def _add_pair(response, limits, sent, acting):
 
 @inlined
 def _compare_changes(response, limits):
-    """Add the last changes of the torques to the sums, except for a joint that was just hit."""
+    """Add the last changes of the torques to the sums of RESPONSE, except for a joint just hit."""
     count = int(response.pairs[0])
     for i in range(len(limits)):
         response.moved[i] *= KEPT
@@ -126,7 +126,12 @@ def _obeys(response, limits, i):
 
 @inlined
 def _is_pushed(response, limits, joint):
-    """Return whether an external force drives the arm: `joint` obeys, and no joint contradicts."""
+    """
+    Return whether an external force drives the arm.
+
+    This is so if `joint` obeys, and no joint contradicts: see OBEYS and DOUBT.
+
+    """
     for i in range(len(limits)):
         is_varied, follows = False, False
         for lag in range(LAGS + 1):
@@ -225,7 +230,7 @@ def _kinetic_energy(model, q, qd, rows):
 
 @inlined
 def _speeds_up(model, at, time, q, qd, rows, within):
-    """Record the kinetic energy; return whether it has grown by GROWTH in `within` [s]."""
+    """Record the kinetic energy; return whether it grew by the factor GROWTH in `within` [s]."""
     count = int(at.energies[0])
     at.energy[count % ENERGIES, 0] = time
     at.energy[count % ENERGIES, 1] = _kinetic_energy(model, q, qd, rows)

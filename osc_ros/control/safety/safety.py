@@ -122,7 +122,7 @@ def fade(at, dt, tau):
 
 @inlined
 def bound(settings, at, dt, tau):
-    """Write tau (n,) to `at.tau`, within limits of torque and rate over dt [s]; it is finite."""
+    """Write tau (n,) to `at.tau`, within limits of torque and rate over dt [s]; always finite."""
     for i in range(len(tau)):
         last, limit = at.tau[i], at.limits[i]
         found = min(max(tau[i], -limit), limit)
@@ -260,8 +260,8 @@ def watch(plan, state, now, longest):
 
     Return the sum of CHANGED if the reaction or its cause has changed, NEEDED if `answer` must be
     called now, and ENDS if the commands may have to end. `answer` must be called if a reaction is
-    in force and the newest state is older than `longest` [s]; until then the next state triggers
-    it.
+    in force and the newest state is older than `longest` [s]; before that, the next state triggers
+    the call.
 
     """
     n = int(plan[0])

@@ -232,7 +232,9 @@ def _jumps(robot, gate, state, result, time, q, qd):
 @inlined
 def _contradicts(robot, gate, state, time, q, qd):
     """
-    Return whether a state contradicts the doubted one: its step is not the mean velocity times dt.
+    Return whether a state contradicts the last state in doubt.
+
+    It does if the position step from the one to the other is not the mean velocity times dt.
 
     Any speed is accepted, so that an arm far beyond its velocity limits is braked; but the
     position step must agree with the velocities, and the velocities with each other.

@@ -105,7 +105,12 @@ def _goes_on(settings, at, source, q, qd):
 
 @inlined
 def begin_source(plan, state, before, source, q, qd):
-    """Set the anchor from q, qd (n,) when the source of the torque changes from `before`."""
+    """
+    Set the anchor, to which `source` moves the arm, when the source changes from `before`.
+
+    The anchor depends on the state q, qd (n,).
+
+    """
     n = len(q)
     settings, robot, at = _plan_views(plan, n), _robot_views(plan, n), _views(state, n)
     was_blind = before == BRAKE or before == WEIGHT

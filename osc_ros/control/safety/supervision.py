@@ -108,9 +108,9 @@ class Supervision:
         Torque after the final stop: 'gravity' or 'zero'.
     bridges : bool
         Whether the arm is braked along a predicted state as soon as a state is missing, before
-        STALE_STATE is a cause; during a reaction it always is. A state is missing after
-        LATE_PERIODS mean intervals, or after LATE_SHARE of the time-out of STALE_STATE if that is
-        longer.
+        STALE_STATE is a cause; during a reaction the arm is always braked in this way. A state is
+        missing after LATE_PERIODS mean intervals, or after LATE_SHARE of the time-out of
+        STALE_STATE if that is longer.
     velocity_limits : (n,), optional
         Limits of the measured speeds for 'overspeed' [rad/s, m/s]; default: those of the robot.
         Lowered limits come into force with the time constant `blend_time`.
@@ -121,7 +121,7 @@ class Supervision:
     comply_frequency : float [rad/s]
         Natural frequency of the spring of 'comply'.
     retreat, retreat_speed : float [rad, m], [rad/s, m/s]
-        Way of 'retract', of the joint that moves most, and its speed.
+        Distance and speed, during 'retract', of the joint that moves most.
 
     Raises
     ------

@@ -140,7 +140,13 @@ class Supervisor:
 
     @property
     def texts(self) -> tuple[Any, ...]:
-        """Reasons by cause; time and reason of the last rejection; causes of `set_present`."""
+        """
+        Three parts of the state that are not in the records.
+
+        The reason of each cause; time and reason of the last rejection of a state; the causes of
+        `set_present`, with their reasons.
+
+        """
         return dict(self._texts), self._rejected, dict(self._lasting)
 
     @texts.setter
@@ -341,7 +347,13 @@ class Supervisor:
                     or self.clock() - at.causes.began[0] > PATIENCE)
 
     def take_stopped(self) -> int:
-        """Return and clear the law's action after a reaction: 0 (none), REJOINS or HOLDS."""
+        """
+        Return and clear how the law must continue after a reaction.
+
+        0: no reaction has ended. REJOINS: the motions go on from the pose of the arm. HOLDS: the
+        law holds this pose.
+
+        """
         if self.reaction not in HARMLESS or self.is_stale:
             return 0
         stopped, self._at.causes.stopped[0] = int(self._at.causes.stopped[0]), 0.0
@@ -398,7 +410,7 @@ class Supervisor:
         self._watch(name)[FED] = self.clock() + lasting
 
     def report_fault(self, name: str, reason: str) -> None:
-        """Record that a cause is present now; ignored if the cause has no watchdog."""
+        """Record that a cause is present now; do nothing if the cause has no watchdog."""
         if name in self._names:
             watch, self._texts[name] = self._watch(name), reason
             watch[SEEN], watch[SILENT] = self.clock(), 0.0

@@ -113,7 +113,7 @@ def chunk_entry(times: ArrayLike, poses: ArrayLike, observed_at: float, present:
     start : float
         Start of the new motion [s], LEAD after now.
     limits : TargetLimits
-        Only lengthen the fade; `path_within` refuses a chunk that exceeds them itself.
+        They only lengthen the fade; `path_within` refuses a chunk that itself exceeds the limits.
 
     Raises
     ------

@@ -190,7 +190,7 @@ class Level:
         return np.asarray(self._state.wrench)
 
     def _find_bandwidth(self, task: Task) -> None:
-        """Compute the largest stable gains times the period, which are constants."""
+        """Compute the products of the largest stable gains and the period, which are constants."""
         moves, ratios = task.along('motion'), task.gains.damping_ratio
         self._set = self._shape[1:3].copy()
         self._largest = np.array([
@@ -275,7 +275,7 @@ class Level:
         self._state.activation[rises] = self.activation[rises] = self._wanted_activation[rises]
 
     def carry(self, T: Array) -> None:
-        """Move the link's frame on its body by T (4, 4), and the target as its kind defines."""
+        """Move the link's frame by T (4, 4) on the body; move the target as the kind defines."""
         self._seen[:] = self._seen @ T
         self.generator = SetPointGenerator(self.task.kind.set_point_with_link(self.target.pose, T))
 

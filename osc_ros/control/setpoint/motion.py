@@ -199,7 +199,12 @@ def _longest_step(state):
 
 @inlined
 def _went_back(state, time):
-    """Set the time [s], delay the motion by pauses; return whether the clock went back far."""
+    """
+    Set the time of the tick [s], and delay the motion by a pause of the clock.
+
+    Return whether the clock went back by more than LONGEST_BACK.
+
+    """
     step = time - state.now[0]
     if step == 0.0:
         return False

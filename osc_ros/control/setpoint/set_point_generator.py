@@ -116,8 +116,8 @@ class SetPointGenerator(Recorded):
     Compiled code writes the target of a tick from the records of
     `osc_ros.control.setpoint.motion`; `at` does this for Python. `plan` does the slow part after
     the target was used: it begins motions from the last target, and continues after a plan that
-    ends before the next tick. So its computation time has no effect on the motion if it ends
-    before the next tick.
+    ends before the next tick. So the computation time of `plan` has no effect on the motion, if
+    `plan` returns before the next tick.
 
     If the arm cannot follow, the target pauses: see `TargetLimits.leash`. After a pause of the
     clock the target resumes where it was. If the clock goes back, the target stops and all
@@ -148,8 +148,8 @@ class SetPointGenerator(Recorded):
         """
         Return a generator whose target comes to rest from a pose (4, 4) and a twist (6,).
 
-        Rotation and translation decay with the rates (2,) [1/s], from the last tick of the
-        generator `before`.
+        The angular and the linear velocity decay with the rates (2,) [1/s], from the last tick of
+        the generator `before` on.
 
         """
         guide = cls(pose)
@@ -164,7 +164,7 @@ class SetPointGenerator(Recorded):
 
     @property
     def motions(self) -> tuple[Any, ...]:
-        """State in addition to the records: motions, and flags."""
+        """Motions and flags: the part of the state that is not in the records."""
         return (self._motion, self._base, tuple(self._pending), self._posed, self.clamped,
                 self._rejoins)
 
@@ -405,8 +405,9 @@ class SetPointGenerator(Recorded):
         """
         Stop the target if the arm lags by more than `leash`.
 
-        The target continues when the arm lags by less than half of `leash`, or if its motion leads
-        back to the arm, because the arm may be unable to follow any farther.
+        The target continues when the arm lags by less than half of `leash`, or if the motion of
+        the target leads back to the arm: an arm that cannot follow any farther would otherwise
+        never catch up.
 
         """
         near, (plan, state) = 0.5 * np.array(limits.leash_pair), self.views
@@ -424,9 +425,10 @@ class SetPointGenerator(Recorded):
 
     def _turns_back(self, error: Array, near: Array, limits: TargetLimits) -> bool:
         """
-        Whether the target is at rest, and its motion would not move it away from the arm.
+        Whether the target is at rest, and would not move away from the arm if its motion went on.
 
-        Angles and distances below `near` (2,) [rad, m] are ignored.
+        `error` (6,) is the pose error from the arm to the target. An angle and a distance below
+        `near` (2,) [rad, m] are ignored.
 
         """
         state, motion = self.views[1], self._motion

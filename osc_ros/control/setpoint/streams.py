@@ -77,7 +77,8 @@ class Continuation(NamedTuple):
     path : Path
         From now on, C² from the state of the target.
     hold : PoseGoal
-        The newest pose; replaces the path at the time `missing_at` [s] if no other pose comes.
+        The newest pose, which replaces the path at the time `missing_at` [s] if no other pose
+        comes.
     lag : float
         Time by which the target is behind the stream [s].
 
@@ -115,9 +116,9 @@ class Stream:
         """
         Add a pose (4, 4) at a time [s]; return whether it belongs to a stream.
 
-        It does not if the previous pose is newer, or older by more than SPARSEST. The first pose
-        of a stream is a goal like a single pose. Unless `is_exact`, the time is that of the
-        arrival, from which the time of the pose is estimated.
+        A pose does not belong to a stream if the previous pose is newer, or older by more than
+        SPARSEST. The first pose of a stream is a goal like a single pose. Unless `is_exact`, the
+        time is that of the arrival, from which the time of the pose is estimated.
 
         """
         if not (self._times and 0.0 < time - self._times[-1] <= SPARSEST):

@@ -63,7 +63,7 @@ class Block(NamedTuple):
     - limits, limiter, room: records PLAN, STATE and ROOM of `osc_ros.control.limits.limiter`
     - buffer: memory for `osc_ros.control.limits.nearest.torques_within`
     - drive, guided: records PLAN and STATE of `osc_ros.control.tasks.free`
-    - own: record of OWN
+    - own: record of OWN, with all numbers of the setup that are in no other part
     - guides (k, 2): addresses of the records of the tasks' targets, for `motion.put_targets`
 
     """
@@ -114,7 +114,7 @@ def block_of(at: Sequence[int], m: int, n: int) -> tuple[Array, Array]:
 
 
 def kept_in(integers: Array, numbers: Array) -> tuple[Array, ...]:
-    """Return the parts with the results of a tick and its state for the next one."""
+    """Return the parts with the results of a tick, and with the state for the next tick."""
     parts, (k, m, n) = views_of(integers, numbers), integers[:3].tolist()
     return (parts.solver[:results_size(k, m, n)], parts.tasks, parts.task_plans,
             parts.task_states, parts.J, parts.reference, parts.limiter, parts.guided, parts.own)

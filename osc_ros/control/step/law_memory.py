@@ -153,7 +153,12 @@ class LawMemory(Recorded):
         at.ticks[0], at.q[0] = 0.0, q
 
     def tick(self, ago: int = 0) -> tuple[float, Array, Array, Array] | None:
-        """Stamp, q, qd and tau of the last tick (ago = 0) or the one before (1); None: missing."""
+        """
+        Stamp, q, qd and tau of the last tick (`ago` = 0) or the one before (`ago` = 1).
+
+        None if there was no such tick.
+
+        """
         [at] = self.views
         if at.ticks[0] <= ago:
             return None

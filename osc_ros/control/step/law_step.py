@@ -64,7 +64,12 @@ _blend_views = blend.BLEND.only('before', 'driver')
 
 @inlined
 def _is_slow(parts, n, reckons, period):
-    """Return whether Python must reduce gains for this period of the states [s]; set `reckons`."""
+    """
+    Return whether Python must reduce gains for this period of the states [s].
+
+    Also write `reckons` to the record of the limiter.
+
+    """
     own = _own_views(parts.own, n)
     _limiter_views(parts.limiter, n).reckons[0] = reckons
     return (max(period, own.period[0]) > own.longest_period[0]

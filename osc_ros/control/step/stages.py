@@ -166,8 +166,8 @@ class Stages(NamedTuple):
     """
     The part of a table with which compiled code calls the dynamics.
 
-    `rows` has the OF_DYNAMICS arrays for the first rows of a table. `of_python` is given if the
-    method is called from Python, by the interpreter.
+    `rows` has the OF_DYNAMICS arrays for the first rows of a table. `of_python` calls a method
+    without a compiled step; None for a method with one.
 
     """
 

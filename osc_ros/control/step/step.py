@@ -105,7 +105,13 @@ def _sense_first(table, given, own, guarded, n):
 
 @inlined
 def _admit(table, given, own, guarded, n):
-    """Check a state; return REJECTED, STOPPED, or 1: the law computes the torques."""
+    """
+    Check a state, find the reaction, and return which torques must be sent.
+
+    REJECTED: the state is not plausible. STOPPED: torques of a reaction that is in force or has
+    just ended. 1: those of the law, which must then be computed.
+
+    """
     found, causes = _torque_views(guarded.result, n), cause_views(guarded.state, n)
     found.touch[0], now = NOT_TOUCHED, _now_views(guarded.sample, n).now[0]
     if not accept(guarded.plan, guarded.state, guarded.sample, guarded.result):
@@ -135,11 +141,11 @@ def step(table, tau):
     Returns
     -------
     int
-        Positive: the number of solves; the torques to send are those of the law. STOPPED: they are
-        those of a reaction, or of one that has just ended. REJECTED: the state is not plausible,
-        and the supervisor has not stored it; there are torques only if a reaction is in force.
-        Another negative code, of `law_torque`: the law has no torques, which is a fault; those of
-        a reaction are sent.
+        Positive: the number of solves; the torques to send are those of the law. STOPPED: the
+        torques are those of a reaction that is in force or has just ended. REJECTED: the state is
+        not plausible, and the supervisor has not stored it; there are torques only if a reaction
+        is in force. Any other negative number is a code of `law_torque`: the law has no torques,
+        which is a fault, and the torques of a reaction are sent.
 
     """
     given, own, guarded, n = given_in(table), law_in(table), guarded_in(table), len(tau)
@@ -209,7 +215,13 @@ def example_table() -> Integers:
 
 @cache
 def _example() -> tuple[tuple[int, int], Integers, object]:
-    """Compile the kernels; return `entries`, a table for a pendulum, and owners of its arrays."""
+    """
+    Compile the kernels for a pendulum.
+
+    Return three results: the addresses that `entries` returns; the table of `step`; and the
+    objects that own the arrays of this table.
+
+    """
     x, (integers, numbers) = np.ones(1), block_of([0], 1, 1)
     parts = views_of(integers, numbers)
     parts.tasks[:] = -1.0  # TURNS_WITH = -1: the frame turns with no link

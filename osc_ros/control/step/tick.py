@@ -70,11 +70,12 @@ class Tick:
     def table(self, replaced: object, arrays: Arrays, records: tuple[Array, ...] = ()
               ) -> Integers:
         """
-        Return the table of `law_step.law_torque`, or with the records of `Guarded` that of `step`.
+        Return the table of addresses for `law_step.law_torque`, or for `step.step`.
 
-        `arrays` returns the last two arrays of `Given`, then those of `LawArrays`. The table is
-        made again only if `replaced`, the replaced setup, or the tuple `records` is another
-        object.
+        The table is for `step.step` if `records` are the arrays of `Guarded`. `arrays` returns the
+        last two arrays of `Given`, then those of `LawArrays`; `replaced` is the replaced setup or
+        None. For each of the two functions the last table is cached, and made again only if
+        `replaced` or `records` is another object than in the last call.
 
         """
         made = self._made.get(bool(records))

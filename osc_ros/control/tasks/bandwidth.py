@@ -167,8 +167,8 @@ def largest_integral_rate(damping: float, gain: float = 0.0) -> float:
     Largest stable rate [1/s] of the integral of a force error, for a contact of any stiffness.
 
     `damping` is the damping rate of the link along the axis of force [1/s], at most
-    `largest_damping_rate`; `gain`, 0 to 1, is that of the force error behind a low-pass filter of
-    the rate damping / 2.
+    `largest_damping_rate`; `gain`, 0 to 1, is the gain of the proportional part, which uses the
+    force error behind a low-pass filter of the rate damping / 2.
 
     """
     return (1.0 - gain) * damping / GAIN_MARGIN

@@ -77,7 +77,7 @@ def put_feedback(error, rate, acceleration, frequency, ratio, speed, most, u):
 
 @inlined
 def _put_spring(row, motion, gains, bounds, u, e, a):
-    """Write SPRING (the spring force), ROOT and WEIGHT (roots of stiffness and damping)."""
+    """Write SPRING, the force; ROOT and WEIGHT, square roots of stiffness and damping."""
     for half in range(2):
         for k in range(3 * half, 3 * half + 3):
             u[k] = a[k]

@@ -82,8 +82,8 @@ class FreeDrive:
     Attributes
     ----------
     damping : (2,) [N·m·s/rad, N·s/m]
-        Damper between the tip and the base, for rotation and translation. Reduced if it would be
-        unstable at the loop's period and the present inertia of the tip.
+        Damper between the tip and the base, for rotation and translation. The law reduces it if it
+        would be unstable at the loop's period and the present inertia of the tip.
     rate : float [1/s]
         Additional decay rate c of the velocity of every joint.
     speed : (2,) [rad/s, m/s]
@@ -167,7 +167,7 @@ def guides(plan):
 
 @inlined
 def _put_force(plan, at, pose, twist, mobility, axes):
-    """Write the wrench of the damper and the walls; move the edges, see PLAN and STATE."""
+    """Write the wrench of damper and walls; move `edges`, where the walls begin, see STATE."""
     F = at.wrench
     for half in range(2):
         total = 0.0

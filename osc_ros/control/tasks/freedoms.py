@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The axes of a task that an arm can control: all six, or fewer for an arm with fewer freedoms."""
+"""The axes of a task that an arm can control: six, or fewer with fewer degrees of freedom."""
 
 from __future__ import annotations
 
@@ -67,13 +67,14 @@ def freedoms_of(robot: Robot) -> Freedoms:
     """
     Return the axes that the arm can control at its tip.
 
-    An arm whose tip has six freedoms controls all axes. An arm whose tip has k < 6 freedoms
-    controls the position and k - 3 rotations. The rotations, and the link between base and tip in
-    whose axes they are, are chosen for the best conditioning: the ratio of smallest to largest
-    singular value of the scaled Jacobian (`scaled_jacobian`) that 90 % of SAMPLES random positions
-    exceed. For an arm of five joints (base, shoulder, elbow, wrist bend, wrist roll) the axes are
-    position, pitch and roll. An arm that cannot control all three directions of the position, for
-    example a planar arm, controls two of them and one more rotation, and so on.
+    An arm whose tip has six degrees of freedom controls all axes. An arm whose tip has k < 6
+    degrees of freedom controls the position and k - 3 rotations. The rotations, and the link
+    between base and tip in whose axes they are, are chosen for the best conditioning: the ratio of
+    smallest to largest singular value of the scaled Jacobian (`scaled_jacobian`) that 90 % of
+    SAMPLES random positions exceed. For an arm of five joints (base, shoulder, elbow, wrist bend,
+    wrist roll) the axes are position, pitch and roll. An arm that cannot control all three
+    directions of the position, for example a planar arm, controls two of them and one more
+    rotation, and so on.
 
     """
     rng, space = np.random.default_rng(0), OperationalSpace(robot)

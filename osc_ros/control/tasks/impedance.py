@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Variable impedance: stiffness, damping ratio and force of a spring, streamed while it acts.
+Variable impedance: commands change stiffness, damping ratio and wrench of an acting spring.
 
 The values approach the commanded ones behind two first-order low-pass filters in series, so they
 are C¹ and never leave the range of the commands. A rising stiffness adds energy: ½ eᵀ ΔK e for an
@@ -155,7 +155,7 @@ def _mobility_along(task, mobility, link, i):
 @inlined
 def _find_shares(plan, state, task, mobility, link, fastest):
     """
-    Stable fractions of the commanded stiffness, of rotation and translation.
+    Return the stable fractions of the commanded stiffness for rotation and for translation.
 
     Also returns a bound of the squared natural frequencies in force. The largest squared frequency
     of the task is at most the sum of those of rotation and translation, so each gets half of the
@@ -181,7 +181,13 @@ def _find_shares(plan, state, task, mobility, link, fastest):
 
 @inlined
 def _dissipation(row, least, fastest):
-    """Least power of the damper [W]: D = 2 S √ζ V a^(-1/2) Vᵀ √ζ S with a ≤ `least`."""
+    """
+    Lower bound of the power that the damper dissipates [W].
+
+    The damper is D = 2 S √ζ V a^(-1/2) Vᵀ √ζ S; its squared natural frequencies a are at most
+    `least` [1/s²].
+
+    """
     power = 0.0
     for i in range(6):
         power += (row[level_row.WEIGHT + i] * row[level_row.RATE + i]) ** 2
@@ -205,7 +211,7 @@ def _filter(plan, state, for_turning, for_moving, dt):
 
 @inlined
 def _pay(plan, state, task, row, dissipated, dt):
-    """Take the energy for rises of the stiffness from the tank; reduce rises it cannot pay."""
+    """Take the energy for rises of the stiffness from the tank; reduce rises if it is too low."""
     energy, capacity, cost, freed = state.energy, plan.capacity[0], 0.0, 0.0
     for i in range(6):
         e = row[level_row.SPRING + i] / state.before[i]
@@ -294,7 +300,7 @@ class VariableImpedance:
         plan.is_commanded[0], plan.change_time[0], plan.capacity[0] = 1.0, change_time, capacity
 
     def go_on_as(self, before: VariableImpedance, change_time: float, capacity: float) -> None:
-        """Copy `before`, with another change time and capacity; a full tank is full again."""
+        """Copy `before`, with another change time and capacity; a full tank stays full."""
         for slot in COMMANDED:
             getattr(self._plan, slot.name)[:] = getattr(before._plan, slot.name)
         for slot in IN_FORCE:
@@ -321,7 +327,7 @@ class VariableImpedance:
 
     @property
     def energy(self) -> Array:
-        """Energies [J] at TANK, ADDED, FREED, DISSIPATED; at CARRIED a fraction, see IN_FORCE."""
+        """Entries TANK, ADDED, FREED and DISSIPATED [J], and CARRIED, a fraction; see IN_FORCE."""
         return np.asarray(self._state.energy)
 
     @property

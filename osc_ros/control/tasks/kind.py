@@ -36,10 +36,11 @@ class Kind:
     pose, twist : (4, 4), (6,)
         Pose and twist of the link, base frame, [angular; linear].
     row : (WIDTH,)
-        See `osc_ros.dynamics.priority.level_row`. Written, in the task's axes, 0 where not
-        controlled: SPRING, the error; VELOCITY, the wanted velocity of the coordinates; RATE,
-        VELOCITY minus the actual velocity; ROOT, the wanted acceleration minus Ṡ v. If S is not
-        the identity: MAPPED = 1 and MAP, S in base axes.
+        See `osc_ros.dynamics.priority.level_row`. The function writes, in the task's axes, with 0
+        for axes that are not controlled: SPRING, the error; VELOCITY, the velocity of the
+        coordinates that the set-point demands; RATE, VELOCITY minus the actual velocity; ROOT, the
+        acceleration of the coordinates that the set-point demands, minus Ṡ v. If S is not the
+        identity: MAPPED = 1 and MAP, S in base axes.
     share : float
         Factor on the activation, 0 to 1, continuous. It must be 0 where S or its rate of change is
         not bounded.

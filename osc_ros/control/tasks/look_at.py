@@ -42,7 +42,7 @@ SHORTEST, LONGEST = 1e-3, 1e3  # accepted length of the axis
 @dataclass(frozen=True)
 class LookAt(Kind):
     """
-    An axis through the origin of the link points at a point: two freedoms.
+    An axis through the origin of the link points at a point: two degrees of freedom.
 
     Rotation about the axis and the distance to the point are free. With d the unit vector from the
     origin of the link to the point c, ρ their distance, and (t₁, t₂, axis) orthonormal and fixed
@@ -54,10 +54,10 @@ class LookAt(Kind):
     its component along the axis is 0. Only the position of the set-point is used.
 
     If the point is near the link's origin, the activation of the task fades out, to 0 at OFF: its
-    freedoms are then available to the tasks below and to the posture. If the point is behind the
-    link, within the angle BEHIND of the direction opposite to the axis, the error used for control
-    fades out, to 0 at half a turn, where all directions of rotation are equally short. That
-    equilibrium is unstable.
+    two degrees of freedom are then available to the tasks below and to the posture. If the point
+    is behind the link, within the angle BEHIND of the direction opposite to the axis, the error
+    used for control fades out, to 0 at half a turn, where all directions of rotation are equally
+    short. That equilibrium is unstable.
 
     Attributes
     ----------

@@ -30,7 +30,7 @@ UNIT_TOLERANCE = 0.02  # largest error of a quaternion's length: accepts three t
 @dataclass(eq=False, slots=True)  # constructed every tick; if frozen, three times as slow
 class Target:
     """
-    Set-point of the tip: pose, twist and acceleration, base frame, [angular; linear].
+    Set-point of a task's link: pose, twist and acceleration, base frame, [angular; linear].
 
     Attributes
     ----------
@@ -61,8 +61,8 @@ class TargetLimits:
     box : (2, 3) [m]
         Lowest and highest position, base frame. May be infinite.
     too_fast : 'refuse' or 'slow'
-        Treatment of a path that exceeds the speed or acceleration: refuse it, or stretch all of
-        its times by one factor.
+        Treatment of a path that exceeds the limit of speed or acceleration: refuse it, or stretch
+        all of its times by one factor.
 
     Raises
     ------
@@ -231,8 +231,8 @@ class ForceControl:
 
     In contact with an environment of stiffness k, the inertia Λ with the damping rate c is an
     oscillator of the unknown natural frequency √(k/Λ). With the gain g and the integral rate r the
-    loop is stable for every k if r + g c/2 < c (Routh's criterion); accepted is half of that,
-    r ≤ (1 - g) c/2.
+    loop is stable for every k if r + g c/2 < c (Routh's criterion); the settings accept half of
+    that, r ≤ (1 - g) c/2.
 
     Attributes
     ----------

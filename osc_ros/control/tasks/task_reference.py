@@ -151,7 +151,8 @@ def put_wrenches(plans, states, tasks, rows, poses, time, is_saturated):
     Advance the wrenches of the tasks with axes of force; write them to WRENCH of their rows.
 
     `poses` (m, 4, 4) are those of the links at this tick. If the limits changed the torque
-    (`is_saturated`), the integral of the force error pauses. For the others see `put_references`.
+    (`is_saturated`), the integral of the force error pauses. For the other arguments see
+    `put_references`.
 
     """
     for k in range(len(plans)):

@@ -51,8 +51,8 @@ class ArmEngine(Engine):
     """
     An engine that reads states from its own arm and sends torques to it.
 
-    The node requests calls of its methods and of functions of `osc_ros.loop.requests`; the engine
-    serves one request per cycle, after the command was sent.
+    The node requests calls of the engine's methods and of functions of `osc_ros.loop.requests`;
+    the engine serves one request per cycle, after the command was sent.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ class ArmEngine(Engine):
         self._is_lost = False
 
     def hardware_report(self) -> dict[str, float]:
-        """Return figures of the arm for the diagnostics, see `Hardware.report`."""
+        """Return numbers about the arm for the diagnostics, by name, see `Hardware.report`."""
         return dict(self.hardware.report())
 
     def move_gripper(self, command: list[float]) -> None:
@@ -219,7 +219,7 @@ class ArmEngine(Engine):
         return True
 
     def _settle(self) -> None:
-        """Process the answers of compiled code; until `_compiled` is set again, Python answers."""
+        """Process the records of compiled code; Python answers until `_compiled` is set again."""
         self._compiled = None
         if (answers := self._answering.take_answers()) is None:
             return
@@ -251,7 +251,12 @@ class ArmEngine(Engine):
         self.end()
 
     def _read(self, take: Callable[..., bool]) -> bool:
-        """Read a state and pass it to `take`, like `update`; return whether it is plausible."""
+        """
+        Read a state and pass it to `take`, which is called like `update`.
+
+        Return whether the state is plausible.
+
+        """
         self._state = state = self.hardware.read()
         self._arrived = perf_counter()
         self._times[self._cycle % len(self._times), 0] = perf_counter_ns()
@@ -282,7 +287,7 @@ class ArmEngine(Engine):
                              state.tau, self._command_sent)
 
     def _stop(self) -> None:
-        """End the control of the arm, which its own controller and brakes then hold."""
+        """End the control of the arm; its own controller and brakes then hold the arm."""
         try:
             self.hardware.stop()
         except HardwareError as error:

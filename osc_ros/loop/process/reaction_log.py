@@ -48,7 +48,8 @@ class ReactionLog:
         """
         Record a change of the supervisor's cause or reaction ('': none), and log a new cause.
 
-        `text` is the line for the log: an error, or a warning if not `is_fault` or only reported.
+        `text` is the line for the log. The log level is error, or warning if `is_fault` is False
+        or the reaction is only 'report'.
 
         """
         now = perf_counter()

@@ -31,8 +31,8 @@ def keep_garbage_out(owner: object) -> None:
     """
     Disable automatic garbage collection, and exclude all present objects from it.
 
-    It is enabled again when every owner has called `collect_garbage_as_usual`; owners are, for
-    example, the nodes of several arms in this process.
+    Automatic collection is enabled again when every owner has called `collect_garbage_as_usual`;
+    owners are, for example, the nodes of several arms in this process.
 
     """
     gc.collect()
