@@ -121,7 +121,7 @@ def entry_of(kernel: Any) -> int:
 
 
 def _call_of(*kinds: Any) -> tuple[Any, Any]:
-    """Signature and code of a call by address, of a kernel with these argument types."""
+    """Signature and code that call a kernel with these argument types by its address."""
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         start, *given = arguments
         convention = context.call_conv

@@ -77,7 +77,7 @@ class _Team:
             self._name = name
 
     def close(self) -> None:
-        """End the helpers; after this, `tell` is not called."""
+        """End the helpers; after this, the callback `tell` is not called."""
         self._has_ended.set()
         if self._teller.is_alive():
             self._teller.join()

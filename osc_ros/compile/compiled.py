@@ -182,8 +182,8 @@ def on_demand() -> Iterator[None]:
 
     At the end, the kernels that have been used are locked: other types of arguments raise
     TypeError, as after a compilation `ahead`. So call every kernel that a control loop needs once
-    within the context. If another thread is in such a context then, they are locked at the end of
-    that context.
+    within the context. If another thread is in such a context at this time, the kernels are locked
+    at the end of the other context.
 
     """
     _ON_DEMAND.append(True)
@@ -229,8 +229,9 @@ class _KernelCache(FunctionCache):  # type: ignore[misc]
     """
     The machine code of one kernel on disk.
 
-    Numba's own index depends on the time and the line numbers of the kernel's file. Kernels of
-    this package need neither, because the name of the folder contains the digest of their source.
+    Numba's own index depends on the modification time of the kernel's file and on line numbers.
+    Kernels of this package need neither, because the name of the folder contains the digest of
+    their source.
 
     """
 
@@ -247,7 +248,7 @@ def _compile_alone(compiled: Any) -> Callable[[Any], Any]:
     Return the kernel's method `compile`, restricted to one process at a time.
 
     Another process that needs the same kernel waits, and loads the machine code from the cache.
-    Garbage collection is suspended, because it would take a sixth of the time.
+    Garbage collection is suspended, because it would take a sixth of the compile time.
 
     """
     compile_here = compiled.compile

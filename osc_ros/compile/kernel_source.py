@@ -74,8 +74,8 @@ def stored_digest(folder: Path, version: str) -> str:
     `source_digest`, read from a file in `folder` if it was computed before.
 
     Computing the digest takes nearly a second, because it parses the source. The name of the file
-    depends on the times and sizes of all source files. A program cannot set the inode change time,
-    so a file with another content has another time.
+    depends on the times and sizes of all source files. One of these times is the inode change
+    time; a program cannot set it, so a source file with changed content has another time.
 
     """
     states = [(str(path), state.st_mtime_ns, state.st_ctime_ns, state.st_size)

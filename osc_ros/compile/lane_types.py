@@ -67,7 +67,12 @@ class Mask(types.Type):  # type: ignore[misc]
         return Conversion.safe if isinstance(other, types.Boolean) else None
 
     def unify(self, typingctx: Any, other: Any) -> Any:
-        """During type inference, a comparison of numbers may become a comparison of lanes."""
+        """
+        A variable that is assigned a truth value and a mask has the type mask.
+
+        During type inference, a comparison of numbers may become a comparison of lanes.
+
+        """
         return self if isinstance(other, types.Boolean) else None
 
 

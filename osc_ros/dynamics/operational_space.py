@@ -371,7 +371,7 @@ class OperationalSpace(Batches):
             return require_finite('acceleration', self._dynamics.forward_dynamics(q, qd, tau, F))
 
     def apply_M_inv(self, q: ArrayLike, x: ArrayLike) -> Array:
-        """The product M⁻¹ x (n,), for x (n,); only 'dense' computes M for it."""
+        """The product M⁻¹ x (n,), for x (n,); only the method 'dense' computes M."""
         q, x = self._position(q), finite_array('x', x, (self.robot.n,))
         self._is_located = False
         with _overflow_checked_later():

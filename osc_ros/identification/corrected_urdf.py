@@ -41,7 +41,7 @@ def corrected_urdf(text: str, robot: Robot, parameters: Array,
         The URDF of the robot, with xacro expanded.
     robot : Robot
     parameters : (b, 10)
-        Of all bodies, see `inertial`.
+        Inertial parameters of all bodies, see `inertial`.
     friction : ((n,), (n,)), optional
         Coulomb and viscous friction, for <dynamics> [N m], [N m s/rad].
 

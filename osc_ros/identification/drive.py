@@ -61,10 +61,10 @@ class Mover(Protocol):
 
 def compensated_errors(robot: Robot) -> Disturbance:
     """
-    Return the model errors that the controller compensates during the motion, at most.
+    Return the largest model errors that the controller compensates during the motion.
 
-    These are an unknown payload, wrong masses of the links, and dry friction. For the first minute
-    the controller takes all of the missing torque for load.
+    These are an unknown payload, wrong masses of the links, and dry friction. During the first
+    minute the controller attributes every missing torque to the load.
 
     """
     effort = robot.effort_limits

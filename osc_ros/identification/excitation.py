@@ -51,7 +51,7 @@ class MotionLimits:
     lower, upper : (n,)
         Joint positions [rad, m].
     velocity, acceleration, torque : (n,)
-        [rad/s], [rad/s²], [N m]; torque of the model, with gravity.
+        Largest values [rad/s], [rad/s²], [N m]; the torque is that of the model, with gravity.
     box : (2, 3)
         Lower and upper corner of the box in which the tips stay, base frame [m].
 
@@ -76,7 +76,7 @@ class MotionLimits:
         q : (n,)
             Start and end of the trajectory [rad, m].
         share : float
-            Of the velocity and effort limits, 0 to 0.9.
+            Share of the velocity and effort limits, 0 to 0.9.
         excursion : float [rad, m]
             Largest distance of a joint from q.
         box : (2, 3)
@@ -129,7 +129,12 @@ class Trajectory:
     condition: float = np.inf
 
     def at(self, time: float | Array) -> tuple[Array, Array, Array]:
-        """Return positions, velocities, accelerations (k, n) at times (k,); outside: at rest."""
+        """
+        Return positions, velocities, accelerations (k, n) at times (k,).
+
+        At times outside the trajectory the joints are at rest.
+
+        """
         t = np.clip(np.atleast_1d(time), 0.0, self.duration)
         rate = 2.0 * np.pi / self.duration * np.arange(1, self.cosine.shape[1] + 1)
         c, s = np.cos(np.outer(t, rate)), np.sin(np.outer(t, rate))
@@ -171,8 +176,9 @@ class Planner:
     """
     Finds excitation trajectories that start and end at q (n,) [rad, m].
 
-    `wanted` is 'payload' or 'arm'; `link` carries the payload, default: the first tip. Raises
-    InputError if, at q, the weight exceeds the torque limits, or a tip is outside of its box.
+    `wanted` names the parameters to identify: 'payload' or 'arm'. `link` carries the payload,
+    default: the first tip. Raises InputError if, at q, the weight exceeds the torque limits, or a
+    tip is outside of its box.
 
     """
 
@@ -238,7 +244,12 @@ class Planner:
         return best
 
     def _candidate(self, draw: Array, duration: float) -> Trajectory:
-        """Return the trajectory of a draw, scaled to the limits, with its condition number."""
+        """
+        Return the trajectory of the random numbers `draw`, scaled to the limits.
+
+        Its attribute `condition` is set to the condition number.
+
+        """
         coefficients = draw[:, :-1] @ self._basis
         unit = Trajectory(self._q, coefficients[:, :HARMONICS], coefficients[:, HARMONICS:],
                           duration)

@@ -15,9 +15,10 @@ from osc_ros.identification.identification_results import Identification
 
 def write_plot(path: Path, found: Identification) -> None:
     """
-    Write a picture of all joint torques in the last motion: measured, description, estimate.
+    Write a picture of the joint torques in the last motion.
 
-    Raises ImportError if matplotlib is not installed.
+    For each joint it shows the measured torque, and the torques by the description and by the
+    estimate. Raises ImportError if matplotlib is not installed.
 
     """
     from matplotlib.figure import Figure

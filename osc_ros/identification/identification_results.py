@@ -32,10 +32,10 @@ class Identification:
     Attributes
     ----------
     robot : Robot
-        As described.
+        The robot as described.
     estimate : PayloadEstimate or ArmEstimate
     motions : tuple of Motion
-        For the estimate, and optionally for validation.
+        The motion for the estimate, and optionally a second one for validation.
     before, after : (m, n)
         RMS torque error in each motion, with the description and its friction, and with the
         estimate [N m].
@@ -65,7 +65,7 @@ def identification(robot: Robot, recordings: list[Recording], wanted: str,
     Parameters
     ----------
     robot : Robot
-        As described; for 'payload' without a payload.
+        The robot as described; without a payload if `wanted` is 'payload'.
     recordings : list of one or two Recording
         The second one is used for validation only.
     wanted : str

@@ -30,10 +30,11 @@ def ends_of_chains(text: str) -> tuple[str, list[tuple[str, int]]]:
 
 def fork_at(text: str, tip: str) -> tuple[str, list[str]]:
     """
-    Return the parent link of the last moving joint before a tip, and its other moving joints.
+    Return the parent link of a tip's last moving joint, and other moving joints of that link.
 
-    If the tip is a finger of a gripper, these are the joints of the other fingers. Raises
-    ModelError for a bad URDF.
+    If the tip is a finger of a gripper, the returned joints are those of the other fingers. If no
+    joint moves the tip, the root link and no joints are returned. Raises ModelError for a bad
+    URDF.
 
     """
     found = urdf_description(text)

@@ -20,9 +20,9 @@ class JointType(NamedTuple):
     Attributes
     ----------
     steps : tuple of (str, (4, 4))
-        The elementary joints from parent to child: 'revolute', 'prismatic' or 'spherical', and a
-        rotation whose third column is the axis of the elementary joint, in axes whose z is the
-        axis of the whole joint.
+        The elementary joints from parent to child. Each has a type, 'revolute', 'prismatic' or
+        'spherical', and a rotation whose third column is its axis, in a frame whose z axis is the
+        axis of the URDF joint.
     has_axis : bool
         Whether <axis> is read; if not, the axes of the joint are the axes of its frame.
     has_range : bool

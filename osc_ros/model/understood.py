@@ -46,7 +46,7 @@ def require_known(element: ElementTree.Element, where: str) -> None:
 
 
 def unused_parts(robot: ElementTree.Element) -> list[str]:
-    """Return a sentence for each part of the links and joints of a URDF that is not used."""
+    """Return a sentence for each part of URDF links and joints that this package does not use."""
     found = []
     for element in robot:
         if element.tag not in ('link', 'joint'):

@@ -68,7 +68,7 @@ class Description:
     mimics : mapping of int to Mimic
         By the index of the link that the mimic joint carries.
     unused : tuple of str
-        A sentence for each part of the links and joints that is not used.
+        A sentence for each part of the links and joints that this package does not use.
 
     """
 

@@ -4,7 +4,7 @@
 """
 Simulated FR3 with Franka's network protocol: franka-sim, in its own virtual environment.
 
-The Python of that environment runs this file as the server; it then imports nothing of osc_ros:
+The Python of that environment runs this file as the server, which imports nothing of osc_ros:
 `.venv-franka-sim/bin/python osc_ros/sim/franka_server.py ADDRESS URDF`. ADDRESS is on the loopback
 network; different addresses allow several servers, because libfranka always uses port 1337.
 """
@@ -40,7 +40,12 @@ class ServerError(RuntimeError):
 
 
 def python() -> Path:
-    """Return the Python that has franka-sim: from VARIABLE, otherwise in FOLDER."""
+    """
+    Return the path of the Python with franka-sim.
+
+    It is the value of the environment variable VARIABLE, by default the Python in FOLDER.
+
+    """
     return Path(os.environ.get(VARIABLE, Path(FOLDER, 'bin', 'python'))).absolute()
 
 
@@ -180,7 +185,7 @@ def step_with_states(server: Any) -> None:
 
 
 def execute_commands(server: Any) -> None:
-    """Execute the command lines of the standard input; end the process at its end."""
+    """Execute the command lines of the standard input; end the process when the input ends."""
     from franka_sim.franka_protocol import MoveStatus
     from franka_sim.server.constants import RobotMode
 

@@ -184,9 +184,9 @@ class Hand:
 
 def hand_of(urdf_text: str, joints: tuple[str, ...]) -> Hand | None:
     """
-    Return the hand with two finger joints; None without joints.
+    Return the hand with two finger joints; None if `joints` is empty.
 
-    Raises InputError or ModelError if the number of joints is wrong, or as `Hand`.
+    Raises InputError if the number of joints is wrong, and the errors of `Hand`.
 
     """
     if not joints:

@@ -35,7 +35,7 @@ class Solid(NamedTuple):
     size : (3,)
         Lengths of the edges, or the diameter three times [m].
     pose : (4, 4)
-        Of its centre, base frame.
+        Pose of the centre in the base frame.
     color : tuple of 4 float
         Red, green, blue, opacity, 0 to 1.
 

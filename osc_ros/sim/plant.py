@@ -62,7 +62,7 @@ class Plant:
     damping : viscous friction [N m s/rad or N s/m], default the URDF's
     friction : dry friction [N m or N], default the URDF's
     position_noise, velocity_noise : standard deviations in `measured` [rad or m; rad/s or m/s]
-    seed : of the noise
+    seed : seed of the random noise
     compensates : torque that a driver adds: 'none', 'gravity' or 'gravity+coriolis'
     wall : (4, 4) pose, in the base frame, of a stiff frictionless plane, solid on its -z side
     ball : link that carries a ball, and the radius of the ball [m]

@@ -24,7 +24,7 @@ class Block:
     Parameters
     ----------
     half : (3,)
-        Half of its edge lengths [m].
+        Half of the edge lengths [m].
     mass : float [kg]
     friction : float
         Friction coefficient on the wall and on the ball; the fingers of a `Hand` have their own.

@@ -176,7 +176,9 @@ class Simulation:
 
     def reset(self, q: ArrayLike | None = None) -> None:
         """
-        Set the arm to rest at q (n,), default its start, at time 0; the law then holds this pose.
+        Set the arm to rest at q (n,), by default its start positions, at time 0.
+
+        The law then holds this pose.
 
         Raises
         ------

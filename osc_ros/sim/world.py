@@ -37,9 +37,9 @@ class Box:
 
     Attributes
     ----------
-    position : (3,) of its centre, base frame [m]
-    size : (3,) lengths of its edges [m]
-    stiffness : of contacts with it, at rest [N/m]
+    position : (3,) position of the centre, base frame [m]
+    size : (3,) lengths of the edges [m]
+    stiffness : stiffness of a contact with the box, while nothing moves [N/m]
     friction : coefficient of Coulomb friction; below some cm/s the force grows with the speed
 
     """
@@ -52,7 +52,12 @@ class Box:
 
 @dataclass(frozen=True)
 class FreeBall:
-    """A free ball: start (3,) in the base frame [m], radius [m], mass [kg]; others as `Box`."""
+    """
+    A free ball: start (3,) in the base frame [m], radius [m], mass [kg].
+
+    Stiffness and friction are defined as for a `Box`.
+
+    """
 
     position: tuple[float, ...]
     radius: float
@@ -78,7 +83,7 @@ class World:
         Each has a sphere about its origin that touches table, wall and ball; the rest of the arm
         passes through them.
     radius : float
-        Of these spheres [m].
+        Radius of these spheres [m].
     table, wall : Box, optional
     ball : FreeBall, optional
 

@@ -59,7 +59,7 @@ def kernel_for_device(function: Any) -> Any:
 
 @cache
 def device_twins(number: Any) -> Twins:
-    """Copies of the kernels for a GPU in one type of number (`Twins`); the width of lanes is 1."""
+    """Return `Twins` of the kernels for a GPU, for one type of number; the lane width is 1."""
     replaced: dict[str, Any] = {'WIDTH': 1}
     if not IS_SIMULATED:
         from numba.cuda.extending import intrinsic

@@ -61,7 +61,7 @@ def kernel_array(values: Array) -> Array:
 
 
 def is_on_gpu(values: object) -> bool:
-    """Whether an array is in GPU memory: one of PyTorch, CuPy, JAX, Numba, and others."""
+    """Whether an array (of PyTorch, CuPy, JAX, Numba or another library) is in GPU memory."""
     if values is None or isinstance(values, (np.ndarray, list, tuple)):
         return False
     # PyTorch: `is_cuda`, because reading the interface of a tensor that requires a gradient raises
@@ -97,7 +97,7 @@ def require_quaternions(robot: Robot, q: Array) -> None:
 
 
 def bad_quaternions(robot: Robot, q: Array) -> NDArray[np.bool_]:
-    """For k states q (k, nq), whether `require_quaternions` would raise for the state (k,)."""
+    """Return, for each of k states q (k, nq), whether `require_quaternions` refuses it, (k,)."""
     bad = np.zeros(len(q), dtype=bool)
     for first in robot.q_index[robot.spherical].tolist():
         bad |= _is_bad(q[:, first:first + 4])

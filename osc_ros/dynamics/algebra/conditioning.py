@@ -27,9 +27,10 @@ def scaled_jacobian(J: Array, turning: int = 3) -> Array:
 
 def conditioning(scaled: Array, count: int | None = None) -> float:
     """
-    Return the ratio of singular value number `count` to the largest; 0 if that is 0.
+    Return a singular value relative to the largest one; 0 if all singular values are 0.
 
-    `scaled` is from `scaled_jacobian`; without `count`, it is the smallest singular value.
+    `scaled` is a result of `scaled_jacobian`. `count` selects the singular value, 1 for the
+    largest; default: the smallest one.
 
     """
     values = np.linalg.svd(scaled, compute_uv=False)

@@ -98,7 +98,12 @@ def motion_transforms(R: Array, p: Array) -> Array:
 
 @kernel
 def put_link_axes(rotations, turns, places, q, axes):
-    """Write the rotation of a link in the base at q to axes[:3, :3]; constants: `LinkAxes`."""
+    """
+    Write the rotation of a link in the base at q to axes[:3, :3].
+
+    `LinkAxes` computes the constants `rotations`, `turns` and `places` of the link.
+
+    """
     R: Matrix = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
     for k in range(len(rotations)):
         S = rotations[k]
@@ -139,6 +144,6 @@ class LinkAxes:
 
     @property
     def addresses(self) -> tuple[int, int, int, int]:
-        """Number of rotations; addresses of rotations, turns and places for `put_link_axes`."""
+        """Number of rotations; addresses of rotations, turns and places, see `put_link_axes`."""
         arrays = self._rotations, self._turns, self._places
         return len(self._turns), *map(address_of, arrays)  # type: ignore[return-value]

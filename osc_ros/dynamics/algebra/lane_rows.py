@@ -17,7 +17,7 @@ def load_rows(rows, first, values):
     """
     Copy rows[first:first + WIDTH] to `values`, an array of SIMD lanes: one row per lane.
 
-    Beyond the last row, the remaining lanes get the last row again.
+    If fewer than WIDTH rows remain, each surplus lane gets the last row.
 
     """
     for lane in range(WIDTH):

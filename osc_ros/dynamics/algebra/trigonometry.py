@@ -6,7 +6,7 @@ Sine and cosine of numbers and of SIMD lanes by polynomials, within 1 ulp.
 
 The result in a lane equals the result for a single number. The method and the polynomials are
 those of fdlibm (Sun Microsystems, 1993: `__kernel_sin`, `__kernel_cos`, `__ieee754_rem_pio2`): π/2
-has three parts, of which the first two have 33 bits, so that their first 2²⁰ multiples are exact.
+is the sum of three parts. The first two have 33 bits, so that their first 2²⁰ multiples are exact.
 Angles above 10⁶ rad, and infinite ones, go to the scalar functions of the system.
 """
 

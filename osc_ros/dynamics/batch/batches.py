@@ -52,7 +52,8 @@ class Batches:
 
     Arrays on a GPU (of PyTorch, CuPy, JAX or Numba; contiguous; all float64 or all float32) are
     evaluated there, with method 'sweep': nothing is copied, the kernels run on the caller's
-    stream, and the results are new arrays of the library of `q`. This needs the extra `cuda`.
+    stream, and the results are new arrays of the library of `q`. The package extra `cuda` is
+    required.
 
     Attributes
     ----------

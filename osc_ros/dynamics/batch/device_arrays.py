@@ -126,7 +126,7 @@ def library_of(array: Any) -> Library:
 
 
 def stream_of(pointer: int) -> Any:
-    """Numba's stream for a cudaStream_t, given as a number."""
+    """Return Numba's stream for a CUDA stream; `pointer` is its cudaStream_t as a number."""
     if IS_SIMULATED:
         return cuda.stream()
     if pointer in _LEGACY_DEFAULT:
@@ -149,7 +149,7 @@ def device_view(name: str, array: Any, shape: tuple[int, ...], number: Any, devi
     View of a user's array for a kernel, without a copy; it keeps a reference to the array.
 
     Raises InputError if the array is in host memory or on another GPU, is not contiguous, requires
-    a gradient, or has another shape or type; the message has both.
+    a gradient, or has a wrong shape or type; the message has the wrong and the accepted one.
 
     """
     if not is_on_gpu(array):

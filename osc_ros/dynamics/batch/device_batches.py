@@ -20,7 +20,7 @@ from osc_ros.errors import InputError
 
 class GpuBatch:
     """
-    k states of a user on one GPU, validated, and their evaluation on the caller's stream.
+    Validates k states of a user on one GPU, and evaluates them on the caller's stream.
 
     `m` is the number of task accelerations, 6 for each tip. Raises InputError as `device_view`
     does, and if the method has no kernels for a GPU; OscError if there is no usable GPU.

@@ -39,10 +39,10 @@ class Payloads(NamedTuple):
 
     def rows(self, k: int) -> Array:
         """
-        Return the payloads as the kernels read them, (k, PAYLOAD_WIDTH).
+        Return the payloads in the form that the kernels read, (k, PAYLOAD_WIDTH).
 
         Numbers that are not finite are accepted: they make a state invalid. Raises InputError if
-        shapes do not fit, or for a payload that is not physically possible, with its index.
+        shapes do not fit, or if a payload is not physically possible; the message has its index.
 
         """
         rows = np.zeros((k, PAYLOAD_WIDTH))
@@ -67,7 +67,7 @@ def _refuse(bad: NDArray[np.bool_], name: str, values: Array, accepted: str) -> 
 
 
 def _impossible(entries: Array) -> NDArray[np.bool_]:
-    """For k matrices (9, k), whether each is asymmetric or has a negative principal minor (k,)."""
+    """Mark (k,) matrices (9, k) that are asymmetric or have a negative principal minor."""
     a, b, c, d, e, f, g, h, i = entries
     with np.errstate(invalid='ignore', over='ignore'):
         size = np.abs(entries).max(axis=0, initial=0.0)

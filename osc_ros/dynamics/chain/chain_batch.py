@@ -45,7 +45,12 @@ _JOINTS = _PAYLOAD + PAYLOAD_WIDTH
 
 
 def room_size(n: int) -> int:
-    """Number of lanes of the memory `room` of `laws` and `terms`, for a chain of n bodies."""
+    """
+    Length of `room`, the working memory of `laws` and `terms`, in entries of WIDTH numbers.
+
+    The chain has n bodies.
+
+    """
     return _JOINTS + n * (6 + WORK_WIDTH + LINK_WIDTH + 6)
 
 
@@ -105,7 +110,12 @@ def links_in_lanes(links, payload, lanes):
 
 @inlined
 def load_payloads(links, ends, payload, first, lanes, L):
-    """Write the last body's inertias with WIDTH payloads; return 0, or NaN if not finite."""
+    """
+    Write the inertias of the last body with the payloads of WIDTH states, in lanes.
+
+    Returns 0 in lanes whose payload is finite, else NaN.
+
+    """
     total = 0.0
     if payload is not None:
         P, link = lanes[_PAYLOAD:_JOINTS], L[len(links) - 1]

@@ -37,7 +37,7 @@ from osc_ros.dynamics.contract.method import States, Terms
 
 
 def _law_given(law: Any, has_tau: bool, has_qdd: bool) -> Any:
-    """Function for the torques of state i, with None for τ⁰ or q̈ₚ that are not given."""
+    """Return a function for the torques of state i; it passes None for τ⁰ or q̈ₚ if not given."""
     if has_tau and has_qdd:
         @for_device
         def given(links, ends, q, qd, u, tau, qdd, i, work, tip, out):
@@ -62,7 +62,8 @@ def law_kernel(n: int, number: Any, has_tau: bool, has_qdd: bool) -> Any:
     """
     GPU kernel for the torques of a chain of n bodies; arguments as in `chain_batch.laws`.
 
-    It has no `payload` and no `room`; for `tau` or `qdd` not given, pass any array with two axes.
+    The kernel has no arguments `payload` and `room`. If `tau` or `qdd` is not given, pass any
+    two-dimensional array in its place.
 
     """
     of, real = device_twins(number).of, number_type(number)
@@ -92,7 +93,7 @@ def terms_kernel(n: int, number: Any) -> Any:
     """
     GPU kernel for the terms of a chain of n bodies; arguments as in `chain_batch.terms`.
 
-    It has no `payload`, and `zeros` (n + 6,) in place of `room`.
+    The kernel has no argument `payload`, and takes zeros (n + 6,) in place of `room`.
 
     """
     of, real = device_twins(number).of, number_type(number)

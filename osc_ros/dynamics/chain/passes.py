@@ -8,7 +8,7 @@ The outward pass eliminates the constraint forces of one joint after another (th
 of paper 000, eqs. 39-46, block by block). After body i it has
 
     K  inverse operational-space inertia of the chain cut after body i, at its origin
-    b  acceleration of body i under the joint torques τ⁰, with no force on it from outside
+    b  acceleration of body i under the joint torques τ⁰, if the next body exerts no force on it
 
 so the tip's K is Λ⁻¹ and its acceleration is a⁰ = J M⁻¹(τ⁰ - h) + J̇q̇, and the law is
 F = Λ(u - a⁰), τ = τ⁰ + JᵀF. With a posture acceleration q̈_p and added torques τ_a,

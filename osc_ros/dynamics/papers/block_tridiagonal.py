@@ -71,7 +71,8 @@ class BlockLDL:
     n - 1.
 
     Raises InputError if shapes do not fit, numbers are not finite, or the matrix is not positive
-    definite; in this case the message has the number of the first block whose pivot Dᵢ is not.
+    definite; in this case the message has the number of the first block whose pivot Dᵢ is not
+    positive definite.
 
     """
 

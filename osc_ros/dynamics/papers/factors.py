@@ -24,8 +24,8 @@ class SchurBlocks:
     """
     The factors of M⁻¹, Λ⁻¹ and Λ at one position.
 
-    Blocks are m wide: 6 if a joint has a rotor inertia, else 6 minus the least number of freedoms
-    of a joint. 𝒜 and 𝒮 are factored once, at their first use.
+    Blocks are m wide: 6 if a joint has a rotor inertia, else 6 minus the least number of degrees
+    of freedom of a joint. 𝒜 and 𝒮 are factored once, at their first use.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class SchurBlocks:
         (eqs. 39, 52, 53).
     B, C : Tridiagonal of (m, k) and of (k, k)
         Map the joint torques to accelerations across the joints, along W̃ and along H (eq. 39); k
-        is the largest number of freedoms of a joint.
+        is the largest number of degrees of freedom of a joint.
     D : (6, 6)
         Inverse inertia of the last body about the tip, base axes (eqs. 44, 45).
     E, R : (m, 6)
@@ -45,8 +45,8 @@ class SchurBlocks:
         ℰℛᵀ - 𝒜 (eq. 50), negative definite if the tip can move in every direction: -𝒮 is the 𝒜 of
         the chain with its last body fixed.
     freedoms : (g, k) int
-        Indices of the freedoms of each joint among the n freedoms of the path; n where a joint has
-        fewer than k.
+        Indices of the degrees of freedom of each joint among the n of the path; n where a joint
+        has fewer than k.
 
     """
 
@@ -100,7 +100,8 @@ class SchurBlocks:
         """
         M⁻¹x = 𝒞x - ℬᵀ𝒜⁻¹ℬx (eq. 39), (n,): one solve with 𝒜.
 
-        x (n,) has the torques of the n freedoms of the path; the torques of other joints are 0.
+        x (n,) has the torques of the n degrees of freedom of the path; the torques of other joints
+        are 0.
 
         """
         x_spread = spread(x, self.freedoms)

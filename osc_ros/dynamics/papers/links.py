@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-The links of the path to the tip, as `schur.py` factorizes them, in numpy.
+The links of the path to the tip, as `schur.py` requires them, in numpy.
 
 A link is a body with an invertible inertia, together with the massless bodies before it on the
 path; their joints form one joint of k degrees of freedom. Bodies off the path add their
@@ -35,14 +35,14 @@ class Bodies:
         The bodies of every link, base first: massless bodies, then the body with inertia.
     links : (g,) int
         The last body of each group.
-    beside : list of int
+    off_path : list of int
         The bodies off the path, parents first.
     k : (g,) int
-        Number of freedoms of the joint of each link.
+        Number of degrees of freedom of the joint of each link.
     freedoms : (g, max k) int
-        Indices of these freedoms; n where the joint has fewer.
+        Indices of these degrees of freedom; n where the joint has fewer.
     d : (g, max k)
-        Rotor inertias of these freedoms.
+        Rotor inertias of these degrees of freedom.
     m : int
         Width of the blocks.
     S, W : (g, 6, max k), (g, 6, m)
@@ -89,7 +89,7 @@ class Bodies:
         return gather(product_T(self.H, x), self._own, self.robot.n)
 
     def joint(self, i: int) -> tuple[slice, Array]:
-        """The slice of q̇ with the k freedoms of joint i, and H (6, k) of this joint."""
+        """The slice of q̇ with the k degrees of freedom of joint i, and H (6, k) of this joint."""
         k = 3 if self.robot.spherical[i] else 1
         first = int(self.robot.v_index[i])
         return slice(first, first + k), self.H[i, :, :k]
@@ -157,7 +157,12 @@ class Located:
         self._join()
 
     def base_acceleration(self, gravity: Array) -> Array:
-        """-gravity (b, 6) as an acceleration, in the axes of the bodies on the base; else zero."""
+        """
+        The acceleration -gravity of the base, (b, 6), for bodies on the base; zero for others.
+
+        It is in the axes of each body.
+
+        """
         found = np.zeros((len(self.X), 6))
         on_base = self.bodies.robot.parent < 0
         found[on_base] = self.X[on_base, :, 3:] @ -gravity
@@ -243,11 +248,12 @@ class Located:
 
     def with_branch_forces(self, tau: Array, pulled: Array, p: Array) -> tuple[Array, list[Array]]:
         """
-        Bias forces p (b, 6), plus the forces of the branches on links that do not accelerate.
+        Bias forces (b, 6) with the forces of the branches, if the links do not accelerate.
 
-        Branches are the bodies off the path; `pulled` (b, 6) are the accelerations across the
-        joints without any force. Also returns the joint accelerations of the branches in this
-        case, D⁻¹(τ - Hᵀp - Uᵀ pulled), in the order of `beside`.
+        Branches are the bodies off the path. p (b, 6) are the bias forces of the bodies alone,
+        `pulled` (b, 6) are the accelerations across the joints without any force. Also returns the
+        joint accelerations of the branches in this case, D⁻¹(τ - Hᵀp - Uᵀ pulled), in the order of
+        `off_path`.
 
         """
         p, drives = p.copy(), []

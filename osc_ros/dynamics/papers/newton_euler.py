@@ -20,7 +20,7 @@ def skew(a: Array) -> Array:
 
 
 def _freedoms(robot: Robot, at: Placement, i: int) -> tuple[slice, Array]:
-    """Indices in q̇ of the freedoms of body i, and their axes (3, k), base axes."""
+    """Indices in q̇ of the degrees of freedom of body i, and their axes (3, k), base axes."""
     first = int(robot.v_index[i])
     axes = at.R[i] if robot.spherical[i] else at.R[i, :, 2:]
     return slice(first, first + axes.shape[1]), axes

@@ -27,8 +27,9 @@ bodies and the next body outward form one joint of k degrees of freedom; a spher
 The motion subspace of such a joint is S (6, k) in place of H, W is its orthonormal complement, and
 T = S(SᵀS)⁻¹ its dual: f = Tτ + W F_S, q̈ = Tᵀ(…), W̃ = [W, T√d]. All blocks are as wide as the
 widest one; narrower blocks are extended by rows of the identity. With k = 6 there is nothing to
-eliminate. The joints of bodies off the path are free: these bodies add their articulated-body
-inertia and bias force to the link that carries them (Fijany and Featherstone 2013).
+eliminate. The joints of bodies off the path have no unknowns here: these bodies add their
+articulated-body inertia and bias force to the link that carries them (Fijany and Featherstone
+2013).
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ class ConstrainedMotion:
     forces : (b, 6)
         The wrench that body i receives from its parent (the base or another body) through its
         joint, about body i's origin, in body i's axes, [moment; force] [N·m, N]; the parent
-        receives its opposite. The part along the joint's freedoms comes from the drive, τ - d q̈;
-        the rest is the reaction of the bearings.
+        receives its opposite. The part along the joint axes comes from the drive, τ - d q̈; the
+        rest is the reaction of the bearings.
 
     """
 
@@ -82,8 +83,8 @@ def schur_blocks(robot: Robot, q: ArrayLike,
     Raises
     ------
     ModelError
-        If a link between base and tip has a singular inertia, or more than 6 freedoms follow each
-        other without a mass between them.
+        If a link between base and tip has a singular inertia, or more than 6 degrees of freedom
+        follow each other without a mass between them.
     InputError
         If the shape of q does not fit, or numbers are not finite.
 

@@ -272,7 +272,7 @@ class _Located:
         return _sum_inward(self._phi, y)
 
     def psi(self, y: Array) -> Array:
-        """ψy (n, 6): as `phi` with free joints, which transmit only a part of the forces."""
+        """ψy (n, 6): as `phi`, but joints can move and transmit only a part of the forces."""
         return _sum_inward(self._psi, y)
 
     def phi_star(self, s: Array) -> Array:
@@ -280,7 +280,7 @@ class _Located:
         return _sum_outward(self._phi, s)
 
     def psi_star(self, s: Array) -> Array:
-        """ψ*s (n, 6): as `phi_star` with free joints, which transmit only a part of motions."""
+        """ψ*s (n, 6): as `phi_star`, but joints can move and transmit only a part of motions."""
         return _sum_outward(self._psi, s)
 
     def H(self, f: Array) -> Array:

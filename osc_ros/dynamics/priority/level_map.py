@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Priority levels with task coordinates: their velocity is a matrix S times their link's twist.
+Priority levels whose velocity is a matrix S times the twist of their link.
 
 S (6 × 6, base axes) is the part MAP of a row of `Priorities.rows`; if MAPPED is 0, S is the
 identity.

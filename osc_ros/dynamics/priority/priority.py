@@ -106,7 +106,13 @@ def _eliminate(i, levels, Lambda, J, W, r, x):
 
 @part
 def _solve(links_J, links_W, a0, length, low, high, weight, room, c):
-    """Solve for the axes with mask 1; write J, W, inertias to index c of `room`, and `parts`."""
+    """
+    Compute the forces of the levels in the axes with mask 1; write them to `parts` of `room`.
+
+    Also writes J, W and inertias to index c of these arrays of `room`; the inertias are multiplied
+    by `weight`.
+
+    """
     rows, masks, scratch, r, forces = room.rows, room.masks, room.scratch, room.r, room.parts
     J, W, mobility, most = room.J[c], room.W[c], room.mobility, room.most
     levels = len(rows)
@@ -237,7 +243,7 @@ def solver_size(k: int, m: int, n: int) -> int:
 
 
 def results_size(k: int, m: int, n: int) -> int:
-    """Length of the part of `numbers` that is read after a solve: before W in `room_of`."""
+    """Length of the part of `numbers` that is read after a solve: up to W in `room_of`."""
     return k * (WIDTH + 62) + 6 * m + (6 * k + 1) * 6 * k * n
 
 
@@ -281,7 +287,7 @@ solve = kernel(plain(put_solution))
 
 @kernel
 def _put_conditioning(integers, numbers, count, length):
-    """Write the singular values and directions of all levels in the last of `count` solves."""
+    """Write the singular values and directions of all levels, from the last of `count` solves."""
     room = room_of(integers, numbers)
     A, X = room.scratch[:36], room.scratch[36:72]
     for i in range(len(room.rows)):
@@ -398,7 +404,7 @@ class Priorities:
         return self.F
 
     def note(self, solves: int, length: float) -> None:
-        """Record the result and the characteristic length [m] of a call of the kernel `solve`."""
+        """Record `solves`, the result of a call of `solve`, and its characteristic length [m]."""
         self._solves, self._length = solves, length
 
     @property
@@ -413,11 +419,16 @@ class Priorities:
 
     @property
     def directions(self) -> Array:
-        """Singular directions (k, 6, 6) in columns, frame's axes, linear axes / length."""
+        """
+        Singular directions (k, 6, 6) of each level, in the columns, in the axes of its frame.
+
+        The linear parts are in units of the characteristic length.
+
+        """
         return self._conditioning()[1]
 
     def _conditioning(self) -> tuple[Array, Array]:
-        """Ratios and directions, from a copy of the numbers: a control tick may be using them."""
+        """Ratios and directions, from a copy of the numbers, which a control tick may be using."""
         if self._solves == 0:
             return self._room.ratios, self._room.directions
         numbers = self._numbers.copy()

@@ -64,8 +64,8 @@ class LaneMemory(NamedTuple):
     """
     Memory of a member that works in lanes, for m bodies in each lane.
 
-    `links` and `room` are in lanes; `base` is the slot of the bodies that the leader has before
-    its first segment in lanes.
+    `links` and `room` are in lanes. The leader may have bodies before its first segment in lanes:
+    `base` is the row of `slots` for these bodies, see `slots.py`.
 
     """
 
@@ -78,9 +78,9 @@ class Split(NamedTuple):
     """
     Split of a chain between the members of a team.
 
-    `bounds` (4, members + 1) has the first body of every member, and n at the end, for the four
-    variants of a call. `lengths` has the number of bodies of each member in a lane; it is empty if
-    the members do not work in lanes.
+    A call has four variants: with or without τ⁰, and with or without q̈ₚ. For each of them,
+    `bounds` (4, members + 1) has the first body of every member, and n at the end. `lengths` has
+    the number of bodies of each member in a lane; it is empty if the members do not work in lanes.
 
     """
 
@@ -89,7 +89,7 @@ class Split(NamedTuple):
 
 
 def lane_memory(links: Array, bodies: int) -> LaneMemory:
-    """Memory for the last `bodies` × WIDTH bodies of a member with the constants `links`."""
+    """Memory for the last `bodies` × WIDTH bodies of a member, whose constants are `links`."""
     mine = links[len(links) - bodies * WIDTH:].reshape(WIDTH, bodies, LINK_WIDTH)
     packed = zeros(bodies * LINK_WIDTH)
     packed[:] = mine.transpose(1, 2, 0).ravel()
@@ -115,7 +115,7 @@ def lane_split(links: Array, members: int) -> Split | None:
 
 @inlined
 def _parts(memory):
-    """Slots of the segments, links, room and `work`, in lanes."""
+    """Views of a member's memory, in lanes: the segments' slots, links, `room` and `work`."""
     links, room = array_of_lanes(memory.links, WIDTH), array_of_lanes(memory.room, WIDTH)
     m = len(links) // LINK_WIDTH
     return (room[:SLOT_WIDTH], view(links, 0, (m, LINK_WIDTH)), room,
@@ -124,14 +124,14 @@ def _parts(memory):
 
 @viewing
 def _joints(room, row, m):
-    """One of the five rows of joints in `room`, in lanes."""
+    """Row `row` (0 to 4: q, q̇, τ⁰, q̈ₚ, torque) of the joint values in `room`, in lanes."""
     first = _JOINTS + row * m
     return room[first:first + m]
 
 
 @viewing
 def _joint_numbers(memory, row, m):
-    """One of the five rows of joints in `room`, as numbers (m, WIDTH)."""
+    """Row `row` of the joint values in `room`, see `_joints`, as numbers (m, WIDTH)."""
     return view(memory.room, (_JOINTS + row * m) * WIDTH, (m, WIDTH))
 
 
@@ -146,10 +146,10 @@ def _load(memory, row, m, numbers):
 @inlined
 def move_in_lanes(base, q, qd, tau, qdd, memory, slot):
     """
-    Phase 1 (see `segments.py`) for the last bodies of q, in lanes; writes the motion to `slot`.
+    Phase 1 (see `segments.py`) for the bodies in lanes, the last ones of q; writes to `slot`.
 
-    `base` (R, p, v, a) is the motion of the body just inside the first segment, relative to the
-    body just inside the member.
+    It writes the motion of the member's last body. `base` (R, p, v, a) is the motion of the body
+    just inside the first segment, relative to the body just inside the member's first body.
 
     """
     slots, links, room, work = _parts(memory)
@@ -172,7 +172,13 @@ def move_in_lanes(base, q, qd, tau, qdd, memory, slot):
 
 @inlined
 def eliminate_in_lanes(R, p, v, a, qdd, memory, slot):
-    """Phase 2 for segments in lanes, then join them; R, p, v, a: the body just inside them."""
+    """
+    Phase 2 for the segments in lanes, then join them.
+
+    R, p, v and a are the pose, velocity and acceleration of the body just inside the first
+    segment.
+
+    """
     slots, links, room, work = _parts(memory)
     m, inside = len(links), room[_INSIDE:_FORCE]
     for lane in range(WIDTH):

@@ -53,7 +53,13 @@ def compile_for(split: Split) -> None:
 
 def follower_arguments(shared: Shared, split: Split, k: int, progress: NDArray[np.int64],
                        looks: int) -> list[tuple[Any, ...]]:
-    """Arguments of `roles.follow` for member k, a tuple per variant; in lanes always with τ⁰."""
+    """
+    Arguments of `roles.follow` for member k: one tuple for each variant of a call.
+
+    The variants differ in which of τ⁰ and q̈ₚ are given; a member that works in lanes always gets
+    τ⁰.
+
+    """
     bounds = split.bounds
     lanes = (lane_memory(shared.links[bounds[0, k]:bounds[0, k + 1]], split.lengths[k])
              if split.lengths else None)
@@ -73,7 +79,7 @@ class Leader(ABC):
     Member 0 of a team, in the process that owns the team.
 
     `shared` is the memory of all members, with links and ends set; `progress` (PROGRESS_WIDTH,) is
-    that of member 0; `looks` is the number of reads of a signal before a kernel returns.
+    the progress of member 0; `looks` is the number of reads of a signal before a kernel returns.
 
     """
 
@@ -118,7 +124,12 @@ class Leader(ABC):
 
 
 class ByTurns(Leader):
-    """Evaluates all members in this process; the results are bit-identical to a team's results."""
+    """
+    Evaluates the segments of all members in this process, one member after the other.
+
+    The results are bit-identical to the results of a team.
+
+    """
 
     def __init__(self, links: Array, ends: Array, split: Split) -> None:
         n, members = len(links), split.bounds.shape[1] - 1
@@ -146,5 +157,5 @@ class ByTurns(Leader):
 
 
 def begin(progress: NDArray[np.int64], command: int) -> None:
-    """Set the progress of a follower to begin a command with another variant than the last one."""
+    """Set the progress of a follower so that it begins a command of another variant."""
     progress[LAST], progress[STAGE] = command, MOVE

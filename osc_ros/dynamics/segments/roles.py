@@ -117,8 +117,9 @@ def lead(links, ends, q, qd, tau, qdd, bodies, state, work, slots, flags, tip, p
 
     links, ends, q, qd, tau and qdd are those of the whole chain, see `passes.outward`; the first
     `bodies` bodies are the leader's. The input of the team is written to state (5, n). work, slots
-    and flags are shared with the team. `lanes` is None, or a `LaneMemory` for segments in lanes;
-    tau is then given. Returns DONE, WRONG_SHAPE (nothing begun), NOT_FINITE, WAITING or RING.
+    and flags are shared with the team. `lanes` is None, or a `LaneMemory` if the members work in
+    lanes; then tau must be given. Returns DONE, WRONG_SHAPE (nothing begun), NOT_FINITE, WAITING
+    or RING.
 
     """
     members = len(slots)
@@ -209,9 +210,9 @@ def follow(links, ends, q, qd, tau, qdd, work, slots, flags, force, out, k, prog
     """
     Execute the leader's commands as member k, as long as they have the variant of this call.
 
-    The variant tells which of tau and qdd are given: a kernel is compiled for each variant. links,
-    q, qd, tau, qdd, work and out are of the member's own bodies; `lanes` as in `lead`. Returns
-    DONE at a command of another variant or at STOP, otherwise WAITING or RING.
+    The variant says which of tau and qdd are given: a kernel is compiled for each variant. links,
+    q, qd, tau, qdd, work and out contain the member's own bodies only; for `lanes` see `lead`.
+    Returns DONE at a command of another variant or at STOP, otherwise WAITING or RING.
 
     """
     members = len(slots)

@@ -16,8 +16,9 @@ of data after each of the first two:
        → the tip's Λ⁻¹ and a⁰ to the leader, and the task force F back
     3  each member goes inward over its bodies
 
-Joining two segments is the elimination of the joint between them. The step from body to body of
-the serial sweep is the same with one body as outer segment: K₂ = C₂ = K_a2 = I⁻¹.
+Joining two segments is the elimination of the joint between them. Each step of the serial sweep is
+such a join with one body as the outer segment: K, C and K_a (see `inner_handle`) of this segment
+are then I⁻¹.
 """
 
 from __future__ import annotations
@@ -214,7 +215,12 @@ def put_response(links, q, qd, tau, qdd, v, a, work, slot):
 
 @inlined
 def join_segments(left, right, handle):
-    """Join segment `right` to `left`, in slot `left`; `handle` is None for `left` at the base."""
+    """
+    Join segment `right` to segment `left`, and write the result to slot `left`.
+
+    `handle` is None if segment `left` begins at the base.
+
+    """
     joint = right[SLOT_JOINT:SLOT_K]
     R, p = matrix_at(joint, ROTATION), vector_at(joint, POSITION)
     tau, s = joint[JOINT_TAU], np.sqrt(joint[ROTOR])

@@ -31,7 +31,7 @@ START, MOVE, ELIMINATE, JOIN, REST = range(5)
 
 
 def words(members: int) -> int:
-    """Length of `flags` for a number of members."""
+    """Length of `flags` for a team with this number of members."""
     return LINE * (1 + 2 * members)
 
 

@@ -127,7 +127,7 @@ def _end(comm: Intracomm, why: str = '') -> None:
 
 
 def _await_reader() -> None:
-    """Wait at most 1 s until stderr has been read: mpiexec drops it when the job ends."""
+    """Wait at most 1 s until stderr has been read: mpiexec drops unread text when the job ends."""
     latest = perf_counter() + 1.0
     with suppress(OSError, ValueError):
         words = sys.stderr.fileno()
@@ -203,9 +203,9 @@ class Distributed:
         """
         Create from pieces of the chain, one for each MPI rank.
 
-        The tip of each piece is the base of the piece on the next rank. The branches of a link
-        where two pieces meet must be in the piece whose tip it is. Gravity is that of the first
-        piece. Raises InputError as the constructor does.
+        The tip of each piece is the base of the piece on the next rank. If the link where two
+        pieces meet has branches, the inner piece, whose tip is this link, must contain them.
+        Gravity is that of the first piece. Raises InputError as the constructor does.
 
         """
         pieces = comm.allgather((piece.serial, piece.n, piece.gravity, piece.T_body_tip))
@@ -349,7 +349,12 @@ class Distributed:
         return None if u is None else finite_array('u', u, (6,))
 
     def _exchange_motions(self, gives: float, refused: InputError | None) -> None:
-        """Exchange motions; InputError if a rank refused its input or has other arguments."""
+        """
+        Exchange the motions of the segments between all ranks.
+
+        Raises InputError if a rank refused its input, or was called with other optional arguments.
+
+        """
         self._comm.Allgather(np.append(self._slots[self._rank, MOTION], gives), self._motions)
         if refused is not None:
             raise refused

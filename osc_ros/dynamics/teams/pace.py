@@ -17,10 +17,11 @@ class Pace:
     Decides whether the team or this process alone evaluates the next call.
 
     If other processes use the cores of a team, its members wait for each other's time slices. The
-    lost time is the sum of the durations of the team's calls minus their durations by this process
-    alone, at least 0. When it exceeds the duration of `_LOSS` calls alone, the team pauses for
-    lost time / (`_SHARE` × duration of a call alone) calls. `outward` and `inward` are the
-    durations of the two parts of a call by this process alone [s].
+    lost time is the sum of the durations of the team's calls minus the durations of the same calls
+    by this process alone, at least 0. When the lost time exceeds the duration of `_LOSS` calls by
+    this process alone, the team pauses for lost time / (`_SHARE` × duration of a call by this
+    process alone) calls. `outward` and `inward` are the durations of the two parts of a call by
+    this process alone [s].
 
     """
 

@@ -14,9 +14,10 @@ either the member sees the word that it waits for, or the member that writes the
 sleep flag.
 
 If a member ends, or a call takes longer than `Workers.deadline`, the whole team is discarded: the
-owner finishes the call alone, and a new team starts in the background. If the members work in
-lanes, the owner then evaluates all members one after the other, with the same result; it does so
-too while a busy machine makes the team slower than the owner alone (`pace.py`).
+owner finishes the call alone, and a new team starts in the background. If the members work in SIMD
+lanes, the owner then evaluates the segments of all members one after the other (`ByTurns`), with
+the same result. The owner also evaluates calls alone while a busy machine makes the team slower
+(`pace.py`).
 """
 
 from __future__ import annotations
@@ -240,9 +241,10 @@ class Parallel(Sweep):
 
     def _take_over(self) -> None:
         """
-        Repeat the team's last `outward` in this process.
+        Repeat the team's last `outward` in this process alone.
 
-        With lanes, `ByTurns` repeats it with the same bits; otherwise one sweep does.
+        If the team uses SIMD lanes, `ByTurns` computes it with bit-identical results. Otherwise
+        one serial sweep computes it; its results may differ from those of the team by rounding.
 
         """
         team = self._led
@@ -262,7 +264,12 @@ class Parallel(Sweep):
         self._tip[:] = tip
 
     def jacobian(self, out: Array) -> None:
-        """Write J of the last `outward` to out (6, n); may make a serial pass first."""
+        """
+        Write J of the last `outward` to out (6, n).
+
+        If needed, this process first makes an outward pass alone.
+
+        """
         self._factor_alone()
         super().jacobian(out)
 
@@ -270,19 +277,25 @@ class Parallel(Sweep):
         """
         Write M⁻¹(τ + JᵀF), with M and J of the last `outward`, to out (n,) [rad/s²].
 
-        The members store no factors: the first call after an `outward` makes a serial pass.
+        The members store no factors: at the first call after an `outward`, this process makes an
+        outward pass alone.
 
         """
         self._factor_alone()
         super().acceleration_response(tau, F, out)
 
     def inverse_mass_matrix(self, out: Array) -> None:
-        """Write M⁻¹ of the last `outward` to out (n, n); may make a serial pass first."""
+        """
+        Write M⁻¹ of the last `outward` to out (n, n).
+
+        If needed, this process first makes an outward pass alone.
+
+        """
         self._factor_alone()
         super().inverse_mass_matrix(out)
 
     def _factor_alone(self) -> None:
-        """Compute the factors at the position of the team's last `outward`, in this process."""
+        """Compute the factors at the position of the last `outward`, by this process alone."""
         if self._led is not None and not self._is_factored:
             tip = self._tip.copy()
             outward(self._chain, self._led.shared.state[Q], self._rest, None, self._rest)

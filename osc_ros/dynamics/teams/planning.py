@@ -106,7 +106,12 @@ def _fastest(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:
 
 
 def _best_team(robot: Robot, workers: Workers, most: int) -> tuple[Parallel, tuple[int, ...]]:
-    """The team of at most `most` processes with the shortest predicted call, and its bodies."""
+    """
+    Return the team with the shortest predicted call, and the number of bodies of each member.
+
+    The team has at most `most` processes.
+
+    """
     members = max(2, min(most, robot.n // LEAST_IN_LANES))
     split = _split_in_lanes(robot, members)
     if split is not None:

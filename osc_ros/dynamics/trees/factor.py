@@ -6,7 +6,7 @@ Branch-induced factor of the joint-space inertia (SFA of paper 003), compiled.
 
 M = LᵀL. Entries of M for two joints on different branches are zero; these entries of L are zero
 too, and Y = J L⁻¹ is zero for joints off the path to the tip. Λ⁻¹ = Y Yᵀ. The effort is
-O(n d² + m d² + m² d) for n freedoms, depth d, m tips.
+O(n d² + m d² + m² d) for n degrees of freedom, depth d, m tips.
 """
 
 from __future__ import annotations

@@ -4,11 +4,13 @@
 """
 Λ⁻¹ of several tips by propagation of forces (EFPA) or mobilities (RJKA) of paper 003, compiled.
 
-Call `articulated.put_articulated_inertias` before either. If the parent of a body has the motion
-V, the body has X V with its joint locked, and L X V with its joint free, L = 1 - H D⁻¹Uᵀ. 𝒳, the
-product of L X over the joints between a body and a tip, maps the motion of the body to that of the
-tip. Ω is the mobility of a body of the robot, with all joints free: its acceleration for a force
-on it. For b bodies, depth d and m tips:
+Call `articulated.put_articulated_inertias` before either. X is the motion transform from the frame
+of a body's parent to the frame of the body. If the parent has the motion V, the body has the
+motion X V if its joint is locked, and L X V if its joint can move and has no torque, with
+L = 1 - H D⁻¹Uᵀ (H, D and U: see `articulated.py`). 𝒳, the product of L X over the joints between a
+body and a tip, maps the motion of the body to the motion of the tip. Ω is the mobility of a body
+of the robot: its acceleration for a force on it, if all joints can move and have no torque. For b
+bodies, depth d and m tips:
 
     propagate_forces      computes 𝒳 from the tips inward, then Λ⁻¹ from the base outward, with
                           the blocks of two tips at their last common body; O(b + m d + m²)
@@ -65,7 +67,7 @@ Array = NDArray[np.float64]
 
 @inlined
 def block_at(row, k):
-    """The 6 × 6 matrix in row[k:k + 36], as four 3 × 3 blocks: [[0, 1], [2, 3]]."""
+    """The 6 × 6 matrix in row[k:k + 36], as four 3 × 3 blocks in the order [[0, 1], [2, 3]]."""
     return (matrix_at(row, k), matrix_at(row, k + 9),
             matrix_at(row, k + 18), matrix_at(row, k + 27))
 
@@ -123,10 +125,10 @@ def row_of(kind, Y):
 @inlined
 def free_joint_row(kind, store, I):
     """
-    Row Hᵀ L of L = 1 - H D⁻¹Uᵀ (one degree of freedom): its columns 0-2, and columns 3-5.
+    Row Hᵀ L of the matrix L = 1 - H D⁻¹Uᵀ: its columns 0-2, and columns 3-5.
 
-    The entry at the joint axis, 1 - D⁻¹HᵀU, is computed as D⁻¹ times the rotor inertia: exactly 0
-    without a rotor, and without cancellation.
+    The joint has one degree of freedom. The entry at the joint axis, 1 - D⁻¹HᵀU, is computed as
+    D⁻¹ times the rotor inertia: exactly 0 without a rotor, and without cancellation.
 
     """
     U, d, kept = column_of(kind, I), store[D_INV], store[ROTOR_SHARE]
@@ -149,7 +151,13 @@ def free_joint_rows(store, I):
 
 @inlined
 def motions_beyond(tree, store, i, Y):
-    """L X Y: motions of body i with a free joint; the columns of Y are motions of its parent."""
+    """
+    Return L X Y: motions of body i, if its joint can move and has no torque.
+
+    The columns of Y are motions of the parent of body i. X transforms them to the frame of body i,
+    and L = 1 - H D⁻¹Uᵀ removes the part that the joint does not transmit.
+
+    """
     R, p = placement_at(store)
     kind, I = tree[i, KIND], mobility_at(store, ARTICULATED)
     Rt = transpose(R)
@@ -280,7 +288,7 @@ def propagate_forces(tree, ends, paths, starts, common, X, work, Lambda_inv):
 
 @inlined
 def beyond_joint(tree, store, i, Y):
-    """Ω of a body, L Y Lᵀ + H D⁻¹Hᵀ, for Y = X Ω Xᵀ with Ω of its parent."""
+    """Mobility Ω of body i, L Y Lᵀ + H D⁻¹Hᵀ, for Y = X Ω Xᵀ with the mobility Ω of its parent."""
     kind, I = tree[i, KIND], mobility_at(store, ARTICULATED)
     A, B, C = Y
     if kind == SPHERICAL:
@@ -301,7 +309,12 @@ def beyond_joint(tree, store, i, Y):
 
 @inlined
 def put_tip_mobility(store, end, k, Lambda_inv):
-    """Write Ω of a body, shifted to a tip on it, base axes, to Λ⁻¹ at row and column k."""
+    """
+    Write the mobility of tip k, base axes, to block (k, k) of Λ⁻¹.
+
+    It is Ω of the body that carries the tip, shifted to the tip.
+
+    """
     A, B, C = mobility_unrotated(
         transpose(matrix_at(store, IN_BASE)),
         mobility_shifted(vector_at(end, 9), mobility_at(store, OMEGA)))

@@ -82,7 +82,7 @@ def read_tips(tips, ends, gravity, work, a0, poses, twists):
 
 @inlined
 def add_response(tips, ends, work, a0):
-    """Add the accelerations of the tips to a0, from those of their bodies; robot at rest."""
+    """Add the accelerations of the tips of a robot at rest, from those of their bodies, to a0."""
     for k in range(len(tips)):
         store = work[tips[k]]
         R, p = matrix_at(store, IN_BASE), vector_at(ends[k], 9)

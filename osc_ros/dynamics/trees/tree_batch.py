@@ -35,7 +35,7 @@ Array = NDArray[np.float64]
 
 
 def batch_room(integers: Array) -> Array:
-    """Memory `room` of `laws` and `terms`, for the kernels and the numbers of the states."""
+    """Return `room`, the memory of `laws` and `terms` for their kernels and for WIDTH states."""
     b, tips, n = integers[:3].tolist()
     m, nq = 6 * tips, b + 3 * (n - b) // 2
     own = 3 + nq + 5 * n + 2 * m + m * m + m * n + PAYLOAD_WIDTH + b * BODY_WIDTH
@@ -44,7 +44,7 @@ def batch_room(integers: Array) -> Array:
 
 @inlined
 def parts_of_room(lanes, nq, n, m):
-    """Views at the end of a room: gravity, q, joints (5, n), tips (2, m), Λ (m²,) and J."""
+    """Views at the end of `lanes`: gravity, q, joints (5, n), tips (2, m), Λ (m²,) and J."""
     i = len(lanes) - (3 + nq + 5 * n + 2 * m + m * m + m * n)
     gravity, i = lanes[i:i + 3], i + 3
     q, i = lanes[i:i + nq], i + nq
@@ -56,9 +56,10 @@ def parts_of_room(lanes, nq, n, m):
 @inlined
 def bodies_in_lanes(bodies, payload, lanes):
     """
-    Return the lanes before the last two parts of a room, the payload P, and the bodies.
+    Split `lanes`, the whole of `room`: return its first part, the payload P, and the bodies.
 
-    The bodies are constants of the robot; with payloads, a copy of them in lanes.
+    P and the bodies are the last two parts of `room`. The returned bodies are a copy of the
+    robot's constants in lanes, or these constants themselves if there are no payloads.
 
     """
     i = len(lanes) - bodies.size
@@ -72,7 +73,12 @@ def bodies_in_lanes(bodies, payload, lanes):
 
 @inlined
 def load_payloads(robot, payload, first, P, bodies):
-    """Write the inertias of a body with WIDTH payloads; return 0, or NaN if not finite."""
+    """
+    Write the inertias of the first tip's body with the payloads of WIDTH states, in lanes.
+
+    Returns 0 in lanes whose payload is finite, else NaN.
+
+    """
     total = 0.0
     if payload is not None:
         k, end = robot.tips[0], robot.ends[0]
@@ -85,7 +91,13 @@ def load_payloads(robot, payload, first, P, bodies):
 
 @inlined
 def constants_of_states(robot, gravity, first, G, bodies):
-    """Constants of the robot with the gravity of each state, by default its own, in lanes G."""
+    """
+    Return the constants of the robot, with the gravity of WIDTH states from `first` on.
+
+    The gravity is written to the lanes G; if `gravity` is empty, all states have the robot's
+    gravity.
+
+    """
     if len(gravity) > 0:
         load_rows(gravity, first, G)
     else:

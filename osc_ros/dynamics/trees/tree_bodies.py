@@ -194,7 +194,7 @@ def push_tips(tips, ends, work, F, sign):
 
 @inlined
 def collect_forces(tree, rotors, tau, qdd, work, out):
-    """Write to out (n,) the joint torques of the forces on the bodies, from tips to base."""
+    """Write to out (n,) the joint torques due to the forces on the bodies, from tips to base."""
     for i in range(len(tree) - 1, -1, -1):
         store, kind, first = work[i], tree[i, KIND], tree[i, V_AT]
         R, p = placement_at(store)

@@ -42,8 +42,8 @@ BODY_WIDTH = 22
 PLACEMENT, IN_BASE, VELOCITY, ZETA, OWN_FORCE, ARTICULATED = 0, 12, 24, 30, 36, 42
 D_INV, GATHERED, DRIVE, ACCELERATION, OMEGA = 63, 69, 75, 78, 84
 ROTOR_SHARE, WORK_WIDTH = 105, 108
-# Number of entries at the head of `integers`: numbers of bodies, tips, freedoms, entries of
-# `paths`, and carriers; then the algorithm.
+# Number of entries at the head of `integers`: numbers of bodies, tips, degrees of freedom, entries
+# of `paths`, and carriers; then the algorithm.
 SIZES = 6
 
 

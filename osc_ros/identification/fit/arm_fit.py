@@ -33,17 +33,17 @@ class ArmEstimate:
     Attributes
     ----------
     robot : Robot
-        With the estimated inertias.
+        The robot with the estimated inertias.
     parameters, given : (b, 10)
         Estimated inertial parameters, and those of the description.
     base : BaseParameters
     corrections, deviations : (r,)
         Corrections of the base parameters from the data alone, and their standard deviations.
     consistent_corrections : (r,)
-        Corrections of the base parameters by the consistent parameters.
+        Corrections of the base parameters that result from the consistent parameters.
     friction : FrictionEstimate
     fit : Fit
-        Of the base parameters, then the friction.
+        Regression of the base parameters, then of the friction parameters.
     friction_values : (4 n,)
         Values of the friction columns.
 

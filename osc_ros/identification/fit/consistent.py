@@ -71,7 +71,7 @@ class Bodies:
 
     @staticmethod
     def distances(x: Array) -> tuple[Array, Array]:
-        """Return residuals (b, 10), which squared sum up to the divergence, and their slopes."""
+        """Return residuals (b, 10) whose squares sum to the divergence, and their derivatives."""
         residuals, slopes = x.copy(), np.ones_like(x)
         d = x[:, :4]
         near = np.abs(d) < 1e-4

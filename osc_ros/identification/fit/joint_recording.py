@@ -45,7 +45,7 @@ class Recording:
     torque: Array
 
     def of_joints(self, joints: Sequence[str]) -> Recording:
-        """Return these joints in this order. Raise InputError if one is missing."""
+        """Return a recording of these joints, in this order; InputError if one is missing."""
         missing = [name for name in joints if name not in self.joints]
         if missing:
             raise InputError(f"the recording lacks joint '{missing[0]}' (has: "
@@ -91,8 +91,8 @@ class Recording:
         """
         Raise InputError if the recording cannot be used.
 
-        Reasons: shapes, numbers that are not finite, torques that are missing or all zero, times
-        that do not increase, gaps, a duration or a rate that is too low.
+        Reasons are wrong shapes, numbers that are not finite, torques that are missing or all
+        zero, times that do not increase, gaps, and a duration or a rate that is too low.
 
         """
         n, k = len(self.joints), len(self.time)

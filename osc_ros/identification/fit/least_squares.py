@@ -94,7 +94,7 @@ def fit(columns: Array, torque: Array, use: NDArray[np.bool_]) -> Fit:
 
 
 def _samples_per_independent_sample(residual: Array) -> float:
-    """Return 1 + 2 Σ ρ_k over the lags before the autocorrelation's first negative value."""
+    """Return 1 + 2 Σ ρ_k; the sum ends before the first negative autocorrelation ρ_k."""
     x = residual[np.isfinite(residual)]
     if len(x) < 10 or not x.any():
         return 1.0

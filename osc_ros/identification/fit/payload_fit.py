@@ -47,14 +47,14 @@ class PayloadEstimate:
     center, center_deviation : (3,)
         Centre of mass in the link's frame [m].
     inertia : (3, 3)
-        About the centre of mass, in the link's axes [kg m²]; zero without `has_inertia`.
+        About the centre of mass, in the link's axes [kg m²]; zero if `has_inertia` is False.
     inertia_deviation : (6,)
-        Of xx xy xz yy yz zz.
+        Standard deviations of the entries xx xy xz yy yz zz.
     has_inertia : bool
         Whether the data determine the inertia.
     friction : FrictionEstimate
     fit : Fit
-        Of ten parameters of the payload, then the friction.
+        Regression of ten parameters of the payload, then of the friction parameters.
     values : (p,)
         Consistent values of these parameters.
 

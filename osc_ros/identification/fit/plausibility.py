@@ -81,10 +81,11 @@ def require_plausible(motion: Motion, robot: Robot) -> None:
 
 def weight_factors(motion: Motion, robot: Robot) -> tuple[Array, Array]:
     """
-    Return the factors (n,) of the joints' weight in the torques, and standard deviations.
+    Return the ratio of measured to modelled weight for each joint, and its standard deviation.
 
-    One more factor, common to all joints, scales the torques of velocities and accelerations. A
-    payload is estimated too, unless its mass would be negative.
+    Both results are (n,); the weight is the torque due to gravity. One more factor, common to all
+    joints, scales the torques due to velocities and accelerations. A payload is estimated too,
+    unless its mass would be negative.
 
     """
     n, body = motion.n, robot.frames[robot.tip][0]

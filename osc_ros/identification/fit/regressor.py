@@ -38,7 +38,7 @@ class Sweep(NamedTuple):
     R_base, p_base : (b, k, 3, 3), (b, k, 3)
         Axes and origin of every body in the base frame [m].
     v, a : (b, k, 6)
-        Spatial velocity and acceleration minus gravity, [angular; linear], about the body's
+        Spatial velocity, and acceleration minus gravity, [angular; linear], about the body's
         origin, in its axes.
 
     """

@@ -97,7 +97,12 @@ class Urdf:
         return value
 
     def spec(self, locks: Mapping[str, float], looks: bool = False) -> mujoco.MjSpec:
-        """Return an editable MuJoCo model: a body for every link, and the joints that move."""
+        """
+        Return an editable MuJoCo model: a body for every link, and the joints that move.
+
+        With `looks`, the model has the visual shapes of the links.
+
+        """
         elements = [*self.links.values(), *self._joints.values()]
         # links fixed to the ground need no inertia; in many URDFs it is wrong
         kept = {'link': ['inertial'], 'ground': [], 'joint': ['origin', 'parent', 'child', 'axis']}

@@ -32,7 +32,7 @@ def set_options(spec: mujoco.MjSpec, timestep: float) -> None:
 
 
 def contact(timestep: float) -> dict[str, Any]:
-    """Return parameters of a contact as stiff as the stops; a ball penetrates by some µm."""
+    """Return parameters of a contact as stiff as the joint stops; a ball penetrates by some µm."""
     return dict(condim=1, solref=(2.0 * timestep, 1.0), solimp=STOP_IMPEDANCE)
 
 
