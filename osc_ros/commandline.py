@@ -134,7 +134,12 @@ def stdout_for_json(file: Path | None) -> Iterator[None]:
 
 
 def json_values(values: Any) -> Any:
-    """Return values, also nested and of NumPy, for JSON: None for numbers that are not finite."""
+    """
+    Return values, which may be nested or of NumPy, for JSON.
+
+    Numbers that are not finite become None.
+
+    """
     if isinstance(values, dict):
         return {key: json_values(one) for key, one in values.items()}
     if hasattr(values, 'tolist'):
@@ -145,7 +150,7 @@ def json_values(values: Any) -> Any:
 
 
 def write_json(file: Path, figures: object) -> None:
-    """Write figures to a file, or to standard output if `file` is STDOUT."""
+    """Write results to a file, or to standard output if `file` is STDOUT."""
     text = json.dumps(figures, indent=2) + '\n'
     if file == STDOUT and sys.__stdout__ is not None:
         sys.__stdout__.write(text)

@@ -45,13 +45,18 @@ def installation(extra: str) -> str:
 
 
 def require_type(what: str, given: object, kind: type | tuple[type, ...], accepted: str) -> None:
-    """Raise InputError if `given` is no `kind`; `accepted` is the end of the error message."""
+    """Raise InputError if `given` is not of a type `kind`; `accepted` ends the error message."""
     if not isinstance(given, kind):
         raise InputError(f'{what} is of type {type(given).__name__}: accepted is {accepted}')
 
 
 def similar(name: str, known: Iterable[str], most: int = 3, least: float = 0.6) -> list[str]:
-    """Return at most `most` names that are about as similar to `name` as the most similar one."""
+    """
+    Return the known name that is most similar to `name`, and names that are about as similar.
+
+    At most `most` names are returned; names with a similarity below `least` are not.
+
+    """
     found = get_close_matches(name, known := list(known), most, least)
     if not found:
         return []

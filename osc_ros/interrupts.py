@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Handling of SIGINT and SIGTERM in a process that does not command an arm: end, or record them.
+SIGINT and SIGTERM in a process that does not command an arm: they end it, or are recorded.
 
-A process from one of our launch files gets SIGTERM, too, when launch has ended.
+A process that one of our launch files has started also gets SIGTERM when launch has ended.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def end_quietly() -> None:
     An exception from a signal handler would arise in arbitrary code: imports and compilers print
     it with their own stack, or swallow it. Therefore no exception is raised, and a thread ends the
     process; a Python handler would wait for the end of a compiler call, which takes seconds. If
-    the environment names the process of launch, its end has the effect of SIGTERM, because launch
-    leaves its nodes running if it is killed or gets SIGTERM alone.
+    the environment names the process of launch, the end of launch has the effect of SIGTERM,
+    because launch leaves its nodes running if it is killed or gets SIGTERM alone.
 
     """
     if not _ending:

@@ -124,7 +124,7 @@ class TensorSpace:
         ----------
         joint_pos, joint_vel : (num_envs, joints)
         acceleration : (num_envs, 6)
-            Of the tip, in base axes and the library's order.
+            Acceleration of the tip, in base axes and the library's order.
         posture_acceleration : (num_envs, n), optional
             See `OperationalSpace.torque`; in the order of `joint_ids`.
 
@@ -157,10 +157,10 @@ class TensorSpace:
         Parameters
         ----------
         target : Tip
-            As `tip` returns them.
+            Poses and twists of the targets, in the form that `tip` returns.
         stiffness, damping : float [1/s², 1/s]
         acceleration : (num_envs, 6), optional
-            Of the targets; default 0.
+            Accelerations of the targets; default: 0.
         posture_acceleration : (num_envs, n), optional
             See `torque`.
 
@@ -197,7 +197,7 @@ class TensorSpace:
         return found.pose, found.twist
 
     def _ordered(self, name: str, values: Any) -> Any:
-        """Exchange angular and linear parts, if the library has another order than osc_ros."""
+        """Exchange angular and linear parts if the order in the library differs from osc_ros."""
         if len(values.shape) != 2 or values.shape[1] != 6:
             raise InputError(f'{name} has shape {tuple(values.shape)}, accepted is (num_envs, 6)')
         return values[:, SWAP] if self.conventions.is_linear_first else values
@@ -242,12 +242,22 @@ def as_library_array(values: Any, like: Any) -> Any:
 
 
 def _library(values: Any) -> Any:
-    """Return NumPy, or PyTorch for a GPU tensor: the functions used here are alike in both."""
+    """
+    Return the module NumPy, or PyTorch if `values` is a GPU tensor.
+
+    The functions that are used here are the same in both modules.
+
+    """
     return sys.modules[type(values).__module__.partition('.')[0]]
 
 
 def _quaternion(R: Any) -> Any:
-    """Return quaternions x y z w (k, 4) of rotations (k, 3, 3), by the largest of four forms."""
+    """
+    Return quaternions x y z w (k, 4) of rotations (k, 3, 3).
+
+    Of the four formulas, the one with the largest component is used.
+
+    """
     xp = _library(R)
     trace = R[:, 0, 0] + R[:, 1, 1] + R[:, 2, 2]
     rows = []

@@ -54,7 +54,7 @@ def __getattr__(name: str) -> Callable[[], NoReturn]:
 
 
 def _print(name: str) -> NoReturn:
-    """Run a command that ends when the reader of its output ends (`| head`)."""
+    """Run a command; it ends quietly when the reader of its output has ended (`| head`)."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
         try:

@@ -91,10 +91,22 @@ class Backend(Protocol):
         """Give the tip the stiffness of `spring`, or, with None, its original gains again."""
 
     def use_payload(self, mass: float, center_of_mass: Array, inertia: Array) -> None:
-        """Set the payload at the tip: mass [kg], centre (3,) [m], inertia about it (3, 3)."""
+        """
+        Set the payload at the tip: mass [kg], centre of mass [m], inertia about this centre.
+
+        The centre of mass (3,) is in the frame of the tip, the inertia (3, 3) in its axes
+        [kg m²].
+
+        """
 
     def move_gripper(self, command: list[float]) -> None:
-        """Move the gripper: width, largest force, speed; the default for NaN or if missing."""
+        """
+        Move the gripper to a width, with a largest force and a speed.
+
+        `command` has these numbers in this order; the gripper uses its default for a
+        number that is missing or NaN.
+
+        """
 
     def gripper_state(self) -> GripperState:
         """Return the newest state of the gripper."""

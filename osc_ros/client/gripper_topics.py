@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Gripper over ROS: topics for commands, their answers, and states."""
+"""Gripper over ROS: topics for commands, for the answers to commands, and for states."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class GripperTopics:
     """
     Client of the topics of `osc_ros.ros.gripper_commands.GripperTopics`.
 
-    Another thread spins the node; `prefix` begins the names of the topics, `news` is notified of
-    each message.
+    Another thread spins the node. The names of the topics begin with `prefix`. Each message
+    notifies the condition `news`.
 
     """
 

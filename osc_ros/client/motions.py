@@ -86,7 +86,7 @@ class Motions:
         wait : bool
             Whether to wait until the tip has reached the pose.
         timeout : float
-            Longest time to wait for it [s].
+            Longest time to wait for the arrival [s].
 
         Raises
         ------
@@ -146,7 +146,7 @@ class Motions:
 
     def follow(self, poses: ArrayLike, dt: float, observed_at: float | None = None) -> str:
         """
-        Follow a chunk of poses, such as a policy predicts; return how the arm enters it.
+        Follow a chunk of poses from a policy; return a text on how the arm enters the chunk.
 
         The set-point moves from its present motion to the chunk without a stop, and slows down at
         the end unless another chunk comes before: see doc/policies.md. This call does not wait.
@@ -167,8 +167,8 @@ class Motions:
         Raises
         ------
         InputError
-            The controller refuses the chunk: it is too fast, outside of the workspace, or already
-            over.
+            The controller refuses the chunk: its motion is too fast, it leaves the workspace, or
+            its last pose is in the past.
 
         """
         now = self.state()
@@ -222,9 +222,9 @@ class Motions:
         Raises
         ------
         InputError
-            A number is not positive and finite. Over ROS also if the rate of the loop does not
-            allow it; without ROS, the stiffness is reduced to the largest possible one without a
-            message.
+            A number is not positive and finite, or the arm is controlled over ROS and the rate of
+            the loop does not allow this stiffness. Without ROS, the arm instead gets the largest
+            stiffness that the rate allows, without a message.
 
         """
         if stiffness is None:
@@ -235,7 +235,7 @@ class Motions:
     def payload(self, mass: float, center_of_mass: ArrayLike = (0.0, 0.0, 0.0),
                 inertia: ArrayLike | None = None) -> None:
         """
-        Set the payload at the tip, in place of the previous one; mass 0: none.
+        Set the payload at the tip, in place of the previous one; mass 0 removes the payload.
 
         >>> arm.payload(0.5)                    # half a kilogram at the tip   # doctest: +SKIP
 

@@ -216,7 +216,7 @@ class RealTimeBackend:
                         self._error)
 
     def state(self) -> ArmState:
-        """Return the newest state; its error is that of the last report."""
+        """Return the newest state; the field `error` is from the newest report of the loop."""
         _, records = self._loop.records(self._loop.count - 2)
         return self._state_of(records[-1])
 
@@ -227,14 +227,14 @@ class RealTimeBackend:
         self._command(requests.follow, motion, start, self._task)
 
     def _command(self, what: Callable[..., Any], *arguments: Any) -> None:
-        """Request a motion, and record that it was commanded."""
+        """Request a motion, and record that a motion was commanded."""
         with self._news:  # so that the old goal is not checked in between
             self._request(what, *arguments)
             self._arrival.begin()
             self._check()
 
     def _request(self, what: Callable[..., Any], *arguments: Any) -> Any:
-        """Request an action of an active loop; ArmError if it is not active."""
+        """Request an action of the loop; raise ArmError if the loop is not active."""
         self._require_open()
         self._require_control()
         try:
@@ -392,11 +392,11 @@ class RealTimeBackend:
 def _checked(hardware: str, robot: str | os.PathLike[str], law: Law, values: Mapping[str, Any]
              ) -> dict[str, Any]:
     """
-    Return the values of all settings of a kind of arm, each given or default.
+    Return the values of all settings of a kind of arm: the given values, or defaults.
 
-    For 'mujoco', the initial joint positions are by default the home of a shipped robot, otherwise
-    far from limits and singularities; a shipped robot also has its gripper. Raises InputError for
-    an unknown setting or a value that is not accepted.
+    For 'mujoco', a shipped robot starts by default at its home and has its gripper; another
+    robot starts by default at joint positions far from limits and singularities. Raises
+    InputError for an unknown setting or a value that is not accepted.
 
     """
     known = {setting.name: setting for setting in hardware_class(hardware).settings}

@@ -39,7 +39,7 @@ class AnswerTopic:
     """
     Subscription of the answers to commands on a topic.
 
-    Another thread spins the node; `news` is notified of each answer.
+    Another thread spins the node. Each answer notifies the condition `news`.
 
     """
 
@@ -62,10 +62,11 @@ class AnswerTopic:
     def to(self, publish: Callable[[], None], key: str, label: str, command: str = ''
            ) -> tuple[DiagnosticStatus, float] | None:
         """
-        Publish a command and wait for its answer; return it with its time [s].
+        Publish a command, and wait for the answer; return the answer and its time [s].
 
-        The answer is the first one with the value `label` of `key` and, unless empty, the name
-        `command`. Returns None without an answer within ANSWERED.
+        The answer is the first message in which `key` has the value `label` and, unless
+        `command` is empty, whose name is `command`. Returns None if no answer comes within
+        ANSWERED.
 
         """
         with self._news:
@@ -85,9 +86,9 @@ class Services:
     """
     Clients of the services of a controller (`name`, with its namespace), which wait for answers.
 
-    Another thread spins the node, and notifies `news` of each message. Every method raises
-    ArmTimeoutError without an answer, and ArmError or InputError with the controller's reason if
-    it refuses.
+    Another thread spins the node; each message notifies the condition `news`. Every method
+    raises ArmTimeoutError if no answer comes. If the controller refuses the request, the
+    method raises ArmError or InputError with the controller's reason.
 
     """
 
@@ -128,7 +129,7 @@ class Services:
         return self._label
 
     def advice(self) -> str:
-        """Return a text with the state that `lifecycle` found last, and advice for it."""
+        """Return a text for the user: the state that `lifecycle` found last, and what to do."""
         how = {'inactive': 'its parameter autostart activates it when joint states come, or: '
                            f'`ros2 lifecycle set {self._name} activate`',
                'unconfigured': 'its log says why; its parameter autostart configures it, or: '
@@ -138,7 +139,7 @@ class Services:
         return f"the controller '{self._name}' is {self._label}: {how}"
 
     def parameters(self, names: Sequence[str]) -> dict[str, Any]:
-        """Return parameters of the controller by name; InputError if it lacks one."""
+        """Return parameters of the controller by name; InputError if one of them is missing."""
         found = self.call('get_parameters', GetParameters.Request(names=list(names))).values
         if len(found) != len(names):
             raise InputError(f"'{self._name}' lacks one of the parameters {', '.join(names)}: "
@@ -175,7 +176,7 @@ class Services:
         return 'activated: the law controls the arm, and holds its pose'
 
     def _recover_arm(self) -> None:
-        """Clear the error of the arm; the controller refuses while it still stops the arm."""
+        """Clear the error of the arm; repeat the request while the controller stops the arm."""
         deadline = monotonic() + STOPPING
         while True:
             try:

@@ -58,10 +58,10 @@ def shared_context() -> Context:
     """
     Return the context of rclpy of all clients; its participant lasts until the process ends.
 
-    If a process creates a DDS participant again, it has the GUID of the previous one. A Fast DDS
-    peer that has not noticed the end of the previous one takes both for the same, and does not
-    send its list of topics and services again. So a hidden node (its name begins with '_') keeps
-    the participant while clients come and go.
+    If a process destroys its DDS participant and creates another one, both have the same GUID.
+    A Fast DDS peer that has not noticed the end of the first participant takes both for the
+    same participant, and does not send its list of topics and services again. Therefore a
+    hidden node (its name begins with '_') keeps the participant while clients come and go.
 
     """
     with _LOCK:
@@ -76,7 +76,13 @@ def shared_context() -> Context:
 
 @dataclass
 class _Newest:
-    """The newest messages, None before the first; times of arrival of states and commands [s]."""
+    """
+    The newest message of each topic, None before the first one.
+
+    `state_at` and `command_at` are the times at which the newest state and the newest command
+    arrived [s].
+
+    """
 
     joints: JointState | None = None
     command: JointState | None = None
@@ -96,11 +102,12 @@ class _Motion:
     Attributes
     ----------
     goal : (4, 4), optional
-        Its end, if it has one.
+        Pose at the end of the motion; None for a motion without an end.
     since : float
-        Time of its answer [s]; infinite if there is no motion.
+        Time in the answer to the command [s]; infinite if no motion was commanded.
     reached_before : PoseStamped, optional
-        The newest `goal_reached` when it was commanded: the clock may have been reset since.
+        The newest message on `goal_reached` before the motion was commanded. Its stamp may be
+        later than `since`, because the clock may have been reset.
 
     """
 
@@ -179,7 +186,7 @@ class TopicBackend:
         node.create_subscription(DiagnosticArray, '/diagnostics', self._on_diagnostics, 10)
 
     def _keeper(self, field: str) -> Callable[[Any], None]:
-        """Return a callback that stores the newest message."""
+        """Return a callback that stores its message in a field of `_Newest`."""
         def keep(message: Any) -> None:
             with self._news:
                 setattr(self._newest, field, message)
@@ -285,8 +292,9 @@ class TopicBackend:
         """
         Publish a command whose motion ends at `goal` (4, 4); return the text of its answer.
 
-        The stamp of the command identifies its answer. Each client shifts its stamps by another
-        time, less than 1 µs, because another client may send a command for the same state.
+        The stamp of the command identifies its answer. Each client shifts its stamps by
+        its own short time, less than 1 µs, because two clients may send commands for the
+        same state.
 
         """
         self._require_open()
@@ -306,7 +314,7 @@ class TopicBackend:
             return text
 
     def _marked(self, stamp: Time) -> Time:
-        """Return a stamp that is shifted by the mark of this client, less than 1 µs."""
+        """Return a stamp that is shifted by the short time of this client, less than 1 µs."""
         time = stamp.sec * 1_000_000_000 + stamp.nanosec
         time += self._mark if time < self._mark else -self._mark  # never 0, which means now
         return messages.time_of(divmod(time, 1_000_000_000))

@@ -43,9 +43,9 @@ class ArmEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     An action contains numbers from -1 to 1: for x y z, and for rotations about x y z of the base.
     With `control` 'delta' they change the goal pose by at most LARGEST in a step. With 'pose' they
-    are the goal itself: its position in the `box`, and its rotation from the initial orientation
-    by at most TILT about each axis. With `variable_impedance` two more numbers are the stiffness
-    of translation and of rotation, from SOFTEST to STIFFEST on a logarithmic scale.
+    set the goal pose: its position within the `box`, and its rotation from the initial
+    orientation, at most TILT about each axis. With `variable_impedance` two more numbers are the
+    stiffness of translation and of rotation, from SOFTEST to STIFFEST on a logarithmic scale.
 
     Observations have the keys of crisp_gym; poses are position, then Euler angles xyz [rad]:
 
@@ -148,7 +148,7 @@ class ArmEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     def step(self, action: NDArray[np.float32]
              ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Move for 50 ms; return observation, reward, whether it is done, False, and infos."""
+        """Move for 50 ms; return observation, reward, whether the task is done, False, infos."""
         if self._goal is None:
             raise gymnasium.error.ResetNeeded(
                 'step before the first reset: accepted after reset()')

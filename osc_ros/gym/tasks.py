@@ -37,8 +37,8 @@ class Reach(ArmEnv):
     """
     Move the tip to a point.
 
-    The reward of a step is the negative distance [m]. At the point (within NEAR) it is 1 more, and
-    the episode ends. observation.environment_state: the point.
+    The reward of a step is the negative distance [m]. At the point (within NEAR) the reward is
+    1 more, and the episode ends. observation.environment_state: the point.
 
     """
 
@@ -58,9 +58,9 @@ class Push(ArmEnv):
     """
     Push a block over the table to a mark, with a ball at the tip.
 
-    The reward of a step is -d - 0.1 b, with the distances d from the block to the mark, and b from
-    the tip to the block [m]. With the block at the mark (within AT_MARK) it is 1 more, and the
-    episode ends. observation.environment_state: positions of block and mark.
+    The reward of a step is -d - 0.1 b; d is the distance from the block to the mark, b the
+    distance from the tip to the block [m]. With the block at the mark (within AT_MARK) the reward
+    is 1 more, and the episode ends. observation.environment_state: positions of block and mark.
 
     """
 
@@ -96,9 +96,9 @@ class Wipe(ArmEnv):
     The tip is force-controlled along z: the last number of an action is the force, from 0 to 2
     FORCE. A piece of the strip is wiped while the tip is within REACH of it and the force on the
     board differs from FORCE by less than half. The reward of a step is the fraction of the strip
-    that it has wiped, minus 0.01 times the relative error of the force. The episode ends when the
-    whole strip is wiped. observation.environment_state: centre and length of the strip, and the
-    wiped fraction; observation.state.sensors_force: force on the board (3,) [N].
+    that was wiped in this step, minus 0.01 times the relative error of the force. The episode ends
+    when the whole strip is wiped. observation.environment_state: centre and length of the strip,
+    and the wiped fraction; observation.state.sensors_force: force on the board (3,) [N].
 
     """
 

@@ -58,15 +58,15 @@ class ArmLoop(LoopProcess):
     owner : Node
         Its executor calls the handlers, and publishes joint_states.
     law : Law
-        The node's copy: it computes no torques, but gets the robot and the settings of the law in
-        the process.
+        Copy in the node of the law in the process: it has the same robot and settings, but
+        computes no torques.
     start : Start
     rate : float
         Rate of joint_states [Hz].
     handlers : mapping of str to callable
-        Callbacks in the owner's thread, within POST_PERIOD, for the events of
-        `osc_ros.loop.engine.Engine`, for 'lost' (text), when the arm fails, and for 'ended'
-        (text), when the process has ended without a request.
+        Callbacks for events, which run in the owner's thread within POST_PERIOD: the events of
+        `osc_ros.loop.engine.Engine`; 'lost' (text), if the arm fails; and 'ended' (text), if the
+        process has ended without a request.
 
     Raises
     ------

@@ -32,7 +32,7 @@ class GripperAction:
     succeeds when the fingers rest: at the width (`reached_goal`), or because something stops them
     (`stalled`), as in gripper_controllers with allow_stalling. A new goal aborts the previous one.
     Without control_msgs there is no server. `move` commands the gripper, and raises OscError if
-    that refuses a goal.
+    the gripper refuses a goal.
 
     """
 
@@ -47,7 +47,7 @@ class GripperAction:
                 cancel_callback=lambda handle: CancelResponse.ACCEPT)
 
     def _accept(self, request: Any) -> GoalResponse:
-        """Command the gripper; reject the goal if it refuses."""
+        """Command the gripper; reject the goal if the gripper refuses it."""
         command = request.command
         try:
             self._move(HandGoal(command.position, command.max_effort or FORCE))
@@ -98,10 +98,10 @@ class GripperTopics:
     Topics `~/gripper/…` of a gripper, and the action `~/gripper/gripper_cmd`.
 
     A command is a std_msgs/Float64MultiArray on `command`: the width [m], then optionally the
-    largest force [N] and the speed [m/s]. The answer on `answers` has the label of the command's
-    dimension, and the reason of a refusal. `state` is a JointState with two names: 'width', with
-    the rate and the force, and 'goal', with the commanded speed and force. For `move` see
-    `GripperAction`.
+    largest force [N] and the speed [m/s]. The answer on `answers` repeats the label of the
+    command's dimension; if the gripper refuses, it has the reason. `state` is a JointState with
+    two names: 'width', with the rate and the force, and 'goal', with the commanded speed and
+    force. For `move` see `GripperAction`.
 
     """
 

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Node osc_relay: forwards commands to the hardware, and stops the arm if they fail."""
+"""Node osc_relay: forwards commands to the hardware, and stops the arm if commands fail."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ PARAMETERS = (
 
 class Relay(Node):  # type: ignore[misc]
     """
-    Node around a `Forwarder`, whose thread forwards commands and stops the arm if they fail.
+    Node around a `Forwarder`, whose thread forwards commands, or stops the arm if they fail.
 
     Services, parameters and diagnostics run in the thread that spins the node. Of several
     publishers on the command topic the relay accepts one, see
@@ -220,7 +220,12 @@ class Relay(Node):  # type: ignore[misc]
             self._robot.name if self._robot else '', pairs, self.get_clock().now().to_msg()))
 
     def _figures(self, everybody: dict[str, str]) -> tuple[bytes, str, list[tuple[str, Any]]]:
-        """Return level, text and pairs of the diagnostics; call this within `Forwarder.parked`."""
+        """
+        Return level, text and (key, value) pairs of the diagnostics.
+
+        Call this within `Forwarder.parked`.
+
+        """
         loop, parts = self._loop, self._loop.parts
         level = DiagnosticStatus.OK if loop.has_command else DiagnosticStatus.WARN
         text = loop.state()

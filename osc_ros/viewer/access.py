@@ -65,7 +65,7 @@ class Access:
         self.token = '' if self._is_local else secrets.token_urlsafe(16)
 
     def refusal(self, path: str, headers: Mapping[str, str]) -> str:
-        """Return the reason to refuse a request, '' if it is accepted."""
+        """Return the reason to refuse a request; '' if the request is accepted."""
         host = headers.get('Host', '')
         name = _name_of(host)
         if name not in self._names and (self._is_local or not _is_address(name)):
@@ -80,7 +80,7 @@ class Access:
         return ''
 
     def cookie(self, path: str) -> str:
-        """Return the cookie for a request whose address has the token, otherwise ''."""
+        """Return the cookie for a request whose address contains the token, otherwise ''."""
         return (f'{COOKIE}={self.token}; HttpOnly; SameSite=Strict; Path=/'
                 if self.token and self._is_token(_token_of(path)) else '')
 
@@ -135,7 +135,12 @@ def guarded(access: Access) -> Iterator[None]:
 
 def _checked(access: Access, answer: Callable[[Any, Any], Any] | None
              ) -> Callable[[Any, Any], Any]:
-    """Return a `process_request` of websockets that refuses, or passes on to that of viser."""
+    """
+    Return a `process_request` of websockets that checks a request before viser handles it.
+
+    It refuses the request, or calls viser's `process_request`, which is `answer`.
+
+    """
     def process_request(connection: Any, request: Any) -> Any:
         if reason := access.refusal(request.path, request.headers):
             return Response(HTTPStatus.FORBIDDEN, 'Forbidden', Headers(

@@ -24,7 +24,8 @@ class Mirror:
     request : callable
         Receives the value that a user has chosen.
     settled : float
-        Time after a change by a user until the control shows the controller's value again [s].
+        After a change by a user, time until the control shows the value of the controller
+        again [s].
 
     """
 

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The panel: state and messages of the controller, buttons, and figures of the tip."""
+"""The panel: state and messages of the controller, buttons, and state of the tip."""
 
 from __future__ import annotations
 
@@ -86,7 +86,12 @@ def messages_html(reading: Reading) -> str:
 
 
 def newest_distinct(messages: Iterable[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-    """Return the newest lines, newest first; of lines that differ only in numbers, the newest."""
+    """
+    Return up to MOST_WORDS messages, the newest first.
+
+    Of messages that differ only in numbers, only the newest is returned.
+
+    """
     found: dict[str, tuple[str, str, str]] = {}
     for one in reversed(list(messages)):
         found.setdefault(re.sub(r'[0-9.]+', '', one[1]), one)
@@ -94,7 +99,7 @@ def newest_distinct(messages: Iterable[tuple[str, str, str]]) -> list[tuple[str,
 
 
 def state_html(reading: Reading) -> str:
-    """Return mobility, forces and near limits in HTML."""
+    """Return lines of HTML on the tip, the forces, the gripper, and the joints near limits."""
     lines = []
     weakest = reading.control.status.get('weakest direction', '')
     share = reading.least_share

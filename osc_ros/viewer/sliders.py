@@ -23,8 +23,8 @@ class Range:
     """
     One slider: parameter, label, range and step, and the modes that use the parameter.
 
-    A parameter that is an array gets the value of the slider for every entry. Sliders of advanced
-    parameters stand in a folder of their own, which is closed at first.
+    If the parameter is an array, every entry gets the value of the slider. Sliders of advanced
+    parameters are in a folder of their own, which is closed at first.
 
     """
 
@@ -67,7 +67,7 @@ def shown_parameters(followers: tuple[str, ...]) -> list[str]:
 
 
 def numbers(value: Any) -> list[float]:
-    """Return the value of a parameter as a list of numbers; [] without numbers."""
+    """Return the value of a parameter as a list of numbers; [] if it contains no numbers."""
     if value is None or isinstance(value, str):
         return []
     return [float(x) for x in value] if hasattr(value, '__len__') else [float(value)]

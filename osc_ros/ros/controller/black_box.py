@@ -38,7 +38,7 @@ def log_folder() -> Path:
 
 class BlackBox:
     """
-    Writer of the files, in a thread of its own; errors only change `text` and the log.
+    Writes the files in a thread of its own; errors appear only in `text` and in the log.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class BlackBox:
         self._thread.start()
 
     def close(self) -> None:
-        """Write a file that is due or begun, without pauses."""
+        """Finish without pauses a file that is due, or that the thread is writing."""
         self._hurries.set()
         if self._cause:
             self._due = 0.0
@@ -120,7 +120,7 @@ class BlackBox:
         self._log(f'black box: {self.text}')
 
     def _remove_old(self) -> None:
-        """Remove the oldest files, so that one more does not exceed the limit."""
+        """Remove the oldest files, so that there is room for one more within the limit."""
         ours = re.compile(re.escape(self._name) + r'_\d{8}_\d{6}_\w+')
         if self._folder.is_dir():
             found = sorted(one for one in self._folder.iterdir() if ours.fullmatch(one.name))

@@ -40,17 +40,18 @@ class Claim:
     Attributes
     ----------
     number : str
-        Random identifier of the controller.
+        Random number that identifies the controller.
     turn : str
-        Number of times that the controller has become ready.
+        Number of times that the controller has become ready, so far.
     name : str
-        Full name of its node.
+        Full name of the controller's node.
     started : int
         Start time of the node [ns since 1970].
     state : str
-        ACTIVE, IS_READY, COMING (will be ready without a request), INACTIVE or ENDED.
+        ACTIVE; IS_READY (waits to become active); COMING (will be ready without a request);
+        INACTIVE; or ENDED.
     heard : tuple of str
-        `identifier` of each ready or active controller whose claims it has received.
+        `identifier` of each ready or active controller from which this one has received claims.
 
     """
 
@@ -77,11 +78,23 @@ class Claim:
 
     @property
     def identifier(self) -> str:
-        """Number and turn; a controller that has received this claim lists it in `heard`."""
+        """
+        Text 'NUMBER.TURN': the controller's random number, and how often it has become ready.
+
+        Every controller that receives this claim adds this identifier to `heard` in its
+        own claims.
+
+        """
         return f'{self.number}.{self.turn}'
 
     def precedes(self, other: Claim) -> bool:
-        """Return whether this node started before another one; a total order."""
+        """
+        Return whether the node of this claim started before that of another claim.
+
+        Of two nodes with the same start time, the one with the smaller `number` counts as
+        earlier.
+
+        """
         return (self.started, self.number) < (other.started, other.number)
 
 
@@ -89,18 +102,19 @@ class Claims:
     """
     Exchange of claims with the other controllers on a command topic.
 
-    A controller publishes its claim every PERIOD from its own thread, so that a long callback of
-    its node does not delay it. At most one controller is active. A ready one waits until all
-    others have listed its claim in `heard`, and while another one is active, or is ready and
-    started earlier. Two cannot both become active, however late claims arrive: the one that lists
-    the other second reports its own state in the same message. Which of two that start together is
-    configured first is chance, so the one that started later waits up to HEAD_START for the other.
-    If two are active all the same, because they discovered each other too late, the one that
-    started later must stop.
+    A controller publishes its claim every PERIOD from a thread of its own, so that a long callback
+    of its node does not delay the claim. At most one controller is active. A ready controller
+    becomes active when all others have listed its claim in `heard`, no other controller is active,
+    and no ready controller started earlier. Two controllers cannot both become active, however
+    late their claims arrive: the message in which a controller lists another one also reports its
+    own state, so the controller that is listed last knows the state of the other one. If two
+    controllers start together, either may be configured first; therefore the one that started
+    later waits up to HEAD_START for the other one. If two controllers are active all the same,
+    because they discovered each other too late, the one that started later must stop.
 
-    A controller without claims for SILENCE counts as ended, even if DDS lists it for longer. A
-    publisher on the command topic without claims is not of this package; it counts as active as
-    long as DDS lists it.
+    A controller that sends no claims for SILENCE counts as ended, even if DDS still lists it. A
+    publisher on the command topic that never sends claims is not of this package; it counts as
+    active as long as DDS lists it.
 
     Parameters
     ----------
@@ -189,7 +203,13 @@ class Claims:
                 self._say(ENDED)
 
     def _store_claim(self, text: str, now: float) -> bool:
-        """Store a claim; return whether its controller has become ready since its last claim."""
+        """
+        Store a claim; return whether it is the first claim of its controller in a ready state.
+
+        Each time that a controller becomes ready again, its next claim counts as such a
+        first claim.
+
+        """
         claim = Claim.of(text)
         if claim is None or claim.number == self._own.number:
             return False
@@ -233,9 +253,10 @@ class Claims:
 
     def blocking_reason(self) -> str:
         """
-        Return why this controller must not become active now; empty if it may.
+        Return the reason why this controller must not become active now; empty if it may.
 
-        If it may, it claims for the next 5 PERIOD that it is active.
+        An empty result also makes this controller claim, for the next 5 PERIOD, that it is
+        active.
 
         """
         with self._decision:
@@ -251,7 +272,7 @@ class Claims:
                 f"'{self._topic}'" if earlier else '')
 
     def require(self) -> None:
-        """Wait until `blocking_reason` is reliable; raise InputError with its text, if any."""
+        """Wait until `blocking_reason` is reliable; raise InputError if there is such a reason."""
         latest = perf_counter() + PATIENCE
         while not self.be_ready() and perf_counter() < latest:
             sleep(0.02)

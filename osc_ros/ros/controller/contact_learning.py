@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Service ~/learn_contact, which sets the thresholds of contacts."""
+"""Service ~/learn_contact, which learns and sets the thresholds of contact detection."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Contacts:
         return response
 
     def store_thresholds(self, found: Thresholds | None, text: str) -> None:
-        """Set the parameters to learned thresholds; without thresholds, log the reason `text`."""
+        """Set the parameters to learned thresholds; if `found` is None, log the reason `text`."""
         if found is None:
             self._node.get_logger().warning(f'thresholds of contacts: {text}')
             return

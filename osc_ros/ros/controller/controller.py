@@ -68,7 +68,7 @@ DELAY_CHANGE = 0.05  # smaller changes of the delay are not passed to the loop [
 
 
 def law_in_loop(found: dict[str, Any], urdf: str) -> tuple[LoadedRobot, Law]:
-    """Return the result of `law_of`, and compile the further kernels of a `Loop`."""
+    """Return the result of `law_of`, and also compile the kernels that a `Loop` needs."""
     loaded, law = law_of(found, urdf)
     compile_kernels(law.robot)
     return loaded, law
@@ -78,11 +78,12 @@ class Controller(ManagedNode):
     """
     Lifecycle node around one `osc_ros.control.law.Law` and the `Supervisor` that watches it.
 
-    A `Loop` with its own thread answers each joint state with one command, when it arrives or on a
-    timer. An active node always sends commands: if a watchdog acts, for example because the state
-    is too old or a torque is invalid, the supervisor computes them. After `deactivate` commands go
-    on until the arm is at rest. Everything else runs in the thread that spins this node; it does
-    slow work first, and stops the loop only to pass it the result.
+    A `Loop` in a thread of its own sends one command for each joint state: when the state arrives,
+    or on a timer. An active node always sends commands: if a watchdog acts, for example because
+    the state is too old or a torque is invalid, the supervisor computes the commands. After
+    `deactivate` the loop sends commands until the arm is at rest. All other work runs in the
+    thread that spins this node. This thread does slow work first, and interrupts the loop only to
+    pass the result to the loop.
 
     """
 
@@ -307,7 +308,7 @@ class Controller(ManagedNode):
             self.get_logger().warning(text)
 
     def _use_load(self, mass: float) -> None:
-        """Compensate an unknown load at the tip; `Session.load` is its mass."""
+        """Compensate an unknown load at the tip, whose mass is `Session.load`."""
         found = values(self, self._table)
         self._apply(found, found)
 
@@ -326,7 +327,7 @@ class Controller(ManagedNode):
             self.get_logger().info('inactive: stopping the arm')
 
     def _leave(self) -> None:
-        """Send the idle command as the last one, at any pose of the arm."""
+        """Send the idle command as the last command, even if the arm is not at rest."""
         self._loop.request(requests.leave)
         self._log_stopped()
 
@@ -411,7 +412,7 @@ class Controller(ManagedNode):
         self._apply_times(found, self._loop)
 
     def _delay(self, timing: requests.Timing) -> float:
-        """Return the median delay from a state's stamp to its command, DELAY or more [periods]."""
+        """Return the median time from a state's stamp to its command, at least DELAY [periods]."""
         if timing.updates.count < UPDATES_FOR_DELAY:
             return DELAY
         # median, because a single late command acts like a lost state and adds no phase lag

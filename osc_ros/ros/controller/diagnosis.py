@@ -52,7 +52,7 @@ class Diagnosis:
     more : list of (str, object)
         Further keys and values of the diagnostics.
     inputs : callable
-        Returns keys and values on the inputs of the controller.
+        Returns keys and values of the diagnostics about the inputs of the controller.
 
     """
 
@@ -93,8 +93,9 @@ class Diagnosis:
         """
         Publish the results of the loop for one joint state, on topics with subscribers.
 
-        `pose` (4, 4) is of the first task's link, `error` (6,) from it to the set-point, `F` (6,)
-        its force; both are [angular; linear] in the base frame.
+        `pose` (4, 4) is the pose of the first task's link, `error` (6,) the error from
+        this link to its set-point, and `F` (6,) the force of the task; `error` and `F` are
+        [angular; linear] in the base frame.
 
         """
         if not self._publishers:
@@ -119,7 +120,7 @@ class Diagnosis:
                 list(rows), self._law.robot.joint_names, np.array(list(rows.values())), time))
 
     def _publish_external(self, external: Report, time: Time) -> None:
-        """Publish the external torques, their wrench, and measures of its quality."""
+        """Publish the external torques, the external wrench, and measures of their quality."""
         robot = self._law.robot
         if self._torque.get_subscription_count():
             message = JointState(name=robot.joint_names, effort=external.torque)
@@ -134,17 +135,22 @@ class Diagnosis:
                     [external.in_contact]]), time))
 
     def _listen_to_commands(self) -> None:
-        """Have the loop record its commands while `~/commands_stamped` has subscribers."""
+        """Get each command from the loop while `~/commands_stamped` has subscribers."""
         self._loop.listener = (self._publish_command if self._commands.get_subscription_count()
                                else None)
 
     def _publish_command(self, stamp: Stamp | None, time: float, tau: Array) -> None:
-        """Publish a command (n,), with the stamp of its state, or a time [s] if it has none."""
+        """
+        Publish a command (n,) with the stamp of its joint state.
+
+        If there is no joint state, the stamp is `time` [s].
+
+        """
         if self._publishers:
             self._commands.publish(self._stamped.fill(tau, stamp, time))
 
     def publish_status(self, timing: Timing | None = None) -> None:
-        """Publish the diagnostics; without `timing`, with the present statistics."""
+        """Publish the diagnostics; `timing` is by default the present statistics of the loop."""
         if not self._publishers:
             return
         self._goals.update()

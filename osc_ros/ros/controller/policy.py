@@ -28,7 +28,7 @@ NEW = 1.0  # longest time after a chunk's end in which the next one counts as la
 
 class PolicyInput:
     """
-    Motions of tasks by chunks and streams of poses.
+    Plans and commands the motions of tasks from chunks and streams of poses.
 
     `frame_pose` returns the pose (4, 4) of a frame in the base frame, at the newest joint state.
     For the other arguments see `osc_ros.ros.controller.targets.Targets`.
@@ -69,9 +69,10 @@ class PolicyInput:
 
     def follow_chunk(self, task: str, data: bytes) -> tuple[Entry, float]:
         """
-        Command a serialized chunk, see `messages.chunk`; return its entry, and how late it is [s].
+        Command a serialized chunk (see `messages.chunk`); return its entry and its lateness [s].
 
-        A chunk is late if the set-point has begun to slow down at the end of the previous chunk.
+        The entry is the motion from the present set-point into the chunk. A chunk is late if the
+        set-point has begun to slow down at the end of the previous chunk.
 
         Raises
         ------
@@ -99,8 +100,9 @@ class PolicyInput:
         """
         Follow a pose (4, 4) of a stream; return False if the caller must make it a single goal.
 
-        That is so if target.stream is 'stop', if the pose is the first of a stream, if its stamp
-        [s] is in the future, and if the course of the poses exceeds the limits or leaves the box.
+        It returns False if target.stream is 'stop', if the pose is the first of a stream,
+        if its stamp [s] is in the future, or if the motion through the poses exceeds the
+        limits or leaves the workspace box.
 
         """
         now = self._loop.time
@@ -126,7 +128,12 @@ class PolicyInput:
         return next(task for task in self._law.settings.tasks if task.name == name)
 
     def _pose_at_observation(self, task: str) -> Callable[[str, float], Array]:
-        """Return a function for a frame's pose at a time [s]; only the tip has past poses."""
+        """
+        Return a function that returns the pose of a frame at a time [s].
+
+        Past poses are known only for the tip; other frames have their present pose.
+
+        """
         own = self._law.settings.tasks[0].link or self._law.robot.tip
 
         def found(frame: str, time: float) -> Array:

@@ -55,8 +55,8 @@ class Targets:
     """
     Command topics and services of a configured controller.
 
-    Every callback runs in the thread that spins the node; it prepares the command, and requests
-    the rest from the loop. A refused message is logged with the reason and changes nothing.
+    Every callback runs in the thread that spins the node; it plans the command, and requests the
+    loop to execute it. A refused message is logged with the reason and changes nothing.
     `~/answers` has the result of each command. The parameters of the node store the payload.
 
     Attributes
@@ -69,10 +69,10 @@ class Targets:
     node : Node
     loop : Loop
     law : Law
-        Has the robot and settings of the loop's law, which may be in another process.
+        Law with the robot and the settings of the loop's law, which may be in another process.
     frames : Frames
     goals : Goals
-        Gets every motion, to publish when its goal is reached.
+        Publishes when the goal of a motion is reached.
 
     """
 
@@ -189,7 +189,8 @@ class Targets:
         """
         Return the path through poses (m, 4, 4) at times (m,).
 
-        If the set-point is at the first pose then, the path begins with its twist.
+        If the set-point is at the first pose at the first time, the path begins with the
+        twist of the set-point.
 
         """
         present = None
@@ -208,7 +209,8 @@ class Targets:
         """
         Command the motion and start time that `read` returns, and answer; log a refusal.
 
-        `sent` is the stamp of the message. `read` returns None for a motion that it has commanded.
+        `sent` is the stamp of the message. If `read` has already commanded the motion, it returns
+        None in place of the motion.
 
         """
         if not self._active:
@@ -243,7 +245,7 @@ class Targets:
         self._answer(topic, sent, DiagnosticStatus.ERROR, 'the controller is not active')
 
     def _is_new(self, text: str) -> bool:
-        """Return whether a text was not logged in the last LOGGED seconds, and remember it."""
+        """Return whether a text was not logged in the last LOGGED seconds, and record the time."""
         now = perf_counter()
         self._told = {one: at for one, at in self._told.items() if now - at <= LOGGED}
         return self._told.setdefault(text, now) == now
@@ -273,7 +275,7 @@ class Targets:
     # forces
 
     def _on_wrench(self, task: str, topic: str, message: WrenchStamped) -> None:
-        """Rotate a wrench from the axes of its frame to those of the task, and set it."""
+        """Rotate a wrench from its frame to the axes of the task, and pass it to the loop."""
         if not self._active:
             self._ignore(topic, message.header.stamp)
             return
@@ -381,7 +383,7 @@ class Targets:
         return response
 
     def _set_mode(self, mode: str) -> str:
-        """Set the parameter `mode`; return the reason of a refusal, or an empty text."""
+        """Set the parameter `mode`; return the reason if it is refused, otherwise empty text."""
         result = self._node.set_parameters_atomically([Parameter('mode', value=mode)])
         if result.successful:
             self._node.get_logger().info(

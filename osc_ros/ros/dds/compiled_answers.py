@@ -90,11 +90,11 @@ class CompiledAnswers:
 
     def begin(self, table: Integers | None, longest: float, pauses: bool) -> None:
         """
-        Set the table for `run`; from now on, change the engine's records only within `held`.
+        Set the table for `run`; from now on, change the records of the engine only within `held`.
 
-        If targets must be planned and `pauses` is True, `run` returns and the next state waits.
-        Otherwise `run` goes on, and `wait_for_wake` returns in the thread that plans. For the rest
-        see `use_table`.
+        If targets must be planned and `pauses` is True, `run` returns, and the next state
+        waits for the plans. If `pauses` is False, `run` continues, and `wait_for_wake`
+        returns in the thread that plans. For the other arguments see `use_table`.
 
         """
         self._set(table, longest)
@@ -102,9 +102,9 @@ class CompiledAnswers:
 
     def use_table(self, table: Integers | None, longest: float) -> None:
         """
-        Answer by another table from the next state on; with None, Python answers it.
+        Use another table from the next state on; if it is None, Python answers that state.
 
-        `run` returns after a torque that took more than `longest` [s].
+        `run` returns after a torque whose computation took more than `longest` [s].
 
         """
         self._set(table, longest)
@@ -129,7 +129,8 @@ class CompiledAnswers:
         """
         Run `serve` until Python has work; return the reason.
 
-        If no state comes, it checks for a reaction at the time `until` of `perf_counter` [s].
+        If no state comes, `serve` checks for a reaction of the watchdogs at the time
+        `until` of `perf_counter` [s].
 
         """
         length = len(str(max(reading.record[SEC], 0))) + NANO_DIGITS

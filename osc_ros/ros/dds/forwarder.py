@@ -82,13 +82,13 @@ class Parts(NamedTuple):
 
 class Forwarder:
     """
-    Forwards the torque commands of one publisher, and stops the arm if they are missing or wrong.
+    Forwards the torque commands of one publisher; stops the arm if commands are missing or wrong.
 
-    It stops the arm by its own model of the robot. It sends nothing before the first good command
-    after a good joint state. From then on it always sends commands, because the hardware would
-    keep applying the last torque. The compiled function `forward` handles plain states and the
-    chosen publisher's commands; it leaves all other messages to Python. Other threads may use the
-    attributes only within `parked`. `rate` is the expected rate of the commands [Hz].
+    It has its own model of the robot to stop the arm. It sends nothing before the first good
+    command after a good joint state. From then on it always sends commands, because the hardware
+    would keep applying the last torque. The compiled function `forward` handles plain states and
+    the chosen publisher's commands; it leaves all other messages to Python. Other threads may use
+    the attributes only within `parked`. `rate` is the expected rate of the commands [Hz].
 
     Attributes
     ----------
@@ -96,8 +96,8 @@ class Forwarder:
         None before there is a robot.
     source : Source
         Choice of the publisher whose commands are forwarded.
-    acts : bool
-        Whether a good command has come.
+    has_command : bool
+        Whether a good command has come, so that the loop sends commands.
     refused : int
         Number of refused commands.
     refusal : str
@@ -192,7 +192,7 @@ class Forwarder:
 
     @property
     def has_ended(self) -> bool:
-        """Whether a reaction is in force because the controller has sent its last command."""
+        """Whether the loop stops the arm because the controller has sent its last command."""
         return self.source.has_ended and self._guard.cause == SILENCE
 
     def state(self) -> str:
@@ -239,7 +239,7 @@ class Forwarder:
             return int(handle.get_publisher_count())
 
     def latencies(self) -> Array:
-        """Return the times (k,) of the newest commands from taking to publication [s]."""
+        """Return the times (k,) from arrival to publication of the newest commands [s]."""
         return self._took[:self.forwarded].copy()
 
     def send_last(self) -> None:
@@ -257,7 +257,12 @@ class Forwarder:
         self.posted.append(('change', (*found, self.state(), not self.has_ended)))
 
     def note_change(self) -> None:
-        """Post a change found by compiled code; call this often, and before a change by Python."""
+        """
+        Post a change of the reaction that compiled code has found.
+
+        Call this often, and before Python changes the reaction.
+
+        """
         if self._shared[CHANGED]:
             with self.parked():
                 self._shared[CHANGED], guard = 0, self._guard
@@ -285,7 +290,12 @@ class Forwarder:
                     sleep(self._times[1])
 
     def _pass(self) -> int:
-        """Wait for messages, and forward in compiled code if possible; return why it ended."""
+        """
+        Wait for messages and, if possible, forward them in compiled code.
+
+        Returns the reason for which compiled code has returned, or WAITED.
+
+        """
         with self._lock:
             calls, arrays, is_plain = self._calls, self._arrays, self._is_plain()
             self._shared[LEAVE], self._shared[NEWEST_SEC] = not self.is_open, -1
@@ -303,7 +313,7 @@ class Forwarder:
             return FAILED
 
     def _is_plain(self) -> bool:
-        """Return whether compiled code may take the next messages."""
+        """Return whether compiled code can handle the next messages."""
         return (self.has_command and self.parts is not None and self.source.has_one
                 and bool(self.source.gid.any()) and self.parts.states.reader.knows_names
                 and not self._gave_up)
@@ -383,14 +393,20 @@ class Forwarder:
         self._react()
 
     def _stops(self) -> bool:
-        """Return whether a reaction is in force; after a bad command, until a good one comes."""
+        """
+        Update the reaction of the watchdogs; return whether a reaction is in force.
+
+        After a fault of the commands, such as a bad command, the reaction lasts until a
+        good command comes.
+
+        """
         guard = self._guard
         if guard.cause in OF_COMMANDS and guard.last_feed(SILENCE) < guard.began:
             guard.report_fault(guard.cause, guard.reason)
         return guard.watch()
 
     def _react(self) -> None:
-        """Publish the torques of the reaction, if one is in force after a state."""
+        """After a joint state: publish the torques of the reaction, if one is in force."""
         if self.has_command and self._stops():
             self._send(self._label)
 
@@ -416,7 +432,12 @@ class Forwarder:
             self._took[place] = perf_counter() - started
 
     def _begin_silence(self, was_stopping: bool) -> None:
-        """Take over after the last command of the publisher; another one may be chosen now."""
+        """
+        Begin the reaction to silence, because the publisher has sent its last command.
+
+        From now on another publisher may be chosen.
+
+        """
         guard, timeout = self._guard, self._guard.settings.watchdogs[SILENCE].timeout
         # set the last command to a time-out before the reaction began, so that SILENCE begins now
         guard.reset_timeout(SILENCE, guard.began - guard.clock() - timeout)
@@ -487,7 +508,7 @@ class Forwarder:
         return label
 
     def _prepare(self, label: str) -> None:
-        """Prepare compiled code for commands whose labels are as long as this one."""
+        """Prepare compiled code for commands whose labels are as long as this label."""
         if self._calls is not None and len(label) != self._calls.plan[LENGTH]:
             self._calls.prepare(len(label))
 
@@ -506,7 +527,7 @@ class Forwarder:
         self._publisher.publish(self._command.fill(tau[self.parts.order], label))
 
     def _watch(self) -> None:
-        """Check for a reaction; publish its torques if no state has come or it has just begun."""
+        """Update the reaction; publish its torques if it has just begun or no states arrive."""
         if not self.has_command:
             return
         was_stopping = bool(self._guard.reaction)

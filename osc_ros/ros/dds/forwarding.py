@@ -5,7 +5,7 @@
 Compiled loop that forwards commands over DDS without the GIL.
 
 `forward` checks joint states and commands, and publishes the commands of the chosen publisher or
-the torques of the present reaction. Messages that it cannot handle it leaves to Python.
+the torques of the present reaction. It leaves messages that it cannot handle to Python.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _causes_views, _gate_views = CAUSES.only(
 
 
 class Guarded(NamedTuple):
-    """Arrays of `CommandModel.arrays`, then of `Supervisor.records`."""
+    """The arrays of `CommandModel.arrays`, followed by the arrays of `Supervisor.records`."""
 
     integers: Integers
     numbers: Array
@@ -109,9 +109,9 @@ class Expected(NamedTuple):
 @inlined
 def _looks(guarded, expected, shared, now):
     """
-    Update the reaction; return whether one is in force.
+    Update the reaction of the watchdogs; return whether a reaction is in force.
 
-    A reaction to a fault of commands lasts until a good command comes.
+    A reaction to a fault of the commands lasts until a good command comes.
 
     """
     causes = _causes_views(guarded.state, len(expected.order))
@@ -126,7 +126,12 @@ def _looks(guarded, expected, shared, now):
 
 @inlined
 def _brake(plan, guarded, expected, shared, now, message, values):
-    """Publish the torques of a reaction in a message; return the reason to leave, or GO_ON."""
+    """
+    Publish the torques of a reaction; return the reason to leave `forward`, or GO_ON.
+
+    `message` is the address of the outgoing message, `values` that of the numbers in it.
+
+    """
     n = len(expected.order)
     tau = _torque_views(guarded.result, n).tau
     answer_at(plan[ANSWER], guarded.integers, guarded.numbers, guarded.memory, guarded.plan,
@@ -139,7 +144,12 @@ def _brake(plan, guarded, expected, shared, now, message, values):
 
 @inlined
 def _pass_state(plan, reading, guarded, expected, shared, now):
-    """Check a state; answer it if a reaction is in force. Return why to leave, or GO_ON."""
+    """
+    Check a joint state; publish torques for it if a reaction is in force.
+
+    Returns the reason to leave `forward`, or GO_ON.
+
+    """
     n, record = len(expected.order), reading.record
     given = _sample_views(guarded.sample, n)
     if not (reads(plan[INBOUND], reading)
@@ -159,7 +169,7 @@ def _pass_state(plan, reading, guarded, expected, shared, now):
 
 @inlined
 def _copies(plan, n):
-    """Copy a command to the outgoing message; return False if its layout differs."""
+    """Copy the received command to the outgoing message; return False if the layouts differ."""
     inbound, outbound = integers_at(plan[SECOND_INBOUND], 2), integers_at(plan[OUTBOUND], 2)
     data, out = bytes_at(inbound[0], inbound[1]), bytes_at(outbound[0], outbound[1])
     values, end = plan[VALUES] - outbound[0], LABEL_AT + plan[LENGTH]
@@ -181,7 +191,7 @@ def _copies(plan, n):
 
 @inlined
 def _labelled_time(plan):
-    """Return the time of the state that the label names [s]; NaN if it names none."""
+    """Return the time [s] of the state that the command's label names; NaN if it names none."""
     text = bytes_at(plan[LABEL], plan[LENGTH])
     seconds, nano, digits = np.int64(0), np.int64(0), len(text) - NANO_DIGITS
     if digits < 1 or text[digits] != 46:  # a point
@@ -198,7 +208,7 @@ def _labelled_time(plan):
 
 @inlined
 def _pass_command(plan, guarded, expected, shared, took, now):
-    """Forward a command; return the reason to leave, or GO_ON."""
+    """Check and forward a command; return the reason to leave `forward`, or GO_ON."""
     n, info = len(expected.order), integers_at(plan[INFO], INFO_SIZE)
     for k in range(2):
         if info[GID + k] != expected.gid[k]:
@@ -231,7 +241,13 @@ def _pass_command(plan, guarded, expected, shared, took, now):
 
 @inlined
 def _watch(plan, guarded, expected, shared, now):
-    """Check for a reaction although no state has come; return the reason to leave, or GO_ON."""
+    """
+    Without a new state: update the reaction; publish its torques if they are due.
+
+    They are due if the reaction has just begun, or if no joint states arrive. Returns the
+    reason to leave `forward`, or GO_ON.
+
+    """
     causes = _causes_views(guarded.state, len(expected.order))
     before = causes.reaction[0]
     if not _looks(guarded, expected, shared, now) or (
@@ -247,7 +263,7 @@ def _watch(plan, guarded, expected, shared, now):
 
 @inlined
 def _look(plan, reading, guarded, expected, shared, took, times, now):
-    """Take and handle the messages that have come; return the reason to leave, or GO_ON."""
+    """Take and handle the messages that have arrived; return the reason to leave, or GO_ON."""
     has_come, why = take(plan, 0), GO_ON
     if has_come:
         why = _pass_state(plan, reading, guarded, expected, shared, now)
@@ -280,7 +296,8 @@ def forward(plan, reading, guarded, expected, shared, took, times):
     took : (k,)
         For each of the newest commands, the time from its arrival to its publication [s].
     times : (2,)
-        Time of the next check for a reaction, and longest time between two checks [s].
+        Time of the next check for a reaction of the watchdogs, and longest time between two
+        checks [s].
 
     """
     if shared[LEAVE] > 0:

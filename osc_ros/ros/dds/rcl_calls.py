@@ -169,8 +169,8 @@ class RclCalls:
         """
         Let a message point to a new command of zeros, whose label has `length` characters.
 
-        Returns the memory of the command, which the caller keeps; the index of the label in it;
-        and the address of the numbers.
+        Returns three values: the memory of the command, which the caller must keep; the
+        index of the label in this memory; and the address of the torques.
 
         """
         data, label_at, values_at = empty_command(self._n, length)
@@ -183,9 +183,9 @@ class RclCalls:
 
     def labelled_command(self, label: str) -> tuple[int, int]:
         """
-        Return the addresses of a new command with this label, and of its numbers.
+        Return the address of a new command with this label, and the address of its torques.
 
-        They are valid as long as this object.
+        Both addresses are valid as long as this object exists.
 
         """
         message = self.new_message()
@@ -225,10 +225,10 @@ class RclCalls:
         """
         Return a context in which compiled code handles no message; a message that comes waits.
 
-        This thread must keep the GIL in it, because another thread could hold the GIL for long,
-        and the message would wait as well. So the mutex is locked without releasing the GIL
-        (PyDLL), and no other thread requests the GIL for up to UNDISTURBED. Make no calls in it
-        that release the GIL.
+        Within this context the thread must keep the GIL: if another thread took the GIL
+        and held it for long, the message would wait for that time, too. Therefore the
+        mutex is locked without releasing the GIL (PyDLL), and no other thread requests the
+        GIL for up to UNDISTURBED. Make no calls within this context that release the GIL.
 
         """
         sleep(0.0)  # let other threads have the GIL; their switch interval starts again here

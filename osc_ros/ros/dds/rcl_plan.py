@@ -55,7 +55,7 @@ def take(plan, k):
 
 @inlined
 def puts_label(plan, seconds, nano):
-    """Write the label of a command; return False if it has another length than before."""
+    """Write the label of a command; return False if its length differs from the previous label."""
     out = bytes_at(plan[LABEL], plan[LENGTH])
     digits = plan[LENGTH] - NANO_DIGITS
     if seconds < 0 or digits < 1:
@@ -74,7 +74,7 @@ def puts_label(plan, seconds, nano):
 
 @inlined
 def publish(plan, message, values, order, tau):
-    """Write torques tau (n,) to the address `values`; return whether publishing has failed."""
+    """Write torques tau (n,) to the address `values`, and publish; return whether this failed."""
     sent = numbers_at(values, len(order))
     for i in range(len(order)):
         sent[i] = tau[order[i]]

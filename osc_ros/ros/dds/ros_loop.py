@@ -82,11 +82,11 @@ class Loop:
     """
     Connection of an engine to the topic of joint states and the topic of commands.
 
-    The loop answers a joint state: it computes the torques and publishes them. It waits for
+    The loop answers each joint state: it computes the torques and publishes them. It waits for
     messages in its own thread, so that work of other threads does not delay a command. Other
-    threads use the engine by `request`, for some microseconds, and do slow work before. A further
-    thread plans the motions of the targets. Only in a simulation does the next state wait for the
-    plan, so that the motion is the same each time: see LOCKSTEP_TIMEOUT.
+    threads do slow work first, and then use the engine for some microseconds by `request`. A
+    further thread plans the motions of the targets. Only in a simulation does the next state wait
+    for the plan, so that the motion is the same in each run: see LOCKSTEP_TIMEOUT.
 
     Attributes
     ----------
@@ -223,8 +223,9 @@ class Loop:
         """
         Call `what(engine, *arguments)`, which only reads; return its result, or raise.
 
-        The loop goes on answering states. If it has answered one during the call, the result may
-        be inconsistent, and the call is repeated; after ATTEMPTS it is made by `request`.
+        The loop continues to answer states. If it has answered a state during the call,
+        the result may be inconsistent, and the call is repeated. After ATTEMPTS calls,
+        `request` makes the call.
 
         """
         if (compiled := self._compiled) is not None:
@@ -341,7 +342,13 @@ class Loop:
         self._posted.append((event, arguments))
 
     def _spin(self) -> None:
-        """Pass each state to the engine when it comes; let the engine watch and update on time."""
+        """
+        Pass each state to the engine when it comes; regularly let the engine check the watchdogs.
+
+        With a timer, let the engine compute a command from the newest state in each
+        period.
+
+        """
         _show_name()
         period = self.engine.period
         watch_period, watched = min(WATCH_PERIOD, period), perf_counter()
@@ -485,7 +492,7 @@ class Loop:
             self.engine.ages.add(wall_time() - since - time)
 
     def _update(self) -> None:
-        """Pass the newest joint state to the engine, once."""
+        """Pass the newest joint state to the engine, unless the engine already has it."""
         newest, self._newest, acted = self._newest, None, self.engine.acts
         if newest is None:
             return
@@ -501,7 +508,13 @@ class Loop:
         self.engine.watch(max(WATCH_PERIOD, period))
 
     def _publish(self, tau: Array, stamp: Stamp | None) -> None:
-        """Publish torques (n,), base first; `stamp` is that of the state they answer, if any."""
+        """
+        Publish torques (n,), base first.
+
+        `stamp` is the stamp of the joint state that they answer; None if they answer no
+        state.
+
+        """
         ordered = tau[self._output.order]
         label = (messages.stamp_label(stamp) if stamp is not None else
                  commands.LAST_LABEL if self.engine.is_last else commands.HOLD_LABEL)

@@ -71,7 +71,7 @@ _views = ANSWER.views
 
 @inlined
 def _puts_state(reading, at, arrived):
-    """Write the state that was read to its answer; return whether qd could be computed."""
+    """Copy the state that was read into its answer `at`; return whether qd could be computed."""
     record, values = reading.record, reading.words.view(np.float64)
     at.sec[0], at.nanosec[0], at.arrived[0] = record[SEC], record[NANOSEC], arrived
     for i in range(len(at.q)):
@@ -81,7 +81,7 @@ def _puts_state(reading, at, arrived):
 
 @inlined
 def _wakes(plan, shared):
-    """Wake the thread that plans; return False if the next state waits for the plans instead."""
+    """Wake the thread that plans; if the next state must wait for the plans, only return False."""
     if shared[PAUSES] == 0 and shared[WOKEN] == 0:
         shared[WOKEN] = 1
         c_at(plan[POST], (plan[SEMAPHORE],))
@@ -90,7 +90,7 @@ def _wakes(plan, shared):
 
 @inlined
 def _answer(plan, reading, order, table, shared, at):
-    """Answer a state; return the reason to leave the loop, or GO_ON."""
+    """Answer a state; return the reason to leave `serve`, or GO_ON."""
     n, has_failed = len(order), False
     at.now[0] = clock(plan)
     code = put_answer(plan[STEP], table, at, n)
@@ -112,7 +112,12 @@ def _answer(plan, reading, order, table, shared, at):
 
 @inlined
 def _watch(plan, order, table, at):
-    """Check for a reaction although no state has come; return the reason to leave, or GO_ON."""
+    """
+    Without a new state: check for a reaction of the watchdogs, and publish its torques if needed.
+
+    Returns the reason to leave `serve`, or GO_ON.
+
+    """
     has_failed = False
     at.now[0] = clock(plan)
     found = put_watch(plan[WATCH], plan[REACT], table, at, len(order))
@@ -141,8 +146,9 @@ def serve(plan, reading, order, ring, shared, times):
     shared : (8,) int
         See COUNTERS.
     times : (4,)
-        Time of the first check for a reaction if no state comes; time from a state to such a
-        check; period of further checks; time to compute a torque above which the loop ends [s].
+        For checks for a reaction if no state comes: time of the first check, time from a state to
+        the next check, and period of further checks. Last entry: `serve` returns if it took
+        longer than this to compute a torque [s].
 
     """
     n, until = len(order), times[0]

@@ -29,11 +29,11 @@ _STAMP_AT = 4  # byte of a serialized message with a header
 
 class StampedCommand:
     """
-    Writer of serialized JointState messages of n joints whose only numbers are efforts: torques.
+    Writer of serialized JointState messages of n joints with the torques as efforts.
 
-    The constructor serializes one message without and one with HOLD_LABEL as frame_id; `fill`
-    writes only the stamp and the efforts. Message objects at 1 kHz would take 10 % of a core, and
-    hold the GIL while the control loop needs it.
+    The messages have no positions and velocities. The constructor serializes one message without
+    and one with HOLD_LABEL as frame_id; `fill` writes only the stamp and the efforts. Message
+    objects at 1 kHz would take 10 % of a core, and hold the GIL while the control loop needs it.
 
     """
 
@@ -44,8 +44,8 @@ class StampedCommand:
         """
         Return the message with torques tau (n,) [N·m, N].
 
-        Its stamp is that of the joint state from which they were computed; if there was none, it
-        is `time` [s] on the same clock.
+        Its stamp is the stamp `answered` of the joint state from which the torques were
+        computed; if `answered` is None, the stamp is `time` [s] on the same clock.
 
         """
         if answered is None:
@@ -91,7 +91,7 @@ class Command:
         return bytes(self._buffer)
 
     def _prepare(self, text: bytes) -> None:
-        """Allocate the buffer for labels as long as this one."""
+        """Allocate the buffer for labels as long as `text`."""
         n, self._length = self._size, len(text)
         data, _, values_at = empty_command(n, len(text))
         self._buffer = bytearray(data)
@@ -118,5 +118,5 @@ def label(message: Float64MultiArray) -> str:
 
 
 def labelled_time(label: str) -> float | None:
-    """Return the time [s] of the joint state that a label names; None if it names none."""
+    """Return the time [s] of the joint state that a label names; None if there is none."""
     return float(label) if label.replace('.', '', 1).isdecimal() else None

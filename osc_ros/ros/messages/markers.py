@@ -72,7 +72,7 @@ class MarkerMessages:
     """
     Markers of one robot, computed with a separate copy of its dynamics.
 
-    `damping` has the thresholds of the first task.
+    `damping` has the thresholds of the singularity damping of the first task.
 
     """
 

@@ -32,7 +32,7 @@ class Senders:
     """
     Names of the nodes that publish on topics, for the log and the diagnostics.
 
-    `topics` lists topics by the key of their entry in the diagnostics.
+    `topics` maps the key of an entry in the diagnostics to the topics that this entry covers.
 
     """
 
@@ -41,7 +41,12 @@ class Senders:
         self._names = dict.fromkeys(topics, '')
 
     def update(self) -> None:
-        """Log the publishers if they have changed; takes 0.2 ms for each topic that has some."""
+        """
+        Log the publishers if they have changed.
+
+        This takes 0.2 ms for each topic with publishers.
+
+        """
         for key, topics in self._topics.items():
             names = ', '.join(sorted({
                 name for topic in topics if self._node.count_publishers(topic)
@@ -65,25 +70,26 @@ class Source:
     """
     Choice of one publisher of a topic by its GID, which the middleware gives with each message.
 
-    The only publisher of the topic is chosen at its first message. Among several, one is chosen
-    when only it has sent messages during the time-out; until then the messages of all are refused.
-    Another publisher can replace the chosen one only if the latter has been silent for the
-    time-out, or has ended.
+    The only publisher of a topic is chosen at its first message. Of several publishers, one is
+    chosen when no other one has sent messages during the time-out; until then the messages of all
+    are refused. Another publisher can replace the chosen one only if the chosen one has been
+    silent for the time-out, or has ended.
 
     Attributes
     ----------
     gid : (2,) int
         GID of the publisher that was chosen last; zeros before the first one.
     heard : (1,)
-        Time of its last message [s].
+        Time of the last message of the chosen publisher [s].
     has_one : bool
         Whether a publisher is chosen at present; it may be silent.
     names : dict of str to str
-        Names of the nodes that may have sent its messages, by GID.
+        By GID, the name of the node of the chosen publisher. If that is unknown, the names of all
+        nodes that may have sent its messages.
     refused : int
         Number of messages of other publishers.
     refused_at : float
-        Time of the last one [s].
+        Time of the last message of another publisher [s].
 
     """
 
@@ -95,16 +101,29 @@ class Source:
         self._others: dict[bytes, tuple[float, float]] = {}
 
     def take_names(self, everybody: dict[str, str]) -> None:
-        """Find the name of the chosen publisher by its GID; keep all names if it is unknown."""
+        """
+        Set `names`; `everybody` has the names of all publishers by GID.
+
+        If the GID of the chosen publisher is in `everybody`, `names` gets only the name of
+        this publisher. Otherwise any of the publishers may be the chosen one, and `names`
+        gets all names.
+
+        """
         gid = self.gid.tobytes().hex()
         self.names = {gid: everybody[gid]} if gid in everybody else everybody
 
     def others(self, everybody: dict[str, str]) -> dict[str, str]:
-        """Return the names by GID without that of the chosen publisher."""
+        """Return the names of all publishers by GID, without the names in `names`."""
         return {gid: name for gid, name in everybody.items() if gid not in self.names}
 
     def refusal(self, where: str, everybody: dict[str, str]) -> str:
-        """Return the reason for a refusal, from the result of `classify` and all names by GID."""
+        """
+        Return the reason for refusing a message.
+
+        `where` is the result of `classify`; `everybody` has the names of all publishers by
+        GID.
+
+        """
         if where == UNCLEAR:
             return f'{SEVERAL}: {gids(everybody)}'
         return (f'commands of another publisher than {gids(self.names)}: '
@@ -125,8 +144,8 @@ class Source:
         Returns
         -------
         str
-            KNOWN: the publisher was chosen before. NEW: it is chosen now. OTHER: another one is
-            chosen. UNCLEAR: none is chosen among several.
+            KNOWN: the publisher of the message was chosen before. NEW: it is chosen now. OTHER:
+            another publisher is chosen. UNCLEAR: there are several publishers, and none is chosen.
 
         """
         self._others = {other: times for other, times in self._others.items()
@@ -148,15 +167,20 @@ class Source:
 
     @property
     def has_ended(self) -> bool:
-        """Whether `end` was called after the last message of the chosen publisher."""
+        """Whether the last message of the chosen publisher has come, as reported by `end`."""
         return bool(self.has_one and self.heard[0] == -np.inf)
 
     def end(self) -> None:
-        """Record the last message of the chosen publisher: another one may be chosen at once."""
+        """
+        Record that the chosen publisher has sent its last message.
+
+        Now another publisher may be chosen at once.
+
+        """
         self.heard[0] = -np.inf
 
     def _take(self, name: bytes, now: float, where: str) -> str:
-        """Choose a publisher, or accept another message of it."""
+        """Choose the publisher of a message, or accept a message of the chosen publisher."""
         self.has_one = self._had_one = True
         self.gid[:], self.heard[0] = np.frombuffer(name, dtype=np.int64), now
         self._others.pop(name, None)

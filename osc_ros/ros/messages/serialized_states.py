@@ -95,7 +95,7 @@ class JointStateReader:
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """Arguments of `read` after the message."""
+        """Arguments of `read` after the first one, `data`."""
         return self._known, self._places, self._words, self._record
 
     def positions(self, data: bytes) -> Array:
@@ -107,8 +107,8 @@ class JointStateReader:
         UnrelatedError
             The message has none of the joints.
         InputError
-            The bytes are not a joint state, a joint is missing or named twice, the number of
-            positions is not that of the names, or a position is not finite.
+            The bytes are not a joint state, a joint is missing or named twice, the message does
+            not have as many positions as names, or a position is not finite.
 
         """
         self.has_all_joints = False
@@ -132,7 +132,8 @@ class JointStateReader:
         Raises
         ------
         InputError
-            Velocities are missing, their number is not that of the names, or one is not finite.
+            Velocities are missing, the message does not have as many velocities as names, or a
+            velocity is not finite.
 
         """
         return self._chosen(1)
@@ -223,13 +224,14 @@ def read(data, known, places, words, record):
     Parameters
     ----------
     data : bytes
-        The message; not an array, because that would have to be made from it.
+        The message; bytes, because converting each message to an array would take time.
     known : (k,) uint8
         Names of the last message, without the padding between them, whose values are arbitrary.
     places : (n,) int
         Index of each joint in the names; empty before the first message.
     words : (3, n) uint64
-        Gets the bits of positions, velocities and efforts, of each if there is one for every name.
+        Gets the bits of positions, velocities and efforts; a row is not written if the message
+        does not have one such number for every name.
     record : (SIZE,) int
         Gets the entries SEC to BAD.
 
@@ -309,7 +311,7 @@ def reads(message, reading):
 
 @inlined
 def _has(record, field):
-    """Return whether the message has a finite number of a field for each name."""
+    """Return whether the message has one number of a field for each name, all of them finite."""
     return record[COUNTS + field] == record[NAMES] and record[BAD + field] == FINITE
 
 

@@ -34,14 +34,19 @@ OTHER = 'robot_state_publisher'
 
 
 class OtherPublisher:
-    """Looks for other nodes that publish the transforms; `names` are parts of their names."""
+    """Finds other nodes that publish the transforms: their names contain one of `names`."""
 
     def __init__(self, node: Node, *names: str) -> None:
         self._node, self._names = node, names
         self._is_there, self._looked = False, -np.inf
 
     def is_there(self, topic: str) -> bool:
-        """Return whether there is one; look every LOOK_PERIOD, and log one that has come."""
+        """
+        Return whether such a node publishes on a topic; check this every LOOK_PERIOD.
+
+        The name of a node that has come is logged.
+
+        """
         if perf_counter() - self._looked > LOOK_PERIOD:
             self._looked, before = perf_counter(), self._is_there
             found = [info.node_name for info in self._node.get_publishers_info_by_topic(topic)

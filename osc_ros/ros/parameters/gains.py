@@ -52,7 +52,7 @@ def require_bandwidth(found: Mapping[str, Any], period: float, delay: float = DE
     Raises
     ------
     InputError
-        Names the parameter, its value, and the bound.
+        A gain exceeds its bound; the message names the parameter, its value, and the bound.
 
     """
     known: dict[str, float] = {}

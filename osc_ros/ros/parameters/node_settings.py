@@ -55,9 +55,10 @@ class LoadedRobot:
 
     def of(self, values: Values) -> tuple[Robot, Driver | None]:
         """
-        Return the robot for these values, and its driver, or None if it compensates nothing.
+        Return the robot for these values, and the settings of its driver.
 
-        For errors see `osc_ros.ros.parameters.robot_parameters.with_load`.
+        The second result is None if the driver compensates nothing. For errors see
+        `osc_ros.ros.parameters.robot_parameters.with_load`.
 
         """
         load = [values[name] for name in LOAD]
@@ -97,7 +98,12 @@ def law_of(values: Values, urdf: str) -> tuple[LoadedRobot, Law]:
 
 
 def with_load(values: Values, mass: float) -> Values:
-    """Return values with which the law compensates an unknown load [kg] at the tip, if any."""
+    """
+    Return values with which the law compensates an unknown load at the tip up to `mass` [kg].
+
+    If `mass` is 0, the values are returned unchanged.
+
+    """
     if not mass:
         return values
     mode = values['disturbance.mode']

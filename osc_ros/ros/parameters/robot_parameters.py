@@ -60,9 +60,9 @@ def urdf_text(name: str) -> str:
     """
     Return the text of a URDF file, or of a shipped robot by its name.
 
-    osc_viewer, osc_teach and osc_identify get the name from another node. Because it could name a
-    pipe or a device, which never ends, only a regular file of at most LARGEST_FILE bytes is read;
-    InputError for others.
+    osc_viewer, osc_teach and osc_identify get the name from another node. The name could be
+    that of a pipe or a device, from which reading never ends. Therefore only a regular file of
+    at most LARGEST_FILE bytes is read; InputError is raised for others.
 
     """
     if name == PAIR:
@@ -142,7 +142,7 @@ SIMULATED_PAYLOAD = (
 
 
 def with_simulated_payload(values: dict[str, Any], text: str, bare: Robot) -> str:
-    """Return the URDF text with one more link, the payload of the simulated arm, if it has one."""
+    """Return the URDF text; if the simulated arm has a payload, a link is added for it."""
     link = _payload_link(values, bare)
     return with_payload_link(text, link or bare.tip, values)
 
@@ -237,7 +237,7 @@ def locked_positions(values: dict[str, Any]) -> dict[str, float]:
     """
     Return the positions of the locked joints by name [rad, m].
 
-    Raises InputError if the number of positions is neither 0 nor that of the joints.
+    Raises InputError if positions are given, but not one for each locked joint.
 
     """
     names, positions = values['locked_joints'], values['locked_positions']

@@ -71,8 +71,9 @@ def note_failure(event: Any, context: Any) -> None:
     """
     Make launch end with status 1 if a process has failed; for `on_exit` of an action.
 
-    Launch would end with status 0. It ends with 1 after an error in its event loop, so this
-    function reports one there. The arguments are a ProcessExited and a LaunchContext.
+    Without this function, launch ends with status 0. Launch ends with status 1 after an error
+    in its event loop, so this function reports an error there. The arguments are a
+    ProcessExited and a LaunchContext.
 
     """
     if event.returncode and not context.is_shutdown:

@@ -34,9 +34,9 @@ class Stoppable(Protocol):
     """
     A node whose method `stop` ends its work while the node can still publish.
 
-    If it also has `ready_to_stop`, `run` calls that until it returns True or STOP_TIME has passed.
-    If a callback blocks the thread that spins the node, another thread calls `ready_to_stop`, and
-    then ends the process without a call of `stop`.
+    If the node also has a method `ready_to_stop`, `run` first calls this method until it returns
+    True or STOP_TIME has passed. If a callback blocks the thread that spins the node, another
+    thread calls `ready_to_stop`, and then ends the process without a call of `stop`.
 
     """
 

@@ -21,10 +21,11 @@ class Commanded:
     """
     Torques from all command topics, and the topics whose brakes are closed.
 
-    The brakes of all joints are closed until each topic has sent torques; later those of a topic
-    close when its commands end. A command whose label says that it was computed without a state of
-    this simulation opens no brakes, because its controller may assume another pose. With
-    `is_exact`, as in lockstep, each command must answer the newest state.
+    The brakes of all joints are closed until each topic has sent torques. Later, the brakes of the
+    joints of a topic close when the commands on this topic end. A command whose label says that it
+    was computed without a state of this simulation opens no brakes, because its controller may
+    assume another pose. With `is_exact`, as in lockstep, each command must answer the newest
+    state.
 
     Attributes
     ----------
@@ -49,9 +50,9 @@ class Commanded:
         """
         Store torques (k,) of a topic [N·m, N], unless they were computed from another state.
 
-        Returns whether they are stored. `label` is that of the command, `newest` the label of a
-        command for the newest state. InputError is raised for a wrong number of torques, or a
-        torque that is not finite.
+        Returns whether the torques are stored. `label` is the label of the command,
+        `newest` the label of a command for the newest state. InputError is raised for a
+        wrong number of torques, or a torque that is not finite.
 
         """
         places = self.shares[topic]

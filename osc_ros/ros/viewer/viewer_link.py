@@ -179,7 +179,7 @@ class ControllerLink:
     # parameters and the robot
 
     def _load(self) -> None:
-        """Get the parameters of the robot and the names of the tasks, then those of the tasks."""
+        """Get the robot's parameters and the names of the tasks, then the tasks' parameters."""
         def listed(answer: Any) -> None:
             known = set(answer.result.names)
 
@@ -195,7 +195,7 @@ class ControllerLink:
         self._ask('list_parameters', ListParameters.Request(), listed)
 
     def _get(self, names: list[str], then: Callable[[dict[str, Any]], None]) -> None:
-        """Get declared parameters for `then`; an undeclared name would make the answer empty."""
+        """Get parameters, and pass them to `then`; if one is not declared, the answer is empty."""
         def done(answer: Any) -> None:
             then({name: parameter_value_to_python(value)
                   for name, value in zip(names, answer.values)})
@@ -318,7 +318,12 @@ class ControllerLink:
 
     def _ask(self, service: str, request: Any, done: Callable[[Any], None], key: str = '',
              patience: float = PATIENCE) -> None:
-        """Call a service, once at a time for each key; `update` passes the answer to `done`."""
+        """
+        Call a service, unless a call with the same `key` is in progress.
+
+        `update` passes the answer to `done`.
+
+        """
         key = key or service
         if key in self._in_flight or not self._clients[service].service_is_ready():
             return

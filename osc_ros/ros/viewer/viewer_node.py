@@ -42,7 +42,8 @@ class Requests:
     """
     Queue of requests of the page, until the thread of the node sends them.
 
-    For a target of one task, a push, or one parameter, only the newest value is kept.
+    Of several targets of one task, pushes, or values of one parameter, only the newest is
+    kept.
 
     """
 

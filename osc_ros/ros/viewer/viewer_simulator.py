@@ -44,9 +44,9 @@ def tolerant(callback: Callable[..., None], reading: Reading) -> Callable[..., N
 
 class SimulatorLink:
     """
-    Subscriptions to the objects and the gripper of a simulator, and pushes of its arm.
+    Subscriptions to the objects and the gripper of a simulator; publishes pushes of its arm.
 
-    `name` is that of the simulator; `reading` gets the objects, and the width of the gripper.
+    `name` is the name of the simulator. `reading` gets the objects, and the width of the gripper.
 
     """
 

@@ -47,13 +47,13 @@ OTHER_STARTS = (1, 2, 3)  # seeds of the random search for other start positions
 @dataclass(frozen=True)
 class Cause:
     """
-    Why the arm does not follow, and parameters with which it followed in a trial.
+    Cause for which the arm does not follow, and parameters with which it followed in a trial.
 
     Attributes
     ----------
     text : str
     remedy : str
-        Description of `changes`, to complete 'the arm follows only with ...'.
+        Text on `changes`, which completes the sentence 'the arm follows only with ...'.
     changes : dict
         Parameters by node, '' for all nodes; empty if no trial succeeded.
 
@@ -67,13 +67,13 @@ class Cause:
 @dataclass(frozen=True, eq=False)
 class Check:
     """
-    Whether an arm follows the motions of the demonstration.
+    Result of a check whether an arm follows the motions of the demonstration.
 
     Attributes
     ----------
     plan : list of Phase
     result : Result, optional
-        Errors with the parameters as they are; None if the simulation failed.
+        Errors with the user's parameters; None if the simulation failed.
     cause : Cause, optional
         Why the arm does not follow; None if it does.
 
@@ -97,7 +97,7 @@ class _Candidate:
         return f'{self.finding}. With {self.remedy}, the arm follows.'
 
     def combine(self, other: _Candidate) -> _Candidate:
-        """Return a candidate with the causes and remedies of both."""
+        """Return a candidate with the cause and remedy of this one and of another one."""
         return _Candidate(f'{self.finding}. {other.finding}', f'{self.remedy}, and {other.remedy}',
                           _merged(self.changes, other.changes))
 
@@ -108,8 +108,9 @@ def recording_of(demonstration: Demonstration, phases: int | None = None,
     """
     Simulate the motions in this process, without ROS; return the recording and the phases.
 
-    `phases` limits the number of phases. `shown` receives the completed share of the run. Raises
-    OscError if the parameters do not fit, or the simulation diverges.
+    `phases` is the largest number of phases. `shown` is called with the completed share of the
+    run. Raises OscError if the parameters do not fit each other or the robot, or the
+    simulation diverges.
 
     """
     controller, simulator = (demonstration.values[f'osc_{name}']
@@ -141,11 +142,11 @@ def recording_of(demonstration: Demonstration, phases: int | None = None,
 
 def follow_check(demonstration: Demonstration, shown: Callable[[float, str], object]) -> Check:
     """
-    Return whether the arm follows in this process, without ROS, and why if it does not.
+    Simulate the arm in this process, without ROS; return whether it follows, and if not, why.
 
-    The first candidate whose remedy makes the arm follow is returned. Friction alone is the cause
-    only if the arm follows without friction. `shown` receives the completed share of a trial, and
-    its name.
+    The cause is the first candidate with whose remedy the arm follows. Friction alone is the
+    cause only if the arm follows without friction. `shown` is called with the completed share
+    of a trial, and the name of the trial.
 
     """
     with on_demand():
@@ -164,7 +165,13 @@ def follow_check(demonstration: Demonstration, shown: Callable[[float, str], obj
 
 def _cause(demonstration: Demonstration, limits: str, shown: Callable[[float, str], object]
            ) -> Cause:
-    """Return the first candidate whose remedy helps; `limits` says which limit was reached."""
+    """
+    Return as cause the first candidate with whose remedy the arm follows.
+
+    `limits` says which limit was reached. If no candidate helps, the cause says so and has no
+    remedy.
+
+    """
     for number, candidate in enumerate(_candidates(demonstration, limits), start=1):
         if _follows(demonstration.with_changes(candidate.changes),
                     partial(_show_trial, shown, number)):
@@ -178,7 +185,7 @@ def _cause(demonstration: Demonstration, limits: str, shown: Callable[[float, st
 
 
 def _candidates(demonstration: Demonstration, limits: str) -> Iterator[_Candidate]:
-    """Yield candidates, the most probable first."""
+    """Yield candidates, the most probable one first."""
     differences = list(_differences(demonstration))
     if not differences:
         yield from _causes_in_motion(demonstration, limits)
@@ -192,10 +199,10 @@ def _candidates(demonstration: Demonstration, limits: str) -> Iterator[_Candidat
 
 def _differences(demonstration: Demonstration) -> Iterator[_Candidate]:
     """
-    Yield the differences between the parameters of controller and simulated arm.
+    Yield two candidates if the parameters of controller and simulated arm differ, else none.
 
-    The first candidate takes the values of the node that differs from the defaults, the second
-    those of the other node.
+    The first one takes the differing values from the node whose values are not the defaults,
+    the second one from the other node.
 
     """
     nodes = 'osc_controller', 'osc_simulator'
@@ -241,7 +248,8 @@ def _causes_in_motion(demonstration: Demonstration, limits: str) -> Iterator[_Ca
     """
     Yield candidates for friction, reached limits, and combinations of both.
 
-    First changes of the controller alone, then other motions, then changes of the simulated arm.
+    Candidates that change only the controller come first, then other motions, then changes of
+    the simulated arm.
 
     """
     friction = _friction(demonstration)
@@ -264,7 +272,7 @@ def _causes_in_motion(demonstration: Demonstration, limits: str) -> Iterator[_Ca
 
 
 def _controllers(demonstration: Demonstration, finding: str) -> Iterator[_Candidate]:
-    """Yield controllers with a disturbance observer, and with other gains."""
+    """Yield candidates that add a disturbance observer to the controller, or change its gains."""
     values = demonstration.values['osc_controller']
     observer = _observer(demonstration)
     words = 'an observer in the controller that compensates what its model lacks ' \
@@ -288,7 +296,7 @@ def _observer(demonstration: Demonstration) -> Values:
 
 
 def _other_motions(demonstration: Demonstration, limits: str) -> Iterator[_Candidate]:
-    """Yield smaller motions, and other start positions."""
+    """Yield candidates with smaller motions, and with other start positions."""
     at = demonstration.start
     for scale in scenario.SCALES:
         if scale < at.scale:
@@ -316,7 +324,7 @@ def _friction(demonstration: Demonstration) -> str:
 
 
 def _compensations(demonstration: Demonstration, friction: str) -> Iterator[_Candidate]:
-    """Yield full friction compensation, if the controller compensates only a part."""
+    """Yield a candidate that compensates all friction, if the controller does not do so."""
     changes, share = _whole_friction(demonstration), demonstration.values['osc_controller'][
         'friction.from_description']
     if changes:
@@ -326,7 +334,7 @@ def _compensations(demonstration: Demonstration, friction: str) -> Iterator[_Can
 
 
 def _whole_friction(demonstration: Demonstration) -> Values:
-    """Return parameters that compensate all friction; {} if it is compensated already."""
+    """Return parameters that compensate all friction; {} if the controller does so already."""
     simulator, controller = (demonstration.values[f'osc_{name}']
                              for name in ('simulator', 'controller'))
     robot, changes = demonstration.robot, {}
@@ -344,7 +352,12 @@ def _whole_friction(demonstration: Demonstration) -> Values:
 
 
 def _rotors(demonstration: Demonstration, friction: str) -> Iterator[_Candidate]:
-    """Yield assumed rotor inertias, the smallest first; none if the controller has some."""
+    """
+    Yield candidates with assumed rotor inertias, the smallest first.
+
+    There are none if the controller already has rotor inertias.
+
+    """
     robot = demonstration.robot
     if any(demonstration.values['osc_controller']['rotor_inertia']):
         return
@@ -373,7 +386,7 @@ def _without_friction(demonstration: Demonstration) -> Changes:
 
 
 def _reached_limit(demonstration: Demonstration, recording: Recording) -> str:
-    """Return a text on the joint that was at its speed or torque limit for longest."""
+    """Return a text on the joint that was at its speed or torque limit for the longest time."""
     robot = demonstration.robot
     found = []
     for values, limits, what, unit in (
@@ -393,7 +406,13 @@ def _show_trial(shown: Callable[[float, str], object], number: int, share: float
 
 def _follows(demonstration: Demonstration,
              shown: Callable[[float], object] = lambda share: None) -> bool:
-    """Return whether the arm follows; later phases run only if it follows in the first one."""
+    """
+    Return whether the arm follows.
+
+    It simulates the first phase alone, and all phases only if the arm follows in the first
+    one.
+
+    """
     try:
         return not any(result(*recording_of(demonstration, phases, shown), demonstration).failures
                        for phases in (1, None))

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The command osc_check: whether a simulated arm follows under its parameters, and why not."""
+"""The command osc_check: finds whether a simulated arm follows its targets, and if not, why."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ arguments or parameters, which it names; 130 Ctrl-C."""
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Check an arm; exit as EXAMPLE says."""
+    """Check an arm, and exit; EXAMPLE lists the exit statuses."""
     options = _options(arguments)
     end_quietly()
     try:
@@ -86,7 +86,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def _check(options: argparse.Namespace) -> int:
-    """Check description and motion, print what is wrong; return the exit status."""
+    """Check the description and the motion, print the errors found; return the exit status."""
     parameters, own = given_parameters(options), own_parameters(options)
     about, noted = _description(parameters, own)
     found, wrong = None, problems(about)
@@ -114,7 +114,12 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _description(parameters: Parameters, own: dict[str, Any]) -> tuple[Description, list[str]]:
-    """Return what the rules on a description look at, and what is open in it."""
+    """
+    Return the arm for the rules of `description_rules`, and notes on its description.
+
+    The notes name missing or doubtful data, such as missing friction.
+
+    """
     values, arm = (parameters.values(node, own) for node in ('osc_controller', 'osc_simulator'))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter('always', ModelWarning)
@@ -127,7 +132,7 @@ def _description(parameters: Parameters, own: dict[str, Any]) -> tuple[Descripti
 
 
 def _tell(found: Check, options: argparse.Namespace) -> None:
-    """Print the errors of the motions, which of them are too large, and why."""
+    """Print the errors in the motions and which of them are too large; then print the cause."""
     if found.result is not None:
         print('\n'.join(error_table(found.result, found.plan)))
         for failure in found.result.failures:

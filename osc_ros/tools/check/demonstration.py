@@ -44,7 +44,7 @@ class Demonstration:
     duration : float
         Duration of the motions [s].
     notes : tuple of str
-        Choices made for the arm, with reasons.
+        Texts on the parameters that were chosen for the arm, with reasons.
 
     """
 
@@ -71,7 +71,7 @@ class Demonstration:
 
     @property
     def freedoms(self) -> Freedoms:
-        """The controlled axes."""
+        """The controlled axes of the tip."""
         controller = self.values['osc_controller']
         kinds = (*controller['rotation.axes'], *controller['translation.axes'])
         return Freedoms(tuple(kind == 'motion' for kind in kinds), controller['task.frame'])
@@ -95,7 +95,7 @@ class Demonstration:
         return scenario.phases(robot, at.q, begin, self.duration, at.scale, self.freedoms)
 
     def with_changes(self, changes: dict[str, Values]) -> Demonstration:
-        """Return a copy with changes by node; '' stands for all nodes with the parameter."""
+        """Return a copy with changed parameters by node; '' stands for all nodes with them."""
         values = {}
         for node, old in self.values.items():
             new = {**changes.get('', {}), **changes.get(node, {})}
@@ -110,7 +110,7 @@ class Demonstration:
                 for name, value in values.items() if value != other.values[node].get(name)}
 
     def given(self, node: str) -> Values:
-        """Return the parameters of a node that differ from the defaults."""
+        """Return the parameters of a node that differ from their defaults."""
         values = self.values[node]
         return {entry.name: values[entry.name] for entry in table_of(node, values)
                 if values[entry.name] != entry.default}
@@ -122,8 +122,8 @@ def demonstration(parameters: Parameters, own: Values, duration: float,
     Return the demonstration for parameters from files; `own` parameters override them.
 
     Unless the files set them, this chooses the controlled axes of an arm with fewer than six
-    freedoms, the start positions, and the size of the motions. `tell` receives lines of progress,
-    and the `Progress` of a compilation.
+    degrees of freedom, the start positions, and the size of the motions. `tell` receives lines of
+    progress, and the `Progress` of a compilation.
 
     Raises
     ------

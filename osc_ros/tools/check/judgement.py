@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Judges a recorded demonstration: errors of the tip, and which exceed their thresholds."""
+"""Evaluates a recorded demonstration: errors of the tip, and which of them are too large."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SETTLED = 0.3  # errors of a step are measured in this last fraction of its dura
 @dataclass
 class Recording:
     """
-    Data from the topics.
+    Recorded data of one run.
 
     Attributes
     ----------
@@ -43,7 +43,8 @@ class Recording:
     warnings : list of str
         Warnings in the logs of the nodes.
     repetitions : int
-        Runs before this one that the arm ended, because torques were late.
+        Number of runs before this one that were not used, because torques were late or poses were
+        lost.
 
     """
 
@@ -78,7 +79,13 @@ class Recording:
 
 @dataclass(frozen=True)
 class Result:
-    """Times [s], distances [m], angles [rad] (k,); numbers of the table; too large errors."""
+    """
+    Times [s], position and orientation errors [m], [rad] (k,), and their evaluation.
+
+    `figures` are the numbers of the printed table, `failures` texts on the errors that are too
+    large.
+
+    """
 
     times: Array
     distances: Array
@@ -89,14 +96,14 @@ class Result:
 
 def result(recording: Recording, plan: list[Phase], demonstration: Demonstration) -> Result:
     """
-    Return the errors of a recording relative to the plan, and which exceed their thresholds.
+    Return the errors of the tip relative to the plan, and which of them exceed their thresholds.
 
     Parameters
     ----------
     recording : Recording
     plan : list of Phase
     demonstration : Demonstration
-        Errors count along its controlled axes; its thresholds are the parameters of osc_demo.
+        Only errors along its controlled axes count; the thresholds are parameters of osc_demo.
 
     Raises
     ------
@@ -148,7 +155,7 @@ def result(recording: Recording, plan: list[Phase], demonstration: Demonstration
 
 
 def _frames(recording: Recording, robot: Robot, link: str) -> Array:
-    """Return the axes (k, 3, 3) of a link for every pose; without a link those of the base."""
+    """Return the axes (k, 3, 3) of a link for each pose; if `link` is empty, those of the base."""
     if not link:
         return np.repeat(np.eye(3)[None], len(recording.poses), axis=0)
     axes = LinkAxes(robot, link)
@@ -159,7 +166,12 @@ def _frames(recording: Recording, robot: Robot, link: str) -> Array:
 
 def last_error(recording: Recording, schedule: Schedule, robot: Robot, freedoms: Freedoms
                ) -> tuple[float, float]:
-    """Return distance [m] and angle [rad] of the last pose to its target, controlled axes only."""
+    """
+    Return distance [m] and angle [rad] from the last pose to its target.
+
+    Only errors along the controlled axes count.
+
+    """
     R = LinkAxes(robot, freedoms.frame).at(recording.positions[-1])[:3, :3] if (
         freedoms.frame) else np.eye(3)
     target = schedule.at(recording.pose_times[-1]).pose
@@ -169,7 +181,7 @@ def last_error(recording: Recording, schedule: Schedule, robot: Robot, freedoms:
 
 
 def error_table(found: Result, plan: list[Phase]) -> list[str]:
-    """Return the errors of all phases, as lines of a table."""
+    """Return the lines of a table with the errors of all phases."""
     lines = [f'{"":24}{"position error [mm]":>24}{"orientation error [deg]":>28}',
              f'{"":24}{"rms":>12}{"max":>12}{"rms":>16}{"max":>12}']
     for phase in plan:
@@ -182,24 +194,35 @@ def error_table(found: Result, plan: list[Phase]) -> list[str]:
 
 
 def lacks_poses(recording: Recording, plan: list[Phase]) -> bool:
-    """Whether too few poses of a phase were recorded to judge it."""
+    """Whether too few poses of a phase were recorded to evaluate the phase."""
     times = np.array(recording.pose_times)
     return any(np.count_nonzero(_counts(times, phase, number)) < 2
                for number, phase in enumerate(plan))
 
 
 def _counts(times: Array, phase: Phase, number: int) -> NDArray[np.bool_]:
-    """Whether the errors at some times [s] count."""
+    """Return for each time [s] whether the error at this time counts for the phase."""
     return (times >= begin_of_errors(phase, number)) & (times < phase.end)
 
 
 def begin_of_errors(phase: Phase, number: int) -> float:
-    """Return the time from which errors count: a path's start, or shortly before a step's end."""
+    """
+    Return the time from which the errors of a phase count.
+
+    For a path (phase 0) it is the start, for a step it is shortly before the end.
+
+    """
     return phase.end - SETTLED * (phase.end - phase.start) if number else phase.start
 
 
 def _rates(recording: Recording) -> dict[str, float]:
-    """Rates of the states, by the median of their intervals: a recording may lack some states."""
+    """
+    Return the rate of the joint states in simulated time and on the wall clock [Hz].
+
+    It uses the median interval between two states, because some states may be missing in a
+    recording.
+
+    """
     times, passed = recording.state_times, recording.wall_time
     rate = 1.0 / float(np.median(np.diff(times)))
     return {'rate in simulated time [Hz]': rate, 'rate on the wall clock [Hz]':

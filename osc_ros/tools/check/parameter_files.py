@@ -53,14 +53,19 @@ class Parameters:
             self._require(file)
 
     def given(self, node: str) -> Values:
-        """Return a node's parameters in the files, checked."""
+        """Return the checked values of the parameters of a node that the files contain."""
         entries = {entry.name: entry for entry in self._table(node)}
         merged = {**self._given[''], **self._given[node]}
         return {name: entries[name].checked_value(value) for name, value in merged.items()
                 if name in entries}
 
     def values(self, node: str, own: Values) -> Values:
-        """Return all parameters of a node, checked: from `own`, else the files, else defaults."""
+        """
+        Return the checked values of all parameters of a node.
+
+        Each value is from `own`, otherwise from the files, otherwise the default.
+
+        """
         given = {**self.given(node), **own}
         return {entry.name: entry.checked_value(given.get(entry.name, entry.default))
                 for entry in self._table(node)}

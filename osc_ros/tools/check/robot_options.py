@@ -17,7 +17,7 @@ from osc_ros.tools.check.parameter_files import Parameters
 
 
 def add_robot_options(parser: argparse.ArgumentParser, default: str = 'panda') -> None:
-    """Add --robot, --urdf, --base, --tip and --config; the text of the help names the default."""
+    """Add --robot, --urdf, --base, --tip and --config; their help names the default robot."""
     robot = parser.add_mutually_exclusive_group()
     robot.add_argument('--robot', help='a robot of this package, '
                        f"{', '.join(robot_parameters.shipped_robots())} ({default})")
@@ -29,7 +29,7 @@ def add_robot_options(parser: argparse.ArgumentParser, default: str = 'panda') -
 
 
 def require_robot(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Exit with status 2 if the options name no robot; without any, it is a Panda."""
+    """Exit with status 2 if the options do not define a robot; without any, choose the Panda."""
     shipped = robot_parameters.shipped_robots()
     if options.urdf:
         if not (options.base and options.tip):
@@ -42,7 +42,7 @@ def require_robot(parser: argparse.ArgumentParser, options: argparse.Namespace) 
 
 
 def _links(file: Path) -> str:
-    """Return a text: which links of a URDF can be base and tip, or why it cannot be used."""
+    """Return a text: the possible links for base and tip, or why the URDF cannot be used."""
     try:
         root, ends = ends_of_chains(robot_parameters.urdf_text(str(file)))
     except OscError as error:
@@ -53,7 +53,7 @@ def _links(file: Path) -> str:
 
 
 def own_parameters(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the parameters that the options --robot, --urdf, --base and --tip give."""
+    """Return the parameters that --robot, --urdf, --base and --tip set."""
     file = str(options.urdf.absolute()) if options.urdf else options.robot
     chosen = {'robot_description_file': file, 'base': options.base, 'tip': options.tip}
     return {name: value for name, value in chosen.items() if value}
@@ -66,12 +66,17 @@ def given_parameters(options: argparse.Namespace) -> Parameters:
 
 
 def users_files(options: argparse.Namespace) -> list[Path]:
-    """Return the file of --config in a list, which is empty without it."""
+    """Return a list with the file of --config; the list is empty without this option."""
     return [options.config] if options.config else []
 
 
 def new_path(path: Path, text: str | None = None) -> Path:
-    """Return the first of `path`, path_2, path_3, ... that is no file, or has exactly `text`."""
+    """
+    Return the first of the paths path, path_2, path_3, ... at which no file exists.
+
+    A path is also accepted if its file already contains exactly `text`.
+
+    """
     file, number = path, 1
     while file.exists() and (
             text is None or file.read_text(encoding='utf-8', errors='replace') != text):
@@ -82,9 +87,9 @@ def new_path(path: Path, text: str | None = None) -> Path:
 
 def write_new(path: Path, text: str) -> Path:
     """
-    Write a text to the file `new_path`, and return its path.
+    Write a text to the path that `new_path` returns; return this path.
 
-    A file with another text is never overwritten: the user may have edited it.
+    A file with another text is never overwritten, because the user may have edited it.
 
     """
     file = new_path(path, text)

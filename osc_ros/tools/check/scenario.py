@@ -74,7 +74,7 @@ def use_kernels(robot: Robot) -> None:
 
 
 def size(robot: Robot) -> float:
-    """Return the reach of the arm relative to REACH, at most 1; it scales the motions."""
+    """Return the factor of the size of the motions: the reach of the arm over REACH, at most 1."""
     links = np.linalg.norm(robot.T_parent_body[1:, :3, 3], axis=1).sum()
     reach = links + np.linalg.norm(robot.T_body_tip[:3, 3])
     return float(min(1.0, reach / REACH)) if reach > 0.0 else 1.0
@@ -82,7 +82,7 @@ def size(robot: Robot) -> float:
 
 def start(tracer: Tracer, duration: float, scale: float | None = None, seed: int = 0) -> Start:
     """
-    Return the best conditioned of random positions from which the arm can follow the motions.
+    Return the best conditioned of random joint positions from which the motions are possible.
 
     Parameters
     ----------
@@ -118,7 +118,13 @@ def start_from(tracer: Tracer, q: Array, duration: float) -> Start:
 
 def _first(tracer: Tracer, choices: list[tuple[float, Array]], duration: float, none: str
            ) -> Start:
-    """Return the first choice of scale and positions within the limits; else raise InputError."""
+    """
+    Return the first choice with which all joints stay within their limits.
+
+    A choice is a scale and joint positions. If there is none, InputError is raised with the
+    text `none`.
+
+    """
     reason = ''
     for scale, q in choices:
         use = figure_usage(tracer, q, duration, scale)
@@ -131,13 +137,13 @@ def _first(tracer: Tracer, choices: list[tuple[float, Array]], duration: float, 
 
 
 def figure_usage(tracer: Tracer, q: Array, duration: float, scale: float) -> Usage | None:
-    """Return the usage of the joint limits by the figure of eight; None if out of reach."""
+    """Return the usage of the joint limits in the figure of eight; None if out of reach."""
     _, use = _figure(tracer, q, duration, scale)
     return None if use is None or _best_shift(tracer, q, tracer.pose(q), scale) is None else use
 
 
 def excess(robot: Robot, use: Usage) -> str:
-    """Return a text that names the joint with the largest share of its limit."""
+    """Return a text on the joint that uses the largest share of its speed or torque limit."""
     for shares, limits, what, unit in ((use.speed, robot.velocity_limits, 'turn at', 'rad/s'),
                                        (use.torque, robot.effort_limits, 'take', 'N m')):
         i = int(np.argmax(shares))
@@ -174,7 +180,7 @@ def phases(robot: Robot, q: Array, begin: float, duration: float, scale: float =
 
 
 def reference(plan: list[Phase], hold: Array) -> Schedule:
-    """Return the targets of a plan over time; until its begin, the pose `hold` (4, 4)."""
+    """Return the targets of a plan over time; before it begins, the target is `hold` (4, 4)."""
     schedule = Schedule(PoseGoal(hold))
     for phase in plan:
         schedule.add(phase.motion, phase.start)
@@ -185,8 +191,9 @@ def errors(poses: Array, targets: Array, freedoms: Freedoms, R: Array) -> Array:
     """
     Return distances [m] and angles [rad], (k, 2), between poses and targets (k, 4, 4).
 
-    Computed by scipy, independently of the controller. Errors count along the controlled axes of
-    `freedoms`; the columns of `R` (k, 3, 3) are the axes of its frame, in the base frame.
+    scipy computes them, independently of the controller. Only errors along the controlled axes
+    of `freedoms` count; the columns of `R` (k, 3, 3) are the axes of its frame, in the base
+    frame.
 
     """
     turns = Rotation.from_matrix(targets[:, :3, :3] @ poses[:, :3, :3].transpose(0, 2, 1))
@@ -196,7 +203,12 @@ def errors(poses: Array, targets: Array, freedoms: Freedoms, R: Array) -> Array:
 
 
 def _range(robot: Robot) -> tuple[Array, Array]:
-    """Return the middle and half of each joint's range, which is limited to one turn."""
+    """
+    Return the middle and half the width of each joint's position range.
+
+    Each range is first cut to -π … π.
+
+    """
     lower, upper = robot.position_limits.T
     lower, upper = (np.where(np.isfinite(end), end, default)
                     for end, default in ((lower, -np.pi), (upper, np.pi)))
@@ -207,11 +219,11 @@ def _range(robot: Robot) -> tuple[Array, Array]:
 def _figure(tracer: Tracer, q: Array, duration: float, scale: float
             ) -> tuple[float, Usage | None]:
     """
-    Return the number of eights, and their usage of the joint limits (None if out of reach).
+    Return the number of eights, and their shares of the joint limits (None if out of reach).
 
-    As many eights as fit in half of the duration, at PERIOD each; fewer and slower ones if a joint
-    would exceed MOST_USED of a limit, but at least half an eight. Therefore a longer run never has
-    smaller motions than a shorter one.
+    The number is that of the eights that fit in half of the duration, if each takes PERIOD. If
+    a joint would exceed MOST_USED of a limit, there are fewer and slower eights, but at least
+    half an eight. Therefore a longer run never has smaller motions than a shorter one.
 
     """
     robot, T, length = tracer.robot, tracer.pose(q), 0.5 * duration

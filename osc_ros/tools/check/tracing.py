@@ -30,14 +30,19 @@ SAMPLE = 0.04  # time between two samples of a path [s]
 
 @dataclass(frozen=True)
 class Usage:
-    """Largest joint speeds and torques (n,) of a motion, relative to limits; 0 without a limit."""
+    """
+    Largest speeds and torques of the joints (n,) in a motion, as shares of their limits.
+
+    The share is 0 for a joint without a limit.
+
+    """
 
     speed: Array
     torque: Array
 
     @property
     def most(self) -> float:
-        """Largest share of all joints."""
+        """Largest of the shares of all joints."""
         return float(max(self.speed.max(), self.torque.max()))
 
 
@@ -59,7 +64,7 @@ class Tracer:
         return self._space.outward(q, self._rest).pose.copy()
 
     def conditioning(self, q: Array) -> float:
-        """Return the smallest over the largest singular value of the scaled Jacobian at q."""
+        """Return the smallest divided by the largest singular value of the scaled Jacobian."""
         self._space.outward(q, self._rest)
         return conditioning(self._selection.part(q, scaled_jacobian(self._space.jacobian())))
 
@@ -87,9 +92,10 @@ class Tracer:
 
     def usage(self, q: Array, path: Path) -> Usage | None:
         """
-        Return the usage of the joint limits along a path from q (n,); None if out of reach.
+        Return the largest shares of the joint limits along a path from q (n,).
 
-        Joint velocities have the smallest kinetic energy at every time.
+        At every time, the joint velocities have the smallest possible kinetic energy.
+        Returns None if a part of the path is out of reach.
 
         """
         times = np.linspace(path.times[0], path.times[-1],

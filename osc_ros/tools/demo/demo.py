@@ -161,7 +161,7 @@ def _keep_black_boxes(folder: Path, output: Path) -> None:
 
 def _reported_run(options: argparse.Namespace, wanted: Demonstration, work: Path,
                   changed: dict[str, Any] | None = None) -> Result:
-    """Make a run; write its parameters and plots; print its figures, `changed` among them."""
+    """Make a run; write its parameters and plots; print its results, and `changed` parameters."""
     used = write_new(options.output / 'parameters.yaml',
                      text_of({node: wanted.given(node) for node in NODES}))
     plan = wanted.phases(START if options.loop == DDS else ARM_START)
@@ -179,7 +179,7 @@ def _reported_run(options: argparse.Namespace, wanted: Demonstration, work: Path
 
 def _conclude(options: argparse.Namespace, wanted: Demonstration,
               runs: tuple[Result, Result], why: Cause) -> None:
-    """Print whether the arm followed, and with which changes; write options.json."""
+    """Print whether the arm followed, and with which changes; with --json write a file."""
     first, last = runs
     if options.json:
         demo_report.write_json(options.json, last, {
@@ -196,7 +196,12 @@ def _conclude(options: argparse.Namespace, wanted: Demonstration,
 
 
 def _explain(options: argparse.Namespace, wanted: Demonstration) -> Cause:
-    """Print why the arm does not follow, and the parameters with which it does; return both."""
+    """
+    Print the cause for which the arm does not follow, and parameters with which it does.
+
+    Returns this cause, which includes the parameters.
+
+    """
     print('looking for the cause ...', flush=True)
     with ProgressBar('looking for the cause') as bar:
         why = follow_check(wanted, bar.show).cause or Cause(TOO_SLOW)
@@ -209,8 +214,8 @@ def _recording_of(options: argparse.Namespace, wanted: Demonstration,
     """
     Return the recording of one run of the nodes.
 
-    A run that the arm ends because torques were late, or from which this machine lost poses, is
-    made again, once, from its start.
+    The run is repeated once, from its start, if the arm ended it because torques were late, or
+    if this machine has lost poses of the tip.
 
     """
     has_window = not options.headless and _has_display()

@@ -19,7 +19,7 @@ CHANGED = 'changed after the first run'  # key of figures, with parameters by no
 
 
 def table(found: Result, plan: list[Phase]) -> str:
-    """Return the figures as text."""
+    """Return the results of a run as the text of a table."""
     lines = [*error_table(found, plan), '']
     lines.extend(f'{name:34}{value:12.1f}' if isinstance(value, float) else
                  f'{name:34}{value:12d}' for name, value in found.figures['control'].items())
@@ -40,7 +40,7 @@ def _short(value: Any) -> str:
 
 
 def write_json(path: Path, found: Result, about: dict[str, Any]) -> None:
-    """Write the figures of the table as JSON."""
+    """Write the results of a run, and the data `about` the run, as JSON."""
     commandline.write_json(path, {**about, 'followed': not found.failures,
                                   'failures': found.failures, **found.figures})
 

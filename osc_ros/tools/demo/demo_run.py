@@ -69,7 +69,7 @@ class ArmError(DemoError):
 
 class NodeProcess:
     """
-    A node in its own process, which ends with the demonstration, even if that is killed.
+    A node in its own process; the process also ends if the demonstration is killed.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class NodeProcess:
         return '\n'.join(self.log.read_text(errors='replace').splitlines()[-12:])
 
     def refusal(self) -> str:
-        """Return the last line of the log about a failed transition; '' if none."""
+        """Return the last line of the log that reports a failed transition; '' if none."""
         found = self._warning_texts()
         return next((text for text in reversed(found) if text.startswith('cannot ')), '')
 
@@ -127,7 +127,12 @@ class NodeProcess:
                 if line.startswith(WARNING)]
 
     def warnings(self) -> list[str]:
-        """Return the warnings and errors of the log; lines that differ only in numbers once."""
+        """
+        Return the warnings and errors of the log.
+
+        Of lines that differ only in numbers, only one is returned.
+
+        """
         found: dict[str, list[str]] = {}
         for text in self._warning_texts():
             found.setdefault(sub(r'[0-9.]+', '', text), []).append(text)
@@ -164,8 +169,8 @@ class Run:
     signals : sequence of int
         Received signals; the first one ends the run.
     tip_pose_of : callable, optional
-        See `DemoNode`; for osc_arm. Its clock does not wait for the demonstration, so the times of
-        the plan count from the activation.
+        See `DemoNode`; given for osc_arm. The clock of osc_arm runs before the demonstration
+        begins, so the times of the plan count from the activation.
 
     """
 
@@ -277,11 +282,12 @@ class Run:
     def _request(self, what: str, transition: int, patience: float, refusable: bool = False
                  ) -> None:
         """
-        Request a transition; repeat the request without an answer, or if refused and `refusable`.
+        Request a transition; repeat the request if no answer comes, or if `refusable` and refused.
 
-        A refusal is shown at once, and the request repeated only if the reason may change within
-        seconds. If not `refusable`, a refusal of a repeated request counts as success: either the
-        first request was executed, or a later step fails.
+        A refusal is shown at once; then the request is repeated only if the reason of the
+        refusal may change within seconds. If `refusable` is False, a refusal of a repeated
+        request counts as success: either the first request was executed, or a later step
+        fails.
 
         """
         answers: list[Any] = []
@@ -304,7 +310,7 @@ class Run:
         self._wait_for(f'the {what} of osc_controller', is_done, patience)
 
     def _show_refusal(self, what: str, refusable: bool) -> None:
-        """Show the reason of a refused transition; raise DemoError if it will not change."""
+        """Show why a transition was refused; raise DemoError if the reason will not change."""
         controller = self._processes['osc_controller']
         reason = controller.refusal()
         if not (refusable and any(text in reason for text in TEMPORARY)):

@@ -211,7 +211,7 @@ def _recordings(options: argparse.Namespace, mover: Mover) -> list[Recording]:
 
 @dataclass(frozen=True, eq=False)
 class ShownGuard(Guard):
-    """A guard that also shows the progress of the motion in a progress bar."""
+    """A `Guard`, which monitors the motion, and also shows its progress in a progress bar."""
 
     bar: ProgressBar
 

@@ -72,8 +72,8 @@ class RunningArm:
         Name of the controller's node.
     torques : str
         Source of the recorded torques: 'efforts' of the joint states, or 'commands' of the
-        controller. To commands, the torque that the driver adds is added (controller parameter
-        driver_compensates).
+        controller. A recorded command includes the torque that the driver adds to it (controller
+        parameter driver_compensates).
 
     Raises
     ------
@@ -267,7 +267,7 @@ class RunningArm:
             self._rows.append((time, q, tau))
 
     def _wait(self, happened: Callable[[], bool], patience: float) -> bool:
-        """Spin at least once, until `happened()` or for `patience` seconds; return its value."""
+        """Spin at least once, until `happened()`, at most `patience` s; return `happened()`."""
         end = perf_counter() + patience
         while True:
             self._executor.spin_once(0.05)
@@ -303,7 +303,7 @@ class RunningArm:
                 else value for name, value in zip(names, found, strict=True)}
 
     def _change(self, values: dict[str, Any]) -> None:
-        """Set all parameters or, if one is refused, none."""
+        """Set all parameters of the controller; if it refuses one, none is set."""
         request = SetParametersAtomically.Request(parameters=[
             Parameter(name, value=value).to_parameter_msg() for name, value in values.items()])
         result = self._answer(self._set, request, 'set_parameters_atomically').result

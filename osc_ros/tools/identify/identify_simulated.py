@@ -56,11 +56,11 @@ class Truth:
     Attributes
     ----------
     mass : float [kg]
-        Of the payload.
+        Mass of the payload.
     center : (3,) [m]
         Centre of mass of the payload.
     inertia : (6,) [kg m²]
-        Of the payload about its centre of mass: xx xy xz yy yz zz.
+        Inertia of the payload about its centre of mass: xx xy xz yy yz zz.
     links : float
         Standard deviation of the log-Cholesky parameters of the links' inertias, about half of the
         relative error of the masses.
@@ -70,8 +70,9 @@ class Truth:
     encoder : float
         Standard deviation of the positions [rad].
     ripple : float
-        As a share of the effort limit: amplitude of an unmeasured torque that is sinusoidal in the
-        joint angle (RIPPLES periods per turn), and standard deviation of the measured torques.
+        Amplitude of an unmeasured torque that is sinusoidal in the joint angle (RIPPLES periods
+        per revolution); also the standard deviation of the measured torques. Both are shares of
+        the effort limit.
 
     """
 
@@ -135,7 +136,12 @@ class SimulatedMover:
         return self._plant.q
 
     def perform(self, trajectory: Trajectory, guard: Guard) -> Recording:
-        """Execute a trajectory; return its recording. Raise StoppedError if the guard objects."""
+        """
+        Execute a trajectory; return its recording.
+
+        Raises StoppedError if the guard stops the motion.
+
+        """
         rows, begin = [], self._plant.time + SETTLE
         while self._plant.time < begin + trajectory.duration + SETTLE:
             since = self._plant.time - begin

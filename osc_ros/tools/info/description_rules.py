@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Rules that find what is wrong in a robot description, and what it leaves open."""
+"""Rules that find errors and missing data in a robot description."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ MANY_TURNS, VERY_FAST = 8.0 * np.pi, 60.0  # limits in degrees, rather [rad, rad
 @dataclass(frozen=True, eq=False)
 class Description:
     """
-    What the rules look at.
+    Data of an arm that the rules check.
 
     Attributes
     ----------
     robot : Robot
     home : (n,)
-        Posture in which the arm has to carry its weight [rad, m].
+        Joint positions at which the rules check the weight of the arm [rad, m].
     freedoms : int
-        Number of axes that the tip can move at once.
+        Number of degrees of freedom of the tip, at most 6.
 
     """
 
@@ -46,17 +46,17 @@ class Description:
 
 
 def problems(about: Description) -> list[str]:
-    """Return what makes it impossible to control the arm, and what to mend."""
+    """Return the errors that make it impossible to control the arm, each with a remedy."""
     return [text for rule in PROBLEMS for text in rule(about)]
 
 
 def notes(about: Description) -> list[str]:
-    """Return what the description leaves open, or what looks unusual, and what to do."""
+    """Return missing and unusual data of the description, each with advice for the user."""
     return [text for rule in NOTES for text in rule(about)]
 
 
 def links_by_joint(robot: Robot) -> dict[str, list[str]]:
-    """Return the links that move with each body, by its joint; the key '' has the base's."""
+    """Return the links of each body, by the joint that moves it; key '': links of the base."""
     found: dict[str, list[str]] = {joint: [] for joint in ('', *robot.joints)}
     for link, (body, _) in robot.frames.items():
         found[robot.joints[body] if body >= 0 else ''].append(link)

@@ -73,7 +73,7 @@ class Findings:
     Lambda : (6, 6)
         Pseudo-inverse of J M⁻¹ Jᵀ at home, [angular; linear].
     freedoms : int
-        Rank of the tip's Jacobian away from singular postures.
+        Number of degrees of freedom of the tip: rank of its Jacobian away from singular postures.
     conditioning : float
         Ratio of the smallest to the largest singular value of the scaled Jacobian at home.
     singularities : list of Singularity
@@ -146,7 +146,7 @@ def findings(text: str, base: str, tip: str, home: Array | None = None,
 
 def best_posture(robot: Robot, postures: Array | None = None) -> tuple[Array, int]:
     """
-    Return the best conditioned of some postures, and the number of freedoms of the tip.
+    Return the best conditioned of some postures, and the tip's number of degrees of freedom.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def _require_usable(robot: Robot, home: Array | None) -> None:
 
 
 def _singularities(robot: Robot, home: Array, freedoms: int) -> list[Singularity]:
-    """Return, for each joint moved alone from home, the nearest singular posture."""
+    """Return the nearest singular posture for each joint, if only this joint moves from home."""
     found = []
     low, high = np.clip(robot.position_limits.T, home - np.pi, home + np.pi)
     if conditioning(_scaled(robot, home), freedoms) < SINGULAR:
@@ -216,7 +216,7 @@ def _singularities(robot: Robot, home: Array, freedoms: int) -> list[Singularity
 
 
 def _locked(text: str, robot: Robot, given: dict[str, float]) -> dict[str, str]:
-    """Return the movable joints of the description that do not move here, and the reason."""
+    """Return the movable joints of the description that do not move here, each with the reason."""
     tree, moving = urdf.description(text), set(robot.joint_names)
     found = {}
     for i, (joint, kind) in enumerate(zip(tree.joints, tree.kinds)):

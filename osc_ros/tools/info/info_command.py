@@ -139,8 +139,8 @@ def measured_updates(found: Findings) -> tuple[float, float]:
     """
     Return the median and 99th percentile of the time of a controller update here [s].
 
-    Measured without ROS and other load. The first use compiles kernels, which a message on stderr
-    announces.
+    The updates run in this process without ROS and without other load. The first use compiles
+    kernels; a message on stderr announces this.
 
     """
     from osc_ros.compile.compilation import compile_in_parallel
@@ -165,7 +165,7 @@ def measured_updates(found: Findings) -> tuple[float, float]:
 
 
 def report(found: Findings, timing: tuple[float, float] | None) -> list[str]:
-    """Return the lines that are printed."""
+    """Return the lines to print."""
     robot = found.robot
     lines = [f"'{robot.name}': {robot.n} joints from '{robot.base}' to '{robot.tip}'"]
     for part in (_chain(found), _rest(found), _home_lines(found), _rates(found, timing)):

@@ -121,17 +121,18 @@ class Recorder(Node):  # type: ignore[misc]
     Attributes
     ----------
     problems : list of str
-        Topics that are not recorded and why, gaps in the journal, ends of the controller.
+        Texts for the user: which topics are not recorded and why, gaps in the journal, and that
+        the controller has ended or started again.
     printed : list of str
-        Problems that were printed when they occurred.
+        Those of the problems that were printed when they occurred.
     failure : OSError or None
         Error of the first failed write.
     journal : int
         Number of journal messages.
     gaps : int
-        Number of gaps between them, and of invalid journal messages.
+        Number of gaps between journal messages, plus number of invalid journal messages.
     has_ended : bool
-        Whether the disk is nearly full, which ends the recording.
+        Whether the recording must end because the disk is nearly full.
 
     Parameters
     ----------
@@ -169,7 +170,12 @@ class Recorder(Node):  # type: ignore[misc]
 
     @property
     def has_begun(self) -> bool:
-        """Whether a message of the controller has arrived, or its topics are silent."""
+        """
+        Whether the recording has begun: the controller is found and has sent a message.
+
+        If no message comes within JOURNAL_PATIENCE, the recording begins without one.
+
+        """
         return self.is_found and (any(count for name, count in self._bag.counts.items()
                                       if name.startswith(f'{self._prefix}/'))
                                   or perf_counter() > self._began + JOURNAL_PATIENCE)
@@ -189,7 +195,7 @@ class Recorder(Node):  # type: ignore[misc]
         self._attempt(self._bag.flush_if_due)
 
     def _look(self) -> None:
-        """Subscribe to new topics; check the disk, and whether the controller runs."""
+        """Subscribe to new topics; check the free disk space, and if the controller runs."""
         self.has_ended = disk_usage(self._bag.folder).free < RESERVE
         if self.has_ended:
             self._tell_once(f'ended: the disk has less than {RESERVE / 1e9:g} GB of free space')

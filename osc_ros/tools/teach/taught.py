@@ -44,16 +44,16 @@ class Taught:
     Attributes
     ----------
     kind : str
-        'path', or 'poses': then the times do not matter.
+        'path', or 'poses'; the times are used only for a path.
     robot, base, tip : str
         Name of the robot, link of the base frame, link whose poses were recorded.
     joint_names : tuple of str
     times : (m,)
-        Increasing from 0 [s].
+        Times of the points, which increase from 0 [s].
     q : (m, n)
         Joint positions [rad, m].
     poses : (m, 4, 4)
-        Of the tip in the base frame.
+        Poses of the tip in the base frame.
 
     """
 
@@ -117,7 +117,8 @@ def require_robot(taught: Taught, robot: Robot) -> None:
     """
     Raise InputError if the poses were recorded with another arm.
 
-    Joints, base and tip must have the same names, and this robot the same tip poses within SAME.
+    The joints, base and tip of `robot` must have the recorded names, and at the recorded joint
+    positions its tip must have the recorded poses within SAME.
 
     """
     for what, found, accepted in (('base', taught.base, robot.base),

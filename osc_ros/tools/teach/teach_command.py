@@ -129,7 +129,7 @@ def _session(options: argparse.Namespace) -> Any:
 # record
 
 def _record(options: argparse.Namespace) -> tuple[int, Figures]:
-    """Record; return the exit status and figures."""
+    """Record poses or a path; return the exit status and the results for JSON."""
     file = options.file
     if file.suffix not in ('.yaml', '.yml') or not file.absolute().parent.is_dir():
         raise InputError(f"'{file}': accepted is a file with the ending .yaml in a folder that "
@@ -191,7 +191,7 @@ def _next(session: Any, marks: SimpleQueue[str | None]) -> str | None:
 
 def _collect_path(session: Any, marks: SimpleQueue[str | None], options: argparse.Namespace,
                   found: list[Any]) -> None:
-    """Append the states of a path to `found`, also if it is interrupted."""
+    """Record a path: append its states to `found`, even if the recording is interrupted."""
     if options.duration is None:
         print('Enter: begin the path', flush=True)
         if _next(session, marks) is None:
@@ -210,7 +210,7 @@ def _collect_path(session: Any, marks: SimpleQueue[str | None], options: argpars
 
 def _collect_poses(session: Any, marks: SimpleQueue[str | None], options: argparse.Namespace,
                    found: list[Any]) -> None:
-    """Append the times and joint positions of poses to `found`."""
+    """Record poses: append their times and joint positions to `found`."""
     print(f'Enter: record a pose; {UNDO} Enter: remove the last; {END} Enter: end', flush=True)
     while (line := _next(session, marks)) not in (None, END):
         if line == UNDO:
@@ -251,7 +251,7 @@ def _figures(taught: Taught) -> Figures:
 # play
 
 def _play(options: argparse.Namespace) -> tuple[int, Figures]:
-    """Move the arm; return the exit status and figures."""
+    """Play a recording back with the arm; return the exit status and the results for JSON."""
     taught = load(options.file)
     with closing(_session(options)) as session:
         try:
@@ -280,7 +280,7 @@ def _play(options: argparse.Namespace) -> tuple[int, Figures]:
 
 
 def _show(options: argparse.Namespace) -> tuple[int, Figures]:
-    """Print the content of a file; return the exit status and figures."""
+    """Print the content of a file; return the exit status and the results for JSON."""
     taught = load(options.file)
     print(f'{options.file}: {_summary(taught)}; tip {taught.tip} in the frame {taught.base}')
     if options.mcap:

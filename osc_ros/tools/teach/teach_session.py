@@ -50,19 +50,20 @@ ROBOT = tuple(entry.name for entry in (*robot_parameters.ENTRIES, *robot_paramet
 @dataclass(frozen=True, eq=False)
 class Plan:
     """
-    Planned motion of a playback.
+    Planned motion that plays a recording back.
 
     Attributes
     ----------
     taught : Taught
+        The recording.
     times : (m,)
-        Of its points at the chosen speed [s].
+        Times of the recorded points at the chosen speed [s].
     path : Path, optional
-        Of the tip, from time 0; None for poses.
+        Path of the tip, which begins at time 0; None if single poses were recorded.
     duration : float
-        Of the path [s].
+        Duration of the path [s]; 0 for poses.
     away, turn : float
-        Distance [m] and angle [rad] from the tip to the first pose.
+        Distance [m] and angle [rad] from the present pose of the tip to the first recorded pose.
 
     """
 
@@ -82,7 +83,7 @@ class Session:
     ----------
     controller : str
     timeout : float
-        For its answers [s].
+        Longest time to wait for an answer of the controller [s].
 
     Raises
     ------
@@ -150,12 +151,12 @@ class Session:
             self.backend.listen(None)
 
     def path_of(self, states: list[ArmState]) -> Taught:
-        """Return the path through recorded states."""
+        """Return the recording of the path through these states."""
         return taught_path(self.robot, np.array([state.time for state in states]),
                            np.array([self._in_order(state.q) for state in states]))
 
     def poses_of(self, rows: list[tuple[float, Array]]) -> Taught:
-        """Return the poses at times [s] and joint positions (n,)."""
+        """Return the recording of the poses at these times [s] and joint positions (n,)."""
         return taught_poses(self.robot, np.array([time for time, _ in rows]),
                             np.array([q for _, q in rows]))
 
@@ -226,7 +227,12 @@ class Session:
                 f'{0.99 * speed / shares[i]:.2g} is slow enough')
 
     def _require_near(self, taught: Taught, reach: float) -> tuple[float, float]:
-        """Return distance [m] and angle [rad] to the first pose; InputError if too large."""
+        """
+        Return the distance [m] and angle [rad] from the tip to the first pose.
+
+        Raises InputError if these, or the way of a joint, are too large.
+
+        """
         q = self.state()[1]
         away, turn = distance(tip_poses(self.robot, q[None])[0], taught.poses[0])
         joint = int(np.argmax(np.abs(q - taught.q[0])))
@@ -242,7 +248,7 @@ class Session:
         return away, turn
 
     def go_to_start(self, plan: Plan) -> None:
-        """Move to the first pose, within the target's limits, and wait for arrival."""
+        """Move the tip to the first pose, within the limits of the target; wait for arrival."""
         self.backend.set_posture(plan.taught.q[0])
         self._go_to(plan.taught.poses[0], 'start')
 
@@ -254,7 +260,7 @@ class Session:
 
     def play_path(self, plan: Plan) -> tuple[float, float]:
         """
-        Move along the path; return the largest distance of the tip from the path [m, rad].
+        Move along the path; return the largest distance and angle from the path [m], [rad].
 
         Raises
         ------
@@ -298,7 +304,13 @@ class Session:
         return max(apart[0]), max(apart[1])
 
     def play_poses(self, plan: Plan, pause: float) -> tuple[float, float]:
-        """Move to each pose, wait `pause` [s]; return the largest error at the poses [m, rad]."""
+        """
+        Move to each pose and wait `pause` [s] there.
+
+        Returns the largest distance [m] and angle [rad] between the tip and a pose after
+        the pause.
+
+        """
         apart = []
         for k, (q, pose) in enumerate(zip(plan.taught.q, plan.taught.poses), 1):
             self.backend.set_posture(q)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Recommended parameter changes: each was simulated and improves a score."""
+"""Recommended parameter changes, each of which improves a score in the simulation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FASTER = 1.5  # smallest increase of the natural frequencies that is recommended
 @dataclass(frozen=True, eq=False)
 class Recommendation:
     """
-    A simulated parameter change that improves a score.
+    A parameter change that improves a score in the simulation.
 
     Attributes
     ----------
@@ -34,10 +34,10 @@ class Recommendation:
     before, after : float
         This score before and with the change.
     is_optional : bool
-        True: an improvement where all scores are good; the user's new parameters do not include
-        it.
+        True for an improvement although all scores are good; then the new parameters of the user
+        do not include the change.
     gain : str
-        Text with the measured figures before and with the change.
+        Text with the measured quantity of this score before and with the change.
 
     """
 
@@ -51,12 +51,12 @@ class Recommendation:
 @dataclass(frozen=True, eq=False)
 class Advice:
     """
-    All recommendations, and the measurements before and with them.
+    All recommendations, and the measurements without and with them.
 
     Attributes
     ----------
     first, last : Measurement
-        With the user's parameters, and with the recommended ones.
+        Measurement with the user's parameters, and with the recommended parameters.
     recommendations : list of Recommendation
     tried : list of Candidate
         Changes that were simulated and did not help.
@@ -85,10 +85,11 @@ class Advice:
 
 def advice(laboratory: Laboratory, first: Measurement) -> Advice:
     """
-    Return the recommendations for a first measurement; each is simulated.
+    Return the recommendations for a first measurement; each of them is simulated.
 
-    The first candidate that improves its score, and makes no other score bad, is applied. The
-    rules are then applied to the new measurement, up to ROUNDS times.
+    The first candidate that improves its score, and lets no other score rise above 1, is
+    applied. Then the rules of `rules` give candidates for the new measurement, up to ROUNDS
+    times.
 
     """
     last, given = first, []
@@ -119,14 +120,14 @@ def _measurement_with(laboratory: Laboratory, found: Measurement, candidate: Can
 
 
 def _is_better(before: Measurement, after: Measurement, score: str) -> bool:
-    """Return whether a score falls below 1 or by 20 %, and no other score rises above 1."""
+    """Return whether `score` falls below 1 or by 20 %, and no other score rises above 1."""
     has_helped = after.scores[score] < max(1.0, BETTER * before.scores[score])
     return has_helped and all(after.scores[name] <= max(1.0, 1.05 * before.scores[name])
                               for name in SCORES)
 
 
 def _gain(before: Measurement, after: Measurement, score: str) -> str:
-    """Return a text with the figure of a score before and after."""
+    """Return a text with the measured quantity of a score before and after a change."""
     def figure(found: Measurement) -> str:
         if score in ('stability', 'overshoot'):
             if found.scores['stability'] > 1.0:
@@ -156,7 +157,12 @@ def options(laboratory: Laboratory, found: Measurement, table: Robustness
 
 def _observer(laboratory: Laboratory, found: Measurement, table: Robustness
               ) -> Recommendation | None:
-    """Return the option of a disturbance observer, if wrong masses or friction cause errors."""
+    """
+    Return the recommendation of a disturbance observer; None if it would not help.
+
+    It helps if wrong masses or friction in the model cause errors.
+
+    """
     if found.values['disturbance.mode'] != 'none':
         return None
     rows = [row for row in table.rows if row.variant.masses != 1.0
@@ -187,7 +193,12 @@ def _observer(laboratory: Laboratory, found: Measurement, table: Robustness
 
 
 def _faster(laboratory: Laboratory, found: Measurement) -> Recommendation | None:
-    """Return the option of higher natural frequencies, if all scores and the delay allow them."""
+    """
+    Return the recommendation of higher natural frequencies.
+
+    Returns None if a score or the delay does not allow them.
+
+    """
     values, subject = found.values, laboratory.subject
     if found.wrong or values['mode'] != 'acceleration':
         return None

@@ -43,19 +43,22 @@ class AxisResponse:
     Attributes
     ----------
     axis : int
-        Index in [angular; linear], axes of the task's frame.
+        Index of the axis in [angular; linear], in the axes of the task's frame.
     amplitude : float [rad, m]
         Size of the step.
-    time, met, wanted : (k,) [s], relative to the step
-        Measured response, and the response of the linear system that the gains define.
+    time : (k,) [s]
+        Time since the step.
+    met, wanted : (k,)
+        Response in the simulation, and response of the linear system that the gains define; both
+        relative to the amplitude.
     shape, wanted_shape : Shape
-        Figures of `met` and `wanted`.
+        Overshoot, settling time and second-order fit of `met`, and of `wanted`.
     error : float [rad, m]
-        Mean distance from the set-point at the end.
+        Error at the end of the response: mean over the last tenth.
     coupling : (2,) [rad, m]
-        Largest motion along the other axes.
+        Largest rotation and largest translation along the other axes.
     torque : float
-        Largest joint torque, as a share of its limit.
+        Largest torque of a joint, as a share of the torque limit of this joint.
 
     """
 
@@ -79,9 +82,10 @@ class Steps:
     Attributes
     ----------
     axes : tuple of AxisResponse
-        Up to a failure.
+        Responses of the axes in the order of the steps. If the simulation fails in a step, the
+        response to this step is the last one, and the later axes are missing.
     failure : str
-        Reason why an axis is missing; otherwise empty.
+        Reason why the simulation failed; otherwise empty.
     gain_share : float
         See `Law.gain_share`.
     update : (2,) [s]
@@ -97,7 +101,13 @@ class Steps:
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """Complex gain from set-point to position of an axis, at (k,) [rad/s]; see `AxisResponse`."""
+    """
+    Frequency response of an axis: complex gain from set-point to position at (k,) [rad/s].
+
+    `met` is the response in the simulation, `wanted` that of the linear system, as in
+    `AxisResponse`.
+
+    """
 
     axis: int
     frequency: Array
@@ -113,9 +123,9 @@ class Noise:
     Attributes
     ----------
     by_position, by_velocity : (n,) [N m, N]
-        Caused by noise of the positions, and of the velocities.
+        Standard deviation caused by noise of the positions, and by noise of the velocities.
     share : (n,)
-        Caused by both, relative to the torque limits.
+        Standard deviation caused by both, as a share of the torque limits.
 
     """
 
@@ -127,18 +137,19 @@ class Noise:
 @dataclass(frozen=True, eq=False)
 class Motion:
     """
-    A motion to a goal and back, within the limits of the target.
+    Results of a motion to a goal and back, within the limits of the target.
 
     Attributes
     ----------
     record : Record
     torque, speed : (n,)
-        Largest shares of the joints' torque and speed limits.
+        Largest torque and speed of each joint, as shares of its limits.
     limited : float
         Share of the time in which joint limits reduce the task accelerations.
     error : (2,) [rad, m]
-        Largest distance from the set-point.
+        Largest angle and distance between tip and set-point.
     distance : float [m]
+        Distance of the goal.
 
     """
 
@@ -151,7 +162,12 @@ class Motion:
 
 
 class Bench:
-    """Experiments with a subject under given settings; `robot` is the controller's model."""
+    """
+    Experiments with the arm and law of `subject`, with given settings of the law.
+
+    `robot` is the controller's model of the arm.
+
+    """
 
     def __init__(self, subject: Subject, settings: Settings, supervision: Supervision,
                  robot: Robot) -> None:
@@ -176,7 +192,7 @@ class Bench:
                    self._robot, variant)
 
     def duration(self, axis: int) -> float:
-        """Return the duration of a step [s]."""
+        """Return the time for which the response to a step along an axis is recorded [s]."""
         of_gains = float(np.clip(settling_time(*self.wanted.guess(axis)), *STEP))
         unknown = self._settings.disturbance
         return of_gains + (0.0 if unknown is None else RISES * unknown.rise)
@@ -210,7 +226,12 @@ class Bench:
         return there
 
     def _displacements(self, poses: Array, since: Array) -> Array:
-        """Return the displacement (k, 6) of poses from one pose, [angular; linear], task axes."""
+        """
+        Return the displacements (k, 6) from the pose `since` (4, 4) to other poses.
+
+        They are [angular; linear] in the axes of the task's frame.
+
+        """
         turns = Rotation.from_matrix(poses[:, :3, :3] @ since[:3, :3].T).as_rotvec()
         return np.hstack([turns @ self.R, (poses[:, :3, 3] - since[:3, 3]) @ self.R])
 
@@ -294,7 +315,7 @@ class Bench:
         return tuple(found)
 
     def noise(self) -> Noise:
-        """Return the torque noise at rest that the subject's encoders cause."""
+        """Return the noise of the torques at rest that the encoders of the subject cause."""
         position, velocity = self.subject.encoder_noise
         first, second = (self._torque_noise(variant) for variant in (
             Variant(position_noise=position), Variant(velocity_noise=velocity)))
@@ -308,7 +329,12 @@ class Bench:
             rig.law.robot.n, np.inf)
 
     def motion(self) -> Motion:
-        """Move towards the base with a rotation, and back, within the target's limits."""
+        """
+        Move towards the base with a rotation, and back, within the target's limits.
+
+        Returns the results.
+
+        """
         rig = self._rig(NOMINAL, jumps=False)
         home = rig.law.target.pose.copy()
         inward = -home[:3, 3]
@@ -333,7 +359,7 @@ class Bench:
                       (float(turns.max()), float(distances.max())), distance)
 
     def _time(self, distance: float) -> float:
-        """Return a duration in which first the target, then the arm comes to rest [s]."""
+        """Return a time in which the set-point, and after it the arm, comes to rest [s]."""
         limits, times = self.task.limits, []
         for size, speed, rate, jerk in zip((ANGLE, distance), limits.speed, limits.acceleration,
                                            limits.jerk):

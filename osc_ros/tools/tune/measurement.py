@@ -60,6 +60,7 @@ class Measurement:
     values : mapping
         Parameters of the controller.
     steps, spectra, noise, motion
+        Results of the experiments of `Bench` with these names.
     tolerance : (2,) [rad, m]
         Accepted error at rest.
     axes : int
@@ -77,7 +78,7 @@ class Measurement:
 
     @cached_property
     def scores(self) -> dict[str, float]:
-        """The scores, see SCORES; a score above 1 is not accepted."""
+        """Score for each of SCORES; a score above 1 is not accepted."""
         found = step_scores(self.steps, self.tolerance, self.axes)
         found['torque'] = float(self.motion.torque.max()) / TORQUE
         found['speed'] = float(self.motion.speed.max()) / SPEED
@@ -88,7 +89,12 @@ class Measurement:
 
     @property
     def wrong(self) -> list[str]:
-        """Names of the scores above 1; only 'stability' if the arm does not come to rest."""
+        """
+        Names of the scores above 1.
+
+        If the arm does not come to rest, only 'stability' is named.
+
+        """
         found = [name for name, score in self.scores.items() if score > 1.0]
         return found[:1] if found[:1] == ['stability'] else found
 
@@ -99,7 +105,7 @@ class Measurement:
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """Step responses of one variant of the arm, and their scores, see `step_scores`."""
+    """Step responses of a variant of the arm, and their scores from `step_scores`."""
 
     variant: Variant
     steps: Steps
@@ -129,13 +135,18 @@ class Row:
 
 
 class Laboratory:
-    """Measures a subject with any parameters; calls `tell` with a line before each experiment."""
+    """
+    Measures a subject with any parameters.
+
+    Before each experiment it calls `tell` with a text on the experiment.
+
+    """
 
     def __init__(self, subject: Subject, tell: Callable[[str], object]) -> None:
         self.subject, self.tell = subject, tell
 
     def bench(self, values: Values) -> Bench:
-        """Return a bench with these parameters; it is valid until the next call."""
+        """Return a `Bench` with these parameters; it is valid until the next call."""
         return Bench(self.subject, *self.subject.settings(values))
 
     def measure(self, values: Values, what: str = 'as configured') -> Measurement:

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""A control loop: the engine with a simulated arm, a driver's delay and sensor noise."""
+"""A control loop: the engine with a simulated arm, the delay of a driver, and sensor noise."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class Record:
     ----------
     time : (k,) [s]
     pose, target : (k, 4, 4)
-        Pose of the first task's link, and its set-point, base frame.
+        Pose of the first task's link, and set-point of this link, in the base frame.
     torque, qd : (k, n) [N m, N], [rad/s, m/s]
         Torque of the law; true velocity.
     task_share : (k,)
         Share of the task accelerations that the limits allow.
     failure : str
-        Error, or the watchdog that acted; otherwise empty.
+        Text on an error, or on the watchdog that stopped the arm; otherwise empty.
     update : (2,) [s]
         Median and 99th percentile of the time from state to torque on this machine.
 
@@ -98,7 +98,7 @@ class Rig:
         """
         Simulate `seconds`; return False if the arm diverged or a watchdog stopped it.
 
-        `each` is called before each state; it may command the law.
+        `each` is called before each state; it may set goals of the law.
 
         """
         end = self.time + seconds - 0.5 * self._period
@@ -159,7 +159,7 @@ class Rig:
 
 
 def _without_times(settings: Supervision) -> Supervision:
-    """Return the supervision without causes that depend on the wall clock."""
+    """Return the settings of the supervisor without watchdogs that use the wall clock."""
     watchdogs = {name: replace(one, timeout=math.inf)
                  for name, one in settings.watchdogs.items()}
     return replace(settings, watchdogs=watchdogs, deadline=math.inf, bridges=False)

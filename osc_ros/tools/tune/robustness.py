@@ -36,17 +36,17 @@ def variants(subject: Subject) -> tuple[Variant, ...]:
 @dataclass(frozen=True, eq=False)
 class Robustness:
     """
-    Step responses of variants, and the overshoot over delay and gain.
+    Step responses of variants of the arm, and the overshoot for various delays and gains.
 
     Attributes
     ----------
     rows : list of Row
     delays : (k,) [s]
     factors : (m,)
-        Multiply the natural frequencies.
+        Factors of the natural frequencies.
     overshoot : (m, k)
-        Largest overshoot, as a share of the step; infinite if the arm does not come to rest, NaN
-        if the controller refuses the gains.
+        Largest overshoot for each factor and delay, as a share of the step; infinite if the arm
+        does not come to rest, NaN if the controller refuses the gains.
 
     """
 
@@ -57,7 +57,7 @@ class Robustness:
 
 
 def robustness(laboratory: Laboratory, values: Values, has_map: bool = True) -> Robustness:
-    """Measure the variants and, with `has_map`, the overshoot over delay and gain."""
+    """Measure the variants and, with `has_map`, the overshoot for various delays and gains."""
     subject = laboratory.subject
     rows = [laboratory.row(values, variant) for variant in variants(subject)]
     delays = subject.period * np.array(PERIODS, dtype=np.float64) if has_map else np.zeros(0)

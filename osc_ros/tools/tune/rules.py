@@ -32,7 +32,7 @@ class Candidate:
     score : str
         One of SCORES.
     reason : str
-        The measured figure and its cause.
+        Text on the measured quantity and its cause.
     changes : dict of str to value
         Parameters of the controller.
 
@@ -44,7 +44,7 @@ class Candidate:
 
 
 def candidates(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]:
-    """Yield candidates, the most important first."""
+    """Yield candidates, the most important one first."""
     for rule in (_reduced_gains, _delay, _ringing, _friction, _saturation, _speed, _noise):
         yield from rule(found, laboratory)
 
@@ -58,7 +58,7 @@ def scaled_gains(values: Values, factor: float) -> dict[str, Any]:
 
 
 def _bounded_gains(found: Measurement, bounds: dict[int, float]) -> dict[str, Any]:
-    """Return natural frequencies limited by `bounds` (by axis, [rad/s])."""
+    """Return natural frequencies that are at most `bounds` (by axis, [rad/s])."""
     changes = {}
     for part, name in enumerate(PARTS):
         key = f'{name}.natural_frequency'
@@ -76,7 +76,7 @@ def _two_digits(x: float) -> float:
 
 
 def _reduced_gains(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]:
-    """Yield lower gains if the law reduces the gains at this rate of states."""
+    """Yield candidates with lower gains, if the law reduces the gains at this rate of states."""
     share = found.steps.gain_share
     if found.scores['gains'] <= 1.0:
         return
@@ -94,7 +94,7 @@ def _bounds(found: Measurement, delay: float, period: float) -> dict[int, float]
 
 
 def _delay(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]:
-    """Yield lower gains if an axis rings, but does not ring without the delay."""
+    """Yield candidates with lower gains, if an axis oscillates only because of the delay."""
     subject = laboratory.subject
     score = max(('stability', 'overshoot'), key=lambda name: found.scores[name])
     if found.scores[score] <= 1.0 or subject.delay == 0.0:
@@ -122,7 +122,7 @@ def _delay(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]:
 
 
 def _ringing(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]:
-    """Yield lower gains if an axis rings for another reason than the delay."""
+    """Yield candidates with lower gains, if an axis oscillates, but not because of the delay."""
     score = max(('stability', 'overshoot'), key=lambda name: found.scores[name])
     if found.scores[score] <= 1.0:
         return
@@ -134,7 +134,12 @@ def _ringing(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]:
 
 
 def _friction(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]:
-    """Yield friction compensation, the true payload or an observer against errors at rest."""
+    """
+    Yield candidates against errors at rest.
+
+    They have friction compensation, the true payload, or a disturbance observer.
+
+    """
     if found.scores['error'] <= 1.0 or found.scores['stability'] > 1.0:
         return
     without = laboratory.row(found.values, Variant('without friction', friction=0.0))
@@ -173,7 +178,7 @@ def _compensations(values: Values, subject: Subject) -> Iterator[dict[str, Any]]
 
 
 def _saturation(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]:
-    """Yield lower accelerations of the target if a torque comes near its limit."""
+    """Yield candidates with lower accelerations of the target, if a torque is near its limit."""
     if found.scores['torque'] <= 1.0:
         return
     k = int(np.argmax(found.motion.torque))
@@ -185,7 +190,7 @@ def _saturation(found: Measurement, laboratory: Laboratory) -> Iterator[Candidat
 
 
 def _speed(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]:
-    """Yield lower speeds of the target if a joint comes near its speed limit."""
+    """Yield candidates with lower speeds of the target, if a joint is near its speed limit."""
     if found.scores['speed'] <= 1.0:
         return
     k = int(np.argmax(found.motion.speed))
@@ -204,7 +209,12 @@ FINITE = {'speed': (2.5, 1.0), 'acceleration': (12.5, 5.0), 'jerk': (125.0, 50.0
 
 def _slower(found: Measurement, score: str, reason: str, names: tuple[str, ...]
             ) -> Iterator[Candidate]:
-    """Yield lower limits of the target; if some limits are infinite, only the limits FINITE."""
+    """
+    Yield candidates with lower limits of the target.
+
+    If some limits of the target are infinite, the only candidate has the limits FINITE.
+
+    """
     values, all_names = found.values, tuple(FINITE)
     keys = {(name, part): f'target.{PARTS[part]}.{name}' for name in all_names for part in (0, 1)}
     if np.isinf([values[key] for key in keys.values()]).any():
@@ -218,7 +228,7 @@ def _slower(found: Measurement, score: str, reason: str, names: tuple[str, ...]
 
 
 def _noise(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]:
-    """Yield lower gains if encoder noise makes the torques noisy."""
+    """Yield candidates with lower gains, if encoder noise makes the torques noisy."""
     if found.scores['noise'] <= 1.0:
         return
     k = int(np.argmax(found.noise.share))

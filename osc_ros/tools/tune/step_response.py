@@ -25,14 +25,14 @@ RESTLESS = 0.1  # largest motion in the last ROOM of the response, as a share of
 @dataclass(frozen=True)
 class Shape:
     """
-    Figures of a response to a unit step.
+    Metrics of a response to a unit step.
 
     Attributes
     ----------
     natural_frequency, damping_ratio : float [rad/s], 1
-        Of the best second-order fit; NaN if the response does not come to rest.
+        Values of the best second-order fit; NaN if the response does not come to rest.
     overshoot : float
-        Above the final value, as a share of the step.
+        Largest excess over the final value, as a share of the step.
     settling : float [s]
         Time after which the response stays within BAND of its final value; infinite if never.
     misfit : float
@@ -59,7 +59,12 @@ class Shape:
 
 
 def step_response(time: Array, natural_frequency: float, damping_ratio: float) -> Array:
-    """Return the response (k,) of a second-order system to a unit step at time 0 [s]; 0 before."""
+    """
+    Return the response (k,) of a second-order system to a unit step at time 0 [s].
+
+    The response is 0 before the step.
+
+    """
     ratio = complex(damping_ratio if abs(damping_ratio - 1.0) > 1e-6 else damping_ratio + 2e-6)
     root = np.sqrt(ratio * ratio - 1.0)
     slow, fast = -natural_frequency * (ratio - root), -natural_frequency * (ratio + root)
@@ -76,7 +81,7 @@ def settling_time(natural_frequency: float, damping_ratio: float) -> float:
 
 def shape(time: Array, response: Array, guess: tuple[float, float], delay: float) -> Shape:
     """
-    Return the figures of a response (k,) to a unit step at time 0; `delay` is its dead time [s].
+    Return the metrics of a response (k,) to a unit step at time 0; `delay` is its dead time [s].
 
     `guess` is the natural frequency [rad/s] and damping ratio at which the fit starts.
 
@@ -105,12 +110,12 @@ def shape(time: Array, response: Array, guess: tuple[float, float], delay: float
 @dataclass(frozen=True, eq=False)
 class Wanted:
     """
-    The linear error dynamics that the gains define: ë = -K e - D ė along the axes of motion.
+    Linear error dynamics that the gains define: ë = -K e - D ė along the axes of motion.
 
     Attributes
     ----------
     axes : (m,) int
-        Axes of motion: indices in [angular; linear], axes of the task's frame.
+        Indices of the axes of motion in [angular; linear], in the axes of the task's frame.
     K, D : (m, m) [1/s²], [1/s]
 
     """
@@ -121,7 +126,13 @@ class Wanted:
 
     @classmethod
     def of(cls, task: Task, Lambda: Array, R: Array) -> Wanted:
-        """Return the system of a task; `Lambda` (6, 6) in base axes, `R` (3, 3) task to base."""
+        """
+        Return the error dynamics of a task.
+
+        `Lambda` (6, 6) is the task-space inertia in base axes, `R` (3, 3) rotates from the
+        axes of the task to those of the base.
+
+        """
         axes = np.flatnonzero(task.along('motion'))
         gains, own = task.gains, np.ix_(axes, axes)
         if not isinstance(gains, Stiffness):
@@ -136,7 +147,7 @@ class Wanted:
         return cls(axes, mobility * gains.stiffness[axes], mobility @ D)
 
     def guess(self, axis: int) -> tuple[float, float]:
-        """Return natural frequency [rad/s] and damping ratio of an axis, without coupling."""
+        """Return natural frequency [rad/s] and damping ratio of an axis, without its coupling."""
         k = int(np.flatnonzero(self.axes == axis)[0])
         frequency = float(np.sqrt(self.K[k, k]))
         return frequency, float(self.D[k, k]) / (2.0 * frequency)

@@ -36,7 +36,7 @@ class Variant:
         Dry friction of each joint, as a share of its torque limit, without damping; default: the
         configured friction and damping.
     delay : float, optional
-        See `Subject`; default: the subject's delay [s].
+        Delay as in `Subject` [s]; default: the delay of the subject.
     position_noise, velocity_noise : float
         Standard deviations of the measured state [rad, m], [rad/s, m/s].
 
@@ -97,7 +97,7 @@ class Subject:
 
     @property
     def encoder_noise(self) -> tuple[float, float]:
-        """Noise of positions [rad] and of their difference quotients [rad/s]."""
+        """Noise of the encoder positions [rad], and of velocities as their differences [rad/s]."""
         position = 2.0 * np.pi / 2 ** ENCODER_BITS / np.sqrt(12.0)
         return position, np.sqrt(2.0) * position / self.period
 

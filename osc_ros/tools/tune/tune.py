@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Command osc_tune: measures a simulated arm under its parameters, and recommends changes."""
+"""Command osc_tune: measures a simulated arm with its parameters, and recommends changes."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ class TunedArm:
     values, simulator : dict
         All parameters of the controller (checked), and of the simulator.
     notes : tuple of str
-        Choices made for the user.
+        Texts on the parameters that were chosen for the user.
     refused : dict
-        User parameters that the node refuses, with values that it accepts.
+        Parameters of the user that the node refuses, each with a value that it accepts.
 
     """
 
@@ -147,7 +147,12 @@ def tuned_arm(parameters: Parameters, own: dict[str, Any], delay: float | None,
 
 
 def _choose_axes(values: dict[str, Any], robot: Robot) -> list[str]:
-    """Set the controlled axes of an arm with fewer than six freedoms; return notes."""
+    """
+    Choose the controlled axes of a tip with fewer than six degrees of freedom.
+
+    Sets the parameters of these axes in `values`; returns notes for the user on this choice.
+
+    """
     freedoms = freedoms_of(robot)
     if freedoms.count == 6:
         return []
@@ -157,7 +162,7 @@ def _choose_axes(values: dict[str, Any], robot: Robot) -> list[str]:
 
 
 def _settings(loaded: LoadedRobot, given: Values) -> tuple[Settings, Supervision, Robot]:
-    """Return settings and robot for parameter values, with the checks of the node."""
+    """Check parameter values as the node does; return the settings and the robot for them."""
     table = {entry.name: entry for entry in with_tasks(given['tasks'])}
     checked = {name: table[name].checked_value(value) for name, value in given.items()}
     require_bandwidth(checked, 1.0 / checked['rate'])
@@ -167,7 +172,7 @@ def _settings(loaded: LoadedRobot, given: Values) -> tuple[Settings, Supervision
 
 
 def _plant(simulator: dict[str, Any], text: str, robot: Robot, variant: Variant) -> Plant:
-    """Return the simulated arm of a variant, without noise, which `Rig` adds."""
+    """Return the simulated arm of a variant; it has no noise, because `Rig` adds the noise."""
     changed = {**simulator, 'initial_positions': (), 'position_noise': 0.0, 'velocity_noise': 0.0}
     if variant.friction is not None:
         limits = np.where(np.isfinite(robot.effort_limits), robot.effort_limits, UNLIMITED)

@@ -37,7 +37,7 @@ def svg(draw: Callable[[Figure], object], width: float, height: float) -> str:
 
 
 def steps(first: Measurement, last: Measurement | None) -> str:
-    """Plot the step responses: set, met, and met with the changes."""
+    """Plot the step responses: of the linear system, measured, and measured with the changes."""
     def draw(figure: Figure) -> None:
         axes = figure.subplots(2, 3, squeeze=False).ravel()
         own = {one.axis: one for one in first.steps.axes}
@@ -116,7 +116,7 @@ def loads(found: Measurement, names: tuple[str, ...]) -> str:
 
 
 def overshoot_map(found: Robustness, delay: float) -> str:
-    """Plot the overshoot over delay and natural frequencies."""
+    """Plot the overshoot for various delays and natural frequencies."""
     def draw(figure: Figure) -> None:
         place = figure.subplots()
         place.grid(False)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""All results of a tuning: figures for JSON, and the printed lines."""
+"""All results of a tuning: numbers for JSON, and the printed lines."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Results:
     options : list of Recommendation
         Optional improvements.
     robustness : Robustness
-        With the recommended parameters.
+        Robustness with the recommended parameters.
     notes : tuple of str
-        Choices and refused parameters before the first experiment.
+        Texts on chosen and refused parameters, from before the first experiment.
 
     """
 
@@ -47,7 +47,7 @@ class Results:
 
     @property
     def verdict(self) -> str:
-        """One sentence: the parameters are good, improved, or not solved."""
+        """One sentence: the parameters are good, or were improved, or a problem remains."""
         if self.advice.unsolved:
             return ('not solved: ' + ', '.join(self.advice.unsolved)
                     + '; no parameter that was tried helps')
@@ -73,7 +73,12 @@ def bandwidth(found: Measurement, axis: int, of: str) -> float:
 
 
 def met_texts(one: AxisResponse) -> tuple[str, str]:
-    """Return measured natural frequency and damping ratio; '~' marks a poor second-order fit."""
+    """
+    Return texts with the measured natural frequency and damping ratio of an axis.
+
+    The sign '~' marks a poor second-order fit.
+
+    """
     if not one.shape.is_stable:
         return '-', '-'
     mark = '' if one.shape.is_second_order else '~'
@@ -88,7 +93,7 @@ def error_text(one: AxisResponse) -> str:
 
 
 def time_text(seconds: float) -> str:
-    """Return a time with its unit, 'never' if infinite."""
+    """Return a time with its unit; 'never' if it is infinite."""
     return f'{seconds:.3f} s' if np.isfinite(seconds) else 'never'
 
 
@@ -148,7 +153,7 @@ def _table(found: Robustness, stream: TextIO) -> Iterator[str]:
 
 
 def cells(row: Row) -> tuple[str, str, str]:
-    """Return overshoot, settling time and error of a row."""
+    """Return texts with the overshoot, settling time and error of a row."""
     if not row.is_stable:
         return 'not at rest', '-', row.steps.failure[:60] or '-'
     return (f'{row.overshoot:.1%}', time_text(row.settling),
@@ -156,7 +161,7 @@ def cells(row: Row) -> tuple[str, str, str]:
 
 
 def changes_text(changes: dict[str, Any]) -> str:
-    """Return parameters and values in one line."""
+    """Return changed parameters and their values in one line."""
     return ', '.join(f'{name}: {list(value) if isinstance(value, tuple) else value}'
                      for name, value in changes.items())
 

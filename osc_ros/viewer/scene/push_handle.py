@@ -36,7 +36,13 @@ class PushHandle:
         return np.array(self._controls.position)
 
     def update(self, is_offered: bool, tip: Array) -> None:
-        """Place the handle beside the tip (3,), or pull the tip; hide it without an offer."""
+        """
+        Show the handle if `is_offered`; otherwise remove it, and stop pulling.
+
+        While the user drags the handle, a spring force pulls the tip (3,) towards it.
+        Otherwise the handle stays beside the tip.
+
+        """
         self._line.visible = is_offered
         if not is_offered:
             if self._controls is not None:
@@ -66,7 +72,7 @@ class PushHandle:
         self._controls.on_update(lambda event: self.hold(event.phase != 'end'))
 
     def hold(self, is_held: bool) -> None:
-        """Begin or end to pull."""
+        """Begin to pull the tip if `is_held`; otherwise stop pulling."""
         self._is_pushing = is_held
         if not is_held:
             self._label.text = 'pull'

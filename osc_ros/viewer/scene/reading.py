@@ -73,7 +73,7 @@ class ControlReport:
     Attributes
     ----------
     pose : (4, 4)
-        Of the tip.
+        Pose of the tip.
     error, force : (6,)
         Error from the tip to its set-point, and the tip's wrench, [angular; linear], base axes.
     external : (6,)
@@ -81,9 +81,9 @@ class ControlReport:
     goal_errors : dict of str to (6,)
         Error from the link of a task to its goal; key '': the tip's task.
     Lambda : (6, 6)
-        Linear first.
+        Task-space inertia of the tip, [linear; angular].
     terms : dict of str to (n,)
-        Parts of the torque, which sum up to it.
+        Named parts of the commanded torque; their sum is the torque.
     level, text, status : int, str, dict
         Diagnostics: level, message, values.
 
@@ -118,9 +118,9 @@ class Reading:
     offers : frozenset of str
         Requests that are possible now: 'hold', 'release', 'free_drive', 'push', 'lifecycle'.
     q, effort : (n,)
-        Measured [rad, m], [N m, N].
+        Measured positions [rad, m] and efforts [N m, N].
     control : ControlReport
-        What the controller reports of its motion.
+        Newest data that the controller reports while it is active.
     solids : dict of str to (Solid, (4, 4))
         Objects beside the arm by name, with their poses in the base frame.
     gripper : (float, float), optional
@@ -128,7 +128,8 @@ class Reading:
     words : deque of (str, str, str)
         Level, text and time of day of the controller's warnings, newest last.
     refusals : dict of str to str
-        Reason why the last value of a parameter, or the last request of this name, was refused.
+        By the name of a parameter or a request: the reason why its last value, or the last such
+        request, was refused.
 
     """
 
@@ -151,12 +152,12 @@ class Reading:
         self.words.append((level, text, strftime('%H:%M:%S')))
 
     def forget_motion(self) -> None:
-        """Drop the motion data of a controller that has ended."""
+        """Drop the data that an active controller reports, because it has ended."""
         self.control = ControlReport()
 
     @property
     def torque(self) -> Array | None:
-        """Commanded torques (n,): the sum of the terms; without terms the measured efforts."""
+        """Commanded torques (n,): the sum of the terms; without terms, the measured efforts."""
         return sum(self.control.terms.values()) if self.control.terms else self.effort  # type: ignore[return-value]
 
     @property
@@ -189,7 +190,8 @@ class Reading:
         """
         Translational mobility of the tip: eigenvalues (3,) [1/kg] and axes (3, 3) of Λ⁻¹.
 
-        The rotations are free. None if Λ is unknown.
+        These are of the translational part of Λ⁻¹: the tip may rotate freely. None if Λ is
+        unknown.
 
         """
         if self.control.Lambda is None:
@@ -201,7 +203,12 @@ class Reading:
 
     @property
     def least_share(self) -> float | None:
-        """Least controlled share, 0 (singular) to 1, of all directions of the tip."""
+        """
+        Smallest controlled share among all directions of the tip, 0 (singular) to 1.
+
+        None if it is unknown.
+
+        """
         try:
             return float(self.control.status['least controlled share'])
         except (KeyError, ValueError):

@@ -49,7 +49,7 @@ class Handle:
     ----------
     server : viser.ViserServer
     name : str
-        Name of the task; '' for the tip's.
+        Name of the task; '' for the tip's task.
     moved : callable
         Receives the pose (4, 4) while a user drags the handle.
     is_point : bool
@@ -79,7 +79,12 @@ class Handle:
         return not self._is_held and monotonic() - self._dragged > HELD
 
     def place(self, pose: Array, distance: Array) -> None:
-        """Move the handle to the pose at a distance (6,) from `pose`, unless a user drags it."""
+        """
+        Move the handle to the goal, unless a user drags the handle.
+
+        The goal is displaced from `pose` (4, 4) by `distance` (6,), [angular; linear].
+
+        """
         if not self.is_free:
             return
         self.is_placed, goal, is_at = True, displaced_pose(pose, distance), pose_of(self._controls)
@@ -91,7 +96,7 @@ class Handle:
             self._controls.wxyz = wxyz_of(goal[:3, :3])
 
     def say(self, activation: float) -> None:
-        """Show in the label whether the task is off (activation 0)."""
+        """Show in the label of the handle whether the task is off (activation 0)."""
         text = self._text if activation > 0.0 else f'{self._text} (off: activation 0)'
         if self._label.text != text:
             self._label.text = text
@@ -221,7 +226,7 @@ class Scene:
                 arrow.points = np.array([[place, place + FORCE_SCALE * force]])
 
     def _place_follower(self, one: Follower, pose: Array, reading: Reading) -> None:
-        """Place the handle of an additional task; `pose` (4, 4) is of its link."""
+        """Place the handle of an additional task; `pose` (4, 4) is the pose of the task's link."""
         handle = self._handles[one.name]
         handle.say(reading.parameters.get(f'{one.name}.activation', 1.0))
         if not one.is_point:

@@ -50,8 +50,9 @@ class Fingers:
     ----------
     server : viser.ViserServer
     fingers : dict of str to (str, (4, 4), (3,), trimesh.Trimesh)
-        By link: name of the scene node of the carrying body, pose of the closed finger there,
-        direction of opening in the link, and shape.
+        For each link of a finger: name of the scene node of the body that carries it; pose of the
+        closed finger in the frame of that node; direction of opening in the frame of the link;
+        and shape.
 
     """
 

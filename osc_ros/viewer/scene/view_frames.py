@@ -30,7 +30,7 @@ def pose_of(handle: Any) -> Array:
 
 
 def displaced_pose(pose: Array, error: Array) -> Array:
-    """Return the pose (4, 4) at the distance `error` (6,), [angular; linear], from `pose`."""
+    """Return the pose (4, 4) that is displaced from `pose` by `error` (6,), [angular; linear]."""
     T = pose.copy()
     T[:3, :3] = Rotation.from_rotvec(error[:3]).as_matrix() @ pose[:3, :3]
     T[:3, 3] += error[3:]
