@@ -53,6 +53,26 @@ class Timing(NamedTuple):
     torque_use: float
 
 
+class Singularity(NamedTuple):
+    """
+    How near a task is to a singular posture.
+
+    Attributes
+    ----------
+    least_share : float
+        Smallest controlled fraction of a direction.
+    conditioning : float
+        Ratio of the smallest to the largest singular value.
+    weakest : (6,)
+        Direction that the task controls least, [angular; linear].
+
+    """
+
+    least_share: float
+    conditioning: float
+    weakest: Array
+
+
 @dataclass(frozen=True, eq=False)
 class Status:
     """
@@ -80,11 +100,8 @@ class Status:
         Fraction of the change of the torque that remains within the rate limits.
     gain_share : float
         See `Law.gain_share`.
-    least_share, conditioning : float
-        For the first task: smallest controlled fraction of a direction; ratio of the smallest to
-        the largest singular value.
-    weakest : (6,)
-        Direction that the first task controls least, [angular; linear].
+    singularity : Singularity
+        How near the first task is to a singular posture.
     friction_use, disturbance_use : float
         Largest compensation of friction, and of unmodelled torques, relative to the effort limits.
     external : Report, optional
@@ -111,9 +128,7 @@ class Status:
     shares: Array
     rate_share: float
     gain_share: float
-    least_share: float
-    conditioning: float
-    weakest: Array
+    singularity: Singularity
     friction_use: float
     disturbance_use: float
     external: Report | None
@@ -380,8 +395,8 @@ def status(engine: Engine) -> Status:
         target='waits for the arm' if tip.waits else 'at the edge' if tip.clamped else 'free',
         has_waiting=any(level.generator.waits for level in law.levels.values()),
         shares=limiter.shares.copy(), rate_share=limiter.rate_share, gain_share=law.gain_share(),
-        least_share=float(solved.shares[0].min()), conditioning=float(solved.ratios[0].min()),
-        weakest=solved.weakest(),
+        singularity=Singularity(float(solved.shares[0].min()), float(solved.ratios[0].min()),
+                                solved.weakest()),
         friction_use=float(np.max(np.abs(law.friction_torque) / effort)),
         disturbance_use=float(np.max(np.abs(law.compensation) / effort)),
         external=law.external_report(),

@@ -232,10 +232,11 @@ class Diagnosis:
             yield 'external moment [N m]', f'{np.linalg.norm(status.external.wrench[:3]):.3f}'
             yield 'external wrench quality', f'{status.external.quality:.3f}'
         yield 'payload [kg]', self._node.get_parameter('payload.mass').value
-        yield 'conditioning', f'{status.conditioning:.3e}'
-        yield 'least controlled share', f'{status.least_share:.3f}'
-        yield 'damping', f'{1.0 - status.least_share:.3f}'
-        yield 'weakest direction', _direction(status.weakest)
+        near = status.singularity
+        yield 'conditioning', f'{near.conditioning:.3e}'
+        yield 'least controlled share', f'{near.least_share:.3f}'
+        yield 'damping', f'{1.0 - near.least_share:.3f}'
+        yield 'weakest direction', _direction(near.weakest)
 
     def _joint_names(self, is_chosen: Any) -> str:
         return ' '.join(name for name, chosen in zip(self._law.robot.joint_names, is_chosen)
