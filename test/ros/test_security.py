@@ -221,7 +221,7 @@ def test_no_message_of_a_participant_ends_the_page(spin):
 
     def shows_a_pose():
         publishers[0].publish(good)
-        return reading.pose is not None and reading.pose[0, 3] == 0.5
+        return reading.control.pose is not None and reading.control.pose[0, 3] == 0.5
 
     spin(shows_a_pose, why='for a pose')
     assert reading.q is None
