@@ -225,7 +225,7 @@ def test_no_message_of_a_participant_ends_the_page(spin):
 
     spin(shows_a_pose, why='for a pose')
     assert reading.q is None
-    assert reading.terms == {}
+    assert reading.control.terms == {}
 
 
 def test_trajectory_that_would_keep_the_node_busy_is_refused():
