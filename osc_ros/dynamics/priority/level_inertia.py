@@ -318,20 +318,22 @@ def add_spring(row, A, B, V, x, y, r, i):
 
 @inlined
 def put_inertia(row, mask, most, mobility, length, low, high, largest, scratch, ratios, shares,
-                 V, Lambda):
+                 V, Lambda, K, is_shared):
     """
     Write Λ of a level, with singular directions faded out.
 
     scratch[:36] contains the Gram matrix of the level, scratch[36:72] contains W in the frame's
-    axes; all of `scratch` may be overwritten. `most` and `mobility` are the results of `put_gram`
-    and `scaled_mobility` before the elimination of the higher levels.
+    axes; scratch[:144] may be overwritten. `most` and `mobility` are the results of `put_gram`
+    and `scaled_mobility` before the elimination of the higher levels. If `is_shared`, K is the
+    Gram matrix of what higher levels still hold of directions that they fade out: see
+    `put_held_part`. A level gets of such a direction only what these levels have given up.
 
     """
     A, B, X = scratch[:36], scratch[36:72], scratch[108:144]
     # an axis that is not controlled must not look singular: it gets the largest value
     for a in range(6):
         A[7 * a] += most * (1.0 - mask[a])
-    if _is_regular(A, largest, high, X):
+    if not is_shared and _is_regular(A, largest, high, X):
         for k in range(6):
             shares[k] = 1.0
         _exact_inverse(row, mask, mobility, length, A, B, X, Lambda)
@@ -339,4 +341,75 @@ def put_inertia(row, mask, most, mobility, length, low, high, largest, scratch, 
         put_ratios(A, V, largest, ratios)
         for k in range(6):
             shares[k] = share(ratios[k], low, high)
+            if is_shared and shares[k] > 0.0:
+                held = 0.0
+                for a in range(6):
+                    for b in range(6):
+                        held += V[6 * a + k] * K[6 * a + b] * V[6 * b + k]
+                shares[k] *= 1.0 - min(1.0, np.sqrt(max(held, 0.0) / A[7 * k]))
         _damped_inverse(row, mask, shares, ratios, mobility, length, A, V, B, X, Lambda)
+
+
+@inlined
+def fades(shares):
+    """Whether a level controls a direction in part (shares (6,))."""
+    for k in range(6):
+        if 0.0 < shares[k] < 1.0:
+            return True
+    return False
+
+
+@inlined
+def put_held_part(row, mask, shares, ratios, mobility, length, W, i, scratch, V, Lambda, C, D, x):
+    """
+    Write C (6 × 6, base axes): Wⱼᵢ C Jᵢ is what level i holds of a direction that it fades out.
+
+    The Jacobian of a lower level j in the null space of level i, Jⱼ - Wⱼᵢ Λ Jᵢ, has a part
+    Wⱼᵢ (Λ₁ - Λ) Jᵢ along the directions that level i controls in part, where Λ₁ controls them
+    fully. C is Λ₁ - Λ, with the rows of Jᵢ along each direction times its share. D and x are
+    working memory (36,) and (6,), scratch[:144] but for V is overwritten.
+
+    """
+    A, B, X = scratch[:36], scratch[36:72], scratch[108:144]
+    put_block(row, W, i, B, X)
+    for k in range(6):
+        x[k] = 1.0 if shares[k] > 0.0 else 0.0
+    _damped_inverse(row, mask, x, ratios, mobility, length, A, V, B, X, D)
+    for k in range(36):
+        D[k] -= Lambda[k]
+    # X = S⁻¹ V s Vᵀ S in the frame's axes, then A = T X Tᵀ
+    for a in range(6):
+        for b in range(6):
+            total = 0.0
+            for k in range(6):
+                total += V[6 * a + k] * shares[k] * V[6 * b + k]
+            units = (1.0 if a < 3 else length) * (1.0 if b < 3 else 1.0 / length)
+            X[6 * a + b] = units * mask[a] * mask[b] * total
+    for b in range(6):
+        for a in range(6):
+            x[a] = X[6 * a + b]
+        _rotate_column(row, x, B, b)
+    for a in range(6):
+        for b in range(6):
+            x[b] = B[6 * a + b]
+        for half in range(0, 6, 3):
+            for b in range(3):
+                A[6 * a + half + b] = (row[FRAME + 3 * b] * x[half]
+                                       + row[FRAME + 3 * b + 1] * x[half + 1]
+                                       + row[FRAME + 3 * b + 2] * x[half + 2])
+    for a in range(6):
+        for b in range(6):
+            total = 0.0
+            for c in range(6):
+                total += D[6 * a + c] * A[6 * c + b]
+            C[6 * a + b] = total
+
+
+@inlined
+def _rotate_column(row, x, B, b):
+    """Write T x (6,) to column b of B (6 × 6, flat)."""
+    for half in range(0, 6, 3):
+        for a in range(3):
+            B[6 * (half + a) + b] = (row[FRAME + 3 * a] * x[half]
+                                     + row[FRAME + 3 * a + 1] * x[half + 1]
+                                     + row[FRAME + 3 * a + 2] * x[half + 2])

@@ -18,6 +18,11 @@ of the higher levels, Wⱼⱼ is the mobility of task j while the accelerations 
 change, and Jⱼ is its Jacobian in their null space. E fades out the singular directions of the
 scaled Jⱼ, and D is 0 if no direction is faded out: see `osc_ros.dynamics.priority.level_inertia`.
 
+Of a direction that level i fades out, with share s of control, a residual of about 1 - s remains
+in Jⱼ of a lower level. That level controls it with the share 1 - s at most: otherwise it would
+take the whole direction over as soon as the residual exceeds its own threshold, while level i
+still controls nearly all of it, and in conflict the torques would jump.
+
 The velocity of some tasks is not their link's twist, but S times this twist (S: MAP of the row).
 Such a level has S J in place of J, its W and a⁰ are mapped too, and the force on its link is Sᵀ F.
 
@@ -38,8 +43,10 @@ from osc_ros.compile.compiled import inlined, kernel, part, plain, view, viewing
 from osc_ros.dynamics.algebra.task_inertia import SingularityDamping
 from osc_ros.dynamics.priority.level_inertia import (
     add_spring,
+    fades,
     put_block,
     put_gram,
+    put_held_part,
     put_inertia,
     put_ratios,
     rotate_to_base,
@@ -61,7 +68,7 @@ from osc_ros.dynamics.priority.level_row import (
 
 Array = NDArray[np.float64]
 
-_SCRATCH = 192  # length of the working memory
+_SCRATCH = 306  # length of the working memory
 
 
 @inlined
@@ -104,6 +111,28 @@ def _eliminate(i, levels, Lambda, J, W, r, x):
                 W[j, k] -= W[j, 6 * i + c] * W[6 * i + c, k]
 
 
+@inlined
+def _add_held(i, levels, C, J, W, held, x):
+    """Add Wⱼᵢ C Jᵢ to what higher levels hold of the Jacobian of each level j below level i."""
+    for j in range(6 * i + 6, 6 * levels):
+        for b in range(6):
+            x[b] = 0.0
+            for c in range(6):
+                x[b] += W[j, 6 * i + c] * C[6 * c + b]
+        for b in range(6):
+            for k in range(J.shape[1]):
+                held[j, k] += x[b] * J[6 * i + b, k]
+
+
+@inlined
+def _eliminate_held(i, levels, W, held):
+    """Project what higher levels hold into the null space of level i, by the factors Lⱼᵢ in W."""
+    for j in range(6 * i + 6, 6 * levels):
+        for b in range(6):
+            for k in range(held.shape[1]):
+                held[j, k] -= W[j, 6 * i + b] * held[6 * i + b, k]
+
+
 @part
 def _solve(links_J, links_W, a0, length, low, high, weight, room, c):
     """
@@ -118,6 +147,8 @@ def _solve(links_J, links_W, a0, length, low, high, weight, room, c):
     levels = len(rows)
     A, B, V, X = scratch[:36], scratch[36:72], scratch[72:108], scratch[108:144]
     x, y, Lambda = scratch[144:150], scratch[150:156], scratch[156:192]
+    K, C, D, z = scratch[192:228], scratch[228:264], scratch[264:300], scratch[300:306]
+    is_shared = False
     _gather(links_J, links_W, a0, room.at, rows, J, W, r, x, y)
     for i in range(1, levels):
         # references for small values: largest singular value and mobility before the elimination
@@ -136,9 +167,11 @@ def _solve(links_J, links_W, a0, length, low, high, weight, room, c):
         largest = put_gram(row, mask, J, i, length, A, X)
         if i == 0:
             most[0], mobility[0] = largest, scaled_mobility(mask, B, length)
+        if is_shared:
+            put_gram(row, mask, room.held, i, length, K, X)
         if mobility[i] > 0.0 and most[i] > 0.0:
-            put_inertia(row, mask, most[i], mobility[i], length, low, high,
-                         max(most[i], largest), scratch, room.ratios[i], room.shares[i], V, Lambda)
+            put_inertia(row, mask, most[i], mobility[i], length, low, high, max(most[i], largest),
+                        scratch, room.ratios[i], room.shares[i], V, Lambda, K, is_shared)
         else:
             for k in range(36):
                 Lambda[k] = 0.0
@@ -151,7 +184,19 @@ def _solve(links_J, links_W, a0, length, low, high, weight, room, c):
             forces[6 * i + a] = y[a]
             for b in range(6):
                 forces[6 * i + a] += Lambda[6 * a + b] * r[6 * i + b]
+        if (i < levels - 1 and mobility[i] > 0.0 and most[i] > 0.0
+                and fades(room.shares[i])):
+            if not is_shared:
+                is_shared = True
+                for j in range(6 * levels):
+                    for k in range(J.shape[1]):
+                        room.held[j, k] = 0.0
+            put_held_part(row, mask, room.shares[i], room.ratios[i], mobility[i], length, W, i,
+                          scratch, V, Lambda, C, D, z)
+            _add_held(i, levels, C, J, W, room.held, x)
         _eliminate(i, levels, Lambda, J, W, r, x)
+        if is_shared:
+            _eliminate_held(i, levels, W, room.held)
         for k in range(36):
             room.inertias[c, i, k // 6, k % 6] = weight * Lambda[k]
     for i in range(6 * levels - 7, -1, -1):
@@ -174,7 +219,7 @@ class Room(NamedTuple):
         in the null space of the higher levels, base axes. W: Lⱼᵢ in the blocks below the diagonal.
         inertias: Λ of the controlled directions, times the weight of the solve. A joint
         acceleration q̈ needs the torques Σ JᵢᵀΛᵢJᵢ q̈ against the tasks.
-    masks, most, mobility, r, parts, scratch
+    masks, most, mobility, r, parts, scratch, held
         Working memory.
 
     """
@@ -195,6 +240,7 @@ class Room(NamedTuple):
     r: Array
     parts: Array
     scratch: Array
+    held: Array
 
 
 @inlined
@@ -214,8 +260,9 @@ def room_of(integers, numbers):
     W, i = view(numbers, i, (c, 6 * k, 6 * k)), i + c * 36 * k * k
     inertias, i = view(numbers, i, (c, k, 6, 6)), i + c * 36 * k
     r, parts, i = numbers[i:i + 6 * k], numbers[i + 6 * k:i + 12 * k], i + 12 * k
+    scratch, i = numbers[i:i + _SCRATCH], i + _SCRATCH
     return Room(integers[3:], rows, F, forces, ratios, shares, directions, J, W, inertias, masks,
-                most, mobility, r, parts, numbers[i:i + _SCRATCH])
+                most, mobility, r, parts, scratch, view(numbers, i, (6 * k, n)))
 
 
 @viewing
@@ -239,7 +286,7 @@ def first_force(integers, numbers):
 def solver_size(k: int, m: int, n: int) -> int:
     """Length of the array `numbers` of `Priorities`, for k levels, m links and n joints."""
     c = 6 * k + 1
-    return results_size(k, m, n) + c * (36 * k * k + 36 * k) + 12 * k + _SCRATCH
+    return results_size(k, m, n) + c * (36 * k * k + 36 * k) + 12 * k + _SCRATCH + 6 * k * n
 
 
 def results_size(k: int, m: int, n: int) -> int:

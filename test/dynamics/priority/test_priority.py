@@ -172,6 +172,26 @@ def test_torque_is_continuous_in_the_activation_down_to_none(level):
     assert steps[1] < 0.01 * np.abs(torques).max()
 
 
+@pytest.mark.parametrize('levels', [2, 3])
+@pytest.mark.parametrize('seed', range(5))
+def test_direction_that_a_task_fades_out_goes_over_to_the_lower_tasks_gradually(levels, seed):
+    rng, J, M, a0 = random_case(seed, 5 + levels, levels)
+    left, values, right = np.linalg.svd(J[:6], full_matrices=False)
+    low, high = 0.02, 0.06
+    solver = Priorities(list(range(levels)), levels, 5 + levels)
+    filled(solver, rng, np.ones((levels, 6)))
+    torques, shares = [], []
+    for way in np.linspace(0.0, 1.0, 300):  # of the singular value, from high to low
+        values[5] = high * (low / high) ** way * values[0]
+        J[:6] = left @ np.diag(values) @ right
+        F = solver.solve(J, J @ np.linalg.inv(M) @ J.T, a0, SingularityDamping(1.0, low, high))
+        torques.append(J.T @ F)
+        shares.append(solver.shares[0].min())
+    changes = np.abs(np.diff(torques, axis=0)).sum(axis=1)
+    # the first task still has 90 % of the direction in a fifth of the way
+    assert changes[np.array(shares[1:]) > 0.9].sum() < 0.6 * changes.sum()
+
+
 @pytest.mark.parametrize('seed', range(5))
 def test_impedance_task_pushes_with_spring_and_damper_of_the_double_diagonalization(seed):
     rng, J, M, a0 = random_case(seed, 7, 1)
