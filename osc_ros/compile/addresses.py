@@ -135,7 +135,12 @@ def _call_of(*kinds: Any) -> tuple[Any, Any]:
 
 @intrinsic
 def tick_at(typing: Any, address: Any, table: Any, time: Any, q: Any, qd: Any, tau: Any) -> Any:
-    """Call a kernel (table, time, q, qd, tau), see TICK, by its address; return its integer."""
+    """
+    Call a kernel (table, time, q, qd, tau) by its address; return its integer.
+
+    `table` is a table of addresses, see `Pointers`; for the types of the arguments see TICK.
+
+    """
     return _call_of(*TICK)
 
 

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Blend of the torques of the setup in force with those of the setup that it replaces.
+Blend of the torques for the old settings with the torques for the new ones, after a change.
 
-After a change of robot or settings, both setups compute torques for a while, and these are
-blended, see `osc_ros.control.step.blend`. It would not suffice to fade out the difference of the
-torques before the limits: the limiter finds the nearest admissible torques in a norm that changes
-at once with the setup, so the torques would step.
+A setup is a law compiled for one robot and one choice of settings: see `CompiledLaw`. After a
+change of robot or settings, the replaced setup and the new one both compute torques for a while,
+and these are blended, see `osc_ros.control.step.blend`. It would not suffice to fade out the
+difference of the torques before the limits: the limiter finds the nearest admissible torques in a
+norm that changes at once with the setup, so the torques would step.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Array = NDArray[np.float64]
 
 class SetupBlending:
     """
-    The replaced setup, and the weight of its torques.
+    The setup (`CompiledLaw`) that is being replaced, and the weight of its torques.
 
     Attributes
     ----------
@@ -52,7 +53,7 @@ class SetupBlending:
 
     @property
     def difference(self) -> Array:
-        """Torques (n,) of the last tick minus those of the setup in force alone [N·m]."""
+        """Torques (n,) of the last tick, minus the torques for the new settings alone [N·m]."""
         return np.array(self._blend.views[0].difference)
 
     @property
@@ -62,7 +63,7 @@ class SetupBlending:
                                     self.replaced.tick.alone(self.friction, self.posture))
 
     def end(self, setup: CompiledLaw) -> None:
-        """End the blend at once; `setup` is then in force alone."""
+        """End the blend at once; from now on only `setup` computes torques."""
         setup.set_blended(False)
         if self.replaced is not None and self.replaced.space is not setup.space:
             self.replaced.space.close()
@@ -70,7 +71,7 @@ class SetupBlending:
         self._blend.end()
 
     def end_if_over(self, setup: CompiledLaw) -> None:
-        """End the blend if the replaced setup has weight 0; `setup` is then in force alone."""
+        """End the blend if the old settings have weight 0; then only `setup` computes torques."""
         if self.replaced is not None and self._blend.weight == 0.0:
             self.end(setup)
 
@@ -78,11 +79,11 @@ class SetupBlending:
               after: tuple[CompiledLaw, PostureSetPoint], time: float, q: Array, qd: Array,
               tau: Array) -> None:
         """
-        Start to blend from the torques tau (n,) of this tick to those of another setup.
+        Start to blend from tau (n,), the torques of this tick, to the torques for new settings.
 
-        `before` and `after` are the setup in force until now and the next one; `time` is the stamp
-        of the state [s]. tau excludes the compensation of model errors that continues with the
-        next setup [N·m].
+        `before` and `after` are the `CompiledLaw` in force until now, and the next one, each with
+        its set-point of the posture; `time` is the stamp of the state [s]. tau excludes the
+        compensation of model errors that continues with the next setup [N·m].
 
         """
         (old, posture), (new, following) = before, after

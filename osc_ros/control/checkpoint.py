@@ -23,10 +23,11 @@ class LawRecipe(NamedTuple):
     method, workers
         See `Law`.
     setups : tuple of (Settings, Robot, Precomputed)
-        The setup that is being replaced, if any, and the setup in force.
+        Arguments of each `CompiledLaw`: first the one that is being replaced, if a change of
+        settings is in progress, then the one in force.
     guides : tuple of tuple of int
-        For each of these setups, and each of its tasks, the index of its `SetPointGenerator`,
-        because two setups may share it.
+        For each of these, and each of its tasks, the index of its `SetPointGenerator`, because
+        the old and the new settings may share it.
 
     """
 

@@ -45,7 +45,7 @@ Array = NDArray[np.float64]
 
 class Precomputed(NamedTuple):
     """
-    Parts of a setup whose computation takes as long as many ticks; None if not needed.
+    Parts of a `CompiledLaw` whose computation takes as long as many ticks; None if not needed.
 
     Attributes
     ----------
@@ -178,7 +178,7 @@ class CompiledLaw:
             level.put_constants()
 
     def _take_least_inertia(self, before: CompiledLaw | None, precomputed: Precomputed) -> None:
-        """Copy the least inertia from another setup, or compute it for a friction compensation."""
+        """Copy the least inertia from `before`, or compute it for a friction compensation."""
         found = precomputed.least_inertia
         if found is None and before is not None and before.robot is self.robot:
             found = before.least_inertia
@@ -197,7 +197,7 @@ class CompiledLaw:
 
     @property
     def precomputed(self) -> Precomputed:
-        """Results that another setup of the same robot and settings can use."""
+        """Results that another `CompiledLaw` of the same robot and settings can use."""
         found = None if self.unmodelled is None else self.unmodelled.compensation
         if found is None:
             return Precomputed(self.least_inertia)
@@ -248,7 +248,7 @@ class CompiledLaw:
 
     def start(self, q: Array, before: CompiledLaw | None = None) -> None:
         """
-        Initialize the tasks at q (n,), or continue from the state of another setup.
+        Initialize the tasks at q (n,), or continue from the state of `before`.
 
         This call is quick. The constructor is slow, and may run in another thread than the ticks.
 
@@ -368,7 +368,7 @@ class CompiledLaw:
         return self.dynamics.inverse_dynamics(q, qd, qdd)
 
     def added_weight(self, before: CompiledLaw, q: Array) -> Array:
-        """Gravity torques (n,) at q (n,), minus those of another setup [N·m]."""
+        """Gravity torques (n,) of this model at q (n,), minus those of `before` [N·m]."""
         rest = self._rest
         if self.robot is before.robot:
             return rest
@@ -410,7 +410,7 @@ class CompiledLaw:
                 *(record for level in self.levels for record in level.generator.records))
 
     def set_blended(self, is_blended: bool) -> None:
-        """Set whether the torques are blended with those of another setup."""
+        """Set whether the torques are blended with the torques for other settings."""
         self._own.blends[0], self._own.weight[0] = is_blended, 0.0
 
     def rehearse(self, q: Array, posture: PostureSetPoint) -> None:

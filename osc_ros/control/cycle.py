@@ -81,7 +81,7 @@ class ControlCycle:
 
     @property
     def setup(self) -> CompiledLaw:
-        """The setup in force."""
+        """The `CompiledLaw` in force: the law for the present robot and settings."""
         return self._setup
 
     @property
@@ -91,7 +91,12 @@ class ControlCycle:
 
     @property
     def is_settled(self) -> bool:
-        """Whether no change of settings is in progress, and the setup has a compiled tick."""
+        """
+        Whether no change of settings is in progress, and torques need no Python.
+
+        Torques need Python if the chosen method of the dynamics is not compiled.
+
+        """
         return not self.is_blending and self._setup.has_kernel
 
     @property
@@ -391,7 +396,12 @@ class ControlCycle:
 
     @property
     def generators(self) -> list[SetPointGenerator]:
-        """Set-point generators of all targets, each once, because two setups may share them."""
+        """
+        Set-point generators of all targets, each once.
+
+        During a change of settings, the old and the new settings may share them.
+
+        """
         return list({id(level.generator): level.generator for setup in self._setups()
                      for level in setup.levels}.values())
 
@@ -413,7 +423,7 @@ class ControlCycle:
             self._compensation = self._rest
 
     def _arrays(self) -> tuple[NDArray[Any], ...]:
-        """The last two arrays of `Given`, and those of `LawArrays`; see `tick_arrays`."""
+        """The last two arrays of `tick_arrays.Given`, then all of `tick_arrays.LawArrays`."""
         found = self._setup.unmodelled
         return (self._blending.friction.record, self._posture.record,
                 *(UNOBSERVED if found is None else found.arrays), *self._blending.arrays,
@@ -431,7 +441,7 @@ class ControlCycle:
                               else found.torque)
 
     def end_blend(self) -> None:
-        """End the blend if the weight of the replaced setup is 0."""
+        """End a change of settings if the torques for the old ones have the weight 0."""
         self._blending.end_if_over(self._setup)
 
     def plan(self) -> None:
@@ -471,15 +481,15 @@ class ControlCycle:
             setup.limiter.added[:] = torque
 
     def _setups(self) -> tuple[CompiledLaw, ...]:
-        """Return the replaced setup, if there is one, and the setup in force."""
+        """Return the `CompiledLaw` that is being replaced, if any, and the one in force."""
         replaced = self._blending.replaced
         return (self._setup,) if replaced is None else (replaced, self._setup)
 
     def _hand_over(self, following: CompiledLaw, q: Array) -> Array:
         """
-        Pass the estimate and the compensation of external torques to the next setup.
+        Pass the estimate and the compensation of external torques to the next `CompiledLaw`.
 
-        Return the part (n,) of the compensation that the next setup's model computes [N·m].
+        Return the part (n,) of the compensation that the next robot model computes [N·m].
 
         """
         before, taken = self._setup, self._rest
@@ -491,7 +501,7 @@ class ControlCycle:
         return taken
 
     def _prepare(self, following: CompiledLaw, q: Array) -> None:
-        """Prepare a setup to continue from the state of the one in force, at q (n,)."""
+        """Prepare a `CompiledLaw` to continue from the state of the one in force, at q (n,)."""
         before = self._setup
         following.reference.go_on_as(before.reference)
         following.set_gravity(self._memory.gravity)
@@ -500,7 +510,7 @@ class ControlCycle:
             following.limit_gains(self._memory.period_for_gains)
 
     def _replace(self, following: CompiledLaw) -> None:
-        """Use a setup at once, because another source than the law commands the arm."""
+        """Use a `CompiledLaw` at once, because another source than the law commands the arm."""
         before = self._setup
         self._blending.end(before)
         if (following.settings.free is None) != (before.settings.free is None):
@@ -513,7 +523,7 @@ class ControlCycle:
 
     def _take_over(self, following: CompiledLaw, time: float, q: Array, qd: Array, tau: Array
                    ) -> None:
-        """Start to blend from the torques tau (n,) of the last tick to those of a setup."""
+        """Start to blend from tau (n,), the torques of the last tick, to the torques of a law."""
         before, posture = self._setup, self._posture
         if (following.settings.free is None) != (before.settings.free is None):
             posture = posture.copied()

@@ -106,8 +106,8 @@ class Law(CommandedCycle):
         Raises
         ------
         InputError
-            Several workers, more than MOST tasks, setups of several arms; and the errors of the
-            constructor.
+            Several workers, more than MOST tasks, old and new settings for different joints; and
+            the errors of the constructor.
 
         """
         if recipe.workers != 1:
@@ -263,10 +263,10 @@ class Law(CommandedCycle):
         Use other settings, or another robot with the same joints.
 
         The torque does not jump: for `blend_time`, or longer if the torques differ much (see
-        `osc_ros.control.step.blend.Blend`), every tick computes it with the old and the new setup,
-        each within its limits, and blends the two. Tasks with the same name keep their targets.
-        The activation of tasks and of single axes changes to its new value over `blend_time`, from
-        0 for a new task.
+        `osc_ros.control.step.blend.Blend`), every tick computes it with the old and with the new
+        settings, each within its limits, and blends the two. Tasks with the same name keep their
+        targets. The activation of tasks and of single axes changes to its new value over
+        `blend_time`, from 0 for a new task.
 
         Parameters
         ----------
@@ -288,10 +288,10 @@ class Law(CommandedCycle):
     def new_setup(self, settings: Settings | None = None, robot: Robot | None = None,
                   q: Array | None = None) -> CompiledLaw:
         """
-        Return a setup with these settings and this robot, for `use_setup`.
+        Return a `CompiledLaw` for these settings and this robot, for `use_setup`.
 
         This is the slow part of `change`. It does not change the law, and may run in another
-        thread than the ticks. Parameters and errors are those of `change`.
+        thread than the ticks. For parameters and errors see `change`.
 
         """
         before = self._setup
@@ -316,10 +316,10 @@ class Law(CommandedCycle):
     def same_setup(self, settings: Settings, robot: Robot, precomputed: Precomputed = NOTHING_KNOWN
                    ) -> CompiledLaw:
         """
-        Rebuild the setup that `new_setup` made in another process, for a law in the same state.
+        Rebuild the `CompiledLaw` that `new_setup` made in another process.
 
-        With `precomputed`, the `CompiledLaw.precomputed` of that setup, this takes a third of the
-        time.
+        The law must be in the same state as the law there. With `precomputed`, the attribute
+        `CompiledLaw.precomputed` of the original, this takes a third of the time.
 
         """
         return CompiledLaw(robot, settings.with_limits_of(robot), self._method, self._workers,
@@ -327,7 +327,7 @@ class Law(CommandedCycle):
 
     def use_setup(self, following: CompiledLaw, commands: bool = True) -> None:
         """
-        Use a setup from `new_setup`; the torques blend from those of the last tick.
+        Use a `CompiledLaw` from `new_setup`; the torques blend from the torques of the last tick.
 
         Parameters
         ----------
@@ -347,7 +347,7 @@ class Law(CommandedCycle):
             self._take_over(following, *last)
 
     def go_back_to(self, setup: CompiledLaw) -> None:
-        """Use a previous setup again at once; the caller then sets the state."""
+        """Use a previous `CompiledLaw` again at once; the caller then sets the state."""
         self._blending.end(setup)
         self._setup = setup
 

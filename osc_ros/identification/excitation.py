@@ -289,7 +289,17 @@ class Planner:
                                for tip in self.robot.tips])
 
     def _condition(self, Y: Array, qd: Array) -> float:
-        """Return the condition number of the scaled columns: wanted parameters and friction."""
+        """
+        Return the condition number of the scaled regressor; infinite if it has not full rank.
+
+        The regressor gives the torques at all k samples of a trajectory as a linear function of
+        the unknowns. It has a column for each inertial parameter to identify, and for each
+        friction coefficient: dry friction, constant offset and damping of each joint. The columns
+        are scaled by the expected sizes of the unknowns, the rows by the effort limits.
+
+        `Y` is the result of `regressor_of`; `qd` (k, n) are the velocities [rad/s, m/s].
+
+        """
         k, n = qd.shape
         if self._base is None:
             inertial = Y[:, :, self._body] @ self._to_body * SIZES
@@ -318,7 +328,14 @@ class Planner:
 
 
 def _basis() -> Array:
-    """Return coefficients (2 h - 2, 2 h) with zero velocity and acceleration at both ends."""
+    """
+    Return a basis of the Fourier coefficients with zero velocity and acceleration at both ends.
+
+    Each row of the basis (2 h - 2, 2 h) has the coefficients of one joint: those of h = HARMONICS
+    cosines, then those of h sines. Every admissible trajectory is a linear combination of the
+    rows.
+
+    """
     k = np.arange(1, HARMONICS + 1)
     conditions = np.zeros((2, 2 * HARMONICS))
     conditions[0, :HARMONICS], conditions[1, HARMONICS:] = k ** 2, k

@@ -205,7 +205,7 @@ class Engine(Counts):
 
     @journaled
     def use_setup(self, setup: CompiledLaw, supervision: Supervision) -> None:
-        """Use a setup from `Law.new_setup`, and new settings of the watchdogs."""
+        """Use a `CompiledLaw` from `Law.new_setup`, and new settings of the watchdogs."""
         before, commands = self.law.setup, self.acts and self.guard.source == SOURCES[LAW]
         self.law.use_setup(setup, commands)
         if self.acts and not commands:  # the reaction uses the new model, too
@@ -335,7 +335,7 @@ class Engine(Counts):
         return is_valid
 
     def table(self) -> Integers | None:
-        """Table of arrays for the compiled step that answers the next state; None while idle."""
+        """Addresses of the arrays of `step.step` for the next state's torques; None while idle."""
         if not self.acts:
             return None
         self._use_contact()
@@ -422,7 +422,13 @@ class Engine(Counts):
         self.touch.learn(self.time + duration)
 
     def _note_touch(self, done: Answered) -> None:
-        """Give the supervisor the text of a contact; learn thresholds."""
+        """
+        Process the contact detection of one state.
+
+        If there is a contact, set the text of the watchdog 'contact'. While thresholds are being
+        learned, end this when its time is over, or abort it if a reaction is active.
+
+        """
         if done.touch != NOT_TOUCHED:
             self.guard.set_reason(CONTACT, self.touch.reason(done.touch, done.met))
         if self.touch.learns:

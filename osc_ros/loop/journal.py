@@ -371,7 +371,7 @@ class Journal:
             self._recipe(one) if isinstance(one, CompiledLaw) else one for one in arguments)))
 
     def _recipe(self, setup: CompiledLaw) -> tuple[Any, ...]:
-        """Return the data of a setup: settings, robot (None: unchanged), precomputed data."""
+        """Data of a `CompiledLaw`: settings, robot (None: unchanged), precomputed data."""
         is_new = setup.robot is not self._robot
         self._robot = setup.robot
         return setup.settings, setup.robot if is_new else None, setup.precomputed

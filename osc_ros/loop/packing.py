@@ -4,8 +4,8 @@
 """
 Serialization of values of the control law; reading the bytes runs no code of the sender.
 
-The bytes are a text in JSON, which describes everything except the numbers of arrays, followed by
-these numbers. Accepted are numbers, texts, sequences, dictionaries, arrays, and objects of
+The bytes are a text in JSON, which describes everything except the elements of arrays, followed by
+these elements. Accepted are numbers, texts, sequences, dictionaries, arrays, and objects of
 CLASSES, which are built by their constructors (a path from arrays of the right shapes), so
 untrusted bytes can call only these. Consistency between several objects, such as the number of
 joints, is checked by `Law.of_recipe` and `Engine.restored`.

@@ -39,7 +39,7 @@ class Alternative(Protocol):
     """Other settings than the recorded ones for a replay."""
 
     def setup(self, engine: Engine, values: Mapping[str, Any]) -> tuple[CompiledLaw, Supervision]:
-        """Return setup and supervision for the recorded values of the parameters, with changes."""
+        """Return the `CompiledLaw` and the supervision for recorded parameters, with changes."""
 
 
 @dataclass(eq=False)

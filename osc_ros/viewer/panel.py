@@ -44,7 +44,7 @@ class Panel:
             self._facts = gui.add_html('')
 
     def update(self, reading: Reading) -> None:
-        """Show a reading."""
+        """Show the latest data of the controller."""
         self._banner.content = banner(reading)
         self._words.content = messages_html(reading)
         self._facts.content = state_html(reading)

@@ -96,7 +96,7 @@ class Sliders:
             self._note = server.gui.add_html('', order=1e6)
 
     def update(self, reading: Reading) -> None:
-        """Show the values of a reading."""
+        """Show the parameters in the latest data of the controller."""
         if not reading.parameters:
             return
         if self._followers != reading.followers:

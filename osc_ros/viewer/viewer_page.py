@@ -103,7 +103,7 @@ class Page:
         return self._scene.missing
 
     def update(self, reading: Reading) -> None:
-        """Show a reading in all browsers."""
+        """Show the latest data of the controller in all browsers."""
         has_clients = self.browsers > 0
         if self._had_clients and not has_clients:
             self._actions.push(None)  # the browser that pushed is gone

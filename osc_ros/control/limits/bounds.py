@@ -162,18 +162,25 @@ def exceeds(accelerations, q, qd, table, quickest, guided):
     """
     Compute the bounds of the accelerations; return whether the law exceeds one of them.
 
+    The unexplained acceleration of a joint is the measured acceleration minus the commanded one,
+    averaged over the ticks (in free drive partly without averaging, see `_certain`). Its causes
+    are for example a person, a contact or a payload.
+
     Parameters
     ----------
-    accelerations : (ACCELERATION_ROWS, n), overwritten
-        Input: row POSTURE, the acceleration of the posture; row TOTAL, the other accelerations of
-        the law; from row BEFORE on, rows of the last ticks (NaN in row BEFORE: no acceleration
-        counts as unexplained). Output: row TOTAL, the sum of both; rows LOWEST and HIGHEST, the
-        bounds, lowest ≤ highest; rows UNEXPLAINED, VELOCITY and COMMANDED, for the next tick.
+    accelerations : (ACCELERATION_ROWS, n), overwritten [rad/s², m/s²; VELOCITY: rad/s, m/s]
+        Input, of this tick: row POSTURE, the acceleration of the posture; row TOTAL, the sum of
+        all other accelerations of the law. Input, of the last ticks: row BEFORE and all rows after
+        it, see their comment. NaN in row BEFORE: the unexplained acceleration is set to zero.
+
+        Output: row TOTAL, now with the acceleration of the posture; rows LOWEST and HIGHEST, the
+        bounds, lowest ≤ highest. Output for the next tick: row UNEXPLAINED, the unexplained
+        acceleration; row VELOCITY, `qd`; row COMMANDED, a copy of row TOTAL.
     q, qd : (n,)
     table : (8, n)
         `Limits.table`.
     quickest : float
-        Half of the inverse of the time since the last tick [1/s]; 0 at the first.
+        1 / (2 Δt), where Δt is the time since the last tick [1/s]; 0 at the first tick.
     guided : float
         Weight of the rules for free drive, 0 to 1; it changes gradually.
 

@@ -224,10 +224,11 @@ def limit(state, room, buffer, integers, numbers, solves, count, length, time, q
 @kernel
 def add(state, room, torques):
     """
-    Record torques (n,) [N·m] that are sent in addition to those of the setup, after its tick.
+    Record torques (n,) [N·m] that are sent in addition to the torques that this law computed.
 
-    They count in the commanded acceleration, but not in the next window of the torques, which is
-    relative to the torque of the setup itself. The record `room` must contain M⁻¹.
+    Call it after the law has computed its torques for a state. The added torques count in the
+    commanded acceleration, but not in the next window of the torques, which is relative to the
+    computed torques. The record `room` must contain M⁻¹.
 
     """
     n = len(torques)

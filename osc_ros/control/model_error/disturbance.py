@@ -117,7 +117,15 @@ def _yielded(yields, axes, wrench, first, i):
 
 @inlined
 def _leave_out(plan, result, fitted, axes):
-    """From the external torques, subtract those of the wrench along the axes that yield."""
+    """
+    Subtract from the external torques the part that a wrench along yielding axes explains.
+
+    `fitted` is the result of the observer: its wrench (6,) on the link [N·m, N] explains the
+    external torques. Of this wrench only the components along the axes count along which the first
+    task yields (axes of force, or axes with a stiffness); their joint torques are subtracted from
+    `result.external` (n,) [N·m, N]. `axes` (3, 3) are the axes of the task in the base frame.
+
+    """
     for first in (0, 3):
         for i in range(3):
             part = _yielded(plan.yields, axes, fitted.wrench, first, i)

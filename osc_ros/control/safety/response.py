@@ -270,10 +270,14 @@ def add_resistance(model, plan, state, room, q, qd, out):
     """
     Add torques (n,) to `out` against external torques that drive a joint beyond its speed limit.
 
-    They are zero while all joints are slow, beyond EXAMINED, where the estimate is useless, and
-    after a hit, because a hit on a hard wall is over before torques can act. The external torques
-    of all joints are cancelled together, because cancelling the acceleration of a single joint
-    needs large torques of the others.
+    The added torques are zero in three cases: no joint that the external torques speed up is above
+    the share RECKONING[0] of its speed limit (see `osc_ros.control.limits.bounds`); a joint is
+    faster than EXAMINED times its speed limit, where the estimate of the external torques is
+    useless; or there was a hit in the last HITTING states, because a hit on a hard wall is over
+    before torques can act.
+
+    The external torques of all joints are cancelled together, because to cancel the acceleration
+    of a single joint, the other joints would need large torques.
 
     """
     n = len(q)

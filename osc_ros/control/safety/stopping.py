@@ -96,7 +96,13 @@ _views, _plan_views, _robot_views, _room_views = (
 
 @inlined
 def _goes_on(settings, at, source, q, qd):
-    """Return whether `source` has set the anchor, and the arm will stop near it."""
+    """
+    Return whether the arm can keep its hold position, `at.anchor` (n,) [rad, m].
+
+    This is so if `source` has set this position, and every joint, from its position q with its
+    velocity qd, will stop within SAGGED of it.
+
+    """
     for i in range(len(q)):
         if np.abs(q[i] + qd[i] / settings.rate[0] - at.anchor[i]) > SAGGED:
             return False
@@ -106,9 +112,10 @@ def _goes_on(settings, at, source, q, qd):
 @inlined
 def begin_source(plan, state, before, source, q, qd):
     """
-    Set the anchor, to which `source` moves the arm, when the source changes from `before`.
+    Set the anchor when the source of the torque changes from `before` to `source`.
 
-    The anchor depends on the state q, qd (n,).
+    The anchor (n,) is the position to which the new source moves the arm, and where it holds the
+    arm [rad, m]. It depends on the state q, qd (n,).
 
     """
     n = len(q)
@@ -131,7 +138,7 @@ def begin_source(plan, state, before, source, q, qd):
 
 @inlined
 def move_anchor(plan, state, dt):
-    """Advance the anchor of 'retract' by a time dt [s]."""
+    """Advance the anchor of 'retract', the position to move to, by a time dt [s]."""
     n = int(plan[0])
     settings, robot, at = _plan_views(plan, n), _robot_views(plan, n), _views(state, n)
     go_back(at, dt * settings.retreat_speed[0])
@@ -159,7 +166,12 @@ def _extra_rate(robot, i, q, qd, rate, hardest):
 
 @inlined
 def _put_accelerations(settings, robot, at, source, q, qd, qdd):
-    """Write the accelerations (n,) [rad/s²] that brake the arm, or move it to the anchor."""
+    """
+    Write the accelerations (n,) [rad/s²] that brake the arm, or move it to the hold position.
+
+    The hold position is `at.anchor` (n,) [rad, m], which `begin_source` sets.
+
+    """
     rate = settings.rate[0]
     if source == BRAKE:
         rate = max(rate, BLIND_RATE)

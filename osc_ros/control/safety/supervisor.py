@@ -476,7 +476,7 @@ class Supervisor:
 
     @property
     def answer_torque(self) -> Array:
-        """The torques (n,) of the last answer [N·m]."""
+        """The newest torques to send (n,), of the law or of a reaction [N·m]."""
         return np.array(self._found.torque.tau)
 
     # torques

@@ -312,7 +312,27 @@ def _put_offset(pose, twist, acceleration, to_pose, to_twist, to_acceleration, x
 @kernel
 def _largest_share(poses, twists, accelerations, pieces, times, speed, acceleration, bounds,
                    to_pose, to_twist, to_acceleration):
-    """Largest ratio to limits (2,) of base ⊕ offset at many times; ≥ 2 outside the box."""
+    """
+    Largest ratio of speed or acceleration to its limit, for the motion base ⊕ offset at `times`.
+
+    It is at least 2 if a position is outside `bounds`.
+
+    Parameters
+    ----------
+    poses, twists, accelerations : (k, 4, 4), (k, 6), (k, 6)
+        Motion of the base at the k times.
+    pieces : (6, PIECES, 5)
+        See `Offset`.
+    times : (k,)
+        Since the start of the offset [s].
+    speed, acceleration : (2,)
+        Limits of the angular and of the linear motion [rad/s, m/s], [rad/s², m/s²].
+    bounds : (2, 3)
+        Lower and upper corner of the accepted box [m].
+    to_pose, to_twist, to_acceleration : (4, 4), (6,), (6,), overwritten
+        Memory.
+
+    """
     most = 0.0
     for k in range(len(times)):
         add_offset(poses[k], twists[k], accelerations[k], pieces, times[k], to_pose, to_twist,

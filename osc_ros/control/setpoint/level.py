@@ -190,7 +190,12 @@ class Level:
         return np.asarray(self._state.wrench)
 
     def _find_bandwidth(self, task: Task) -> None:
-        """Compute the products of the largest stable gains and the period, which are constants."""
+        """
+        Compute for each gain the constant product of its largest stable value and the period.
+
+        The period is the control period, the time from one joint state to the next.
+
+        """
         moves, ratios = task.along('motion'), task.gains.damping_ratio
         self._set = self._shape[1:3].copy()
         self._largest = np.array([

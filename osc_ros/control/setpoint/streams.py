@@ -187,11 +187,12 @@ class Stream:
 
     def _regular_times(self) -> Array:
         """
-        Return the times (m,) of the poses, without the jitter of their arrival.
+        Return the times (m,) of the poses [s], without the jitter of their arrival.
 
-        Poses of a sender with a fixed period, some of which may be lost, arrive on a straight line
-        over their number, apart from jitter. If an arrival is not within REGULAR of such a line,
-        the arrival times are returned unchanged.
+        If the sender has a fixed period, the arrival times are a linear function of the sequence
+        number, apart from jitter, even if some poses are lost. A line is fitted to them, and gives
+        the times. If an arrival time deviates from the line by more than REGULAR periods, the
+        arrival times are returned unchanged.
 
         """
         times, arrivals = np.array(self._times), np.array(self._arrivals)

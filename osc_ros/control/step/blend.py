@@ -4,6 +4,9 @@
 """
 Blend of the torques of two setups while one replaces the other, on records.
 
+A setup is a law compiled for one robot and one choice of settings, see
+`osc_ros.control.compiled_law.CompiledLaw`.
+
 All limits of a state are linear in the torques, so a blend of torques that satisfy the limits
 satisfies them, too. Therefore the torques are blended after the limits. If the setups have
 different robots, they are blended before, and the limits of the new robot act on the blend.

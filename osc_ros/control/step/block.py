@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Memory of a setup: all its numbers in one array, and the index at which each part begins.
+Memory of a `CompiledLaw`: all its numbers in one array, and the index at which each part begins.
 
 For k tasks on m links and n joints, the integers are: k, m, n; the link of each task (up to here
 the integers of `Priorities`); the index at which each part of the numbers begins, and the index
@@ -53,7 +53,7 @@ OWN = Table(
 
 class Block(NamedTuple):
     """
-    Views of the parts of a setup's numbers, for k tasks on m links and n joints.
+    Views of the parts of the numbers of a `CompiledLaw`, for k tasks on m links and n joints.
 
     - solver: numbers of `Priorities`; they are the first part
     - tasks (k, TASK_WIDTH): see `osc_ros.control.tasks.task_numbers`
@@ -63,7 +63,7 @@ class Block(NamedTuple):
     - limits, limiter, room: records PLAN, STATE and ROOM of `osc_ros.control.limits.limiter`
     - buffer: memory for `osc_ros.control.limits.nearest.torques_within`
     - drive, guided: records PLAN and STATE of `osc_ros.control.tasks.free`
-    - own: record of OWN, with all numbers of the setup that are in no other part
+    - own: record of OWN, with all numbers that are in no other part
     - guides (k, 2): addresses of the records of the tasks' targets, for `motion.put_targets`
 
     """
@@ -89,7 +89,7 @@ _PLAN_WIDTH, _STATE_WIDTH = task_reference.PLAN.size(0), task_reference.STATE.si
 
 @inlined
 def block_in(integers, numbers):
-    """Return the `Block` of the arrays of a setup, in kernels."""
+    """Return the `Block` of the two arrays of a `CompiledLaw`, in kernels."""
     k, m, n = integers[0], integers[1], integers[2]
     at = integers[3 + k:]
     return Block(
@@ -103,7 +103,7 @@ def block_in(integers, numbers):
 
 
 def block_of(at: Sequence[int], m: int, n: int) -> tuple[Array, Array]:
-    """Return integers and zeroed numbers of a setup with tasks at the links `at`."""
+    """Return integers and zeroed numbers of a `CompiledLaw` with tasks at the links `at`."""
     k = len(at)
     tables = (limiter.PLAN, limiter.STATE, limiter.ROOM), (free.PLAN, free.STATE, OWN)
     limits, others = ([table.size(n) for table in part] for part in tables)
@@ -121,5 +121,5 @@ def kept_in(integers: Array, numbers: Array) -> tuple[Array, ...]:
 
 
 def views_of(integers: Array, numbers: Array) -> Block:
-    """Return the `Block` of the arrays of a setup, in Python."""
+    """Return the `Block` of the two arrays of a `CompiledLaw`, in Python."""
     return Block(*plain(block_in)(integers, numbers))

@@ -132,7 +132,7 @@ def _ask(given, n):
 
 @stage
 def _blended(table, given, own, time, q, qd, tau):
-    """Write the torques of the setup in force, blended with those of the replaced setup."""
+    """Write the torques for the settings in force, blended with those for the replaced ones."""
     old, before = given_in(own.other), _blend_views(own.blend, len(q)).before
     count = tick_at(entry_in(own.other), own.other, time, q, qd, before)
     if count < 0:
@@ -199,8 +199,8 @@ def law_torque(table, time, q, qd, tau):
     Parameters
     ----------
     table : (…, 2) int
-        The table of `setup_step.setup_torque`, then the arrays of `LawArrays` (more may follow),
-        and in the last row the address of that function.
+        Addresses and sizes of arrays: the arrays of `setup_step.setup_torque`, then those of
+        `LawArrays` (more may follow). The last row has the address of `setup_torque`.
     time : float
         Stamp of the state [s].
     q, qd : (n,)

@@ -91,13 +91,13 @@ class Places:
 
 
 class Copies:
-    """Copies the numbers of arrays; repeated copies of the same arrays are quick."""
+    """Copies the elements of arrays to a row; repeated copies of the same arrays are quick."""
 
     def __init__(self) -> None:
         self._places = Places(())
 
     def of(self, arrays: tuple[NDArray[Any], ...]) -> tuple[Integers, Integers]:
-        """Return the sizes of arrays, and their numbers in a row."""
+        """Return the sizes of arrays, and the bits of all their elements in a row of integers."""
         if not self._places.are_of(arrays):
             self._places = Places(arrays)
         row = np.empty(self._places.size, dtype=np.int64)

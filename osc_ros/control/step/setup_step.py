@@ -1,7 +1,13 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Torque of a setup from the joint state, in one compiled call."""
+"""
+Torques of a law for one joint state, with one robot and one choice of settings, compiled.
+
+One call computes the dynamics, the tasks, the limits and the friction compensation. `law_step`
+adds the compensation of model errors, the rate limits and the blend after a change of settings;
+`step` adds the supervision.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +53,13 @@ _room_views, _own_views = ROOM.only('M_inv', 'unit', 'tau'), OWN.views
 
 @inlined
 def _put_difference(own, tau, more):
-    """Blend tau (n,) with the torques of another setup; write the difference to `more` (n,)."""
+    """
+    Blend tau (n,) with the torques for other settings; write the difference to `more` (n,).
+
+    This is for a change of the robot, during which both torques are computed [N·m, N]. The
+    difference is zero at other times.
+
+    """
     for i in range(len(tau)):
         more[i] = own.weight[0] * (own.other[i] - tau[i]) if own.weight[0] > 0.0 else 0.0
         tau[i] += more[i]
@@ -58,8 +70,8 @@ def begin(integers, numbers, Lambda_inv, friction, posture, time, q, qd):
     """
     Advance task references and friction, and write the acceleration of the posture.
 
-    This part does not need the dynamics. The arrays are those of `Given`; Λ⁻¹ (6 m, 6 m) is that
-    of the last tick.
+    This part does not need the dynamics. For the arrays see `tick_arrays.Given`. Λ⁻¹ (6 m, 6 m)
+    is from the last tick.
 
     """
     parts, n = block_in(integers, numbers), len(q)
@@ -82,8 +94,8 @@ def put_links(integers, numbers, poses, twists, Lambda_inv, a0, time):
     """
     Write the forces of the tasks on the m links, after `outward` and `jacobian`.
 
-    `poses` (m, 4, 4), `twists` (6 m,), `Lambda_inv` (6 m, 6 m) and `a0` (6 m,) are those of the
-    links; `time` is the stamp of the state [s]. Return the number of solves.
+    `poses` (m, 4, 4), `twists` (6 m,), Λ⁻¹ (6 m, 6 m) and a⁰ (6 m,) describe the links, in the
+    base frame; `time` is the stamp of the state [s]. Return the number of solves.
 
     """
     parts = block_in(integers, numbers)
@@ -148,7 +160,9 @@ def _follow(table, method, given, count, time, q, qd):
 @kernel
 def setup_torque(table, time, q, qd, tau):
     """
-    Write the torques of a setup with friction, minus the driver's, within all limits except rates.
+    Write the torques for one robot and one choice of settings, within all limits except rates.
+
+    The torques include the friction compensation; the torques that the driver adds are subtracted.
 
     The caller first writes the targets of the tasks for this state, and the axes that turn with
     other links. The kernel finds its arrays by a table of addresses, because each array argument
@@ -157,9 +171,9 @@ def setup_torque(table, time, q, qd, tau):
     Parameters
     ----------
     table : (…, 2) int
-        Addresses and sizes of arrays: those of the method of the dynamics, see
-        `osc_ros.control.step.stages`, then those of `Given`. During a change of settings, the
-        record OWN of the setup also has the torques of the other setup.
+        Addresses and sizes of arrays: of the method of the dynamics, see
+        `osc_ros.control.step.stages`, then of `Given`. During a change of the robot, the record
+        OWN also has the torques that were computed with the replaced robot.
     time : float
         Stamp of the state [s].
     q, qd : (n,)

@@ -31,10 +31,10 @@ STAGES = OUTWARD, JACOBIAN, INWARD, RESPONSE, INVERSE_MASS, MOTION = range(6)
 
 class OfMethod(NamedTuple):
     """
-    Arrays of a dynamics method that compiled code reads, in the order of a table.
+    Arrays of a dynamics method that compiled code reads by a table of their addresses.
 
-    A table begins with OWN rows of arrays that only the functions of the method read. Then come
-    the arrays of this class.
+    The table begins with OWN rows of arrays that only the functions of the method read. Then come
+    the arrays of this class, in this order.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ def integers_of(table, k):
 
 @viewing
 def method_in(table):
-    """Return the `OfMethod` of a table."""
+    """Return the `OfMethod` whose arrays are in a table of addresses."""
     return OfMethod(integers_of(table, OWN), numbers_of(table, OWN + 1),
                     numbers_of(table, OWN + 2), numbers_of(table, OWN + 3),
                     numbers_of(table, OWN + 4), numbers_of(table, OWN + 5))

@@ -1,7 +1,12 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Supervised tick in one compiled call: checks a state, computes torques of law or reaction."""
+"""
+Torques for one joint state under supervision, in one compiled call.
+
+The state is checked; then the torques of the law are computed, or, if a watchdog has reacted, the
+torques of its reaction.
+"""
 
 from __future__ import annotations
 
@@ -128,13 +133,15 @@ def step(table, tau):
     """
     Compute the torques for a state under supervision; write them to the result.
 
-    The state is that of the record `sample`. The torques are within all limits; NaN if there are
-    none. The result also gets the pose, error and force of the first task, for a report.
+    The state is read from the record `sample` of the supervisor. The torques are within all
+    limits; NaN if there are none. The result also gets the pose, error and force of the first
+    task, for a report.
 
     Parameters
     ----------
     table : (TABLE_ROWS, 2) int
-        The table of `law_torque`, with the arrays of `Guarded` before the last row.
+        Addresses and sizes of arrays: the table for `law_torque`, with rows for the arrays of
+        `Guarded` inserted before its last row.
     tau : (n,), written [N·m]
         The torques of the law.
 
@@ -184,9 +191,9 @@ def sense(table):
     """
     Estimate the external torques at the last state, and detect a contact; return its code.
 
-    Call it after the torques have been sent, with the table of `step`. The code is that of
-    `osc_ros.control.model_error.contact.touched`; a contact is reported to the supervisor. If
-    `step` has done this already, nothing is computed.
+    Call it after the torques have been sent, with the table of addresses that `step` gets. For
+    the code see `osc_ros.control.model_error.contact.touched`; a contact is reported to the
+    supervisor. If `step` has done this already, nothing is computed.
 
     """
     own, guarded = law_in(table), guarded_in(table)
@@ -209,17 +216,18 @@ def entries() -> tuple[int, int]:
 
 
 def example_table() -> Integers:
-    """Return the table of `step` for a pendulum at rest, with which other kernels are compiled."""
+    """Return the table of addresses that `step` gets, for a pendulum at rest: an example."""
     return _example()[1]
 
 
 @cache
 def _example() -> tuple[tuple[int, int], Integers, object]:
     """
-    Compile the kernels for a pendulum.
+    Compile the kernels by running them once on a pendulum at rest, a robot with one joint.
 
-    Return three results: the addresses that `entries` returns; the table of `step`; and the
-    objects that own the arrays of this table.
+    Return three results: the addresses that `entries` returns; the table (TABLE_ROWS, 2) with the
+    addresses and sizes of the arrays of `step`; and the objects that own these arrays, which must
+    exist as long as the table is used.
 
     """
     x, (integers, numbers) = np.ones(1), block_of([0], 1, 1)

@@ -1,7 +1,11 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The compiled tick of one setup, and its tables of addresses."""
+"""
+The compiled computation of a law's torques, for one robot and one choice of settings.
+
+Kernels get all arrays by one table of their addresses, which this module makes.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,7 @@ Arrays: TypeAlias = Callable[[], tuple[NDArray[Any], ...]]
 
 class Tick:
     """
-    Computes the torques of a setup in one compiled call, and makes the tables for other kernels.
+    Computes the torques of a `CompiledLaw` in one call; makes tables of addresses for kernels.
 
     Attributes
     ----------
@@ -37,7 +41,7 @@ class Tick:
     ----------
     dynamics : Method
     block : (array, array)
-        Integers and numbers of the setup, see `osc_ros.control.step.block`.
+        Integers and numbers of the `CompiledLaw`, see `osc_ros.control.step.block`.
     model : CommandModel
     places : arrays
         `gravities` and `turning` of `osc_ros.control.step.tick_arrays.Given`.
@@ -64,7 +68,7 @@ class Tick:
         return int(setup_torque(self.alone(friction, posture), time, q, qd, tau))
 
     def alone(self, friction: FrictionInForce, posture: PostureSetPoint) -> Integers:
-        """Return the table of `osc_ros.control.step.setup_step.setup_torque`."""
+        """Return the table of addresses for `osc_ros.control.step.setup_step.setup_torque`."""
         return self._alone.to(*self._arrays, friction.record, posture.record)
 
     def table(self, replaced: object, arrays: Arrays, records: tuple[Array, ...] = ()
@@ -73,9 +77,9 @@ class Tick:
         Return the table of addresses for `law_step.law_torque`, or for `step.step`.
 
         The table is for `step.step` if `records` are the arrays of `Guarded`. `arrays` returns the
-        last two arrays of `Given`, then those of `LawArrays`; `replaced` is the replaced setup or
-        None. For each of the two functions the last table is cached, and made again only if
-        `replaced` or `records` is another object than in the last call.
+        last two arrays of `Given`, then all of `LawArrays`; `replaced` is the `CompiledLaw` that
+        is being replaced, or None. For each of the two functions the last table is cached, and
+        made again only if `replaced` or `records` is another object than in the last call.
 
         """
         made = self._made.get(bool(records))

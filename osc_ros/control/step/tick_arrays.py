@@ -1,7 +1,14 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Arrays of a tick, which compiled code finds by one table of their addresses."""
+"""
+Arrays of a tick, the computation of the torques for one joint state.
+
+Compiled code finds them by one table: a row has the address and the size of one array. First come
+the rows of the dynamics (see `osc_ros.control.step.stages.OfMethod`), then the rows of `Given`,
+`LawArrays` and `Guarded`, as far as a kernel needs them. The last row has the addresses of two
+kernels.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +32,13 @@ TURNING = 5  # number of integers in a row of `Given.turning`
 
 class Given(NamedTuple):
     """
-    Arrays of one setup in the order of its table, after those of the dynamics.
+    Arrays of a `CompiledLaw`: of a law compiled for one robot and one choice of settings.
+
+    In the table of addresses their rows follow the rows of the dynamics, in this order.
 
     - integers, numbers: see `osc_ros.control.step.block`
     - model, model_numbers, model_room: see `CommandModel.arrays`
-    - gravities (k,): addresses of each copy (3,) of gravity that the setup uses
+    - gravities (k,): addresses of each copy (3,) of gravity that the compiled law uses
     - turning (k, TURNING): for each task whose frame turns with a link without a task: its index,
       and `osc_ros.dynamics.algebra.kinematics.LinkAxes.addresses`
     - friction: record of `osc_ros.control.model_error.friction.IN_FORCE`
@@ -50,14 +59,16 @@ class Given(NamedTuple):
 
 class LawArrays(NamedTuple):
     """
-    Arrays of a law in the order of its table, after those of the setup in force.
+    Arrays that `law_step.law_torque` needs in addition to `Given`.
+
+    In the table of addresses their rows follow the rows of `Given`, in this order.
 
     - robot, robot_numbers, observer, forces, estimate: integers and numbers of the robot, then
       records PLAN, STATE and RESULT of `model_error.observer`; empty without an observer
     - compensation_plan, compensation_state, compensation_result: records of
       `osc_ros.control.model_error.disturbance`; empty without a compensation
     - blend: record of `osc_ros.control.step.blend.BLEND`
-    - other (k, 2): table of the replaced setup; empty if there is none
+    - other (k, 2): table of addresses for the replaced settings; empty if none are being replaced
     - law: record of `osc_ros.control.step.law_memory.STATE`
 
     """
@@ -77,9 +88,10 @@ class LawArrays(NamedTuple):
 
 class Guarded(NamedTuple):
     """
-    Arrays of a supervisor in the order of a table, after those of the law.
+    Arrays of a supervisor.
 
-    `contact` is a record of `osc_ros.control.model_error.contact.CONTACT`; for the others see
+    In the table of addresses their rows follow the rows of `LawArrays`, in this order. `contact`
+    is a record of `osc_ros.control.model_error.contact.CONTACT`; for the others see
     `osc_ros.control.safety.tables`.
 
     """
@@ -99,7 +111,7 @@ OTHER = _LAW + LawArrays._fields.index('other')
 
 @viewing
 def given_in(table):
-    """Return the `Given` of a table, see `setup_step.setup_torque`."""
+    """Return the `Given` of a table of addresses for `setup_step.setup_torque`."""
     k = OF_DYNAMICS
     return Given(integers_of(table, k), numbers_of(table, k + 1), integers_of(table, k + 2),
                  numbers_of(table, k + 3), numbers_of(table, k + 4), integers_of(table, k + 5),
@@ -109,7 +121,7 @@ def given_in(table):
 
 @viewing
 def law_in(table):
-    """Return the `LawArrays` of a table, see `law_step.law_torque`."""
+    """Return the `LawArrays` of a table of addresses for `law_step.law_torque`."""
     k = _LAW
     return LawArrays(integers_of(table, k), numbers_of(table, k + 1), numbers_of(table, k + 2),
                      numbers_of(table, k + 3), numbers_of(table, k + 4), numbers_of(table, k + 5),
@@ -120,7 +132,7 @@ def law_in(table):
 
 @viewing
 def guarded_in(table):
-    """Return the `Guarded` of a table, see `step.step`."""
+    """Return views of the supervisor's arrays (`Guarded`) from a table of addresses for `step`."""
     k = _GUARD
     return Guarded(numbers_of(table, k), numbers_of(table, k + 1), numbers_of(table, k + 2),
                    numbers_of(table, k + 3), numbers_of(table, k + 4))

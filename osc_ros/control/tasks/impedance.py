@@ -121,7 +121,12 @@ class Impedance:
 
 @inlined
 def _carried_at(plan, ratio):
-    """Interpolate the largest stable ωT for a damping ratio."""
+    """
+    Interpolate the largest stable ω T for a damping ratio, from the slot `carried` of the plan.
+
+    ω is a natural frequency [rad/s], T the control period [s].
+
+    """
     x, y = plan.carried[0], plan.carried[1]
     if ratio >= x[-1]:
         return y[-1]
@@ -266,7 +271,13 @@ def advance(plan, state, task, row, mobility, link, time, period):
 
 @cache
 def carried() -> Array:
-    """Damping ratios, and for each the largest stable ω T (2, RATIOS); computed once, slowly."""
+    """
+    Damping ratios, and for each the largest stable ω T (2, RATIOS).
+
+    ω is the natural frequency [rad/s], T the control period [s]. The first call is slow; its
+    result is kept.
+
+    """
     ratios = np.geomspace(LEAST_RATIO, LARGEST_RATIO, RATIOS)
     return np.array([ratios, [largest_natural_frequency(one, 1.0) for one in ratios.tolist()]])
 

@@ -1,7 +1,13 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Torques and terms of a plain chain on a GPU: one thread for each state."""
+"""
+Evaluation of a plain chain at many states on a GPU: one thread for each state.
+
+A plain chain is a row of bodies with mass and one tip on the last body. The results are the
+torques of the law, or the terms of the operational-space equations (pose, Jacobian, Λ, …), see
+`osc_ros.dynamics.contract.method.Terms`.
+"""
 
 from __future__ import annotations
 

@@ -245,7 +245,12 @@ class Room(NamedTuple):
 
 @inlined
 def room_of(integers, numbers):
-    """The `Room`, as views into the two arrays of `Priorities`."""
+    """
+    Return the memory of a solve, with its input and results, as a `Room`.
+
+    Its arrays are views into `integers` and `numbers`, the two arrays of `Priorities`.
+
+    """
     k, m, n = integers[0], integers[1], integers[2]
     c, i = 6 * k + 1, 0
     F, i = numbers[i:i + 6 * m], i + 6 * m
@@ -297,9 +302,10 @@ def results_size(k: int, m: int, n: int) -> int:
 @part
 def put_solution(integers, numbers, links_J, links_W, a0, length, low, high):
     """
-    Write the forces of the levels and their sum for each link to the `Room`.
+    Write the forces of the levels, and their sum for each link, to the memory of the solve.
 
-    Returns the number of solves: one for each different value of the activations.
+    For this memory see `room_of`. Returns the number of solves: one for each different value of
+    the activations.
 
     """
     room = room_of(integers, numbers)

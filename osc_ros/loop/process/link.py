@@ -231,7 +231,7 @@ class LoopProcess:
         self._request(STARTING, ArmEngine.recover)
 
     def use_setup(self, setup: CompiledLaw, supervision: Supervision) -> None:
-        """Use the settings and the robot of a setup, and new settings of the watchdogs."""
+        """Use the settings and the robot of a `CompiledLaw`, and new settings of the watchdogs."""
         # several requests, because each must end before the next state
         if setup.robot is not self._robot:
             self.request(ArmEngine.use_robot, setup.robot)

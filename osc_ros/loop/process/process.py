@@ -136,12 +136,12 @@ class ArmEngine(Engine):
         self._robot = robot
 
     def prepare(self, settings: Settings, precomputed: Precomputed) -> None:
-        """Build the setup for new settings, which the node has already built and checked."""
+        """Build the `CompiledLaw` for new settings; the node has already built and checked one."""
         with on_demand():  # without it, the first model would load all kernels of its method
             self._prepared = self.law.same_setup(settings, self._robot, precomputed)
 
     def use_prepared(self, supervision: Supervision) -> None:
-        """Use the setup of `prepare`, and new settings of the watchdogs."""
+        """Use the `CompiledLaw` that `prepare` has built, and new settings of the watchdogs."""
         self.use_setup(self._prepared, supervision)
 
     def end(self) -> None:

@@ -66,7 +66,8 @@ class CompiledAnswers:
     Attributes
     ----------
     table : (TABLE_ROWS, 2) int, optional
-        Table of `osc_ros.control.step.step.step`, by which `run` answers; None: Python answers.
+        Table of addresses for `osc_ros.control.step.step.step`, with which `run` computes the
+        torques; None: Python computes them.
 
     """
 
@@ -102,7 +103,7 @@ class CompiledAnswers:
 
     def use_table(self, table: Integers | None, longest: float) -> None:
         """
-        Use another table from the next state on; if it is None, Python answers that state.
+        Use another table of addresses from the next state on; None: Python computes its torques.
 
         `run` returns after a torque whose computation took more than `longest` [s].
 

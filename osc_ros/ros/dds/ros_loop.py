@@ -274,7 +274,13 @@ class Loop:
             compiled.use_table(table, self.engine.guard.settings.deadline)
 
     def _table(self) -> Integers | None:
-        """Return the table for `step` by which compiled code answers; None if Python answers."""
+        """
+        Return the table of addresses with which compiled code computes the next torques.
+
+        It is for `osc_ros.control.step.step.step`. None while the engine is idle, or before a
+        joint state with all joints has come; Python then handles the states.
+
+        """
         return self.engine.table() if self._reader.reader.knows_names else None
 
     def activate(self, missing: Array | None = None) -> None:
@@ -282,7 +288,7 @@ class Loop:
         self.request(Engine.activate, missing)
 
     def use_setup(self, setup: CompiledLaw, supervision: Supervision) -> None:
-        """Use a setup from `Law.new_setup`, and other settings of the watchdogs."""
+        """Use a `CompiledLaw` from `Law.new_setup`, and other settings of the watchdogs."""
         self.request(Engine.use_setup, setup, supervision)
 
     def set_velocity_source(self, mode: str) -> None:

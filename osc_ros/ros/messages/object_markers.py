@@ -24,8 +24,9 @@ class ObjectMarkers:
     """
     Publisher of `~/markers`, if visualization_msgs is installed and there are objects.
 
-    The namespace of a marker is the name of its object, `base` its frame. The stamp is 0, so that
-    a viewer with another fixed frame uses the newest transform.
+    Each object has one marker. The namespace of the marker is the name of the object, and its
+    frame is the link `base`. Its stamp is 0, so that a viewer with another fixed frame uses the
+    newest transform.
 
     """
 

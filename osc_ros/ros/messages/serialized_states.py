@@ -311,7 +311,13 @@ def reads(message, reading):
 
 @inlined
 def _has(record, field):
-    """Return whether the message has one number of a field for each name, all of them finite."""
+    """
+    Return whether a field of the last read message has one finite number for each joint.
+
+    As many numbers as names must be in the message, and the numbers of the chosen joints must be
+    finite. `field` is an index in FIELDS, `record` (SIZE,) the record of `read`.
+
+    """
     return record[COUNTS + field] == record[NAMES] and record[BAD + field] == FINITE
 
 

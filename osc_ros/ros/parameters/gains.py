@@ -125,7 +125,14 @@ def _bounds(found: Mapping[str, Any], period: float, delay: float) -> Iterator[_
 
 def _second_order(prefix: str, frequency: float, ratio: float, period: float, delay: float
                   ) -> Iterator[_Bound]:
-    """Yield the bounds of a natural frequency, and of its damping ratio above USUAL_RATIO."""
+    """
+    Yield the bound of the natural frequency [rad/s] of a second-order loop.
+
+    If the damping ratio exceeds both its own bound (if that is positive) and USUAL_RATIO, yield
+    the bound of the ratio first, so that an error message names the ratio. The names of the
+    parameters begin with `prefix`; `period` is in s, `delay` in periods.
+
+    """
     most = largest_damping_ratio(frequency, period, delay)
     if most > 0.0 and ratio > max(most, USUAL_RATIO):
         yield (f'{prefix}.damping_ratio', ratio, most, False,

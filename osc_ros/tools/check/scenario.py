@@ -90,7 +90,8 @@ def start(tracer: Tracer, duration: float, scale: float | None = None, seed: int
     duration : float
         Duration of the motions [s].
     scale : float, optional
-        Default: the largest of SCALES at which all joints stay within MOST_USED of their limits.
+        Scale of the motions. Default: the largest of SCALES at which every joint uses at most the
+        share MOST_USED of its limits of speed and torque.
     seed : int
 
     Raises
@@ -221,8 +222,8 @@ def _figure(tracer: Tracer, q: Array, duration: float, scale: float
     """
     Return the number of eights, and their shares of the joint limits (None if out of reach).
 
-    The number is that of the eights that fit in half of the duration, if each takes PERIOD. If
-    a joint would exceed MOST_USED of a limit, there are fewer and slower eights, but at least
+    As many eights are made as fit in half of the duration, if each takes PERIOD. If a joint would
+    use more than the share MOST_USED of a limit, there are fewer and slower eights, but at least
     half an eight. Therefore a longer run never has smaller motions than a shorter one.
 
     """

@@ -179,7 +179,14 @@ def _reported_run(options: argparse.Namespace, wanted: Demonstration, work: Path
 
 def _conclude(options: argparse.Namespace, wanted: Demonstration,
               runs: tuple[Result, Result], why: Cause) -> None:
-    """Print whether the arm followed, and with which changes; with --json write a file."""
+    """
+    Print the verdict on the last run, and with --json write the results to a file.
+
+    The verdict is that the arm followed; or that it follows only with the changed parameters of
+    `why`. Nothing is printed if the arm did not follow in the last run. `runs` are the first and
+    the last run; they are the same object if there was only one run.
+
+    """
     first, last = runs
     if options.json:
         demo_report.write_json(options.json, last, {

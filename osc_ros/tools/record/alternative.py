@@ -55,7 +55,7 @@ def changes_of(given: Iterable[str], values: Mapping[str, Any]) -> dict[str, Any
 
 class ChangedParameters:
     """
-    Computes setups with recorded parameters, some of which are replaced.
+    Computes the law and the supervision from recorded parameters, some of which are replaced.
 
     Parameters
     ----------
@@ -72,7 +72,12 @@ class ChangedParameters:
         self._loaded = LoadedRobot(robot_parameters.robot(values, urdf))
 
     def setup(self, engine: Engine, values: Mapping[str, Any]) -> tuple[CompiledLaw, Supervision]:
-        """Return setup and supervision. Raise InputError if the changed values do not fit."""
+        """
+        Return the `CompiledLaw` and the supervision for the recorded `values`, with the changes.
+
+        InputError if the changed values do not fit.
+
+        """
         found = {**values, **self._changes}
         robot, driver = self._loaded.of(found)
         if all(found[name] == values[name] for name in LOAD) and (

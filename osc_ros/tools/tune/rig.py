@@ -59,11 +59,23 @@ class Record:
 
 class Rig:
     """
-    The engine with a subject's law and one simulated arm, which starts at rest.
+    A simulated control loop: an `Engine` with the law under test, and one simulated arm.
 
-    A torque acts after the delay of the subject, or of the variant; until the first torque acts,
-    the arm holds its own weight. Watchdogs act as configured, except time-outs, because the
-    simulation does not run in real time. `robot` is the controller's model.
+    The arm starts at rest. Each torque acts on it after a delay; until the first torque acts, the
+    arm is held against its own weight. Watchdogs act as configured, except time-outs, because the
+    simulation does not run in real time.
+
+    Parameters
+    ----------
+    subject : Subject
+        The law, the simulated arm, its start position and the control period.
+    settings : Settings
+    supervision : Supervision
+    robot : Robot
+        The controller's model of the arm.
+    variant : Variant
+        Differences of the simulated arm from the configured one. If it has a delay, this delay is
+        used, otherwise the delay of `subject`.
 
     """
 

@@ -109,7 +109,7 @@ class Handle:
 
 class Scene:
     """
-    Draws the readings, and turns dragged handles into requests.
+    Draws the latest data of the controller, and turns dragged handles into requests.
 
     `file_of` returns the file of a mesh by its URI in the URDF, or None.
 
@@ -142,7 +142,7 @@ class Scene:
             for name, color in (('/force', BLUE), ('/external_force', ORANGE)))
 
     def update(self, reading: Reading) -> None:
-        """Draw a reading."""
+        """Draw the latest data of the controller."""
         if reading.robot is not self._robot or reading.followers != self._followers:
             self._rebuild(reading)
         robot, q = self._robot, reading.q

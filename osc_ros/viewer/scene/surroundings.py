@@ -17,14 +17,19 @@ Array = NDArray[np.float64]
 
 
 class Objects:
-    """Draws the objects of a reading."""
+    """Draws the objects beside a simulated arm, each as a box or as a sphere."""
 
     def __init__(self, server: Any) -> None:
         self._scene = server.scene
         self._drawn: dict[str, tuple[Solid, Any]] = {}
 
     def update(self, solids: dict[str, tuple[Solid, Array]]) -> None:
-        """Draw these objects at their poses, and remove all others."""
+        """
+        Draw these objects at their poses, and remove all others.
+
+        `solids` has, by name, each object and its pose (4, 4) in the base frame.
+
+        """
         for name in list(self._drawn):
             if name not in solids or solids[name][0] != self._drawn[name][0]:
                 self._drawn.pop(name)[1].remove()
