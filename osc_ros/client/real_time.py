@@ -335,6 +335,7 @@ class RealTimeBackend:
             if not is_done:
                 raise ArmError(text)
         else:
+            self._loop.request(requests.release)  # an arm that was given up is activated only then
             self._loop.recover()
             self._take_events()  # discards the event of the error, which has been cleared
             self._activate()

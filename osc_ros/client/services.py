@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from threading import Condition
 from time import monotonic
 from typing import Any
@@ -172,6 +173,8 @@ class Services:
             self._change('configure', Transition.TRANSITION_CONFIGURE)
         elif self._clients['recover'].service_is_ready():  # only osc_arm has this service
             self._recover_arm()
+        with suppress(ArmError):  # a controller that has given the arm up activates only then
+            self.trigger('release')
         self._change('activate', Transition.TRANSITION_ACTIVATE)
         return 'activated: the law controls the arm, and holds its pose'
 

@@ -58,3 +58,29 @@ def test_figures_for_programs(check, tmp_path):
     found = json.loads((tmp_path / 'found.json').read_text())
     assert code == 0 and found['followed'] and found['problems'] == [] and found['cause'] == ''
     assert found['joints'] == 7 and found['figure of eight']['position rms [mm]'] < 1.0
+
+
+def test_gains_that_the_node_refuses_are_refused(check, tmp_path, capsys):
+    config = tmp_path / 'my.yaml'
+    config.write_text('/**/osc_controller: {ros__parameters: {'
+                      'translation.natural_frequency: [500.0, 500.0, 500.0]}}')
+    with pytest.raises(SystemExit, match='2'):
+        main(['--config', str(config)])
+    assert "'translation.natural_frequency'" in (said := capsys.readouterr().err)
+    assert '116' in said
+
+
+def test_torque_limits_below_the_weight_are_a_problem(check, tmp_path):
+    config = tmp_path / 'my.yaml'
+    config.write_text('/**/osc_controller: {ros__parameters: {limits.effort: [5.0, 5.0, 5.0, '
+                      '5.0, 5.0, 5.0, 5.0]}}')
+    code, text = check('--config', config)
+    assert code == 1 and "PROBLEM: joint 'panda_joint4': the weight takes" in text
+
+
+def test_file_in_place_of_the_folder_is_refused_before_any_work(tmp_path, capsys):
+    (tmp_path / 'taken').write_text('mine')
+    with pytest.raises(SystemExit, match='2'):
+        main(['--output', str(tmp_path / 'taken')])
+    assert 'not a folder' in capsys.readouterr().err
+    assert (tmp_path / 'taken').read_text() == 'mine'

@@ -318,18 +318,20 @@ def add_spring(row, A, B, V, x, y, r, i):
 
 @inlined
 def put_inertia(row, mask, most, mobility, length, low, high, largest, scratch, ratios, shares,
-                 V, Lambda, K, is_shared):
+                is_shared):
     """
-    Write Λ of a level, with singular directions faded out.
+    Write Λ of a level, with singular directions faded out, to `scratch`.
 
-    scratch[:36] contains the Gram matrix of the level, scratch[36:72] contains W in the frame's
-    axes; scratch[:144] may be overwritten. `most` and `mobility` are the results of `put_gram`
-    and `scaled_mobility` before the elimination of the higher levels. If `is_shared`, K is the
-    Gram matrix of what higher levels still hold of directions that they fade out: see
-    `put_held_part`. A level gets of such a direction only what these levels have given up.
+    `scratch` is divided into matrices (36,): the Gram matrix of the level, W in the frame's axes,
+    V, X, then from 156 on Λ, K. The first four are overwritten. `most` and `mobility` are the
+    results of `put_gram` and `scaled_mobility` before the elimination of the higher levels. If
+    `is_shared`, K is the Gram matrix of the part of this level's Jacobian that higher levels hold
+    (`put_held_part`): of a direction that they fade out, the level gets only what they have given
+    up.
 
     """
-    A, B, X = scratch[:36], scratch[36:72], scratch[108:144]
+    A, B, V, X = scratch[:36], scratch[36:72], scratch[72:108], scratch[108:144]
+    Lambda, K = scratch[156:192], scratch[192:228]
     # an axis that is not controlled must not look singular: it gets the largest value
     for a in range(6):
         A[7 * a] += most * (1.0 - mask[a])
@@ -360,18 +362,18 @@ def fades(shares):
 
 
 @inlined
-def put_held_part(row, mask, shares, ratios, mobility, length, W, i, scratch, V, Lambda, C, D, x):
+def put_held_part(row, mask, shares, ratios, mobility, length, scratch):
     """
-    Write C (6 × 6, base axes): Wⱼᵢ C Jᵢ is what level i holds of a direction that it fades out.
+    Write C (6 × 6, base axes) of level i: it holds the part Wⱼᵢ C Jᵢ of a lower level's Jⱼ.
 
-    The Jacobian of a lower level j in the null space of level i, Jⱼ - Wⱼᵢ Λ Jᵢ, has a part
-    Wⱼᵢ (Λ₁ - Λ) Jᵢ along the directions that level i controls in part, where Λ₁ controls them
-    fully. C is Λ₁ - Λ, with the rows of Jᵢ along each direction times its share. D and x are
-    working memory (36,) and (6,), scratch[:144] but for V is overwritten.
+    In the null space of level i, Jⱼ - Wⱼᵢ Λ Jᵢ has a part Wⱼᵢ (Λ₁ - Λ) Jᵢ along the directions
+    that level i fades out; Λ₁ would control them fully. C is Λ₁ - Λ, with the rows of Jᵢ along
+    each direction multiplied by its share. `scratch` is divided as in `put_inertia`, with W, V and
+    Λ of level i, and C after K; all but V, Λ and K are overwritten.
 
     """
-    A, B, X = scratch[:36], scratch[36:72], scratch[108:144]
-    put_block(row, W, i, B, X)
+    A, B, V, X = scratch[:36], scratch[36:72], scratch[72:108], scratch[108:144]
+    Lambda, C, D, x = scratch[156:192], scratch[228:264], scratch[264:300], scratch[300:306]
     for k in range(6):
         x[k] = 1.0 if shares[k] > 0.0 else 0.0
     _damped_inverse(row, mask, x, ratios, mobility, length, A, V, B, X, D)

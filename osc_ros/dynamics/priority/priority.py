@@ -147,7 +147,7 @@ def _solve(links_J, links_W, a0, length, low, high, weight, room, c):
     levels = len(rows)
     A, B, V, X = scratch[:36], scratch[36:72], scratch[72:108], scratch[108:144]
     x, y, Lambda = scratch[144:150], scratch[150:156], scratch[156:192]
-    K, C, D, z = scratch[192:228], scratch[228:264], scratch[264:300], scratch[300:306]
+    K, C = scratch[192:228], scratch[228:264]
     is_shared = False
     _gather(links_J, links_W, a0, room.at, rows, J, W, r, x, y)
     for i in range(1, levels):
@@ -171,7 +171,7 @@ def _solve(links_J, links_W, a0, length, low, high, weight, room, c):
             put_gram(row, mask, room.held, i, length, K, X)
         if mobility[i] > 0.0 and most[i] > 0.0:
             put_inertia(row, mask, most[i], mobility[i], length, low, high, max(most[i], largest),
-                        scratch, room.ratios[i], room.shares[i], V, Lambda, K, is_shared)
+                        scratch, room.ratios[i], room.shares[i], is_shared)
         else:
             for k in range(36):
                 Lambda[k] = 0.0
@@ -191,8 +191,8 @@ def _solve(links_J, links_W, a0, length, low, high, weight, room, c):
                 for j in range(6 * levels):
                     for k in range(J.shape[1]):
                         room.held[j, k] = 0.0
-            put_held_part(row, mask, room.shares[i], room.ratios[i], mobility[i], length, W, i,
-                          scratch, V, Lambda, C, D, z)
+            put_block(row, W, i, B, X)
+            put_held_part(row, mask, room.shares[i], room.ratios[i], mobility[i], length, scratch)
             _add_held(i, levels, C, J, W, room.held, x)
         _eliminate(i, levels, Lambda, J, W, r, x)
         if is_shared:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 import sys
 from textwrap import fill
@@ -25,9 +26,10 @@ from osc_ros.commandline import (
     write_json,
 )
 from osc_ros.compile.compiled import on_demand
-from osc_ros.errors import ModelWarning, OscError
+from osc_ros.errors import InputError, ModelWarning, OscError
 from osc_ros.interrupts import end_quietly
 from osc_ros.ros.parameters import robot_parameters
+from osc_ros.ros.parameters.gains import require_bandwidth
 from osc_ros.tools.check.cause_search import Cause, Check, follow_check
 from osc_ros.tools.check.demonstration import demonstration
 from osc_ros.tools.check.judgement import error_table
@@ -74,7 +76,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         'does.')
     add_robot_options(parser)
     parser.add_argument('--duration', type=float, default=10.0,
-                        help='of the motion, simulated time [s] (10)')
+                        help='of the motion, simulated time [s], 3 to 3600 (10)')
     parser.add_argument('--output', type=output_folder, default=Path('osc_check'),
                         help='folder of follow.yaml, made if it is needed (osc_check)')
     add_json(parser)
@@ -87,7 +89,12 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 
 def _check(options: argparse.Namespace) -> int:
     """Check the description and the motion, print the errors found; return the exit status."""
+    if options.output.exists() and not options.output.is_dir():
+        raise InputError(f"--output '{options.output}' is not a folder: accepted is one, or a new "
+                         'name')
     parameters, own = given_parameters(options), own_parameters(options)
+    values = parameters.values('osc_controller', own)
+    require_bandwidth(values, 1.0 / values['rate'])  # as the node does
     about, noted = _description(parameters, own)
     found, wrong = None, problems(about)
     if not wrong:
@@ -125,6 +132,8 @@ def _description(parameters: Parameters, own: dict[str, Any]) -> tuple[Descripti
         warnings.simplefilter('always', ModelWarning)
         robot = robot_parameters.robot(values, robot_parameters.description(values))
     robot = robot_parameters.with_payload(arm, robot)
+    robot = replace(robot, effort_limits=robot_parameters.per_joint(
+        values, 'limits.effort', robot.effort_limits, robot))
     home = np.array(arm['initial_positions'])
     about = Description(robot, home if len(home) == robot.n else best_posture(robot)[0])
     return about, [*(str(one.message) for one in caught
@@ -138,7 +147,6 @@ def _tell(found: Check, options: argparse.Namespace) -> None:
         for failure in found.result.failures:
             print(colored_text(f'NOT FOLLOWED: {failure}', 'bad'))
     if found.cause is not None:
-        make_folder(options.output)
         tell_cause(found.cause, options)
 
 
@@ -170,6 +178,7 @@ def tell_cause(why: Cause, options: argparse.Namespace) -> None:
     given = Parameters(users_files(options))
     text = text_of({node: {**(given.given(node) if node else {}), **why.changes.get(node, {})}
                     for node in ('', *NODES)})
+    make_folder(options.output)
     file = write_new(options.output / 'follow.yaml', text)
     place = f' in place of --config {options.config}' if options.config else ''
     print(f'\nTo let it follow, run with --config {file}{place}, a file with these '
