@@ -4,6 +4,9 @@
 """osc_check: whether an arm follows, and that the remedy that it prints helps."""
 
 import json
+import re
+import subprocess
+import sys
 
 import pytest
 
@@ -68,6 +71,16 @@ def test_gains_that_the_node_refuses_are_refused(check, tmp_path, capsys):
         main(['--config', str(config)])
     assert "'translation.natural_frequency'" in (said := capsys.readouterr().err)
     assert '116' in said
+
+
+def test_warning_of_the_description_is_a_note_and_nothing_else(tmp_path):
+    urdf = tmp_path / 'open.urdf'
+    text = shipped_urdf('ur5e').read_text()
+    urdf.write_text(re.sub(r'(<limit[^>]*) effort="[^"]*"', r'\1', text, count=1))
+    done = subprocess.run(
+        [sys.executable, '-m', 'osc_ros.start', 'check', '--urdf', urdf, '--base', 'base_link',
+         '--tip', 'tool0', '--duration', '3'], cwd=tmp_path, capture_output=True, text=True)
+    assert 'effort' in done.stdout and 'Warning' not in done.stdout + done.stderr
 
 
 def test_torque_limits_below_the_weight_are_a_problem(check, tmp_path):

@@ -98,7 +98,8 @@ def _check(options: argparse.Namespace) -> int:
     about, noted = _description(parameters, own)
     found, wrong = None, problems(about)
     if not wrong:
-        with ProgressBar('osc_check') as bar:
+        with ProgressBar('osc_check') as bar, warnings.catch_warnings():
+            warnings.simplefilter('ignore', ModelWarning)  # they are among the notes
             wanted = demonstration(parameters, own, options.duration,
                                    lambda what: bar.show(0.0, str(what)))
             found = follow_check(wanted, bar.show)

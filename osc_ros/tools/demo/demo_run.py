@@ -269,7 +269,9 @@ class Run:
             if happened():
                 return
             if perf_counter() > max(began, self._node.compiled_at) + patience:
-                raise DemoError(f'{what} did not come in time\n' + self._logs())
+                hint = ('; what was compiled is kept: run it again, on a machine with less other '
+                        'work' if self._compiles else '')
+                raise DemoError(f'{what} did not come in time{hint}\n' + self._logs())
             if self._node.compilation and not self._compiles:
                 self._compiles = True
                 say(f'{COMPILES} ...')

@@ -49,7 +49,8 @@ of the network can choose another ([security](security.md)).
 In a parameter file, the section `/**:` is for all nodes, the section `/**/osc_controller:` for
 osc_controller in any namespace. If both set a parameter, the later section takes precedence. `ros2
 param dump` writes such a file. ROS puts `-p NAME:=VALUE` into the section `/**`, so a section of
-the node that comes after it in a file takes precedence over it, but not over `-p osc_controller:NAME:=VALUE`.
+the node that comes after it in a file takes precedence over it, but not over
+`-p osc_controller:NAME:=VALUE`.
 """
 FIRST = """
 ## The ten to look at first
