@@ -125,6 +125,23 @@ def _in_frame(row, B, X):
 
 
 @inlined
+def _put_in_base(row, X, A, Y):
+    """Write Y = T X Tᵀ (6 × 6, flat): X is in the frame's axes, Y in base axes; overwrites A."""
+    for a in range(6):
+        part = 3 * (a // 3)
+        for b in range(6):
+            A[6 * a + b] = (row[FRAME + 3 * (a % 3)] * X[6 * part + b]
+                            + row[FRAME + 3 * (a % 3) + 1] * X[6 * part + 6 + b]
+                            + row[FRAME + 3 * (a % 3) + 2] * X[6 * part + 12 + b])
+    for a in range(6):
+        for b in range(6):
+            part = 3 * (b // 3)
+            Y[6 * a + b] = (A[6 * a + part] * row[FRAME + 3 * (b % 3)]
+                            + A[6 * a + part + 1] * row[FRAME + 3 * (b % 3) + 1]
+                            + A[6 * a + part + 2] * row[FRAME + 3 * (b % 3) + 2])
+
+
+@inlined
 def put_block(row, W, i, B, X):
     """Write block (i, i) of W, in the frame's axes of level i, to B (6 × 6); overwrites X."""
     for a in range(6):
@@ -208,18 +225,7 @@ def _exact_inverse(row, mask, mobility, length, A, B, X, Lambda):
         for b in range(6):
             units = (1.0 if a < 3 else 1.0 / length) * (1.0 if b < 3 else 1.0 / length)
             X[6 * a + b] *= units * mask[a] * mask[b]
-    for a in range(6):
-        part = 3 * (a // 3)
-        for b in range(6):
-            A[6 * a + b] = (row[FRAME + 3 * (a % 3)] * X[6 * part + b]
-                            + row[FRAME + 3 * (a % 3) + 1] * X[6 * part + 6 + b]
-                            + row[FRAME + 3 * (a % 3) + 2] * X[6 * part + 12 + b])
-    for a in range(6):
-        for b in range(6):
-            part = 3 * (b // 3)
-            Lambda[6 * a + b] = (A[6 * a + part] * row[FRAME + 3 * (b % 3)]
-                                 + A[6 * a + part + 1] * row[FRAME + 3 * (b % 3) + 1]
-                                 + A[6 * a + part + 2] * row[FRAME + 3 * (b % 3) + 2])
+    _put_in_base(row, X, A, Lambda)
 
 
 @inlined
@@ -379,7 +385,7 @@ def put_held_part(row, mask, shares, ratios, mobility, length, scratch):
     _damped_inverse(row, mask, x, ratios, mobility, length, A, V, B, X, D)
     for k in range(36):
         D[k] -= Lambda[k]
-    # X = S⁻¹ V s Vᵀ S in the frame's axes, then A = T X Tᵀ
+    # X = S⁻¹ V s Vᵀ S in the frame's axes, then B = T X Tᵀ
     for a in range(6):
         for b in range(6):
             total = 0.0
@@ -387,31 +393,10 @@ def put_held_part(row, mask, shares, ratios, mobility, length, scratch):
                 total += V[6 * a + k] * shares[k] * V[6 * b + k]
             units = (1.0 if a < 3 else length) * (1.0 if b < 3 else 1.0 / length)
             X[6 * a + b] = units * mask[a] * mask[b] * total
-    for b in range(6):
-        for a in range(6):
-            x[a] = X[6 * a + b]
-        _rotate_column(row, x, B, b)
-    for a in range(6):
-        for b in range(6):
-            x[b] = B[6 * a + b]
-        for half in range(0, 6, 3):
-            for b in range(3):
-                A[6 * a + half + b] = (row[FRAME + 3 * b] * x[half]
-                                       + row[FRAME + 3 * b + 1] * x[half + 1]
-                                       + row[FRAME + 3 * b + 2] * x[half + 2])
+    _put_in_base(row, X, A, B)
     for a in range(6):
         for b in range(6):
             total = 0.0
             for c in range(6):
-                total += D[6 * a + c] * A[6 * c + b]
+                total += D[6 * a + c] * B[6 * c + b]
             C[6 * a + b] = total
-
-
-@inlined
-def _rotate_column(row, x, B, b):
-    """Write T x (6,) to column b of B (6 × 6, flat)."""
-    for half in range(0, 6, 3):
-        for a in range(3):
-            B[6 * (half + a) + b] = (row[FRAME + 3 * a] * x[half]
-                                     + row[FRAME + 3 * a + 1] * x[half + 1]
-                                     + row[FRAME + 3 * a + 2] * x[half + 2])

@@ -93,13 +93,19 @@ def _gather(links_J, links_W, a0, at, rows, J, W, r, x, y):
 
 
 @inlined
+def _put_row(W, j, i, M, x):
+    """Write to x (6,) row j of the columns of level i of W, times M (6 × 6, flat)."""
+    for b in range(6):
+        x[b] = 0.0
+        for c in range(6):
+            x[b] += W[j, 6 * i + c] * M[6 * c + b]
+
+
+@inlined
 def _eliminate(i, levels, Lambda, J, W, r, x):
     """Project J, W and r of levels below i into the null space of level i; Lⱼᵢ overwrites Wⱼᵢ."""
     for j in range(6 * i + 6, 6 * levels):
-        for b in range(6):
-            x[b] = 0.0
-            for c in range(6):
-                x[b] += W[j, 6 * i + c] * Lambda[6 * c + b]
+        _put_row(W, j, i, Lambda, x)
         for b in range(6):
             W[j, 6 * i + b] = x[b]
             r[j] -= x[b] * r[6 * i + b]
@@ -113,12 +119,9 @@ def _eliminate(i, levels, Lambda, J, W, r, x):
 
 @inlined
 def _add_held(i, levels, C, J, W, held, x):
-    """Add Wⱼᵢ C Jᵢ to what higher levels hold of the Jacobian of each level j below level i."""
+    """Add Wⱼᵢ C Jᵢ to `held`: parts of the Jacobians of lower levels j that higher levels hold."""
     for j in range(6 * i + 6, 6 * levels):
-        for b in range(6):
-            x[b] = 0.0
-            for c in range(6):
-                x[b] += W[j, 6 * i + c] * C[6 * c + b]
+        _put_row(W, j, i, C, x)
         for b in range(6):
             for k in range(J.shape[1]):
                 held[j, k] += x[b] * J[6 * i + b, k]

@@ -33,7 +33,7 @@ from osc_ros.ros.parameters.gains import require_bandwidth
 from osc_ros.tools.check.cause_search import Cause, Check, follow_check
 from osc_ros.tools.check.demonstration import demonstration
 from osc_ros.tools.check.judgement import error_table
-from osc_ros.tools.check.parameter_files import NODES, Parameters, text_of
+from osc_ros.tools.check.parameter_files import NODES, Parameters, text_of, Values
 from osc_ros.tools.check.robot_options import (
     add_robot_options,
     given_parameters,
@@ -95,7 +95,7 @@ def _check(options: argparse.Namespace) -> int:
     parameters, own = given_parameters(options), own_parameters(options)
     values = parameters.values('osc_controller', own)
     require_bandwidth(values, 1.0 / values['rate'])  # as the node does
-    about, noted = _description(parameters, own)
+    about, noted = _description(values, parameters.values('osc_simulator', own))
     found, wrong = None, problems(about)
     if not wrong:
         with ProgressBar('osc_check') as bar, warnings.catch_warnings():
@@ -121,14 +121,14 @@ def _check(options: argparse.Namespace) -> int:
     return 0 if follows else 1
 
 
-def _description(parameters: Parameters, own: dict[str, Any]) -> tuple[Description, list[str]]:
+def _description(values: Values, arm: Values) -> tuple[Description, list[str]]:
     """
     Return the arm for the rules of `description_rules`, and notes on its description.
 
-    The notes name missing or doubtful data, such as missing friction.
+    `values` are all parameters of osc_controller, `arm` those of osc_simulator. The notes name
+    missing or doubtful data, such as missing friction.
 
     """
-    values, arm = (parameters.values(node, own) for node in ('osc_controller', 'osc_simulator'))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter('always', ModelWarning)
         robot = robot_parameters.robot(values, robot_parameters.description(values))
