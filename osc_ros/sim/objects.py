@@ -15,7 +15,8 @@ from osc_ros.sim.plant import Plant
 
 Array = NDArray[np.float64]
 
-# Names of the objects by geom names in MuJoCo, from `World`, `Block`, and `Plant`'s wall.
+# Names of the objects for users, by the names of their geoms in MuJoCo. `World`, `Block` and
+# `Plant` (its wall) give these geoms their names.
 NAMES = {'world table': 'table', 'world wall': 'wall', 'world ball': 'ball', 'block': 'cube',
          'wall': 'plane'}
 EXTENT, THICKNESS = 1.2, 0.01  # edges and height of the box for an infinite plane [m]

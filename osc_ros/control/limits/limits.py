@@ -101,7 +101,7 @@ class Limits:
         """The limits as an array (8, n) for the kernels, rows LOWER to ZONE."""
         lower, upper = self.position.T
         margin = np.minimum(MARGIN, 0.25 * (upper - lower))
-        # time in which braking may have to change a torque from one limit to the opposite one
+        # time that a torque takes from one effort limit to the opposite one, as braking may need
         turning = 2.0 * np.where(np.isfinite(self.effort), self.effort, 0.0) / self.effort_rate
         span = np.where(np.isfinite(upper - lower), upper - lower, 0.0)
         return np.array([

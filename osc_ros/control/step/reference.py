@@ -56,7 +56,7 @@ class Memory(NamedTuple):
 
 @inlined
 def memory_in(integers, numbers):
-    """Return the `Memory` of the numbers of a reference, with the integers of `Priorities`."""
+    """Return `Memory`, views into `numbers`; `integers` are those of `Priorities`."""
     k, m, n = integers[0], integers[1], integers[2]
     i = 3 * n
     buffer, i = numbers[i:i + n + 12 * k], i + n + 12 * k

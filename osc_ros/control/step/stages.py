@@ -23,9 +23,10 @@ from osc_ros.dynamics.trees.tree_layout import constants_in, EXTENDED, memory_in
 Array = NDArray[np.float64]
 Arrays = tuple[NDArray[Any], ...]
 
-# The stages, with their three arrays (w: written). Outward pass: q, q̇, q̈. Jacobian: J (w).
-# Inward pass: q̈ of the outward pass, F, τ (w). Response: τ, F, M⁻¹(τ + JᵀF) (w). Inverse mass
-# matrix: memory (n,), M⁻¹ (w). Torques of a motion at the same state: q̇, q̈, τ (w).
+# Indices of the stages. Each takes up to three arrays, and writes those that are marked (w).
+# Outward pass: q, q̇, q̈. Jacobian: J (w). Inward pass: q̈ of the outward pass, F, τ (w). Response:
+# τ, F, M⁻¹(τ + JᵀF) (w). Inverse mass matrix: memory (n,), M⁻¹ (w). Torques of a motion at the
+# same state: q̇, q̈, τ (w).
 STAGES = OUTWARD, JACOBIAN, INWARD, RESPONSE, INVERSE_MASS, MOTION = range(6)
 
 

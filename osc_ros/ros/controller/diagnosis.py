@@ -174,7 +174,7 @@ class Diagnosis:
                 self._law.robot.name, (), self._node.get_clock().now().to_msg()))
 
     def _level(self, status: Status) -> tuple[bytes, str]:
-        """Return level and text of the most severe of the present conditions."""
+        """Return level and text of the diagnostics: those of the most severe present condition."""
         if status.reaction == ABANDON:
             return DiagnosticStatus.ERROR, status.text
         if status.mode != ACTIVE:
