@@ -30,7 +30,7 @@ from osc_ros.errors import InputError
 Array = NDArray[np.float64]
 
 RIGID_TOLERANCE = 1e-6  # largest entry of R Rᵀ - 1; products of rotations drift by far less
-PIECE, OVERLAP = 128, 28  # knots of a spline solved together; additional knots on each side
+PIECE, OVERLAP = 512, 28  # knots of a spline solved together; additional knots on each side
 AT_REST = np.zeros(6)
 # attributes of a path of m knots and k points, from which it is rebuilt bit for bit
 KNOTS: dict[str, tuple[str | int, ...]] = {
@@ -168,6 +168,15 @@ class Path:
         slow.twists, slow.accelerations = self.twists / factor, self.accelerations / factor ** 2
         return slow
 
+    def with_ends(self, first: Array | None, last: Array | None) -> Path:
+        """Return this path of splines with other `ends`, see the parameters of the class."""
+        rates, m = (self.twists.copy(), self.accelerations.copy()), len(self.times)
+        for rows in ((0, min(OVERLAP, m)), (max(m - OVERLAP, 0), m)):
+            _put_spline_rates(self.times, self.poses, (first, last), rows, rates)
+        path = Path(self.times, self.poses, *rates)
+        path.points = self.points
+        return path
+
     def sample(self, times: Array, poses: Array, twists: Array, accelerations: Array) -> None:
         """
         Write the motion at k ascending times [s], which may be equal.
@@ -295,31 +304,42 @@ def _spline_rates(times: Array, poses: Array, ends: tuple[Array | None, Array | 
     """
     Twists and accelerations (m, 6) of cubic splines through the poses; for `ends` see `Path`.
 
-    The splines are solved in pieces, because scipy holds the GIL during a solve. The effect of a
-    knot decays as 0.27ʲ over j knots, so with OVERLAP additional knots on both sides each piece
-    equals the whole spline, up to rounding.
+    The splines are solved in pieces, because scipy holds the GIL during a solve.
 
     """
     m = len(times)
-    twists, accelerations = np.zeros((m, 6)), np.zeros((m, 6))
+    rates = np.zeros((m, 6)), np.zeros((m, 6))
     for first in range(0, m, PIECE):
-        last = min(first + PIECE, m)
-        own = slice(max(first - OVERLAP, 0), min(last + OVERLAP, m))
-        inner = slice(first - own.start, last - own.start)
-        R, t = poses[own, :3, :3], times[own]
-        at_ends = [end if is_end else AT_REST
-                   for end, is_end in zip(ends, (own.start == 0, own.stop == m))]
-        # boundary condition: the given velocity, or zero acceleration
-        conditions = [(2, AT_REST[3:]) if end is None else (1, end[3:]) for end in at_ends]
-        linear = CubicSpline(t, poses[own, :3, 3], bc_type=conditions)
-        turning = RotationSpline(t, Rotation.from_matrix(R))
-        for found, order in ((twists, 1), (accelerations, 2)):
-            found[first:last, :3] = np.einsum('kij,kj->ki', R, turning(t, order))[inner]
-            found[first:last, 3:] = linear(t, order)[inner]
-    for k, end in zip((0, -1), ends):
-        if end is not None:
+        _put_spline_rates(times, poses, ends, (first, min(first + PIECE, m)), rates)
+    return rates
+
+
+def _put_spline_rates(times: Array, poses: Array, ends: tuple[Array | None, Array | None],
+                      rows: tuple[int, int], rates: tuple[Array, Array]) -> None:
+    """
+    Write the rows `rows` [first, last) of `_spline_rates`.
+
+    The effect of a knot decays as 0.27ʲ over j knots, so with OVERLAP additional knots on both
+    sides these rows equal those of the whole spline, up to rounding.
+
+    """
+    (first, last), m = rows, len(times)
+    own = slice(max(first - OVERLAP, 0), min(last + OVERLAP, m))
+    inner = slice(first - own.start, last - own.start)
+    R, t = poses[own, :3, :3], times[own]
+    at_ends = [end if is_end else AT_REST
+               for end, is_end in zip(ends, (own.start == 0, own.stop == m))]
+    # boundary condition: the given velocity, or zero acceleration
+    conditions = [(2, AT_REST[3:]) if end is None else (1, end[3:]) for end in at_ends]
+    linear = CubicSpline(t, poses[own, :3, 3], bc_type=conditions)
+    turning = RotationSpline(t, Rotation.from_matrix(R))
+    for found, order in zip(rates, (1, 2)):
+        found[first:last, :3] = np.einsum('kij,kj->ki', R, turning(t, order))[inner]
+        found[first:last, 3:] = linear(t, order)[inner]
+    twists, accelerations = rates
+    for k, row, end in ((0, first, ends[0]), (m - 1, last - 1, ends[1])):
+        if row == k and end is not None:
             twists[k], accelerations[k, :3] = end, 0.0
-    return twists, accelerations
 
 
 @released

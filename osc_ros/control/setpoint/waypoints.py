@@ -48,18 +48,18 @@ def path_through(times: ArrayLike, poses: ArrayLike, limits: TargetLimits,
     first = AT_REST
     if present is not None and present.twist.any() and _is_near(present.pose, path.poses):
         first = np.array(present.twist)
-        path = Path(times, poses, ends=(first, AT_REST))
+        path = path.with_ends(first, AT_REST)
     if excess(path, limits) <= 1.0:
         return path
-    between = Path(times, poses, ends=(None, None))
+    between = path.with_ends(None, None)
     factor = excess(between, limits)
     if factor > 1.0:  # whatever the ends are
         if limits.too_fast != 'slow':
             return between
-        times = between.at_lower_speed(factor * ROUNDED).times
+        between = between.at_lower_speed(factor * ROUNDED)
     plans = [path]
     for ramps, brakes in ((False, False), (True, False), (False, True), (True, True)):
-        path = Path(times, poses, ends=(None if ramps else first, None if brakes else AT_REST))
+        path = between.with_ends(None if ramps else first, None if brakes else AT_REST)
         if ramps:
             path = _shift_to(path.times[0], _reverse(_brake(_reverse(path), limits)))
         if brakes:
@@ -121,8 +121,8 @@ def _is_near(pose: Array, poses: Array) -> bool:
 
 def _reverse(path: Path) -> Path:
     """Return the path in the opposite direction; time t becomes -t."""
-    back = Path(-path.times[::-1], path.poses[::-1], -path.twists[::-1],
-                path.accelerations[::-1])
+    times, poses, twists, accelerations = (knots[::-1] for knots in _knots(path))
+    back = Path(-times, poses, -twists, accelerations)
     back.points = -path.points[::-1]
     return back
 
@@ -169,19 +169,33 @@ def _brake(path: Path, limits: TargetLimits) -> Path:
     times the speed.
 
     """
-    best, end = path, float(path.times[-1])
+    end = float(path.times[-1])
     last = path.at(end).twist.reshape(2, 3)
     duration = 1.5 * float((np.linalg.norm(last, axis=1) / (
         BRAKE_SHARE * limits.acceleration)).max())
     x = np.linspace(0.0, 1.0, BRAKE_KNOTS)
     rate = 1.0 - 3.0 * x ** 2 + 2.0 * x ** 3
+    # only the last part of the path changes
+    kept = max(np.searchsorted(path.times, end - duration * LONGER ** BRAKE_PLANS) - 1, 0)
+    best = part = _path_of([knots[kept:] for knots in _knots(path)])
     for _ in range(BRAKE_PLANS):
         if not 0.0 < duration < 2.0 * (end - path.times[0]):
             break
-        best = slowed(path, duration, x - x ** 3 + 0.5 * x ** 4, rate,
+        best = slowed(part, duration, x - x ** 3 + 0.5 * x ** 4, rate,
                       6.0 * (x ** 2 - x) / duration, 1e-3 * duration)
-        best.points = path.points
         if excess(best, limits) <= 1.0:
             break
         duration *= LONGER
-    return best
+    braked = _path_of([np.concatenate([before[:kept], after])
+                       for before, after in zip(_knots(path), _knots(best))])
+    braked.points = path.points
+    return braked
+
+
+def _knots(path: Path) -> tuple[Array, Array, Array, Array]:
+    return path.times, path.poses, path.twists, path.accelerations
+
+
+def _path_of(knots: list[Array]) -> Path:
+    times, poses, twists, accelerations = knots
+    return Path(times, poses, twists, accelerations)
