@@ -39,6 +39,7 @@ from osc_ros.control.tasks.task import NO_ROTATION, pose
 from osc_ros.errors import InputError
 from osc_ros.loop import requests
 from osc_ros.loop.engine import ACTIVE
+from osc_ros.recording import cdr
 from osc_ros.ros.controller.goal_topics import Goals, task_prefixes
 from osc_ros.ros.controller.policy import PolicyInput
 from osc_ros.ros.dds.ros_loop import Loop
@@ -178,10 +179,10 @@ class Targets:
             self._text = str(entry)
             return None, 0.0
 
-        self._follow(task, topic, messages.time_of(serialized.stamp(data)), read)
+        self._follow(task, topic, messages.time_of(cdr.stamp(data)), read)
 
     def _on_trajectory(self, task: str, topic: str, data: bytes) -> None:
-        stamp = messages.time_of(serialized.stamp(data))
+        stamp = messages.time_of(cdr.stamp(data))
         self._follow(task, topic, stamp, lambda: messages.path(
             data, self._loop.time, self._frame_pose, partial(self._path, task, topic)))
 

@@ -22,6 +22,7 @@ from osc_ros.control.safety.command_check import find_fault, GOOD, remember
 from osc_ros.control.safety.safety import accept, update
 from osc_ros.control.safety.tables import CAUSES, FED, GATE, SAMPLE, TORQUE
 from osc_ros.loop.velocity import undo_velocity
+from osc_ros.recording.cdr import LABEL_AT
 from osc_ros.ros.dds.rcl_plan import (
     clock,
     CONTEXT,
@@ -53,7 +54,6 @@ Integers = NDArray[np.int64]
 # Further entries of the plan, all addresses: of `osc_ros.control.safety.safety.answer`; of the
 # message for torques without a state, and of its numbers.
 ANSWER, UNASKED_OUTBOUND, UNASKED_VALUES = range(MORE, MORE + 3)
-LABEL_AT = 12  # byte of a serialized command
 # Entries of the shared counters: 1 if the call must end; 1 if the reaction or its cause has
 # changed, and Python has not noted it; number of forwarded commands; stamp of the newest state;
 # number of published torques of reactions.

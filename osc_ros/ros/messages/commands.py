@@ -5,26 +5,21 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 import struct
 
 import numpy as np
 from numpy.typing import NDArray
-from rclpy.serialization import serialize_message
-from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
 from osc_ros.loop.engine import Stamp
+from osc_ros.recording import cdr
 from osc_ros.ros.messages.messages import stamp
-from osc_ros.ros.messages.serialized import LITTLE_ENDIAN
 
 Array = NDArray[np.float64]
 
 # Labels of a command that was not computed from a joint state, and of the last command.
 HOLD_LABEL, LAST_LABEL = 'hold', 'last'
-_LABEL_AT = 12  # byte of a serialized command
-_STAMP_AT = 4  # byte of a serialized message with a header
 
 
 class StampedCommand:
@@ -53,20 +48,16 @@ class StampedCommand:
             (data, efforts), answered = self._hold, (now.sec, now.nanosec)
         else:
             data, efforts = self._answer
-        struct.pack_into('=iI', data, _STAMP_AT, *answered)
+        struct.pack_into('<iI', data, cdr.HEAD, *answered)
         efforts[:] = tau
         return bytes(data)
 
     @staticmethod
     def _prepared(names: Sequence[str], label: str) -> tuple[bytearray, Array]:
         """Return a serialized message, and a view of its efforts (n,)."""
-        marks = np.arange(1.0, len(names) + 1.0)
-        message = JointState(name=list(names), effort=array('d', marks.tobytes()))
-        message.header.frame_id = label
-        data = bytearray(serialize_message(message))
-        at = data.rindex(marks.tobytes())
-        del data[at + marks.nbytes:]  # unused bytes after the message
-        return data, np.frombuffer(data, np.float64, len(names), at)
+        n = len(names)
+        data = bytearray(cdr.joint_state((0, 0), names, effort=np.zeros(n), frame=label))
+        return data, np.frombuffer(data, '<f8', n, len(data) - 8 * n)
 
 
 class Command:
@@ -86,7 +77,7 @@ class Command:
         text = label.encode()
         if len(text) != self._length:
             self._prepare(text)
-        self._buffer[_LABEL_AT:_LABEL_AT + len(text)] = text
+        self._buffer[cdr.LABEL_AT:cdr.LABEL_AT + len(text)] = text
         self._values[:] = tau
         return bytes(self._buffer)
 
@@ -105,11 +96,8 @@ def empty_command(n: int, length: int) -> tuple[NDArray[np.uint8], int, int]:
     `length` is the number of characters of the label.
 
     """
-    head = struct.pack(f'<4sII{length + 1}s', LITTLE_ENDIAN, 1, length + 1, b'')
-    # the alignment counts from the end of the encapsulation, which has 4 bytes
-    head += bytes(-len(head) % 4) + struct.pack('<IIII', n, n, 0, n)
-    head += bytes((4 - len(head)) % 8 if n else 0)
-    return np.frombuffer(head + bytes(8 * n), np.uint8), _LABEL_AT, len(head)
+    data = cdr.float_array('\0' * length, np.zeros(n))
+    return np.frombuffer(data, np.uint8), cdr.LABEL_AT, len(data) - 8 * n
 
 
 def label(message: Float64MultiArray) -> str:

@@ -19,11 +19,10 @@ from osc_ros.compile.compiled import inlined, kernel, view
 from osc_ros.dynamics.algebra.vectors import assign
 from osc_ros.errors import InputError
 from osc_ros.loop.velocity import find_velocity, FOUND
-from osc_ros.ros.messages.serialized import LITTLE_ENDIAN
+from osc_ros.recording.cdr import aligned, bits, counted, end_of_header, HEAD, LITTLE_ENDIAN, word
 
 Array = NDArray[np.float64]
 
-HEAD = 4  # bytes of the encapsulation; alignment counts from its end
 # Accepted number of bytes after the last field. A publisher of Fast DDS adds none,
 # `rclpy.serialization.serialize_message` leaves at most 12, other middleware pads to 4.
 MOST_TRAILING = 12
@@ -53,9 +52,9 @@ class JointStateReader:
     """
     Reader of chosen joints from serialized joint states, which may have more joints in any order.
 
-    The layout of a message is CDR (OMG DDS-XTypes 7.4): numbers lie at multiples of their size, a
-    sequence begins with its length. The names are parsed only if they differ from those of the
-    last message. `rclpy.serialization` converts messages that are not plain little-endian CDR.
+    The layout of a message is CDR, see `osc_ros.recording.cdr`. The names are parsed only if they
+    differ from those of the last message. `rclpy.serialization` converts messages that are not
+    plain little-endian CDR.
 
     Attributes
     ----------
@@ -204,18 +203,6 @@ class JointStateReader:
         return self._rows[field]
 
 
-@inlined
-def _word(data, at):
-    return (np.int64(data[at]) | np.int64(data[at + 1]) << 8 | np.int64(data[at + 2]) << 16
-            | np.int64(data[at + 3]) << 24)
-
-
-@inlined
-def _aligned(at, size):
-    """Return the next byte at a multiple of `size`, counted from the end of the encapsulation."""
-    return HEAD + (at - HEAD + size - 1) // size * size
-
-
 @kernel
 def read(data, known, places, words, record):
     """
@@ -236,26 +223,17 @@ def read(data, known, places, words, record):
         Gets the entries SEC to BAD.
 
     """
-    size = len(data)
-    if size < HEAD + 12:
+    at, size = end_of_header(data)
+    names, at = counted(data, at, size)
+    if names < 0:
         return CUT_SHORT
-    if size % 4 == 0:  # two bits of the options: padding at the end (DDS-XTypes 7.6.3.1.2)
-        size -= data[3] & 3
-    record[SEC], record[NANOSEC] = np.int32(_word(data, HEAD)), _word(data, HEAD + 4)
-    at = HEAD + 12 + _word(data, HEAD + 8)  # the end of the frame_id
-    at = _aligned(at, 4)
-    if at + 4 > size:
-        return CUT_SHORT
-    names = _word(data, at)
-    at += 4
+    record[SEC], record[NANOSEC] = np.int32(word(data, HEAD)), word(data, HEAD + 4)
     record[NAMES_AT], record[NAMES] = at, names
     is_known, k = len(places) > 0 or words.shape[1] == 0, 0
     for _ in range(names):
-        at = _aligned(at, 4)
-        if at + 4 > size:
-            return CUT_SHORT
-        end = at + 4 + _word(data, at)
-        if end > size:
+        length, at = counted(data, at, size)
+        end, at = at + length, at - 4
+        if length < 0 or end > size:
             return CUT_SHORT
         is_known = is_known and k + end - at <= len(known)
         if is_known:
@@ -267,13 +245,11 @@ def read(data, known, places, words, record):
         at = end
     starts = (np.int64(0), np.int64(0), np.int64(0))
     for field in range(3):
-        at = _aligned(at, 4)
-        if at + 4 > size:
+        count, at = counted(data, at, size)
+        if count < 0:
             return CUT_SHORT
-        count = _word(data, at)
-        at += 4
         if count > 0:
-            at = _aligned(at, 8)
+            at = aligned(at, 8)
             if at + 8 * count > size:
                 return CUT_SHORT
         record[COUNTS + field] = count
@@ -288,10 +264,10 @@ def read(data, known, places, words, record):
         if record[COUNTS + field] == names:
             start = starts[0]
             for i in range(len(places)):
-                first = start + 8 * places[i]
-                low, high = _word(data, first), _word(data, first + 4)
-                words[field, i] = np.uint64(low) | np.uint64(high) << np.uint64(32)
-                if high >> 20 & 0x7ff == 0x7ff and record[BAD + field] == FINITE:
+                number = bits(data, start + 8 * places[i])
+                words[field, i] = number
+                if np.int64(number >> np.uint64(52)) & 0x7ff == 0x7ff and (
+                        record[BAD + field] == FINITE):
                     record[BAD + field] = i
         starts = (starts[1], starts[2], starts[0])
     return READ
@@ -302,7 +278,7 @@ def reads(message, reading):
     """Read an rcl_serialized_message_t; return whether it is plain CDR with finite positions."""
     inbound = integers_at(message, 2)
     data = bytes_at(inbound[0], inbound[1])
-    if len(data) < 4 or data[0] != 0 or data[1] != 1:  # not plain little-endian CDR
+    if len(data) < HEAD or data[0] != 0 or data[1] != 1:  # not plain little-endian CDR
         return False
     if read(data, reading.known, reading.places, reading.words, reading.record) != READ:
         return False
