@@ -18,13 +18,14 @@ pytest.importorskip('rclpy', reason='rclpy is not installed')
 
 from std_msgs.msg import Float64MultiArray
 
+from osc_ros import interrupts
 from osc_ros.interrupts import LAUNCH_PID
 from osc_ros.ros.messages import commands
-from osc_ros.ros.process import ending
 from osc_ros.ros.process.share import share_directory
 from processes import complaints
 
-ENDED = ending.NOTICE_TIME + ending.STOP_TIME + ending.TEAR_DOWN_TIME + 2 * ending.MARGIN  # [s]
+ENDED = (interrupts.NOTICE_TIME + interrupts.STOP_TIME + interrupts.TEAR_DOWN_TIME
+         + 2 * interrupts.MARGIN)  # [s]
 LOADED = 20.0  # additional time on a busy machine [s]; a method that hangs does so for an hour
 STARTED = 240.0  # time limit of a start; the first one compiles the kernels [s]
 BRIEF = {'NOTICE_TIME': 0.3, 'STOP_TIME': 0.5, 'TEAR_DOWN_TIME': 1.0, 'MARGIN': 0.1}  # [s]
@@ -33,12 +34,13 @@ BRIEF = {'NOTICE_TIME': 0.3, 'STOP_TIME': 0.5, 'TEAR_DOWN_TIME': 1.0, 'MARGIN': 
 NODE = """
 import ctypes, signal, time
 from rclpy.node import Node
+from osc_ros import interrupts
 from osc_ros.interrupts import LAUNCH_PID
-from osc_ros.ros.messages import commands; from osc_ros.ros.process import ending
+from osc_ros.ros.messages import commands
 from osc_ros.ros.process.node_process import run
 
 for name, value in {brief}.items():
-    setattr(ending, name, value)
+    setattr(interrupts, name, value)
 
 class Hanging(Node):
     def __init__(self):

@@ -10,7 +10,6 @@ from contextlib import suppress
 import math
 import os
 import pickle
-import signal
 import sys
 from threading import Event, Thread
 from time import perf_counter, perf_counter_ns, sleep
@@ -28,6 +27,7 @@ from osc_ros.control.settings import Settings
 from osc_ros.errors import InputError, OscError
 from osc_ros.hardware.contract import Description, Hardware, HardwareError
 from osc_ros.hardware.hardware_table import hardware_class
+from osc_ros.interrupts import set_handler
 from osc_ros.loop.engine import Engine, MODES, Stamp
 from osc_ros.loop.process import realtime
 from osc_ros.loop.process.channel import Channel, rehearse
@@ -398,8 +398,7 @@ def main() -> None:
         return
     is_open.set()
     watch.join()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: engine.end())
+    set_handler(lambda *_: engine.end())
     system_text = set_system(start.system)
     realtime.keep_garbage_out(engine)
     channel.events.put(pickle.dumps((EVENT, OPENED, (described, system_text))))

@@ -17,11 +17,10 @@ from rclpy.exceptions import ParameterException
 from rclpy.executors import Executor, SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 
+from osc_ros import interrupts
 from osc_ros.errors import OscError
-from osc_ros.interrupts import end_quietly
+from osc_ros.interrupts import end_quietly, Ending
 from osc_ros.ros.parameters.parameters import parameter_file_error
-from osc_ros.ros.process import ending as timing
-from osc_ros.ros.process.ending import Ending
 
 try:
     # has half the latency of the single-threaded executor
@@ -109,6 +108,6 @@ def run(make: Callable[[], Stoppable], arguments: list[str] | None = None,
 
 def _wait_until_ready(node: Any, executor: Executor) -> None:
     is_ready = getattr(node, 'ready_to_stop', lambda: True)
-    latest = perf_counter() + timing.STOP_TIME
+    latest = perf_counter() + interrupts.STOP_TIME
     while not is_ready() and perf_counter() < latest:
         executor.spin_once(timeout_sec=0.01)
