@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
 import json
 import math
@@ -18,7 +18,8 @@ from tempfile import TemporaryFile
 from time import perf_counter
 from typing import Any, NoReturn, TextIO
 
-from osc_ros.errors import InputError, similar
+from osc_ros.errors import InputError, OscError, similar
+from osc_ros.interrupts import end_quietly
 
 STDOUT = Path('-')  # value of `--json` without a file
 ROS_ARGUMENTS = '--ros-args'
@@ -68,6 +69,36 @@ def parsed_node(parser: Parser, arguments: list[str] | None
     given = sys.argv[1:] if arguments is None else list(arguments)
     cut = given.index(ROS_ARGUMENTS) if ROS_ARGUMENTS in given else len(given)
     return parser.parse_args(given[:cut]), given[cut:]
+
+
+def run_command(name: str, options: argparse.Namespace,
+                run: Callable[[argparse.Namespace], int],
+                statuses: Mapping[type[OscError], int] | None = None) -> NoReturn:
+    """
+    Run a command, which compiles only the kernels that it uses, and exit.
+
+    Parameters
+    ----------
+    name : str
+        Name of the command, for the message of an error.
+    options : Namespace
+        Options of the command, with `json`: see `add_json`.
+    run : callable
+        Receives the options; returns the exit status.
+    statuses : mapping of class to int, optional
+        Exit status for classes of errors; 2 for all other OscErrors.
+
+    """
+    from osc_ros.compile.compiled import on_demand  # the import of Numba would delay `--help`
+    end_quietly()
+    try:
+        with on_demand(), stdout_for_json(options.json):
+            sys.exit(run(options))
+    except OscError as error:
+        sys.stdout.flush()
+        print(f'{name}: {error}', file=sys.stderr)
+        sys.exit(next((status for kind, status in (statuses or {}).items()
+                       if isinstance(error, kind)), 2))
 
 
 def ros_name(text: str) -> str:

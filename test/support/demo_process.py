@@ -33,7 +33,7 @@ def demo(tmp_path, *arguments, code=0):
 def refusal(monkeypatch, capsys, tmp_path, *arguments):
     """Return what osc_demo prints if it refuses its arguments; it runs in this process."""
     from osc_ros.tools.demo import demo as command
-    monkeypatch.setattr(command, 'end_quietly', lambda: None)  # signals of this process
+    monkeypatch.setattr('osc_ros.commandline.end_quietly', lambda: None)  # signals of this process
     with pytest.raises(SystemExit) as end:
         command.main(['--headless', '--output', str(tmp_path), *map(str, arguments)])
     printed = ''.join(capsys.readouterr())

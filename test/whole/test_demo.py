@@ -105,7 +105,7 @@ def demo_without_ros(tmp_path, monkeypatch, capsys):
         assert end.value.code == code, said + printed
         return json.loads(figures.read_text()), said + printed
 
-    monkeypatch.setattr(command, 'end_quietly', lambda: None)  # signals of this process
+    monkeypatch.setattr('osc_ros.commandline.end_quietly', lambda: None)  # signals of this process
     monkeypatch.setattr(command, 'START', BEGIN)
     monkeypatch.setattr(command, '_recording_of',
                         lambda options, wanted, plan, work: recording_of(wanted)[0])

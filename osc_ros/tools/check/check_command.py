@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 from pathlib import Path
-import sys
 from textwrap import fill
 from typing import Any
 import warnings
@@ -22,12 +21,10 @@ from osc_ros.commandline import (
     output_folder,
     Parser,
     ProgressBar,
-    stdout_for_json,
+    run_command,
     write_json,
 )
-from osc_ros.compile.compiled import on_demand
-from osc_ros.errors import InputError, ModelWarning, OscError
-from osc_ros.interrupts import end_quietly
+from osc_ros.errors import InputError, ModelWarning
 from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.parameters.gains import require_bandwidth
 from osc_ros.tools.check.cause_search import Cause, Check, follow_check
@@ -56,15 +53,7 @@ arguments or parameters, which it names; 130 Ctrl-C."""
 
 def main(arguments: list[str] | None = None) -> None:
     """Check an arm, and exit; EXAMPLE lists the exit statuses."""
-    options = _options(arguments)
-    end_quietly()
-    try:
-        with on_demand(), stdout_for_json(options.json):
-            sys.exit(_check(options))
-    except OscError as error:
-        sys.stdout.flush()
-        print(f'osc_check: {error}', file=sys.stderr)
-        sys.exit(2)
+    run_command('osc_check', _options(arguments), _check)
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:

@@ -23,11 +23,10 @@ from osc_ros.commandline import (
     output_folder,
     Parser,
     ProgressBar,
-    stdout_for_json,
+    run_command,
 )
-from osc_ros.compile.compiled import on_demand
-from osc_ros.errors import installation, OscError
-from osc_ros.interrupts import end_quietly, recorded_signals
+from osc_ros.errors import installation
+from osc_ros.interrupts import recorded_signals
 from osc_ros.ros.process.domains import reserved_domain
 from osc_ros.ros.process.profile import profile_variable
 from osc_ros.ros.process.share import share_directory
@@ -80,17 +79,7 @@ LATE = 'communication_constraints_violation'  # of an FR3 that received no torqu
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command and exit; EXAMPLE lists the exit statuses."""
-    options = _options(arguments)
-    end_quietly()
-    try:
-        # compile only the kernels in use
-        with on_demand(), stdout_for_json(options.json):
-            sys.exit(_demonstrate(options))
-    except OscError as error:
-        show('', last=True)
-        sys.stdout.flush()
-        print(f'osc_demo: {error}', file=sys.stderr)
-        sys.exit(3 if isinstance(error, ArmError) else 2)
+    run_command('osc_demo', _options(arguments), _demonstrate, {ArmError: 3})
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
@@ -127,12 +116,13 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 def _demonstrate(options: argparse.Namespace) -> int:
     """Run the demonstration, write the results; return the exit status."""
     _prepare_output(options)
-    wanted = demonstration(given_parameters(options), own_parameters(options), options.duration,
-                          Progress())
-    show('', last=True)
-    for note in wanted.notes:
-        say(f'note: {note}')
     with ExitStack() as stack:
+        stack.callback(show, '', last=True)
+        wanted = demonstration(given_parameters(options), own_parameters(options),
+                               options.duration, Progress())
+        show('', last=True)
+        for note in wanted.notes:
+            say(f'note: {note}')
         work = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         stack.callback(_keep_black_boxes, work / 'osc_black_box', options.output)
         _isolate(work)

@@ -9,7 +9,6 @@ import argparse
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-import sys
 from typing import Any
 
 import numpy as np
@@ -23,13 +22,12 @@ from osc_ros.commandline import (
     Parser,
     ProgressBar,
     ros_name,
+    run_command,
     STDOUT,
-    stdout_for_json,
     write_json,
 )
-from osc_ros.compile.compiled import on_demand
 from osc_ros.dynamics.algebra.kinematics import link_pose
-from osc_ros.errors import InputError, installation, OscError
+from osc_ros.errors import InputError, installation
 from osc_ros.identification.corrected_urdf import corrected_urdf
 from osc_ros.identification.drive import announcement, Guard, Mover, StoppedError
 from osc_ros.identification.excitation import ARM, MotionLimits, PAYLOAD, Planner
@@ -44,7 +42,6 @@ from osc_ros.identification.identification_results import (
     parameter_file,
     report,
 )
-from osc_ros.interrupts import end_quietly
 from osc_ros.model.robot import Robot
 from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.process.share import share_directory
@@ -66,15 +63,8 @@ exit status: 0 written; 1 the data do not suffice, or the arm was stopped; 2 bad
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command and exit; EXAMPLE lists the exit statuses."""
-    options = _options(arguments)
-    end_quietly()
-    try:
-        with on_demand(), stdout_for_json(options.json):
-            sys.exit(_identify(options))
-    except OscError as error:
-        sys.stdout.flush()
-        print(f'osc_identify: {error}', file=sys.stderr)
-        sys.exit(1 if isinstance(error, (NotDeterminedError, StoppedError)) else 2)
+    run_command('osc_identify', _options(arguments), _identify,
+                {NotDeterminedError: 1, StoppedError: 1})
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:

@@ -23,16 +23,14 @@ from osc_ros.commandline import (
     output_folder,
     Parser,
     ProgressBar,
-    stdout_for_json,
+    run_command,
     write_json,
 )
 from osc_ros.compile.compilation import compile_in_parallel
-from osc_ros.compile.compiled import on_demand
 from osc_ros.control.safety.supervision import Supervision
 from osc_ros.control.settings import Settings
 from osc_ros.control.tasks.freedoms import freedoms_of
-from osc_ros.errors import InputError, installation, OscError
-from osc_ros.interrupts import end_quietly
+from osc_ros.errors import InputError, installation
 from osc_ros.model.robot import Robot
 from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.parameters.controller_parameters import with_tasks
@@ -183,15 +181,7 @@ def _plant(simulator: dict[str, Any], text: str, robot: Robot, variant: Variant)
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command and exit; EXAMPLE lists the exit statuses."""
-    given = _options(arguments)
-    end_quietly()
-    try:
-        with on_demand(), stdout_for_json(given.json):
-            sys.exit(_tune(given))
-    except OscError as error:
-        sys.stdout.flush()
-        print(f'osc_tune: {error}', file=sys.stderr)
-        sys.exit(2)
+    run_command('osc_tune', _options(arguments), _tune)
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
