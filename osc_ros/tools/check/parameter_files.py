@@ -88,6 +88,14 @@ class Parameters:
                     raise InputError(f"config {file}, {node or 'all nodes'}: {error}") from None
 
 
+def require_targets(values: Values) -> None:
+    """Raise InputError if the parameters of osc_controller choose free drive."""
+    if values['mode'] == 'free':
+        raise InputError("mode is 'free': accepted are acceleration and impedance, because this "
+                         'command makes motions to targets, but in free drive a hand guides the '
+                         'arm')
+
+
 def table_of(node: str, values: Values) -> Sequence[Entry]:
     """Return the parameter table of a node; the controller's depends on its value of 'tasks'."""
     if node == 'osc_controller':

@@ -41,7 +41,12 @@ from osc_ros.sim.mjcf.masses import with_masses
 from osc_ros.sim.plant import Plant
 from osc_ros.sim.simulation import well_conditioned_positions
 from osc_ros.tools.check.demonstration import AXES
-from osc_ros.tools.check.parameter_files import Parameters, table_of, text_of
+from osc_ros.tools.check.parameter_files import (
+    Parameters,
+    require_targets,
+    table_of,
+    text_of,
+)
 from osc_ros.tools.check.robot_options import (
     add_robot_options,
     given_parameters,
@@ -114,9 +119,7 @@ def tuned_arm(parameters: Parameters, own: dict[str, Any], delay: float | None,
     """
     values = parameters.values('osc_controller', own)
     simulator = parameters.values('osc_simulator', own)
-    if values['mode'] == 'free':
-        raise InputError("mode is 'free': accepted are acceleration and impedance, because a hand "
-                         'guides the arm in free drive')
+    require_targets(values)
     text = robot_parameters.description(values)
     robot = robot_parameters.robot(values, text)
     notes = [] if set(AXES).intersection(parameters.given('osc_controller')) else _choose_axes(
