@@ -50,6 +50,14 @@ def require_type(what: str, given: object, kind: type | tuple[type, ...], accept
         raise InputError(f'{what} is of type {type(given).__name__}: accepted is {accepted}')
 
 
+def require_options(what: str, given: Iterable[str], accepted: Iterable[str]) -> None:
+    """Raise InputError if `what` was given a keyword option that is not accepted."""
+    known = list(accepted)
+    for name in given:
+        if name not in known:
+            raise InputError(f"{what} has no option '{name}': accepted are {', '.join(known)}")
+
+
 def similar(name: str, known: Iterable[str], most: int = 3, least: float = 0.6) -> list[str]:
     """
     Return the known name that is most similar to `name`, and names that are about as similar.

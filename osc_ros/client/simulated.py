@@ -20,12 +20,12 @@ from osc_ros.control.setpoint.set_point_generator import TwistGoal
 from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.control.settings import Settings, with_first_task
 from osc_ros.control.tasks.task import Stiffness
-from osc_ros.errors import ArmError, InputError
+from osc_ros.errors import ArmError, InputError, require_options
 from osc_ros.model.files import urdf_text
 from osc_ros.model.gripper_state import goal_of, GripperState
 from osc_ros.sim.hand import FINGERS as SHIPPED_HANDS
 from osc_ros.sim.hand import Hand, hand_of
-from osc_ros.sim.simulation import Simulation
+from osc_ros.sim.simulation import option_names, Simulation
 
 Array = NDArray[np.float64]
 
@@ -49,6 +49,7 @@ class SimulatedBackend:
     def __init__(self, robot: str | os.PathLike[str], base: str, tip: str,
                  q: ArrayLike | None = None, settings: Settings | None = None,
                  hand: tuple[str, ...] | None = None, **options: Any) -> None:
+        require_options('Arm.simulated', options, ('settings', 'hand', *option_names()))
         urdf, found = model_of(robot, base, tip)
         if isinstance(robot, str) and robot in SHIPPED:
             q = SHIPPED[robot].home if q is None else q

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import Parameter, signature
 import math
 import os
 from pathlib import Path
@@ -20,7 +21,7 @@ from scipy.spatial.transform import Rotation
 from osc_ros.control.law import Law
 from osc_ros.dynamics.algebra.arrays import finite_array
 from osc_ros.dynamics.algebra.task_inertia import SingularityDamping
-from osc_ros.errors import InputError, require_type
+from osc_ros.errors import InputError, require_options, require_type
 from osc_ros.model.files import urdf_text
 
 if TYPE_CHECKING:
@@ -61,6 +62,22 @@ class Record:
     pose: Array
     target: Array
     error: Array
+
+
+def option_names() -> list[str]:
+    """Return the names of the options of `Simulation`, which include those of `Plant`."""
+    return [name for kind in (Simulation, plant_class())
+            for name, one in signature(kind).parameters.items()
+            if one.default is not Parameter.empty]
+
+
+def plant_class() -> type[Plant]:
+    """Return the class `Plant`; ImportError says how to install MuJoCo."""
+    try:
+        from osc_ros.sim.plant import Plant
+    except ModuleNotFoundError as error:
+        raise ImportError(f'the simulation needs MuJoCo ({error}): pip install mujoco') from error
+    return Plant
 
 
 class Simulation:
@@ -112,11 +129,7 @@ class Simulation:
         require_type('law', law, Law, 'a Law: Simulation(urdf, Law(robot))')
         if not (math.isfinite(rate) and rate > 0.0):
             raise InputError(f'rate is {rate} Hz: accepted is a finite number above 0')
-        try:
-            from osc_ros.sim.plant import Plant
-        except ModuleNotFoundError as error:
-            raise ImportError(f'the simulation needs MuJoCo ({error}): pip install mujoco'
-                              ) from error
+        require_options('Simulation', plant, option_names())
         robot = law.robot
         self.law, self.period = law, 1.0 / rate
         longest = plant.get('timestep', LONGEST_STEP)
@@ -125,7 +138,7 @@ class Simulation:
                  'timestep': self.period / self._steps,
                  'folder': Path(urdf).parent if isinstance(urdf, os.PathLike) else None,
                  **{name: value for name, value in plant.items() if name != 'timestep'}}
-        self.plant: Plant = Plant(urdf_text(urdf), robot.base, robot.joint_names, **given)
+        self.plant = plant_class()(urdf_text(urdf), robot.base, robot.joint_names, **given)
         self._start = well_conditioned_positions(law) if q is None else q
         self.reset()
         self._window = self.plant.viewer() if show else None

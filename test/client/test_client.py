@@ -650,6 +650,11 @@ def test_robots_of_the_client_are_those_of_the_package():
         assert list(robot.home) == simulator['initial_positions']
 
 
+def test_unknown_option_of_the_simulation_is_refused_with_the_accepted_ones():
+    with pytest.raises(InputError, match="'payload'.*settings, hand, q, rate.*friction"):
+        osc_ros.Arm.simulated('panda', payload=2)
+
+
 def test_own_robot_needs_its_links():
     with pytest.raises(InputError, match='base and tip.*panda'):
         osc_ros.Arm.simulated(shipped_urdf('panda'))
