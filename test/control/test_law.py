@@ -128,7 +128,8 @@ def test_other_arms_step_to_their_targets(name):
     plant = Plant(case.urdf_text, case.base, robot.joint_names, locked=case.locked,
                   friction=[0.0] * robot.n, damping=[0.0] * robot.n)
     law = Law(robot, settings(robot))
-    q = scenario.start(Tracer(robot, freedoms_of(robot)), 5.0).q
+    freedoms = freedoms_of(robot)
+    q = scenario.start(Tracer(robot, freedoms), 5.0, scenario.postures(robot, freedoms)).q
     plant.reset(q)
     law.hold(q)
     target = moved(plant.pose(case.tip), shift=(0.0, 0.0, 0.03), turn=(0.0, 0.1, 0.0))

@@ -12,7 +12,8 @@ import pinocchio
 import pytest
 
 from osc_ros import Robot, shipped_urdf
-from osc_ros.tools.info.arm_dynamics import jacobian, mass_matrix, weight
+from osc_ros.dynamics.algebra.kinematics import tip_jacobian
+from osc_ros.tools.info.arm_dynamics import mass_matrix, weight
 from osc_ros.tools.info.findings import findings
 from osc_ros.tools.info.info_command import main
 
@@ -66,7 +67,7 @@ def test_dynamics_are_those_of_pinocchio():
         pinocchio.computeGeneralizedGravity(model, data, q), abs=TOLERANCE)
     J = pinocchio.computeFrameJacobian(model, data, q, model.getFrameId(PANDA[1]),
                                        pinocchio.LOCAL_WORLD_ALIGNED)
-    assert jacobian(robot, q) == pytest.approx(J[[3, 4, 5, 0, 1, 2]], abs=TOLERANCE)
+    assert tip_jacobian(robot, q) == pytest.approx(J[[3, 4, 5, 0, 1, 2]], abs=TOLERANCE)
 
 
 def test_findings_of_a_planar_arm_are_those_of_paper_and_pencil(arm):

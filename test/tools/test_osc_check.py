@@ -73,6 +73,16 @@ def test_gains_that_the_node_refuses_are_refused(check, tmp_path, capsys):
     assert '116' in said
 
 
+def test_free_drive_is_refused_because_it_has_no_targets(tmp_path, capsys):
+    config = tmp_path / 'my.yaml'
+    config.write_text('/**/osc_controller: {ros__parameters: {mode: free}}')
+    with pytest.raises(SystemExit, match='2'):
+        main(['--config', str(config)])
+    said = capsys.readouterr().err
+    assert said.startswith("osc_check: mode is 'free': accepted are acceleration and impedance")
+    assert 'motions to targets' in said
+
+
 def test_warning_of_the_description_is_a_note_and_nothing_else(tmp_path):
     urdf = tmp_path / 'open.urdf'
     text = shipped_urdf('ur5e').read_text()

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.dynamics.algebra.conditioning import scaled_jacobian
-from osc_ros.dynamics.algebra.kinematics import LinkAxes
-from osc_ros.dynamics.operational_space import OperationalSpace
+from osc_ros.dynamics.algebra.kinematics import LinkAxes, tip_jacobian
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
@@ -77,11 +76,11 @@ def freedoms_of(robot: Robot) -> Freedoms:
     rotation, and so on.
 
     """
-    rng, space = np.random.default_rng(0), OperationalSpace(robot)
+    rng = np.random.default_rng(0)
     lower, upper = np.clip(robot.position_limits.T, -np.pi, np.pi)
     middle, half = 0.5 * (lower + upper), 0.5 * (upper - lower)
     states = middle + 0.7 * half * rng.uniform(-1.0, 1.0, size=(SAMPLES, robot.n))
-    scaled = np.array([_scaled_jacobian(space, q) for q in states])
+    scaled = np.array([scaled_jacobian(tip_jacobian(robot, q)) for q in states])
     values = np.linalg.svd(scaled, compute_uv=False)
     rank = int(np.sum(np.median(values / values[:, :1], axis=0) > RANK))
     if rank >= 6:
@@ -104,11 +103,6 @@ def freedoms_of(robot: Robot) -> Freedoms:
         if best > FAIR:
             break
     return found
-
-
-def _scaled_jacobian(space: OperationalSpace, q: Array) -> Array:
-    space.outward(q, np.zeros(len(q)))
-    return scaled_jacobian(space.jacobian())
 
 
 def _choices(count: int, translations: int) -> list[tuple[int, ...]]:

@@ -82,6 +82,25 @@ def link_pose(robot: Robot, q: Array, link: str) -> Array:
     return T @ T_body_link
 
 
+def tip_jacobian(robot: Robot, q: Array) -> Array:
+    """Jacobian (6, n) of the first tip, [angular; linear], in base axes; no spherical joints."""
+    at = placement(robot, q)
+    return point_jacobian(robot, at, robot.frames[robot.tip][0], at.T_tip[:3, 3])
+
+
+def point_jacobian(robot: Robot, at: Placement, body: int, point: Array) -> Array:
+    """Jacobian (6, n) of a point (3,) on a body, base axes [m]; no spherical joints."""
+    J = np.zeros((6, robot.n))
+    while body >= 0:
+        k, axis = int(robot.v_index[body]), at.R[body][:, 2]
+        if robot.prismatic[body]:
+            J[3:, k] = axis
+        else:
+            J[:3, k], J[3:, k] = axis, np.cross(axis, point - at.p[body])
+        body = int(robot.parent[body])
+    return J
+
+
 def motion_transforms(R: Array, p: Array) -> Array:
     """
     Motion transforms X (n, 6, 6) from a frame to n frames with axes R (n, 3, 3), origins p (n, 3).

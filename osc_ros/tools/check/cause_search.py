@@ -304,8 +304,9 @@ def _other_motions(demonstration: Demonstration, limits: str) -> Iterator[_Candi
                              start_parameters(scenario.Start(at.q, scale)))
     for seed in OTHER_STARTS:
         try:
-            start = scenario.start(Tracer(demonstration.loaded_robot, demonstration.freedoms),
-                                   demonstration.duration, None, seed)
+            robot, freedoms = demonstration.loaded_robot, demonstration.freedoms
+            start = scenario.start(Tracer(robot, freedoms), demonstration.duration,
+                                   scenario.postures(robot, freedoms, seed))
         except OscError:
             continue
         yield _Candidate(limits, 'other joint positions at the start', start_parameters(start))

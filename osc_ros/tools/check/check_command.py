@@ -28,9 +28,9 @@ from osc_ros.errors import InputError, ModelWarning
 from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.parameters.gains import require_bandwidth
 from osc_ros.tools.check.cause_search import Cause, Check, follow_check
-from osc_ros.tools.check.demonstration import demonstration
+from osc_ros.tools.check.demonstration import Demonstration, with_start, without_start
 from osc_ros.tools.check.judgement import error_table
-from osc_ros.tools.check.parameter_files import NODES, Parameters, text_of, Values
+from osc_ros.tools.check.parameter_files import NODES, Parameters, text_of
 from osc_ros.tools.check.robot_options import (
     add_robot_options,
     given_parameters,
@@ -40,7 +40,6 @@ from osc_ros.tools.check.robot_options import (
     write_new,
 )
 from osc_ros.tools.info.description_rules import Description, notes, problems
-from osc_ros.tools.info.findings import best_posture
 
 EXAMPLE = """examples:
   osc_check --robot panda
@@ -84,13 +83,13 @@ def _check(options: argparse.Namespace) -> int:
     parameters, own = given_parameters(options), own_parameters(options)
     values = parameters.values('osc_controller', own)
     require_bandwidth(values, 1.0 / values['rate'])  # as the node does
-    about, noted = _description(values, parameters.values('osc_simulator', own))
+    wanted = without_start(parameters, own, options.duration)
+    about, noted = _description(wanted)
     found, wrong = None, problems(about)
     if not wrong:
         with ProgressBar('osc_check') as bar, warnings.catch_warnings():
             warnings.simplefilter('ignore', ModelWarning)  # they are among the notes
-            wanted = demonstration(parameters, own, options.duration,
-                                   lambda what: bar.show(0.0, str(what)))
+            wanted = with_start(wanted, lambda what: bar.show(0.0, str(what)))
             found = follow_check(wanted, bar.show)
         noted += wanted.notes
     for note in noted:
@@ -110,22 +109,21 @@ def _check(options: argparse.Namespace) -> int:
     return 0 if follows else 1
 
 
-def _description(values: Values, arm: Values) -> tuple[Description, list[str]]:
+def _description(wanted: Demonstration) -> tuple[Description, list[str]]:
     """
     Return the arm for the rules of `description_rules`, and notes on its description.
 
-    `values` are all parameters of osc_controller, `arm` those of osc_simulator. The notes name
-    missing or doubtful data, such as missing friction.
+    The notes name missing or doubtful data, such as missing friction.
 
     """
+    values, arm = wanted.values['osc_controller'], wanted.values['osc_simulator']
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter('always', ModelWarning)
         robot = robot_parameters.robot(values, robot_parameters.description(values))
     robot = robot_parameters.with_payload(arm, robot)
     robot = replace(robot, effort_limits=robot_parameters.per_joint(
         values, 'limits.effort', robot.effort_limits, robot))
-    home = np.array(arm['initial_positions'])
-    about = Description(robot, home if len(home) == robot.n else best_posture(robot)[0])
+    about = Description(robot, np.array(arm['initial_positions'] or wanted.postures[0]))
     return about, [*(str(one.message) for one in caught
                      if issubclass(one.category, ModelWarning)), *notes(about)]
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 import warnings
@@ -21,7 +21,7 @@ from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 from osc_ros.ros.parameters import robot_parameters
 from osc_ros.tools.check import scenario
-from osc_ros.tools.check.parameter_files import NODES, Parameters, table_of
+from osc_ros.tools.check.parameter_files import NODES, Parameters, require_targets, table_of
 from osc_ros.tools.check.tracing import Tracer
 
 Array = NDArray[np.float64]
@@ -76,6 +76,11 @@ class Demonstration:
         kinds = (*controller['rotation.axes'], *controller['translation.axes'])
         return Freedoms(tuple(kind == 'motion' for kind in kinds), controller['task.frame'])
 
+    @cached_property
+    def postures(self) -> list[Array]:
+        """Joint positions (n,) that may be the start, the best conditioned ones first."""
+        return scenario.postures(self.robot, self.freedoms)
+
     @property
     def start(self) -> scenario.Start:
         """Start positions, and size of the motions."""
@@ -121,40 +126,57 @@ def demonstration(parameters: Parameters, own: Values, duration: float,
     """
     Return the demonstration for parameters from files; `own` parameters override them.
 
-    Unless the files set them, this chooses the controlled axes of an arm with fewer than six
-    degrees of freedom, the start positions, and the size of the motions. `tell` receives lines of
-    progress, and the `Progress` of a compilation.
+    For the parts see `without_start` and `with_start`.
 
-    Raises
-    ------
-    OscError
-        A parameter or the robot description cannot be used, or no start was found.
+    """
+    return with_start(without_start(parameters, own, duration), tell)
+
+
+def without_start(parameters: Parameters, own: Values, duration: float) -> Demonstration:
+    """
+    Return the demonstration for parameters from files; `own` parameters override them.
+
+    Unless the files set them, this chooses the controlled axes of an arm with fewer than six
+    degrees of freedom, but not yet the start positions and the size of the motions. Raises
+    OscError if a parameter or the robot description cannot be used.
 
     """
     found = Demonstration({node: parameters.values(node, own) for node in NODES}, duration)
+    require_targets(found.values['osc_controller'])
     given = set().union(*(parameters.given(node) for node in NODES))
     if 'friction.from_description' not in given:  # the simulated arm has the described friction
         found = found.with_changes(
             {'osc_controller': {'friction.from_description': DESCRIBED_SHARE}})
-    robot, notes = found.robot, []
-    with on_demand(), compile_in_parallel(scenario.use_kernels, robot, tell=tell):
-        if not given.intersection(AXES):
-            freedoms = freedoms_of(robot)
-            found = found.with_changes({'osc_controller': dict(zip(AXES, (
-                freedoms.axes[:3], freedoms.axes[3:], freedoms.frame)))})
-            notes += [_axes_note(robot, freedoms)] if freedoms.count < 6 else []
+    robot, q = found.robot, found.values['osc_simulator']['initial_positions']
+    if q:
+        _require_positions(robot, q)
+    if given.intersection(AXES):
+        return found
+    freedoms = freedoms_of(robot)
+    notes = (_axes_note(robot, freedoms),) if freedoms.count < 6 else ()
+    return replace(found.with_changes({'osc_controller': dict(zip(AXES, (
+        freedoms.axes[:3], freedoms.axes[3:], freedoms.frame)))}), notes=notes)
+
+
+def with_start(found: Demonstration, tell: Callable[[object], object]) -> Demonstration:
+    """
+    Return a demonstration with start positions and size of the motions, chosen where not given.
+
+    `tell` receives lines of progress, and the `Progress` of a compilation. Raises InputError if no
+    start was found.
+
+    """
+    duration, scale = found.duration, found.values['osc_demo']['scale']
+    q = found.values['osc_simulator']['initial_positions']
+    with on_demand(), compile_in_parallel(scenario.use_kernels, found.robot, tell=tell):
+        if q and scale:
+            return found
         tracer = Tracer(found.loaded_robot, found.freedoms)
-        q = found.values['osc_simulator']['initial_positions']
-        scale = found.values['osc_demo']['scale']
-        if q:
-            _require_positions(robot, q)
-        if not (q and scale):
-            tell('looking for joint positions to start from, and the size of the motions ...')
-            start = (scenario.start_from(tracer, np.array(q), duration) if q else
-                     scenario.start(tracer, duration, scale or None))
-            notes += [_scale_note(tracer, start, duration)] if start.reason else []
-            found = found.with_changes(start_parameters(start))
-    return Demonstration(found.values, duration, tuple(notes))
+        tell('looking for joint positions to start from, and the size of the motions ...')
+        start = (scenario.start_from(tracer, np.array(q), duration) if q else
+                 scenario.start(tracer, duration, found.postures, scale or None))
+        notes = (_scale_note(tracer, start, duration),) if start.reason else ()
+    return replace(found.with_changes(start_parameters(start)), notes=(*found.notes, *notes))
 
 
 def start_parameters(start: scenario.Start) -> dict[str, Values]:

@@ -14,7 +14,9 @@ from scipy.spatial.transform import Rotation
 
 from osc_ros.compile.compiled import on_demand
 from osc_ros.control.setpoint.trajectory import figure_of_eight, Path, PoseGoal, Schedule
-from osc_ros.control.tasks.freedoms import Freedoms, freedoms_of
+from osc_ros.control.tasks.freedoms import Freedoms, freedoms_of, Selection
+from osc_ros.dynamics.algebra.conditioning import conditioning, scaled_jacobian
+from osc_ros.dynamics.algebra.kinematics import tip_jacobian
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 from osc_ros.tools.check.tracing import Tracer, Usage
@@ -80,19 +82,30 @@ def size(robot: Robot) -> float:
     return float(min(1.0, reach / REACH)) if reach > 0.0 else 1.0
 
 
-def start(tracer: Tracer, duration: float, scale: float | None = None, seed: int = 0) -> Start:
+def postures(robot: Robot, freedoms: Freedoms, seed: int = 0) -> list[Array]:
+    """Return the best conditioned of random joint positions (n,), the best ones first."""
+    random, selection = np.random.default_rng(seed), Selection(robot, freedoms)
+    middle, half = _range(robot)
+    samples = middle + 0.7 * half * random.uniform(-1.0, 1.0, size=(STARTS, robot.n))
+    return sorted(samples, reverse=True, key=lambda q: conditioning(
+        selection.part(q, scaled_jacobian(tip_jacobian(robot, q)))))[:TRIED]
+
+
+def start(tracer: Tracer, duration: float, choices: list[Array], scale: float | None = None
+          ) -> Start:
     """
-    Return the best conditioned of random joint positions from which the motions are possible.
+    Return the first of some joint positions from which the motions are possible.
 
     Parameters
     ----------
     tracer : Tracer
     duration : float
         Duration of the motions [s].
+    choices : list of (n,)
+        See `postures` [rad, m].
     scale : float, optional
         Scale of the motions. Default: the largest of SCALES at which every joint uses at most the
         share MOST_USED of its limits of speed and torque.
-    seed : int
 
     Raises
     ------
@@ -100,12 +113,9 @@ def start(tracer: Tracer, duration: float, scale: float | None = None, seed: int
         The arm cannot follow the motions from any of the positions.
 
     """
-    random, robot = np.random.default_rng(seed), tracer.robot
-    middle, half = _range(robot)
-    samples = middle + 0.7 * half * random.uniform(-1.0, 1.0, size=(STARTS, robot.n))
-    best = sorted(samples, key=tracer.conditioning, reverse=True)[:TRIED]
-    return _first(tracer, [(s, q) for s in ([scale] if scale else SCALES) for q in best], duration,
-                  f"no start was found from which '{robot.tip}' can trace the figures: give "
+    tip, sizes = tracer.robot.tip, [scale] if scale else SCALES
+    return _first(tracer, [(size, q) for size in sizes for q in choices], duration,
+                  f"no start was found from which '{tip}' can trace the figures: give "
                   "'initial_positions' of osc_simulator in a --config file")
 
 

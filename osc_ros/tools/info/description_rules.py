@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.dynamics.algebra.kinematics import tip_jacobian
 from osc_ros.model.robot import Robot
-from osc_ros.tools.info.arm_dynamics import jacobian, weight
+from osc_ros.tools.info.arm_dynamics import weight
 
 Array = NDArray[np.float64]
 
@@ -80,7 +81,7 @@ def _too_heavy(about: Description) -> Iterator[str]:
 
 
 def _fixed_tip(about: Description) -> Iterator[str]:
-    if np.linalg.norm(jacobian(about.robot, about.home)) == 0.0:
+    if np.linalg.norm(tip_jacobian(about.robot, about.home)) == 0.0:
         yield f"the tip '{about.robot.tip}' does not move: choose another link"
 
 

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from osc_ros.control.tasks.bandwidth import largest_natural_frequency
 from osc_ros.dynamics.algebra.conditioning import conditioning, scaled_jacobian
-from osc_ros.dynamics.algebra.kinematics import placement
+from osc_ros.dynamics.algebra.kinematics import placement, tip_jacobian
 from osc_ros.errors import InputError, ModelError, ModelWarning
 from osc_ros.model import urdf
 from osc_ros.model.robot import Robot
 from osc_ros.tools.info import description_rules
-from osc_ros.tools.info.arm_dynamics import jacobian, mass_matrix
+from osc_ros.tools.info.arm_dynamics import mass_matrix
 from osc_ros.tools.info.description_rules import Description, links_by_joint
 
 Array = NDArray[np.float64]
@@ -121,9 +121,11 @@ def findings(text: str, base: str, tip: str, home: Array | None = None,
     warned = [str(one.message) for one in caught if issubclass(one.category, ModelWarning)]
     _require_usable(robot, home)
     postures = _postures(robot)
-    best, freedoms = best_posture(robot, postures)
-    home = best if home is None else home
-    M, J = mass_matrix(robot, home), jacobian(robot, home)
+    scaled = [_scaled(robot, q) for q in postures]
+    freedoms = max(_rank(one) for one in scaled)
+    if home is None:
+        home = postures[int(np.argmax([conditioning(one, freedoms) for one in scaled]))]
+    M, J = mass_matrix(robot, home), tip_jacobian(robot, home)
     mobility = J @ np.linalg.solve(M, J.T)
     with np.errstate(divide='ignore'):
         # motion within rounding errors counts as none
@@ -144,23 +146,6 @@ def findings(text: str, base: str, tip: str, home: Array | None = None,
         problems=description_rules.problems(about))
 
 
-def best_posture(robot: Robot, postures: Array | None = None) -> tuple[Array, int]:
-    """
-    Return the best conditioned of some postures, and the tip's number of degrees of freedom.
-
-    Parameters
-    ----------
-    robot : Robot
-    postures : (k, n), optional
-        Default: random ones within the position limits [rad, m].
-
-    """
-    postures = _postures(robot) if postures is None else postures
-    scaled = [_scaled(robot, q) for q in postures]
-    freedoms = max(_rank(one) for one in scaled)
-    return postures[int(np.argmax([conditioning(one, freedoms) for one in scaled]))], freedoms
-
-
 def _postures(robot: Robot) -> Array:
     """Return random postures (k, n) within the position limits; the first is mid-range."""
     low, high = np.clip(robot.position_limits.T, -np.pi, np.pi)
@@ -170,7 +155,7 @@ def _postures(robot: Robot) -> Array:
 
 
 def _scaled(robot: Robot, q: Array) -> Array:
-    return scaled_jacobian(jacobian(robot, q))
+    return scaled_jacobian(tip_jacobian(robot, q))
 
 
 def _rank(scaled: Array) -> int:

@@ -24,14 +24,14 @@ from rclpy.serialization import deserialize_message, serialize_message
 from std_msgs.msg import String
 
 from osc_ros import Robot
-from osc_ros.dynamics.algebra.kinematics import link_pose
+from osc_ros.dynamics.algebra.kinematics import link_pose, tip_jacobian
 from osc_ros.dynamics.algebra.task_inertia import SingularityDamping
 from osc_ros.ros.controller import display
 from osc_ros.ros.messages import markers, messages, transforms
 from osc_ros.ros.parameters.display_parameters import DISPLAY
 from osc_ros.ros.parameters.parameters import declare
 from osc_ros.sim.objects import NAMES
-from osc_ros.tools.info.arm_dynamics import jacobian, mass_matrix
+from osc_ros.tools.info.arm_dynamics import mass_matrix
 from tolerances import AGREEMENT
 
 RVIZ_TYPES = {'MarkerArray': 'MarkerArray', 'Pose': 'PoseStamped', 'Wrench': 'WrenchStamped'}
@@ -120,7 +120,7 @@ def test_arrows_begin_at_the_link_and_have_the_length_of_their_vector(maker, rob
 def test_ellipsoid_is_that_of_the_mobility_by_textbook_formulas(maker, robot):
     one = tick(robot)
     marker = drawn(maker, one)['mobility', 0]
-    J = jacobian(robot, READY)[3:]
+    J = tip_jacobian(robot, READY)[3:]
     mobility = J @ np.linalg.solve(mass_matrix(robot, READY), J.T)
     r, s = marker.pose.orientation, marker.scale
     R = Rotation.from_quat([r.x, r.y, r.z, r.w]).as_matrix()
