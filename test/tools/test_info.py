@@ -3,19 +3,26 @@
 
 """osc_info: its dynamics against Pinocchio, its findings, and what it says of bad models."""
 
+from contextlib import suppress
 import json
 from pathlib import Path
 import re
+import warnings
 
 import numpy as np
 import pinocchio
 import pytest
 
 from osc_ros import Robot, shipped_urdf
+from osc_ros.client.robots import SHIPPED
 from osc_ros.dynamics.algebra.kinematics import tip_jacobian
+from osc_ros.errors import ModelError, ModelWarning
+from osc_ros.tools.info import description_rules
 from osc_ros.tools.info.arm_dynamics import mass_matrix, weight
+from osc_ros.tools.info.description_rules import Description
 from osc_ros.tools.info.findings import findings
 from osc_ros.tools.info.info_command import main
+from survey import chains, urdf_texts
 
 TOLERANCE = 1e-9  # of quantities of the order of 1 to 100, by two sets of formulas
 PANDA = 'panda_link0', 'panda_hand_tcp'
@@ -46,6 +53,15 @@ def arm(tmp_path):
                                       **changes}))
         return str(path)
     return write
+
+
+def shipped_robot(name):
+    return Robot.from_urdf(shipped_urdf(name).read_text(), SHIPPED[name].base, SHIPPED[name].tip)
+
+
+def unit_problems(robot):
+    return [one for one in description_rules.problems(Description(robot, robot.neutral))
+            if 'moment of inertia' in one]
 
 
 def output(capsys, *arguments):
@@ -153,6 +169,35 @@ def test_link_without_a_mass_that_moves_is_noted(capsys, arm):
     code, said = output(capsys, path, '--no-timing', '--home', '0,1')
     assert "note: 'upper', moved by 'shoulder', has no mass" in said
     assert "'lower'" not in said
+
+
+@pytest.mark.parametrize('factor', [1e6, 1e7], ids=['kg mm²', 'g cm²'])
+@pytest.mark.parametrize('name', SHIPPED)
+def test_inertias_in_other_units_are_a_problem(name, factor):
+    text = re.sub(r' (i[xyz]{2})="([^"]*)"', lambda one: f' {one[1]}="{factor * float(one[2])}"',
+                  shipped_urdf(name).read_text())
+    [*said] = unit_problems(Robot.from_urdf(text, SHIPPED[name].base, SHIPPED[name].tip))
+    assert said and all('kg mm²' in one for one in said)
+    assert f"moved by '{shipped_robot(name).joint_names[1]}'" in ' '.join(said)
+
+
+def test_no_known_robot_has_inertias_in_other_units():
+    robots = [shipped_robot(name) for name in SHIPPED]
+    for text in urdf_texts().values():
+        for chain in chains(text):
+            with suppress(ModelError), warnings.catch_warnings():
+                warnings.simplefilter('ignore', ModelWarning)
+                robots.append(Robot.from_urdf(text, chain.base, chain.tip, locked=chain.held))
+    assert [one for robot in robots for one in unit_problems(robot)] == []
+
+
+@pytest.mark.parametrize('gravity, is_noted', [
+    ((0.0, 0.0, -9.81), False), ((0.0, 0.01, -9.80665), False), ((0.0, 0.0, 9.81), True),
+    ((0.0, 2.0, -9.6), True), ((0.0, 0.0, -1.62), True)])
+def test_gravity_of_an_arm_that_does_not_stand_upright_is_noted(gravity, is_noted):
+    robot = shipped_robot('panda').with_gravity(gravity)
+    said = ' '.join(description_rules.notes(Description(robot, robot.neutral)))
+    assert (f'gravity is {list(gravity)}' in said) == is_noted
 
 
 @pytest.mark.parametrize('arguments, code, said', [

@@ -83,6 +83,13 @@ def test_free_drive_is_refused_because_it_has_no_targets(tmp_path, capsys):
     assert 'motions to targets' in said
 
 
+def test_gravity_of_a_turned_arm_is_noted(check, tmp_path):
+    config = tmp_path / 'my.yaml'
+    config.write_text('/**: {ros__parameters: {gravity: [0.0, 0.0, 9.81]}}')
+    code, text = check('--config', config)
+    assert code == 0 and 'note: gravity is [0.0, 0.0, 9.81]' in text
+
+
 def test_warning_of_the_description_is_a_note_and_nothing_else(tmp_path):
     urdf = tmp_path / 'open.urdf'
     text = shipped_urdf('ur5e').read_text()

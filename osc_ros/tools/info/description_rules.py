@@ -19,6 +19,11 @@ Array = NDArray[np.float64]
 
 HEAVY = 0.9  # the weight may take this share of a torque limit
 MANY_TURNS, VERY_FAST = 8.0 * np.pi, 60.0  # limits in degrees, rather [rad, rad/s]
+# Largest radius of gyration of a body about its joint, relative to the size of the robot, which is
+# taken as at least SMALLEST [m]. All robots of example-robot-data stay below 0.9.
+GYRATION, SMALLEST = 2.0, 1.0
+UPRIGHT = np.array([0.0, 0.0, -9.81])  # gravity in the base frame of an arm on a table [m/s²]
+SAME = 0.2  # smaller differences of gravity are not noted [m/s²]: 1° of direction, 2 % of size
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,10 +69,28 @@ def links_by_joint(robot: Robot) -> dict[str, list[str]]:
     return found
 
 
+def _names(links: list[str]) -> str:
+    return ', '.join(map(repr, links))
+
+
 def _no_mass(about: Description) -> Iterator[str]:
     if not about.robot.inertia[:, 5, 5].any():
         yield ('no link that moves has a mass: add <inertial> to the links; without it the '
                'controller carries no weight')
+
+
+def _wrong_units(about: Description) -> Iterator[str]:
+    robot, masses = about.robot, about.robot.inertia[:, 5, 5]
+    size = max(SMALLEST, float(
+        np.linalg.norm(robot.T_parent_body[:, :3, 3], axis=1).sum()
+        + max(np.linalg.norm(T[:3, 3]) for _, T in robot.frames.values())))
+    moments = np.linalg.eigvalsh(robot.inertia[:, :3, :3])[:, -1]  # about each body's joint
+    links = links_by_joint(robot)
+    for i in np.flatnonzero((masses > 0.0) & (moments > masses * (GYRATION * size)**2)):
+        yield (f"{_names(links[robot.joints[i]])}, moved by '{robot.joints[i]}', has a moment of "
+               f'inertia of {moments[i]:.3g} kg m² with a mass of {masses[i]:.3g} kg, as if the '
+               f'mass were {np.sqrt(moments[i] / masses[i]):.3g} m from the joint, of a robot of '
+               f'about {size:.2g} m: check the units of <inertia> (kg mm²? g cm²?)')
 
 
 def _too_heavy(about: Description) -> Iterator[str]:
@@ -103,6 +126,14 @@ def _degrees(about: Description) -> Iterator[str]:
                'rad/s: degrees? A URDF has radians')
 
 
+def _turned_gravity(about: Description) -> Iterator[str]:
+    gravity = about.robot.gravity
+    if np.linalg.norm(gravity - UPRIGHT) > SAME:
+        yield (f'gravity is {gravity.tolist()} m/s² in the base frame, not {UPRIGHT.tolist()}: '
+               'the arm is assumed to be mounted like that, which a simulation cannot check; for '
+               "an arm whose base stands upright remove parameter 'gravity'")
+
+
 def _few_freedoms(about: Description) -> Iterator[str]:
     if about.freedoms < 6:
         yield (f'the tip can move along {about.freedoms} of 6 axes at once: control those '
@@ -114,7 +145,7 @@ def _light_links(about: Description) -> Iterator[str]:
     links_of_bodies = list(links_by_joint(robot).values())[1:]
     for body, (joint, links) in enumerate(zip(robot.joints, links_of_bodies)):
         if robot.inertia[body, 5, 5] == 0.0:
-            yield (f"{', '.join(map(repr, links))}, moved by '{joint}', has no mass: its weight "
+            yield (f"{_names(links)}, moved by '{joint}', has no mass: its weight "
                    'is not carried; add <inertial> if it has some')
 
 
@@ -131,6 +162,6 @@ def _no_friction(about: Description) -> Iterator[str]:
 
 
 Rule = Callable[[Description], Iterator[str]]
-PROBLEMS: tuple[Rule, ...] = (_no_mass, _too_heavy, _fixed_tip)
-NOTES: tuple[Rule, ...] = (_home_outside, _degrees, _few_freedoms, _light_links, _no_rotors,
-                           _no_friction)
+PROBLEMS: tuple[Rule, ...] = (_no_mass, _wrong_units, _too_heavy, _fixed_tip)
+NOTES: tuple[Rule, ...] = (_home_outside, _degrees, _turned_gravity, _few_freedoms, _light_links,
+                           _no_rotors, _no_friction)
