@@ -89,10 +89,9 @@ def aligned(at, size):
 @inlined
 def counted(data, at, end):
     """
-    Return the length of a sequence or string, and the byte after this length.
+    Return the length of the sequence or string from byte `at` on, and the byte after this length.
 
-    The length is aligned; the search starts at byte `at`. The length is -1 if the message, which
-    has `end` bytes, is cut short.
+    The length is -1 if the message, which has `end` bytes, is cut short.
 
     """
     at = aligned(at, 4)
@@ -101,12 +100,7 @@ def counted(data, at, end):
 
 @inlined
 def end_of_header(data):
-    """
-    Return the end of a std_msgs/Header, which begins a message, and the end of the message.
-
-    Both are bytes of the message. The end of the message is -1 if it is too short for a header.
-
-    """
+    """Return the end of a message's Header, and of the message, which is -1 if it is too short."""
     end = len(data)
     if end < HEAD + 12:
         return HEAD, -1

@@ -14,16 +14,7 @@ from trajectory_msgs.msg import MultiDOFJointTrajectory
 
 from osc_ros.compile.compiled import kernel, released
 from osc_ros.errors import InputError
-from osc_ros.recording.cdr import (
-    aligned,
-    bits,
-    counted,
-    end_of_header,
-    HEAD,
-    LITTLE_ENDIAN,
-    stamp,
-    word,
-)
+from osc_ros.recording import cdr
 
 Array = NDArray[np.float64]
 
@@ -69,7 +60,7 @@ def trajectory(data: bytes) -> Trajectory:
     InputError is raised if the message is cut short or has more than MOST_POINTS points.
 
     """
-    if data[:2] != LITTLE_ENDIAN:
+    if data[:2] != cdr.LITTLE_ENDIAN:
         data = serialize_message(deserialize_message(data, MultiDOFJointTrajectory))
     m, at = _number_of_points(data)
     if m > MOST_POINTS:
@@ -79,23 +70,24 @@ def trajectory(data: bytes) -> Trajectory:
     rows = [np.zeros((max(m, 0), width)) for width in (POSE, TWIST, TWIST)]
     if m < 0 or not _reads_points(data, at, counts, times, *(one.view(np.uint64) for one in rows)):
         raise InputError('target_trajectory: the serialized message is cut short')
-    seconds, nanoseconds = stamp(data)
-    length = int.from_bytes(data[HEAD + 8:HEAD + 12], 'little')
-    frame = data[HEAD + 12:HEAD + 12 + length - 1].decode('utf-8', 'replace')
+    seconds, nanoseconds = cdr.stamp(data)
+    begin = cdr.HEAD + 12
+    end = begin + int.from_bytes(data[begin - 4:begin], 'little') - 1
+    frame = data[begin:end].decode('utf-8', 'replace')
     return Trajectory(frame, seconds + 1e-9 * nanoseconds, counts, times, *rows)
 
 
 @kernel
 def _number_of_points(data):
     """Return the number of points, and the byte of the first; -1 if the message is cut short."""
-    at, end = end_of_header(data)
-    names, at = counted(data, at, end)
+    at, end = cdr.end_of_header(data)
+    names, at = cdr.counted(data, at, end)
     for _ in range(names):
-        length, at = counted(data, at, end)
+        length, at = cdr.counted(data, at, end)
         if length < 0:
             return -1, at
         at += length
-    count, at = counted(data, at, end)
+    count, at = cdr.counted(data, at, end)
     return (count if count * SMALLEST_POINT <= end - at else -1), at
 
 
@@ -107,25 +99,25 @@ def _reads_points(data, at, counts, times, poses, twists, accelerations):
     The arrays are those of `Trajectory`; poses, twists and accelerations get the bits (uint64).
 
     """
-    _, end = end_of_header(data)
+    _, end = cdr.end_of_header(data)
     for k in range(len(times)):
         for part in range(3):
             rows = poses if part == 0 else twists if part == 1 else accelerations
             width = rows.shape[1]
-            count, at = counted(data, at, end)
+            count, at = cdr.counted(data, at, end)
             if count < 0:
                 return False
             counts[k, part] = count
             if count > 0:
-                at = aligned(at, 8)
+                at = cdr.aligned(at, 8)
                 if at + 8 * width * count > end:
                     return False
                 for i in range(width):
-                    rows[k, i] = bits(data, at + 8 * i)
+                    rows[k, i] = cdr.bits(data, at + 8 * i)
                 at += 8 * width * count
-        at = aligned(at, 4)
+        at = cdr.aligned(at, 4)
         if at + 8 > end:
             return False
-        times[k] = np.int32(word(data, at)) + 1e-9 * word(data, at + 4)
+        times[k] = np.int32(cdr.word(data, at)) + 1e-9 * cdr.word(data, at + 4)
         at += 8
     return True

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.algebra.kinematics import tip_jacobian
 from osc_ros.model.robot import Robot
 from osc_ros.tools.info.arm_dynamics import weight
 
@@ -103,11 +102,6 @@ def _too_heavy(about: Description) -> Iterator[str]:
                    'limit, and gravity')
 
 
-def _fixed_tip(about: Description) -> Iterator[str]:
-    if np.linalg.norm(tip_jacobian(about.robot, about.home)) == 0.0:
-        yield f"the tip '{about.robot.tip}' does not move: choose another link"
-
-
 def _home_outside(about: Description) -> Iterator[str]:
     robot, home = about.robot, about.home
     low, high = robot.position_limits.T
@@ -162,6 +156,6 @@ def _no_friction(about: Description) -> Iterator[str]:
 
 
 Rule = Callable[[Description], Iterator[str]]
-PROBLEMS: tuple[Rule, ...] = (_no_mass, _wrong_units, _too_heavy, _fixed_tip)
+PROBLEMS: tuple[Rule, ...] = (_no_mass, _wrong_units, _too_heavy)
 NOTES: tuple[Rule, ...] = (_home_outside, _degrees, _turned_gravity, _few_freedoms, _light_links,
                            _no_rotors, _no_friction)
