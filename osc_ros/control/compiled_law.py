@@ -377,8 +377,7 @@ class CompiledLaw:
     def posture_acceleration(self, q: Array, qd: Array, posture: PostureSetPoint) -> Array:
         """Acceleration (n,) towards the posture and out of the soft zones [rad/s²]."""
         qdd = np.empty(len(q))
-        posture_acceleration(q, qd, posture.now, posture.wraps, self.limiter.table,
-                             *self._own.posture.tolist(), qdd)
+        posture_acceleration(q, qd, posture.record, self._own.posture, self.limiter.table, qdd)
         return qdd
 
     def torque(self, time: float, q: Array, qd: Array, posture: PostureSetPoint,

@@ -18,10 +18,9 @@ from osc_ros.control.limits.load import (
     bodies_of,
     bounded_loads,
     FULL,
-    NEAR,
+    LOADS,
     PACE,
     Weight,
-    WORK_WIDTH,
 )
 from osc_ros.dynamics.methods import METHODS
 from osc_ros.errors import InputError, ModelError
@@ -246,7 +245,8 @@ def test_bounds_of_the_loads_are_pinocchios_gravity_and_its_derivatives(name):
     robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)
     model, data, _ = judged(case, robot)
     n, effort, found = robot.n, np.full(robot.n, 1e-12), Weight(robot)
-    rows, most, joints = np.zeros((n, n)), np.zeros(n), np.zeros((n, 2))
+    loads = LOADS.zeros(n)
+    rows, most, joints, *_ = LOADS.of(loads, n)
     for gravity in (np.array(robot.gravity), rng.normal(size=3)):
         model.gravity.linear = gravity
         q, qd = state(robot, rng)
@@ -257,8 +257,7 @@ def test_bounds_of_the_loads_are_pinocchios_gravity_and_its_derivatives(name):
         weight = found.torque(q, gravity)
         close(weight, load(0.0))
         gradient = pin.computeGeneralizedGravityDerivatives(model, data, configuration(model, q))
-        count = bounded_loads(bodies_of(robot), gravity, q, qd, np.zeros(n), effort, NEAR,
-                              np.zeros((n, WORK_WIDTH)), np.zeros(n), rows, most, joints)
+        count = bounded_loads(bodies_of(robot), gravity, q, qd, np.zeros(n), effort, loads)
         at = joints[:count, 0].astype(int)
         sign = np.sign(weight[at])
         close(rows[:count], sign[:, None] * gradient[at])

@@ -5,14 +5,12 @@
 
 import numpy as np
 
-from osc_ros.control.model_error.friction import (
-    put_compensation,
-)
+from osc_ros.control.model_error.friction import FrictionInForce, put_compensation
 
 
 def compiled(friction, q, qd, motion, tau, gain, inertia, table):
     """Return the torques (n,) against friction, of the kernel."""
-    torque = np.empty(len(q))
-    put_compensation(q, qd, motion, tau, gain, np.array([friction.coulomb, friction.viscous]),
-                     friction.velocity, inertia, table, torque)
+    torque, in_force = np.empty(len(q)), FrictionInForce(len(q))
+    in_force.set(friction)
+    put_compensation((q, qd), motion, tau, gain, in_force.record, inertia, table, torque)
     return torque

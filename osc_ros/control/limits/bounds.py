@@ -132,13 +132,15 @@ def _certain(accelerations, i, reached):
 
 
 @inlined
-def _put_bounds(q, qd, table, quickest, lead, guided, unexplained, lower, upper):
+def _put_bounds(accelerations, q, qd, table, quickest, lead, guided):
     """
-    Write the bounds of the accelerations, lower ≤ upper; for the arguments see `exceeds`.
+    Write the rows LOWEST and HIGHEST, lowest ≤ highest; for the arguments see `exceeds`.
 
     The unexplained acceleration is expected to last for `lead` seconds.
 
     """
+    lower, upper = accelerations[LOWEST], accelerations[HIGHEST]
+    unexplained = accelerations[UNEXPLAINED]
     for i in range(len(q)):
         fastest, deceleration, rate = table[SPEED, i], table[DECELERATION, i], table[RATE, i]
         driven = _driven(unexplained[i], qd[i] + lead * unexplained[i], fastest)
@@ -206,8 +208,7 @@ def exceeds(accelerations, q, qd, table, quickest, guided):
             if guided > 0.0:
                 change += guided * (1.0 - weight) * _certain(accelerations, i, reached)
             unexplained[i] = mean + change
-    _put_bounds(q, qd, table, quickest, lead, guided, unexplained, accelerations[LOWEST],
-                accelerations[HIGHEST])
+    _put_bounds(accelerations, q, qd, table, quickest, lead, guided)
     is_beyond = False
     for i in range(len(q)):
         accelerations[TOTAL, i] += accelerations[POSTURE, i]

@@ -54,7 +54,7 @@ def put_inverse(A, chosen, factor, inverse):
 
 
 @kernel
-def nearest_within(K, qdd, lower, upper, side, chosen, factor, push, change):
+def nearest_within(K, qdd, bounds, side, chosen, factor, push, change):
     """
     Write the change K λ of q̈, least in the norm of K⁻¹, that brings q̈ within its bounds.
 
@@ -69,7 +69,9 @@ def nearest_within(K, qdd, lower, upper, side, chosen, factor, push, change):
     ----------
     K : (n, n)
         Symmetric, positive definite.
-    qdd, lower, upper : (n,)
+    qdd : (n,)
+    bounds : (2, n)
+        Lower and upper bounds.
     side : (n,) int, overwritten
         -1 at the lower bound, 1 at the upper bound, 0 between them.
     chosen, factor : (n,) int, (n, n), overwritten
@@ -83,7 +85,7 @@ def nearest_within(K, qdd, lower, upper, side, chosen, factor, push, change):
         Whether the solution was found.
 
     """
-    n = len(qdd)
+    n, lower, upper = len(qdd), bounds[0], bounds[1]
     fewest, patience, work = n + 1, 3, 0.0
     for k in range(100 + 10 * n):
         if work > _MOST_WORK and k >= _PATIENCE:

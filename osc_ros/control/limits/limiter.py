@@ -15,8 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.compile.addresses import numbers_at
-from osc_ros.compile.compiled import inlined, kernel, stage, view
+from osc_ros.compile.compiled import inlined, kernel, stage
 from osc_ros.compile.record import Recorded, Slot, Table
 from osc_ros.control.limits.bounds import (
     ACCELERATION_ROWS,
@@ -24,24 +23,14 @@ from osc_ros.control.limits.bounds import (
     COMMANDED,
     EARLIER,
     exceeds,
-    HIGHEST,
-    LOWEST,
     TOTAL,
     UNEXPLAINED,
 )
-from osc_ros.control.limits.limits import DECELERATION, EFFORT, EFFORT_RATE, Limits, ROWS
-from osc_ros.control.limits.load import (
-    bodies_of,
-    BODY_WIDTH,
-    bounded_loads,
-    IDLE,
-    NEAR,
-    WORK_WIDTH,
-)
-from osc_ros.control.limits.nearest import torques_within
+from osc_ros.control.limits.limits import EFFORT, EFFORT_RATE, Limits, ROWS
+from osc_ros.control.limits.load import bodies_of, BODY_WIDTH, bounded_loads, IDLE, LOADS
+from osc_ros.control.limits.nearest import MEMORY, torques_within
 from osc_ros.dynamics.algebra.fade import smoothed
 from osc_ros.dynamics.algebra.vectors import assign
-from osc_ros.dynamics.priority.priority import room_of
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -85,20 +74,16 @@ STATE = Table(
 
 ROOM = Table(
     'LimiterRoom',
-    Slot('rows', ('n', 'n'), '', 'rows of the bounds of the loads'),
-    Slot('most', ('n',), '', 'bounds of the loads'),
-    Slot('joints', ('n', 2), '', 'joints and firmness of these bounds'),
-    Slot('work', ('n', WORK_WIDTH), '', 'memory for the loads'),
-    Slot('window', (2, 'n'), 'N·m, N', 'lowest and highest torques'),
-    Slot('load', ('n',), 'N·m, N', 'torques that hold the joints against gravity'),
+    *LOADS.slots,
+    Slot('window', (2, 'n'), 'N·m, N', 'lowest and highest torques, within the effort limits'),
     Slot('M_inv', ('n', 'n'), '', 'inverse of the inertia matrix'),
     Slot('unit', ('n',), '', 'memory for the inverse'),
     Slot('tau', ('n',), 'N·m, N', 'torques added to the law, then torques before the limits'),
-    Slot('chosen', (6, 'n'), '', 'memory for indices, as integers: 6 n + 6 with the next slot'),
-    Slot('more_chosen', (6,), '', 'the rest of this memory'))
+    *MEMORY)
 
 _plan_views, _state_views, _room_views = (table.views for table in (PLAN, STATE, ROOM))
 _note_views, _inverse_views = STATE.only('accelerations', 'offset'), ROOM.only('M_inv')
+_bound_views = ROOM.only('window', 'rows', 'most')
 _rate_views = STATE.only('table', 'accelerations', 'reckons', 'is_at_work', 'has_last', 'time',
                          'last', 'rate_share')
 
@@ -155,7 +140,7 @@ def near_bounds(plan, state, room, gravity, time, q, qd, tau):
 
     """
     n, count = len(q), 0
-    settings, at, own = _plan_views(plan, n), _state_views(state, n), _room_views(room, n)
+    settings, at, own = _plan_views(plan, n), _state_views(state, n), _bound_views(room, n)
     if at.is_changing[0] > 0.0:
         _advance(settings, at, time)
     dt = _since_last(at, time)
@@ -168,8 +153,7 @@ def near_bounds(plan, state, room, gravity, time, q, qd, tau):
         is_beyond = is_beyond or not own.window[0, i] <= tau[i] + at.added[i] <= own.window[1, i]
     at.idle[0] -= 1.0
     if at.idle[0] < 0.0:
-        count = bounded_loads(settings.bodies, gravity, q, qd, at.added, at.table[EFFORT], NEAR,
-                              own.work, own.load, own.rows, own.most, own.joints)
+        count = bounded_loads(settings.bodies, gravity, q, qd, at.added, at.table[EFFORT], room)
         at.are_low[0], at.idle[0] = (1.0, IDLE) if count < 0 else (0.0, 0.0)
         count = max(count, 0)
     if not (is_beyond or count > 0 or at.was_at_bound[0] > 0.0):
@@ -190,13 +174,12 @@ def near_bounds(plan, state, room, gravity, time, q, qd, tau):
 
 
 @stage
-def limit(state, room, buffer, integers, numbers, solves, count, length, time, qd, tau):
+def limit(state, room, tasks, count, time, qd, tau):
     """
     Bring torques tau (n,) within all limits except the rates; call it after `near_bounds`.
 
-    `buffer` has the size of `nearest.room_size`; `integers`, `numbers` and `solves` are those of
-    `Priorities`. `count` is the number of bounded gravity loads, `length` [m] weights 1 rad of a
-    task like a translation, `time` is the stamp of the state [s].
+    `tasks` are the `nearest.Tasks`, `count` is the number of bounded gravity loads, `time` is the
+    stamp of the state [s].
 
     """
     n = len(qd)
@@ -205,15 +188,7 @@ def limit(state, room, buffer, integers, numbers, solves, count, length, time, q
     at.was_at_bound[0] = 1.0
     for i in range(n):
         tau[i] += at.added[i]
-    sides, chosen = view(at.sides, 0, (3 * n,)), numbers_at(own.chosen.ctypes.data, 6 * n + 6)
-    found, qdd = room_of(integers, numbers), at.accelerations
-    solved = len(found.rows) * solves
-    at.is_at_work[0] = torques_within(
-        own.M_inv, view(found.J, 0, (6 * solved, n)), view(found.inertias, 0, (solved, 6, 6)),
-        found.rows, length, qd, qdd[TOTAL], qdd[LOWEST], qdd[HIGHEST], at.table[EFFORT],
-        at.table[DECELERATION], own.rows, own.most, own.joints, own.window, at.guided[0], count,
-        _since_last(at, time), at.calm, sides.view(np.int64), chosen.view(np.int64), buffer, tau,
-        at.shares)
+    at.is_at_work[0] = torques_within(at, own, tasks, count, _since_last(at, time), qd, tau)
     for i in range(n):
         tau[i] -= at.added[i]
     for i in range(n):

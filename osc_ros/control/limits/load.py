@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.compile.compiled import inlined, kernel
+from osc_ros.compile.record import Slot, Table
 from osc_ros.dynamics.algebra.spatial import (
     add,
     along,
@@ -58,6 +59,18 @@ _PARENT, _AT, _SLIDES, _R, _P, _MASS, _MC, BODY_WIDTH = 0, 1, 2, 3, 12, 15, 16, 
 # this one outward, and its rate.
 _TURN, _ORIGIN, _MASSES, _MOMENT, _OMEGA, _ALPHA = 0, 9, 12, 13, 16, 19
 _VELOCITY, _ACCELERATION, _MOMENTUM, _FORCE, WORK_WIDTH = 22, 25, 28, 31, 34
+
+LOADS = Table(
+    'Loads',
+    Slot('rows', ('n', 'n'), '', 'bounds rows · q̈ ≤ most, a row for every joint whose load is '
+         'bounded, from the first row on'),
+    Slot('most', ('n',), '', 'bounds of these products'),
+    Slot('joints', ('n', 2), '', 'joint of each row; firmness of its bound, which rises from 0 '
+         'for a load at the share HEAVY of the limit to 1 for a load at the share BOUNDED'),
+    Slot('work', ('n', WORK_WIDTH), '', 'a row of numbers for each body'),
+    Slot('load', ('n',), 'N·m, N', 'torques that hold the joints against gravity'))
+
+_views = LOADS.views
 
 
 @inlined
@@ -180,36 +193,33 @@ def _put_gradient(bodies, work, g, i, sign, row):
 
 
 @kernel
-def bounded_loads(bodies, gravity, q, qd, added, effort, near, work, load, rows, most, joints):
+def bounded_loads(bodies, gravity, q, qd, added, effort, loads):
     """
-    Write bounds of the accelerations, rows · q̈ ≤ most, that keep the joints' loads within limits.
+    Write bounds of the accelerations that keep the joints' loads within their limits.
 
     Parameters
     ----------
-    bodies, gravity, q, work, load
+    bodies, gravity, q
         See `gravity_torques`.
     qd, added, effort : (n,)
         Velocities; loads in addition to those of the model; effort limits, which may be infinite.
-    near : float
-        Share of the limits below which loads count as low, see Returns.
-    rows, most : (n, n), (n,), written
-        One row for every joint whose load is bounded, from the first row on.
-    joints : (n, 2), written
-        Joint of each row; firmness of its bound, which rises from 0 for a load at the share HEAVY
-        of the limit to 1 for a load at the share BOUNDED.
+    loads : flat array, written
+        Record of LOADS, or one that begins with its slots.
 
     Returns
     -------
     int
-        Number of rows; -1 if every load is below the share `near` of its limit.
+        Number of rows; -1 if every load is below the share NEAR of its limit.
 
     """
+    own = _views(loads, len(q))
+    work, load, rows = own.work, own.load, own.rows
     gravity_torques(bodies, gravity, q, work, load)
     count, is_near, g = 0, False, vector_at(gravity, 0)
     for i in range(len(q)):
         load[i] += added[i]
         size = np.abs(load[i])
-        is_near = is_near or size > near * effort[i]
+        is_near = is_near or size > NEAR * effort[i]
         count += size > HEAVY * effort[i]
     if count == 0:
         return 0 if is_near else -1
@@ -222,13 +232,13 @@ def bounded_loads(bodies, gravity, q, qd, added, effort, near, work, load, rows,
             continue
         if not _put_gradient(bodies, work, g, i, sign, rows[count]) > _CONSTANT * size:
             continue
-        joints[count, 0] = at
-        joints[count, 1] = min((size / effort[at] - HEAVY) / (BOUNDED - HEAVY), 1.0)
+        own.joints[count, 0] = at
+        own.joints[count, 1] = min((size / effort[at] - HEAVY) / (BOUNDED - HEAVY), 1.0)
         pace = 0.0
         for j in range(len(q)):
             pace += rows[count, j] * qd[j]
-        most[count] = (PACE * (PACE * (FULL * effort[at] - size) - 2.0 * pace)
-                       - sign * _bend(bodies[i], work[i], g))
+        own.most[count] = (PACE * (PACE * (FULL * effort[at] - size) - 2.0 * pace)
+                           - sign * _bend(bodies[i], work[i], g))
         count += 1
     return count
 

@@ -26,11 +26,16 @@ all inputs.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.compile.compiled import inlined, kernel, view
+from osc_ros.compile.compiled import inlined, part, view
+from osc_ros.compile.record import Slot
+from osc_ros.control.limits.bounds import HIGHEST, LOWEST, TOTAL
 from osc_ros.control.limits.complementarity import nearest_within, put_inverse
+from osc_ros.control.limits.limits import DECELERATION, EFFORT
 from osc_ros.dynamics.priority import level_row
 
 Array = NDArray[np.float64]
@@ -47,18 +52,59 @@ SOFT_LOAD, SOFT_ACCELERATION, SOFT_TORQUE = 1e-3, 1e-5, 1e-7
 CALM, CALMING = 20.0, 0.1
 _LEAST = 1e-12  # least softness of the bound of a load, for loads that hardly depend on q
 
+MEMORY = (
+    Slot('M', ('n', 'n'), 'kg·m², kg', 'inertia matrix'),
+    Slot('B', ('n', 'n'), '', 'weights of a change of the accelerations, by the tasks'),
+    Slot('there', ('n', 'n'), '', 'M⁻¹ B'),
+    Slot('moved', (6, 'n'), '', 'memory for `_add_resistance`'),
+    Slot('small', (3, 6, 6), '', 'memory for `_add_resistance`'),
+    Slot('six', (6,), '', 'memory for indices, as integers'),
+    Slot('G', (9, 'n', 'n'), '', 'see `_put_mobility`'),
+    Slot('factor', (9, 'n', 'n'), '', 'factors of G'),
+    Slot('vectors', (23, 'n'), '', 'memory for vectors of up to 3 n numbers'))
+
+
+class Tasks(NamedTuple):
+    """
+    Results of the solves for the forces of the tasks, which weight their losses of acceleration.
+
+    - J (6 k, n), inertias (k, 6, 6): Jacobians and inertias of the tasks by solve, see
+      `osc_ros.dynamics.priority.priority.Room`
+    - levels (l, WIDTH): `Priorities.rows`; k is a multiple of l
+    - length: length [m] that weights a rotation of 1 rad like a translation
+
+    """
+
+    J: Array
+    inertias: Array
+    levels: Array
+    length: float
+
 
 @inlined
-def _add_resistance(J, M_inv, Lambda, yields, length, yielding, chosen, A, X, there, B):
+def tasks_of(found, solves, length):
+    """Return the `Tasks` of a `Room` with the results of a number of solves."""
+    k, n = solves * len(found.rows), found.J.shape[2]
+    return Tasks(view(found.J, 0, (6 * k, n)), view(found.inertias, 0, (k, 6, 6)), found.rows,
+                 length)
+
+
+@inlined
+def _add_resistance(own, tasks, k):
     """
     Add the weight of one task's loss: B += Jᵀ (Λ⁻¹ + yielding W⁻¹)⁻¹ J, with J (6, n).
 
     With C = W⁻¹ the matrix in the middle is C^-½ (1 - (1 + yielding C^½ Λ C^½)⁻¹) C^-½ / yielding.
     This form does not need Λ⁻¹, which is infinite in directions that the task does not control.
-    `yields` is true for a spring (W = Λ).
+    For a spring W = Λ.
 
     """
-    n = J.shape[1]
+    M_inv, B, moved, A, X = own.M_inv, own.B, own.moved, own.small[0], own.small[1]
+    J, Lambda, length = tasks.J[6 * k:6 * k + 6], tasks.inertias[k], tasks.length
+    n, level = len(M_inv), k % len(tasks.levels)
+    yielding, is_spring = YIELDING ** (1 - level), False
+    for a in range(6):
+        is_spring = is_spring or tasks.levels[level, level_row.ROOT + a] > 0.0
     mobility = 0.0
     for a in range(6):
         unit = 1.0 if a < 3 else 1.0 / length
@@ -72,9 +118,9 @@ def _add_resistance(J, M_inv, Lambda, yields, length, yielding, chosen, A, X, th
             units = (1.0 if a < 3 else length) * (1.0 if b < 3 else length)
             A[a, b] = 1.0 if a == b else 0.0
             A[a, b] += yielding * mobility * units * Lambda[a, b]
-    is_spring = yields or not mobility > 0.0
+    is_spring = is_spring or not mobility > 0.0
     if not is_spring:
-        put_inverse(A, chosen, there[:, :6], X)
+        put_inverse(A, own.six.view(np.int64), own.small[2], X)
     for a in range(6):
         for b in range(6):
             units = (1.0 if a < 3 else length) * (1.0 if b < 3 else length)
@@ -84,33 +130,33 @@ def _add_resistance(J, M_inv, Lambda, yields, length, yielding, chosen, A, X, th
                 A[a, b] = ((1.0 if a == b else 0.0) - X[a, b]) / (yielding * mobility * units)
     for a in range(6):
         for i in range(n):
-            there[a, i] = 0.0
+            moved[a, i] = 0.0
             for b in range(6):
-                there[a, i] += A[a, b] * J[b, i]
+                moved[a, i] += A[a, b] * J[b, i]
     for i in range(n):
         for j in range(i + 1):
             total = 0.0
             for a in range(6):
-                total += J[a, i] * there[a, j] + J[a, j] * there[a, i]
+                total += J[a, i] * moved[a, j] + J[a, j] * moved[a, i]
             B[i, j] += 0.5 * total
             if i != j:
                 B[j, i] += 0.5 * total
 
 
 @inlined
-def _put_mobility(M, M_inv, B, there, rows, count, G):
+def _put_mobility(own, count, G):
     """
-    Write G = C K Cᵀ with C = [1; M; rows] and K = M⁻¹ - M⁻¹ B M⁻¹; `there` is M⁻¹ B.
+    Write G = C K Cᵀ with C = [1; M; rows] and K = M⁻¹ - M⁻¹ B M⁻¹.
 
     G is the response of the bounded quantities to the multipliers of their bounds. The softness of
-    the bounds is added to its diagonal, except for loads.
+    the bounds is added to its diagonal.
 
     """
-    n = len(M)
+    M, M_inv, there, rows, n = own.M, own.M_inv, own.there, own.rows, len(own.M)
     for i in range(n):
         for j in range(n):
             G[i, n + j] = G[n + j, i] = (1.0 if i == j else 0.0) - there[i, j]
-            G[n + i, n + j] = M[i, j] - B[i, j]
+            G[n + i, n + j] = M[i, j] - own.B[i, j]
     for i in range(n):
         for j in range(i + 1):
             total = M_inv[i, j]
@@ -132,19 +178,13 @@ def _put_mobility(M, M_inv, B, there, rows, count, G):
     for i in range(n):
         G[i, i] += SOFT_ACCELERATION * M_inv[i, i]
         G[n + i, n + i] += SOFT_TORQUE * M[i, i]
-
-
-@inlined
-def _soften_loads(M_inv, rows, joints, count, G):
-    """Add the softness of the bounds of loads to the diagonal of G."""
-    n = len(M_inv)
     for k in range(count):
         total = 0.0
         for i in range(n):
             for j in range(n):
                 total += rows[k, i] * M_inv[i, j] * rows[k, j]
         # at the threshold HEAVY a bound is softer than the tasks, so it takes effect smoothly
-        firm = max(joints[k, 1], 1e-2)
+        firm = max(own.joints[k, 1], 1e-2)
         G[2 * n + k, 2 * n + k] += SOFT_LOAD / (firm * firm * firm * firm) * total + _LEAST
 
 
@@ -154,55 +194,25 @@ def _excess(value, lower, upper, unit):
     return max(value - upper, lower - value) / unit
 
 
-def room_size(n: int) -> int:
-    """Length of the buffer for `torques_within`, for n joints."""
-    return 4 * n * n + 18 * n * n + 6 * max(n, 6) + 72 + 17 * n
-
-
-@kernel
-def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, effort, deceleration,
-                   rows, most, joints, window, guided, count, dt, calm, sides, chosen, room, tau,
-                   shares):
+@part
+def torques_within(at, own, tasks, count, dt, qd, tau):
     """
     Overwrite the torques of the law with the nearest torques within all limits except rates.
 
+    The bounds of the accelerations are widened where the effort limits make them unreachable:
+    while the other joints do not accelerate, or, in free drive, while their torques stay constant.
+
     Parameters
     ----------
-    M_inv : (n, n)
-    J, inertias : (6 k, n), (k, 6, 6)
-        Jacobians and inertias of the tasks by solve, see
-        `osc_ros.dynamics.priority.priority.Room`.
-    levels : (l, WIDTH)
-        `Priorities.rows`; k is a multiple of l.
-    length : float
-        Length [m] that weights a rotation of 1 rad like a translation.
-    qd, qdd : (n,)
-        Joint velocities; accelerations of the law.
-    lower, upper : (n,)
-        Bounds of the accelerations. They are widened where the effort limits make them
-        unreachable: while the other joints do not accelerate, or, in free drive, while their
-        torques stay constant.
-    effort, deceleration : (n,)
-        Effort limits; decelerations that the joints can reach.
-    rows, most, joints
-        See `osc_ros.control.limits.load.bounded_loads`; `count` is its result.
-    window : (2, n)
-        Lowest and highest torques, within the effort limits.
-    guided : float
-        Weight of the rules for free drive, 0 to 1.
-    count : int
-    dt : float
-        Time since the last tick [s], 0 at the first.
-    calm : (1,), overwritten
-        Share of the posture that nullspace damping replaces, 0 to 1.
-    sides : (3 n,) int, overwritten
-        -1 or 1 for accelerations, torques and loads at their lower or upper bound, else 0.
-    chosen, room : (6 n + 6,) int, (`room_size`,), overwritten
-        Memory.
-    tau : (n,), overwritten
-        Torques of the law on entry.
-    shares : (2,), written
-        Shares of the accelerations of tasks and posture that remain within the limits.
+    at, own
+        Views of `osc_ros.control.limits.limiter.STATE` and ROOM. Row TOTAL of `accelerations` has
+        the accelerations of the law; the caller has written M⁻¹, the window and the rows of the
+        loads. `calm`, `sides` and `shares` are written.
+    tasks : Tasks
+    count, dt : int, float
+        Number of rows of the loads; time since the last tick [s], 0 at the first.
+    qd, tau : (n,), (n,)
+        Joint velocities; torques (overwritten), on entry those of the law.
 
     Returns
     -------
@@ -211,37 +221,21 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
 
     """
     n = len(qd)
-    size = n * n
-    M, B = view(room, 0, (n, n)), view(room, size, (n, n))
-    there = view(room, 2 * size, (n, n))
-    start = 4 * size
     total_rows = 2 * n + count
-    G = view(room, start, (total_rows, total_rows))
-    factor = view(room, start + 9 * size, (total_rows, total_rows))
-    start += 18 * size
-    wide = max(n, 6)
-    moved = view(room, start, (6, wide))
-    start += 6 * wide
-    A, X = view(room, start, (6, 6)), view(room, start + 36, (6, 6))
-    start += 72
-    value = room[start:start + total_rows]
-    low = room[start + 3 * n:start + 3 * n + total_rows]
-    high = room[start + 6 * n:start + 6 * n + total_rows]
-    push = room[start + 9 * n:start + 9 * n + total_rows]
-    change = room[start + 12 * n:start + 12 * n + total_rows]
-    x = room[start + 15 * n:start + 16 * n]
-    y = room[start + 16 * n:start + 17 * n]
-    put_inverse(M_inv, chosen, factor[:n, :n], M)
+    M_inv, M, B, there, rows, window = own.M_inv, own.M, own.B, own.there, own.rows, own.window
+    qdd, effort, guided, calm = at.accelerations[TOTAL], at.table[EFFORT], at.guided[0], at.calm
+    G = view(own.G, 0, (total_rows, total_rows))
+    factor = view(own.factor, 0, (total_rows, total_rows))
+    vectors, sides = view(own.vectors, 0, (7, 3 * n)), view(at.sides, 0, (3 * n,)).view(np.int64)
+    low, high, value, push, change = vectors[0], vectors[1], vectors[2], vectors[3], vectors[4]
+    chosen, start_of = vectors[5].view(np.int64), vectors[6].view(np.int64)
+    x, y = own.vectors[21], own.vectors[22]
+    put_inverse(M_inv, chosen, view(own.factor, 0, (n, n)), M)
     for i in range(n):
         for j in range(n):
             B[i, j] = 0.0
-    last = len(levels)
-    for k in range(len(inertias)):
-        yields = False
-        for a in range(6):
-            yields = yields or levels[k % last, level_row.ROOT + a] > 0.0
-        _add_resistance(J[6 * k:6 * k + 6], M_inv, inertias[k], yields, length,
-                        YIELDING ** (1 - k % last), chosen, A, X, moved, B)
+    for k in range(len(tasks.inertias)):
+        _add_resistance(own, tasks, k)
     for i in range(n):
         for j in range(n):
             total = 0.0
@@ -254,18 +248,18 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
         for j in range(n):
             bias -= M[i, j] * qdd[j]
         mobility = 1.0 / M[i, i] + guided * (M_inv[i, i] - 1.0 / M[i, i])
-        low[i] = min(lower[i], (effort[i] - bias) * mobility)
-        high[i] = max(upper[i], (-effort[i] - bias) * mobility)
+        low[i] = min(at.accelerations[LOWEST, i], (effort[i] - bias) * mobility)
+        high[i] = max(at.accelerations[HIGHEST, i], (-effort[i] - bias) * mobility)
         low[n + i], high[n + i] = window[0, i], window[1, i]
-        far = max(far, _excess(qdd[i], low[i], high[i], deceleration[i]))
+        far = max(far, _excess(qdd[i], low[i], high[i], at.table[DECELERATION, i]))
         if effort[i] < np.inf:
             far = max(far, _excess(tau[i], -effort[i], effort[i], effort[i]))
     for k in range(count):
-        low[2 * n + k], high[2 * n + k] = -np.inf, most[k]
+        low[2 * n + k], high[2 * n + k] = -np.inf, own.most[k]
         total = 0.0
         for j in range(n):
             total += rows[k, j] * qdd[j]
-        far = max(far, joints[k, 1] * (total - most[k]) / effort[int(joints[k, 0])])
+        far = max(far, own.joints[k, 1] * (total - own.most[k]) / effort[int(own.joints[k, 0])])
     calm[0] += min(max(min(far, 1.0) - calm[0], -dt / CALMING), dt / CALMING)
     calm[0] = min(max(calm[0], 0.0), 1.0)
     # nullspace damping replaces the share `calm` of the posture
@@ -284,18 +278,16 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
         value[2 * n + k] = 0.0
         for j in range(n):
             value[2 * n + k] += rows[k, j] * value[j]
-    _put_mobility(M, M_inv, B, there, rows, count, G)
-    _soften_loads(M_inv, rows, joints, count, G)
-    start_of = chosen[total_rows:]
+    _put_mobility(own, count, G)
     for i in range(2 * n):
         start_of[i] = sides[i]
     for k in range(count):
-        start_of[2 * n + k] = sides[2 * n + int(joints[k, 0])]
+        start_of[2 * n + k] = sides[2 * n + int(own.joints[k, 0])]
     for i in range(total_rows):
         if start_of[i] != 0 and not np.isfinite(high[i] if start_of[i] > 0 else low[i]):
             start_of[i] = 0
-    found = nearest_within(G, value, low, high, start_of[:total_rows], chosen[:total_rows],
-                           factor, push, change)
+    found = nearest_within(G, value[:total_rows], vectors[:2], start_of, chosen, factor, push,
+                           change)
     for i in range(3 * n):
         sides[i] = 0
     for i in range(n):
@@ -304,7 +296,7 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
         for j in range(n):
             x[i] += M[i, j] * push[n + j]
     for k in range(count):
-        sides[2 * n + int(joints[k, 0])] = start_of[2 * n + k]
+        sides[2 * n + int(own.joints[k, 0])] = start_of[2 * n + k]
         for i in range(n):
             x[i] += rows[k, i] * push[2 * n + k]
     # from here on: x = multipliers as joint torques, low = M⁻¹ x, high = changed torques (both
@@ -324,7 +316,7 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
         high[i] = value[n + i] + total
     for i in range(n):
         y[i] += change[i] - SOFT_ACCELERATION * M_inv[i, i] * push[i]
-    _put_shares(M, B, qdd, y, shares)
+    _put_shares(M, B, qdd, y, at.shares)
     for i in range(n):
         wanted = high[i] if found and np.isfinite(high[i]) else tau[i]
         tau[i] = min(max(wanted, window[0, i]), window[1, i])

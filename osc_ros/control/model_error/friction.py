@@ -55,7 +55,7 @@ IN_FORCE = Table(
     Slot('age', (1,), 's', 'how long the coefficients have changed'),
     Slot('duration', (1,), 's', 'how long they will change'))
 
-in_force_views = IN_FORCE.views
+in_force_views, _coefficient_views = IN_FORCE.views, IN_FORCE.only('coefficients', 'velocity')
 
 
 def feedback_gain(rate: float, tick: float) -> float:
@@ -98,7 +98,7 @@ def advance_friction(friction, time):
 
 
 @kernel
-def put_compensation(q, qd, motion, tau, gain, friction, velocity, inertia, table, torque):
+def put_compensation(state, motion, tau, gain, friction, inertia, table, torque):
     """
     Write the torques (n,) [N·m; N] that compensate friction; the formulas are in `Friction`.
 
@@ -106,8 +106,8 @@ def put_compensation(q, qd, motion, tau, gain, friction, velocity, inertia, tabl
 
     Parameters
     ----------
-    q, qd : (n,)
-        Measured state.
+    state : tuple of (n,), (n,)
+        Measured positions and velocities.
     motion : (3, n)
         Rows: reference velocity [rad/s] and acceleration [rad/s²], from the targets and the
         posture; torque of the model for them [N·m]. See `Reference`.
@@ -115,13 +115,14 @@ def put_compensation(q, qd, motion, tau, gain, friction, velocity, inertia, tabl
         Torque of the law [N·m]; τₑ is tau minus the torque of the model.
     gain : float
         Result of `feedback_gain`.
-    friction, velocity : (2, n), float
-        Coefficients of dry and viscous friction; width of the transition.
+    friction : flat array
+        Record of IN_FORCE.
     inertia, table
         Result of `least_inertia`; `Limits.table`.
 
     """
-    coulomb, viscous, model = friction[0], friction[1], motion[2]
+    (q, qd), at, model = state, _coefficient_views(friction, len(torque)), motion[2]
+    coulomb, viscous = at.coefficients[0], at.coefficients[1]
     # one factor for all joints, because the torque of each joint accelerates the others too
     common = 1.0
     for i in range(len(torque)):
@@ -133,7 +134,7 @@ def put_compensation(q, qd, motion, tau, gain, friction, velocity, inertia, tabl
         reference, acceleration = motion[0, i], motion[1, i]
         fastest, rate, deceleration = table[SPEED, i], table[RATE, i], table[DECELERATION, i]
         most = PUSH * inertia[i] * fastest * rate
-        sliding = np.tanh((reference + LOOK_AHEAD * acceleration) / velocity)
+        sliding = np.tanh((reference + LOOK_AHEAD * acceleration) / at.velocity[0])
         wanted = coulomb[i] * sliding + viscous[i] * reference
         free = coulomb[i] * (1.0 - np.abs(sliding))
         lower, upper = min(wanted, 0.0) - free, max(wanted, 0.0) + free

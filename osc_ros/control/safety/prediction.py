@@ -297,7 +297,7 @@ def _put_velocity(model, state, room, dt, q, out):
     n = len(q)
     prediction, own = _friction_views(state, n), _room_views(room, n)
     rows, M = own.rows, own.matrix
-    momentum, most, least, push, bias = rows[8], rows[9], rows[10], rows[11], rows[12]
+    momentum, within, push, bias = rows[8], rows[9:11], rows[11], rows[12]
     put_inertia(model, q, rows, bias, M)
     rows[0, :] = 0.0
     put_command(*model, q, out, rows[0], bias)
@@ -305,11 +305,11 @@ def _put_velocity(model, state, room, dt, q, out):
         momentum[i] = dt * (bias[i] - own.driving[i])
         for k in range(n):
             momentum[i] -= M[i, k] * prediction.at_qd[k]
-        most[i] = dt * prediction.rubbing[i]
-        least[i] = -most[i]
+        within[1, i] = dt * prediction.rubbing[i]
+        within[0, i] = -within[1, i]
         out[i] = 0.0
     sides, chosen = prediction.sides.view(np.int64), own.chosen.view(np.int64)
-    return nearest_within(M, momentum, least, most, sides, chosen, own.factor, out, push)
+    return nearest_within(M, momentum, within, sides, chosen, own.factor, out, push)
 
 
 @inlined

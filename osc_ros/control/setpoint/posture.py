@@ -65,11 +65,11 @@ SET_POINT = Table(
     Slot('rate', ('n',), 'rad/s, m/s', 'of this offset'),
     Slot('is_moving', (1,), '', '1 while the set-point is not at the goal'))
 
-_views = SET_POINT.views
+_views, _now_views = SET_POINT.views, SET_POINT.only('now', 'wraps')
 
 
 @kernel
-def posture_acceleration(q, qd, posture, wraps, table, frequency, rate, push, qdd):
+def posture_acceleration(q, qd, posture, gains, table, qdd):
     """
     Write the accelerations towards a posture, and out of the soft zones of the joints.
 
@@ -77,21 +77,21 @@ def posture_acceleration(q, qd, posture, wraps, table, frequency, rate, push, qd
 
     Parameters
     ----------
-    q, qd, posture : (n,)
-    wraps : (n,)
-        1 for continuous joints, which take the shorter way.
+    q, qd : (n,)
+    posture : flat array
+        Record of SET_POINT.
+    gains : (3,) [rad/s; 1/s; rad/s]
+        Natural frequency ω and damping rate 2ζω; natural frequency of the push out of the soft
+        zones.
     table : (8, n)
         See `Limits.table`.
-    frequency, rate : float [rad/s], [1/s]
-        Natural frequency ω and damping rate 2ζω.
-    push : float [rad/s]
-        Natural frequency of the push out of the soft zones.
     qdd : (n,), written
 
     """
+    at, frequency, rate, push = _now_views(posture, len(q)), gains[0], gains[1], gains[2]
     for i in range(len(q)):
-        away, fastest, zone = posture[i] - q[i], table[SPEED, i], table[ZONE, i]
-        if wraps[i] > 0.0:
+        away, fastest, zone = at.now[i] - q[i], table[SPEED, i], table[ZONE, i]
+        if at.wraps[i] > 0.0:
             away = (away + np.pi) % (2.0 * np.pi) - np.pi
         if rate == 0.0:
             qdd[i] = frequency * frequency * away

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from osc_ros.compile.compiled import inlined, plain, view
 from osc_ros.compile.record import Slot, Table
 from osc_ros.control.limits import limiter
-from osc_ros.control.limits.nearest import room_size
 from osc_ros.control.step.reference import reference_size
 from osc_ros.control.tasks import free, task_reference
 from osc_ros.control.tasks.task_numbers import TASK_WIDTH
@@ -61,7 +60,6 @@ class Block(NamedTuple):
     - J (6 m, n): Jacobian of the links
     - reference: `Reference.numbers`
     - limits, limiter, room: records PLAN, STATE and ROOM of `osc_ros.control.limits.limiter`
-    - buffer: memory for `osc_ros.control.limits.nearest.torques_within`
     - drive, guided: records PLAN and STATE of `osc_ros.control.tasks.free`
     - own: record of OWN, with all numbers that are in no other part
     - guides (k, 2): addresses of the records of the tasks' targets, for `motion.put_targets`
@@ -77,7 +75,6 @@ class Block(NamedTuple):
     limits: Array
     limiter: Array
     room: Array
-    buffer: Array
     drive: Array
     guided: Array
     own: Array
@@ -99,16 +96,15 @@ def block_in(integers, numbers):
         view(numbers, at[6], (at[7] - at[6],)), view(numbers, at[7], (at[8] - at[7],)),
         view(numbers, at[8], (at[9] - at[8],)), view(numbers, at[9], (at[10] - at[9],)),
         view(numbers, at[10], (at[11] - at[10],)), view(numbers, at[11], (at[12] - at[11],)),
-        view(numbers, at[12], (at[13] - at[12],)), view(integers, len(integers) - 2 * k, (k, 2)))
+        view(integers, len(integers) - 2 * k, (k, 2)))
 
 
 def block_of(at: Sequence[int], m: int, n: int) -> tuple[Array, Array]:
     """Return integers and zeroed numbers of a `CompiledLaw` with tasks at the links `at`."""
     k = len(at)
-    tables = (limiter.PLAN, limiter.STATE, limiter.ROOM), (free.PLAN, free.STATE, OWN)
-    limits, others = ([table.size(n) for table in part] for part in tables)
+    tables = limiter.PLAN, limiter.STATE, limiter.ROOM, free.PLAN, free.STATE, OWN
     sizes = (solver_size(k, m, n), k * TASK_WIDTH, k * _PLAN_WIDTH, k * _STATE_WIDTH, 6 * m * n,
-             reference_size(k, m, n), *limits, room_size(n), *others)
+             reference_size(k, m, n), *(table.size(n) for table in tables))
     starts = [0, *accumulate(sizes)]
     return np.array([k, m, n, *at, *starts, *np.zeros(2 * k, int)]), np.zeros(starts[-1])
 

@@ -12,13 +12,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.compile.compiled import inlined, kernel, plain, view
+from osc_ros.compile.compiled import inlined, plain, view
 from osc_ros.control.limits.limits import SPEED
 from osc_ros.control.setpoint.level import Level
 from osc_ros.control.setpoint.posture import posture_acceleration
 from osc_ros.control.tasks.task import Gains
 from osc_ros.dynamics.priority.level_map import subtract_velocity
-from osc_ros.dynamics.priority.priority import forces_for, room_of, velocity_wanted
+from osc_ros.dynamics.priority.priority import forces_for, velocity_wanted
 
 Array = NDArray[np.float64]
 
@@ -72,26 +72,32 @@ def reference_size(k: int, m: int, n: int) -> int:
     return 6 * n + 12 * k + 6 * m + 7 * k + 3
 
 
-@kernel
-def put_forces(integers, numbers, count, q, dt, posture, wraps, frequency, damping, push, table,
-               J, memory, motion, forces):
-    """
-    Integrate the nullspace motion for a tick; write the forces that set the tasks' velocities.
-
-    The forces (6 m,) on the m links change the velocities of the tasks' coordinates to those of
-    their targets, as if velocities were accelerations. The argument `memory` is `Memory.buffer`.
-
-    """
-    room = room_of(integers, numbers)
-    velocity, n, size = motion[0], len(q), 6 * len(room.rows)
-    before, r, parts = memory[:n], memory[n:n + size], memory[n + size:n + 2 * size]
-    ticks = 0.0 < dt <= PAUSE
+@inlined
+def integrate(at, q, dt, posture, gains, table):
+    """Integrate the nullspace motion in a `Memory` over dt [s]; see `posture_acceleration`."""
+    n, velocity, ticks = len(q), at.motion[0], 0.0 < dt <= PAUSE
+    before = at.buffer[:n]
     if ticks:
-        posture_acceleration(q, velocity, posture, wraps, table, frequency, damping, push, before)
+        posture_acceleration(q, velocity, posture, gains, table, before)
     for j in range(n):
         change = dt * before[j] if ticks else 0.0
         before[j] = velocity[j]
         velocity[j] += change
+
+
+@inlined
+def put_forces(at, room, count, J):
+    """
+    Write the forces that set the tasks' velocities to those of their targets.
+
+    The forces (6 m,) on the m links change the velocities of the tasks' coordinates, as if
+    velocities were accelerations. `at` is the `Memory`; `room` and `count` are the memory and the
+    number of the solves, see `Priorities`; J is (6 m, n).
+
+    """
+    velocity, size = at.motion[0], 6 * len(room.rows)
+    n = len(velocity)
+    r, parts = at.buffer[n:n + size], at.buffer[n + size:n + 2 * size]
     for i in range(len(room.rows)):
         own, link = 6 * i, 6 * room.at[i]
         velocity_wanted(room.rows[i], parts, r, own)
@@ -100,7 +106,7 @@ def put_forces(integers, numbers, count, q, dt, posture, wraps, frequency, dampi
             for j in range(n):
                 parts[a] += J[link + a, j] * velocity[j]
         subtract_velocity(room.rows[i], parts, r, own)
-    forces_for(room, count, r, parts, forces)
+    forces_for(room, count, r, parts, at.forces)
 
 
 @inlined
@@ -113,28 +119,29 @@ def note_tick(clock, time):
     clock[0] = time
 
 
-@kernel
-def put_motion(integers, dt, change, table, mobility, rates, memory, motion):
+@inlined
+def put_motion(at, integers, dt, table, mobility):
     """
-    Add `change` (n,) to the reference velocity, clip it to the velocity limits, and differentiate.
+    Add `change` to the reference velocity, clip it to the velocity limits, and differentiate.
 
-    Return the highest rate of the velocity feedback [1/s].
+    Also write the highest rate of the velocity feedback. `at` is the `Memory`, `mobility`
+    (6 m, 6 m) is Λ⁻¹.
 
     """
-    velocity, acceleration, at = motion[0], motion[1], integers[3:]
+    velocity, acceleration = at.motion[0], at.motion[1]
     for j in range(len(velocity)):
-        velocity[j] = min(max(velocity[j] + change[j], -table[SPEED, j]), table[SPEED, j])
+        velocity[j] = min(max(velocity[j] + at.change[j], -table[SPEED, j]), table[SPEED, j])
         if 0.0 < dt <= PAUSE:
-            acceleration[j] = (velocity[j] - memory[j]) / dt
+            acceleration[j] = (velocity[j] - at.buffer[j]) / dt
         elif dt != 0.0:
             acceleration[j] = 0.0
     highest = 0.0
-    for i in range(len(rates)):
-        highest = max(highest, rates[i, 6])
+    for i in range(len(at.rates)):
+        highest = max(highest, at.rates[i, 6])
         for a in range(6):
-            spring = 6 * at[i] + a
-            highest = max(highest, rates[i, a] * np.sqrt(mobility[spring, spring]))
-    return highest
+            spring = 6 * integers[3 + i] + a
+            highest = max(highest, at.rates[i, a] * np.sqrt(mobility[spring, spring]))
+    at.rate[0] = highest
 
 
 class Reference:

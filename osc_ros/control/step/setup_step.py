@@ -15,6 +15,7 @@ from osc_ros.compile.addresses import stage_at
 from osc_ros.compile.compiled import inlined, kernel, stage, view
 from osc_ros.control.limits.bounds import POSTURE, TOTAL
 from osc_ros.control.limits.limiter import limit, near_bounds, ROOM, STATE
+from osc_ros.control.limits.nearest import tasks_of
 from osc_ros.control.model_error.command_model import put_driver
 from osc_ros.control.model_error.friction import (
     advance_friction,
@@ -27,7 +28,7 @@ from osc_ros.control.safety.safety import REJECTED
 from osc_ros.control.setpoint.motion import look
 from osc_ros.control.setpoint.posture import posture_acceleration
 from osc_ros.control.step.block import block_in, OWN
-from osc_ros.control.step.reference import memory_in, note_tick, put_forces, put_motion
+from osc_ros.control.step.reference import integrate, memory_in, note_tick, put_forces, put_motion
 from osc_ros.control.step.stages import (
     INVERSE_MASS,
     INWARD,
@@ -38,7 +39,7 @@ from osc_ros.control.step.stages import (
     RESPONSE,
 )
 from osc_ros.control.step.tick_arrays import given_in
-from osc_ros.control.tasks.feedback import put_feedback_torque, put_task_forces
+from osc_ros.control.tasks.feedback import Links, put_feedback_torque, put_task_forces
 from osc_ros.control.tasks.free import damping_rate, guide, guides, put_friction
 from osc_ros.control.tasks.task_reference import put_references, put_wrenches
 from osc_ros.dynamics.algebra.vectors import assign
@@ -65,53 +66,55 @@ def _put_difference(own, tau, more):
         tau[i] += more[i]
 
 
+@inlined
+def _of_tasks(integers, parts):
+    """Return the arrays that `put_references` and `put_wrenches` change."""
+    return (parts.task_plans, parts.task_states, parts.tasks,
+            priority.level_rows(integers, parts.solver))
+
+
 @stage
-def begin(integers, numbers, Lambda_inv, friction, posture, time, q, qd):
+def begin(given, Lambda_inv, time, q, qd):
     """
     Advance task references and friction, and write the acceleration of the posture.
 
-    This part does not need the dynamics. For the arrays see `tick_arrays.Given`. Λ⁻¹ (6 m, 6 m)
-    is from the last tick.
+    This part does not need the dynamics. Λ⁻¹ (6 m, 6 m) is from the last tick.
 
     """
-    parts, n = block_in(integers, numbers), len(q)
+    integers, n = given.integers, len(q)
+    parts = block_in(integers, given.numbers)
     own, limits = _own_views(parts.own, n), _limiter_views(parts.limiter, n)
-    put_references(integers, parts.task_plans, parts.task_states, parts.tasks,
-                   priority.level_rows(integers, parts.solver), Lambda_inv,
+    put_references(integers, _of_tasks(integers, parts), Lambda_inv,
                    memory_in(integers, parts.reference).rates, time, own.period[0])
-    advance_friction(friction, time)
+    advance_friction(given.friction, time)
     if guides(parts.drive):
         own.posture[0] = 0.0
         own.posture[1] = damping_rate(parts.drive, parts.guided, qd,
                                       view(parts.J, 6 * n * integers[3], (6, n)))
-    posture_acceleration(q, qd, view(posture, 0, (n,)), view(posture, n, (n,)), limits.table,
-                         own.posture[0], own.posture[1], own.posture[2],
+    posture_acceleration(q, qd, given.posture, own.posture, limits.table,
                          limits.accelerations[POSTURE])
 
 
 @stage
-def put_links(integers, numbers, poses, twists, Lambda_inv, a0, time):
+def put_links(given, links, time):
     """
-    Write the forces of the tasks on the m links, after `outward` and `jacobian`.
+    Write the forces of the tasks on the links, after `outward` and `jacobian`.
 
-    `poses` (m, 4, 4), `twists` (6 m,), Λ⁻¹ (6 m, 6 m) and a⁰ (6 m,) describe the links, in the
-    base frame; `time` is the stamp of the state [s]. Return the number of solves.
+    `links` are the `Links`, `time` is the stamp of the state [s]. Return the number of solves.
 
     """
-    parts = block_in(integers, numbers)
+    integers = given.integers
+    parts = block_in(integers, given.numbers)
     n, k = integers[2], integers[3]
     own, limits = _own_views(parts.own, n), _limiter_views(parts.limiter, n)
     if own.has_force[0] > 0.0:
-        put_wrenches(parts.task_plans, parts.task_states, parts.tasks,
-                     priority.level_rows(integers, parts.solver), poses, time,
-                     limits.is_at_work[0] > 0.0)
-    count = put_task_forces(integers, parts.solver, parts.tasks, poses, twists, parts.J,
-                            Lambda_inv, a0, own.damping[0], own.damping[1], own.damping[2])
+        put_wrenches(_of_tasks(integers, parts), links.poses, time, limits.is_at_work[0] > 0.0)
+    count = put_task_forces(integers, parts.solver, parts.tasks, links, own.damping)
     if guides(parts.drive):
-        guide(parts.drive, parts.guided, k, poses[k], twists, Lambda_inv, a0, parts.tasks[0],
+        guide(parts.drive, parts.guided, k, links, parts.tasks[0],
               priority.link_forces(integers, parts.solver))
     if own.integrates[0] > 0.0:
-        put_feedback_torque(parts.tasks[0], k, Lambda_inv, parts.J, own.room, own.feedback)
+        put_feedback_torque(parts.tasks[0], k, links, own.room, own.feedback)
     return count
 
 
@@ -128,9 +131,8 @@ def finish(given, q, qd, tau):
     elif guides(parts.drive):
         put_friction(parts.drive, qd, at.coefficients, own.friction)
     else:
-        put_compensation(q, qd, moved.motion, tau, gain_of(moved.rate[0], moved.clock[1]),
-                         at.coefficients, at.velocity[0], own.least_inertia, limits.table,
-                         own.friction)
+        put_compensation((q, qd), moved.motion, tau, gain_of(moved.rate[0], moved.clock[1]),
+                         given.friction, own.least_inertia, limits.table, own.friction)
     put_driver(given.model, given.model_numbers, given.model_room, q, qd, own.driver)
     for i in range(n):
         limits.offset[i] = own.friction[i] - own.driver[i]
@@ -138,21 +140,18 @@ def finish(given, q, qd, tau):
 
 
 @stage
-def _follow(table, method, given, count, time, q, qd):
+def _follow(table, given, links, count, time, q, qd):
     """Advance the reference motion for the friction compensation; return a status code."""
-    integers, entry, n = given.integers, method.entry[0], len(q)
+    integers, entry, n = given.integers, method_in(table).entry[0], len(q)
     parts = block_in(integers, given.numbers)
     own, limits = _own_views(parts.own, n), _limiter_views(parts.limiter, n)
     at = memory_in(integers, parts.reference)
     dt = time - at.clock[0]
+    integrate(at, q, dt, given.posture, own.posture, limits.table)
     # forces that change the tasks' velocities to those of their targets, and the response to them
-    put_forces(integers, parts.solver, count, q, dt, view(given.posture, 0, (n,)),
-               view(given.posture, n, (n,)), own.posture[0], own.posture[1], own.posture[2],
-               limits.table, parts.J, at.buffer, at.motion, at.forces)
+    put_forces(at, priority.room_of(integers, parts.solver), count, links.J)
     status = stage_at(entry, table, RESPONSE, at.rest, at.forces, at.change)
-    at.rate[0] = put_motion(integers, dt, at.change, limits.table,
-                            view(method.Lambda_inv, 0, (len(method.a0), len(method.a0))),
-                            at.rates, at.buffer, at.motion)
+    put_motion(at, integers, dt, limits.table, links.Lambda_inv)
     note_tick(at.clock, time)
     return status | stage_at(entry, table, MOTION, qd, at.motion[1], at.motion[2])
 
@@ -186,22 +185,22 @@ def setup_torque(table, time, q, qd, tau):
 
     """
     given, method = given_in(table), method_in(table)
-    integers, numbers, entry = given.integers, given.numbers, method.entry[0]
-    n, rows = len(q), len(method.a0)
-    Lambda_inv, parts = view(method.Lambda_inv, 0, (rows, rows)), block_in(integers, numbers)
-    begin(integers, numbers, Lambda_inv, given.friction, given.posture, time, q, qd)
+    integers, entry, n, rows = given.integers, method.entry[0], len(q), len(method.a0)
+    parts = block_in(integers, given.numbers)
+    links = Links(view(method.pose, 0, (integers[1], 4, 4)), method.twist, parts.J,
+                  view(method.Lambda_inv, 0, (rows, rows)), method.a0)
+    begin(given, links.Lambda_inv, time, q, qd)
     limits, room = _limiter_views(parts.limiter, n), _room_views(parts.room, n)
     accelerations, qdd, own = limits.accelerations, limits.accelerations[POSTURE], _own_views(
         parts.own, n)
     if stage_at(entry, table, OUTWARD, q, qd, qdd) != DONE:
         return REFUSED
     status = stage_at(entry, table, JACOBIAN, view(parts.J, 0, (rows * n,)), q, qd)
-    count = put_links(integers, numbers, view(method.pose, 0, (integers[1], 4, 4)), method.twist,
-                      Lambda_inv, method.a0, time)
+    count = put_links(given, links, time)
     F = priority.link_forces(integers, parts.solver)
     status |= stage_at(entry, table, INWARD, qdd, F, tau)
     if is_compensated(in_force_views(given.friction, n)):
-        status |= _follow(table, method, given, count, time, q, qd)
+        status |= _follow(table, given, links, count, time, q, qd)
     _put_difference(own, tau, room.tau)
     status |= stage_at(entry, table, RESPONSE, room.tau, F, accelerations[TOTAL])
     loads = near_bounds(parts.limits, parts.limiter, parts.room, method.gravity, time, q, qd, tau)
@@ -209,7 +208,7 @@ def setup_torque(table, time, q, qd, tau):
         status |= stage_at(entry, table, INVERSE_MASS, room.unit, view(room.M_inv, 0, (n * n,)),
                            qd)
     if loads >= 0:
-        limit(parts.limiter, parts.room, parts.buffer, integers, parts.solver, count, loads,
-              own.damping[0], time, qd, tau)
+        tasks = tasks_of(priority.room_of(integers, parts.solver), count, own.damping[0])
+        limit(parts.limiter, parts.room, tasks, loads, time, qd, tau)
     finish(given, q, qd, tau)
     return count if status == DONE else REFUSED

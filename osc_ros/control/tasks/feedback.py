@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -35,6 +37,23 @@ from osc_ros.dynamics.priority import level_row, priority
 Array = NDArray[np.float64]
 
 SOFTENING = 1e-3  # bounds the feedback torque near singularities; relative to the mean mobility
+
+
+class Links(NamedTuple):
+    """
+    The m links of the tasks at a joint state, base axes.
+
+    - poses (m, 4, 4), twists (6 m,), J (6 m, n)
+    - Lambda_inv (6 m, 6 m): Λ⁻¹
+    - a0 (6 m,): accelerations without forces of the tasks
+
+    """
+
+    poses: Array
+    twists: Array
+    J: Array
+    Lambda_inv: Array
+    a0: Array
 
 
 @inlined
@@ -122,7 +141,7 @@ def _put_row(task, pose, twist, row):
 
 
 @part
-def put_task_forces(integers, numbers, tasks, poses, twists, J, Lambda_inv, a0, length, low, high):
+def put_task_forces(integers, numbers, tasks, links, damping):
     """
     Write the forces of all tasks on their links, by priority, to the arrays of `Priorities`.
 
@@ -134,49 +153,48 @@ def put_task_forces(integers, numbers, tasks, poses, twists, J, Lambda_inv, a0, 
         The caller must have set WRENCH and FASTEST in the rows of `Priorities`.
     tasks : (k, TASK_WIDTH), written
         A row per task: see `osc_ros.control.tasks.task_numbers`.
-    poses, twists : (m, 4, 4), (6 m,)
-        Poses and twists of the links.
-    J, Lambda_inv, a0 : (6 m, n), (6 m, 6 m), (6 m,)
-    length, low, high : float
-        Parameters of `SingularityDamping`.
+    links : Links
+    damping : (3,)
+        `length`, `low` and `high` of `SingularityDamping`.
 
     """
     room = priority.room_of(integers, numbers)
     for k in range(len(tasks)):
         task, link = tasks[k], room.at[k]
-        pose, twist = poses[link], twists[6 * link:6 * link + 6]
+        pose, twist = links.poses[link], links.twists[6 * link:6 * link + 6]
         source = int(task[TURNS_WITH])
         if source >= 0:
             for i in range(9):
-                task[AXES + i] = poses[source, i // 3, i % 3]
+                task[AXES + i] = links.poses[source, i // 3, i % 3]
         for i in range(16):
             task[SEEN + i] = pose[i // 4, i % 4]
         for i in range(6):
             task[SEEN_TWIST + i] = twist[i]
         _put_row(task, pose, twist, room.rows[k])
-    return priority.put_solution(integers, numbers, J, Lambda_inv, a0, length, low, high)
+    return priority.put_solution(integers, numbers, links.J, links.Lambda_inv, links.a0,
+                                 damping[0], damping[1], damping[2])
 
 
 @stage
-def put_feedback_torque(task, link, Lambda_inv, J, room, out):
+def put_feedback_torque(task, link, links, room, out):
     """
     Write the torques (n,) Jᵀ Λ u of the motion of a task [N·m]; bounded near singularities.
 
     Call it after `put_task_forces`. `task` (TASK_WIDTH,) is the row of the task, `link` the index
-    of its link, `room` (7, 6) a buffer; `Lambda_inv` is (6 m, 6 m), and J (6 m, n).
+    of its link in `links`, the `Links`, and `room` (7, 6) a buffer.
 
     """
     first, W, F, trace = 6 * link, view(room, 0, (36,)), room[6], 0.0
     put_in_axes(axes_of(task), task[COMMANDED:SEEN], view(task, SHAPE, (6, 6))[MOVES], F)
     put_in_base(axes_of(task), F, F)
     for i in range(6):
-        trace += Lambda_inv[first + i, first + i]
+        trace += links.Lambda_inv[first + i, first + i]
         for j in range(6):
-            room[i, j] = Lambda_inv[first + i, first + j]
+            room[i, j] = links.Lambda_inv[first + i, first + j]
     for i in range(6):
         room[i, i] += SOFTENING * trace / 6.0
     solve_in_place(W, F, 6)
     for k in range(len(out)):
         out[k] = 0.0
         for i in range(6):
-            out[k] += J[first + i, k] * F[i]
+            out[k] += links.J[first + i, k] * F[i]

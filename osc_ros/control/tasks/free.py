@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.compile.compiled import inlined, kernel
+from osc_ros.compile.compiled import inlined, stage
 from osc_ros.compile.record import Recorded, Slot, Table
 from osc_ros.control.tasks.bandwidth import largest_damping_rate, largest_natural_frequency
 from osc_ros.control.tasks.task import Gains, Task
@@ -195,8 +195,8 @@ def _put_force(plan, at, pose, twist, mobility, axes):
                 F[half + i] += axes[3 * i + k] * along
 
 
-@kernel
-def guide(plan, state, link, pose, twists, mobility, a0, task, F):
+@stage
+def guide(plan, state, link, links, task, F):
     """
     Write the wrench of damper and walls on the tip, and add it to the forces F.
 
@@ -204,22 +204,23 @@ def guide(plan, state, link, pose, twists, mobility, a0, task, F):
     ----------
     plan, state : (…), (…)
         Records of PLAN and STATE.
-    link, pose : int, (4, 4)
-        Index of the tip among the links; its pose.
-    twists, mobility, a0, F : (6 m,), (6 m, 6 m), (6 m,), (6 m,)
-        Twists of all links, Λ⁻¹, accelerations without forces, and forces of the tasks (changed).
+    link : int
+        Index of the tip among the links.
+    links : osc_ros.control.tasks.feedback.Links
     task : (TASK_WIDTH,)
         Row of the first task, see `osc_ros.control.tasks.task_numbers`.
+    F : (6 m,), changed
+        Forces of the tasks.
 
     """
-    n, own = len(plan) - PLAN_WITHOUT, 6 * link
+    n, own, mobility = len(plan) - PLAN_WITHOUT, 6 * link, links.Lambda_inv
     settings, at = _plan_views(plan, n), _state_views(state, n)
-    _put_force(settings, at, pose, twists[own:own + 6], mobility[own:own + 6, own:own + 6],
-               axes_of(task))
+    _put_force(settings, at, links.poses[link], links.twists[own:own + 6],
+               mobility[own:own + 6, own:own + 6], axes_of(task))
     for i in range(6):
         F[own + i] += at.wrench[i]
     for i in range(6):
-        at.acceleration[i] = a0[own + i]
+        at.acceleration[i] = links.a0[own + i]
         for j in range(len(F)):
             at.acceleration[i] += mobility[own + i, j] * F[j]
 

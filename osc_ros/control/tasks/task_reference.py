@@ -115,7 +115,7 @@ def _add_correction(plan, state, R, row, time, dt, is_saturated):
 
 
 @kernel
-def put_references(integers, plans, states, tasks, rows, mobility, rates, time, period):
+def put_references(integers, arrays, mobility, rates, time, period):
     """
     Advance changing activations and commanded impedances to a time [s].
 
@@ -125,16 +125,17 @@ def put_references(integers, plans, states, tasks, rows, mobility, rates, time, 
     ----------
     integers : array
         Integers of `Priorities`, which contain the link of each task.
-    plans, states : (k, …), (k, …)
-        Records of PLAN and STATE, one row per task.
-    tasks, rows, mobility : (k, TASK_WIDTH), (k, WIDTH), (6 m, 6 m)
-        The tasks' rows of numbers, their rows of `Priorities` (both changed), and Λ⁻¹ of the links
-        in base axes, of the last tick.
+    arrays : tuple of (k, …), (k, …), (k, TASK_WIDTH), (k, WIDTH), written
+        A row of each array per task: records of PLAN and STATE, the task's numbers, and its row of
+        `Priorities`.
+    mobility : (6 m, 6 m)
+        Λ⁻¹ of the links in base axes, of the last tick.
     rates : (k, 7), written
         Columns 0 to 5: 2 ζ √stiffness of the springs, see
         `osc_ros.control.step.reference.Reference`.
 
     """
+    plans, states, tasks, rows = arrays
     for k in range(len(plans)):
         plan, state = _plan_views(plans[k], 0), _state_views(states[k], 0)
         if state.is_changing[0] > 0.0:
@@ -146,7 +147,7 @@ def put_references(integers, plans, states, tasks, rows, mobility, rates, time, 
 
 
 @kernel
-def put_wrenches(plans, states, tasks, rows, poses, time, is_saturated):
+def put_wrenches(arrays, poses, time, is_saturated):
     """
     Advance the wrenches of the tasks with axes of force; write them to WRENCH of their rows.
 
@@ -155,6 +156,7 @@ def put_wrenches(plans, states, tasks, rows, poses, time, is_saturated):
     `put_references`.
 
     """
+    plans, states, tasks, rows = arrays
     for k in range(len(plans)):
         plan, state = _plan_views(plans[k], 0), _state_views(states[k], 0)
         task, row = tasks[k], rows[k]

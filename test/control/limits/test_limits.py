@@ -3,14 +3,16 @@
 
 """Joint limits, compared with scipy's solvers and with numerical integration."""
 
+from numba import njit
 import numpy as np
 import pytest
 from scipy.optimize import lsq_linear, minimize
 
 from osc_ros.control.limits import limits
-from osc_ros.control.limits.bounds import ACCELERATION_ROWS, exceeds, HIGHEST, LOWEST
+from osc_ros.control.limits.bounds import ACCELERATION_ROWS, exceeds, HIGHEST, LOWEST, TOTAL
 from osc_ros.control.limits.complementarity import nearest_within
-from osc_ros.control.limits.nearest import room_size, torques_within, YIELDING
+from osc_ros.control.limits.limiter import limit, ROOM, STATE
+from osc_ros.control.limits.nearest import Tasks, YIELDING
 from osc_ros.dynamics.priority.level_row import WIDTH
 import tolerances
 from variants import first_quick
@@ -100,8 +102,8 @@ def nearest(K, qdd, lower, upper, side=None):
     n = len(qdd)
     side = np.zeros(n, dtype=np.int64) if side is None else side
     push, change = np.full(n, np.nan), np.full(n, np.nan)
-    assert nearest_within(K, qdd, lower, upper, side, np.zeros(n, dtype=np.int64),
-                                 np.zeros((n, n)), push, change)
+    assert nearest_within(K, qdd, np.array([lower, upper]), side, np.zeros(n, dtype=np.int64),
+                          np.zeros((n, n)), push, change)
     return change, push, side
 
 
@@ -133,24 +135,31 @@ def test_least_change_is_continuous_where_a_bound_is_met():
 
 
 def problem(rng, n=7):
-    """Return random arguments of `torques_within` for which a solution exists, and its `tau`."""
+    """Return a random problem that has a solution, and the torques of its law."""
     M = spd(rng, n, 100.0)
     M_inv, J = np.linalg.inv(M), rng.normal(size=(6, n))
     qdd, bias, inside = rng.normal(scale=8.0, size=n), rng.normal(size=n), rng.normal(size=n)
     effort = np.abs(M @ inside + bias) + rng.uniform(0.05, 1.0, size=n)
-    return (M_inv, J, np.linalg.inv(J @ M_inv @ J.T)[None], np.zeros((1, WIDTH)), 0.3, np.zeros(n),
-            qdd, inside - rng.uniform(0.0, 4.0, size=n), inside + rng.uniform(0.0, 4.0, size=n),
-            effort, np.ones(n)), M @ qdd + bias
+    tasks = Tasks(J, np.linalg.inv(J @ M_inv @ J.T)[None], np.zeros((1, WIDTH)), 0.3)
+    return (M_inv, tasks, qdd, inside - rng.uniform(0.0, 4.0, size=n),
+            inside + rng.uniform(0.0, 4.0, size=n), effort), M @ qdd + bias
+
+
+@njit(error_model='numpy')
+def put_within(state, room, tasks, tau):
+    limit(state, room, tasks, 0, 0.0, np.zeros(len(tau)), tau)
 
 
 def within(given, tau):
     """Return the torques within the limits, and whether any bound is active."""
-    n, tau = len(tau), tau.copy()
-    found = torques_within(*given, np.zeros((n, n)), np.zeros(n), np.zeros((n, 2)),
-                           np.outer([-1.0, 1.0], given[9]), 0.0, 0, 0.0, np.zeros(1),
-                           np.zeros(3 * n, dtype=np.int64), np.zeros(6 * n + 6, dtype=np.int64),
-                           np.zeros(room_size(n)), tau, np.zeros(2))
-    return tau, found
+    (M_inv, tasks, qdd, lower, upper, effort), n, tau = given, len(tau), tau.copy()
+    state, room = STATE.zeros(n), ROOM.zeros(n)
+    at, own = STATE.of(state, n), ROOM.of(room, n)
+    at.table[limits.EFFORT], at.table[limits.DECELERATION] = effort, 1.0
+    at.accelerations[[TOTAL, LOWEST, HIGHEST]] = qdd, lower, upper
+    own.M_inv[:], own.window[:] = M_inv, np.outer([-1.0, 1.0], effort)
+    put_within(state, room, tasks, tau)
+    return tau, bool(at.is_at_work[0])
 
 
 def least_change(A, qdd, rows, room):
@@ -166,7 +175,7 @@ def test_torques_are_those_of_the_least_change_within_all_limits():
     rng = np.random.default_rng(5)
     for _ in range(20):
         given, tau = problem(rng)
-        M_inv, J, Lambda, _, length, _, qdd, lower, upper, effort, _ = given
+        M_inv, (J, Lambda, _, length), qdd, lower, upper, effort = given
         M = np.linalg.inv(M_inv)
         bias = tau - M @ qdd
         # relax the bounds that a joint cannot meet with its own torque alone
@@ -185,7 +194,7 @@ def test_torques_are_those_of_the_least_change_within_all_limits():
 
 def test_torques_within_the_limits_stay_as_they_are():
     given, tau = problem(np.random.default_rng(6))
-    wide = (*given[:7], *np.full((3, 7), 1e3) * [[-1.0], [1.0], [1.0]], given[10])
+    wide = (*given[:3], *np.full((3, 7), 1e3) * [[-1.0], [1.0], [1.0]])
     found, is_at_bound = within(wide, tau)
     np.testing.assert_allclose(found, tau, rtol=1e-12)
     assert not is_at_bound
@@ -198,8 +207,8 @@ def test_torques_change_continuously_though_limits_contradict(seed):
     steps = []
     for count in (1001, 10001):
         # the torque of joint 2 for the load grows by up to twice its limit
-        found = [within(given, tau + share * 2.0 * np.where(np.arange(7) == 2, given[9], 0.0))[0]
-                 / given[9] for share in np.linspace(0.0, 1.0, count)]
+        found = [within(given, tau + share * 2.0 * np.where(np.arange(7) == 2, given[5], 0.0))[0]
+                 / given[5] for share in np.linspace(0.0, 1.0, count)]
         assert np.abs(found).max() <= 1.0
         steps.append(np.abs(np.diff(found, axis=0)).max())
     assert steps[1] < 0.15 * steps[0]

@@ -112,8 +112,7 @@ class Bench:
 
     def step(self, stiffness, force=0.0, dt=1e-3):
         self.spring.command(Impedance(np.full(6, stiffness)))
-        put_references(np.zeros(4, np.int64), *self.arrays, self.W, np.zeros((1, 7)), self.time,
-                       dt)
+        put_references(np.zeros(4, np.int64), self.arrays, self.W, np.zeros((1, 7)), self.time, dt)
         K = self.shape[GAIN, 3]
         damper = 2.0 * self.ratio * np.sqrt(K * self.mass)
         self.row[level_row.SPRING + 3], self.row[level_row.RATE + 3] = -K * self.x, -self.v
