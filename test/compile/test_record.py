@@ -209,7 +209,7 @@ def ticks_of(one, kind, count, seed):
         if rng.random() < 0.1:
             effort[rng.integers(7)] = np.nan
         one.observe(time, q, qd, 10.0 * tau, 10.0 * effort)
-        compensate(*one.compensation.records, *one.external.records, time, tau, np.eye(3),
+        compensate(one.compensation.records, one.external.records, time, tau, np.eye(3),
                    rng.random() < 0.01, qd if one.integrates else qd[:0],
                    friction if kind == 'friction' else qd[:0])
         found.append((one.external.quality, *(part.tobytes() for part in (

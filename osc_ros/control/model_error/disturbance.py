@@ -185,7 +185,8 @@ def _limit(limits, state, tau):
 
 
 @inlined
-def _advance(plan, state, result, watching, seen, fitted, dt, axes, is_held, feedback, friction):
+def _advance(own, observed, dt, axes, is_held, feedback, friction):
+    (plan, state, result), (watching, seen, fitted) = own, observed
     state.free[0] -= dt
     assign(result.external, seen.torque)
     if len(friction) > 0:
@@ -202,16 +203,15 @@ def _advance(plan, state, result, watching, seen, fitted, dt, axes, is_held, fee
 
 
 @kernel
-def compensate(plan, state, result, watching, seen, fitted, time, tau, axes, is_held, feedback,
-               friction):
+def compensate(own, observed, time, tau, axes, is_held, feedback, friction):
     """
     Advance the compensation to a state.
 
     Parameters
     ----------
-    plan, state, result : flat arrays
+    own : tuple of 3 flat arrays
         Records of PLAN, STATE and RESULT.
-    watching, seen, fitted : flat arrays
+    observed : tuple of 3 flat arrays
         Plan, state and result of the observer, after `observer.observe`.
     time, tau
         Time [s] and torques of the law (n,) [N·m, N].
@@ -226,13 +226,14 @@ def compensate(plan, state, result, watching, seen, fitted, time, tau, axes, is_
         Friction compensation in `tau`, if any: it replaces the observer's friction model.
 
     """
+    (plan, state, result), (watching, seen, fitted) = own, observed
     n = (len(state) - 3) // 3
     settings, at, found = _plan_views(plan, n), _state_views(state, n), _result_views(result, n)
     estimate = observer.plan_views(watching, n)
     dt = _elapsed(at, time)
     if settings.is_active[0] > 0.0:
-        _advance(settings, at, found, estimate, observer.state_views(seen, n),
-                 observer.result_views(fitted, n), dt, axes, is_held, feedback, friction)
+        views = estimate, observer.state_views(seen, n), observer.result_views(fitted, n)
+        _advance((settings, at, found), views, dt, axes, is_held, feedback, friction)
     else:
         at.free[0], at.in_contact[0], found.external[:] = settings.free[0], 0.0, 0.0
         _follow(settings.limits, at, found, _gain(settings, estimate.bandwidth[0], dt), dt,

@@ -156,50 +156,45 @@ def _advance(plan, state, result, dt, tau, effort):
     state.missing[0] *= np.exp(-plan.bandwidth[0] * dt)
 
 
-@inlined
-def _estimate(robot, plan, state, result, time, q, qd, tau, effort):
-    """Advance the estimate to a state, and fit the wrench; return DONE or NOT_FINITE."""
-    dt = time - state.time[0]
-    if -LONGEST_STEP <= dt <= 0.0:
-        return DONE  # the state is repeated, or older than the last one
-    if not (_put_model(robot, plan, result, q, qd) and np.isfinite(time)):
-        state.is_known[0] = 0.0
-        return NOT_FINITE
-    if dt < -LONGEST_STEP:  # the clock has been set back
-        state.missing[0] = 1.0
-        state.torque[:] = 0.0
-        state.friction[:] = 0.0
-    elif state.is_known[0] > 0.0 and dt <= LONGEST_STEP:
-        _advance(plan, state, result, dt, tau, effort)
-    assign(state.momentum, result.momentum)
-    assign(state.rate, result.rate)
-    state.time[0], state.is_known[0] = time, 1.0
-    result.quality[0] = (1.0 - state.missing[0]) * put_wrench(
-        result.columns, plan.weights, state.torque, plan.length[0], plan.low[0], result.wrench,
-        result.residual)
-    return DONE
-
-
 @kernel
-def observe(integers, numbers, plan, state, result, time, q, qd, tau, effort, driver):
+def observe(packed, records, time, q, qd, tau, effort, driver):
     """
     Advance the estimate to a joint state; for time, q, qd, tau and effort see `MomentumObserver`.
 
-    `integers` and `numbers` describe the robot, see `osc_ros.dynamics.trees.tree_layout`; the next
-    three arrays are records of PLAN, STATE and RESULT. `driver` has the torques (n,) that the
-    driver adds to the commanded ones [N·m, N]; (0,) without a driver.
+    `packed` are the integers and numbers of the robot, see `osc_ros.dynamics.trees.tree_layout`;
+    `records` are those of PLAN, STATE and RESULT. `driver` has the torques (n,) that the driver
+    adds to the commanded ones [N·m, N]; (0,) without a driver.
 
     Return DONE; WRONG_SHAPE: nothing was computed; NOT_FINITE: the state is not used.
 
     """
+    (integers, numbers), (plan, state, result) = packed, records
     robot = constants_in(integers, numbers)
     b, n = len(robot.tree), len(robot.rotors)
     if (len(q) != b + 3 * (n - b) // 2 or not len(qd) == len(tau) == len(effort) == n
             or len(driver) > 0 and len(driver) != n):
         return WRONG_SHAPE
-    at, found = state_views(state, n), result_views(result, n)
+    settings, at, found = plan_views(plan, n), state_views(state, n), result_views(result, n)
     _put_driver(at, found, driver)
-    return _estimate(robot, plan_views(plan, n), at, found, time, q, qd, tau, effort)
+    dt = time - at.time[0]
+    if -LONGEST_STEP <= dt <= 0.0:
+        return DONE  # the state is repeated, or older than the last one
+    if not (_put_model(robot, settings, found, q, qd) and np.isfinite(time)):
+        at.is_known[0] = 0.0
+        return NOT_FINITE
+    if dt < -LONGEST_STEP:  # the clock has been set back
+        at.missing[0] = 1.0
+        at.torque[:] = 0.0
+        at.friction[:] = 0.0
+    elif at.is_known[0] > 0.0 and dt <= LONGEST_STEP:
+        _advance(settings, at, found, dt, tau, effort)
+    assign(at.momentum, found.momentum)
+    assign(at.rate, found.rate)
+    at.time[0], at.is_known[0] = time, 1.0
+    found.quality[0] = (1.0 - at.missing[0]) * put_wrench(
+        found.columns, settings.weights, at.torque, settings.length[0], settings.low[0],
+        found.wrench, found.residual)
+    return DONE
 
 BANDWIDTH = 100.0  # default bandwidth [rad/s]; the time constant is 10 ms
 # Bound of the estimate, as a multiple of the effort limits, so that the effect of a wrong reading
@@ -328,8 +323,8 @@ class MomentumObserver:
         if robot.frames.get(link, (-1,))[0] < 0:
             raise InputError(f"link '{link}': accepted is a link that joints of the robot move")
         self.robot, self.link, n = robot, link, robot.n
-        self._integers, self._numbers = packed_robot(replace(robot, tips=(link,)), PROPAGATED)
-        self.gravity: Array = plain(constants_in)(self._integers, self._numbers).gravity
+        self._packed = packed_robot(replace(robot, tips=(link,)), PROPAGATED)
+        self.gravity: Array = plain(constants_in)(*self._packed).gravity
         self.external = ExternalForce(n)
         self._driver, self._none, self._unknown = driver, np.zeros(0), np.full(n, math.nan)
         self._plan(friction, SingularityDamping() if damping is None else damping,
@@ -383,8 +378,8 @@ class MomentumObserver:
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """The first arguments of the kernel `observe`."""
-        return self._integers, self._numbers, *self.external.records
+        """Integers and numbers of the robot, and the records of the estimate."""
+        return *self._packed, *self.external.records
 
     def forget(self) -> None:
         """Reset the estimate to zero; the observation restarts with the next state."""
@@ -433,7 +428,7 @@ class MomentumObserver:
 
         """
         effort = self._unknown if effort is None else effort
-        given = self.arrays
+        given = self._packed, self.external.records
         try:
             status = observe(*given, time, q, qd, tau, effort, self._driver_torque(q, qd))
         except TypeError:  # other argument types than the kernel accepts
@@ -465,7 +460,6 @@ def _array(values: ArrayLike) -> Array:
 @ahead
 def _compile() -> None:
     """Compile or load the kernel once per process; other argument types then raise TypeError."""
-    integers, numbers = packed_robot(pendulum(), PROPAGATED)
     x = np.zeros(1)
-    observe(integers, numbers, *ExternalForce(1).records, 0.0, x, x, x, x, x)
+    observe(packed_robot(pendulum(), PROPAGATED), ExternalForce(1).records, 0.0, x, x, x, x, x)
     lock(observe)

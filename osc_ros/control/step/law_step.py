@@ -161,8 +161,9 @@ def _compensate(own, parts, time, tau):
     for i in range(n):
         room.tau[i] = tau[i] + driver[i]
     disturbance.compensate(
-        own.compensation_plan, own.compensation_state, own.compensation_result, own.observer,
-        own.forces, own.estimate, time, room.tau, view(parts.tasks, AXES, (3, 3)), is_held,
+        (own.compensation_plan, own.compensation_state, own.compensation_result),
+        (own.observer, own.forces, own.estimate), time, room.tau,
+        view(parts.tasks, AXES, (3, 3)), is_held,
         view(setup.feedback, 0, (n if integrates else 0,)),
         view(setup.friction, 0, (n if plan.knows_friction[0] > 0.0 else 0,)))
     for i in range(n):
@@ -233,8 +234,8 @@ def _observe_last(own, given, setup, time, q, qd, effort, tau):
     for j in range(n):
         tau[j] = before.tau[0, j] if before.ticks[0] > 0.0 else np.nan
     put_driver(given.model, given.model_numbers, given.model_room, q, qd, setup.driver)
-    observe(own.robot, own.robot_numbers, own.observer, own.forces, own.estimate, time, q, qd, tau,
-            effort, setup.driver)
+    observe((own.robot, own.robot_numbers), (own.observer, own.forces, own.estimate), time, q, qd,
+            tau, effort, setup.driver)
 
 
 @released

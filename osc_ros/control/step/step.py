@@ -82,8 +82,8 @@ def _estimate(table):
     n = int(guarded.plan[0])
     gate, output, now = (state_views(guarded.state, n), output_views(guarded.state, n),
                          _sense_views(guarded.sample, n))
-    observe(own.robot, own.robot_numbers, own.observer, own.forces, own.estimate, gate.time[0],
-            gate.q, gate.qd, output.before, now.effort,
+    observe((own.robot, own.robot_numbers), (own.observer, own.forces, own.estimate),
+            gate.time[0], gate.q, gate.qd, output.before, now.effort,
             _own_views(block_in(given.integers, given.numbers).own, n).driver)
     found = touched(guarded.contact, own.forces, own.estimate, n)
     law_views(own.law, n).in_contact[0] = 1.0 if found != NOT_TOUCHED else 0.0

@@ -286,7 +286,7 @@ def estimate(torque, settled=1.0, wrench=None):
 
 def advanced(compensation, time, external, tau, is_held=False, axes=BASE):
     """Advance a compensation to a time; return its torques (n,)."""
-    compensate(*compensation.records, *external.records, time, tau, axes, is_held, NONE, NONE)
+    compensate(compensation.records, external.records, time, tau, axes, is_held, NONE, NONE)
     return compensation.torque
 
 
