@@ -489,11 +489,11 @@ WRITER = """
 import sys
 import numpy as np
 from osc_ros.loop.process.channel import Channel, RECORDS
-channel, numbers = Channel(3, int(sys.argv[1])), np.zeros(3)
+channel, numbers = Channel(3, int(sys.argv[1])), np.zeros(4)
 k, ends = 0, False
 while not ends or k < 5 * RECORDS:
     row = np.full(3, float(k))
-    channel.record(float(k), True, numbers, row, row, row, row)
+    channel.record(float(k), numbers, row, row, row, row)
     while not channel.events.put(str(k).encode()):
         pass
     k, ends = k + 1, ends or channel.requests.take() is not None

@@ -200,18 +200,17 @@ def _share_within(h, limits, tau):
 
 
 @inlined
-def _put_within(model, settings, robot, own, q, qd, limits, unmodelled, tau):
+def _put_within(model, settings, robot, own, q, qd, limits, unmodelled):
     """
-    Reduce braking torques tau (n,) to the limits (n,); return the factor of the reduction.
+    Reduce `own.wanted` (n,), braking torques, to the limits (n,); return the factor.
 
-    The part of tau beyond the bias torques is reduced by one factor for all joints, so that the
-    kinetic energy falls. Coriolis torques may take up the limits of an arm beyond its speed
-    limits. If the factor is then below EXACT, each joint is gradually braked separately, with
-    `hardest` [1/s]: such torques take energy from the arm at any speed, as long as the limits
-    carry its weight.
+    The part beyond the bias torques is reduced by one factor for all joints, so that the kinetic
+    energy falls. Coriolis torques may take up the limits of an arm beyond its speed limits. If the
+    factor is then below EXACT, each joint is gradually braked separately, with `hardest` [1/s]:
+    such torques take energy from the arm at any speed, as long as the limits carry its weight.
 
     """
-    rows = own.rows
+    rows, tau = own.rows, own.wanted
     rest, h, weight = rows[4], rows[5], rows[6]
     rest[:] = 0.0
     put_command(*model, q, qd, rest, h)
@@ -266,6 +265,6 @@ def put_stop_torque(model, plan, state, room, source, state_now, limits, unmodel
     for i in range(n):
         tau[i] += unmodelled[i]
     if source not in (GRAVITY, WEIGHT) and any_beyond(tau, limits, 1.0):
-        share = _put_within(model, settings, robot, own, q, qd, limits, unmodelled, tau)
+        share = _put_within(model, settings, robot, own, q, qd, limits, unmodelled)
         if share < EXACT and source == HOLD:  # the arm stops farther away: set a new anchor
             begin_source(plan, state, NONE, source, q, qd)

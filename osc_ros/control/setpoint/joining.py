@@ -197,14 +197,14 @@ def _share(base: Base, offset: Offset, limits: TargetLimits, bounds: Array, now:
            ) -> float:
     """Largest ratio of the target's motion to a limit in the transition; ≥ 2 outside the box."""
     times = (offset.end - now) * SAMPLES
-    poses, twists, accelerations = _STATES
     if isinstance(base, Path):
-        base.sample(now + times, poses, twists, accelerations)
+        base.sample(now + times, *_STATES)
     else:  # the twist of the base is constant, so its state at one time is enough
         state = base.at(now)
-        poses[:], twists[:], accelerations[:] = state.pose, state.twist, state.acceleration
-    return float(_largest_share(poses, twists, accelerations, offset.pieces, times,
-                                limits.speed, limits.acceleration, bounds, *_STATE))
+        for array, value in zip(_STATES, (state.pose, state.twist, state.acceleration)):
+            array[:] = value
+    return float(_largest_share(_STATES, offset.pieces, times, limits.speed, limits.acceleration,
+                                bounds, _STATE))
 
 
 @kernel
@@ -310,8 +310,7 @@ def _put_offset(pose, twist, acceleration, to_pose, to_twist, to_acceleration, x
 
 
 @kernel
-def _largest_share(poses, twists, accelerations, pieces, times, speed, acceleration, bounds,
-                   to_pose, to_twist, to_acceleration):
+def _largest_share(states, pieces, times, speed, acceleration, bounds, state):
     """
     Largest ratio of speed or acceleration to its limit, for the motion base ⊕ offset at `times`.
 
@@ -319,8 +318,8 @@ def _largest_share(poses, twists, accelerations, pieces, times, speed, accelerat
 
     Parameters
     ----------
-    poses, twists, accelerations : (k, 4, 4), (k, 6), (k, 6)
-        Motion of the base at the k times.
+    states : tuple of (k, 4, 4), (k, 6), (k, 6)
+        Poses, twists and accelerations of the base at the k times.
     pieces : (6, PIECES, 5)
         See `Offset`.
     times : (k,)
@@ -329,11 +328,11 @@ def _largest_share(poses, twists, accelerations, pieces, times, speed, accelerat
         Limits of the angular and of the linear motion [rad/s, m/s], [rad/s², m/s²].
     bounds : (2, 3)
         Lower and upper corner of the accepted box [m].
-    to_pose, to_twist, to_acceleration : (4, 4), (6,), (6,), overwritten
+    state : tuple of (4, 4), (6,), (6,), overwritten
         Memory.
 
     """
-    most = 0.0
+    (poses, twists, accelerations), (to_pose, to_twist, to_acceleration), most = states, state, 0.0
     for k in range(len(times)):
         add_offset(poses[k], twists[k], accelerations[k], pieces, times[k], to_pose, to_twist,
                    to_acceleration)

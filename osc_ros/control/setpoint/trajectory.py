@@ -139,9 +139,8 @@ class Path:
                              f'{k + 1}: accepted is less than half a turn between knots')
         self.peaks, self.extent = np.zeros((2, 2)), np.array([[np.inf] * 3, [-np.inf] * 3])
         self.peak_times, self.extent_times = np.zeros((2, 2)), np.zeros((2, 3))
-        sample = Target(np.empty((4, 4)), np.empty(6), np.empty(6))
-        _peaks(self.times, self.poses, self.coefficients, sample.pose, sample.twist,
-               sample.acceleration, self.peaks, self.peak_times, self.extent, self.extent_times)
+        _peaks(self.times, self.poses, self.coefficients, (self.peaks, self.peak_times),
+               (self.extent, self.extent_times), (np.empty((4, 4)), np.empty(6), np.empty(6)))
 
     @classmethod
     def of_knots(cls, **given: Array) -> Path:
@@ -453,9 +452,10 @@ def _samples(times, poses, coefficients, wanted, to_poses, twists, accelerations
 
 
 @released
-def _peaks(times, poses, coefficients, pose, twist, acceleration, peaks, peak_times, extent,
-           extent_times):
-    """Write the attributes `peaks` and `extent` of a `Path`, and their times."""
+def _peaks(times, poses, coefficients, of_motion, of_position, state):
+    """Write `peaks` and `extent` of a `Path`, and their times; `state` is memory for a target."""
+    (peaks, peak_times), (extent, extent_times) = of_motion, of_position
+    pose, twist, acceleration = state
     for k in range(len(times) - 1):
         duration = times[k + 1] - times[k]
         for j in range(9):

@@ -45,17 +45,17 @@ def _set(counters, i, value):
 
 
 @kernel
-def _put_record(counters, i, records, time, sent, numbers, q, qd, tau, command):
+def _put_record(counters, records, time, numbers, q, qd, tau, command):
     """Write a record, then the counter of records."""
-    count = load(counters, i)
+    count = load(counters, _RECORDS)
     row, n = records[count % len(records)], len(q)
-    row[0], row[1], row[2] = count, time, sent
-    for k in range(3):
-        row[3 + k] = numbers[k]
+    row[0], row[1] = count, time
+    for k in range(4):
+        row[2 + k] = numbers[k]
     for k in range(n):
         row[6 + k], row[6 + n + k] = q[k], qd[k]
         row[6 + 2 * n + k], row[6 + 3 * n + k] = tau[k], command[k]
-    store(counters, i, count + 1)
+    store(counters, _RECORDS, count + 1)
 
 
 class Queue:
@@ -167,10 +167,9 @@ class Channel:
         self._records = parts[3].view(np.float64).reshape(RECORDS, width)
         self._n = joints
 
-    def record(self, arrived: float, sent: bool, numbers: Array, *vectors: Array) -> None:
-        """Append a record; numbers: mode, seconds, nanoseconds; vectors: q, q̇, τ, command."""
-        _put_record(self._counters, _RECORDS, self._records, arrived, float(sent), numbers,
-                    *vectors)
+    def record(self, arrived: float, numbers: Array, *vectors: Array) -> None:
+        """Append a record; numbers: sent, mode, stamp (s, ns); vectors: q, q̇, τ, command."""
+        _put_record(self._counters, self._records, arrived, numbers, *vectors)
 
     @property
     def count(self) -> int:
@@ -199,6 +198,6 @@ def rehearse() -> None:
     channel, one = Channel(1), np.zeros(1)
     channel.requests.put(b'')
     channel.requests.take()
-    channel.record(0.0, False, np.zeros(3), one, one, one, one)
+    channel.record(0.0, np.zeros(4), one, one, one, one)
     channel.at(0)
     channel.close()

@@ -77,7 +77,7 @@ class ArmEngine(Engine):
         self._compiled: Integers | None = None  # table for compiled answers; None: Python answers
         self._has_written = self._is_alone = self._is_lost = False
         self._command_sent = np.full(law.robot.n, np.nan)
-        self._numbers = np.zeros(3)
+        self._numbers = np.zeros(4)
         self._cycle = 0
         self._file = system.record_cycles
         self._times = np.zeros((RECORDED if self._file else 1, 3), dtype=np.int64)
@@ -281,10 +281,10 @@ class ArmEngine(Engine):
 
     def _record(self) -> None:
         state, numbers = self._state, self._numbers
-        numbers[0] = MODES.index(self.mode)
-        numbers[1:] = self._stamp
-        self._channel.record(self._arrived, self._has_written, numbers, state.q, state.qd,
-                             state.tau, self._command_sent)
+        numbers[0], numbers[1] = self._has_written, MODES.index(self.mode)
+        numbers[2:] = self._stamp
+        self._channel.record(self._arrived, numbers, state.q, state.qd, state.tau,
+                             self._command_sent)
 
     def _stop(self) -> None:
         """End the control of the arm; its own controller and brakes then hold the arm."""
