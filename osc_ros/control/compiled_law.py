@@ -34,7 +34,6 @@ from osc_ros.control.tasks.free import Guidance
 from osc_ros.control.tasks.task import Task
 from osc_ros.control.tasks.task_numbers import TURNS_WITH
 from osc_ros.dynamics.algebra.kinematics import LinkAxes
-from osc_ros.dynamics.contract.method import Method
 from osc_ros.dynamics.methods import ONE_TIP
 from osc_ros.dynamics.operational_space import OperationalSpace
 from osc_ros.dynamics.priority.priority import Priorities
@@ -144,11 +143,6 @@ class CompiledLaw:
         self._point()
 
     @property
-    def dynamics(self) -> Method:
-        """Method of `space`, which the ticks use."""
-        return self.space.dynamics
-
-    @property
     def J(self) -> Array:
         """Jacobian (6 m, n) of the last tick."""
         return self._parts.J
@@ -167,11 +161,11 @@ class CompiledLaw:
         """Create the tables of addresses."""
         turning = [(i, *frame.addresses) for i, frame in enumerate(self._frames)
                    if isinstance(frame, LinkAxes)]
-        self._gravities = [self.dynamics.gravity, *self.command_model.gravities]
+        self._gravities = [self.space.dynamics.gravity, *self.command_model.gravities]
         if self.unmodelled is not None:
             self._gravities.append(self.unmodelled.observer.gravity)
         self._turning = np.array(turning, dtype=np.int64).reshape(-1, TURNING)
-        self.tick = Tick(self.dynamics, self.solver.arrays, self.command_model,
+        self.tick = Tick(self.space.dynamics, self.solver.arrays, self.command_model,
                          (np.array([*map(address_of, self._gravities)]), self._turning))
 
     def put_constants(self) -> None:
@@ -326,8 +320,9 @@ class CompiledLaw:
 
     def gain_share(self) -> float:
         """Smallest ratio of a natural frequency or damping rate in force to its set value."""
-        W, gains = self.dynamics.Lambda_inv, zip(self._own.posture.tolist(), self._posture_gains)
-        shares = [now / wanted for now, wanted in gains if wanted > 0.0]
+        W = self.space.dynamics.Lambda_inv
+        shares = [now / wanted for now, wanted in zip(self._own.posture.tolist(),
+                                                      self._posture_gains) if wanted > 0.0]
         shares += [level.gain_share(W[6 * i:6 * i + 6, 6 * i:6 * i + 6])
                    for level, i in zip(self.levels, self.at)]
         return float(min(shares))
@@ -373,7 +368,7 @@ class CompiledLaw:
 
     def inverse_dynamics(self, q: Array, qd: Array, qdd: Array) -> Array:
         """Joint torques M q̈ + C + G (n,) [N·m]; NaN where the state is not accepted."""
-        return self.dynamics.inverse_dynamics(q, qd, qdd)
+        return self.space.dynamics.inverse_dynamics(q, qd, qdd)
 
     def added_weight(self, before: CompiledLaw, q: Array) -> Array:
         """Gravity torques (n,) of this model at q (n,), minus those of `before` [N·m]."""
@@ -412,7 +407,7 @@ class CompiledLaw:
 
     def state_arrays(self) -> tuple[NDArray[Any], ...]:
         """Return the arrays with the results of a tick, and with the state for the next tick."""
-        of_tips = self.dynamics
+        of_tips = self.space.dynamics
         return (of_tips.pose, of_tips.twist, of_tips.Lambda_inv, of_tips.a0, *self._gravities,
                 *self._kept,
                 *(record for level in self.levels for record in level.generator.records))
@@ -425,7 +420,7 @@ class CompiledLaw:
         """Run the steps of a tick once, to compile their kernels."""
         rest, friction = self._rest, FrictionInForce(self.robot.n)
         friction.begin(0.0, None, rest + 1.0, rest + 1.0, 1.0)
-        self.dynamics.inverse_mass_matrix(np.empty((self.robot.n, self.robot.n)))
+        self.space.dynamics.inverse_mass_matrix(np.empty((self.robot.n, self.robot.n)))
         self.limiter.add(rest)
         if not self.has_kernel:  # to compile the functions for friction, too
             friction.set(Friction(rest, rest))
