@@ -123,7 +123,7 @@ class Rig:
     def record(self) -> Record:
         """Return the record since the start."""
         time, pose, target, torque, qd, share = (np.array(column) for column in zip(*self._rows))
-        updates = self._engine.updates
+        updates = self._engine.counts.updates
         median, slowest = updates.percentile(50, 99) if updates.count else (0.0, 0.0)
         return Record(time, pose, target, torque, qd, share, self._failure, (median, slowest))
 
