@@ -191,7 +191,7 @@ class CompiledLaw:
         return self._own.least_inertia.copy() if self._own.least_inertia.any() else None
 
     def take_least_inertia(self, other: CompiledLaw) -> None:
-        """Copy the least inertia of another setup if this one has none, to fade friction."""
+        """Copy the least inertia of another setup if this one has none."""
         if self.least_inertia is None:
             self._own.least_inertia[:] = other._own.least_inertia
 

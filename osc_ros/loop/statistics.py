@@ -49,8 +49,6 @@ class Counts:
     """
     Counters and timing statistics of an engine since its activation.
 
-    `period` is the expected time between states [s].
-
     Attributes
     ----------
     updates, periods, ages : Window
@@ -62,13 +60,13 @@ class Counts:
         Reason of the last refusal.
     torque_use : (n,) or float
         Largest torques so far, relative to the effort limits.
-    report_period : float
-        Time between two reports [s].
+    period, report_period : float
+        Expected time between states, and time between two reports [s].
 
     """
 
     def __init__(self, period: float) -> None:
-        self._period, self.report_period = period, np.inf
+        self.period, self.report_period = period, np.inf
         self.reset()
 
     def reset(self) -> None:
@@ -94,7 +92,7 @@ class Counts:
         if 0.0 < gap < np.inf:
             self.periods.add(gap)
             if gap < CLOCK_STEPS[1]:
-                self.missed += max(0, round(gap / self._period) - 1)
+                self.missed += max(0, round(gap / self.period) - 1)
         self._counted = time
 
     def begin_report(self, time: float) -> bool:
