@@ -31,6 +31,7 @@ from osc_ros.control.settings import Settings, with_first_task
 from osc_ros.control.tasks.task import Stiffness, Target
 from osc_ros.dynamics.algebra.kinematics import link_pose
 from osc_ros.errors import ArmError, ArmTimeoutError, InputError, OscError
+from osc_ros.hardware.contract import Description
 from osc_ros.hardware.hardware_table import hardware_class
 from osc_ros.loop import requests
 from osc_ros.loop.engine import ACTIVE, IDLE
@@ -67,8 +68,6 @@ class RealTimeBackend:
     Attributes
     ----------
     joint_names : tuple of str
-    description : Description
-        Description that the driver gives of the arm.
 
     """
 
@@ -86,11 +85,10 @@ class RealTimeBackend:
                       self._robot, settings, 'sweep', None, system)
         self._loop = LoopProcess(start)
         try:
-            self.description = self._loop.description
             settings, self._guard = start.settings_for(self.description)
             with on_demand():
                 self._law = Law(self._robot, settings)
-            self._set, self._disturbance = settings.tasks[0].gains, settings.disturbance
+            self._original = settings
             self._session = Session(
                 self._law, self._loop, self._use_load, lambda level, text: LOGGER.log(
                     logging.INFO if level == NOTE else logging.WARNING, text), 'startup_check={}')
@@ -98,6 +96,11 @@ class RealTimeBackend:
         except BaseException:
             self._loop.close()
             raise
+
+    @property
+    def description(self) -> Description:
+        """Description that the driver gives of the arm."""
+        return self._loop.description
 
     def _begin(self, startup_check: str) -> None:
         """Activate the loop, and start the thread."""
@@ -125,7 +128,7 @@ class RealTimeBackend:
 
     def _use_load(self, mass: float) -> None:
         """Compensate an unknown load at the tip [kg]; for 0, use the original settings."""
-        given = self._disturbance
+        given = self._original.disturbance
         if mass > 0.0:
             given = given or Disturbance()
             given = replace(given, payload=max(given.payload, mass))
@@ -285,7 +288,7 @@ class RealTimeBackend:
     def use_gains(self, spring: Stiffness | None) -> None:
         """Set the stiffness of the tip, or reset its gains; see `Backend`."""
         self._use(with_first_task(
-            self._law.settings, gains=self._set if spring is None else spring))
+            self._law.settings, gains=self._original.tasks[0].gains if spring is None else spring))
 
     def use_payload(self, mass: float, center_of_mass: Array, inertia: Array) -> None:
         """Set the payload; see `Backend`."""

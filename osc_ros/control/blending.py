@@ -95,8 +95,7 @@ class SetupBlending:
             added = tau - added
             self.end(old)
         self.replaced, self.posture = old, posture
-        if old.least_inertia is None:  # a new friction compensation acts on both setups
-            old.least_inertia = new.least_inertia
+        old.take_least_inertia(new)  # a new friction compensation acts on both setups
         settings = new.settings
         self.friction.begin(time, settings.friction, settings.limits.effort,
                             np.asarray(new.robot.velocity_limits), settings.blend_time)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.compile.addresses import address_of, Integers
+from osc_ros.compile.addresses import address_of
 from osc_ros.control.disturbance_compensation import DisturbanceCompensation
 from osc_ros.control.limits.limiter import Limiter
 from osc_ros.control.model_error.command_model import CommandModel
@@ -81,21 +81,14 @@ class CompiledLaw:
     at : list of int
         Index of each task's link in `links`.
     space : OperationalSpace
-        Dynamics of the robot at these links; `dynamics` is its method, which the ticks use.
+        Dynamics of the robot at these links.
     command_model : CommandModel
     solver : Priorities
     limiter : Limiter
     levels : list of Level
         State of the tasks; `start` initializes them.
-    J : (6 m, n)
-        Jacobian of the last tick.
-    friction_torque, driver_torque, within : (n,), (n,), (n,) [N·m; N for prismatic]
-        Torques of the last tick: friction compensation; torques that the driver adds; torques
-        within the limits. The setup returns `within` + `friction_torque` - `driver_torque`.
     tick : Tick
         The compiled tick, and its tables of addresses.
-    gravities : (k,) int
-        Addresses of the copies (3,) of gravity that the setup uses.
     unmodelled : DisturbanceCompensation, optional
         Observer and compensation of external torques, if the settings have them.
     guidance : Guidance, optional
@@ -120,19 +113,19 @@ class CompiledLaw:
         else:
             space = self._space(method, workers)
         self.space: OperationalSpace = space
-        self.dynamics = self.space.dynamics
         self.command_model = self._command_model(before)
-        self._block = block_of(self.at, len(self.links), robot.n)
-        self._connect()
-        parts, damping = self._parts, settings.damping
-        self.solver = Priorities(self.at, len(self.links), robot.n, self._block)
+        block = block_of(self.at, len(self.links), robot.n)
+        self._parts = parts = views_of(*block)
+        self._kept, self._own = kept_in(*block), OWN.of(parts.own, robot.n)
+        self.solver = Priorities(self.at, len(self.links), robot.n, block)
         self.limiter = Limiter(robot, settings.limits, settings.blend_time,
                                (parts.limits, parts.limiter, parts.room),
                                settings.free is not None)
-        self._own.damping[:] = damping.length, damping.low, damping.high
+        self._own.damping[:] = (settings.damping.length, settings.damping.low,
+                                settings.damping.high)
         self._own.has_force[0] = any('force' in task.axes for task in settings.tasks)
         self._own.blend_time[0] = settings.blend_time
-        self._take_least_inertia(before, precomputed)
+        self._put_least_inertia(before, precomputed)
         self.unmodelled = self._unmodelled(before, precomputed)
         self._own.integrates[0] = self.unmodelled is not None and self.unmodelled.integrates
         self._frames = [self._frame(task) for task in settings.tasks]
@@ -145,30 +138,35 @@ class CompiledLaw:
         self.put_constants()
         self.guidance = None if settings.free is None else Guidance(
             settings.free, robot, settings.tasks[0].limits.box, (parts.drive, parts.guided))
-        self.reference = Reference(self.levels, self._block[0], parts.reference)
+        self.reference = Reference(self.levels, block[0], parts.reference)
         self._find_bandwidth()
         self._point()
 
-    def _connect(self) -> None:
-        """Create the views of the array of numbers."""
-        self._parts = parts = views_of(*self._block)
-        self._kept, self._own = kept_in(*self._block), OWN.of(parts.own, self.robot.n)
-        self.J: Array = parts.J
-        self.friction_torque: Array = self._own.friction
-        self.driver_torque: Array = self._own.driver
-        self.within: Array = self._own.within
+    @property
+    def J(self) -> Array:
+        """Jacobian (6 m, n) of the last tick."""
+        return self._parts.J
+
+    @property
+    def friction_torque(self) -> Array:
+        """Torques (n,) of the last tick that compensate friction [N·m, N]."""
+        return np.asarray(self._own.friction)
+
+    @property
+    def driver_torque(self) -> Array:
+        """Torques (n,) of the last tick that the driver adds [N·m, N]."""
+        return np.asarray(self._own.driver)
 
     def _point(self) -> None:
         """Create the tables of addresses."""
         turning = [(i, *frame.addresses) for i, frame in enumerate(self._frames)
                    if isinstance(frame, LinkAxes)]
-        self._gravities = [self.dynamics.gravity, *self.command_model.gravities]
+        self._gravities = [self.space.dynamics.gravity, *self.command_model.gravities]
         if self.unmodelled is not None:
             self._gravities.append(self.unmodelled.observer.gravity)
         self._turning = np.array(turning, dtype=np.int64).reshape(-1, TURNING)
-        self.gravities: Integers = np.array([*map(address_of, self._gravities)])
-        self.tick = Tick(self.dynamics, self._block, self.command_model,
-                         (self.gravities, self._turning))
+        self.tick = Tick(self.space.dynamics, self.solver.arrays, self.command_model,
+                         (np.array([*map(address_of, self._gravities)]), self._turning))
 
     def put_constants(self) -> None:
         """Write the numbers that compiled code uses as indices, see `task_numbers`."""
@@ -177,23 +175,25 @@ class CompiledLaw:
         for level in self.levels:
             level.put_constants()
 
-    def _take_least_inertia(self, before: CompiledLaw | None, precomputed: Precomputed) -> None:
+    def _put_least_inertia(self, before: CompiledLaw | None, precomputed: Precomputed) -> None:
         """Copy the least inertia from `before`, or compute it for a friction compensation."""
         found = precomputed.least_inertia
         if found is None and before is not None and before.robot is self.robot:
             found = before.least_inertia
         if found is None and self.settings.friction is not None:
             found = least_inertia(self.robot)
-        self.least_inertia = found
+        if found is not None:
+            self._own.least_inertia[:] = found
 
     @property
     def least_inertia(self) -> Array | None:
         """Least inertia (n,) of each joint, see `friction.least_inertia`; None: not computed."""
         return self._own.least_inertia.copy() if self._own.least_inertia.any() else None
 
-    @least_inertia.setter
-    def least_inertia(self, inertia: Array | None) -> None:
-        self._own.least_inertia[:] = 0.0 if inertia is None else inertia
+    def take_least_inertia(self, other: CompiledLaw) -> None:
+        """Copy the least inertia of another setup if this one has none."""
+        if self.least_inertia is None:
+            self._own.least_inertia[:] = other._own.least_inertia
 
     @property
     def precomputed(self) -> Precomputed:
@@ -263,8 +263,7 @@ class CompiledLaw:
                     level.coast(old[level.task.name].twist, np.zeros(6)
                                 if before.guidance is None else before.guidance.acceleration)
         if before is not None:
-            if self.least_inertia is None:  # the previous friction compensation fades out
-                self.least_inertia = before.least_inertia
+            self.take_least_inertia(before)  # the previous friction compensation fades out
             self.limiter.go_on_from(before.limiter)
             self._take_tool(before)
 
@@ -273,16 +272,19 @@ class CompiledLaw:
         return self.space.outward(q, self._rest, posture_acceleration=self._rest
                                   ).pose.reshape(-1, 4, 4)
 
-    def _find_bandwidth(self) -> None:
-        """Compute the longest period of the states at which all gains are stable as set [s]."""
+    @property
+    def _posture_gains(self) -> tuple[float, float, float]:
+        """Gains of the settings for the posture, see `posture` of OWN."""
         posture, push = self.settings.posture, float(self.settings.limits.repulsion)
         frequency = float(posture.natural_frequency)
         rate = float(max(2.0 * posture.damping_ratio * frequency, posture.damping))
-        self._own.posture[:] = self._posture_set = frequency, rate, push
-        self._posture_period = longest_period(frequency, rate)
+        return frequency, rate, push
+
+    def _find_bandwidth(self) -> None:
+        """Compute the longest period of the states at which all gains are stable as set [s]."""
+        self._own.posture[:] = gains = self._posture_gains
         self._own.longest_period[0] = min(
-            longest_period(frequency, rate, push),
-            *(level.longest_period for level in self.levels))
+            longest_period(*gains), *(level.longest_period for level in self.levels))
         self._own.period[0] = 0.0
 
     @property
@@ -310,16 +312,17 @@ class CompiledLaw:
             level.limit_gains(period)
         if self.guidance is not None:
             self.guidance.limit_gains(period)
-        frequency, rate, push = self._posture_set
-        share = min(1.0, self._posture_period / period)
+        frequency, rate, push = self._posture_gains
+        share = min(1.0, longest_period(frequency, rate) / period)
         frequency, rate = share * frequency, share * rate
         self._own.posture[:] = frequency, rate, min(
             push, largest_repulsion_frequency(rate, frequency, period))
 
     def gain_share(self) -> float:
         """Smallest ratio of a natural frequency or damping rate in force to its set value."""
-        W, gains = self.dynamics.Lambda_inv, zip(self._own.posture.tolist(), self._posture_set)
-        shares = [now / wanted for now, wanted in gains if wanted > 0.0]
+        W = self.space.dynamics.Lambda_inv
+        shares = [now / wanted for now, wanted in zip(self._own.posture.tolist(),
+                                                      self._posture_gains) if wanted > 0.0]
         shares += [level.gain_share(W[6 * i:6 * i + 6, 6 * i:6 * i + 6])
                    for level, i in zip(self.levels, self.at)]
         return float(min(shares))
@@ -365,7 +368,7 @@ class CompiledLaw:
 
     def inverse_dynamics(self, q: Array, qd: Array, qdd: Array) -> Array:
         """Joint torques M q̈ + C + G (n,) [N·m]; NaN where the state is not accepted."""
-        return self.dynamics.inverse_dynamics(q, qd, qdd)
+        return self.space.dynamics.inverse_dynamics(q, qd, qdd)
 
     def added_weight(self, before: CompiledLaw, q: Array) -> Array:
         """Gravity torques (n,) of this model at q (n,), minus those of `before` [N·m]."""
@@ -403,7 +406,7 @@ class CompiledLaw:
 
     def state_arrays(self) -> tuple[NDArray[Any], ...]:
         """Return the arrays with the results of a tick, and with the state for the next tick."""
-        of_tips = self.dynamics
+        of_tips = self.space.dynamics
         return (of_tips.pose, of_tips.twist, of_tips.Lambda_inv, of_tips.a0, *self._gravities,
                 *self._kept,
                 *(record for level in self.levels for record in level.generator.records))
@@ -416,7 +419,7 @@ class CompiledLaw:
         """Run the steps of a tick once, to compile their kernels."""
         rest, friction = self._rest, FrictionInForce(self.robot.n)
         friction.begin(0.0, None, rest + 1.0, rest + 1.0, 1.0)
-        self.dynamics.inverse_mass_matrix(np.empty((self.robot.n, self.robot.n)))
+        self.space.dynamics.inverse_mass_matrix(np.empty((self.robot.n, self.robot.n)))
         self.limiter.add(rest)
         if not self.has_kernel:  # to compile the functions for friction, too
             friction.set(Friction(rest, rest))

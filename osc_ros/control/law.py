@@ -441,7 +441,7 @@ class Law(CommandedCycle):
         if self._setup.settings.driver is not None:
             tau = tau + self._setup.command_model.driver_torque(q, qd)
         # use kernels of the tick, because forward dynamics would have to be compiled only for this
-        dynamics, no_force = self._setup.dynamics, np.zeros(len(self._setup.J))
+        dynamics, no_force = self._setup.space.dynamics, np.zeros(len(self._setup.J))
         h, predicted = np.empty_like(tau), np.empty_like(tau)
         results = dynamics.pose, dynamics.twist, dynamics.Lambda_inv, dynamics.a0
         kept = [one.copy() for one in results]  # the next tick reads them

@@ -49,7 +49,7 @@ IDLE, ACTIVE, ENDING = MODES = 'idle', 'active', 'ending'
 VALUES = 'mode', 'effort', 'q', 'qd', 'time', 'stamp', 'asks', '_left'
 
 
-class Engine(Counts):
+class Engine:
     """
     Computes torques from joint states by a law; a supervisor checks them.
 
@@ -82,6 +82,7 @@ class Engine(Counts):
         States and efforts while idle, for the start-up check.
     journal : Journal, optional
         Records the inputs, see `attach_journal`.
+    counts : Counts
 
     Parameters
     ----------
@@ -103,19 +104,17 @@ class Engine(Counts):
 
     def __init__(self, law: Law, supervision: Supervision, period: float,
                  send: Callable[[Array, Stamp | None], None], post: Callable[..., None]) -> None:
-        self.law, self.period = law, period
+        self.law, self.counts = law, Counts(period)
         self.journal: Journal | None = None
-        self._clock: Callable[[], float] = perf_counter
         self.guard = Supervisor(law.robot, law, supervision, self._on_change)
         self.mode, self.is_last, self.rest, self.asks = IDLE, False, StartupStatistics(), False
         self.touch = ContactSense(law.robot.joint_names)
         self.effort: Array | None = None
         self.q = self.qd = np.zeros(0)
-        self.time, self.stamp, self.report_period, self._last_good = 0.0, (0, 0), np.inf, -np.inf
+        self.time, self.stamp, self._last_good = 0.0, (0, 0), -np.inf
         self._send, self._post, self._answering = send, post, Answering(law.robot.n)
         self._copies, self._records = Copies(), (*self.guard.records, self.touch.record)
         self._left = np.full(law.robot.n, np.nan), np.zeros(law.robot.n)  # last q, compensation
-        self.reset_counts()
 
     def attach_journal(self, journal: Journal) -> None:
         """Record all inputs in a journal from now on, so that a replay can repeat the run."""
@@ -125,7 +124,7 @@ class Engine(Counts):
 
     def use_clock(self, clock: Callable[[], float]) -> None:
         """Use a clock [s] for the engine and its supervisor."""
-        self._clock = self.guard.clock = clock
+        self.guard.clock = clock
 
     def checkpoint(self) -> Checkpoint:
         """Copy everything on which the next torques depend; this takes about 35 µs."""
@@ -192,7 +191,7 @@ class Engine(Counts):
         """
         if self.guard.runaway:
             raise InputError(self.state())
-        self.reset_counts()
+        self.counts.reset()
         where, held = (self.q, self.law.compensation) if self.mode == ENDING else self._left
         if missing is None and (np.abs(self.q - where) < STILL).all():
             missing = held.copy()
@@ -272,11 +271,12 @@ class Engine(Counts):
         if (table := self.table()) is None:  # idle
             self._take(time, q, qd, stamp, arrived, effort)
             return True
-        tau = self._answering.answer(table, (time, q, qd, stamp, arrived), effort, self._clock())
+        tau = self._answering.answer(table, (time, q, qd, stamp, arrived), effort,
+                                     self.guard.clock())
         try:
             if tau is not None:
                 self._command(tau.copy(), self._answering.answered_stamp)
-                self._answering.is_plain(table, self._clock())
+                self._answering.is_plain(table, self.guard.clock())
         finally:
             answers = self._answering.take_answers()
         return answers is not None and self._process_answer(answers[0])
@@ -294,11 +294,11 @@ class Engine(Counts):
         if is_plain:
             if self.journal is not None:
                 self.journal.record_answers(done)
-            self._note_use(np.abs(done.tau).max(axis=0), self.law.settings.limits.effort)
+            self.counts.add_torque(np.abs(done.tau).max(axis=0), self.law.settings.limits.effort)
             for i, (time, took) in enumerate(zip(done.accepted[:-1].tolist(),
                                                  (done.done - done.arrived).tolist())):
-                self._count(time, took, self.period)
-                if self._is_due(time):
+                self.counts.add_update(time, took)
+                if self.counts.begin_report(time):
                     self._report(done[i])
             return self._process_answer(done[-1])
         one = done[0]
@@ -358,8 +358,8 @@ class Engine(Counts):
 
     def _note_tick(self, done: Answered) -> None:
         if self.mode == ACTIVE:
-            self._count(self.time, done.done - done.arrived, self.period)
-            if self._is_due(self.time):
+            self.counts.add_update(self.time, done.done - done.arrived)
+            if self.counts.begin_report(self.time):
                 self._report(done)
 
     @journaled
@@ -381,7 +381,6 @@ class Engine(Counts):
             self.fail(f'{type(error).__name__}: {error}')
 
     def _report(self, done: Answered) -> None:
-        self._reported = done.accepted
         self._post('report', done.stamp, done.pose.copy(), done.error.copy(), done.F.copy(),
                    self.law.external_report())
 
@@ -397,8 +396,7 @@ class Engine(Counts):
     @journaled
     def refuse(self, reason: str, has_all_joints: bool) -> None:
         """Count a refused joint state; report a fault if it has all joints of this robot."""
-        self.refused += 1
-        self.refusal = reason
+        self.counts.add_refusal(reason)
         self._post('refusal', reason)
         if has_all_joints:
             self.guard.report_fault(NOT_FINITE, reason)
@@ -459,7 +457,7 @@ class Engine(Counts):
     def _note_command(self, tau: Array, stamp: Stamp | None) -> None:
         if self.journal is not None:
             self.journal.record_torque(tau, stamp)
-        self._note_use(np.abs(tau), self.law.settings.limits.effort)
+        self.counts.add_torque(np.abs(tau), self.law.settings.limits.effort)
 
     def _leave_if_finished(self) -> None:
         """Send the idle command and end, if the supervisor has finished stopping the arm."""

@@ -290,7 +290,7 @@ def set_delay(engine: Engine, delay: float) -> None:
 
 def set_report_period(engine: Engine, period: float) -> None:
     """Set the time between two reports [s]."""
-    engine.report_period = period
+    engine.counts.report_period = period
 
 
 # the journal
@@ -378,9 +378,10 @@ def has_efforts(engine: Engine) -> bool:
 
 def timing(engine: Engine) -> Timing:
     """Return copies of the timing statistics."""
-    return Timing(engine.updates.copy(), engine.periods.copy(), engine.ages.copy(), engine.missed,
-                  engine.refused, engine.refusal, engine.state_age,
-                  float(np.max(engine.torque_use)))
+    counts = engine.counts
+    return Timing(counts.updates.copy(), counts.periods.copy(), counts.ages.copy(), counts.missed,
+                  counts.refused, counts.refusal, engine.state_age,
+                  float(np.max(counts.torque_use)))
 
 
 def status(engine: Engine) -> Status:

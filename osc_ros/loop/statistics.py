@@ -60,14 +60,16 @@ class Counts:
         Reason of the last refusal.
     torque_use : (n,) or float
         Largest torques so far, relative to the effort limits.
-    report_period : float
-        Time between two reports [s].
+    period, report_period : float
+        Expected time between states, and time between two reports [s].
 
     """
 
-    report_period: float
+    def __init__(self, period: float) -> None:
+        self.period, self.report_period = period, np.inf
+        self.reset()
 
-    def reset_counts(self) -> None:
+    def reset(self) -> None:
         """Reset the counters and the timing statistics."""
         self.updates, self.periods, self.ages = Window(), Window(), Window(1000)
         self.missed = self.refused = 0
@@ -75,19 +77,27 @@ class Counts:
         self.torque_use: Any = 0.0
         self._counted = self._reported = -np.inf
 
-    def _note_use(self, largest: Array, limits: Array) -> None:
+    def add_refusal(self, reason: str) -> None:
+        """Count a refused state."""
+        self.refused, self.refusal = self.refused + 1, reason
+
+    def add_torque(self, largest: Array, limits: Array) -> None:
+        """Add the largest torques (n,) of one or several commands."""
         self.torque_use = np.maximum(self.torque_use, largest / limits)
 
-    def _count(self, time: float, took: float, period: float) -> None:
-        """Add the duration of an update [s] and the time since the last state [s]."""
+    def add_update(self, time: float, took: float) -> None:
+        """Add an update: the time of its state [s], and its duration [s]."""
         self.updates.add(took)
         gap = time - self._counted
         if 0.0 < gap < np.inf:
             self.periods.add(gap)
             if gap < CLOCK_STEPS[1]:
-                self.missed += max(0, round(gap / period) - 1)
+                self.missed += max(0, round(gap / self.period) - 1)
         self._counted = time
 
-    def _is_due(self, time: float) -> bool:
+    def begin_report(self, time: float) -> bool:
+        """Return whether a report is due at a time [s]; if so, the next period begins."""
         # abs: the clock of a simulation may restart
-        return abs(time - self._reported) >= self.report_period
+        if is_due := abs(time - self._reported) >= self.report_period:
+            self._reported = time
+        return bool(is_due)

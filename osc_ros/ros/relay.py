@@ -31,6 +31,7 @@ from osc_ros.model.robot import Robot
 from osc_ros.ros.dds.forwarder import Forwarder, NONSENSE, OTHER_PUBLISHER, Parts, SILENCE
 from osc_ros.ros.dds.forwarding import compile_forward
 from osc_ros.ros.messages import messages
+from osc_ros.ros.messages.commands import CommandOutput
 from osc_ros.ros.messages.compilation_report import CompilationReport
 from osc_ros.ros.messages.publishers import gids, publishers
 from osc_ros.ros.messages.qos import COMMAND_QOS, LATCHED_QOS, RECEIPT
@@ -92,7 +93,7 @@ class Relay(Node):  # type: ignore[misc]
         self._commands = self.create_publisher(Float64MultiArray, '~/commands', COMMAND_QOS)
         self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
         found = values(self, PARAMETERS)
-        self._loop = Forwarder(self, self._commands, found['rate'])
+        self._loop = Forwarder(self, found['rate'])
         try:
             if found['robot_description'] or found['robot_description_file']:
                 self._take_robot(found, robot_parameters.description(found))
@@ -125,7 +126,8 @@ class Relay(Node):  # type: ignore[misc]
                              settings.period)
         states = StateInput(robot, found['velocity'], partial(self._loop.post, 'warning'),
                             partial(self._loop.post, 'info'))
-        self._loop.use_parts(Parts(guard, states, check, order))
+        self._loop.use_parts(Parts(guard, states, check,
+                                   CommandOutput(self._commands, order)))
         self._robot = robot
         self._warn(found)
         self.get_logger().info(

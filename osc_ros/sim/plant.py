@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 import math
 import os
@@ -29,13 +29,32 @@ from osc_ros.sim.mjcf.parts import (
     vector,
 )
 from osc_ros.sim.mjcf.picture import add_shapes, arm_corners, Image, picture, shape_names, Viewer
-from osc_ros.sim.sensor import wrench_beyond
+from osc_ros.sim.sensor import JointNoise, wrench_beyond
 
 Array = NDArray[np.float64]
 COMPENSATES = ('none', 'gravity', 'gravity+coriolis')
 BRAKE = 2.0  # torque of a closed brake, relative to the joint's effort limit
 STRONGEST = 1e6  # torque of a closed brake if the joint has no effort limit [N m, N]
 STICKS = 0.05  # below this speed a braked joint stops, unless its brake is overloaded [rad/s]
+
+
+class Brakes:
+    """Dry friction (n,) of the joints [N m or N]: their own, and that of their closed brakes."""
+
+    def __init__(self, dry: Array, effort_limits: Array) -> None:
+        self._dry, self._strength = dry, np.minimum(BRAKE * effort_limits, STRONGEST)
+        self.close(False)
+
+    def close(self, closed: ArrayLike) -> None:
+        """Close or open the brakes, see `Plant.brake`."""
+        self.closed = np.broadcast_to(np.asarray(closed, dtype=bool), self._dry.shape).copy()
+        self.are_open = not self.closed.any()
+        self.friction = self._dry + self.closed * self._strength
+
+    def standing(self, qd: Array, friction_torque: Array) -> NDArray[np.bool_]:
+        """Return whether (n,) the brake of each joint holds it, for velocities and torques."""
+        return np.asarray(self.closed & (np.abs(qd) < STICKS)
+                          & (np.abs(friction_torque) < 0.99 * self.friction))
 
 
 class Plant:
@@ -93,22 +112,19 @@ class Plant:
         if compensates not in COMPENSATES:
             raise InputError(f"compensates is '{compensates}'; accepted: {', '.join(COMPENSATES)}")
         self._compensates = compensates
-        self._folder = None if folder is None else Path(folder)
-        self._urdf = urdf = Urdf(urdf_text)
+        urdf = Urdf(urdf_text)
         names = self.joint_names = tuple(joint_names)
         self.n = len(names)
-        locks = self._locks = urdf.locks(names, locked or {})
+        locks = urdf.locks(names, locked or {})
         effort, viscous, dry = (
             amounts(what, given, names, [urdf.number(name, tag, what) for name in names])
             for what, given, tag in (('effort', effort_limits, 'limit'),
                                      ('damping', damping, 'dynamics'),
                                      ('friction', friction, 'dynamics')))
         armature = amounts('rotor inertia', rotor_inertia, names, [0.0] * self.n)
-        self._noise = amounts('standard deviation', [position_noise, velocity_noise],
-                               ('position_noise', 'velocity_noise'), [])
-        self._is_noisy = bool(self._noise.any())
-        self._random = np.random.default_rng(seed)
-        self._effort_limits, self._dry = np.where(effort > 0.0, effort, np.inf), dry
+        self._noise = JointNoise(position_noise, velocity_noise, seed)
+        self._effort_limits = np.where(effort > 0.0, effort, np.inf)
+        self._brakes = Brakes(dry, self._effort_limits)
         self._position_limits = np.array([urdf.span(name) for name in names])
         spec = urdf.spec(locks)
         set_options(spec, timestep)
@@ -122,7 +138,9 @@ class Plant:
             urdf.compiled_model(spec)  # refuse a bad URDF before parts are added
             furnish(spec)
         self.model = urdf.compiled_model(spec)
-        self._find_places()
+        self._find_places(urdf.links)
+        self._drawing = partial(urdf.scene, locks,
+                                folder=None if folder is None else Path(folder))
         self._require_still(base)
         self._T_base_root: Array = np.eye(4)
         self._T_base_root = np.asarray(np.linalg.inv(self.pose(base)), dtype=np.float64)
@@ -131,7 +149,7 @@ class Plant:
         self.model.opt.gravity = self._T_base_root[:3, :3].T @ vector('gravity', gravity, 3)
         self.reset(np.clip(np.zeros(self.n), *self._position_limits.T))
 
-    def _find_places(self) -> None:
+    def _find_places(self, links: Iterable[str]) -> None:
         """Create MuJoCo's states, and find joints, links and the wall in them."""
         self._data = mujoco.MjData(self.model)
         self._probe = mujoco.MjData(self.model)  # for computations that must not change _data
@@ -140,7 +158,7 @@ class Plant:
         self._diverged = self._data.warning[mujoco.mjtWarning.mjWARN_BADQACC]
         self._zeros = np.zeros(self.n)
         self._wall = mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_GEOM, 'wall')
-        self._links = {link: self.model.body(link).id for link in self._urdf.links}
+        self._links = {link: self.model.body(link).id for link in links}
 
     def _set_joints(self, spec: mujoco.MjSpec, armature: Array, viscous: Array, timestep: float
                     ) -> None:
@@ -149,7 +167,7 @@ class Plant:
             joint = spec.joint(name)
             joint.armature = armature[i]
             joint.damping = (viscous[i], 0.0, 0.0)  # linear in the velocity
-            joint.frictionloss = self._dry[i]
+            joint.frictionloss = self._brakes.friction[i]
             joint.limited = bool(np.isfinite(self._position_limits[i]).all())
             joint.range = self._position_limits[i] if joint.limited else (0.0, 0.0)
             # As stiff as the step allows: a joint overshoots its stop by about one step's motion
@@ -208,7 +226,7 @@ class Plant:
     @property
     def braked(self) -> NDArray[np.bool_]:
         """Whether (n,) the brake of each joint is closed; a new array."""
-        return self._braked.copy()
+        return self._brakes.closed.copy()
 
     def brake(self, closed: ArrayLike) -> None:
         """
@@ -218,11 +236,8 @@ class Plant:
         stops and holds it. A joint without an effort limit stops at once.
 
         """
-        self._braked = np.broadcast_to(np.asarray(closed, dtype=bool), self.n).copy()
-        self._is_braked = bool(self._braked.any())
-        self._dry_now = self._dry + self._braked * np.minimum(
-            BRAKE * self._effort_limits, STRONGEST)
-        self.model.dof_frictionloss[self._at] = self._dry_now
+        self._brakes.close(closed)
+        self.model.dof_frictionloss[self._at] = self._brakes.friction
 
     def push(self, link: str, force: ArrayLike, moment: ArrayLike = (0.0, 0.0, 0.0)) -> None:
         """
@@ -277,10 +292,10 @@ class Plant:
         if steps < 1:
             raise InputError(f'steps is {steps}; accepted: 1 or more')
         self._tau = self._clipped(tau)
-        if self._is_braked:
-            self._tau[self._braked] = 0.0
+        if not self._brakes.are_open:
+            self._tau[self._brakes.closed] = 0.0
         self._apply_pushes()
-        if self._compensates == 'none' and not self._is_braked:
+        if self._compensates == 'none' and self._brakes.are_open:
             self._data.qfrc_applied[self._here] = self._tau
             mujoco.mj_step(self.model, self._data, steps)
         else:
@@ -296,22 +311,19 @@ class Plant:
         if self._compensates != 'none':
             qd = 0.0 if self._compensates == 'gravity' else 1.0
             added = self._bias(qd * self._data.qvel)
-            tau = np.where(self._braked, 0.0, self._clipped(tau + added))
+            tau = np.where(self._brakes.closed, 0.0, self._clipped(tau + added))
         self._data.qfrc_applied[self._at] = tau
         before = self.q
         mujoco.mj_step(self.model, self._data)
         # with MuJoCo's dry friction a loaded joint creeps; a braked joint must not
-        stands = (self._braked & (np.abs(self._data.qvel[self._at]) < STICKS)
-                  & (np.abs(self._data.qfrc_constraint[self._at]) < 0.99 * self._dry_now))
+        stands = self._brakes.standing(self._data.qvel[self._at],
+                                       self._data.qfrc_constraint[self._at])
         self._data.qpos[self._at[stands]] = before[stands]
         self._data.qvel[self._at[stands]] = 0.0
 
     def measured(self) -> tuple[Array, Array, Array]:
         """Return positions and velocities with sensor noise, and the last torque, (n,) each."""
-        if not self._is_noisy:
-            return self.q, self.qd, self._tau.copy()
-        noise = self._random.standard_normal((2, self.n)) * self._noise[:, None]
-        return self.q + noise[0], self.qd + noise[1], self._tau.copy()
+        return *self._noise.measured(self.q, self.qd), self._tau.copy()
 
     @property
     def weight(self) -> Array:
@@ -386,8 +398,7 @@ class Plant:
 
     def scene(self) -> tuple[mujoco.MjModel, mujoco.MjData]:
         """Return a model for drawing, with gravity down, and data with the arm at its q."""
-        model = self._urdf.scene(self._locks, self.model.opt.gravity, self._folder,
-                                 partial(add_shapes, model=self.model))
+        model = self._drawing(self.model.opt.gravity, more=partial(add_shapes, model=self.model))
         data = mujoco.MjData(model)
         self.show_in(model, data)
         least, greatest = arm_corners(model, data)

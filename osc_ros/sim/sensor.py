@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Simulated force-torque sensor."""
+"""Simulated sensors: noise of the joint states, and a force-torque sensor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,26 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.sim.mjcf.parts import amounts
+
 Array = NDArray[np.float64]
+
+
+class JointNoise:
+    """Normally distributed errors of measured joint states; for the arguments see `Plant`."""
+
+    def __init__(self, position_noise: float, velocity_noise: float, seed: int) -> None:
+        self._deviations = amounts('standard deviation', [position_noise, velocity_noise],
+                                   ('position_noise', 'velocity_noise'), [])
+        self._is_any = bool(self._deviations.any())
+        self._random = np.random.default_rng(seed)
+
+    def measured(self, q: Array, qd: Array) -> tuple[Array, Array]:
+        """Return positions and velocities (n,) with new errors."""
+        if not self._is_any:
+            return q, qd
+        noise = self._random.standard_normal((2, len(q))) * self._deviations[:, None]
+        return q + noise[0], qd + noise[1]
 
 
 def wrench_beyond(model: mujoco.MjModel, data: mujoco.MjData, at: int,

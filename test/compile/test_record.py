@@ -251,7 +251,7 @@ def pushing_law():
 def test_same_records_of_tasks_give_the_same_wrench_and_impedance_to_the_last_bit():
     law, tip = pushing_law()
     setup = law._setup
-    parts, poses = setup._parts, setup.dynamics.pose.reshape(-1, 4, 4)
+    parts, poses = setup._parts, setup.space.dynamics.pose.reshape(-1, 4, 4)
     arrays = parts.task_plans, parts.task_states, parts.tasks, setup.solver.rows
     kept, runs = [one.copy() for one in arrays], []
     while len(runs) < 2:
@@ -262,7 +262,7 @@ def test_same_records_of_tasks_give_the_same_wrench_and_impedance_to_the_last_bi
             time += 0.002 if rng.random() < 0.98 else rng.choice([-0.1, 0.0, 0.3])
             if rng.random() < 0.5:
                 tip.set_measured_wrench(rng.normal(size=6), time)
-            task_reference.put_references(setup._block[0], arrays, setup.dynamics.Lambda_inv,
+            task_reference.put_references(setup.solver.arrays[0], arrays, setup.space.dynamics.Lambda_inv,
                                           setup.reference.rates, time, PERIOD)
             task_reference.put_wrenches(arrays, poses, time, False)
             setup.solver.rows[:, :36] = rng.normal(size=(2, 36))
@@ -305,7 +305,7 @@ def test_same_numbers_of_a_setup_give_the_same_torques_to_the_last_bit(changed):
     law.change(changed(law.settings, law.robot))
     law.torque(2 * PERIOD, law.posture, np.zeros(law.robot.n))
     setup, n = law._setup, law.robot.n
-    records = setup._block[1], law._blending.friction.record
+    records = setup.solver.arrays[1], law._blending.friction.record
     kept, runs = [record.copy() for record in records], []
     while len(runs) < 2:
         for record, before in zip(records, kept):

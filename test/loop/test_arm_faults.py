@@ -117,7 +117,7 @@ def test_faults_of_an_arm_end_no_loop_and_send_no_wrong_torque(law, monkeypatch,
     arm.open()
     engine = ArmEngine(law, supervision(law.settings.limits), arm, PERIOD, channel, System())
     now = 0.0  # no time-out depends on how busy this machine is
-    engine.guard.clock = engine._clock = lambda: now
+    engine.guard.clock = lambda: now
     monkeypatch.setattr(process, 'perf_counter', lambda: now)
 
     def cycle():
@@ -165,7 +165,7 @@ def said_and_sent(monkeypatch, share, is_compiled):
     arm.open()
     engine = ArmEngine(law, supervision(law.settings.limits), arm, PERIOD, channel, System())
     engine.attach_journal(Journal(1e3, 10**9))
-    engine.guard.clock = engine._clock = lambda: now
+    engine.guard.clock = lambda: now
     monkeypatch.setattr(process, 'perf_counter', lambda: now)
     if not is_compiled:
         monkeypatch.setattr(type(engine), '_compiled', property(

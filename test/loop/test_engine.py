@@ -474,10 +474,10 @@ def test_reaction_that_begins_after_a_change_of_the_model_is_not_slower():
 def test_step_that_takes_longer_than_its_deadline_is_a_fault():
     pair = Pair().step()
     engine = pair.engines[0]
-    readings = iter([pair.now, pair.now + 0.02])  # before and after the torques
-    engine._clock = lambda: next(readings)
+    readings = iter([pair.now])  # before the torques; then after them
+    engine.use_clock(lambda: next(readings, pair.now + 0.02))
     engine.update(pair.now + PERIOD, *pair.state(), pair._stamp(), pair.now)
-    engine._clock = lambda: pair.now
+    engine.use_clock(lambda: pair.now)
     engine.guard.watch()
     assert (engine.guard.cause, engine.guard.reaction) == (DEADLINE, 'hold')
     assert engine.guard.reason == 'an update took 0.0200 s'

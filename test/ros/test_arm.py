@@ -168,7 +168,7 @@ def test_wrong_requests_and_late_answers_neither_end_the_loop_nor_mix_up(spin):
         loop.request(attrgetter('no.such.thing'))
     with pytest.raises(InputError, match='does not answer'):
         loop._request(-1.0, attrgetter('mode'))
-    assert loop.request(attrgetter('period')) == 0.001
+    assert loop.request(attrgetter('counts.period')) == 0.001
     with pytest.raises(InputError, match='accepted'):
         loop.request(print, bytes(channel.REQUESTS))
     loop._channel.requests.put(b'nonsense')

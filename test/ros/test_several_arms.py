@@ -135,7 +135,8 @@ def test_simulator_in_lockstep_waits_for_the_commands_of_both_arms(spin):
     spin(lambda: left.get_subscription_count() and right.get_subscription_count(), simulator, user)
     seen = []
     for tick in range(3):
-        label, before = simulator._label, list(simulator._commanded.tau[:7])
+        label = messages.label_of(simulator._state.header.stamp)
+        before = list(simulator._commanded.tau[:7])
         command, other = commands.Command(7), commands.Command(7)
         left.publish(command.fill(np.full(7, 1.0 + tick), label))
         spin(lambda old=before: list(simulator._commanded.tau[:7]) != old, why='for the command')

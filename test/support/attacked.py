@@ -75,7 +75,7 @@ class Attacked:
         self.engine = Engine(
             self.law, Supervision.of(self.robot, self.law.settings.limits, 1.0 / PERIOD), PERIOD,
             self._take, self._hear)
-        self.engine._clock = self.engine.guard.clock = lambda: self.now
+        self.engine.guard.clock = lambda: self.now
         self.engine.update(self.now, self.plant.q, self.plant.qd, (1, 0), self.now)
         self.engine.activate()
 

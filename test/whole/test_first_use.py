@@ -216,7 +216,7 @@ class Simulated(Rig):
 
     def goal(self):
         """Return the diagnostics of the goals by key."""
-        return dict(self.controller._goals.values())
+        return dict(self.controller._targets._goals.values())
 
 
 def test_user_who_sends_a_goal_sees_the_distance_and_is_told_of_the_arrival(spin):

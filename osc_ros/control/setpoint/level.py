@@ -29,7 +29,6 @@ Array = NDArray[np.float64]
 
 COASTING = 5.0, 100.0  # least and highest decay rate of the speed in `coast` [1/s]
 SLOWEST = 1e-6  # least squared speed in the denominator of a decay rate
-TABLES = PLAN, STATE
 
 
 class Level:
@@ -69,27 +68,22 @@ class Level:
 
     def __init__(self, task: Task, blend_time: float, rows: tuple[Array, ...]) -> None:
         self.task = task
-        self._force = task.along('force')
-        self.moves = task.along('motion')
-        self.rate = task.force.damping * float(self._force.max())
+        self.moves, force = task.along('motion'), task.along('force')
+        self.rate = task.force.damping * float(force.max())
         gains = task.gains
         self._yields = not isinstance(gains, Gains)
-        self._row, self._records = rows[1], rows[2:4]
-        self._generator_addresses = rows[4]
-        self._create_views(rows[0])
-        self._plan, self._state = (
-            table.of(numbers, 0) for table, numbers in zip(TABLES, self._records))
-        self._put_plan(blend_time)
+        self._row, self._generator_addresses = rows[1], rows[4]
+        self._create_views(rows[0], *rows[2:4])
+        self._put_plan(blend_time, force)
         if isinstance(gains, Gains):
             pace, bounds = gains.natural_frequency, (*gains.speed, *gains.acceleration)
             self.rate = max(self.rate, float((2.0 * gains.damping_ratio * pace).max()))
         else:
             pace, bounds = gains.stiffness, (*gains.force, *gains.force)
-        self._shape[:] = np.array([self.moves, task.force.damping * self._force, pace,
+        self._shape[:] = np.array([self.moves, task.force.damping * force, pace,
                                    gains.damping_ratio, (*bounds, 0.0, 0.0), np.zeros(6)])
         self._find_bandwidth(task)
-        self._wanted_activation = self._plan.activation
-        self._wanted_activation[:] = task.activation * task.along('motion', 'force')
+        self._plan.activation[:] = task.activation * task.along('motion', 'force')
         self.axes[:] = np.eye(3)
 
     def start(self, pose: Array, before: Level | None = None, is_new: bool = False) -> None:
@@ -102,39 +96,34 @@ class Level:
         """
         task = self.task
         self._end_impedance()
-        self.activation[:] = (0.0 if is_new else 1.0) * self._wanted_activation
+        self.activation[:] = (0.0 if is_new else 1.0) * self._plan.activation
         if before is not None and (before.task.link, before.task.kind) == (task.link, task.kind):
             self._go_on_as(before)
         else:
             self.hold(pose)
         self._state.activation[:] = self.activation
         self._state.since[0] = math.inf  # until the first tick
-        self._state.is_changing[0] = not np.array_equal(self.activation, self._wanted_activation)
+        self._state.is_changing[0] = not np.array_equal(self.activation, self._plan.activation)
 
-    def _put_plan(self, blend_time: float) -> None:
+    def _put_plan(self, blend_time: float, force: Array) -> None:
         plan, control = self._plan, self.task.force
-        for record in self._records:
-            record[:] = 0.0
         plan.blend_time[0], plan.force[:], plan.is_closed[0] = (
-            blend_time, self._force, control.is_closed)
+            blend_time, force, control.is_closed)
         plan.gain[0], plan.integral_rate[0], plan.correction[:] = (
             control.gain, control.integral_rate, control.correction)
         plan.filter_rate[0] = largest_integral_rate(control.damping)
         plan.fastest[0] = math.inf
 
-    def _create_views(self, memory: Array) -> None:
-        memory[:] = 0.0
-        self._memory = memory
+    def _create_views(self, memory: Array, plan: Array, state: Array) -> None:
+        for one in (memory, plan, state):
+            one[:] = 0.0
+        self._memory, self._plan, self._state = memory, PLAN.of(plan, 0), STATE.of(state, 0)
         self.axes: Array = memory[task_numbers.AXES:task_numbers.SHAPE].reshape(3, 3)
         self._shape = memory[task_numbers.SHAPE:task_numbers.ERROR].reshape(6, 6)
         self.activation: Array = self._shape[task_numbers.ACTIVATION]
-        self._found = memory[task_numbers.ERROR:task_numbers.SEEN]
         self.error: Array = memory[task_numbers.ERROR:task_numbers.LAG]
-        # lag of the link behind the last target, compared with `TargetLimits.leash`
-        self._lag = memory[task_numbers.LAG:task_numbers.COMMANDED]
         self.u: Array = memory[task_numbers.COMMANDED:task_numbers.SEEN]
         self._seen = memory[task_numbers.SEEN:task_numbers.SEEN_TWIST].reshape(4, 4)
-        self._seen_twist = memory[task_numbers.SEEN_TWIST:task_numbers.IS_SPRING]
 
     def put_constants(self) -> None:
         """Write the constants of the task's kind to its row of numbers."""
@@ -177,7 +166,7 @@ class Level:
     @property
     def twist(self) -> Array:
         """Twist (6,) of the link at the last tick, base axes [rad/s, m/s]."""
-        return self._seen_twist.copy()
+        return self._memory[task_numbers.SEEN_TWIST:task_numbers.IS_SPRING].copy()
 
     @property
     def wanted_wrench(self) -> Array:
@@ -201,10 +190,9 @@ class Level:
         self._largest = np.array([
             [largest_damping_rate(1.0)] * 6,
             [largest_natural_frequency(ratio, 1.0) for ratio in ratios.tolist()]])
-        used = np.array([self._force, moves * (not self._yields)]) * self._set
+        used = np.array([self._plan.force, moves * (not self._yields)]) * self._set
         self.longest_period = float(np.min(self._largest[used > 0.0] / used[used > 0.0],
                                            initial=math.inf))
-        self._largest_of_spring = float(np.min(self._largest[1][moves > 0.0], initial=math.inf))
         if self._yields and moves.any():
             self.longest_period = 0.0  # the frequency of a spring depends on the pose
 
@@ -212,7 +200,8 @@ class Level:
         """Reduce the gains to the largest stable ones for this period of the states [s]."""
         most = self._largest / period
         if self._yields:
-            self._plan.fastest[0] = (self._largest_of_spring / period) ** 2
+            largest = float(np.min(self._largest[1][self.moves > 0.0], initial=math.inf))
+            self._plan.fastest[0] = (largest / period) ** 2
             self._row[level_row.FASTEST] = self._plan.fastest[0]
             most[1] = math.inf
         np.minimum(self._set, most, out=self._shape[1:3])
@@ -276,8 +265,9 @@ class Level:
         self.generator = SetPointGenerator.coasting(kind.set_point(self.pose), moves * twist,
                                                     rates, before)
         # activated at once: the target is where the link is, so this changes the torque little
-        rises = self._wanted_activation > self.activation
-        self._state.activation[rises] = self.activation[rises] = self._wanted_activation[rises]
+        wanted = self._plan.activation
+        rises = wanted > self.activation
+        self._state.activation[rises] = self.activation[rises] = wanted[rises]
 
     def carry(self, T: Array) -> None:
         """Move the link's frame by T (4, 4) on the body; move the target as the kind defines."""
@@ -287,10 +277,11 @@ class Level:
     def _go_on_as(self, before: Level) -> None:
         """Copy the state of the previous task on the same link."""
         self._seen[:], self.generator = before._seen, before.generator
-        self._found[:] = before._found
+        found = slice(task_numbers.ERROR, task_numbers.SEEN)
+        self._memory[found] = before._memory[found]
         self.activation[:] = before.activation
-        self.wanted_wrench[:] = self._force * before.wanted_wrench
-        is_used = self._force * self.task.force.is_closed
+        self.wanted_wrench[:] = self._plan.force * before.wanted_wrench
+        is_used = self._plan.force * self.task.force.is_closed
         for name, share in (('wrench', 1.0), ('wrench_rate', 1.0), ('integral', is_used),
                             ('filtered', is_used), ('measured', 1.0), ('measured_time', 1.0),
                             ('wrench_time', 1.0)):
@@ -344,7 +335,8 @@ class Level:
 
     def plan(self) -> None:
         """Plan the target's motions, see `SetPointGenerator.plan`."""
-        self.generator.plan(self.task.limits, self._lag)
+        lag = self._memory[task_numbers.LAG:task_numbers.COMMANDED]  # of the link, for the leash
+        self.generator.plan(self.task.limits, lag)
 
     def jump(self, time: float = -math.inf) -> None:
         """Begin the motions that are due before the next tick, see `SetPointGenerator.jump`."""

@@ -153,8 +153,7 @@ class Claims:
         # hidden, so that no bag of all topics has claims: played back, they act as a controller
         topic = f'{self._topic}/_claims'
         self._publisher = node.create_publisher(String, topic, LATCHED_QOS)
-        self._hidden = hidden_node(node, 'claims')
-        self._inbox = Inbox(self._hidden, (String, topic, LATCHED_QOS))
+        self._inbox = Inbox(hidden_node(node, 'claims'), (String, topic, LATCHED_QOS))
         self._timer = node.create_timer(PERIOD, self._yield,
                                         clock=Clock(clock_type=ClockType.STEADY_TIME))
         self._is_closed = Event()
@@ -168,7 +167,7 @@ class Claims:
             self._thread.join()
             self._node.destroy_timer(self._timer)
             self._node.destroy_publisher(self._publisher)
-            self._hidden.destroy_node()
+            self._inbox.node.destroy_node()
 
     # claims of this controller
 

@@ -34,7 +34,8 @@ from osc_ros.ros.controller.managed import ManagedNode, SUCCESS, TooEarlyError
 from osc_ros.ros.controller.records import Records
 from osc_ros.ros.controller.targets import Targets
 from osc_ros.ros.dds.compiled_answers import compile_kernels
-from osc_ros.ros.dds.ros_loop import Loop, Output, Timing
+from osc_ros.ros.dds.ros_loop import Loop, Timing
+from osc_ros.ros.messages.commands import CommandOutput
 from osc_ros.ros.messages.compilation_report import CompilationReport
 from osc_ros.ros.messages.frames import Frames
 from osc_ros.ros.messages.publishers import Senders
@@ -101,11 +102,11 @@ class Controller(ManagedNode):
         self._made = ExitStack()
         self._cleans_up_at_rest = False
         self._urdf = ''
-        self._steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._frames = Frames(self)
         self._reactions = ReactionLog(self.get_logger(), 'active')
         self.create_subscription(String, 'robot_description', self._on_description, LATCHED_QOS)
-        self._starter = self.create_timer(0.05, self._start, clock=self._steady)
+        self._starter = self.create_timer(0.05, self._start,
+                                          clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def _entries(self) -> tuple[Entry, ...]:
         """Return the parameters of the node."""
@@ -169,6 +170,15 @@ class Controller(ManagedNode):
         realtime.collect_garbage_as_usual(self)
 
     @property
+    def _period(self) -> float:
+        """Expected time between two joint states [s]; constant while configured."""
+        return 1.0 / float(self.get_parameter('rate').value)
+
+    @property
+    def _state_timeout(self) -> float:
+        return float(self.get_parameter('state_timeout').value)
+
+    @property
     def _active(self) -> bool:
         return self._loop is not None and self._loop.mode == ACTIVE
 
@@ -190,7 +200,7 @@ class Controller(ManagedNode):
                     self._build, found, urdf, tell=report.tell, by_several=found['workers'] == 1):
                 self._loaded, law = self._build(found, urdf)
                 took = perf_counter() - started
-                self._period, robot = 1.0 / found['rate'], law.robot
+                robot = law.robot
                 self._make(law, found, urdf, made)
             self._made, self._law = made.pop_all(), law
         self._use_realtime(found)
@@ -212,11 +222,11 @@ class Controller(ManagedNode):
         made.callback(law.close)
         loop = self._make_loop(law, found, urdf)
         made.callback(loop.close)
-        self._goals = Goals(self, loop, law)
-        made.callback(self._goals.close)
-        diagnosis = Diagnosis(self, loop, law, self._goals)
+        goals = Goals(self, loop, law)
+        made.callback(goals.close)
+        diagnosis = Diagnosis(self, loop, law, goals)
         made.callback(diagnosis.close)
-        self._targets = Targets(self, loop, law, self._frames, self._goals)
+        self._targets = Targets(self, loop, law, self._frames, goals)
         made.callback(self._targets.close)
         self._records = records = Records(self, loop, found, urdf, law.robot.joint_names)
         made.callback(records.close)
@@ -229,7 +239,8 @@ class Controller(ManagedNode):
         self._contacts = Contacts(self, loop)
         made.callback(self._contacts.close)
         self._apply_times(found, loop)
-        timer = self.create_timer(1.0, self._every_second, clock=self._steady)
+        timer = self.create_timer(1.0, self._every_second,
+                                  clock=Clock(clock_type=ClockType.STEADY_TIME))
         made.callback(self.destroy_timer, timer)
         self._loop, self._diagnosis = loop, diagnosis
         self._told: tuple[dict[str, str], float] = {}, DELAY
@@ -237,7 +248,8 @@ class Controller(ManagedNode):
     def _make_loop(self, law: Law, found: dict[str, Any], urdf: str) -> Any:
         """Return a `Loop`, or another object with its interface."""
         return Loop(self, law, supervision(found, law.robot, law.settings.limits),
-                    Output(self._commands, robot_parameters.command_order(found, law.robot)),
+                    CommandOutput(self._commands,
+                                  robot_parameters.command_order(found, law.robot)),
                     Timing(self._period, found['update'] == 'on_timer'), found['velocity'],
                     self._handlers())
 
@@ -422,10 +434,8 @@ class Controller(ManagedNode):
         loop.set_velocity_source(found['velocity'])
         loop.request(requests.set_report_period,
                      1.0 / found['report_rate'] if found['report_rate'] else np.inf)
-        self._state_timeout = found['state_timeout']
         self._claims.accepts_others = found[ON_ACTIVATION] == 'accept'
         self._targets.apply(found)
-        self._goals.apply(found)
 
     # events of the loop
 

@@ -127,9 +127,10 @@ class Targets:
         self._node.destroy_publisher(self._answers)
 
     def apply(self, values: Mapping[str, Any]) -> None:
-        """Set the parameters that concern targets."""
+        """Set the parameters that concern targets and goals."""
         self._twist_timeout: float = values['target.twist_timeout']
         self.policy.apply(values)
+        self._goals.apply(values)
         self._sign = 1.0 if values['force.measured'] == 'by_robot' else -1.0
         if values['mode'] != 'free':
             self._mode: str = values['mode']

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from rclpy.node import Node
-from rclpy.publisher import Publisher
 from rclpy.qos import qos_profile_sensor_data, QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import JointState
@@ -59,7 +58,6 @@ Array = NDArray[np.float64]
 INPUT_QOS = QoSProfile(depth=5, reliability=ReliabilityPolicy.RELIABLE)
 OF_COMMANDS = SILENCE, NONSENSE, OTHER_PUBLISHER = 'silence', 'nonsense', 'other_publisher'
 WATCH_PERIOD = 0.005  # longest time between two checks for a reaction [s]
-LOGGED = 1.0  # shortest time between two log messages that name other publishers [s]
 MOST_POSTED = 1000  # largest number of events in the queue for the log
 TIMED = 10_000  # number of commands whose times are kept
 STATES, COMMANDS = range(2)  # indices of the inbox's topics
@@ -67,17 +65,12 @@ WAITED = -1  # returned instead of a reason of `forward` if Python waited for th
 
 
 class Parts(NamedTuple):
-    """
-    Objects of the loop that depend on the robot.
-
-    `order` (n,) has for each entry of a command the index of its joint in the robot.
-
-    """
+    """Objects of the loop that depend on the robot."""
 
     guard: Supervisor
     states: StateInput
     check: CommandCheck
-    order: NDArray[np.intp]
+    output: commands.CommandOutput
 
 
 class Forwarder:
@@ -111,14 +104,13 @@ class Forwarder:
 
     """
 
-    def __init__(self, owner: Node, publisher: Publisher, rate: float) -> None:
-        self._owner, self._publisher = owner, publisher
+    def __init__(self, owner: Node, rate: float) -> None:
+        self._owner = owner
         self.posted: deque[tuple[str, Any]] = deque(maxlen=MOST_POSTED)
-        self.topic = owner.resolve_topic_name('osc_controller/commands')
         self.parts: Parts | None = None
         self.source = Source()
         self.has_command = self._gave_up = False
-        self.refused, self.refusal, self._named = 0, '', -np.inf
+        self.refused, self.refusal = 0, ''
         # label of the newest state; number of nested `parked` contexts
         self._label, self._depth, self._lock = '', 0, RLock()
         self._times = np.array([0.0, min(WATCH_PERIOD, 1.0 / rate)])
@@ -126,8 +118,7 @@ class Forwarder:
         self._shared = np.zeros(len(COUNTERS), dtype=np.int64)
         self._arrays: tuple[Guarded, Expected] | None = None
         self._calls: RclCalls | None = None
-        self._node = hidden_node(owner, 'loop')
-        self._inbox = Inbox(self._node, (
+        self._inbox = Inbox(hidden_node(owner, 'loop'), (
             JointState, owner.resolve_topic_name('joint_states'), qos_profile_sensor_data),
             (Float64MultiArray, self.topic, INPUT_QOS))
         self.is_open = True
@@ -136,20 +127,20 @@ class Forwarder:
 
     def use_parts(self, parts: Parts) -> None:
         """Use the parts of a robot from now on."""
-        n = len(parts.order)
-        calls = self._new_calls(n)
+        n = len(parts.output.order)
+        calls = self._new_calls(parts.output)
         model, records = parts.guard.model.arrays, parts.guard.records
         names = list(parts.guard.settings.watchdogs)
         with self.parked():
-            self._wanted, self._command = np.zeros(n), commands.Command(n)
-            self.parts, self._calls = parts, calls
+            self._wanted, self.parts, self._calls = np.zeros(n), parts, calls
             self._arrays = Guarded(*model, *records), Expected(
                 self.source.gid, self.source.heard, parts.check.bounds, parts.check.memory,
-                np.array(parts.order, dtype=np.int64), np.array([*map(names.index, OF_COMMANDS)]))
+                np.array(parts.output.order, dtype=np.int64),
+                np.array([*map(names.index, OF_COMMANDS)]))
 
-    def _new_calls(self, n: int) -> RclCalls | None:
+    def _new_calls(self, output: commands.CommandOutput) -> RclCalls | None:
         try:
-            calls = RclCalls(self._inbox, self._publisher, n, 3)
+            calls = RclCalls(self._inbox, output.publisher, len(output.order), 3)
         except (OSError, AttributeError) as error:
             self.post('warning', 'commands are forwarded by Python, and not in compiled code, '
                        f'and only while there is one publisher of them: {error}')
@@ -164,7 +155,7 @@ class Forwarder:
         self._thread.join()
         if self._calls is not None:
             self._calls.close()
-        self._node.destroy_node()
+        self._inbox.node.destroy_node()
 
     @contextmanager
     def parked(self) -> Iterator[None]:
@@ -179,6 +170,11 @@ class Forwarder:
                 yield
             finally:
                 self._depth -= 1
+
+    @property
+    def topic(self) -> str:
+        """Topic of the commands that are forwarded."""
+        return str(self._owner.resolve_topic_name('osc_controller/commands'))
 
     @property
     def forwarded(self) -> int:
@@ -456,8 +452,7 @@ class Forwarder:
             return True
         if where == UNCLEAR and self.has_command:
             self._guard.report_fault(OTHER_PUBLISHER, SEVERAL)
-        if now - self._named > LOGGED:
-            self._named = now
+        if self.source.may_name_others(now):
             text = self.source.refusal(where, publishers(self._owner, self.topic))
             self.post('error', f'not forwarded: {text}')
         return False
@@ -501,7 +496,7 @@ class Forwarder:
             self.post('error', f'not forwarded: {error}')
             return None
         self._guard.reset_timeout(SILENCE)
-        self._wanted[self.parts.order] = tau
+        self._wanted[self.parts.output.order] = tau
         self.has_command = True
         if time is not None:
             self._prepare(label)
@@ -524,7 +519,7 @@ class Forwarder:
 
     def _publish(self, tau: Array, label: str) -> None:
         assert self.parts is not None
-        self._publisher.publish(self._command.fill(tau[self.parts.order], label))
+        self.parts.output.publish(tau, label)
 
     def _watch(self) -> None:
         """Update the reaction; publish its torques if it has just begun or no states arrive."""

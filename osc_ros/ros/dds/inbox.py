@@ -36,9 +36,9 @@ class Inbox:
 
     Attributes
     ----------
-    context, subscriptions, guard, waiting
-        rcl objects of rclpy; `waiting` is the wait set for the subscriptions and the guard
-        condition.
+    node, context, subscriptions, guard, waiting
+        The node, and rcl objects of rclpy; `waiting` is the wait set for the subscriptions and
+        the guard condition.
 
     Parameters
     ----------
@@ -49,7 +49,8 @@ class Inbox:
     """
 
     def __init__(self, node: Node, *topics: tuple[type, str, QoSProfile]) -> None:
-        self.context, self._kinds = node.context.handle, [kind for kind, *_ in topics]
+        self.node, self._kinds = node, [kind for kind, *_ in topics]
+        self.context = node.context.handle
         self.subscriptions = [node.create_subscription(
             kind, topic, lambda data: None, qos, raw=True).handle for kind, topic, qos in topics]
         self.guard: Any = rclpy_implementation.GuardCondition(self.context)

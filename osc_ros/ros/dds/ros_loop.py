@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
-from rclpy.publisher import Publisher
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
 
@@ -51,18 +50,6 @@ MOST_POSTED = 1000  # largest number of events in the queue
 ATTEMPTS = 20  # number of attempts to read without a state in between
 AGED = 8  # the age of every AGED-th state is measured
 NOT_COMPILED = -1  # instead of a reason of `CompiledAnswers.run`: Python answers the next state
-
-
-class Output(NamedTuple):
-    """
-    Publisher of the commands, and the order of their entries.
-
-    `order` (n,) has for each entry of a command the index of its joint in the robot.
-
-    """
-
-    publisher: Publisher
-    order: NDArray[np.intp]
 
 
 class Timing(NamedTuple):
@@ -100,7 +87,7 @@ class Loop:
         The loop uses its name, context and clock; its executor calls the handlers.
     law : Law
     supervision : Supervision
-    output : Output
+    output : CommandOutput
     timing : Timing
     velocity : str
         Source of the velocities, see `StateInput`.
@@ -109,39 +96,37 @@ class Loop:
 
     """
 
-    def __init__(self, owner: Node, law: Law, supervision: Supervision, output: Output,
-                 timing: Timing, velocity: str, handlers: Mapping[str, Callable[..., None]]
-                 ) -> None:
-        period, on_timer = timing
-        self.engine = Engine(law, supervision, period, self._publish, self._post)
+    def __init__(self, owner: Node, law: Law, supervision: Supervision,
+                 output: commands.CommandOutput, timing: Timing, velocity: str,
+                 handlers: Mapping[str, Callable[..., None]]) -> None:
+        self._timing = timing
+        self.engine = Engine(law, supervision, timing.period, self._publish, self._post)
         self._owner, self._output = owner, output
         self._reader = StateInput(law.robot, velocity, partial(self._post, 'velocity'),
                                   partial(self._post, 'unrelated'))
         self._lock, self._handlers = RLock(), handlers
         self._depth = 0  # number of `_parked` contexts that this thread is in
-        self._command = commands.Command(law.robot.n)
         self.joints = tuple(law.robot.joint_names[i] for i in output.order)
         self._listener: Callable[[Stamp | None, float, Array], None] | None = None
         self._sent: deque[tuple[Stamp | None, float, Array]] = deque(maxlen=MOST_POSTED)
-        self._on_timer, self._aged = on_timer, 0
+        self._aged = 0  # number of states whose age may be measured
         self._newest: tuple[Any, ...] | None = None  # state that the engine has not got yet
         self._came = 0.0  # time at which the newest message arrived; 0 before the first one
         # A queue, because another thread must not call the owner's executor. Its length is
         # bounded, because the owner's thread may be blocked.
         self._posted: deque[tuple[str, Any]] = deque(maxlen=MOST_POSTED)
-        self._node = hidden_node(owner, 'loop')
-        self._inbox = Inbox(self._node, (
+        self._inbox = Inbox(hidden_node(owner, 'loop'), (
             JointState, owner.resolve_topic_name('joint_states'), qos_profile_sensor_data))
         self._poster = owner.create_timer(POST_PERIOD, self.do_posted,
                                           clock=Clock(clock_type=ClockType.STEADY_TIME))
         self._compiled = self._new_compiled_answers()
         self._is_open = True
-        self._thread = Thread(target=self._spin, name='control loop', daemon=True)
-        self._planner = Thread(target=self._plan, args=(self._compiled,), name='plans',
-                               daemon=True)
-        self._thread.start()
+        self._threads = [Thread(target=self._spin, name='control loop', daemon=True)]
         if self._compiled is not None:
-            self._planner.start()
+            self._threads.append(Thread(target=self._plan, args=(self._compiled,), name='plans',
+                                        daemon=True))
+        for thread in self._threads:
+            thread.start()
 
     def close(self) -> None:
         """End the threads of the loop, even if the arm moves."""
@@ -150,20 +135,20 @@ class Loop:
             self._is_open = False
             if self._compiled is not None:
                 self._compiled.interrupt()
-        self._thread.join()
+                self._compiled.wake()
+        for thread in self._threads:
+            thread.join()
         if self._compiled is not None:
-            self._compiled.wake()
-            self._planner.join()
             self._compiled.close()
-        self._node.destroy_node()
+        self._inbox.node.destroy_node()
 
     def _new_compiled_answers(self) -> CompiledAnswers | None:
         """Return the compiled loop; None with a timer, or if compiled code cannot call rcl."""
-        if self._on_timer:
+        if self._timing.on_timer:
             return None
         try:
             return CompiledAnswers(self._inbox, self._output.publisher, self._output.order,
-                                   self.engine.period)
+                                   self._timing.period)
         except (OSError, AttributeError) as error:
             self._post('warning', f'states are answered by Python, and not in compiled code: '
                        f'{error}')
@@ -305,7 +290,7 @@ class Loop:
     @property
     def refusal(self) -> str:
         """Reason why the last joint states were not used; empty if there is none."""
-        return self.engine.refusal or self._reader.unrelated
+        return self.engine.counts.refusal or self._reader.unrelated
 
     def lack_of_states(self) -> str:
         """Return the reason why no valid joint states arrive."""
@@ -356,9 +341,9 @@ class Loop:
 
         """
         _show_name()
-        period = self.engine.period
+        period = self._timing.period
         watch_period, watched = min(WATCH_PERIOD, period), perf_counter()
-        watch_at, update_at = watched + watch_period, watched if self._on_timer else np.inf
+        watch_at, update_at = watched + watch_period, watched if self._timing.on_timer else np.inf
         with self._inbox.opened():
             while self._is_open and self._owner.context.ok():
                 why, data = self._serve(watch_at)
@@ -488,14 +473,14 @@ class Loop:
         if not acted:  # before the update: another thread checks whether there are enough states
             engine.rest.add(q, efforts)
         self._newest = time, q, qd, states.stamp, arrived, efforts
-        if not (acted and self._on_timer):
+        if not (acted and self._timing.on_timer):
             self._update()
 
     def _add_age(self, time: float, since: float) -> None:
         """Record the age of every AGED-th state, which arrived `since` [s] ago."""
         self._aged += 1
         if self._aged % AGED == 0 and not self._owner.get_clock().ros_time_is_active:
-            self.engine.ages.add(wall_time() - since - time)
+            self.engine.counts.ages.add(wall_time() - since - time)
 
     def _update(self) -> None:
         """Pass the newest joint state to the engine, unless the engine already has it."""
@@ -510,7 +495,7 @@ class Loop:
     def _watch(self) -> None:
         """Let the engine send the supervisor's command if no joint state arrives in time."""
         # with a timer, each period has one state, at any time within it
-        period = 2.0 * self.engine.period if self._on_timer else 0.0
+        period = 2.0 * self._timing.period if self._timing.on_timer else 0.0
         self.engine.watch(max(WATCH_PERIOD, period))
 
     def _publish(self, tau: Array, stamp: Stamp | None) -> None:
@@ -521,12 +506,12 @@ class Loop:
         state.
 
         """
-        ordered = tau[self._output.order]
         label = (messages.stamp_label(stamp) if stamp is not None else
                  commands.LAST_LABEL if self.engine.is_last else commands.HOLD_LABEL)
-        self._output.publisher.publish(self._command.fill(ordered, label))
+        self._output.publish(tau, label)
         if self._listener is not None:
-            self._sent.append((stamp, self.engine.time + self.engine.state_age, ordered))
+            self._sent.append((stamp, self.engine.time + self.engine.state_age,
+                               tau[self._output.order]))
 
 
 def _show_name() -> None:

@@ -10,6 +10,7 @@ import struct
 
 import numpy as np
 from numpy.typing import NDArray
+from rclpy.publisher import Publisher
 from std_msgs.msg import Float64MultiArray
 
 from osc_ros.loop.engine import Stamp
@@ -87,6 +88,17 @@ class Command:
         data, _, values_at = empty_command(n, len(text))
         self._buffer = bytearray(data)
         self._values = np.frombuffer(self._buffer, '<f8', n, values_at)
+
+
+class CommandOutput:
+    """Publisher of the commands; `order` (n,) has for each entry the index of its joint."""
+
+    def __init__(self, publisher: Publisher, order: NDArray[np.intp]) -> None:
+        self.publisher, self.order, self._command = publisher, order, Command(len(order))
+
+    def publish(self, tau: Array, label: str) -> None:
+        """Publish torques (n,), base first [N·m, N], with a label."""
+        self.publisher.publish(self._command.fill(tau[self.order], label))
 
 
 def empty_command(n: int, length: int) -> tuple[NDArray[np.uint8], int, int]:

@@ -14,6 +14,7 @@ from rclpy.node import Node
 UNKNOWN_GID, AMBIGUOUS_GID = bytes(16), b''
 NAMELESS = 'a node of unknown name'
 SEVERAL = 'several nodes publish commands, and none of them has been the only one'
+LOGGED = 1.0  # shortest time between two log messages that name other publishers [s]
 KNOWN, NEW, OTHER, UNCLEAR = 'known', 'new', 'other', 'unclear'
 
 
@@ -97,6 +98,7 @@ class Source:
         self.names, self.refused, self.refused_at = dict[str, str](), 0, -np.inf
         self.gid, self.heard = np.zeros(2, dtype=np.int64), np.full(1, -np.inf)
         self.has_one = self._had_one = False
+        self._named = -np.inf
         # times of the first and the last message of each other publisher [s]
         self._others: dict[bytes, tuple[float, float]] = {}
 
@@ -115,6 +117,12 @@ class Source:
     def others(self, everybody: dict[str, str]) -> dict[str, str]:
         """Return the names of all publishers by GID, without the names in `names`."""
         return {gid: name for gid, name in everybody.items() if gid not in self.names}
+
+    def may_name_others(self, now: float) -> bool:
+        """Return whether LOGGED has passed since the last True; `now` is the time [s]."""
+        if is_due := now - self._named > LOGGED:
+            self._named = now
+        return is_due
 
     def refusal(self, where: str, everybody: dict[str, str]) -> str:
         """

@@ -33,7 +33,7 @@ from osc_ros.ros.simulator.gripper_and_cube import GripperAndCube, GripperAndCub
 from osc_ros.ros.simulator.simulated_arm import plant_of
 from osc_ros.ros.simulator.world_topics import ContactTopics
 from osc_ros.ros.simulator.world_topics import ENTRIES as WORLD
-from osc_ros.sim.plant import steps_per_period
+from osc_ros.sim.plant import Plant, steps_per_period
 
 RELIABLE = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
 RECORDED = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)  # lose no message
@@ -83,6 +83,44 @@ REPEAT = 0.04  # wall time after which an unanswered state is sent again [s]
 FRAME = 1.0 / 30.0  # wall time between two frames in the viewer [s]
 
 
+class ArmTopics:
+    """Topics of the simulated arm: joint_states in each tick, and most others at lower rates."""
+
+    def __init__(self, node: Node, found: dict[str, Any], robot: Robot, text: str,
+                 models: GripperAndCube, plant: Plant) -> None:
+        self._plant, self._robot = plant, robot
+        self._gripper = GripperAndCubeTopics(node, models, plant, 1.0 / found['rate'])
+        self._contacts = ContactTopics(node, plant, found, robot)
+        ObjectMarkers(node, plant, robot.base)
+        self._report_every = max(1, round(found['rate'] / found['report_rate']))
+        self._tf_every = max(1, round(found['rate'] / RATE))
+        self._transforms = LinkTransforms(node, plant, text) if found['publish_tf'] else None
+        self._states = node.create_publisher(JointState, 'joint_states', RECORDED)
+        self._clock = node.create_publisher(ClockMessage, '/clock', RELIABLE)
+        self._poses = node.create_publisher(PoseStamped, '~/tip_pose', RECORDED)
+        node.create_publisher(String, 'robot_description', LATCHED_QOS).publish(String(data=text))
+
+    def apply_commands(self) -> None:
+        """Move the fingers, and end old pushes; call this before each tick."""
+        self._gripper.advance()
+        self._contacts.end_old_pushes()
+
+    def publish(self, tick: int, state: JointState) -> None:
+        """Publish the state after a tick, given by its number."""
+        stamp = state.header.stamp
+        # before the state, so that the controller has this wrench when it answers the state
+        self._contacts.publish(stamp)
+        if tick % self._report_every == 0:
+            self._clock.publish(ClockMessage(clock=stamp))
+            self._contacts.report(stamp)
+            self._poses.publish(messages.pose_message(
+                self._plant.pose(self._robot.tip), self._robot.base, stamp))
+            self._gripper.publish(stamp, self._robot.base)
+        if self._transforms is not None and tick % self._tf_every == 0:
+            self._transforms.publish(stamp)
+        self._states.publish(state)
+
+
 class Simulator(Node):  # type: ignore[misc]
     """
     One robot on a fixed base, which MuJoCo builds from the same URDF as its controller.
@@ -102,35 +140,24 @@ class Simulator(Node):  # type: ignore[misc]
         self._period = 1.0 / found['rate']
         gripper_and_cube = GripperAndCube(found, text)
         self._plant = plant_of(found, text, robot, **gripper_and_cube.plant_options())
-        self._gripper = GripperAndCubeTopics(self, gripper_and_cube, self._plant, self._period)
         self._compensates = found['driver_compensates'] != 'none'
         self._viewer, self._shown = self._window() if found['viewer'] else None, 0.0
-        self._tip, self._base = robot.tip, robot.base
         self._lockstep, self._has_brakes = found['lockstep'], found['brakes']
         self._timeout = found['lockstep_timeout' if self._lockstep else 'brake_timeout']
-        self._report_every = max(1, round(found['rate'] / found['report_rate']))
-        self._tf_every = max(1, round(found['rate'] / RATE))
-        self._transforms = (LinkTransforms(self, self._plant, text) if found['publish_tf']
-                            else None)
         self._tick = self._unanswered = self._dropped = self._late = 0
         self._commanded = Commanded(_shares(found, robot), robot.n, self._lockstep)
         self._ends = np.inf
         refuse_bad_sets(self, PARAMETERS, lambda: True, lambda *values: None)
-        self._touch = ContactTopics(self, self._plant, found, robot)
-        ObjectMarkers(self, self._plant, robot.base)
-        self._create_interface(text)
+        self._topics = ArmTopics(self, found, robot, text, gripper_and_cube, self._plant)
+        self._listen()
         self.get_logger().info(
             f"'{robot.name}', {robot.n} joints, {found['rate']:g} Hz, physics at "
             f"{1.0 / found['timestep']:g} Hz, "
             + ('in lockstep with its commands' if self._lockstep else 'in real time')
             + '; brakes on until the first command')
 
-    def _create_interface(self, text: str) -> None:
-        self._states = self.create_publisher(JointState, 'joint_states', RECORDED)
-        self._clock_topic = self.create_publisher(ClockMessage, '/clock', RELIABLE)
-        self._poses = self.create_publisher(PoseStamped, '~/tip_pose', RECORDED)
-        self._description = self.create_publisher(String, 'robot_description', LATCHED_QOS)
-        self._description.publish(String(data=text))
+    def _listen(self) -> None:
+        """Subscribe to the commands, and start the timer of the simulation."""
         for topic in self._commanded.shares:
             self.create_subscription(Float64MultiArray, topic,
                                      partial(self._on_command, topic), RELIABLE)
@@ -170,8 +197,9 @@ class Simulator(Node):  # type: ignore[misc]
 
     def _on_command(self, topic: str, message: Float64MultiArray) -> None:
         tau, commanded = np.asarray(message.data, dtype=np.float64), self._commanded
+        newest = messages.label_of(self._state.header.stamp)
         try:
-            if not commanded.take(topic, tau, commands.label(message), self._label):
+            if not commanded.take(topic, tau, commands.label(message), newest):
                 return
         except InputError as error:
             self._dropped += 1
@@ -230,8 +258,7 @@ class Simulator(Node):  # type: ignore[misc]
         self._plant.brake(self._commanded.braked_joints())
 
     def _advance(self) -> None:
-        self._gripper.advance()
-        self._touch.end_old_pushes()
+        self._topics.apply_commands()
         self._plant.step(self._commanded.tau, self._steps)
         self._tick += 1
         if self._lockstep:
@@ -249,24 +276,12 @@ class Simulator(Node):  # type: ignore[misc]
             tau = np.where(closed, self._plant.weight, tau) if np.any(closed) else tau
         self._state = messages.joint_state(
             self._plant.joint_names, self._tick * self._period, q, qd, tau)
-        self._label = messages.label_of(self._state.header.stamp)
         self._answered = perf_counter()
         self._send()
 
     def _send(self) -> None:
         self._sent = perf_counter()
-        # before the state, so that the controller has this wrench when it answers the state
-        self._touch.publish(self._state.header.stamp)
-        if self._tick % self._report_every == 0:
-            stamp = self._state.header.stamp
-            self._clock_topic.publish(ClockMessage(clock=stamp))
-            self._touch.report(stamp)
-            self._poses.publish(
-                messages.pose_message(self._plant.pose(self._tip), self._base, stamp))
-            self._gripper.publish(stamp, self._base)
-        if self._transforms is not None and self._tick % self._tf_every == 0:
-            self._transforms.publish(self._state.header.stamp)
-        self._states.publish(self._state)
+        self._topics.publish(self._tick, self._state)
 
 
 def _shares(found: dict[str, Any], robot: Robot) -> dict[str, Any]:

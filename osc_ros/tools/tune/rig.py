@@ -21,6 +21,7 @@ from osc_ros.control.settings import Settings
 from osc_ros.errors import OscError
 from osc_ros.loop.engine import Engine, Stamp
 from osc_ros.model.robot import Robot
+from osc_ros.sim.sensor import JointNoise
 from osc_ros.tools.tune.subject import Subject, Variant
 
 Array = NDArray[np.float64]
@@ -82,8 +83,7 @@ class Rig:
     def __init__(self, subject: Subject, settings: Settings, supervision: Supervision,
                  robot: Robot, variant: Variant) -> None:
         self.law: Law = subject.law
-        self._noise = variant.position_noise, variant.velocity_noise
-        self._random = np.random.default_rng(0)
+        self._noise = JointNoise(variant.position_noise, variant.velocity_noise, 0)
         self._plant = subject.plant(variant)
         self._plant.reset(subject.q)
         self._period, self._steps = subject.period, round(subject.period / subject.step)
@@ -123,15 +123,12 @@ class Rig:
     def record(self) -> Record:
         """Return the record since the start."""
         time, pose, target, torque, qd, share = (np.array(column) for column in zip(*self._rows))
-        updates = self._engine.updates
+        updates = self._engine.counts.updates
         median, slowest = updates.percentile(50, 99) if updates.count else (0.0, 0.0)
         return Record(time, pose, target, torque, qd, share, self._failure, (median, slowest))
 
     def _update(self) -> None:
-        q, qd = self._plant.q, self._plant.qd
-        if any(self._noise):
-            noise = self._random.standard_normal((2, len(q)))
-            q, qd = q + self._noise[0] * noise[0], qd + self._noise[1] * noise[1]
+        q, qd = self._noise.measured(self._plant.q, self._plant.qd)
         nanoseconds = round(1e9 * self.time)
         stamp: Stamp = (nanoseconds // 10**9, nanoseconds % 10**9)
         self._engine.update(self.time, q, qd, stamp, perf_counter())

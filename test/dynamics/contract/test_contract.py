@@ -150,7 +150,7 @@ def test_error_of_a_method_is_a_status_in_compiled_code_and_raised_after_it(monk
     def fail(*_):
         raise OscError('the worker has gone')
 
-    monkeypatch.setattr(law.setup.dynamics, 'inward', fail)
+    monkeypatch.setattr(law.setup.space.dynamics, 'inward', fail)
     with pytest.raises(OscError, match='the worker has gone'):
         law.torque(0.002, READY, np.zeros(7))
     monkeypatch.undo()

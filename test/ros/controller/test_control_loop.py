@@ -70,11 +70,11 @@ def test_states_are_answered_while_all_else_in_the_process_is_blocked(alone):
 
 def test_bad_states_are_refused_while_all_else_is_blocked_and_good_ones_answered(alone):
     rig, hardware, answered = alone
-    before = rig.controller._loop.engine.refused
+    before = rig.controller._loop.engine.counts.refused
     for _ in range(5):
         hardware.state([float('nan')] * 7)
         answered()
-    assert rig.controller._loop.engine.refused > before
+    assert rig.controller._loop.engine.counts.refused > before
 
 
 def test_age_of_states_by_their_stamps_counts_as_delay_unless_they_are_of_another_clock(alone):
@@ -82,7 +82,7 @@ def test_age_of_states_by_their_stamps_counts_as_delay_unless_they_are_of_anothe
     loop = rig.controller._loop
     for ages, delay in (([0.02] * 50, 0.02), ([3e4] * 200, 0.0), ([-0.5] * 500, 0.0)):
         for age in ages:
-            loop.engine.ages.add(age)
+            loop.engine.counts.ages.add(age)
         assert state_delay(loop.request(requests.timing)) == pytest.approx(delay)
 
 

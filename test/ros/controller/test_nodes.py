@@ -121,11 +121,11 @@ def test_bad_joint_state_is_reported_and_the_next_good_one_is_answered(spin, bad
 
 def test_joint_state_of_another_device_is_no_error(spin):
     rig = Rig(spin).activate()
-    refused = rig.controller._loop.engine.refused
+    refused = rig.controller._loop.engine.counts.refused
     for _ in range(5):
         rig.hardware.state(q=[0.02], names=['finger'])
         rig.ask()
-    assert rig.controller._loop.engine.refused == refused
+    assert rig.controller._loop.engine.counts.refused == refused
     rig.deactivate()
     assert not spin.said('[ERROR]')
 
@@ -394,7 +394,7 @@ def test_gains_that_the_rate_does_not_carry_are_refused_when_the_node_is_configu
 def test_other_parameters_can_be_set_while_late_updates_make_a_gain_too_high(spin):
     rig = Rig(spin, translation__natural_frequency=[110.0] * 3).activate()
     for _ in range(400):
-        rig.controller._loop.engine.updates.add(0.003)
+        rig.controller._loop.engine.counts.updates.add(0.003)
     [result] = rig.controller.set_parameters(given(payload__mass=0.5))
     assert result.successful
     [result] = rig.controller.set_parameters(given(translation__natural_frequency=[100.0] * 3))
