@@ -262,8 +262,9 @@ def test_same_records_of_tasks_give_the_same_wrench_and_impedance_to_the_last_bi
             time += 0.002 if rng.random() < 0.98 else rng.choice([-0.1, 0.0, 0.3])
             if rng.random() < 0.5:
                 tip.set_measured_wrench(rng.normal(size=6), time)
-            task_reference.put_references(setup.solver.arrays[0], arrays, setup.space.dynamics.Lambda_inv,
-                                          setup.reference.rates, time, PERIOD)
+            task_reference.put_references(
+                setup.solver.arrays[0], arrays, setup.space.dynamics.Lambda_inv,
+                setup.reference.rates, time, PERIOD)
             task_reference.put_wrenches(arrays, poses, time, False)
             setup.solver.rows[:, :36] = rng.normal(size=(2, 36))
             found.append([one.tobytes() for one in arrays])
