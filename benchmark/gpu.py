@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from osc_ros import OperationalSpace
 from osc_ros.compile.cuda.twins import Twins
 from osc_ros.dynamics.chain.chain_batch import put_law
-from osc_ros.dynamics.chain.chain_layout import packed_robot, TIP_WIDTH, WORK_WIDTH
+from osc_ros.dynamics.chain.chain_layout import Joints, packed_robot, Parts, TIP_WIDTH, WORK_WIDTH
 from osc_ros.errors import OscError
 from osc_ros.model.robot import Robot
 from race import difference
@@ -93,8 +93,8 @@ def operations_of_law(robot: Robot) -> int:
     rng, n = np.random.default_rng(0), robot.n
     q, qd, u = (numbers(rng.uniform(0.2, 1.0, width)) for width in (n, n, 6))
     _Counted.total = 0
-    law(links, ends, q, qd, u, None, None, numbers(np.zeros((n, WORK_WIDTH))),
-        numbers(np.zeros(TIP_WIDTH)), numbers(np.zeros(n)))
+    law(Parts(links, ends, numbers(np.zeros((n, WORK_WIDTH))), None, numbers(np.zeros(TIP_WIDTH))),
+        Joints(q, qd, None, None), u, numbers(np.zeros(n)))
     return _Counted.total
 
 

@@ -51,6 +51,7 @@ from osc_ros.dynamics.trees.propagation import propagate_forces, propagate_mobil
 from osc_ros.dynamics.trees.tree_bodies import jacobian, locate
 from osc_ros.dynamics.trees.tree_layout import (
     ARTICULATED,
+    Constants,
     constants_in,
     D_INV,
     EXTENDED,
@@ -316,37 +317,31 @@ class Ways:
     first: NDArray[np.int64]
 
 
-def constants(robot: Robot) -> tuple[Any, ...]:
+def constants(robot: Robot) -> Constants:
     """Return the constants of the robot that the kernels unpack."""
     return plain(constants_in)(*packed_robot(robot, EXTENDED))
 
 
 def ways(robot: Robot, array: Callable[[Array], Any]) -> Ways:
     """Return the algorithms, on arrays that `array` makes from arrays of floats."""
-    (tree, bodies, tips, ends, _, rotors, paths, starts, common, carriers,
-     before) = constants(robot)
-    n, m = robot.n, 6 * len(tips)
-    located = np.zeros((len(tree), WORK_WIDTH))
-    locate(tree, bodies, position(robot), np.zeros(n), located)
-    bodies, ends, rotors = array(bodies), array(ends), array(rotors)
-    X, M, Y = array(np.zeros((len(paths), 36))), array(np.zeros((n, n))), array(np.zeros((m, n)))
+    own, n, m = constants(robot), robot.n, 6 * len(robot.tips)
+    located = np.zeros((len(own.tree), WORK_WIDTH))
+    locate(own, position(robot), np.zeros(n), located)
+    own = own._replace(bodies=array(own.bodies), ends=array(own.ends), rotors=array(own.rotors))
+    X, M, Y = (array(np.zeros(shape)) for shape in ((len(own.paths), 36), (n, n), (m, n)))
     work = {name: array(located) for name in ALGORITHMS}
     Lambda_inv = {name: array(np.zeros((m, m))) for name in ALGORITHMS}
 
-    articulated = {name: partial(put_articulated_inertias, tree, bodies, rotors, work[name])
+    articulated = {name: partial(put_articulated_inertias, own, work[name])
                    for name in (EFPA, RJKA)}
     return Ways({
         EFPA: [articulated[EFPA],
-               partial(propagate_forces, tree, ends, paths, starts, common, X, work[EFPA],
-                       Lambda_inv[EFPA])],
+               partial(propagate_forces, own, X, work[EFPA], Lambda_inv[EFPA])],
         RJKA: [articulated[RJKA],
-               partial(propagate_mobilities, tree, ends, paths, starts, common, carriers,
-                       work[RJKA], Lambda_inv[RJKA])],
-        SFA: [partial(factorize, tree, bodies, rotors, before, work[SFA], M),
-              partial(jacobian, tree, ends, paths, starts, work[SFA], Y),
-              partial(square_factor, tree, paths, starts, common, before, M, Y,
-                      Lambda_inv[SFA])],
-    }, Lambda_inv, work, ends, X, starts[:-1])
+               partial(propagate_mobilities, own, work[RJKA], Lambda_inv[RJKA])],
+        SFA: [partial(factorize, own, work[SFA], M), partial(jacobian, own, work[SFA], Y),
+              partial(square_factor, own, M, Y, Lambda_inv[SFA])],
+    }, Lambda_inv, work, own.ends, X, own.starts[:-1])
 
 
 # Number of operations, by algorithm and part.

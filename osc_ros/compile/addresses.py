@@ -170,10 +170,10 @@ def watch_at(typing: Any, address: Any, plan: Any, state: Any, now: Any, longest
 
 
 @intrinsic
-def answer_at(typing: Any, address: Any, integers: Any, numbers: Any, memory: Any, plan: Any,
-              state: Any, result: Any, now: Any, tau: Any) -> Any:
-    """Call `osc_ros.control.safety.safety.answer` by its address; return its result."""
-    return _call_of(types.Array(types.int64, 1, 'C'), *[VECTOR] * 5, types.float64, VECTOR)
+def answer_at(typing: Any, address: Any, given: Any) -> Any:
+    """Call `osc_ros.control.safety.safety.answer` by its address; `given` is its arguments."""
+    return _call_of(types.Tuple([types.Array(types.int64, 1, 'C'), *[VECTOR] * 5, types.float64,
+                                 VECTOR]))
 
 
 @intrinsic

@@ -400,9 +400,9 @@ def of_python(compiled: Any) -> int:
 def _called(intrinsic: Any, address: int, *arguments: Any) -> int:
     """Python version of an intrinsic that calls a function by its address."""
     found = _OF_PYTHON[-1].get(int(address))
+    given = arguments[0] if isinstance(arguments[0], tuple) else arguments
     if found is not None:
-        return int(found.py_func(*arguments))
-    [given] = arguments
+        return int(found.py_func(*given))
     return int(ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_int64] * len(given))(address)(*given))
 
 

@@ -99,8 +99,8 @@ def put_watch(watch_entry, answer_entry, table, at, n):
     for i in range(n):
         at.tau[i] = np.nan
     if found & NEEDED:
-        answer_at(answer_entry, given.model, given.model_numbers, given.model_room, guarded.plan,
-                  guarded.state, guarded.result, now, view(at.tau, 0, (0,)))
+        answer_at(answer_entry, (given.model, given.model_numbers, given.model_room, guarded.plan,
+                                 guarded.state, guarded.result, now, view(at.tau, 0, (0,))))
         assign(at.tau, _torque_views(guarded.result, n).tau)
     return found
 

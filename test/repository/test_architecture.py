@@ -62,10 +62,8 @@ MANY_PARAMETERS = {
 # Classes with more attributes than MOST_ATTRIBUTES: each number may only fall.
 MOST_ATTRIBUTES = 20
 MANY_ATTRIBUTES = {'Engine': 21}
-# Compiled functions with more than MOST_PARAMETERS arguments: the number may only fall.
-LONG_CALLS = 35
-# Decorators of functions that numba compiles. The other rules on sizes exclude these functions:
-# numba inlines the functions that they call.
+# Decorators of functions that numba compiles. The rule on lengths excludes these functions: numba
+# inlines the functions that they call.
 COMPILED = {'kernel', 'inlined', 'viewing', 'stage', 'part', 'released', 'intrinsic', 'for_device',
             'kernel_for_device'}
 
@@ -215,12 +213,12 @@ def test_classes_have_few_attributes():
     assert found == MANY_ATTRIBUTES
 
 
-def test_number_of_compiled_functions_with_many_arguments_falls():
+def test_compiled_functions_have_few_parameters():
     long = [node.name for node in chain.from_iterable(ast.walk(tree(one)) for one in MODULES)
             if isinstance(node, ast.FunctionDef) and len(node.args.args) > MOST_PARAMETERS
             and COMPILED & {ast.unparse(one).partition('(')[0].rpartition('.')[2]
                             for one in node.decorator_list}]
-    assert len(long) == LONG_CALLS, long
+    assert not long
 
 
 def test_functions_are_short():

@@ -52,10 +52,9 @@ def put_driver(integers, numbers, room, q, qd, out):
     if integers[COMPENSATED] == NOTHING:
         out[:] = 0.0
         return
-    known, known_numbers, known_room = _driver_in(integers, numbers, room)
-    rest = memory_in(known, known_room)[0].rest
-    inverse_dynamics(known, known_numbers, known_room, q,
-                     rest if integers[COMPENSATED] == GRAVITY else qd, rest, out)
+    known = _driver_in(integers, numbers, room)
+    rest = memory_in(known[0], known[2])[0].rest
+    inverse_dynamics(known, q, rest if integers[COMPENSATED] == GRAVITY else qd, rest, out)
 
 
 @kernel
@@ -66,8 +65,7 @@ def put_command(integers, numbers, room, q, qd, qdd, out):
     The first three arguments are `CommandModel.arrays`; q, q̇ and q̈ are (n,).
 
     """
-    own, own_numbers, own_room = robot_in(integers, numbers, room)
-    inverse_dynamics(own, own_numbers, own_room, q, qd, qdd, out)
+    inverse_dynamics(robot_in(integers, numbers, room), q, qd, qdd, out)
     if integers[COMPENSATED] == NOTHING:
         return
     known, _, known_room = _driver_in(integers, numbers, room)

@@ -18,7 +18,7 @@ from osc_ros.compile.compiled import kernel, view, viewing
 from osc_ros.dynamics.contract.method import DONE, Method, NOT_FINITE
 from osc_ros.dynamics.trees import tree
 from osc_ros.dynamics.trees.tree_bodies import put_motion_torques
-from osc_ros.dynamics.trees.tree_layout import constants_in, EXTENDED, memory_in, pendulum
+from osc_ros.dynamics.trees.tree_layout import EXTENDED, parts_of, pendulum
 
 Array = NDArray[np.float64]
 Arrays = tuple[NDArray[Any], ...]
@@ -82,25 +82,22 @@ def method_in(table):
 @kernel
 def tree_stage(table, stage, one, two, three):
     """Compute one of STAGES with the kernels for trees; the table begins with `Tree.arrays`."""
-    constants, parameters, memory = (integers_of(table, 0), numbers_of(table, 1),
-                                     numbers_of(table, 2))
+    arrays = integers_of(table, 0), numbers_of(table, 1), numbers_of(table, 2)
     none = one[:0]
     if stage == OUTWARD:
-        return tree.outward(constants, parameters, memory, one, two, none, three)
+        return tree.outward(arrays, one, two, none, three)
     if stage == JACOBIAN:
-        rows = len(memory_in(constants, memory)[1].a0)
-        tree.motions(constants, parameters, memory, view(one, 0, (rows, len(one) // rows)))
+        rows = len(parts_of(arrays)[2].a0)
+        tree.motions(arrays, view(one, 0, (rows, len(one) // rows)))
     elif stage == INWARD:
-        tree.torques(constants, parameters, memory, none, one, two, three)
+        tree.torques(arrays, none, one, two, three)
     elif stage == RESPONSE:
-        tree.acceleration_response(constants, parameters, memory, one, two, three)
+        tree.acceleration_response(arrays, one, two, three)
     elif stage == INVERSE_MASS:
-        tree.inverse_mass_matrix(constants, parameters, memory,
-                                 view(two, 0, (len(one), len(one))))
+        tree.inverse_mass_matrix(arrays, view(two, 0, (len(one), len(one))))
     else:
-        robot, (store, _) = constants_in(constants, parameters), memory_in(constants, memory)
-        put_motion_torques(robot.tree, robot.bodies, robot.gravity, robot.rotors, two,
-                           store.work, three)
+        robot, memory, _ = parts_of(arrays)
+        put_motion_torques(robot, two, memory.work, three)
     return DONE
 
 

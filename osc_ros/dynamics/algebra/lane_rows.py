@@ -17,13 +17,15 @@ def load_rows(rows, first, values):
     """
     Copy rows[first:first + WIDTH] to `values`, an array of SIMD lanes: one row per lane.
 
-    If fewer than WIDTH rows remain, each surplus lane gets the last row.
+    If fewer than WIDTH rows remain, each surplus lane gets the last row. No effect if `rows` is
+    None.
 
     """
-    for lane in range(WIDTH):
-        row, numbers = min(first + lane, len(rows) - 1), lane_array(values, lane)
-        for i in range(len(numbers)):
-            numbers[i] = rows[row, i]
+    if rows is not None:
+        for lane in range(WIDTH):
+            row, numbers = min(first + lane, len(rows) - 1), lane_array(values, lane)
+            for i in range(len(numbers)):
+                numbers[i] = rows[row, i]
 
 
 @inlined

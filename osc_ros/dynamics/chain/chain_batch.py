@@ -33,8 +33,10 @@ from osc_ros.dynamics.chain.chain_layout import (
     ENDS_WIDTH,
     FORCE,
     INVERSE_A,
+    Joints,
     LINK_WIDTH,
     MASS,
+    Parts,
     POSE,
     SCRATCH,
     TIP_WIDTH,
@@ -68,36 +70,37 @@ def put_ends(ends, lanes):
 
 
 @inlined
-def put_law(links, ends, q, qd, u, tau, qdd, work, tip, out):
+def put_law(at, joints, u, out):
     """Write τ⁰ + JᵀΛ(u - a⁰) of one state; return 0, or NaN if a number is not finite."""
-    F = tip[FORCE:FORCE + 6]
-    outward_pass(links, ends, q, qd, tau, qdd, work, None, tip)
-    task_force(u, tip, F)
-    inward_pass(links, ends, tau, qdd, F, work, tip, out)
-    return zero_if_finite(q) + zero_if_finite(qd) + zero_if_finite(u) + zero_if_finite(out)
+    F = at.tip[FORCE:FORCE + 6]
+    outward_pass(at, joints, None)
+    task_force(u, at.tip, F)
+    inward_pass(at, joints.tau, joints.qdd, F, out)
+    return (zero_if_finite(joints.q) + zero_if_finite(joints.qd) + zero_if_finite(u)
+            + zero_if_finite(out))
 
 
 @inlined
-def put_terms(links, ends, q, qd, rest, no_force, work, tip, is_free, is_moving, a0, h):
+def put_terms(at, q, qd, rest, no_force, is_moving, a0, h):
     """
     Write the terms of one state, except Λ; return 0, or NaN if a number is not finite.
 
-    Λ⁻¹, pose and twist are always written to `tip`, J̇q̇ too if `is_moving`; a⁰ without torques is
-    written to a0 (6,) if `is_free`, and h to h (n,), unless it is empty. `rest` (n,) and
-    `no_force` (6,) are zeros.
+    Λ⁻¹, pose and twist are always written to `at.tip`, J̇q̇ too if `is_moving`. a⁰ without torques
+    is written to a0 (6,), and h to h (n,), unless they are empty. `rest` (n,) and `no_force` (6,)
+    are zeros.
 
     """
-    total = zero_if_finite(q) + zero_if_finite(qd)
-    if is_free or not is_moving:
-        outward_pass(links, ends, q, qd, None, None, work, None, tip)
+    total, tip = zero_if_finite(q) + zero_if_finite(qd), at.tip
+    if len(a0) > 0 or not is_moving:
+        outward_pass(at, Joints(q, qd, None, None), None)
         total = total + zero_if_finite(tip[A0:POSE])
-        for i in range(6):
+        for i in range(len(a0)):
             a0[i] = tip[A0 + i]
     if is_moving:
-        outward_pass(links, ends, q, qd, None, rest, work, None, tip)
+        outward_pass(at, Joints(q, qd, None, rest), None)
         total = total + zero_if_finite(tip[A0:POSE])
     if len(h) > 0:
-        inward_pass(links, ends, None, rest, no_force, work, tip, h)
+        inward_pass(at, None, rest, no_force, h)
         total = total + zero_if_finite(h)
     return total + zero_if_finite(tip[:A0]) + zero_if_finite(tip[POSE:FORCE])
 
@@ -112,6 +115,15 @@ def links_in_lanes(links, payload, lanes):
             for j in range(LINK_WIDTH):
                 L[i, j] = links[i, j]
     return own_or_lanes(payload, links, L)
+
+
+@inlined
+def parts_in_lanes(links, ends, payload, lanes):
+    """Return the `Parts` in `lanes`, without `factor`; see `put_ends` and `links_in_lanes`."""
+    n, E = len(links), lanes[_ENDS:_U]
+    put_ends(ends, E)
+    return Parts(links_in_lanes(links, payload, lanes), E,
+                 view(lanes, _JOINTS + 6 * n, (n, WORK_WIDTH)), None, lanes[:TIP_WIDTH])
 
 
 @inlined
@@ -134,77 +146,69 @@ def load_payloads(links, ends, payload, first, lanes, L):
 
 
 @released
-def laws(links, ends, q, qd, u, tau, qdd, gravity, payload, room, out, valid):
+def laws(links, ends, states, room, out, valid):
     """
     Write τ⁰ + JᵀΛ(u - a⁰) at k states to out (k, n) [N·m], and `valid` (k,).
 
     Where a number of a state or of its result is not finite, `valid` is False and `out` is NaN.
-    links (n, LINK_WIDTH) and ends (ENDS_WIDTH,) are constants of the robot. tau and qdd (k, n),
-    and payload (k, PAYLOAD_WIDTH), may be None. gravity is (k, 3), or (0, 3) for the gravity in
+    links (n, LINK_WIDTH) and ends (ENDS_WIDTH,) are constants of the robot. In `states`
+    (`States`), tau, qdd and payload may be None, and an empty `gravity` stands for the gravity in
     `ends`. `room` (room_size(n) * WIDTH,) is overwritten.
 
     """
-    n, lanes = len(links), array_of_lanes(room, WIDTH)
-    joints = view(lanes, _JOINTS, (6, n))
-    Q, QD, OUT = joints[0], joints[1], joints[2]
-    TAU, QDD = none_or_lanes(tau, joints[3]), none_or_lanes(qdd, joints[4])
-    tip, U = lanes[:TIP_WIDTH], lanes[_U:_U + 6]
-    work, E = view(lanes, _JOINTS + 6 * n, (n, WORK_WIDTH)), lanes[_ENDS:_U]
-    put_ends(ends, E)
-    L = links_in_lanes(links, payload, lanes)
-    for first in range(0, len(q), WIDTH):
-        load_rows(q, first, Q)
-        load_rows(qd, first, QD)
-        load_rows(u, first, U)
-        if tau is not None:
-            load_rows(tau, first, TAU)
-        if qdd is not None:
-            load_rows(qdd, first, QDD)
-        if len(gravity) > 0:
-            load_rows(gravity, first, E[:3])
-        total = load_payloads(links, ends, payload, first, lanes, L)
-        good = goodness(put_law(L, E, Q, QD, U, TAU, QDD, work, tip, OUT) + total)
+    lanes = array_of_lanes(room, WIDTH)
+    rows, U = view(lanes, _JOINTS, (6, len(links))), lanes[_U:_U + 6]
+    at = parts_in_lanes(links, ends, states.payload, lanes)
+    joints, OUT = Joints(rows[0], rows[1], none_or_lanes(states.tau, rows[3]),
+                         none_or_lanes(states.qdd, rows[4])), rows[2]
+    for first in range(0, len(states.q), WIDTH):
+        load_rows(states.q, first, joints.q)
+        load_rows(states.qd, first, joints.qd)
+        load_rows(states.u, first, U)
+        load_rows(states.tau, first, joints.tau)
+        load_rows(states.qdd, first, joints.qdd)
+        if len(states.gravity) > 0:
+            load_rows(states.gravity, first, at.ends[:3])
+        total = load_payloads(links, ends, states.payload, first, lanes, at.links)
+        good = goodness(put_law(at, joints, U, OUT) + total)
         store_rows(out, first, OUT, good)
         mark_rows(valid, first, good)
 
 
 @released
-def terms(links, ends, q, qd, gravity, payload, room, poses, twists, J, Jdot_qd, h, Lambda_inv,
-          Lambda, a0, valid):
+def terms(links, ends, states, room, found):
     """
-    Write terms at k states to the arrays that have rows, one row for each state, and `valid`.
+    Write terms at k states to those arrays of `found` that have rows, and its `valid`.
 
-    The rows are poses (16,), twists (6,), J (6 n,), Jdot_qd (6,), h (n,), Lambda_inv and Lambda
-    (36,), a0 (6,). The other arguments are those of `laws`; `room` is zero before the first call.
+    `found` is a result of `Terms.flat`. The other arguments are those of `laws`; `room` is zero
+    before the first call.
 
     """
     n, lanes = len(links), array_of_lanes(room, WIDTH)
-    joints, work = view(lanes, _JOINTS, (6, n)), view(lanes, _JOINTS + 6 * n, (n, WORK_WIDTH))
-    Q, QD, rest = joints[0], joints[1], joints[3]
-    H = joints[2] if len(h) > 0 else joints[2, :0]
-    tip, no_force, free = lanes[:TIP_WIDTH], lanes[_NO_FORCE:_JOINTS], lanes[_U:_U + 6]
-    E, square, tall = lanes[_ENDS:_U], lanes[_LAMBDA:_NO_FORCE], lanes[-6 * n:]
-    put_ends(ends, E)
-    L = links_in_lanes(links, payload, lanes)
-    moving = len(Jdot_qd) > 0 or len(h) > 0
-    for first in range(0, len(q), WIDTH):
-        load_rows(q, first, Q)
-        load_rows(qd, first, QD)
-        if len(gravity) > 0:
-            load_rows(gravity, first, E[:3])
-        total = load_payloads(links, ends, payload, first, lanes, L)
-        good = goodness(put_terms(L, E, Q, QD, rest, no_force, work, tip, len(a0) > 0, moving,
-                                  free, H) + total)
-        if len(Lambda) > 0:
+    rows = view(lanes, _JOINTS, (6, n))
+    q, qd, rest = rows[0], rows[1], rows[3]
+    h = rows[2] if len(found.h) > 0 else rows[2, :0]
+    a0 = lanes[_U:_U + 6] if len(found.a0) > 0 else lanes[_U:_U]
+    no_force, square, tall = lanes[_NO_FORCE:_PAYLOAD], lanes[_LAMBDA:_NO_FORCE], lanes[-6 * n:]
+    at = parts_in_lanes(links, ends, states.payload, lanes)
+    tip, is_moving = at.tip, len(found.Jdot_qd) > 0 or len(found.h) > 0
+    for first in range(0, len(states.q), WIDTH):
+        load_rows(states.q, first, q)
+        load_rows(states.qd, first, qd)
+        if len(states.gravity) > 0:
+            load_rows(states.gravity, first, at.ends[:3])
+        total = load_payloads(links, ends, states.payload, first, lanes, at.links)
+        good = goodness(put_terms(at, q, qd, rest, no_force, is_moving, a0, h) + total)
+        if len(found.Lambda) > 0:
             put_pseudo_inverse(tip[:A0], tip[SCRATCH:], view(square, 0, (6, 6)), 6)
-        if len(J) > 0:
-            put_jacobian(links, work, tip, view(tall, 0, (6, n)))
-        mark_rows(valid, first, good)
-        store_rows(poses, first, tip[POSE:TWIST], good)
-        store_rows(twists, first, tip[TWIST:FORCE], good)
-        store_rows(J, first, tall, good)
-        store_rows(Jdot_qd, first, tip[A0:POSE], good)
-        store_rows(h, first, H, good)
-        store_rows(Lambda_inv, first, tip[:A0], good)
-        store_rows(Lambda, first, square, good)
-        store_rows(a0, first, free, good)
+        if len(found.J) > 0:
+            put_jacobian(links, at.work, tip, view(tall, 0, (6, n)))
+        mark_rows(found.valid, first, good)
+        store_rows(found.pose, first, tip[POSE:TWIST], good)
+        store_rows(found.twist, first, tip[TWIST:FORCE], good)
+        store_rows(found.J, first, tall, good)
+        store_rows(found.Jdot_qd, first, tip[A0:POSE], good)
+        store_rows(found.h, first, h, good)
+        store_rows(found.Lambda_inv, first, tip[:A0], good)
+        store_rows(found.Lambda, first, square, good)
+        store_rows(found.a0, first, a0, good)

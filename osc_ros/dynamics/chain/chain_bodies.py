@@ -88,6 +88,12 @@ def axis_part(link, f):
 
 
 @inlined
+def value_at(values, i):
+    """Return values[i], or 0 if `values` is None."""
+    return 0.0 if values is None else values[i]
+
+
+@inlined
 def momentum(link, v):
     """I v: spatial momentum of a body with the spatial velocity v."""
     mc = vector_at(link, FIRST_MOMENT)
@@ -115,15 +121,16 @@ def put_placement(R, p, R_base, p_base, store):
 
 
 @inlined
-def body_motion(link, R, p, i, qd, qdd, v, a, store):
+def body_motion(link, placed, i, qd, qdd, v, a, store):
     """
     Return v, a, ζ = v × H q̇ and v ×* I v of a body, from v and a of its parent.
 
-    With a posture acceleration qdd, the Newton-Euler force is written to `store` for the inward
-    pass; it includes ζ and v ×* I v, so these are returned as 0. Without qdd, a is returned
-    unchanged.
+    `placed` is (R, p) of the body. With a posture acceleration qdd, the Newton-Euler force is
+    written to `store` for the inward pass; it includes ζ and v ×* I v, so these are returned as 0.
+    Without qdd, a is returned unchanged.
 
     """
+    R, p = placed
     Hqd = along_axis(link, qd[i])
     v = plus(motion_to_body(R, p, v), Hqd)
     zeta, bias = motion_cross(v, Hqd), force_cross(v, momentum(link, v))

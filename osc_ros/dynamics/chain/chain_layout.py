@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.compile.compiled import inlined, plain, view
+from osc_ros.compile.compiled import inlined, plain, view, viewing
 from osc_ros.dynamics.algebra.spatial import matrix_at
 from osc_ros.dynamics.algebra.task_inertia import SCRATCH_WIDTH
 from osc_ros.model.robot import Robot
@@ -40,19 +40,42 @@ _LINKS = ENDS_WIDTH + TIP_WIDTH  # where `links` begin in the flat array
 _BODY_WIDTH = LINK_WIDTH + WORK_WIDTH + FACTOR_WIDTH
 
 
+class Joints(NamedTuple):
+    """State of the joints (n,), τ⁰ and posture acceleration; tau and qdd may be None."""
+
+    q: Array
+    qd: Array
+    tau: Array | None
+    qdd: Array | None
+
+
+@viewing
+def part_of(values, first, last):
+    """Return values[first:last], or None if `values` is None."""
+    return None if values is None else values[first:last]
+
+
+@inlined
+def part_of_joints(joints, first, last):
+    """`Joints` of the bodies first, …, last - 1."""
+    return Joints(joints.q[first:last], joints.qd[first:last], part_of(joints.tau, first, last),
+                  part_of(joints.qdd, first, last))
+
+
 class Parts(NamedTuple):
     """
     Views into the flat array of a chain of n bodies.
 
     links (n, LINK_WIDTH) and ends (ENDS_WIDTH,) are constants of the robot; work (n, WORK_WIDTH),
-    factor (n, FACTOR_WIDTH) and tip (TIP_WIDTH,) are memory and results.
+    factor (n, FACTOR_WIDTH) and tip (TIP_WIDTH,) are memory and results. `factor` is None where a
+    kernel needs none.
 
     """
 
     links: Array
     ends: Array
     work: Array
-    factor: Array
+    factor: Array | None
     tip: Array
 
 

@@ -31,7 +31,7 @@ class ChainMethod(Method):
         compile_kernels()
         self.robot = robot
         self._chain, parts = chain_of(robot)
-        self._links, self._ends, self._work, self._factor, self._tip = parts
+        self._links, self._ends, _, self._factor, self._tip = parts
         self.gravity: Array = self._ends[:3]
         self._rest, self._unit = np.zeros(robot.n), np.zeros(robot.n)
         self._tau: Array | None = None

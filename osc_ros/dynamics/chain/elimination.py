@@ -186,8 +186,8 @@ def joint_elimination(link, G, z):
     """
     Eliminate the constraint force of a joint with the mobility G and the residual z across it.
 
-    Returns K of the body, the acceleration due to z, L, L⁻¹ W̃ᵀ z, and columns 0-2 and 3-5 of the
-    six rows of Z (see `schur_complement`).
+    Returns K of the body, the acceleration due to z, and the factors L, L⁻¹ W̃ᵀ z, and columns
+    0-2 and 3-5 of the six rows of Z (see `schur_complement`).
 
     """
     s = np.sqrt(link[ROTOR])
@@ -198,7 +198,7 @@ def joint_elimination(link, G, z):
     K, za, zc = schur_complement(I_inv, L, a, c)
     y = forward_substitution(L, *across_axis(s, z))
     correction = axis_first_pair(link, back_projection(L, y, za, zc))
-    return axis_first(link, K), correction, L, y, za, zc
+    return axis_first(link, K), correction, (L, y, za, zc)
 
 
 @inlined
@@ -253,16 +253,19 @@ def _added_product(w, za, zc, ua, uc, C):
 
 
 @inlined
-def inner_handle(link, R, p, tau, i, L, y, za, zc, handle):
+def inner_handle(link, placed, tau, i, factors, handle):
     """
     Update the response to an unknown force on the first body, after one more elimination.
 
+    `placed` is (R, p) of the body, `factors` those of `joint_elimination`.
     `handle` is (C, K_a, b_a, f). C maps the unknown force to the acceleration of the last body,
     K_a to the acceleration of the first body; b_a is the acceleration of the first body without
     this force. f is the sum of the Newton-Euler forces, as one force on the last body, and is
     returned unchanged. The rows of the returned C are in the order of `rows_first`.
 
     """
+    R, p = placed
+    L, y, za, zc = factors
     C, K_a, b_a, f = handle
     s = np.sqrt(link[ROTOR])
     XC = rows_first(link, coupling_to_body(R, p, C))

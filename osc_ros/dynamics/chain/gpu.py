@@ -33,6 +33,8 @@ from osc_ros.dynamics.chain.chain_layout import (
     A0,
     ENDS_WIDTH,
     FORCE,
+    Joints,
+    Parts,
     POSE,
     SCRATCH,
     TIP_WIDTH,
@@ -46,20 +48,23 @@ def _law_given(law: Any, has_tau: bool, has_qdd: bool) -> Any:
     """Return a function for the torques of state i; it passes None for τ⁰ or q̈ₚ if not given."""
     if has_tau and has_qdd:
         @for_device
-        def given(links, ends, q, qd, u, tau, qdd, i, work, tip, out):
-            return law(links, ends, q[i], qd[i], u[i], tau[i], qdd[i], work, tip, out)
+        def given(at, states, i, out):
+            return law(at, Joints(states.q[i], states.qd[i], states.tau[i], states.qdd[i]),
+                       states.u[i], out)
     elif has_tau:
         @for_device
-        def given(links, ends, q, qd, u, tau, qdd, i, work, tip, out):
-            return law(links, ends, q[i], qd[i], u[i], tau[i], None, work, tip, out)
+        def given(at, states, i, out):
+            return law(at, Joints(states.q[i], states.qd[i], states.tau[i], None), states.u[i],
+                       out)
     elif has_qdd:
         @for_device
-        def given(links, ends, q, qd, u, tau, qdd, i, work, tip, out):
-            return law(links, ends, q[i], qd[i], u[i], None, qdd[i], work, tip, out)
+        def given(at, states, i, out):
+            return law(at, Joints(states.q[i], states.qd[i], None, states.qdd[i]), states.u[i],
+                       out)
     else:
         @for_device
-        def given(links, ends, q, qd, u, tau, qdd, i, work, tip, out):
-            return law(links, ends, q[i], qd[i], u[i], None, None, work, tip, out)
+        def given(at, states, i, out):
+            return law(at, Joints(states.q[i], states.qd[i], None, None), states.u[i], out)
     return given
 
 
@@ -68,8 +73,8 @@ def law_kernel(n: int, number: Any, has_tau: bool, has_qdd: bool) -> Any:
     """
     GPU kernel for the torques of a chain of n bodies; arguments as in `chain_batch.laws`.
 
-    The kernel has no arguments `payload` and `room`. If `tau` or `qdd` is not given, pass any
-    two-dimensional array in its place.
+    The kernel has no argument `room`; all arrays of `states` are two-dimensional, even those that
+    it does not read, such as `payload`.
 
     """
     of, real = device_twins(number).of, number_type(number)
@@ -77,17 +82,16 @@ def law_kernel(n: int, number: Any, has_tau: bool, has_qdd: bool) -> Any:
     load, store, mark, good_if_zero = of(load_rows), of(store_rows), of(mark_rows), of(goodness)
 
     @kernel_for_device
-    def laws(links, ends, q, qd, u, tau, qdd, gravity, out, valid):
+    def laws(links, ends, states, out, valid):
         i = cuda.grid(1)
         if i < len(valid):
             own, torques = cuda.local.array(ENDS_WIDTH, real), cuda.local.array(n, real)
             tip = cuda.local.array(TIP_WIDTH, real)
             work = cuda.local.array((n, WORK_WIDTH), real)
             own_ends(ends, own)
-            if len(gravity) > 0:
-                load(gravity, i, own[:3])
-            good = good_if_zero(
-                law(links, own, q, qd, u, tau, qdd, i, work, tip, torques))
+            if len(states.gravity) > 0:
+                load(states.gravity, i, own[:3])
+            good = good_if_zero(law(Parts(links, own, work, None, tip), states, i, torques))
             store(out, i, torques, good)
             mark(valid, i, good)
 
@@ -99,7 +103,7 @@ def terms_kernel(n: int, number: Any) -> Any:
     """
     GPU kernel for the terms of a chain of n bodies; arguments as in `chain_batch.terms`.
 
-    The kernel has no argument `payload`, and takes zeros (n + 6,) in place of `room`.
+    The kernel takes zeros (n + 6,) in place of `room`; for `states` see `law_kernel`.
 
     """
     of, real = device_twins(number).of, number_type(number)
@@ -108,35 +112,35 @@ def terms_kernel(n: int, number: Any) -> Any:
     load, store, mark, good_if_zero = of(load_rows), of(store_rows), of(mark_rows), of(goodness)
 
     @kernel_for_device
-    def terms(links, ends, q, qd, gravity, zeros, poses, twists, J, Jdot_qd, h,
-              Lambda_inv, Lambda, a0, valid):
+    def terms(links, ends, states, zeros, found):
         i = cuda.grid(1)
-        if i < len(valid):
+        if i < len(found.valid):
             own, torques = cuda.local.array(ENDS_WIDTH, real), cuda.local.array(n, real)
             tip, free = cuda.local.array(TIP_WIDTH, real), cuda.local.array(6, real)
             work = cuda.local.array((n, WORK_WIDTH), real)
             square, tall = cuda.local.array((6, 6), real), cuda.local.array((6, n), real)
             own_ends(ends, own)
-            if len(gravity) > 0:
-                load(gravity, i, own[:3])
+            if len(states.gravity) > 0:
+                load(states.gravity, i, own[:3])
             good = good_if_zero(evaluate(
-                links, own, q[i], qd[i], zeros[:n], zeros[n:], work, tip, len(a0) > 0,
-                len(Jdot_qd) > 0 or len(h) > 0, free, torques[:n if len(h) > 0 else 0]))
-            mark(valid, i, good)
-            store(poses, i, tip[POSE:TWIST], good)
-            store(twists, i, tip[TWIST:FORCE], good)
-            store(Jdot_qd, i, tip[A0:POSE], good)
-            store(h, i, torques, good)
-            store(Lambda_inv, i, tip[:A0], good)
-            store(a0, i, free, good)
-            if len(Lambda) > 0:
+                Parts(links, own, work, None, tip), states.q[i], states.qd[i], zeros[:n],
+                zeros[n:], len(found.Jdot_qd) > 0 or len(found.h) > 0,
+                free[:6 if len(found.a0) > 0 else 0], torques[:n if len(found.h) > 0 else 0]))
+            mark(found.valid, i, good)
+            store(found.pose, i, tip[POSE:TWIST], good)
+            store(found.twist, i, tip[TWIST:FORCE], good)
+            store(found.Jdot_qd, i, tip[A0:POSE], good)
+            store(found.h, i, torques, good)
+            store(found.Lambda_inv, i, tip[:A0], good)
+            store(found.a0, i, free, good)
+            if len(found.Lambda) > 0:
                 inertia(tip[:A0], tip[SCRATCH:], square, 6)
                 for k in range(6):
-                    store(Lambda[:, 6 * k:6 * k + 6], i, square[k], good)
-            if len(J) > 0:
+                    store(found.Lambda[:, 6 * k:6 * k + 6], i, square[k], good)
+            if len(found.J) > 0:
                 jacobian(links, work, tip, tall)
                 for k in range(6):
-                    store(J[:, n * k:n * k + n], i, tall[k], good)
+                    store(found.J[:, n * k:n * k + n], i, tall[k], good)
 
     return terms
 
@@ -161,21 +165,20 @@ class ChainOnGpu:
 
     def torque_batch(self, states: States, out: Any, valid: Any, stream: Any) -> None:
         """Write torques to out (k, n), and `valid` (k,); all arrays are on the GPU."""
-        at = states
-        kernel = law_kernel(self._n, self._number, at.tau is not None, at.qdd is not None)
+        kernel = law_kernel(self._n, self._number, states.tau is not None, states.qdd is not None)
         launch(kernel, len(valid), stream, (
-            self._links, self._ends_now(), at.q, at.qd, at.u, at.q if at.tau is None else at.tau,
-            at.q if at.qdd is None else at.qdd, self._gravity(at), out, valid))
+            self._links, self._ends_now(), self._filled(states), out, valid))
 
     def evaluate_batch(self, states: States, found: Terms, stream: Any) -> None:
         """Write `found.valid`, and those arrays of `found` that have a row for each state."""
         launch(terms_kernel(self._n, self._number), len(found.valid), stream, (
-            self._links, self._ends_now(), states.q, states.qd, self._gravity(states), self._zeros,
-            *(values.reshape(len(values), int(np.prod(values.shape[1:])))
-              for values in found[:-1]), found.valid))
+            self._links, self._ends_now(), self._filled(states), self._zeros, found.flat()))
 
-    def _gravity(self, states: States) -> Any:
-        return self._no_gravity if states.gravity is None else states.gravity
+    def _filled(self, states: States) -> States:
+        """The states with q in place of each None, and no rows of gravity if it is None."""
+        gravity = self._no_gravity if states.gravity is None else states.gravity
+        return States._make(states.q if values is None else values
+                            for values in states._replace(gravity=gravity))
 
     def _ends_now(self) -> Any:
         """The constants `ends` on the GPU; if gravity was changed, copies them and waits."""

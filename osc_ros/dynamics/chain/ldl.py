@@ -57,16 +57,15 @@ from osc_ros.dynamics.chain.chain_bodies import (
     placement,
     put_placement,
     put_tip,
+    value_at,
 )
 from osc_ros.dynamics.chain.chain_layout import (
-    ENDS_WIDTH,
-    FACTOR_WIDTH,
+    empty_chain,
     FORCE,
-    LINK_WIDTH,
+    Joints,
+    parts_of,
     PRISMATIC,
     ROTOR,
-    TIP_WIDTH,
-    WORK_WIDTH,
 )
 from osc_ros.dynamics.chain.chain_method import ChainMethod
 from osc_ros.dynamics.chain.elimination import (
@@ -78,7 +77,14 @@ from osc_ros.dynamics.chain.elimination import (
     ldl_factors,
     schur_complement,
 )
-from osc_ros.dynamics.chain.passes import back_substitution, inward_pass, shapes_fit, task_force
+from osc_ros.dynamics.chain.passes import (
+    at_base,
+    back_substitution,
+    inward_pass,
+    shapes_fit,
+    task_force,
+    tip_acceleration,
+)
 from osc_ros.dynamics.contract.method import DONE, NOT_FINITE, WRONG_SHAPE
 from osc_ros.model.robot import Robot
 
@@ -159,21 +165,17 @@ def vector_through_joint(link, c, s, q, z):
 
 
 @inlined
-def outward_pass(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
-    n = len(q)
-    gravity = vector_at(ends, 0)
-    R_base, p_base = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), ZERO
-    v = (ZERO, ZERO)
-    a = (ZERO, (-gravity[0], -gravity[1], -gravity[2]))
+def outward_pass(at, blocks, joints, factor):
+    q, tau, qdd = joints.q, joints.tau, joints.qdd
     # `free`: acceleration of a body by the torque of its own joint, without constraint forces.
     # With a posture acceleration, `free` begins at zero, because `a` includes gravity and motion.
-    free = (ZERO, ZERO) if qdd is not None else a
+    R_base, p_base, v, a, free, _ = at_base(at.ends, qdd)
     L, y = ZERO + ZERO + ZERO + ZERO + ZERO + ZERO + ZERO, ZERO + ZERO
-    for i in range(n):
-        link, store = links[i], work[i]
+    for i in range(len(q)):
+        link, store = at.links[i], at.work[i]
         R, p, c, s = placement(link, q[i])
         R_base, p_base = put_placement(R, p, R_base, p_base, store)
-        v, a, zeta, bias = body_motion(link, R, p, i, qd, qdd, v, a, store)
+        v, a, zeta, bias = body_motion(link, (R, p), i, joints.qd, qdd, v, a, store)
         I_inv, root = inverse_inertia(link), np.sqrt(link[ROTOR])
         T, V_a, V_c = block_at(blocks[i])
         inner, Z_a, Z_c = schur_complement(T, L, V_a, V_c)
@@ -181,13 +183,13 @@ def outward_pass(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
         # the compiler removes the computation of y in kernels that do not read y
         taken = vector_through_joint(link, c, s, q[i], back_projection(L, y, Z_a, Z_c))
         pulled = plus(motion_to_body(R, p, free), zeta)
-        Ht = (ZERO, ZERO) if tau is None else along_axis(link, tau[i])
-        free = mobility_times(I_inv, minus(Ht, bias))
+        torque = value_at(tau, i)
+        free = mobility_times(I_inv, minus(along_axis(link, torque), bias))
         residual = plus(axis_first_pair(link, minus(free, pulled)), taken)
         if tau is not None:
             A, B, _ = inner
-            residual = (along(tau[i], (A[2], A[4], A[5]), residual[0]),
-                        along(tau[i], (B[6], B[7], B[8]), residual[1]))
+            residual = (along(torque, (A[2], A[4], A[5]), residual[0]),
+                        along(torque, (B[6], B[7], B[8]), residual[1]))
         G = add_mobility(axis_first(link, I_inv), inner)
         L = ldl_factors(G, root)
         y = forward_substitution(L, *across_axis(root, residual))
@@ -199,52 +201,51 @@ def outward_pass(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
             if qdd is None:  # with a posture, no forward dynamics follows
                 r = axis_first_pair(link, residual)
                 put(factor[i], 21, r[0] + r[1])
-    D, E_a, E_c = block_at(blocks[n])
+    D, E_a, E_c = block_at(blocks[len(q)])
     Lambda_inv, Z_a, Z_c = schur_complement(D, L, E_a, E_c)
     b = minus(free, back_projection(L, y, Z_a, Z_c))
-    if qdd is None:
-        a = b
-    elif tau is not None:
-        a = plus(a, b)
-    put_tip(ends, R_base, p_base, v, a, Lambda_inv, tip)
+    put_tip(at.ends, R_base, p_base, v, tip_acceleration(tau, qdd, a, b), Lambda_inv, at.tip)
 
 
 @kernel
-def ldl_outward(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
+def ldl_outward(chain, blocks, q, qd, tau, qdd):
     """
     Write the results of `passes.outward`, by the factorization of 𝒜; returns its status.
 
-    `blocks` is from `packed_blocks`; the other arrays are the `Parts` of a chain.
+    `blocks` is from `packed_blocks`.
 
     """
-    if not shapes_fit(links, q, qd, tau, qdd):
+    at = parts_of(chain)
+    if not shapes_fit(at.links, q, qd, tau, qdd):
         return WRONG_SHAPE
-    outward_pass(links, blocks, ends, q, qd, tau, qdd, work, factor, tip)
-    return DONE if all_finite(tip[:FORCE]) else NOT_FINITE
+    outward_pass(at, blocks, Joints(q, qd, tau, qdd), at.factor)
+    return DONE if all_finite(at.tip[:FORCE]) else NOT_FINITE
 
 
 @kernel
-def ldl_law(links, blocks, ends, q, qd, u, tau, qdd, work, tip, out):
+def ldl_law(chain, blocks, q, qd, u, tau, qdd, out):
     """Write the torques of `passes.law`, by the factorization of 𝒜; returns its status."""
-    if not shapes_fit(links, q, qd, tau, qdd) or len(u) != 6 or len(out) != len(links):
+    at = parts_of(chain)
+    if not shapes_fit(at.links, q, qd, tau, qdd) or len(u) != 6 or len(out) != len(at.links):
         return WRONG_SHAPE
-    outward_pass(links, blocks, ends, q, qd, tau, qdd, work, None, tip)
-    F = tip[FORCE:FORCE + 6]
-    task_force(u, tip, F)
-    inward_pass(links, ends, tau, qdd, F, work, tip, out)
+    outward_pass(at, blocks, Joints(q, qd, tau, qdd), None)
+    F = at.tip[FORCE:FORCE + 6]
+    task_force(u, at.tip, F)
+    inward_pass(at, tau, qdd, F, out)
     return DONE if all_finite(out) else NOT_FINITE
 
 
 @kernel
-def ldl_accelerations(links, blocks, ends, q, qd, tau, F, work, factor, tip, qdd):
+def ldl_accelerations(chain, blocks, q, qd, tau, F, qdd):
     """
     Write q̈ (n,) [rad/s²] as `passes.accelerations` does, by the factorization of 𝒜.
 
     The back substitution is that of the sweep: pivots Dᵢ and right-hand sides are the same.
 
     """
-    outward_pass(links, blocks, ends, q, qd, tau, None, work, factor, tip)
-    back_substitution(links, ends, tau, F, work, factor, tip, qdd)
+    at = parts_of(chain)
+    outward_pass(at, blocks, Joints(q, qd, tau, None), at.factor)
+    back_substitution(at, tau, F, qdd)
 
 
 class LDL(ChainMethod):
@@ -258,32 +259,29 @@ class LDL(ChainMethod):
     def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,
                out: Array) -> int:
         """Write τ⁰ + JᵀΛ(u - a⁰) to out (n,); return DONE, WRONG_SHAPE or NOT_FINITE."""
-        return int(ldl_law(self._links, self._blocks, self._ends, q, qd, u, tau, qdd, self._work,
-                           self._tip, out))
+        return int(ldl_law(self._chain, self._blocks, q, qd, u, tau, qdd, out))
 
     def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
         """Compute Λ⁻¹, a⁰, poses and twists under τ⁰; return DONE, WRONG_SHAPE or NOT_FINITE."""
         self._tau, self._qdd = tau, qdd
-        return int(ldl_outward(self._links, self._blocks, self._ends, q, qd, tau, qdd, self._work,
-                               self._factor, self._tip))
+        return int(ldl_outward(self._chain, self._blocks, q, qd, tau, qdd))
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
         """Joint accelerations (n,) under torques (n,) and a force F (6,) on the tip."""
         qdd = np.empty(self.robot.n)
-        ldl_accelerations(self._links, self._blocks, self._ends, q, qd, tau, F, self._work,
-                          self._factor, self._tip, qdd)
+        ldl_accelerations(self._chain, self._blocks, q, qd, tau, F, qdd)
         return qdd
 
 
 @ahead
 def _compile() -> None:
     passes.compile_kernels()
-    links, blocks, ends = np.ones((1, LINK_WIDTH)), np.ones((2, BLOCK_WIDTH)), np.ones(ENDS_WIDTH)
-    work, factor, tip = np.ones((1, WORK_WIDTH)), np.ones((1, FACTOR_WIDTH)), np.ones(TIP_WIDTH)
-    x, F = np.ones(1), np.ones(6)
+    chain, _ = empty_chain(1)
+    chain[:] = 1.0
+    blocks, x, F = np.ones((2, BLOCK_WIDTH)), np.ones(1), np.ones(6)
     for tau, qdd in ((None, None), (x, None), (None, x), (x, x)):
-        ldl_law(links, blocks, ends, x, x, F, tau, qdd, work, tip, x)
-        ldl_outward(links, blocks, ends, x, x, tau, qdd, work, factor, tip)
-    ldl_accelerations(links, blocks, ends, x, x, x, F, work, factor, tip, x)
+        ldl_law(chain, blocks, x, x, F, tau, qdd, x)
+        ldl_outward(chain, blocks, x, x, tau, qdd)
+    ldl_accelerations(chain, blocks, x, x, x, F, x)
     for one in (ldl_law, ldl_outward, ldl_accelerations):
         lock(one)

@@ -50,12 +50,14 @@ from osc_ros.dynamics.chain.chain_bodies import (
     put_motion_torques,
     put_placement,
     put_tip,
+    value_at,
 )
 from osc_ros.dynamics.chain.chain_layout import (
     A0,
     empty_chain,
     factors_at,
     FORCE,
+    Joints,
     parts_of,
     RESIDUAL,
     ROTOR,
@@ -75,46 +77,46 @@ from osc_ros.dynamics.contract.method import DONE, NOT_FINITE, WRONG_SHAPE
 
 
 @inlined
-def outward_sweep(links, q, qd, tau, qdd, R_base, p_base, v, a, b, K, work, factor, placed,
-                  handle):
+def outward_sweep(links, joints, inside, work, factor, placed, handle):
     """
-    Go outward over consecutive bodies, from the results of the body inside them.
+    Go outward over consecutive bodies, from the results `inside` of the body inside them.
 
-    `placed` is None, or True if the placements are in `work` already; then R_base and p_base are
+    `placed` is None, or True if the placements are in `work` already; then R and p in the base are
     returned unchanged. `handle` is None, or the argument of `inner_handle` if an unknown force
-    acts on the first of the bodies. Returns R_base, p_base, v, a, b, K and handle of the last
-    body.
+    acts on the first of the bodies. Returns the results R, p, v, a, b and K of the last body, and
+    its handle.
 
     """
-    carried = handle
-    for i in range(len(q)):
+    R_base, p_base, v, a, b, K = inside
+    tau, qd, qdd, carried = joints.tau, joints.qd, joints.qdd, handle
+    for i in range(len(qd)):
         link, store = links[i], work[i]
         if placed is None:
-            R, p, _, _ = placement(link, q[i])
+            R, p, _, _ = placement(link, joints.q[i])
             R_base, p_base = put_placement(R, p, R_base, p_base, store)
         else:
             R, p = matrix_at(store, 0), vector_at(store, 9)
-        v, a, zeta, bias = body_motion(link, R, p, i, qd, qdd, v, a, store)
+        v, a, zeta, bias = body_motion(link, (R, p), i, qd, qdd, v, a, store)
         G, I_inv = mobility_across(link, R, p, K), inverse_inertia(link)
-        Ht = (ZERO, ZERO) if tau is None else along_axis(link, tau[i])
+        Ht = along_axis(link, value_at(tau, i))
         residual = minus(
             minus(mobility_times(G, Ht), mobility_times(I_inv, bias)),
             plus(motion_to_body(R, p, b), zeta))
         # if b is not read, the compiler removes its whole computation
-        K, correction, L, y, za, zc = joint_elimination(link, G, residual)
+        K, correction, factors = joint_elimination(link, G, residual)
         b = minus(mobility_times(I_inv, minus(Ht, bias)), correction)
         if factor is not None:
             across = mobility_times(G, along_axis(link, 1.0))
-            put(factor[i], 0, L)
+            put(factor[i], 0, factors[0])
             put(factor[i], 27, across[0] + across[1])
             if qdd is None:  # with a posture, forward dynamics does not follow
                 put(factor[i], RESIDUAL, residual[0] + residual[1])
         if handle is not None:
-            C, K_a, b_a, f = inner_handle(link, R, p, tau, i, L, y, za, zc, carried)
+            C, K_a, b_a, f = inner_handle(link, (R, p), tau, i, factors, carried)
             if qdd is not None:
                 f = plus(force_to_body(R, p, f), spatial_at(store, 12))
             carried = rows_first(link, C), K_a, b_a, f
-    return R_base, p_base, v, a, b, K, carried
+    return (R_base, p_base, v, a, b, K), carried
 
 
 @inlined
@@ -135,17 +137,17 @@ def tip_acceleration(tau, qdd, a, b):
 
 
 @inlined
-def outward_pass(links, ends, q, qd, tau, qdd, work, factor, tip):
-    R, p, v, a, b, K = at_base(ends, qdd)
-    R, p, v, a, b, K, _ = outward_sweep(links, q, qd, tau, qdd, R, p, v, a, b, K, work, factor,
-                                        None, None)
-    put_tip(ends, R, p, v, tip_acceleration(tau, qdd, a, b), K, tip)
+def outward_pass(at, joints, factor):
+    """Write the results of the tip, see `outward`; `at` is the `Parts`, `factor` may be None."""
+    (R, p, v, a, b, K), _ = outward_sweep(at.links, joints, at_base(at.ends, joints.qdd), at.work,
+                                          factor, None, None)
+    put_tip(at.ends, R, p, v, tip_acceleration(joints.tau, joints.qdd, a, b), K, at.tip)
 
 
 @inlined
-def inward_pass(links, ends, tau, qdd, F, work, tip, out):
+def inward_pass(at, tau, qdd, F, out):
     """Write τ⁰ + JᵀF to `out`; see `inward`."""
-    inward_sweep(links, tau, qdd, force_on_last_body(ends, tip, F), work, out)
+    inward_sweep(at.links, tau, qdd, force_on_last_body(at.ends, at.tip, F), at.work, out)
 
 
 @inlined
@@ -173,11 +175,11 @@ def shapes_fit(links, q, qd, tau, qdd):
 
 
 @inlined
-def back_substitution(links, ends, tau, F, work, factor, tip, qdd):
-    """Write q̈ (n,), from the tip inward, by back substitution with the rows of `factor`."""
-    outer = force_on_last_body(ends, tip, F)
-    for i in range(len(links) - 1, -1, -1):
-        link, store = links[i], factor[i]
+def back_substitution(at, tau, F, qdd):
+    """Write q̈ (n,), from the tip inward, by back substitution with the rows of `at.factor`."""
+    outer = force_on_last_body(at.ends, at.tip, F)
+    for i in range(len(at.links) - 1, -1, -1):
+        link, store = at.links[i], at.factor[i]
         gap = plus(spatial_at(store, RESIDUAL), mobility_times(inverse_inertia(link), outer))
         s, r = np.sqrt(link[ROTOR]), axis_first_pair(link, gap)
         x = ldl_solution(factors_at(store, 0), *across_axis(s, minus((ZERO, ZERO), r)))
@@ -185,20 +187,20 @@ def back_substitution(links, ends, tau, F, work, factor, tip, qdd):
         across = spatial_at(store, 27)
         qdd[i] = (axis_part(link, gap) + dot(across[0], constraint[0])
                   + dot(across[1], constraint[1]))
-        f = force_to_parent(matrix_at(work[i], 0), vector_at(work[i], 9),
+        f = force_to_parent(matrix_at(at.work[i], 0), vector_at(at.work[i], 9),
                             plus(constraint, along_axis(link, tau[i])))
         # the force through the joint acts on this body, and with opposite sign on its parent
         outer = minus((ZERO, ZERO), f)
 
 
 @inlined
-def put_response(links, ends, tau, F, work, factor, tip, qdd):
+def put_response(at, tau, F, qdd):
     """Write M⁻¹(τ + JᵀF) to qdd (n,); see `acceleration_response`."""
     b = (ZERO, ZERO)
-    for i in range(len(links)):
-        link, store = links[i], factor[i]
+    for i in range(len(at.links)):
+        link, store = at.links[i], at.factor[i]
         across = spatial_at(store, 27)
-        inside = motion_to_body(matrix_at(work[i], 0), vector_at(work[i], 9), b)
+        inside = motion_to_body(matrix_at(at.work[i], 0), vector_at(at.work[i], 9), b)
         residual = (along(tau[i], across[0], (-inside[0][0], -inside[0][1], -inside[0][2])),
                     along(tau[i], across[1], (-inside[1][0], -inside[1][1], -inside[1][2])))
         put(store, RESIDUAL, residual[0] + residual[1])
@@ -207,7 +209,7 @@ def put_response(links, ends, tau, F, work, factor, tip, qdd):
                           *across_axis(s, axis_first_pair(link, residual)))
         constraint = axis_first_pair(link, from_across_axis(s, x))
         b = mobility_times(inverse_inertia(link), minus(along_axis(link, tau[i]), constraint))
-    back_substitution(links, ends, tau, F, work, factor, tip, qdd)
+    back_substitution(at, tau, F, qdd)
 
 
 @kernel
@@ -228,11 +230,11 @@ def outward(chain, q, qd, tau, qdd):
     DONE, WRONG_SHAPE (nothing written) or NOT_FINITE
 
     """
-    links, ends, work, factor, tip = parts_of(chain)
-    if not shapes_fit(links, q, qd, tau, qdd):
+    at = parts_of(chain)
+    if not shapes_fit(at.links, q, qd, tau, qdd):
         return WRONG_SHAPE
-    outward_pass(links, ends, q, qd, tau, qdd, work, factor, tip)
-    return DONE if all_finite(tip[:FORCE]) else NOT_FINITE
+    outward_pass(at, Joints(q, qd, tau, qdd), at.factor)
+    return DONE if all_finite(at.tip[:FORCE]) else NOT_FINITE
 
 
 @kernel
@@ -243,8 +245,7 @@ def inward(chain, tau, qdd, F, out):
     F (6,) is the task force at the tip, base axes, [moment; force] [N·m, N].
 
     """
-    links, ends, work, _, tip = parts_of(chain)
-    inward_pass(links, ends, tau, qdd, F, work, tip, out)
+    inward_pass(parts_of(chain), tau, qdd, F, out)
 
 
 @kernel
@@ -256,13 +257,13 @@ def law(chain, q, qd, u, tau, qdd, out):
     the status of `outward`.
 
     """
-    links, ends, work, _, tip = parts_of(chain)
-    if not shapes_fit(links, q, qd, tau, qdd) or len(u) != 6 or len(out) != len(links):
+    at = parts_of(chain)
+    if not shapes_fit(at.links, q, qd, tau, qdd) or len(u) != 6 or len(out) != len(at.links):
         return WRONG_SHAPE
-    outward_pass(links, ends, q, qd, tau, qdd, work, None, tip)
-    F = tip[FORCE:FORCE + 6]
-    task_force(u, tip, F)
-    inward_pass(links, ends, tau, qdd, F, work, tip, out)
+    F = at.tip[FORCE:FORCE + 6]
+    outward_pass(at, Joints(q, qd, tau, qdd), None)
+    task_force(u, at.tip, F)
+    inward_pass(at, tau, qdd, F, out)
     return DONE if all_finite(out) else NOT_FINITE
 
 
@@ -276,9 +277,9 @@ def accelerations(chain, q, qd, tau, F, qdd):
     of the environment on the tip, base axes, [moment; force] [N·m, N].
 
     """
-    links, ends, work, factor, tip = parts_of(chain)
-    outward_pass(links, ends, q, qd, tau, None, work, factor, tip)
-    back_substitution(links, ends, tau, F, work, factor, tip, qdd)
+    at = parts_of(chain)
+    outward_pass(at, Joints(q, qd, tau, None), at.factor)
+    back_substitution(at, tau, F, qdd)
 
 
 @kernel
@@ -301,8 +302,7 @@ def acceleration_response(chain, tau, F, qdd):
     the tip, base axes, [moment; force] [N·m, N].
 
     """
-    links, ends, work, factor, tip = parts_of(chain)
-    put_response(links, ends, tau, F, work, factor, tip, qdd)
+    put_response(parts_of(chain), tau, F, qdd)
 
 
 @kernel
@@ -313,15 +313,15 @@ def inverse_mass_matrix(chain, unit, M_inv):
     Overwrites `unit` (n,) and the residuals in `factor`.
 
     """
-    links, ends, work, factor, tip = parts_of(chain)
-    n, no_force = len(links), tip[SCRATCH:SCRATCH + 6]
+    at = parts_of(chain)
+    n, no_force = len(at.links), at.tip[SCRATCH:SCRATCH + 6]
     for k in range(6):
         no_force[k] = 0.0
     for i in range(n):
         unit[i] = 0.0
     for i in range(n):
         unit[i] = 1.0
-        put_response(links, ends, unit, no_force, work, factor, tip, M_inv[i])
+        put_response(at, unit, no_force, M_inv[i])
         unit[i] = 0.0
         for j in range(i):
             M_inv[i, j] = M_inv[j, i] = 0.5 * (M_inv[i, j] + M_inv[j, i])

@@ -49,12 +49,11 @@ class Sweep(ChainMethod):
         from osc_ros.compile.lane_arrays import zeros
         from osc_ros.dynamics.chain.chain_batch import laws, room_size
 
-        gravity = states.gravity_rows()
+        given = states.with_gravity()
 
         def part(first: int, last: int) -> None:
-            at = states.part(first, last)
-            laws(self._links, self._ends, at.q, at.qd, at.u, at.tau, at.qdd, gravity[first:last],
-                 at.payload, zeros(room_size(self.robot.n)), out[first:last], valid[first:last])
+            laws(self._links, self._ends, given.part(first, last), zeros(room_size(self.robot.n)),
+                 out[first:last], valid[first:last])
 
         in_parallel(len(out), part, threads, (laws, *(
             values is None for values in (states.tau, states.qdd, states.payload))))
@@ -64,13 +63,11 @@ class Sweep(ChainMethod):
         from osc_ros.compile.lane_arrays import zeros
         from osc_ros.dynamics.chain.chain_batch import room_size, terms
 
-        flat, gravity = found.flat(), states.gravity_rows()
+        given, flat = states.with_gravity(), found.flat()
 
         def part(first: int, last: int) -> None:
-            at = states.part(first, last)
-            terms(self._links, self._ends, at.q, at.qd, gravity[first:last], at.payload,
-                  zeros(room_size(self.robot.n)), *(values[first:last] for values in flat),
-                  found.valid[first:last])
+            terms(self._links, self._ends, given.part(first, last), zeros(room_size(self.robot.n)),
+                  flat.part(first, last))
 
         in_parallel(len(found.valid), part, threads, (terms, states.payload is None))
 

@@ -62,13 +62,11 @@ class States(NamedTuple):
         return self._mapped(lambda values: values[k])
 
     def _mapped(self, entry: Callable[[Array], Array]) -> States:
-        q, qd, *others = self
-        rest = (None if values is None else entry(values) for values in others)
-        return States(entry(q), entry(qd), *rest)
+        return States._make([None if values is None else entry(values) for values in self])
 
-    def gravity_rows(self) -> Array:
-        """Return `gravity` (k, 3), or an empty array (0, 3) if it is None."""
-        return np.empty((0, 3)) if self.gravity is None else self.gravity
+    def with_gravity(self) -> States:
+        """Return the states with an empty `gravity` (0, 3) in place of None."""
+        return self if self.gravity is not None else self._replace(gravity=np.empty((0, 3)))
 
 
 class Terms(NamedTuple):
@@ -111,10 +109,14 @@ class Terms(NamedTuple):
                  for name, shape in zip(cls._fields, shapes)]
         return cls._make([*terms, np.ones(k, dtype=bool)])
 
-    def flat(self) -> list[Array]:
-        """Views of all terms except `valid`, each with two axes: one row for each state."""
-        return [values.reshape(len(values), int(np.prod(values.shape[1:])))
-                for values in self[:-1]]
+    def flat(self) -> Terms:
+        """Views of all terms with two axes, one row for each state; `valid` is unchanged."""
+        return Terms._make([*(values.reshape(len(values), int(np.prod(values.shape[1:])))
+                              for values in self[:-1]), self.valid])
+
+    def part(self, first: int, last: int) -> Terms:
+        """The terms at the states first, …, last - 1."""
+        return Terms._make(values[first:last] for values in self)
 
 
 @runtime_checkable
@@ -236,7 +238,7 @@ class Method(Protocol):
         with self._own_gravity():
             for k in range(len(found.valid)):
                 at = self._state(states, k)
-                row = Terms._make(values[k:k + 1] for values in found)
+                row = found.part(k, k + 1)
                 is_good = self.outward(at.q, at.qd, None, None) == DONE
                 row.a0[:] = self.a0
                 row.valid[:] = self.outward(at.q, at.qd, None, rest) == DONE and is_good

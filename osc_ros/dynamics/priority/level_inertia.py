@@ -12,6 +12,8 @@ are working memory.
 
 from __future__ import annotations
 
+from collections import namedtuple
+
 import numpy as np
 
 from osc_ros.compile.compiled import inlined
@@ -21,6 +23,20 @@ from osc_ros.dynamics.priority.level_row import FASTEST, FRAME, RATE, ROOT, SPRI
 _SMALLEST_PIVOT = 1e-14  # relative to the trace: a smaller pivot is a rounding error
 # Modes whose eigenvalue of √K W √K is smaller than this, relative to the largest, are not damped.
 _STIFFEST = 1e-12
+# One level: row, mask, ratios and shares as in `Room`; most and mobility are the results of
+# `put_gram` and `scaled_mobility` before the elimination of the higher levels.
+OfLevel = namedtuple('OfLevel', 'row mask ratios shares most mobility')
+# Working memory: matrices (36,); x and y (6,).
+Scratch = namedtuple('Scratch', 'A B V X Lambda K C D x y')
+SCRATCH_WIDTH = 300
+
+
+@inlined
+def scratch_of(numbers):
+    """The `Scratch` as views of an array (SCRATCH_WIDTH,)."""
+    return Scratch(numbers[:36], numbers[36:72], numbers[72:108], numbers[108:144],
+                   numbers[144:180], numbers[180:216], numbers[216:252], numbers[252:288],
+                   numbers[288:294], numbers[294:300])
 
 
 @inlined
@@ -204,32 +220,32 @@ def _is_regular(A, largest, high, X):
 
 
 @inlined
-def _exact_inverse(row, mask, mobility, length, A, B, X, Lambda):
+def _exact_inverse(level, length, memory):
     """
     Write Λ of a level (base axes) if no direction of its controlled axes is singular.
 
     B contains W in the frame's axes. Overwrites A and X.
 
     """
-    count = 0.0
+    mask, A, X, count = level.mask, memory.A, memory.X, 0.0
     for k in range(6):
         count += mask[k]
-    typical = mobility / count  # diagonal entry of axes that are not controlled
+    typical = level.mobility / count  # diagonal entry of axes that are not controlled
     for a in range(6):
         for b in range(6):
             units = (1.0 if a < 3 else 1.0 / length) * (1.0 if b < 3 else 1.0 / length)
-            A[6 * a + b] = units * mask[a] * mask[b] * B[6 * a + b]
+            A[6 * a + b] = units * mask[a] * mask[b] * memory.B[6 * a + b]
         A[7 * a] += typical * (1.0 - mask[a])
     _put_inverse(A, X)
     for a in range(6):
         for b in range(6):
             units = (1.0 if a < 3 else 1.0 / length) * (1.0 if b < 3 else 1.0 / length)
             X[6 * a + b] *= units * mask[a] * mask[b]
-    _put_in_base(row, X, A, Lambda)
+    _put_in_base(level.row, X, A, memory.Lambda)
 
 
 @inlined
-def _damped_inverse(row, mask, shares, ratios, mobility, length, A, V, B, X, Lambda):
+def _damped_inverse(level, shares, length, memory, Lambda):
     """
     Write Λ of a level (base axes), with singular directions faded out.
 
@@ -246,11 +262,13 @@ def _damped_inverse(row, mask, shares, ratios, mobility, length, A, V, B, X, Lam
     B contains W in the frame's axes. Overwrites A, B and X.
 
     """
+    row, mask, ratios = level.row, level.mask, level.ratios
+    A, B, V, X = memory.A, memory.B, memory.V, memory.X
     count, squares = 0.0, 0.0
     for k in range(6):
         count += mask[k]
         squares += ratios[k] * ratios[k]
-    typical = mobility / count  # diagonal entry of axes that are not controlled
+    typical = level.mobility / count  # diagonal entry of axes that are not controlled
     for a in range(6):
         for b in range(6):
             units = (1.0 if a < 3 else 1.0 / length) * (1.0 if b < 3 else 1.0 / length)
@@ -323,39 +341,36 @@ def add_spring(row, A, B, V, x, y, r, i):
 
 
 @inlined
-def put_inertia(row, mask, most, mobility, length, low, high, largest, scratch, ratios, shares,
-                is_shared):
+def put_inertia(level, damping, largest, memory, is_shared):
     """
-    Write Λ of a level, with singular directions faded out, to `scratch`.
+    Write Λ of a level, with singular directions faded out, and its shares and ratios.
 
-    `scratch` is divided into matrices (36,): the Gram matrix of the level, W in the frame's axes,
-    V, X, then from 156 on Λ, K. The first four are overwritten. `most` and `mobility` are the
-    results of `put_gram` and `scaled_mobility` before the elimination of the higher levels. If
-    `is_shared`, K is the Gram matrix of the part of this level's Jacobian that higher levels hold
-    (`put_held_part`): of a direction that they fade out, the level gets only what they have given
-    up.
+    `damping` is (length, low, high) of `SingularityDamping`. In `memory`, A is the Gram matrix of
+    the level and B is W in the frame's axes; they, V and X are overwritten. If `is_shared`, K is
+    the Gram matrix of the part of this level's Jacobian that higher levels hold (`put_held_part`):
+    of a direction that they fade out, the level gets only what they have given up.
 
     """
-    A, B, V, X = scratch[:36], scratch[36:72], scratch[72:108], scratch[108:144]
-    Lambda, K = scratch[156:192], scratch[192:228]
+    length, low, high = damping
+    A, V, K, shares = memory.A, memory.V, memory.K, level.shares
     # an axis that is not controlled must not look singular: it gets the largest value
     for a in range(6):
-        A[7 * a] += most * (1.0 - mask[a])
-    if not is_shared and _is_regular(A, largest, high, X):
+        A[7 * a] += level.most * (1.0 - level.mask[a])
+    if not is_shared and _is_regular(A, largest, high, memory.X):
         for k in range(6):
             shares[k] = 1.0
-        _exact_inverse(row, mask, mobility, length, A, B, X, Lambda)
+        _exact_inverse(level, length, memory)
     else:
-        put_ratios(A, V, largest, ratios)
+        put_ratios(A, V, largest, level.ratios)
         for k in range(6):
-            shares[k] = share(ratios[k], low, high)
+            shares[k] = share(level.ratios[k], low, high)
             if is_shared and shares[k] > 0.0:
                 held = 0.0
                 for a in range(6):
                     for b in range(6):
                         held += V[6 * a + k] * K[6 * a + b] * V[6 * b + k]
                 shares[k] *= 1.0 - min(1.0, np.sqrt(max(held, 0.0) / A[7 * k]))
-        _damped_inverse(row, mask, shares, ratios, mobility, length, A, V, B, X, Lambda)
+        _damped_inverse(level, shares, length, memory, memory.Lambda)
 
 
 @inlined
@@ -368,23 +383,23 @@ def fades(shares):
 
 
 @inlined
-def put_held_part(row, mask, shares, ratios, mobility, length, scratch):
+def put_held_part(level, length, memory):
     """
     Write C (6 × 6, base axes) of level i: it holds the part Wⱼᵢ C Jᵢ of a lower level's Jⱼ.
 
     In the null space of level i, Jⱼ - Wⱼᵢ Λ Jᵢ has a part Wⱼᵢ (Λ₁ - Λ) Jᵢ along the directions
     that level i fades out; Λ₁ would control them fully. C is Λ₁ - Λ, with the rows of Jᵢ along
-    each direction multiplied by its share. `scratch` is divided as in `put_inertia`, with W, V and
-    Λ of level i, and C after K; all but V, Λ and K are overwritten.
+    each direction multiplied by its share. `memory` has V and Λ of level i, and W in B; A, B, X, D
+    and x are overwritten.
 
     """
-    A, B, V, X = scratch[:36], scratch[36:72], scratch[72:108], scratch[108:144]
-    Lambda, C, D, x = scratch[156:192], scratch[228:264], scratch[264:300], scratch[300:306]
+    shares, mask = level.shares, level.mask
+    B, V, X, D, x = memory.B, memory.V, memory.X, memory.D, memory.x
     for k in range(6):
         x[k] = 1.0 if shares[k] > 0.0 else 0.0
-    _damped_inverse(row, mask, x, ratios, mobility, length, A, V, B, X, D)
+    _damped_inverse(level, x, length, memory, D)
     for k in range(36):
-        D[k] -= Lambda[k]
+        D[k] -= memory.Lambda[k]
     # X = S⁻¹ V s Vᵀ S in the frame's axes, then B = T X Tᵀ
     for a in range(6):
         for b in range(6):
@@ -393,10 +408,10 @@ def put_held_part(row, mask, shares, ratios, mobility, length, scratch):
                 total += V[6 * a + k] * shares[k] * V[6 * b + k]
             units = (1.0 if a < 3 else length) * (1.0 if b < 3 else 1.0 / length)
             X[6 * a + b] = units * mask[a] * mask[b] * total
-    _put_in_base(row, X, A, B)
+    _put_in_base(level.row, X, memory.A, B)
     for a in range(6):
         for b in range(6):
             total = 0.0
             for c in range(6):
                 total += D[6 * a + c] * B[6 * c + b]
-            C[6 * a + b] = total
+            memory.C[6 * a + b] = total

@@ -44,6 +44,7 @@ from osc_ros.dynamics.algebra.task_inertia import SingularityDamping
 from osc_ros.dynamics.priority.level_inertia import (
     add_spring,
     fades,
+    OfLevel,
     put_block,
     put_gram,
     put_held_part,
@@ -51,6 +52,8 @@ from osc_ros.dynamics.priority.level_inertia import (
     put_ratios,
     rotate_to_base,
     scaled_mobility,
+    scratch_of,
+    SCRATCH_WIDTH,
 )
 from osc_ros.dynamics.priority.level_map import add_link_force, map_level, put_link_force
 from osc_ros.dynamics.priority.level_row import (
@@ -68,12 +71,12 @@ from osc_ros.dynamics.priority.level_row import (
 
 Array = NDArray[np.float64]
 
-_SCRATCH = 306  # length of the working memory
-
 
 @inlined
-def _gather(links_J, links_W, a0, at, rows, J, W, r, x, y):
-    """Copy J, W and r = u - a⁰ from the arrays of the links to the arrays of the levels."""
+def _gather(links, room, J, W, memory):
+    """Copy J, W and r = u - a⁰ from the arrays `links` (J, W, a⁰) to the arrays of the levels."""
+    links_J, links_W, a0 = links
+    at, rows, r, x, y = room.at, room.rows, room.r, memory.x, memory.y
     for i in range(len(rows)):
         own = 6 * at[i]
         for a in range(6):
@@ -137,7 +140,7 @@ def _eliminate_held(i, levels, W, held):
 
 
 @part
-def _solve(links_J, links_W, a0, length, low, high, weight, room, c):
+def _solve(links, damping, weight, room, c):
     """
     Compute the forces of the levels in the axes with mask 1; write them to `parts` of `room`.
 
@@ -145,14 +148,12 @@ def _solve(links_J, links_W, a0, length, low, high, weight, room, c):
     by `weight`.
 
     """
-    rows, masks, scratch, r, forces = room.rows, room.masks, room.scratch, room.r, room.parts
-    J, W, mobility, most = room.J[c], room.W[c], room.mobility, room.most
-    levels = len(rows)
-    A, B, V, X = scratch[:36], scratch[36:72], scratch[72:108], scratch[108:144]
-    x, y, Lambda = scratch[144:150], scratch[150:156], scratch[156:192]
-    K, C = scratch[192:228], scratch[228:264]
+    rows, masks, r, forces, length = room.rows, room.masks, room.r, room.parts, damping[0]
+    J, W, mobility, most, levels = room.J[c], room.W[c], room.mobility, room.most, len(room.rows)
+    memory = scratch_of(room.scratch)
+    A, B, V, X, Lambda, K, C, _, x, y = memory
     is_shared = False
-    _gather(links_J, links_W, a0, room.at, rows, J, W, r, x, y)
+    _gather(links, room, J, W, memory)
     for i in range(1, levels):
         # references for small values: largest singular value and mobility before the elimination
         most[i] = put_gram(rows[i], masks[i], J, i, length, A, X)
@@ -172,9 +173,9 @@ def _solve(links_J, links_W, a0, length, low, high, weight, room, c):
             most[0], mobility[0] = largest, scaled_mobility(mask, B, length)
         if is_shared:
             put_gram(row, mask, room.held, i, length, K, X)
+        level = OfLevel(row, mask, room.ratios[i], room.shares[i], most[i], mobility[i])
         if mobility[i] > 0.0 and most[i] > 0.0:
-            put_inertia(row, mask, most[i], mobility[i], length, low, high, max(most[i], largest),
-                        scratch, room.ratios[i], room.shares[i], is_shared)
+            put_inertia(level, damping, max(most[i], largest), memory, is_shared)
         else:
             for k in range(36):
                 Lambda[k] = 0.0
@@ -195,7 +196,7 @@ def _solve(links_J, links_W, a0, length, low, high, weight, room, c):
                     for k in range(J.shape[1]):
                         room.held[j, k] = 0.0
             put_block(row, W, i, B, X)
-            put_held_part(row, mask, room.shares[i], room.ratios[i], mobility[i], length, scratch)
+            put_held_part(level, length, memory)
             _add_held(i, levels, C, J, W, room.held, x)
         _eliminate(i, levels, Lambda, J, W, r, x)
         if is_shared:
@@ -268,7 +269,7 @@ def room_of(integers, numbers):
     W, i = view(numbers, i, (c, 6 * k, 6 * k)), i + c * 36 * k * k
     inertias, i = view(numbers, i, (c, k, 6, 6)), i + c * 36 * k
     r, parts, i = numbers[i:i + 6 * k], numbers[i + 6 * k:i + 12 * k], i + 12 * k
-    scratch, i = numbers[i:i + _SCRATCH], i + _SCRATCH
+    scratch, i = numbers[i:i + SCRATCH_WIDTH], i + SCRATCH_WIDTH
     return Room(integers[3:], rows, F, forces, ratios, shares, directions, J, W, inertias, masks,
                 most, mobility, r, parts, scratch, view(numbers, i, (6 * k, n)))
 
@@ -294,7 +295,7 @@ def first_force(integers, numbers):
 def solver_size(k: int, m: int, n: int) -> int:
     """Length of the array `numbers` of `Priorities`, for k levels, m links and n joints."""
     c = 6 * k + 1
-    return results_size(k, m, n) + c * (36 * k * k + 36 * k) + 12 * k + _SCRATCH + 6 * k * n
+    return results_size(k, m, n) + c * (36 * k * k + 36 * k) + 12 * k + SCRATCH_WIDTH + 6 * k * n
 
 
 def results_size(k: int, m: int, n: int) -> int:
@@ -324,7 +325,7 @@ def put_solution(integers, numbers, links_J, links_W, a0, length, low, high):
                 masks[i, a] = 1.0 if activation >= upper else 0.0
                 if activation < upper:
                     lower = max(lower, activation)
-        _solve(links_J, links_W, a0, length, low, high, upper - lower, room, count)
+        _solve((links_J, links_W, a0), (length, low, high), upper - lower, room, count)
         for k in range(len(room.forces)):
             room.forces[k] += (upper - lower) * room.parts[k]
         upper, count = lower, count + 1

@@ -31,7 +31,14 @@ from osc_ros.dynamics.algebra.spatial import (
     ZERO,
 )
 from osc_ros.dynamics.chain.chain_bodies import inward_sweep
-from osc_ros.dynamics.chain.chain_layout import LINK_WIDTH, PRISMATIC, WORK_WIDTH
+from osc_ros.dynamics.chain.chain_layout import (
+    Joints,
+    LINK_WIDTH,
+    part_of,
+    part_of_joints,
+    PRISMATIC,
+    WORK_WIDTH,
+)
 from osc_ros.dynamics.segments.segments import (
     eliminate_base,
     join_segments,
@@ -122,31 +129,32 @@ def _parts(memory):
             view(room, _JOINTS + 5 * m, (m, WORK_WIDTH)))
 
 
-@viewing
-def _joints(room, row, m):
-    """Row `row` (0 to 4: q, q̇, τ⁰, q̈ₚ, torque) of the joint values in `room`, in lanes."""
-    first = _JOINTS + row * m
-    return room[first:first + m]
+@inlined
+def _joints(room, qdd, m):
+    """`Joints` in `room`, in lanes; without q̈ₚ if `qdd` is None."""
+    rows = view(room, _JOINTS, (4, m))
+    return Joints(rows[0], rows[1], rows[2], none_or_lanes(qdd, rows[3]))
 
 
 @viewing
 def _joint_numbers(memory, row, m):
-    """Row `row` of the joint values in `room`, see `_joints`, as numbers (m, WIDTH)."""
+    """Row 0 to 4 (q, q̇, τ⁰, q̈ₚ, torque) of the joint values in `room` as numbers (m, WIDTH)."""
     return view(memory.room, (_JOINTS + row * m) * WIDTH, (m, WIDTH))
 
 
 @inlined
 def _load(memory, row, m, numbers):
-    found, first = _joint_numbers(memory, row, m), len(numbers) - m * WIDTH
-    for i in range(m):
-        for lane in range(WIDTH):
-            found[i, lane] = numbers[first + lane * m + i]
+    if numbers is not None:
+        found, first = _joint_numbers(memory, row, m), len(numbers) - m * WIDTH
+        for i in range(m):
+            for lane in range(WIDTH):
+                found[i, lane] = numbers[first + lane * m + i]
 
 
 @inlined
-def move_in_lanes(base, q, qd, tau, qdd, memory, slot):
+def move_in_lanes(base, joints, memory, slot):
     """
-    Phase 1 (see `segments.py`) for the bodies in lanes, the last ones of q; writes to `slot`.
+    Phase 1 (see `segments.py`) for the last bodies of `joints`, in lanes; writes to `slot`.
 
     It writes the motion of the member's last body. `base` (R, p, v, a) is the motion of the body
     just inside the first segment, relative to the body just inside the member's first body.
@@ -154,13 +162,12 @@ def move_in_lanes(base, q, qd, tau, qdd, memory, slot):
     """
     slots, links, room, work = _parts(memory)
     m = len(links)
-    _load(memory, 0, m, q)
-    _load(memory, 1, m, qd)
-    _load(memory, 2, m, tau)
-    if qdd is not None:
-        _load(memory, 3, m, qdd)
-    put_motion(links, _joints(room, 0, m), _joints(room, 1, m),
-               none_or_lanes(qdd, _joints(room, 3, m)), work, slots)
+    _load(memory, 0, m, joints.q)
+    _load(memory, 1, m, joints.qd)
+    _load(memory, 2, m, joints.tau)
+    _load(memory, 3, m, joints.qdd)
+    own = _joints(room, joints.qdd, m)
+    put_motion(links, own.q, own.qd, own.qdd, work, slots)
     R, p, v, a = base
     for lane in range(WIDTH):
         R, p, v, a = motion_outside(R, p, v, a, lane_array(slots, lane))
@@ -186,9 +193,8 @@ def eliminate_in_lanes(R, p, v, a, qdd, memory, slot):
         put(numbers, 0, v[0] + v[1])
         put(numbers, 6, a[0] + a[1])
         R, p, v, a = motion_outside(R, p, v, a, lane_array(slots, lane))
-    put_response(links, _joints(room, 0, m), _joints(room, 1, m), _joints(room, 2, m),
-                 none_or_lanes(qdd, _joints(room, 3, m)), spatial_at(inside, 0),
-                 spatial_at(inside, 6), work, slots)
+    put_response(links, _joints(room, qdd, m), spatial_at(inside, 0), spatial_at(inside, 6), work,
+                 slots)
     first = lane_array(slots, 0)
     total = spatial_at(first, SLOT_TOTAL)
     for lane in range(1, WIDTH):
@@ -220,8 +226,9 @@ def return_in_lanes(f, qdd, memory, out):
         if qdd is not None:
             f = plus(f, spatial_at(mine, SLOT_TOTAL))
         f = force_to_parent(matrix_at(mine, SLOT_MOTION), vector_at(mine, SLOT_MOTION + 9), f)
-    inward_sweep(links, _joints(room, 2, m), none_or_lanes(qdd, _joints(room, 3, m)),
-                 spatial_at(force, 0), work, _joints(room, _TORQUE, m))
+    joints = _joints(room, qdd, m)
+    inward_sweep(links, joints.tau, joints.qdd, spatial_at(force, 0), work,
+                 view(room, _JOINTS + _TORQUE * m, (m,)))
     found, first = _joint_numbers(memory, _TORQUE, m), len(out) - m * WIDTH
     for lane in range(WIDTH):
         for i in range(m):
@@ -236,25 +243,23 @@ def remaining_bodies(memory, bodies):
 
 
 @inlined
-def move_base(links, q, qd, tau, qdd, work, memory, slot):
+def move_base(links, joints, work, memory, slot):
     """Phase 1 for the leader: the remaining bodies, then its segments in lanes."""
-    rest = remaining_bodies(memory, len(q))
-    put_motion(links[:rest], q[:rest], qd[:rest], None if qdd is None else qdd[:rest], work,
-               memory.base)
+    rest = remaining_bodies(memory, len(joints.q))
+    first = part_of_joints(joints, 0, rest)
+    put_motion(links[:rest], first.q, first.qd, first.qdd, work, memory.base)
     R, p, v, a = AT_REST
-    base = motion_outside(R, p, v, a, memory.base)
-    move_in_lanes(base, q, qd, tau, qdd, memory, slot)
+    move_in_lanes(motion_outside(R, p, v, a, memory.base), joints, memory, slot)
 
 
 @inlined
-def eliminate_base_in_lanes(links, ends, q, qd, tau, qdd, work, memory, slot):
+def eliminate_base_in_lanes(links, ends, joints, work, memory, slot):
     """Phase 2 for the leader: the remaining bodies, then its segments in lanes."""
-    rest, base = remaining_bodies(memory, len(q)), memory.base
-    eliminate_base(links[:rest], ends, q[:rest], qd[:rest], tau[:rest],
-                   None if qdd is None else qdd[:rest], work, base)
+    rest, base = remaining_bodies(memory, len(joints.q)), memory.base
+    eliminate_base(links[:rest], ends, part_of_joints(joints, 0, rest), work, base)
     eliminate_in_lanes(matrix_at(base, SLOT_END), vector_at(base, SLOT_END + 9),
-                       spatial_at(base, SLOT_END + 12), spatial_at(base, SLOT_END + 18), qdd,
-                       memory, slot)
+                       spatial_at(base, SLOT_END + 12), spatial_at(base, SLOT_END + 18),
+                       joints.qdd, memory, slot)
     join_segments(base, slot, None)
     for i in range(SLOT_K, SLOT_B + 6):
         slot[i] = base[i]
@@ -265,5 +270,4 @@ def return_base(links, f, tau, qdd, work, memory, out):
     """Phase 3 for the leader: its segments in lanes, then the remaining bodies."""
     rest = remaining_bodies(memory, len(out))
     f = return_in_lanes(f, qdd, memory, out)
-    inward_sweep(links[:rest], tau[:rest], None if qdd is None else qdd[:rest], f, work,
-                 out[:rest])
+    inward_sweep(links[:rest], tau[:rest], part_of(qdd, 0, rest), f, work, out[:rest])

@@ -67,10 +67,10 @@ def follower_arguments(shared: Shared, split: Split, k: int, progress: NDArray[n
     for variant in VARIANTS:
         mine = slice(*bounds[variant, k:k + 2])
         q, qd, tau, qdd, out = shared.state[:, mine]
+        own = shared._replace(links=shared.links[mine], work=shared.work[mine])
         arguments.append((
-            shared.links[mine], shared.ends, q, qd, tau if variant & 1 or lanes else None,
-            qdd if variant & 2 else None, shared.work[mine], shared.slots, shared.flags,
-            shared.force, out, k, progress, looks, lanes))
+            (*own,), (k, len(q), progress, looks), lanes, q, qd,
+            tau if variant & 1 or lanes else None, qdd if variant & 2 else None, out))
     return arguments
 
 
@@ -86,9 +86,9 @@ class Leader(ABC):
     def __init__(self, shared: Shared, split: Split, progress: NDArray[np.int64],
                  looks: int) -> None:
         self.shared, self.progress = shared, progress
-        self._looks = looks
-        self._bodies = split.bounds[:, 1].tolist()
-        self._lanes = (lane_memory(shared.links[:self._bodies[0]], split.lengths[0])
+        bodies = split.bounds[:, 1].tolist()
+        self._places = [(0, count, progress, looks) for count in bodies]
+        self._lanes = (lane_memory(shared.links[:bodies[0]], split.lengths[0])
                        if split.lengths else None)
         self._no_torque = np.zeros(len(shared.links)) if split.lengths else None
         self._variant = 0
@@ -99,18 +99,13 @@ class Leader(ABC):
         if tau is None:
             tau = self._no_torque
         self._variant = (tau is not None) + 2 * (qdd is not None)
-        shared = self.shared
-        return self._run(lead, shared.links, shared.ends, q, qd, tau, qdd,
-                         self._bodies[self._variant], shared.state, shared.work, shared.slots,
-                         shared.flags, tip, self.progress, self._looks, self._lanes)
+        return self._run(lead, (*self.shared,), self._places[self._variant], self._lanes, q, qd,
+                         tau, qdd, tip)
 
     def inward(self, F: Array, out: Array) -> int:
         """Inward pass with the other members, see `roles.lead_back`; raises Fault if one fails."""
-        shared = self.shared
-        tau, qdd = self.torques
-        return self._run(lead_back, shared.links, shared.ends, tau, qdd, F,
-                         self._bodies[self._variant], shared.state, shared.force, shared.work,
-                         shared.slots, shared.flags, self.progress, self._looks, out, self._lanes)
+        return self._run(lead_back, (*self.shared,), self._places[self._variant], self._lanes,
+                         *self.torques, F, out)
 
     @property
     def torques(self) -> tuple[Array | None, Array | None]:

@@ -20,7 +20,7 @@ import numpy as np
 
 from osc_ros.compile.atomic import load
 from osc_ros.compile.compiled import inlined, kernel, lock, released, unlocked
-from osc_ros.compile.lane_arrays import WIDTH
+from osc_ros.compile.lane_arrays import none_or_lanes, WIDTH
 from osc_ros.dynamics.algebra.spatial import (
     all_finite,
     matrix_at,
@@ -32,6 +32,7 @@ from osc_ros.dynamics.chain.chain_bodies import inward_sweep, put_tip
 from osc_ros.dynamics.chain.chain_layout import (
     ENDS_WIDTH,
     FORCE,
+    Joints,
     LINK_WIDTH,
     TIP_WIDTH,
     WORK_WIDTH,
@@ -110,18 +111,20 @@ def join_all(slots, flags, k, value, handle, progress, spins):
 
 
 @released
-def lead(links, ends, q, qd, tau, qdd, bodies, state, work, slots, flags, tip, progress, spins,
-         lanes):
+def lead(shared, place, lanes, q, qd, tau, qdd, tip):
     """
     Outward pass as the leader of a team; writes the results of `passes.outward` to `tip`.
 
-    links, ends, q, qd, tau and qdd are those of the whole chain, see `passes.outward`; the first
-    `bodies` bodies are the leader's. The input of the team is written to state (5, n). work, slots
-    and flags are shared with the team. `lanes` is None, or a `LaneMemory` if the members work in
-    lanes; then tau must be given. Returns DONE, WRONG_SHAPE (nothing begun), NOT_FINITE, WAITING
-    or RING.
+    q, qd, tau and qdd are those of the whole chain, see `passes.outward`; they are written to
+    `state`. `shared` has the arrays of `Shared`, and `place` the number of the member, the number
+    of its bodies, its progress, and how often it reads a signal again: plain tuples, because named
+    tuples take longer to pass from Python. `lanes` is None, or a `LaneMemory` if the members work
+    in lanes; then tau must be given. Returns DONE, WRONG_SHAPE (nothing begun), NOT_FINITE,
+    WAITING or RING.
 
     """
+    links, ends, state, work, slots, _, flags = shared
+    _, bodies, progress, spins = place
     members = len(slots)
     variant = (1 if tau is not None else 0) + (2 if qdd is not None else 0)
     if progress[STAGE] == START:
@@ -139,23 +142,21 @@ def lead(links, ends, q, qd, tau, qdd, bodies, state, work, slots, flags, tip, p
         progress[STAGE] = MOVE
         if publish(flags, members, COMMAND, progress[LAST], 1, members, progress):
             return RING
-    own_q, own_qd = state[Q, :bodies], state[QD, :bodies]
-    own_tau = None if tau is None else state[TAU, :bodies]
-    own_qdd = None if qdd is None else state[QDD, :bodies]
+    own = Joints(state[Q, :bodies], state[QD, :bodies], none_or_lanes(tau, state[TAU, :bodies]),
+                 none_or_lanes(qdd, state[QDD, :bodies]))
     if progress[STAGE] == MOVE:
         if lanes is None:
-            put_motion(links[:bodies], own_q, own_qd, own_qdd, work, slots[0])
+            put_motion(links[:bodies], own.q, own.qd, own.qdd, work, slots[0])
         else:
-            move_base(links, own_q, own_qd, own_tau, own_qdd, work, lanes, slots[0])
+            move_base(links, own, work, lanes, slots[0])
         progress[STAGE] = ELIMINATE
         if publish(flags, members, word_of(0, MOVED), progress[LAST], 1, members, progress):
             return RING
     if progress[STAGE] == ELIMINATE:
         if lanes is not None:
-            eliminate_base_in_lanes(links, ends, own_q, own_qd, own_tau, own_qdd, work, lanes,
-                                    slots[0])
+            eliminate_base_in_lanes(links, ends, own, work, lanes, slots[0])
         else:
-            eliminate_base(links[:bodies], ends, own_q, own_qd, own_tau, own_qdd, work, slots[0])
+            eliminate_base(links[:bodies], ends, own, work, slots[0])
         progress[STAGE], progress[JOINS] = JOIN, 1
     if not join_all(slots, flags, 0, progress[LAST], None, progress, spins):
         return WAITING
@@ -168,14 +169,15 @@ def lead(links, ends, q, qd, tau, qdd, bodies, state, work, slots, flags, tip, p
 
 
 @released
-def lead_back(links, ends, tau, qdd, F, bodies, state, force, work, slots, flags, progress, spins,
-              out, lanes):
+def lead_back(shared, place, lanes, tau, qdd, F, out):
     """
     Inward pass as the leader: write τ⁰ + JᵀF to out (n,), after `lead` with the same tau, qdd.
 
-    F is copied to force (6,), for the team. Returns DONE, NOT_FINITE, WAITING or RING.
+    F is copied to `force`, for the team. Returns DONE, NOT_FINITE, WAITING or RING.
 
     """
+    links, ends, state, work, slots, force, flags = shared
+    _, bodies, progress, spins = place
     members = len(slots)
     if progress[STAGE] == START:
         for i in range(6):
@@ -205,17 +207,19 @@ def lead_back(links, ends, tau, qdd, F, bodies, state, force, work, slots, flags
 
 
 @released
-def follow(links, ends, q, qd, tau, qdd, work, slots, flags, force, out, k, progress, spins,
-           lanes):
+def follow(shared, place, lanes, q, qd, tau, qdd, out):
     """
     Execute the leader's commands as member k, as long as they have the variant of this call.
 
-    The variant says which of tau and qdd are given: a kernel is compiled for each variant. links,
-    q, qd, tau, qdd, work and out contain the member's own bodies only; for `lanes` see `lead`.
-    Returns DONE at a command of another variant or at STOP, otherwise WAITING or RING.
+    The variant says which of tau and qdd are given: a kernel is compiled for each variant. q, qd,
+    tau, qdd and out contain the member's own bodies only, links and work of `shared` too; for the
+    others see `lead`. Returns DONE at a command of another variant or at STOP, otherwise WAITING
+    or RING.
 
     """
-    members = len(slots)
+    links, ends, _, work, slots, force, flags = shared
+    k, _, progress, spins = place
+    joints, members = Joints(q, qd, tau, qdd), len(slots)
     variant = (1 if tau is not None else 0) + (2 if qdd is not None else 0)
     while True:
         value = progress[LAST]
@@ -223,7 +227,7 @@ def follow(links, ends, q, qd, tau, qdd, work, slots, flags, force, out, k, prog
             if lanes is None:
                 put_motion(links, q, qd, qdd, work, slots[k])
             else:
-                move_in_lanes(AT_REST, q, qd, tau, qdd, lanes, slots[k])
+                move_in_lanes(AT_REST, joints, lanes, slots[k])
             progress[STAGE], progress[JOINS] = ELIMINATE, 0
             if publish(flags, members, word_of(k, MOVED), value, k + 1, members, progress):
                 return RING
@@ -236,7 +240,7 @@ def follow(links, ends, q, qd, tau, qdd, work, slots, flags, force, out, k, prog
                 R, p, v, a, _, _ = motion_inside(ends, qdd, slots, k)
                 eliminate_in_lanes(R, p, v, a, qdd, lanes, slots[k])
             else:
-                eliminate_segment(links, ends, q, qd, tau, qdd, work, slots, k)
+                eliminate_segment(links, ends, joints, work, slots, k)
             progress[STAGE], progress[JOINS] = JOIN, 1
         if progress[STAGE] == JOIN:
             if not join_all(slots, flags, k, value, True, progress, spins):
@@ -302,16 +306,14 @@ def _calls(with_tau: bool, with_qdd: bool, in_lanes: bool) -> list[Callable[[], 
     """Calls of `lead`, `lead_back` and `follow` with arguments of these types."""
     n = 2 * WIDTH if in_lanes else 4
     links, ends, tip = np.ones((n, LINK_WIDTH)), np.ones(ENDS_WIDTH), np.ones(TIP_WIDTH)
-    state, work, slots = np.ones((5, n)), np.ones((n, WORK_WIDTH)), np.ones((2, SLOT_WIDTH))
-    x, F, flags = np.ones(n), np.ones(6), np.full(words(2), STOP)
+    x, F = np.ones(n), np.ones(6)
+    shared = (links, ends, np.ones((5, n)), np.ones((n, WORK_WIDTH)), np.ones((2, SLOT_WIDTH)), F,
+              np.full(words(2), STOP))
     tau, qdd = x if with_tau else None, x if with_qdd else None
     lanes = lane_memory(links, 1) if in_lanes else None
     begins, follows = np.zeros(PROGRESS_WIDTH, np.int64), np.full(PROGRESS_WIDTH, MOVE)
-    bodies = n // 2
     return [
-        lambda: lead(links, ends, x, x, tau, qdd, bodies, state, work, slots, flags, tip, begins,
-                     0, lanes),
-        lambda: lead_back(links, ends, tau, qdd, F, bodies, state, F, work, slots, np.full(
-            words(2), STOP), np.zeros(PROGRESS_WIDTH, np.int64), 0, x, lanes),
-        lambda: follow(links, ends, x, x, tau, qdd, work, slots, np.full(words(2), STOP), F, x, 1,
-                       follows, 0, lanes)]
+        lambda: lead(shared, (0, n // 2, begins, 0), lanes, x, x, tau, qdd, tip),
+        lambda: lead_back(shared, (0, n // 2, np.zeros(PROGRESS_WIDTH, np.int64), 0), lanes, tau,
+                          qdd, F, x),
+        lambda: follow(shared, (1, n // 2, follows, 0), lanes, x, x, tau, qdd, x)]

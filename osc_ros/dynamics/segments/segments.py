@@ -61,8 +61,15 @@ from osc_ros.dynamics.chain.chain_bodies import (
     inverse_inertia,
     placement,
     put_placement,
+    value_at,
 )
-from osc_ros.dynamics.chain.chain_layout import POSITION, PRISMATIC, ROTATION, ROTOR
+from osc_ros.dynamics.chain.chain_layout import (
+    part_of_joints,
+    POSITION,
+    PRISMATIC,
+    ROTATION,
+    ROTOR,
+)
 from osc_ros.dynamics.chain.elimination import (
     across_axis,
     axis_first,
@@ -139,14 +146,13 @@ def put_handle(slot, handle):
 
 
 @inlined
-def eliminate_base(links, ends, q, qd, tau, qdd, work, slot):
+def eliminate_base(links, ends, joints, work, slot):
     """Phase 2 for the leader: the serial sweep over its bodies."""
-    R, p, v, a, b, K = at_base(ends, qdd)
-    _, _, v, a, b, K, _ = outward_sweep(links, q, qd, tau, qdd, R, p, v, a, b, K, work, None, True,
-                                        None)
+    (_, _, v, a, b, K), _ = outward_sweep(links, joints, at_base(ends, joints.qdd), work, None,
+                                          True, None)
     put_end(matrix_at(slot, SLOT_MOTION), vector_at(slot, SLOT_MOTION + 9), v, a, slot)
     put_mobility(slot, SLOT_K, K)
-    if qdd is not None and tau is None:
+    if joints.qdd is not None and joints.tau is None:
         b = (ZERO, ZERO)
     put(slot, SLOT_B, b[0] + b[1])
 
@@ -162,16 +168,15 @@ def motion_inside(ends, qdd, slots, k):
 
 
 @inlined
-def eliminate_segment(links, ends, q, qd, tau, qdd, work, slots, k):
+def eliminate_segment(links, ends, joints, work, slots, k):
     """Phase 2 for member k: the sweep with the response to the unknown force on its first body."""
-    slot = slots[k]
-    _, _, v, a, R_end, p_end = motion_inside(ends, qdd, slots, k)
-    v, a = put_response(links, q, qd, tau, qdd, v, a, work, slot)
-    put_end(R_end, p_end, v, a, slot)
+    _, _, v, a, R_end, p_end = motion_inside(ends, joints.qdd, slots, k)
+    v, a = put_response(links, joints, v, a, work, slots[k])
+    put_end(R_end, p_end, v, a, slots[k])
 
 
 @inlined
-def put_response(links, q, qd, tau, qdd, v, a, work, slot):
+def put_response(links, joints, v, a, work, slot):
     """
     Go outward over a segment; write its first joint and its response to F_a to `slot`.
 
@@ -184,28 +189,21 @@ def put_response(links, q, qd, tau, qdd, v, a, work, slot):
     slot[SLOT_JOINT + PRISMATIC], slot[SLOT_JOINT + ROTOR] = link[PRISMATIC], link[ROTOR]
     put(slot, SLOT_JOINT + ROTATION, R_i)
     put(slot, SLOT_JOINT + POSITION, p_i)
-    v, a, zeta, bias = body_motion(link, R_i, p_i, 0, qd, qdd, v, a, body)
+    v, a, zeta, bias = body_motion(link, (R_i, p_i), 0, joints.qd, joints.qdd, v, a, body)
     K = inverse_inertia(link)
     b = mobility_times(K, minus((ZERO, ZERO), bias))
     A, B, C = K
     f = (ZERO, ZERO)
-    if qdd is not None:
+    if joints.qdd is not None:
         f = spatial_at(body, 12)
-        outer_qdd = qdd[1:]
-    else:
-        outer_qdd = None
-    if tau is not None:
-        slot[SLOT_JOINT + JOINT_TAU] = tau[0]
-        outer_tau = tau[1:]
-    else:
-        slot[SLOT_JOINT + JOINT_TAU] = 0.0
-        outer_tau = None
+    slot[SLOT_JOINT + JOINT_TAU] = value_at(joints.tau, 0)
     handle = (full(A), B, transpose(B), full(C)), K, minus(b, zeta), f
     # the placements are in `work`, so the pose of the base is not needed
-    _, _, v, a, b, K, handle = outward_sweep(links[1:], q[1:], qd[1:], outer_tau, outer_qdd, R_i,
-                                             p_i, v, a, b, K, work[1:], None, True, handle)
+    (_, _, v, a, b, K), handle = outward_sweep(
+        links[1:], part_of_joints(joints, 1, len(joints.q)), (R_i, p_i, v, a, b, K), work[1:],
+        None, True, handle)
     put_mobility(slot, SLOT_K, K)
-    if qdd is not None and tau is None:
+    if joints.qdd is not None and joints.tau is None:
         C_a, K_a, _, f = handle
         b, handle = (ZERO, ZERO), (C_a, K_a, (ZERO, ZERO), f)
     put(slot, SLOT_B, b[0] + b[1])
@@ -239,7 +237,7 @@ def join_segments(left, right, handle):
     if handle is not None:
         outer = (coupling_at(left, SLOT_C), mobility_at(left, SLOT_KA), spatial_at(left, SLOT_BA),
                  spatial_at(left, SLOT_TOTAL))
-        put_handle(left, inner_handle(joint, R, p, joint[JOINT_TAU:], 0, L, y, za, zc, outer))
+        put_handle(left, inner_handle(joint, (R, p), joint[JOINT_TAU:], 0, (L, y, za, zc), outer))
     put_mobility(left, SLOT_K, K)
     put(left, SLOT_B, b[0] + b[1])
 

@@ -84,29 +84,29 @@ def measured_costs(robot: Robot) -> Costs:
     roles.compile_kernels()
     n = min(robot.n, _SAMPLE)
     links, ends = packed_robot(robot)
-    links, x = links[:n], np.zeros(n)
-    _, _, state, work, slots, force, flags = shared_arrays(bytearray(size_in_bytes(n, 2)), n, 2)
+    x = np.zeros(n)
+    shared = shared_arrays(bytearray(size_in_bytes(n, 2)), n, 2)._replace(links=links[:n],
+                                                                          ends=ends)
     progress, tip = np.zeros(PROGRESS_WIDTH, np.int64), np.zeros(TIP_WIDTH)
 
     def prepare(stage: int) -> None:
         # no member sleeps, and every signal has arrived
-        flags[:], flags[:3 * signals.LINE] = 0, STOP
+        shared.flags[:], shared.flags[:3 * signals.LINE] = 0, STOP
         progress[:] = stage, 0, 0, 0, 0
 
     def leading(variant: int, m: int, stage: int) -> float:
         tau, qdd = x if variant & 1 else None, x if variant & 2 else None
         prepare(stage)
         started = perf_counter()
-        lead(links, ends, x, x, tau, qdd, m, state, work, slots, flags, tip, progress, 0,
-             None)
+        lead((*shared,), (0, m, progress, 0), None, x, x, tau, qdd, tip)
         return perf_counter() - started
 
     def following(variant: int, m: int) -> float:
         tau, qdd = x[:m] if variant & 1 else None, x[:m] if variant & 2 else None
+        own = shared._replace(links=links[:m], work=shared.work[:m])
         prepare(ELIMINATE)
         started = perf_counter()
-        follow(links[:m], ends, x[:m], x[:m], tau, qdd, work[:m], slots, flags, force, x[:m], 1,
-               progress, 0, None)
+        follow((*own,), (1, m, progress, 0), None, x[:m], x[:m], tau, qdd, x[:m])
         return perf_counter() - started
 
     sweep = Sweep(robot)

@@ -229,9 +229,8 @@ class Distributed:
         ranks, m, first = comm.size, len(links), sum(bodies[:comm.rank])
         self.n, self.mine = sum(bodies), slice(first, first + m)
         self._comm, self._rank, self._bodies = comm, comm.rank, bodies
-        self._links, self._ends = links, ends
-        self._state, self._work = np.zeros((5, m)), np.zeros((m, WORK_WIDTH))
-        self._slots, self._tip = np.zeros((ranks, SLOT_WIDTH)), np.zeros(TIP_WIDTH)
+        self._state, self._slots = np.zeros((5, m)), np.zeros((ranks, SLOT_WIDTH))
+        self._tip = np.zeros(TIP_WIDTH)
         self._motions, self._all_ends = np.zeros((ranks, 25)), np.zeros((ranks, 30))
         self._force = self._tip[FORCE:FORCE + 6]
         self._progress = np.zeros(PROGRESS_WIDTH, np.int64)
@@ -240,6 +239,9 @@ class Distributed:
         self._words, asleep = lines[1:1 + ranks], lines[1 + ranks:]
         asleep[:] = 1
         self._words[:, RETURNED] = STOP  # the leader does not wait for the torques of others
+        self._arrays = (links, ends, self._state, np.zeros((m, WORK_WIDTH)), self._slots,
+                        self._force, self._flags)
+        self._place = comm.rank, m, self._progress, 0
         self._tau: Array | None = None
         self._qdd: Array | None = None
 
@@ -295,7 +297,7 @@ class Distributed:
     def gather(self, own: ArrayLike) -> Array | None:
         """The arrays (m,) of all ranks as one array (n,) on rank 0; None on the others."""
         whole = np.empty(self.n) if self._rank == 0 else None
-        self._comm.Gatherv(finite_array('own', own, (len(self._links),)),
+        self._comm.Gatherv(finite_array('own', own, self._state[Q].shape),
                            None if whole is None else [whole, (self._bodies, None)])
         return whole
 
@@ -343,7 +345,7 @@ class Distributed:
                  'posture_acceleration': (QDD, qdd)}
         for name, (row, values) in given.items():
             if values is not None:
-                self._state[row] = finite_array(name, values, (len(self._links),))
+                self._state[row] = finite_array(name, values, self._state[Q].shape)
         self._tau = None if tau is None else self._state[TAU]
         self._qdd = None if qdd is None else self._state[QDD]
         return None if u is None else finite_array('u', u, (6,))
@@ -374,23 +376,16 @@ class Distributed:
 
     def _run(self, out: Array) -> int:
         """Run the kernel until the next exchange."""
-        state, tau, qdd = self._state, self._tau, self._qdd
-        if self._rank == 0:
-            return int(lead(self._links, self._ends, state[Q], state[QD], tau, qdd,
-                            len(self._links), state, self._work, self._slots, self._flags,
-                            self._tip, self._progress, 0, None))
-        return int(follow(self._links, self._ends, state[Q], state[QD], tau, qdd, self._work,
-                          self._slots, self._flags, self._force, out, self._rank, self._progress,
-                          0, None))
+        kernel, result = (follow, out) if self._rank else (lead, self._tip)
+        return int(kernel(self._arrays, self._place, None, self._state[Q], self._state[QD],
+                          self._tau, self._qdd, result))
 
     def _go_inward(self) -> Array:
         """Inward pass: torques (m,) of this rank for the task force in `_force`."""
-        m, progress, out = len(self._links), self._progress, np.empty(len(self._links))
+        progress, out = self._progress, np.empty(self._state.shape[1])
         if self._rank == 0:
             progress[STAGE] = MOVE
-            lead_back(self._links, self._ends, self._tau, self._qdd, self._force, m, self._state,
-                      self._force, self._work, self._slots, self._flags, progress, 0, out,
-                      None)
+            lead_back(self._arrays, self._place, None, self._tau, self._qdd, self._force, out)
         else:
             value = int(progress[LAST])
             self._flags[COMMAND] = (value // NEXT + 1) * NEXT + INWARD + value % INWARD

@@ -68,6 +68,7 @@ from osc_ros.dynamics.trees.tree_layout import (
     OWN_FORCE,
     packed_robot,
     PARENT,
+    parts_of,
     pendulum,
     PRISMATIC,
     PROPAGATED,
@@ -124,13 +125,14 @@ def passed_inertia(tree, rotors, store, i):
 
 
 @kernel
-def put_articulated_inertias(tree, bodies, rotors, work):
+def put_articulated_inertias(robot, work):
     """Write articulated-body inertias and D⁻¹ of all bodies to `work`, from the tips inward."""
+    tree = robot.tree
     for i in range(len(tree)):
-        put_own_inertia(bodies[i], work[i])
+        put_own_inertia(robot.bodies[i], work[i])
     for i in range(len(tree) - 1, -1, -1):
         store, parent = work[i], tree[i, PARENT]
-        passed = passed_inertia(tree, rotors, store, i)
+        passed = passed_inertia(tree, robot.rotors, store, i)
         if parent >= 0:
             R, p = placement_at(store)
             total = add_mobility(mobility_at(work[parent], ARTICULATED),
@@ -212,44 +214,45 @@ def put_acceleration(tree, gravity, still, work, i, qdd):
 
 
 @kernel
-def put_response(tree, tips, ends, gravity, tau, F, still, work, qdd):
+def put_response(robot, tau, F, still, work, qdd):
     """
     Write q̈ (n,) and the accelerations of all bodies under torques and forces on the tips.
 
     Call `put_articulated_inertias` first. If `still`, velocities and gravity count as zero.
 
     """
-    push_tips(tips, ends, work, F, -1.0)
+    tree = robot.tree
+    push_tips(robot, work, F, -1.0)
     for i in range(len(tree) - 1, -1, -1):
         R, p = placement_at(work[i])
         gather_to_parent(tree, work, i, R, p, passed_force(tree, tau, still, work[i], i))
     for i in range(len(tree)):
-        put_acceleration(tree, gravity, still, work, i, qdd)
+        put_acceleration(tree, robot.gravity, still, work, i, qdd)
 
 
 @kernel
-def inverse_dynamics(integers, numbers, room, q, qd, qdd, out):
+def inverse_dynamics(arrays, q, qd, qdd, out):
     """Write the joint torques M q̈ + C + G to out (n,) [N·m], by Newton-Euler recursion."""
-    robot, work = constants_in(integers, numbers), memory_in(integers, room)[0].work
-    locate(robot.tree, robot.bodies, q, qd, work)
-    put_torques(robot.tree, robot.bodies, robot.gravity, robot.rotors, qdd, work, out)
+    robot, memory, _ = parts_of(arrays)
+    locate(robot, q, qd, memory.work)
+    put_torques(robot, qdd, memory.work, out)
 
 
 @kernel
-def accelerations(integers, numbers, room, q, qd, tau, F, still, qdd):
+def accelerations(arrays, q, qd, tau, F, still, qdd):
     """Write q̈ (n,) by `locate`, `put_articulated_inertias` and `put_response`, in one call."""
-    robot, work = constants_in(integers, numbers), memory_in(integers, room)[0].work
-    locate(robot.tree, robot.bodies, q, qd, work)
-    put_articulated_inertias(robot.tree, robot.bodies, robot.rotors, work)
-    put_response(robot.tree, robot.tips, robot.ends, robot.gravity, tau, F, still, work, qdd)
+    robot, memory, _ = parts_of(arrays)
+    locate(robot, q, qd, memory.work)
+    put_articulated_inertias(robot, memory.work)
+    put_response(robot, tau, F, still, memory.work, qdd)
 
 
 @kernel
-def inverse_mass_matrix_at(integers, numbers, room, q, M_inv):
+def inverse_mass_matrix_at(arrays, q, M_inv):
     """Write M⁻¹ (n, n) at q (nq,), exactly symmetric."""
-    robot, memory = constants_in(integers, numbers), memory_in(integers, room)[0]
-    locate(robot.tree, robot.bodies, q, memory.rest, memory.work)
-    put_articulated_inertias(robot.tree, robot.bodies, robot.rotors, memory.work)
+    robot, memory, _ = parts_of(arrays)
+    locate(robot, q, memory.rest, memory.work)
+    put_articulated_inertias(robot, memory.work)
     put_inverse_mass_matrix(robot, memory, M_inv)
 
 
@@ -261,8 +264,7 @@ def put_inverse_mass_matrix(robot, memory, M_inv):
         unit[i] = 0.0
     for i in range(len(unit)):
         unit[i] = 1.0
-        put_response(robot.tree, robot.tips, robot.ends, robot.gravity, unit, memory.no_force,
-                     True, memory.work, M_inv[i])
+        put_response(robot, unit, memory.no_force, True, memory.work, M_inv[i])
         unit[i] = 0.0
         for j in range(i):
             M_inv[i, j] = M_inv[j, i] = 0.5 * (M_inv[i, j] + M_inv[j, i])
@@ -272,24 +274,19 @@ class Articulated:
     """
     Forward and inverse dynamics and M⁻¹ of one robot, and their memory: use one per thread.
 
-    The memory is sufficient for `algorithm` of `Tree`: EXTENDED, PROPAGATED or FACTORED.
+    The memory is sufficient for `algorithm` of `Tree`: EXTENDED, PROPAGATED or FACTORED. `arrays`
+    is the first argument of every kernel, see `tree_layout.parts_of`.
 
     """
 
     def __init__(self, robot: Robot, algorithm: int = PROPAGATED) -> None:
         _compile_articulated()
         self.robot = robot
-        self._integers, self._numbers = packed_robot(robot, algorithm)
-        self._room = room_for(self._integers)
-        self._constants = plain(constants_in)(self._integers, self._numbers)
-        self._memory, self._results = plain(memory_in)(self._integers, self._room)
-        self.gravity: Array = self._constants.gravity
+        integers, numbers = packed_robot(robot, algorithm)
+        self.arrays = integers, numbers, room_for(integers)
+        self._memory, self._results = plain(memory_in)(integers, self.arrays[2])
+        self.gravity: Array = plain(constants_in)(integers, numbers).gravity
         self._rest: Array = self._memory.rest
-
-    @property
-    def arrays(self) -> tuple[Array, Array, Array]:
-        """First arguments of every kernel: `integers`, `numbers` and `room`."""
-        return self._integers, self._numbers, self._room
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
         """Joint accelerations (n,) under torques (n,) and forces F (6 m,) on the tips."""
@@ -298,8 +295,7 @@ class Articulated:
     def inverse_dynamics(self, q: Array, qd: Array, qdd: Array) -> Array:
         """Joint torques M q̈ + C + G (n,)."""
         tau = np.empty(self.robot.n)
-        inverse_dynamics(self._integers, self._numbers, self._room, kernel_array(q),
-                         kernel_array(qd), kernel_array(qdd), tau)
+        inverse_dynamics(self.arrays, kernel_array(q), kernel_array(qd), kernel_array(qdd), tau)
         return tau
 
     def apply_M_inv(self, q: Array, x: Array) -> Array:
@@ -312,21 +308,21 @@ class Articulated:
 
     def M_inv(self, q: Array, out: Array) -> Array:
         """Write M⁻¹ to out (n, n)."""
-        inverse_mass_matrix_at(self._integers, self._numbers, self._room, q, out)
+        inverse_mass_matrix_at(self.arrays, q, out)
         return out
 
     def _accelerations(self, q: Array, qd: Array, tau: Array, F: Array, still: bool) -> Array:
         qdd = np.empty(self.robot.n)
-        accelerations(self._integers, self._numbers, self._room, q, qd, tau, F, still, qdd)
+        accelerations(self.arrays, q, qd, tau, F, still, qdd)
         return qdd
 
 
 @ahead
 def _compile_articulated() -> None:
     integers, numbers = packed_robot(pendulum(), FACTORED)
-    room, x, u = room_for(integers), np.zeros(1), np.zeros(6)
-    accelerations(integers, numbers, room, x, x, x, u, True, x.copy())
-    inverse_mass_matrix_at(integers, numbers, room, x, np.zeros((1, 1)))
-    inverse_dynamics(integers, numbers, room, x, x, x, x.copy())
+    arrays, x, u = (integers, numbers, room_for(integers)), np.zeros(1), np.zeros(6)
+    accelerations(arrays, x, x, x, u, True, x.copy())
+    inverse_mass_matrix_at(arrays, x, np.zeros((1, 1)))
+    inverse_dynamics(arrays, x, x, x, x.copy())
     for one_kernel in (accelerations, inverse_mass_matrix_at, inverse_dynamics):
         lock(one_kernel)

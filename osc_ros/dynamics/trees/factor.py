@@ -46,7 +46,7 @@ def joint_part(kind, f, c):
 
 
 @kernel
-def factorize(tree, bodies, rotors, before, work, M):
+def factorize(robot, work, M):
     """
     Write L with M = LᵀL to the lower half of M (n, n), by the composite-body algorithm.
 
@@ -54,9 +54,10 @@ def factorize(tree, bodies, rotors, before, work, M):
     before; the articulated-body inertias in `work` are overwritten.
 
     """
+    tree, before = robot.tree, robot.before
     for i in range(len(tree)):
         for k in range(10):
-            work[i, ARTICULATED + k] = bodies[i, MASS + k]
+            work[i, ARTICULATED + k] = robot.bodies[i, MASS + k]
     for i in range(len(tree) - 1, -1, -1):
         store, kind, parent = work[i], tree[i, KIND], tree[i, PARENT]
         m, mc = store[ARTICULATED], vector_at(store, ARTICULATED + 1)
@@ -67,7 +68,7 @@ def factorize(tree, bodies, rotors, before, work, M):
             row = tree[i, V_AT] + c
             for k in range(c + 1):
                 M[row, tree[i, V_AT] + k] = joint_part(kind, f, k)
-            M[row, row] += rotors[row]
+            M[row, row] += robot.rotors[row]
             j = i
             while tree[j, PARENT] >= 0:
                 R, p = placement_at(work[j])
@@ -136,8 +137,9 @@ def put_inverse_by_factors(L, before, M_inv):
 
 
 @kernel
-def square_factor(tree, paths, starts, common, before, L, Y, Lambda_inv):
+def square_factor(robot, L, Y, Lambda_inv):
     """Replace J (6 m, n), which Y contains at the call, by J L⁻¹; write Λ⁻¹ = Y Yᵀ."""
+    tree, paths, starts, before = robot.tree, robot.paths, robot.starts, robot.before
     m = len(starts) - 1
     for k in range(m):
         body = paths[starts[k + 1] - 1]
@@ -153,8 +155,8 @@ def square_factor(tree, paths, starts, common, before, L, Y, Lambda_inv):
                 i = before[i]
         for j in range(k + 1):
             last = -1
-            if common[j, k] > 0:
-                body = paths[starts[j] + common[j, k] - 1]
+            if robot.common[j, k] > 0:
+                body = paths[starts[j] + robot.common[j, k] - 1]
                 last = tree[body, V_AT] + freedoms_of(tree[body, KIND]) - 1
             for r in range(6 * k, 6 * k + 6):
                 for c in range(6 * j, min(6 * j + 6, r + 1)):

@@ -211,15 +211,15 @@ def plus_outer(Y, x, y):
 
 
 @kernel
-def propagate_forces(tree, ends, paths, starts, common, X, work, Lambda_inv):
+def propagate_forces(robot, X, work, Lambda_inv):
     """
     Write Λ⁻¹ (6 m, 6 m), by extended force propagators (paper 003, table I).
 
-    tree, ends, paths, starts and common are those of `tree_layout.Constants`; X (Σ d, 36) is
-    memory.
+    X (Σ d, 36) is memory.
 
     """
-    m = len(ends)
+    tree, ends, common, m = robot.tree, robot.ends, robot.common, len(robot.ends)
+    paths, starts = robot.paths, robot.starts
     for k in range(m):
         last = starts[k + 1] - 1
         R, p = matrix_at(work[paths[last]], IN_BASE), vector_at(ends[k], 9)
@@ -322,15 +322,12 @@ def put_tip_mobility(store, end, k, Lambda_inv):
 
 
 @kernel
-def propagate_mobilities(tree, ends, paths, starts, common, carriers, work, Lambda_inv):
-    """
-    Write Λ⁻¹ (6 m, 6 m), by propagation of mobilities (RJKA; paper 002, eq. 58).
-
-    tree, ends, paths, starts, common and carriers are those of `tree_layout.Constants`.
-
-    """
-    for at in range(len(carriers)):
-        i = carriers[at]
+def propagate_mobilities(robot, work, Lambda_inv):
+    """Write Λ⁻¹ (6 m, 6 m), by propagation of mobilities (RJKA; paper 002, eq. 58)."""
+    tree, ends, common = robot.tree, robot.ends, robot.common
+    paths, starts = robot.paths, robot.starts
+    for at in range(len(robot.carriers)):
+        i = robot.carriers[at]
         store, parent = work[i], tree[i, PARENT]
         carried = (ZERO + ZERO, ZERO + ZERO + ZERO, ZERO + ZERO)
         if parent >= 0:

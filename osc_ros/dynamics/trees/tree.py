@@ -47,12 +47,11 @@ from osc_ros.dynamics.trees.propagation import propagate_forces, propagate_mobil
 from osc_ros.dynamics.trees.tree_bodies import accelerate, inward, jacobian, locate
 from osc_ros.dynamics.trees.tree_layout import (
     ACCELERATION,
-    constants_in,
     EXTENDED,
     FACTORED,
     IN_BASE,
-    memory_in,
     packed_robot,
+    parts_of,
     pendulum,
     room_for,
     VELOCITY,
@@ -63,29 +62,30 @@ Array = NDArray[np.float64]
 
 
 @inlined
-def read_tips(tips, ends, gravity, work, a0, poses, twists):
+def read_tips(robot, work, found):
     """Write classical accelerations, poses and twists of the tips, from those of their bodies."""
-    for k in range(len(tips)):
-        store = work[tips[k]]
-        R, p = matrix_at(store, IN_BASE), vector_at(ends[k], 9)
+    gravity, a0, twists = vector_at(robot.gravity, 0), found.a0, found.twists
+    for k in range(len(robot.tips)):
+        store, end = work[robot.tips[k]], robot.ends[k]
+        R, p = matrix_at(store, IN_BASE), vector_at(end, 9)
         v, a = spatial_at(store, VELOCITY), spatial_at(store, ACCELERATION)
         v = rotate(R, v[0]), rotate(R, add(v[1], cross(v[0], p)))
         a = rotate(R, a[0]), rotate(R, add(a[1], cross(a[0], p)))
         put(a0, 6 * k, a[0])
         put(a0, 6 * k + 3, add(add(a[1], cross(v[0], v[1])), gravity))
         put(twists, 6 * k, v[0] + v[1])
-        T = compose(R, matrix_at(ends[k], 0))
+        T = compose(R, matrix_at(end, 0))
         x = add(vector_at(store, IN_BASE + 9), rotate(R, p))
-        put(poses[k], 0, (T[0], T[1], T[2], x[0], T[3], T[4], T[5], x[1],
-                          T[6], T[7], T[8], x[2], 0.0, 0.0, 0.0, 1.0))
+        put(found.poses[k], 0, (T[0], T[1], T[2], x[0], T[3], T[4], T[5], x[1],
+                                T[6], T[7], T[8], x[2], 0.0, 0.0, 0.0, 1.0))
 
 
 @inlined
-def add_response(tips, ends, work, a0):
+def add_response(robot, work, a0):
     """Add the accelerations of the tips of a robot at rest, from those of their bodies, to a0."""
-    for k in range(len(tips)):
-        store = work[tips[k]]
-        R, p = matrix_at(store, IN_BASE), vector_at(ends[k], 9)
+    for k in range(len(robot.tips)):
+        store = work[robot.tips[k]]
+        R, p = matrix_at(store, IN_BASE), vector_at(robot.ends[k], 9)
         a = spatial_at(store, ACCELERATION)
         more = rotate(R, a[0]) + rotate(R, add(a[1], cross(a[0], p)))
         for r in range(6):
@@ -95,37 +95,32 @@ def add_response(tips, ends, work, a0):
 @inlined
 def _put_articulated_terms(robot, memory, found, tau, qdd):
     """Write articulated-body inertias, and a⁰, poses and twists of the tips."""
-    tree, tips, ends, gravity = robot.tree, robot.tips, robot.ends, robot.gravity
     work, driven, no_force = memory.work, memory.driven, memory.no_force
-    weight = vector_at(gravity, 0)
-    put_articulated_inertias(tree, robot.bodies, robot.rotors, work)
+    put_articulated_inertias(robot, work)
     if len(qdd) > 0:
-        accelerate(tree, robot.bodies, gravity, qdd, work)
-        read_tips(tips, ends, weight, work, found.a0, found.poses, found.twists)
+        accelerate(robot, qdd, work)
+        read_tips(robot, work, found)
         if len(tau) > 0:
-            put_response(tree, tips, ends, gravity, tau, no_force, True, work, driven)
-            add_response(tips, ends, work, found.a0)
+            put_response(robot, tau, no_force, True, work, driven)
+            add_response(robot, work, found.a0)
     else:
-        put_response(tree, tips, ends, gravity, tau if len(tau) > 0 else memory.rest, no_force,
-                     False, work, driven)
-        read_tips(tips, ends, weight, work, found.a0, found.poses, found.twists)
+        put_response(robot, tau if len(tau) > 0 else memory.rest, no_force, False, work, driven)
+        read_tips(robot, work, found)
 
 
 @inlined
 def _put_factored_terms(robot, memory, found, tau, qdd):
     """Write L of the joint-space inertia and J; from these a⁰, poses and twists of the tips."""
-    tree, tips, ends, gravity = robot.tree, robot.tips, robot.ends, robot.gravity
     work, driven, J, a0 = memory.work, memory.driven, memory.Y, found.a0
-    accelerate(tree, robot.bodies, gravity, qdd if len(qdd) > 0 else memory.rest, work)
-    read_tips(tips, ends, vector_at(gravity, 0), work, a0, found.poses, found.twists)
-    factorize(tree, robot.bodies, robot.rotors, robot.before, work, memory.M)
-    jacobian(tree, ends, robot.paths, robot.starts, work, J)
+    accelerate(robot, qdd if len(qdd) > 0 else memory.rest, work)
+    read_tips(robot, work, found)
+    factorize(robot, work, memory.M)
+    jacobian(robot, work, J)
     if len(qdd) == 0 or len(tau) > 0:
         for k in range(len(driven)):
             driven[k] = 0.0
         if len(qdd) == 0:
-            inward(tree, tips, ends, robot.rotors, tau[:0], memory.rest, memory.no_force, work,
-                   driven)
+            inward(robot, tau[:0], memory.rest, memory.no_force, work, driven)
         for k in range(len(driven)):
             driven[k] = (tau[k] if len(tau) > 0 else 0.0) - driven[k]
         solve_by_factors(memory.M, robot.before, driven)
@@ -137,20 +132,17 @@ def _put_factored_terms(robot, memory, found, tau, qdd):
 @inlined
 def put_outward(algorithm, robot, memory, found, q, qd, tau, qdd):
     """Write the results of `outward` to `found`, from unpacked arguments."""
-    tree, work, Lambda_inv = robot.tree, memory.work, found.Lambda_inv
-    locate(tree, robot.bodies, q, qd, work)
+    work, Lambda_inv = memory.work, found.Lambda_inv
+    locate(robot, q, qd, work)
     if algorithm == FACTORED:
         _put_factored_terms(robot, memory, found, tau, qdd)
-        square_factor(tree, robot.paths, robot.starts, robot.common, robot.before, memory.M,
-                      memory.Y, Lambda_inv)
+        square_factor(robot, memory.M, memory.Y, Lambda_inv)
     else:
         _put_articulated_terms(robot, memory, found, tau, qdd)
         if algorithm == EXTENDED:
-            propagate_forces(tree, robot.ends, robot.paths, robot.starts, robot.common, memory.X,
-                             work, Lambda_inv)
+            propagate_forces(robot, memory.X, work, Lambda_inv)
         else:
-            propagate_mobilities(tree, robot.ends, robot.paths, robot.starts, robot.common,
-                                 robot.carriers, work, Lambda_inv)
+            propagate_mobilities(robot, work, Lambda_inv)
 
 
 @inlined
@@ -164,7 +156,7 @@ def put_law(robot, memory, found, u, tau, qdd, out):
     for k in range(m):
         F[k] = r[k] = u[k] - a0[k]
     replace_singular(solve_in_place(A, F, m), flat, r, scratch, F, m)
-    inward(robot.tree, robot.tips, robot.ends, robot.rotors, tau, qdd, F, memory.work, out)
+    inward(robot, tau, qdd, F, memory.work, out)
 
 
 @inlined
@@ -185,13 +177,13 @@ def _outward_pass(integers, robot, memory, found, q, qd, tau, qdd):
 
 
 @kernel
-def outward(integers, numbers, room, q, qd, tau, qdd):
+def outward(arrays, q, qd, tau, qdd):
     """
     Write Λ⁻¹, a⁰, poses and twists of the tips to `room`.
 
     Parameters
     ----------
-    integers, numbers, room : arrays of `tree_layout`
+    arrays : (integers, numbers, room), see `tree_layout`
     q, qd : (nq,), (n,)
     tau, qdd : (n,) or (0,)
         τ⁰ [N·m], and posture acceleration [rad/s²], whose inverse dynamics is added to τ⁰; (0,) if
@@ -202,12 +194,12 @@ def outward(integers, numbers, room, q, qd, tau, qdd):
     DONE, WRONG_SHAPE (nothing written) or NOT_FINITE
 
     """
-    robot, (memory, found) = constants_in(integers, numbers), memory_in(integers, room)
-    return _outward_pass(integers, robot, memory, found, q, qd, tau, qdd)
+    robot, memory, found = parts_of(arrays)
+    return _outward_pass(arrays[0], robot, memory, found, q, qd, tau, qdd)
 
 
 @kernel
-def law(integers, numbers, room, q, qd, u, tau, qdd, out):
+def law(arrays, q, qd, u, tau, qdd, out):
     """
     Write τ⁰ + JᵀΛ(u - a⁰) to out (n,) [N·m]: `outward`, task force and `inward` in one call.
 
@@ -215,10 +207,10 @@ def law(integers, numbers, room, q, qd, u, tau, qdd, out):
     m/s²]. Returns the status of `outward`.
 
     """
-    robot, (memory, found) = constants_in(integers, numbers), memory_in(integers, room)
+    robot, memory, found = parts_of(arrays)
     if len(u) != len(found.a0) or len(out) != len(robot.rotors):
         return WRONG_SHAPE
-    status = _outward_pass(integers, robot, memory, found, q, qd, tau, qdd)
+    status = _outward_pass(arrays[0], robot, memory, found, q, qd, tau, qdd)
     if status != DONE:
         return status
     put_law(robot, memory, found, u, tau, qdd, out)
@@ -226,41 +218,40 @@ def law(integers, numbers, room, q, qd, u, tau, qdd, out):
 
 
 @kernel
-def torques(integers, numbers, room, tau, qdd, F, out):
+def torques(arrays, tau, qdd, F, out):
     """Call `tree_bodies.inward` with the packed arrays."""
-    robot, work = constants_in(integers, numbers), memory_in(integers, room)[0].work
-    inward(robot.tree, robot.tips, robot.ends, robot.rotors, tau, qdd, F, work, out)
+    robot, memory, _ = parts_of(arrays)
+    inward(robot, tau, qdd, F, memory.work, out)
 
 
 @kernel
-def motions(integers, numbers, room, J):
+def motions(arrays, J):
     """Call `tree_bodies.jacobian` with the packed arrays."""
-    robot, work = constants_in(integers, numbers), memory_in(integers, room)[0].work
-    jacobian(robot.tree, robot.ends, robot.paths, robot.starts, work, J)
+    robot, memory, _ = parts_of(arrays)
+    jacobian(robot, memory.work, J)
 
 
 @kernel
-def acceleration_response(integers, numbers, room, tau, F, qdd):
+def acceleration_response(arrays, tau, F, qdd):
     """
     Write M⁻¹(τ + JᵀF) to qdd (n,) [rad/s²], from the factors of the last `outward`.
 
     F (6 m,) are forces on the tips, base axes, [moment; force] [N·m, N].
 
     """
-    robot, memory = constants_in(integers, numbers), memory_in(integers, room)[0]
-    tree, tips, ends, work = robot.tree, robot.tips, robot.ends, memory.work
-    if integers[5] == FACTORED:
-        inward(tree, tips, ends, robot.rotors, tau, tau[:0], F, work, qdd)
+    robot, memory, _ = parts_of(arrays)
+    if arrays[0][5] == FACTORED:
+        inward(robot, tau, tau[:0], F, memory.work, qdd)
         solve_by_factors(memory.M, robot.before, qdd)
     else:
-        put_response(tree, tips, ends, robot.gravity, tau, F, True, work, qdd)
+        put_response(robot, tau, F, True, memory.work, qdd)
 
 
 @kernel
-def inverse_mass_matrix(integers, numbers, room, M_inv):
+def inverse_mass_matrix(arrays, M_inv):
     """Write M⁻¹ (n, n), exactly symmetric, from the factors of the last `outward`."""
-    robot, memory = constants_in(integers, numbers), memory_in(integers, room)[0]
-    if integers[5] == FACTORED:
+    robot, memory, _ = parts_of(arrays)
+    if arrays[0][5] == FACTORED:
         put_inverse_by_factors(memory.M, robot.before, M_inv)
     else:
         put_inverse_mass_matrix(robot, memory, M_inv)
@@ -272,7 +263,7 @@ class Tree(Articulated, Method):
     def __init__(self, robot: Robot, algorithm: int) -> None:
         super().__init__(robot, algorithm)
         _compile()
-        self._none = np.empty(0)
+        self._none, self._shape = np.empty(0), (robot.n,)
         self.Lambda_inv, self.a0, poses, self.twist, _ = self._results
         self.pose: Array = poses.reshape(-1, 4, 4) if len(poses) > 1 else poses.reshape(4, 4)
 
@@ -281,55 +272,52 @@ class Tree(Articulated, Method):
         """Write τ⁰ + JᵀΛ(u - a⁰) to out (n,); return DONE, WRONG_SHAPE or NOT_FINITE."""
         if not self._fit(tau, qdd):
             return WRONG_SHAPE
-        status: int = law(self._integers, self._numbers, self._room, q, qd, u, self._tau,
-                          self._qdd, out)
+        status: int = law(self.arrays, q, qd, u, self._tau, self._qdd, out)
         return status
 
     def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
         """Compute Λ⁻¹, a⁰, poses and twists under τ⁰; return DONE, WRONG_SHAPE or NOT_FINITE."""
         if not self._fit(tau, qdd):
             return WRONG_SHAPE
-        status: int = outward(self._integers, self._numbers, self._room, q, qd, self._tau,
-                              self._qdd)
+        status: int = outward(self.arrays, q, qd, self._tau, self._qdd)
         return status
 
     def _fit(self, tau: Array | None, qdd: Array | None) -> bool:
         """Store τ⁰ and q̈ₚ for the kernels (empty if None); return whether their shapes fit."""
         self._tau = self._none if tau is None else tau
         self._qdd = self._none if qdd is None else qdd
-        n = self._rest.shape
+        n = self._shape
         return (tau is None or tau.shape == n) and (qdd is None or qdd.shape == n)
 
     def inward(self, F: Array, out: Array) -> None:
         """Write τ⁰ + JᵀF, with J and τ⁰ of the last `outward`, to out (n,)."""
-        torques(self._integers, self._numbers, self._room, self._tau, self._qdd, F, out)
+        torques(self.arrays, self._tau, self._qdd, F, out)
 
     def jacobian(self, out: Array) -> None:
         """Write the Jacobian J of the last `outward` to out (6 m, n)."""
-        motions(self._integers, self._numbers, self._room, out)
+        motions(self.arrays, out)
 
     def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
         """Write M⁻¹(τ + JᵀF), with M and J of the last `outward`, to out (n,) [rad/s²]."""
-        acceleration_response(self._integers, self._numbers, self._room, tau, F, out)
+        acceleration_response(self.arrays, tau, F, out)
 
     def inverse_mass_matrix(self, out: Array) -> None:
         """Write M⁻¹ of the last `outward` to out (n, n)."""
-        inverse_mass_matrix(self._integers, self._numbers, self._room, out)
-
+        inverse_mass_matrix(self.arrays, out)
 
     def torque_batch(self, states: States, out: Array, valid: NDArray[np.bool_],
                      threads: int | None) -> None:
         """Write torques to out (k, n), and `valid` (k,), in SIMD lanes and threads."""
         from osc_ros.dynamics.trees.tree_batch import batch_room, laws
 
-        given = [np.empty((0, self.robot.n)) if values is None else values
-                 for values in (states.tau, states.qdd)] + [states.gravity_rows()]
+        integers, numbers, _ = self.arrays
+        none = np.empty((0, self.robot.n))
+        given = states.with_gravity()._replace(tau=none if states.tau is None else states.tau,
+                                               qdd=none if states.qdd is None else states.qdd)
 
         def part(first: int, last: int) -> None:
-            at = states.part(first, last)
-            laws(self._integers, self._numbers, at.q, at.qd, at.u,
-                 *(values[first:last] for values in given), at.payload,
-                 batch_room(self._integers), out[first:last], valid[first:last])
+            laws(integers, numbers, given.part(first, last), batch_room(integers),
+                 out[first:last], valid[first:last])
 
         in_parallel(len(out), part, threads, (laws, states.payload is None))
 
@@ -337,13 +325,12 @@ class Tree(Articulated, Method):
         """Write `found.valid` and the requested terms, in SIMD lanes and threads."""
         from osc_ros.dynamics.trees.tree_batch import batch_room, terms
 
-        flat, gravity = found.flat(), states.gravity_rows()
+        integers, numbers, _ = self.arrays
+        given, flat = states.with_gravity(), found.flat()
 
         def part(first: int, last: int) -> None:
-            at = states.part(first, last)
-            terms(self._integers, self._numbers, at.q, at.qd, gravity[first:last], at.payload,
-                  batch_room(self._integers), *(values[first:last] for values in flat),
-                  found.valid[first:last])
+            terms(integers, numbers, given.part(first, last), batch_room(integers),
+                  flat.part(first, last))
 
         in_parallel(len(found.valid), part, threads, (terms, states.payload is None))
 
@@ -351,12 +338,12 @@ class Tree(Articulated, Method):
 @ahead
 def _compile() -> None:
     integers, numbers = packed_robot(pendulum(), FACTORED)
-    room, x, u, J = room_for(integers), np.zeros(1), np.zeros(6), np.zeros((6, 1))
-    law(integers, numbers, room, x, x, u, x, x, x)
-    outward(integers, numbers, room, x, x, x, x)
-    torques(integers, numbers, room, x, x, u, x)
-    motions(integers, numbers, room, J)
-    acceleration_response(integers, numbers, room, x, u, x.copy())
-    inverse_mass_matrix(integers, numbers, room, np.zeros((1, 1)))
+    arrays, x, u = (integers, numbers, room_for(integers)), np.zeros(1), np.zeros(6)
+    law(arrays, x, x, u, x, x, x)
+    outward(arrays, x, x, x, x)
+    torques(arrays, x, x, u, x)
+    motions(arrays, np.zeros((6, 1)))
+    acceleration_response(arrays, x, u, x.copy())
+    inverse_mass_matrix(arrays, np.zeros((1, 1)))
     for one_kernel in (law, outward, torques, motions, acceleration_response, inverse_mass_matrix):
         lock(one_kernel)

@@ -108,18 +108,19 @@ def constants_of_states(robot, gravity, first, G, bodies):
 
 
 @released
-def laws(integers, numbers, q, qd, u, tau, qdd, gravity, payload, room, out, valid):
+def laws(integers, numbers, states, room, out, valid):
     """
     Write τ⁰ + JᵀΛ(u - a⁰) at k states to out (k, n) [N·m], and `valid` (k,).
 
-    Where a number of a state or of its result is not finite, `valid` is False and `out` is NaN. q
-    is (k, nq), qd (k, n), u (k, 6 m); tau and qdd (k, n) and gravity (k, 3) have no rows if not
-    given; payload is (k, PAYLOAD_WIDTH) or None. `room` is from `batch_room`.
+    Where a number of a state or of its result is not finite, `valid` is False and `out` is NaN. In
+    `states` (`States`), tau, qdd and gravity have no rows if not given; payload may be None.
+    `room` is from `batch_room`.
 
     """
     lanes, constants = array_of_lanes(room, WIDTH), constants_in(integers, numbers)
-    lanes, P, bodies = bodies_in_lanes(constants.bodies, payload, lanes)
+    lanes, P, bodies = bodies_in_lanes(constants.bodies, states.payload, lanes)
     memory, found = memory_in(integers, lanes)
+    q, qd, u, tau, qdd = states.q, states.qd, states.u, states.tau, states.qdd
     G, Q, joints, tips, _, _ = parts_of_room(lanes, q.shape[1], qd.shape[1], u.shape[1])
     U, QD, OUT = tips[0], joints[0], joints[1]
     TAU = joints[2] if len(tau) > 0 else joints[2, :0]
@@ -132,8 +133,8 @@ def laws(integers, numbers, q, qd, u, tau, qdd, gravity, payload, room, out, val
             load_rows(tau, first, TAU)
         if len(qdd) > 0:
             load_rows(qdd, first, QDD)
-        robot = constants_of_states(constants, gravity, first, G, bodies)
-        total = load_payloads(constants, payload, first, P, bodies)
+        robot = constants_of_states(constants, states.gravity, first, G, bodies)
+        total = load_payloads(constants, states.payload, first, P, bodies)
         put_outward(integers[5], robot, memory, found, Q, QD, TAU, QDD)
         put_law(robot, memory, found, U, TAU, QDD, OUT)
         good = goodness(zero_if_finite(Q) + zero_if_finite(QD) + zero_if_finite(U)
@@ -144,33 +145,31 @@ def laws(integers, numbers, q, qd, u, tau, qdd, gravity, payload, room, out, val
 
 
 @released
-def terms(integers, numbers, q, qd, gravity, payload, room, poses, twists, J, Jdot_qd, h,
-          Lambda_inv, Lambda, a0, valid):
+def terms(integers, numbers, states, room, wanted):
     """
-    Write terms at k states to the arrays that have rows, one row for each state, and `valid`.
+    Write terms at k states to those arrays of `wanted` that have rows, and its `valid`.
 
-    The rows are poses (16 m,), twists (6 m,), J (6 m n,), Jdot_qd (6 m,), h (n,), Lambda_inv and
-    Lambda (36 m²,), a0 (6 m,), for m tips. The other arguments are those of `laws`.
+    `wanted` is a result of `Terms.flat`. The other arguments are those of `laws`.
 
     """
     lanes, constants = array_of_lanes(room, WIDTH), constants_in(integers, numbers)
-    lanes, P, bodies = bodies_in_lanes(constants.bodies, payload, lanes)
+    lanes, P, bodies = bodies_in_lanes(constants.bodies, states.payload, lanes)
     memory, found = memory_in(integers, lanes)
-    n, m, rest = qd.shape[1], len(found.a0), memory.rest
-    G, Q, joints, tips, square, tall = parts_of_room(lanes, q.shape[1], n, m)
+    n, m, rest = len(constants.rotors), len(found.a0), memory.rest
+    G, Q, joints, tips, square, tall = parts_of_room(lanes, states.q.shape[1], n, m)
     QD, H, free = joints[0], joints[1], tips[0]
     Lambda_inv_flat = view(found.Lambda_inv, 0, (m * m,))
     poses_flat = view(found.poses, 0, (found.poses.size,))
-    moving = len(Jdot_qd) > 0 or len(h) > 0
-    for first in range(0, len(q), WIDTH):
-        load_rows(q, first, Q)
-        load_rows(qd, first, QD)
-        robot = constants_of_states(constants, gravity, first, G, bodies)
+    moving = len(wanted.Jdot_qd) > 0 or len(wanted.h) > 0
+    for first in range(0, len(states.q), WIDTH):
+        load_rows(states.q, first, Q)
+        load_rows(states.qd, first, QD)
+        robot = constants_of_states(constants, states.gravity, first, G, bodies)
         total = (zero_if_finite(Q) + zero_if_finite(QD)
-                 + load_payloads(constants, payload, first, P, bodies))
+                 + load_payloads(constants, states.payload, first, P, bodies))
         for step in range(2):
             is_free = step == 0
-            if (is_free and moving and len(a0) == 0) or not (is_free or moving):
+            if (is_free and moving and len(wanted.a0) == 0) or not (is_free or moving):
                 continue
             put_outward(integers[5], robot, memory, found, Q, QD, rest[:0],
                         rest[:0] if is_free else rest)
@@ -178,23 +177,21 @@ def terms(integers, numbers, q, qd, gravity, payload, room, poses, twists, J, Jd
             if is_free:
                 for i in range(m):
                     free[i] = found.a0[i]
-        if len(h) > 0:
-            inward(robot.tree, robot.tips, robot.ends, robot.rotors, rest[:0], rest,
-                   memory.no_force, memory.work, H)
+        if len(wanted.h) > 0:
+            inward(robot, rest[:0], rest, memory.no_force, memory.work, H)
             total = total + zero_if_finite(H)
         good = goodness(total + zero_if_finite(Lambda_inv_flat) + zero_if_finite(found.twists)
                         + zero_if_finite(poses_flat))
-        if len(Lambda) > 0:
+        if len(wanted.Lambda) > 0:
             put_pseudo_inverse(Lambda_inv_flat, memory.scratch, view(square, 0, (m, m)), m)
-        if len(J) > 0:
-            jacobian(robot.tree, robot.ends, robot.paths, robot.starts, memory.work,
-                     view(tall, 0, (m, n)))
-        mark_rows(valid, first, good)
-        store_rows(poses, first, poses_flat, good)
-        store_rows(twists, first, found.twists, good)
-        store_rows(J, first, tall, good)
-        store_rows(Jdot_qd, first, found.a0, good)
-        store_rows(h, first, H, good)
-        store_rows(Lambda_inv, first, Lambda_inv_flat, good)
-        store_rows(Lambda, first, square, good)
-        store_rows(a0, first, free, good)
+        if len(wanted.J) > 0:
+            jacobian(robot, memory.work, view(tall, 0, (m, n)))
+        mark_rows(wanted.valid, first, good)
+        store_rows(wanted.pose, first, poses_flat, good)
+        store_rows(wanted.twist, first, found.twists, good)
+        store_rows(wanted.J, first, tall, good)
+        store_rows(wanted.Jdot_qd, first, found.a0, good)
+        store_rows(wanted.h, first, H, good)
+        store_rows(wanted.Lambda_inv, first, Lambda_inv_flat, good)
+        store_rows(wanted.Lambda, first, square, good)
+        store_rows(wanted.a0, first, free, good)

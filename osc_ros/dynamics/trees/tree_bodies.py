@@ -115,10 +115,11 @@ def axis_part(kind, f):
 
 
 @kernel
-def locate(tree, bodies, q, qd, work):
+def locate(robot, q, qd, work):
     """Write placements, velocities, ζ and bias forces p = v ×* I v of all bodies to `work`."""
+    tree = robot.tree
     for i in range(len(tree)):
-        store, body, parent = work[i], bodies[i], tree[i, PARENT]
+        store, body, parent = work[i], robot.bodies[i], tree[i, PARENT]
         R, p = relative_placement(tree, body, q, i)
         put(store, PLACEMENT, R)
         put(store, PLACEMENT + 9, p)
@@ -150,19 +151,20 @@ def carried_acceleration(parent, R, p, gravity, work):
 
 
 @kernel
-def accelerate(tree, bodies, gravity, qdd, work):
+def accelerate(robot, qdd, work):
     """
     Write the acceleration of each body, for joint accelerations qdd (n,), to `work`.
 
     Also adds the inertial force (spatial inertia times acceleration) to the bias force in `work`.
 
     """
+    tree = robot.tree
     for i in range(len(tree)):
-        store, body = work[i], bodies[i]
+        store = work[i]
         R, p = placement_at(store)
-        a = plus(plus(carried_acceleration(tree[i, PARENT], R, p, gravity, work),
+        a = plus(plus(carried_acceleration(tree[i, PARENT], R, p, robot.gravity, work),
                       spatial_at(store, ZETA)), along_joint(tree, qdd, i))
-        f = plus(momentum(body, a), spatial_at(store, OWN_FORCE))
+        f = plus(momentum(robot.bodies[i], a), spatial_at(store, OWN_FORCE))
         put(store, ACCELERATION, a[0] + a[1])
         put(store, OWN_FORCE, f[0] + f[1])
 
@@ -177,24 +179,25 @@ def gather_to_parent(tree, work, i, R, p, f):
 
 
 @inlined
-def push_tips(tips, ends, work, F, sign):
+def push_tips(robot, work, F, sign):
     """Set the external forces on all bodies: sign × F (6 m,) (base axes) at the tips, else 0."""
     for i in range(len(work)):
         for k in range(6):
             work[i, GATHERED + k] = 0.0
-    for k in range(len(tips)):
-        store = work[tips[k]]
+    for k in range(len(robot.tips)):
+        store = work[robot.tips[k]]
         R = matrix_at(store, IN_BASE)
         moment, force = unrotate(R, vector_at(F, 6 * k)), unrotate(R, vector_at(F, 6 * k + 3))
-        moment = add(moment, cross(vector_at(ends[k], 9), force))
+        moment = add(moment, cross(vector_at(robot.ends[k], 9), force))
         for j in range(3):
             store[GATHERED + j] += sign * moment[j]
             store[GATHERED + 3 + j] += sign * force[j]
 
 
 @inlined
-def collect_forces(tree, rotors, tau, qdd, work, out):
+def collect_forces(robot, tau, qdd, work, out):
     """Write to out (n,) the joint torques due to the forces on the bodies, from tips to base."""
+    tree = robot.tree
     for i in range(len(tree) - 1, -1, -1):
         store, kind, first = work[i], tree[i, KIND], tree[i, V_AT]
         R, p = placement_at(store)
@@ -209,13 +212,13 @@ def collect_forces(tree, rotors, tau, qdd, work, out):
         gather_to_parent(tree, work, i, R, p, f)
     for k in range(len(out)):
         if len(qdd) > 0:
-            out[k] += rotors[k] * qdd[k]
+            out[k] += robot.rotors[k] * qdd[k]
         if len(tau) > 0:
             out[k] += tau[k]
 
 
 @kernel
-def inward(tree, tips, ends, rotors, tau, qdd, F, work, out):
+def inward(robot, tau, qdd, F, work, out):
     """
     Write τ⁰ + JᵀF to out (n,) [N·m], after `outward` with the same tau and qdd.
 
@@ -223,28 +226,28 @@ def inward(tree, tips, ends, rotors, tau, qdd, F, work, out):
     [moment; force] [N·m, N].
 
     """
-    push_tips(tips, ends, work, F, 1.0)
-    collect_forces(tree, rotors, tau, qdd, work, out)
+    push_tips(robot, work, F, 1.0)
+    collect_forces(robot, tau, qdd, work, out)
 
 
 @inlined
-def put_torques(tree, bodies, gravity, rotors, qdd, work, out):
+def put_torques(robot, qdd, work, out):
     """Write joint torques M q̈ + h to out (n,), after `locate`; overwrites the bias forces."""
-    accelerate(tree, bodies, gravity, qdd, work)
+    accelerate(robot, qdd, work)
     for i in range(len(work)):
         for k in range(6):
             work[i, GATHERED + k] = 0.0
-    collect_forces(tree, rotors, qdd[:0], qdd, work, out)
+    collect_forces(robot, qdd[:0], qdd, work, out)
 
 
 @inlined
-def put_motion_torques(tree, bodies, gravity, rotors, qdd, work, out):
+def put_motion_torques(robot, qdd, work, out):
     """Write joint torques M q̈ + h to out (n,), from placements and velocities in `work`."""
-    for i in range(len(tree)):
+    for i in range(len(robot.tree)):
         v = spatial_at(work[i], VELOCITY)
-        bias = force_cross(v, momentum(bodies[i], v))
+        bias = force_cross(v, momentum(robot.bodies[i], v))
         put(work[i], OWN_FORCE, bias[0] + bias[1])
-    put_torques(tree, bodies, gravity, rotors, qdd, work, out)
+    put_torques(robot, qdd, work, out)
 
 
 @inlined
@@ -264,13 +267,14 @@ def axis_of(kind, c):
 
 
 @kernel
-def jacobian(tree, ends, paths, starts, work, J):
+def jacobian(robot, work, J):
     """Write the Jacobian J (6 m, n) of the tips, base axes, [angular; linear], after `locate`."""
+    tree, paths, starts = robot.tree, robot.paths, robot.starts
     J[:] = 0.0
-    for k in range(len(ends)):
+    for k in range(len(robot.ends)):
         store = work[paths[starts[k + 1] - 1]]
         R, p = matrix_at(store, IN_BASE), vector_at(store, IN_BASE + 9)
-        p_tip = add(p, rotate(R, vector_at(ends[k], 9)))
+        p_tip = add(p, rotate(R, vector_at(robot.ends[k], 9)))
         for at in range(starts[k], starts[k + 1]):
             i = paths[at]
             R, p = matrix_at(work[i], IN_BASE), vector_at(work[i], IN_BASE + 9)

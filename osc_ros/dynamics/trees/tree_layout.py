@@ -163,6 +163,14 @@ def memory_in(integers, room):
             Results(Lambda_inv, a0, poses, twists, F))
 
 
+@inlined
+def parts_of(arrays):
+    """`Constants`, `Memory` and `Results` in the three arrays `integers`, `numbers`, `room`."""
+    integers, numbers, room = arrays
+    memory, results = memory_in(integers, room)
+    return constants_in(integers, numbers), memory, results
+
+
 def packed_robot(robot: Robot, algorithm: int) -> tuple[Array, Array]:
     """Constants of the robot, packed into two arrays: `integers` and `numbers`."""
     b, m = len(robot.parent), len(robot.tips)

@@ -134,8 +134,8 @@ def _brake(plan, guarded, expected, shared, now, message, values):
     """
     n = len(expected.order)
     tau = _torque_views(guarded.result, n).tau
-    answer_at(plan[ANSWER], guarded.integers, guarded.numbers, guarded.memory, guarded.plan,
-              guarded.state, guarded.result, now, view(tau, 0, (0,)))
+    answer_at(plan[ANSWER], (guarded.integers, guarded.numbers, guarded.memory, guarded.plan,
+                             guarded.state, guarded.result, now, view(tau, 0, (0,))))
     if _causes_views(guarded.state, n).given_up[0] != 0.0:
         return GIVEN_UP
     shared[OWN] += 1
@@ -228,8 +228,8 @@ def _pass_command(plan, guarded, expected, shared, took, now):
     tau = _torque_views(guarded.result, n).tau
     for i in range(n):
         tau[expected.order[i]] = wanted[i]
-    answer_at(plan[ANSWER], guarded.integers, guarded.numbers, guarded.memory, guarded.plan,
-              guarded.state, guarded.result, now, tau)
+    answer_at(plan[ANSWER], (guarded.integers, guarded.numbers, guarded.memory, guarded.plan,
+                             guarded.state, guarded.result, now, tau))
     if causes.given_up[0] != 0.0:
         return GIVEN_UP
     if publish(plan, plan[OUTBOUND], plan[VALUES], expected.order, tau):

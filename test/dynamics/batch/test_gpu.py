@@ -21,7 +21,7 @@ from osc_ros import OperationalSpace, Robot
 from osc_ros.compile import either
 from osc_ros.compile.cuda.twins import Twins
 from osc_ros.dynamics.chain.chain_batch import put_law
-from osc_ros.dynamics.chain.chain_layout import packed_robot, TIP_WIDTH, WORK_WIDTH
+from osc_ros.dynamics.chain.chain_layout import Joints, packed_robot, Parts, TIP_WIDTH, WORK_WIDTH
 from osc_ros.errors import OscError
 from tolerances import LANES_AGREEMENT, SINGLE_PRECISION
 
@@ -79,14 +79,16 @@ class Card:
 
 numba.cuda.dispatcher.get_current_device = Card
 from osc_ros.dynamics.chain.gpu import law_kernel, terms_kernel
+from osc_ros.dynamics.contract.method import States, Terms
 
 real = types.float64 if number is np.float64 else types.float32
 table, row, mask = real[:, ::1], real[::1], types.boolean[::1]
+states = types.NamedUniTuple(table, 7, States)
 if sys.argv[3] == 'law':
-    kernel, arguments = law_kernel(7, number, True, True), [table, row, *7 * [table], mask]
+    kernel, arguments = law_kernel(7, number, True, True), [table, row, states, table, mask]
 else:
     kernel = terms_kernel(7, number)
-    arguments = [table, row, table, table, table, row, *8 * [table], mask]
+    arguments = [table, row, states, row, types.NamedTuple([*8 * [table], mask], Terms)]
 print(cuda.compile_ptx(kernel.py_func, tuple(arguments), cc=capability)[0])
 '''
 
@@ -169,7 +171,8 @@ def compiled_law(number):
         tip = np.empty(TIP_WIDTH, links.dtype)
         work = np.empty((len(links), WORK_WIDTH), links.dtype)
         for i in range(len(q)):
-            law(links, ends, q[i], qd[i], u[i], None, qdd[i], work, tip, out[i])
+            law(Parts(links, ends, work, None, tip), Joints(q[i], qd[i], None, qdd[i]), u[i],
+                out[i])
 
     return laws
 

@@ -51,9 +51,9 @@ def by_turns(robot, members, q, qd, tau, qdd, F):
     variant = (tau is not None) + 2 * (qdd is not None)
     bounds = COSTS.bounds(robot.n, members)[variant]
     links, ends = packed_robot(robot)
-    shared, work = np.zeros((5, robot.n)), np.zeros((robot.n, WORK_WIDTH))
-    slots = np.zeros((members, SLOT_WIDTH))
-    flags, force = np.zeros(signals.words(members), np.int64), np.zeros(6)
+    state, work = np.zeros((5, robot.n)), np.zeros((robot.n, WORK_WIDTH))
+    exchanged = (np.zeros((members, SLOT_WIDTH)), np.zeros(6),
+                 np.zeros(signals.words(members), np.int64))
     progress = np.zeros((members, signals.PROGRESS_WIDTH), np.int64)
     progress[1:, signals.STAGE] = signals.REST
     tip, out = np.zeros(TIP_WIDTH), np.zeros(robot.n)
@@ -61,9 +61,10 @@ def by_turns(robot, members, q, qd, tau, qdd, F):
     def follow(k):
         mine = slice(bounds[k], bounds[k + 1])
         return roles.follow(
-            links[mine], ends, shared[0, mine], shared[1, mine],
-            None if tau is None else shared[2, mine], None if qdd is None else shared[3, mine],
-            work[mine], slots, flags, force, shared[4, mine], k, progress[k], 0, None)
+            (links[mine], ends, state, work[mine], *exchanged), (k, bounds[k + 1] - bounds[k],
+            progress[k], 0), None, state[0, mine], state[1, mine],
+            None if tau is None else state[2, mine], None if qdd is None else state[3, mine],
+            state[4, mine])
 
     def finish(leader):
         for _ in range(10 * members):
@@ -73,11 +74,10 @@ def by_turns(robot, members, q, qd, tau, qdd, F):
                 assert follow(k) == signals.WAITING
         pytest.fail('nobody goes on')
 
-    finish(lambda: roles.lead(links, ends, q, qd, tau, qdd, bounds[1], shared, work, slots,
-                              flags, tip, progress[0], 0, None))
-    finish(lambda: roles.lead_back(
-        links, ends, None if tau is None else shared[2], None if qdd is None else shared[3], F,
-        bounds[1], shared, force, work, slots, flags, progress[0], 0, out, None))
+    arrays, place = (links, ends, state, work, *exchanged), (0, bounds[1], progress[0], 0)
+    finish(lambda: roles.lead(arrays, place, None, q, qd, tau, qdd, tip))
+    finish(lambda: roles.lead_back(arrays, place, None, None if tau is None else state[2],
+                                   None if qdd is None else state[3], F, out))
     return tip[:FORCE], out
 
 
