@@ -94,8 +94,9 @@ def put_terms(at, q, qd, rest, no_force, is_moving, a0, h):
     if len(a0) > 0 or not is_moving:
         outward_pass(at, Joints(q, qd, None, None), None)
         total = total + zero_if_finite(tip[A0:POSE])
-        for i in range(len(a0)):
-            a0[i] = tip[A0 + i]
+        if len(a0) > 0:
+            for i in range(6):
+                a0[i] = tip[A0 + i]
     if is_moving:
         outward_pass(at, Joints(q, qd, None, rest), None)
         total = total + zero_if_finite(tip[A0:POSE])
