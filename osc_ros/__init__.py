@@ -34,6 +34,7 @@ Task              control of one link: Gains or Stiffness, ForceControl, TargetL
 PoseGoal, Path, TwistGoal   motions of a target: a pose, a path through poses, a twist
 Simulation        arm in MuJoCo under its law
 OperationalSpace  dynamics alone: Λ, J, h, torques of a task acceleration
+inverse_kinematics   postures of the joints for a pose of a link
 MomentumObserver  estimates external joint torques and wrench from states and torques
 
 The first use compiles kernels, which takes about a minute; the cache is ~/.cache/osc_ros.
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
     )
     from osc_ros.dynamics.algebra.task_inertia import SingularityDamping
     from osc_ros.dynamics.batch.payloads import Payloads
+    from osc_ros.dynamics.inverse_kinematics import inverse_kinematics
     from osc_ros.dynamics.operational_space import OperationalSpace
     from osc_ros.errors import ArmError, ArmTimeoutError, InputError, ModelError
     from osc_ros.model.files import shipped_urdf
@@ -79,10 +81,9 @@ if TYPE_CHECKING:
 __all__ = [
     'Arm', 'ArmError', 'ArmTimeoutError', 'Controllers', 'Driver', 'ForceControl', 'Friction',
     'Gains', 'PoseGoal', 'InputError', 'TwistGoal', 'ChunkBlending', 'Law', 'Limits', 'LookAt',
-    'ModelError',
-    'MomentumObserver', 'OperationalSpace', 'Path', 'Payloads', 'Posture', 'Robot', 'Settings',
-    'shipped_urdf', 'Simulation', 'SingularityDamping', 'Stiffness', 'Target', 'TargetLimits',
-    'Task', 'pose',
+    'ModelError', 'MomentumObserver', 'OperationalSpace', 'Path', 'Payloads', 'Posture', 'Robot',
+    'Settings', 'inverse_kinematics', 'shipped_urdf', 'Simulation', 'SingularityDamping',
+    'Stiffness', 'Target', 'TargetLimits', 'Task', 'pose',
 ]
 
 # Imported on first use: numba takes a second, and the simulation needs MuJoCo.
@@ -104,6 +105,7 @@ _PLACES = {
                            'pose'),
     'dynamics.algebra.task_inertia': ('SingularityDamping',),
     'dynamics.batch.payloads': ('Payloads',),
+    'dynamics.inverse_kinematics': ('inverse_kinematics',),
     'dynamics.operational_space': ('OperationalSpace',),
     'errors': ('ArmError', 'ArmTimeoutError', 'InputError', 'ModelError'),
     'model.files': ('shipped_urdf',),
