@@ -79,7 +79,8 @@ setup(
         'gym': GYM,
         'dask': DASK,
         # What the benchmarks compare with, besides the requirements of `test`.
-        'bench': ['frax==0.1.0; python_version >= "3.11"', 'jax>=0.10; python_version >= "3.11"'],
+        'bench': ['frax==0.1.0; python_version >= "3.11"', 'jax>=0.10; python_version >= "3.11"',
+                  'pin-pink>=4.4', 'mink>=1.3', 'pytracik==0.0.3', 'daqp'],
         # For arrays on an NVIDIA GPU: compilers of 190 MB, which the tests in 'test' do not need.
         'cuda': CUDA,
         'doc': DOC,

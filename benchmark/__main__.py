@@ -33,6 +33,7 @@ import cycles
 import depth
 import gaps
 import gpu
+import kinematics
 import latency
 import long_chain
 import nodes
@@ -70,7 +71,8 @@ def machine() -> dict[str, str]:
         pass
     found = {'processor': processor, 'cores': str(os.cpu_count()),
              'python': platform.python_version()}
-    for package in ('numpy', 'scipy', 'numba', 'pin', 'mujoco', 'frax', 'jax'):
+    for package in ('numpy', 'scipy', 'numba', 'pin', 'mujoco', 'frax', 'jax', 'pin-pink', 'mink',
+                    'pytracik'):
         try:
             found[package] = version(package)
         except PackageNotFoundError:
@@ -112,8 +114,8 @@ def main() -> None:
     parser.add_argument('--participant-seconds', type=float, default=participants.SECONDS,
                         metavar='S', help='duration for every profile of Fast DDS, with --only '
                                           'participants [s] (%(default)s)')
-    parser.add_argument('--only', choices=('batch', 'cycles', 'gaps', 'gpu', 'latency',
-                                             'long_chain', 'participants', 'reach', 'ticks'),
+    parser.add_argument('--only', choices=('batch', 'cycles', 'gaps', 'gpu', 'kinematics', 'latency',
+                                           'long_chain', 'participants', 'reach', 'ticks'),
                         help='measure and print only this section; do not write the page')
     arguments = parser.parse_args()
     started = perf_counter()
@@ -155,6 +157,9 @@ def main() -> None:
         print('\n'.join(gpu.page(there)))
         return write({'machine': machine(), 'GPU': there if isinstance(there, str) else [
             asdict(row) for row in there]})
+    if arguments.only == 'kinematics':
+        print('\n'.join(kinematics.page(solved := kinematics.section())))
+        return write({'machine': machine(), 'kinematics': [asdict(row) for row in solved]})
     if arguments.only == 'reach':
         print('\n'.join(reach.page(passed := reach.section())))
         return write({'reach': [asdict(row) for row in passed]})
@@ -167,8 +172,8 @@ def main() -> None:
     linear = [name for name in lengths[-1].rows if name in METHODS]
     loading, longest = chains.longest(linear)
     done(f'{chains.LONGEST} joints')
-    depths, many = depth.depths(), batch.section()
-    done('cyclic reduction, many states')
+    depths, many, solved = depth.depths(), batch.section(), kinematics.section()
+    done('cyclic reduction, many states, inverse kinematics')
     parallel, model = teams.teams(seconds=1.0)
     exchanges = teams.exchanges(seconds=1.0)
     segments = long_chain.section()
@@ -197,6 +202,7 @@ def main() -> None:
         *counts, '',
         *page.batch(many),
         *gpu.page(gpu.section()),
+        *kinematics.page(solved),
         *page.depth(depths),
         *page.long_chain(segments),
         *page.parallel(parallel, exchanges, model),
@@ -219,6 +225,7 @@ def main() -> None:
                          for case, found in robots.items()},
         'tick': [asdict(row) for row in tick], 'arrivals': [asdict(row) for row in arrived],
         'states a second': [asdict(row) for row in many],
+        'kinematics': [asdict(row) for row in solved],
         'chains': [asdict(at) for at in lengths], 'longest': [asdict(row) for row in longest],
         'loading the longest [s]': loading, 'depth': [asdict(row) for row in depths],
         'long chain': [asdict(row) for row in segments],
