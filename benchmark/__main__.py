@@ -114,8 +114,9 @@ def main() -> None:
     parser.add_argument('--participant-seconds', type=float, default=participants.SECONDS,
                         metavar='S', help='duration for every profile of Fast DDS, with --only '
                                           'participants [s] (%(default)s)')
-    parser.add_argument('--only', choices=('batch', 'cycles', 'gaps', 'gpu', 'kinematics', 'latency',
-                                           'long_chain', 'participants', 'reach', 'ticks'),
+    parser.add_argument('--only', choices=('batch', 'cycles', 'gaps', 'gpu', 'kinematics',
+                                           'latency', 'long_chain', 'participants', 'reach',
+                                           'ticks'),
                         help='measure and print only this section; do not write the page')
     arguments = parser.parse_args()
     started = perf_counter()
