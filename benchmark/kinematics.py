@@ -17,6 +17,7 @@ from scipy.spatial.transform import Rotation
 
 from contenders import MuJoCo
 from osc_ros import inverse_kinematics, Robot, shipped_urdf
+from osc_ros.dynamics.inverse_kinematics import SOLUTIONS
 
 Array = NDArray[np.float64]
 Solve = Callable[[Array, Array], Array | None]  # pose (4, 4) and start (n,); posture (n,), if any
@@ -66,6 +67,7 @@ def _of_arm(arm: str) -> list[Solved]:
         return np.array(data.oMf[frame].homogeneous)
 
     solvers: dict[str, tuple[Solve, int]] = {
+        'osc_ros, first solution': (_ours(robot, 1), POSES),
         'osc_ros, all solutions': (_ours(robot), POSES)}
     if find_spec('pytracik'):
         solvers['TRAC-IK (pytracik)'] = _trac_ik(text, base, tip), POSES
@@ -100,9 +102,9 @@ def _error(found: Array, goal: Array) -> float:
     return float(max(turn, np.linalg.norm(goal[:3, 3] - found[:3, 3])))
 
 
-def _ours(robot: Robot) -> Solve:
+def _ours(robot: Robot, most: int = SOLUTIONS) -> Solve:
     def solve(goal: Array, start: Array) -> Array | None:
-        found = inverse_kinematics(robot, goal, start)
+        found = inverse_kinematics(robot, goal, start, most=most)
         return found[0].q if found else None
 
     solve(np.eye(4), np.zeros(robot.n))  # makes the table

@@ -128,6 +128,16 @@ def test_search_begins_at_the_given_posture(name):
     assert np.array_equal(first.q, again.q)
 
 
+def test_search_ends_at_as_many_postures_as_are_wanted():
+    robot, pose = arm('ur5e')
+    q = random_posture(robot, np.random.default_rng(5))
+    for most in 1, 3:
+        found = inverse_kinematics(robot, pose(q), most=most)
+        assert len(found) == most
+        for one in found:
+            np.testing.assert_allclose(pose(one.q), pose(q), rtol=0.0, atol=ACCURACY)
+
+
 def test_margin_and_manipulability_describe_a_posture():
     robot, pose = arm('panda')
     low, high = robot.position_limits.T
@@ -160,7 +170,8 @@ def test_joints_that_do_not_move_the_link_keep_their_positions():
     ({'pose': np.full((4, 4), np.nan)}, ['pose', 'nan']),
     ({'near': np.zeros(6)}, ['near', '(7,)']),
     ({'near': np.full(7, np.inf)}, ['near', 'inf']),
-    ({'link': 'hand'}, ['hand', 'panda_hand_tcp'])])
+    ({'link': 'hand'}, ['hand', 'panda_hand_tcp']),
+    ({'most': 0}, ['most', '1'])])
 def test_bad_input_is_refused(change, words):
     robot, pose = arm('panda')
     given = {'pose': pose(robot.neutral), **change}
