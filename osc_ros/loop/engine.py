@@ -111,7 +111,7 @@ class Engine:
         self.touch = ContactSense(law.robot.joint_names)
         self.effort: Array | None = None
         self.q = self.qd = np.zeros(0)
-        self.time, self.stamp, self._last_good = 0.0, (0, 0), -np.inf
+        self.time, self.stamp = 0.0, (0, 0)
         self._send, self._post, self._answering = send, post, Answering(law.robot.n)
         self._copies, self._records = Copies(), (*self.guard.records, self.touch.record)
         self._left = np.full(law.robot.n, np.nan), np.zeros(law.robot.n)  # last q, compensation
@@ -167,7 +167,7 @@ class Engine:
     @property
     def state_age(self) -> float:
         """Time since the newest valid state arrived [s]."""
-        return perf_counter() - self._last_good
+        return perf_counter() - self.counts.arrived
 
     def state(self) -> str:
         """Return the state of the controller as a text, with the reason of an active watchdog."""
@@ -235,7 +235,7 @@ class Engine:
               effort: Array | None) -> None:
         """Store a plausible state; while the engine acts, `check_sample` sets `time`."""
         before, self.time, self.stamp, self.q, self.qd = self.time, time, stamp, q, qd
-        self._last_good, self.effort = arrived, effort
+        self.counts.arrived, self.effort = arrived, effort
         if self.mode == ACTIVE and time < before + CLOCK_STEPS[0]:
             self._post('warning', f'time went back from {before:.3f} s to {time:.3f} s: holding '
                        'the present pose')

@@ -62,11 +62,13 @@ class Counts:
         Largest torques so far, relative to the effort limits.
     period, report_period : float
         Expected time between states, and time between two reports [s].
+    arrived : float
+        When the newest valid state arrived, by `perf_counter` [s]; also before the activation.
 
     """
 
     def __init__(self, period: float) -> None:
-        self.period, self.report_period = period, np.inf
+        self.period, self.report_period, self.arrived = period, np.inf, -np.inf
         self.reset()
 
     def reset(self) -> None:

@@ -59,9 +59,7 @@ MANY_PARAMETERS = {
     'dynamics/batch/batches.py: Batches.torque_batch': 'what states may have, given by name',
     'sim/plant.py: Plant.__init__': 'a constructor whose options are given by name',
 }
-# Classes with more attributes than MOST_ATTRIBUTES: each number may only fall.
-MOST_ATTRIBUTES = 20
-MANY_ATTRIBUTES = {'Engine': 21}
+MOST_ATTRIBUTES = 20  # of a class
 # Decorators of functions that numba compiles. The rule on lengths excludes these functions: numba
 # inlines the functions that they call.
 COMPILED = {'kernel', 'inlined', 'viewing', 'stage', 'part', 'released', 'intrinsic', 'for_device',
@@ -210,7 +208,7 @@ def test_classes_have_few_attributes():
                         and isinstance(one.target, ast.Name)}
             if len(stored | declared) > MOST_ATTRIBUTES:
                 found[node.name] = len(stored | declared)
-    assert found == MANY_ATTRIBUTES
+    assert not found
 
 
 def test_compiled_functions_have_few_parameters():
