@@ -30,7 +30,7 @@ HASTE = 4.0  # factor on the rate for a joint above its allowed speed
 GUIDED = 0.6
 # Shares of the speed limit between which the weight of the unexplained acceleration rises from 0
 # to 1.
-RECKONING = 0.5, 0.9
+WEIGHT_RANGE = 0.5, 0.9
 # Weights of the last tick in the mean of the unexplained acceleration, for slow and fast joints;
 # with 0.75, torques that act two ticks late oscillate.
 AVERAGING = 0.25, 0.5
@@ -94,10 +94,10 @@ def _ceiling(distance, speed, fastest, deceleration, rate, quickest, share):
 
 
 @inlined
-def reckoning(speed, fastest):
-    """Weight of the unexplained acceleration of a joint, 0 to 1; see RECKONING."""
-    share = (np.abs(speed) / fastest - RECKONING[0]) / (RECKONING[1] - RECKONING[0])
-    return smoothed(share)
+def unexplained_weight(speed, fastest):
+    """Weight of the unexplained acceleration of a joint, 0 to 1; see WEIGHT_RANGE."""
+    low, high = WEIGHT_RANGE
+    return smoothed((np.abs(speed) / fastest - low) / (high - low))
 
 
 @inlined
@@ -109,7 +109,7 @@ def _driven(unexplained, ahead, fastest):
     An acceleration that brakes the joint does not count, because it may end at any time.
 
     """
-    return reckoning(ahead, fastest) * unexplained if unexplained * ahead > 0.0 else 0.0
+    return unexplained_weight(ahead, fastest) * unexplained if unexplained * ahead > 0.0 else 0.0
 
 
 @inlined
@@ -199,7 +199,7 @@ def exceeds(accelerations, q, qd, table, quickest, guided):
         if counts:
             reached = 2.0 * quickest * (qd[i] - accelerations[BEFORE + 1, i])
             mean, commanded = accelerations[BEFORE, i], accelerations[BEFORE + 2, i]
-            weight = AVERAGING[0] + (AVERAGING[1] - AVERAGING[0]) * reckoning(
+            weight = AVERAGING[0] + (AVERAGING[1] - AVERAGING[0]) * unexplained_weight(
                 qd[i] + lead * (reached - commanded), table[SPEED, i])
             change = weight * (reached - commanded - mean)
             if guided < 1.0:

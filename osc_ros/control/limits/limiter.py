@@ -54,11 +54,11 @@ STATE = Table(
     Slot('sides', (3, 'n'), '', '-1 or 1 for accelerations, torques and loads at a bound, else 0; '
          'as integers'),
     Slot('guided', (1,), '', 'share of the rules of free drive in the limits'),
-    Slot('calm', (1,), '', 'share of the posture that damping replaces'),
+    Slot('damping_share', (1,), '', 'share of the posture that damping replaces'),
     Slot('idle', (1,), '', 'ticks until the loads are computed again'),
     Slot('are_low', (1,), '', '1 if no load was near its bound when they were computed last'),
-    Slot('reckons', (1,), '', '1 if the bounds count accelerations that torques do not explain, '
-         'as of a push; 0 if torques act so late that these come from earlier torques'),
+    Slot('counts_unexplained', (1,), '', '1 if the bounds count accelerations that torques do '
+         'not explain, as of a push; 0 if torques act so late that these come from earlier ones'),
     Slot('is_at_work', (1,), '', '1 if the limits changed the torques of the law'),
     Slot('was_at_bound', (1,), '', '1 if a bound was active, or the limits are new'),
     Slot('has_last', (1,), '', '1 after the first torque'),
@@ -84,8 +84,8 @@ ROOM = Table(
 _plan_views, _state_views, _room_views = (table.views for table in (PLAN, STATE, ROOM))
 _note_views, _inverse_views = STATE.only('accelerations', 'offset'), ROOM.only('M_inv')
 _bound_views = ROOM.only('window', 'rows', 'most')
-_rate_views = STATE.only('table', 'accelerations', 'reckons', 'is_at_work', 'has_last', 'time',
-                         'last', 'rate_share')
+_rate_views = STATE.only('table', 'accelerations', 'counts_unexplained', 'is_at_work', 'has_last',
+                         'time', 'last', 'rate_share')
 
 
 @inlined
@@ -160,7 +160,7 @@ def near_bounds(plan, state, room, gravity, time, q, qd, tau):
         at.is_at_work[0] = 0.0
         return -1
     at.shares[:] = 1.0
-    is_beyond = is_beyond or at.calm[0] != 0.0
+    is_beyond = is_beyond or at.damping_share[0] != 0.0
     for k in range(count):
         load = 0.0
         for i in range(n):
@@ -224,7 +224,7 @@ def keep(state, time, tau):
     assign(at.accelerations[EARLIER], at.accelerations[BEFORE + 2])
     for row in range(3):
         assign(at.accelerations[BEFORE + row], at.accelerations[UNEXPLAINED + row])
-    if at.reckons[0] == 0.0:
+    if at.counts_unexplained[0] == 0.0:
         at.accelerations[BEFORE, :] = np.nan
 
 
@@ -294,7 +294,7 @@ class Limiter(Recorded):
         if limits.velocity.shape != (n,):
             raise InputError(f'limits are for {len(limits.velocity)} joints: accepted are {n}')
         super().__init__(n, records)
-        plan, self.views[1].reckons[0] = self.views[0], 1.0
+        plan, self.views[1].counts_unexplained[0] = self.views[0], 1.0
         plan.table[:], plan.blend_time[0] = limits.table, blend_time
         plan.bodies[:], plan.is_guided[0] = bodies_of(robot), is_guided
         self.forget()
@@ -333,7 +333,7 @@ class Limiter(Recorded):
     @property
     def damping_share(self) -> float:
         """Share of the posture that nullspace damping replaces, 0 to 1."""
-        return float(self.views[1].calm[0])
+        return float(self.views[1].damping_share[0])
 
     @property
     def rate_share(self) -> float:
@@ -354,8 +354,8 @@ class Limiter(Recorded):
 
         """
         plan, at, old = self.views[0], self.views[1], before.views[1]
-        for name in ('sides', 'guided', 'calm', 'is_at_work', 'has_last', 'last', 'offset', 'time',
-                     'added'):
+        for name in ('sides', 'guided', 'damping_share', 'is_at_work', 'has_last', 'last',
+                     'offset', 'time', 'added'):
             getattr(at, name)[:] = getattr(old, name)
         at.was_at_bound[0] = 1.0
         at.accelerations[BEFORE:] = old.accelerations[BEFORE:]
@@ -367,10 +367,11 @@ class Limiter(Recorded):
     def forget(self) -> None:
         """Reset the state; the rate limit does not apply to the next torque."""
         plan, at, _ = self.views
-        reckons, added = at.reckons[0], at.added.copy()
+        counts, added = at.counts_unexplained[0], at.added.copy()
         self.records[1][:] = 0.0
         at.added[:] = added
-        at.table[:], at.reckons[0], at.shares[:], at.rate_share[0] = plan.table, reckons, 1.0, 1.0
+        at.table[:], at.counts_unexplained[0] = plan.table, counts
+        at.shares[:], at.rate_share[0] = 1.0, 1.0
         at.guided[0] = plan.is_guided[0]
 
     def add(self, torques: Array) -> None:

@@ -49,7 +49,7 @@ YIELDING = 0.04
 SOFT_LOAD, SOFT_ACCELERATION, SOFT_TORQUE = 1e-3, 1e-5, 1e-7
 # While limits change the torques of the law, nullspace damping replaces the posture: its rate
 # [1/s], and the time in which it fades in or out [s].
-CALM, CALMING = 20.0, 0.1
+DAMPING_RATE, DAMPING_TIME = 20.0, 0.1
 _LEAST = 1e-12  # least softness of the bound of a load, for loads that hardly depend on q
 
 MEMORY = (
@@ -207,7 +207,7 @@ def torques_within(at, own, tasks, count, dt, qd, tau):
     at, own
         Views of `osc_ros.control.limits.limiter.STATE` and ROOM. Row TOTAL of `accelerations` has
         the accelerations of the law; the caller has written M⁻¹, the window and the rows of the
-        loads. `calm`, `sides` and `shares` are written.
+        loads. `damping_share`, `sides` and `shares` are written.
     tasks : Tasks
     count, dt : int, float
         Number of rows of the loads; time since the last tick [s], 0 at the first.
@@ -223,7 +223,7 @@ def torques_within(at, own, tasks, count, dt, qd, tau):
     n = len(qd)
     total_rows = 2 * n + count
     M_inv, M, B, there, rows, window = own.M_inv, own.M, own.B, own.there, own.rows, own.window
-    qdd, effort, guided, calm = at.accelerations[TOTAL], at.table[EFFORT], at.guided[0], at.calm
+    qdd, effort, guided = at.accelerations[TOTAL], at.table[EFFORT], at.guided[0]
     G = view(own.G, 0, (total_rows, total_rows))
     factor = view(own.factor, 0, (total_rows, total_rows))
     vectors, sides = view(own.vectors, 0, (7, 3 * n)), view(at.sides, 0, (3 * n,)).view(np.int64)
@@ -260,16 +260,16 @@ def torques_within(at, own, tasks, count, dt, qd, tau):
         for j in range(n):
             total += rows[k, j] * qdd[j]
         far = max(far, own.joints[k, 1] * (total - own.most[k]) / effort[int(own.joints[k, 0])])
-    calm[0] += min(max(min(far, 1.0) - calm[0], -dt / CALMING), dt / CALMING)
-    calm[0] = min(max(calm[0], 0.0), 1.0)
-    # nullspace damping replaces the share `calm` of the posture
+    rise = min(max(min(far, 1.0) - at.damping_share[0], -dt / DAMPING_TIME), dt / DAMPING_TIME)
+    at.damping_share[0] = min(max(at.damping_share[0] + rise, 0.0), 1.0)
+    # nullspace damping replaces a share of the posture
     for i in range(n):
-        x[i] = qdd[i] + CALM * qd[i]
+        x[i] = qdd[i] + DAMPING_RATE * qd[i]
     for i in range(n):
         y[i] = x[i]
         for j in range(n):
             y[i] -= there[i, j] * x[j]
-        y[i] *= -calm[0]
+        y[i] *= -at.damping_share[0]
     for i in range(n):
         value[i], value[n + i] = qdd[i] + y[i], tau[i]
         for j in range(n):

@@ -57,7 +57,7 @@ STILL = 1e-3  # a lower predicted speed counts as rest [rad/s, m/s]
 # torque in the mean.
 INTERVAL, MOVING, REMEMBERED, WEIGHT = 4, 0.02, 1.0, 0.25
 
-_views, _friction_views = PREDICTION.views, PREDICTION.only('at_qd', 'rubbing', 'sides')
+_views, _friction_views = PREDICTION.views, PREDICTION.only('at_qd', 'dry_friction', 'sides')
 _answer_views = PREDICTION.only('answered', 'kept', 'times', 'q', 'qd', 'tau', 'directed', 'moved',
                                 'friction')
 _step_views = PREDICTION.only('at_q', 'at_qd')
@@ -187,27 +187,27 @@ def _estimate(model, prediction, fastest, limits, rows):
         mean[i] = mean[i] if bound[i] > 0.0 else 0.0
     usual, count = _usual_share(prediction, bound, shares), 0
     for i in range(len(mean)):
-        speed, prediction.rubbing[i] = prediction.at_qd[i], -1.0
+        speed, prediction.dry_friction[i] = prediction.at_qd[i], -1.0
         if np.abs(speed) > RESTING * min(fastest[i], 1.0):
             friction = usual * bound[i]
             if prediction.friction[i] >= 0.0:
                 friction = min(friction, prediction.friction[i])
             elif mean[i] * speed <= 0.0:
                 friction = 0.0
-            prediction.rubbing[i] = min(np.abs(mean[i]), friction)
+            prediction.dry_friction[i] = min(np.abs(mean[i]), friction)
             if bound[i] > 0.0:
-                shares[count] = prediction.rubbing[i] / bound[i]
+                shares[count] = prediction.dry_friction[i] / bound[i]
                 count += 1
     share = _median(shares, count)
     for i in range(len(mean)):
         size, noise = np.abs(mean[i]), NEGLIGIBLE * bound[i]
-        if prediction.rubbing[i] < 0.0:  # at rest
-            prediction.rubbing[i], size = share * bound[i], size - noise
+        if prediction.dry_friction[i] < 0.0:  # at rest
+            prediction.dry_friction[i], size = share * bound[i], size - noise
         elif mean[i] * prediction.at_qd[i] > 0.0:
-            size = _beyond(size - prediction.rubbing[i], noise)
-            prediction.rubbing[i] = min(np.abs(mean[i]) - size, FRICTION * bound[i])
+            size = _beyond(size - prediction.dry_friction[i], noise)
+            prediction.dry_friction[i] = min(np.abs(mean[i]) - size, FRICTION * bound[i])
         else:
-            size = _beyond(size + prediction.rubbing[i], noise)
+            size = _beyond(size + prediction.dry_friction[i], noise)
         size = min(max(size, 0.0), LARGEST * bound[i])
         prediction.unmodelled[i] = np.sign(mean[i]) * size
 
@@ -305,7 +305,7 @@ def _put_velocity(model, state, room, dt, q, out):
         momentum[i] = dt * (bias[i] - own.driving[i])
         for k in range(n):
             momentum[i] -= M[i, k] * prediction.at_qd[k]
-        within[1, i] = dt * prediction.rubbing[i]
+        within[1, i] = dt * prediction.dry_friction[i]
         within[0, i] = -within[1, i]
         out[i] = 0.0
     sides, chosen = prediction.sides.view(np.int64), own.chosen.view(np.int64)
@@ -343,7 +343,7 @@ def _begin(model, plan, state, room):
     at.is_used[0], at.is_over[0], at.began[0], at.now[0] = 1.0, 0.0, gate.came[0], gate.came[0]
     assign(at.at_q, gate.q)
     assign(at.at_qd, gate.qd)
-    at.rubbing[:] = 0.0
+    at.dry_friction[:] = 0.0
     _estimate(model, at, _robot_views(plan, n).fastest, _output_views(plan, n).limits, rows)
     at.kept[0] = 0.0
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from osc_ros.compile.compiled import inlined, stage
-from osc_ros.control.limits.bounds import reckoning
+from osc_ros.control.limits.bounds import unexplained_weight
 from osc_ros.control.limits.complementarity import put_inverse
 from osc_ros.control.model_error.command_model import put_command
 from osc_ros.control.safety.causes import abandon, DISOBEYS, REPORT, SPEEDS_UP
@@ -271,7 +271,7 @@ def add_resistance(model, plan, state, room, q, qd, out):
     Add torques (n,) to `out` against external torques that drive a joint beyond its speed limit.
 
     The added torques are zero in three cases: no joint that the external torques speed up is above
-    the share RECKONING[0] of its speed limit (see `osc_ros.control.limits.bounds`); a joint is
+    the share WEIGHT_RANGE[0] of its speed limit (see `osc_ros.control.limits.bounds`); a joint is
     faster than EXAMINED times its speed limit, where the estimate of the external torques is
     useless; or there was a hit in the last HITTING states, because a hit on a hard wall is over
     before torques can act.
@@ -299,6 +299,6 @@ def add_resistance(model, plan, state, room, q, qd, out):
         for k in range(n):
             driven += inverse[i, k] * external[k]
         if driven * qd[i] > 0.0:
-            share = max(share, reckoning(np.abs(qd[i]), fastest[i]))
+            share = max(share, unexplained_weight(np.abs(qd[i]), fastest[i]))
     for i in range(n):
         out[i] -= share * external[i]

@@ -220,7 +220,7 @@ def accept(plan, state, sample, result):
 
 
 @inlined
-def meet(plan, state, now):
+def report_contact(plan, state, now):
     """Record a contact at a time [s]."""
     n = int(plan[0])
     report_fault(_causes_views(state, n), int(_causes_plan(plan, n).contact[0]), now)

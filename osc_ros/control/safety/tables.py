@@ -172,7 +172,7 @@ PREDICTION = Table(
     Slot('at_q', ('n',), 'rad, m', 'predicted positions'),
     Slot('at_qd', ('n',), 'rad/s, m/s', 'predicted velocities'),
     Slot('unmodelled', ('n',), 'N·m, N', 'torque that the joints need beside that of the model'),
-    Slot('rubbing', ('n',), 'N·m, N', 'dry friction of the joints'),
+    Slot('dry_friction', ('n',), 'N·m, N', 'dry friction of the joints'),
     Slot('sides', ('n',), '', 'sides of the bounds of the friction, as integers'))
 
 RESPONSE = Table(

@@ -23,7 +23,7 @@ from osc_ros.control.step.law_memory import views as law_views
 from osc_ros.control.step.places import copy_row
 from osc_ros.control.step.setup_step import REFUSED
 from osc_ros.control.step.tick_arrays import entry_in, given_in, law_in
-from osc_ros.control.tasks.bandwidth import PERIOD_CHANGE, RECKONED
+from osc_ros.control.tasks.bandwidth import COUNTED_DELAY, PERIOD_CHANGE
 from osc_ros.control.tasks.task_numbers import AXES
 from osc_ros.dynamics.algebra.kinematics import put_link_axes
 from osc_ros.dynamics.algebra.vectors import assign
@@ -55,7 +55,7 @@ def put_gravity(gravities, gravity):
 
 INFINITE = REFUSED - 1  # code of the kernels for torques that are not finite
 
-_limiter_views = LIMITER.only('reckons', 'added', 'is_at_work')
+_limiter_views = LIMITER.only('counts_unexplained', 'added', 'is_at_work')
 _room_views, _own_views = ROOM.only('tau'), OWN.only(
     'asks', 'period', 'longest_period', 'blend_time', 'integrates', 'feedback', 'friction',
     'driver')
@@ -63,15 +63,15 @@ _blend_views = blend.BLEND.only('before', 'driver')
 
 
 @inlined
-def _is_slow(parts, n, reckons, period):
+def _is_slow(parts, n, counts_unexplained, period):
     """
     Return whether Python must reduce gains for this period of the states [s].
 
-    Also write `reckons` to the record of the limiter.
+    Also write `counts_unexplained` to the record of the limiter.
 
     """
     own = _own_views(parts.own, n)
-    _limiter_views(parts.limiter, n).reckons[0] = reckons
+    _limiter_views(parts.limiter, n).counts_unexplained[0] = counts_unexplained
     return (max(period, own.period[0]) > own.longest_period[0]
             and abs(period - own.period[0]) > PERIOD_CHANGE * period)
 
@@ -107,15 +107,16 @@ def _begin(table, given, own, time, q):
     is_blended = len(own.other) > 0
     old = given_in(own.other if is_blended else table)
     replaced = block_in(old.integers, old.numbers)
-    reckons, period = 1.0 if at.delay[0] <= RECKONED else 0.0, note_period(own.law, n, time)
-    is_slow = _is_slow(parts, n, reckons, period)
+    counts_unexplained = 1.0 if at.delay[0] <= COUNTED_DELAY else 0.0
+    period = note_period(own.law, n, time)
+    is_slow = _is_slow(parts, n, counts_unexplained, period)
     put_targets(parts.guides, time, parts.tasks)
     put_axes(given.turning, q, parts.tasks)
     is_new = _advance_set_points(given, at, _own_views(parts.own, n).blend_time[0], n, time)
     if is_new:
         put_gravity(given.gravities, at.gravity)
     if is_blended:
-        is_slow = _is_slow(replaced, n, reckons, period) or is_slow
+        is_slow = _is_slow(replaced, n, counts_unexplained, period) or is_slow
         put_targets(replaced.guides, time, replaced.tasks)
         put_axes(old.turning, q, replaced.tasks)
         if is_new:

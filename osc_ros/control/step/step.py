@@ -30,9 +30,9 @@ from osc_ros.control.safety.safety import (
     ends,
     fail,
     load_views,
-    meet,
     output_views,
     REJECTED,
+    report_contact,
     state_views,
     STOPPED,
     update,
@@ -88,7 +88,7 @@ def _estimate(table):
     found = touched(guarded.contact, own.forces, own.estimate, n)
     law_views(own.law, n).in_contact[0] = 1.0 if found != NOT_TOUCHED else 0.0
     if found != NOT_TOUCHED:
-        meet(guarded.plan, guarded.state, now.now[0])
+        report_contact(guarded.plan, guarded.state, now.now[0])
     return found
 
 

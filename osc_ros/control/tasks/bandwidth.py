@@ -43,7 +43,7 @@ DAMPING_LEFT = 2.0 / 3.0  # least fraction of the damping that remains with the 
 PERIOD_SHARE = 0.125  # weight of the last tick in the mean period
 PERIOD_CHANGE = 0.01  # relative change of the mean period after which gains are computed again
 # Up to this delay of the torques, the limits account for unexplained accelerations [periods].
-RECKONED = 2.5
+COUNTED_DELAY = 2.5
 DELAY = 1.0  # delay of a driver that applies a command in its next cycle [periods]
 # Least reaction time of the braking before joint limits [periods]. The braking is as stiff as a
 # task with the natural frequency 1 / reaction_time and the damping ratio 1. Its gain margin is

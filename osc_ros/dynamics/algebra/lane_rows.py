@@ -54,6 +54,6 @@ def zero_if_finite(numbers):
 
 
 @inlined
-def goodness(total):
+def is_zero(total):
     """Return 1 in the lanes in which `total`, a sum of `zero_if_finite`, is 0; else 0."""
     return select(total == 0.0, 1.0, 0.0)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from osc_ros.compile.compiled import inlined, released, view, viewing
 from osc_ros.compile.lane_arrays import array_of_lanes, none_or_lanes, own_or_lanes, WIDTH
 from osc_ros.dynamics.algebra.lane_rows import (
-    goodness,
+    is_zero,
     load_rows,
     mark_rows,
     store_rows,
@@ -171,7 +171,7 @@ def laws(links, ends, states, room, out, valid):
         if len(states.gravity) > 0:
             load_rows(states.gravity, first, at.ends[:3])
         total = load_payloads(links, ends, states.payload, first, lanes, at.links)
-        good = goodness(put_law(at, joints, U, OUT) + total)
+        good = is_zero(put_law(at, joints, U, OUT) + total)
         store_rows(out, first, OUT, good)
         mark_rows(valid, first, good)
 
@@ -199,7 +199,7 @@ def terms(links, ends, states, room, found):
         if len(states.gravity) > 0:
             load_rows(states.gravity, first, at.ends[:3])
         total = load_payloads(links, ends, states.payload, first, lanes, at.links)
-        good = goodness(put_terms(at, q, qd, rest, no_force, is_moving, a0, h) + total)
+        good = is_zero(put_terms(at, q, qd, rest, no_force, is_moving, a0, h) + total)
         if len(found.Lambda) > 0:
             put_pseudo_inverse(tip[:A0], tip[SCRATCH:], view(square, 0, (6, 6)), 6)
         if len(found.J) > 0:

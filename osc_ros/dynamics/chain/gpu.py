@@ -25,7 +25,7 @@ from osc_ros.compile.cuda.device_kernels import (
     launch,
     number_type,
 )
-from osc_ros.dynamics.algebra.lane_rows import goodness, load_rows, mark_rows, store_rows
+from osc_ros.dynamics.algebra.lane_rows import is_zero, load_rows, mark_rows, store_rows
 from osc_ros.dynamics.algebra.task_inertia import put_pseudo_inverse
 from osc_ros.dynamics.chain.chain_batch import put_ends, put_law, put_terms
 from osc_ros.dynamics.chain.chain_bodies import put_jacobian
@@ -79,7 +79,7 @@ def law_kernel(n: int, number: Any, has_tau: bool, has_qdd: bool) -> Any:
     """
     of, real = device_twins(number).of, number_type(number)
     law, own_ends = _law_given(of(put_law), has_tau, has_qdd), of(put_ends)
-    load, store, mark, good_if_zero = of(load_rows), of(store_rows), of(mark_rows), of(goodness)
+    load, store, mark, good_if_zero = of(load_rows), of(store_rows), of(mark_rows), of(is_zero)
 
     @kernel_for_device
     def laws(links, ends, states, out, valid):
@@ -109,7 +109,7 @@ def terms_kernel(n: int, number: Any) -> Any:
     of, real = device_twins(number).of, number_type(number)
     own_ends, evaluate, inertia, jacobian = map(
         of, (put_ends, put_terms, put_pseudo_inverse, put_jacobian))
-    load, store, mark, good_if_zero = of(load_rows), of(store_rows), of(mark_rows), of(goodness)
+    load, store, mark, good_if_zero = of(load_rows), of(store_rows), of(mark_rows), of(is_zero)
 
     @kernel_for_device
     def terms(links, ends, states, zeros, found):

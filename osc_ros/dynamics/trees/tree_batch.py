@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from osc_ros.compile.compiled import inlined, released, view
 from osc_ros.compile.lane_arrays import array_of_lanes, own_or_lanes, WIDTH, zeros
 from osc_ros.dynamics.algebra.lane_rows import (
-    goodness,
+    is_zero,
     load_rows,
     mark_rows,
     store_rows,
@@ -137,7 +137,7 @@ def laws(integers, numbers, states, room, out, valid):
         total = load_payloads(constants, states.payload, first, P, bodies)
         put_outward(integers[5], robot, memory, found, Q, QD, TAU, QDD)
         put_law(robot, memory, found, U, TAU, QDD, OUT)
-        good = goodness(zero_if_finite(Q) + zero_if_finite(QD) + zero_if_finite(U)
+        good = is_zero(zero_if_finite(Q) + zero_if_finite(QD) + zero_if_finite(U)
                         + zero_if_finite(TAU) + zero_if_finite(QDD) + zero_if_finite(OUT)
                         + total)
         store_rows(out, first, OUT, good)
@@ -180,7 +180,7 @@ def terms(integers, numbers, states, room, wanted):
         if len(wanted.h) > 0:
             inward(robot, rest[:0], rest, memory.no_force, memory.work, H)
             total = total + zero_if_finite(H)
-        good = goodness(total + zero_if_finite(Lambda_inv_flat) + zero_if_finite(found.twists)
+        good = is_zero(total + zero_if_finite(Lambda_inv_flat) + zero_if_finite(found.twists)
                         + zero_if_finite(poses_flat))
         if len(wanted.Lambda) > 0:
             put_pseudo_inverse(Lambda_inv_flat, memory.scratch, view(square, 0, (m, m)), m)
