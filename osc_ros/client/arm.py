@@ -197,12 +197,16 @@ class Arm(Motions):
         """
         End the recording, and the simulation or the connection; a controller over ROS goes on.
 
+        ArmError if the recording cannot be written; the arm is closed all the same.
+
         >>> arm.close()                                             # doctest: +SKIP
 
         """
-        if self._recording is not None:
-            self._recording.stop()
-        self._backend.close()
+        try:
+            if self._recording is not None:
+                self._recording.stop()
+        finally:
+            self._backend.close()
 
     def __enter__(self) -> Arm:
         """Return the arm."""
@@ -217,4 +221,9 @@ class Arm(Motions):
         except OscError as second:
             LOGGER.warning('the arm could not be stopped: %s', second)
         finally:
-            self.close()
+            try:
+                self.close()
+            except OscError as second:
+                if error is None:
+                    raise
+                LOGGER.warning('%s', second)

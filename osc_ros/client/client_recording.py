@@ -15,7 +15,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from osc_ros.client.backend import ArmState
-from osc_ros.errors import InputError
+from osc_ros.errors import ArmError, InputError
 from osc_ros.recording import cdr
 from osc_ros.recording.bag import BagWriter
 
@@ -57,7 +57,7 @@ class Recording:
         self._bag = None if self.path.suffix else BagWriter(self.path)
         self._names, self._stopped = joint_names, stopped
         self._states: list[ArmState] = []
-        self._is_open = True
+        self._is_open, self._is_written = True, False
 
     def __len__(self) -> int:
         """Return the number of states."""
@@ -69,19 +69,32 @@ class Recording:
             self._states.append(state)
 
     def stop(self) -> Path:
-        """Write the file or the bag; return its path."""
+        """
+        Write the file or the bag; return its path.
+
+        ArmError if it cannot be written: after a change of `path`, another call writes a file
+        .npz there.
+
+        """
         if self._is_open:
             self._is_open = False
             self._stopped()
-            # a copy, because another thread may be in `add`
-            self._states = states = list(self._states)
-            if self._bag is not None:
-                write_states(self._bag, self._names, states)
-                return self._bag.close()
-            columns: dict[str, Any] = {
-                name: np.array([getattr(state, name) for state in states])
-                for name in FIELDS}
-            np.savez_compressed(self.path, joint_names=np.array(self._names), **columns)
+            self._states = list(self._states)  # another thread may be in `add`
+        if not self._is_written:
+            try:
+                self.path = self._write()
+            except OSError as error:
+                raise ArmError(f"recording '{self.path}' could not be written: {error}") from error
+            self._is_written = True
+        return self.path
+
+    def _write(self) -> Path:
+        if self._bag is not None:
+            write_states(self._bag, self._names, self._states)
+            return self._bag.close()
+        columns: dict[str, Any] = {
+            name: np.array([getattr(state, name) for state in self._states]) for name in FIELDS}
+        np.savez_compressed(self.path, joint_names=np.array(self._names), **columns)
         return self.path
 
     def __enter__(self) -> Recording:

@@ -26,6 +26,7 @@ from osc_ros.errors import ArmTimeoutError, InputError
 Array = NDArray[np.float64]
 
 TIMEOUT = 30.0  # default time-out [s]
+FARTHEST = 3600.0  # from the observation of a chunk to the present state [s]
 
 
 class Motions:
@@ -173,9 +174,12 @@ class Motions:
         """
         now = self.state()
         goals = goal_poses(poses, now)
-        message = self._backend.follow_chunk(
-            chunk_times(dt, len(goals)), goals,
-            now.time if observed_at is None else finite('observed_at', observed_at))
+        since = now.time if observed_at is None else finite('observed_at', observed_at)
+        if abs(since - now.time) > FARTHEST:
+            raise InputError(f'observed_at is {since:g} s, and the clock of the arm is at '
+                             f'{now.time:g} s: accepted is the time of one of its last states, '
+                             'as of arm.state().time')
+        message = self._backend.follow_chunk(chunk_times(dt, len(goals)), goals, since)
         self._has_goal = True
         return message
 

@@ -79,7 +79,7 @@ class Law(CommandedCycle):
                      'Law(robot, settings)')
         settings = Settings.of(robot) if settings is None else settings
         require_type('settings', settings, Settings, 'Settings, as in Law(robot, Settings())')
-        _require_single_freedoms(robot)
+        require_single_freedoms(robot)
         self._method, self._workers = method, workers
         self._weight: tuple[Robot, Weight] | None = None  # of the robot in force
         q = np.clip(np.zeros(robot.n), *robot.position_limits.T)
@@ -113,7 +113,7 @@ class Law(CommandedCycle):
         if recipe.workers != 1:
             raise InputError(f'{recipe.workers} workers evaluated the law: accepted is one')
         for settings, robot, _ in recipe.setups:
-            _require_single_freedoms(robot)
+            require_single_freedoms(robot)
             if len(settings.tasks) > MOST or robot.joint_names != recipe.setups[0][1].joint_names:
                 raise InputError(f'{len(settings.tasks)} tasks, and the joints '
                                  f"{', '.join(robot.joint_names)}: accepted are {MOST} tasks, and "
@@ -475,7 +475,8 @@ class Law(CommandedCycle):
         return tau
 
 
-def _require_single_freedoms(robot: Robot) -> None:
+def require_single_freedoms(robot: Robot) -> None:
+    """Raise InputError for a joint that a law cannot drive: spherical, planar, or floating."""
     for joint, freedoms in Counter(robot.joints).items():
         if freedoms > 1 or robot.spherical[robot.joints.index(joint)]:
             raise InputError(f"joint '{joint}' has several freedoms: the law drives revolute, "

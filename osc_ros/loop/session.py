@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.law import Law
+from osc_ros.control.limits.holding import require_positions
 from osc_ros.errors import InputError
 from osc_ros.loop import requests
 from osc_ros.loop.startup import decision, load_of, OFF, REFUSE
@@ -95,9 +96,10 @@ class Session:
         Raises
         ------
         InputError
-            The arm cannot hold itself in this pose, see `Law.require_holding`; or the supervisor
-            has given up the arm.
+            The arm cannot hold itself in this pose, see `Law.require_holding`; a joint is far
+            outside of its limits; or the supervisor has given up the arm.
 
         """
+        require_positions(self._law.robot, self._law.settings.limits.position, self._loop.q)
         self._law.require_holding(self._loop.q)
         self._loop.activate(self._missing)

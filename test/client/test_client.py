@@ -314,6 +314,26 @@ def test_recording_needs_a_file_that_can_be_written(in_process, tmp_path):
             in_process.record(path)
 
 
+def test_arm_is_closed_if_its_recording_cannot_be_written(tmp_path):
+    (tmp_path / 'gone').mkdir()
+    with pytest.raises(ZeroDivisionError), osc_ros.Arm.real_time('panda', 'mujoco') as arm:
+        recording = arm.record(tmp_path / 'gone' / 'run.npz')
+        arm.sleep(0.1)
+        (tmp_path / 'gone').rmdir()
+        raise ZeroDivisionError
+    assert arm._backend._loop._process.poll() is not None
+    with pytest.raises(ArmError, match='run.npz'):
+        recording.stop()
+    recording.path = tmp_path / 'run.npz'
+    assert len(np.load(recording.stop())['time']) == len(recording) > 0
+
+
+def test_chunk_of_another_clock_is_refused(remote):
+    poses = np.repeat(remote.pose()[None], 4, axis=0)
+    with pytest.raises(InputError, match='observed_at.*clock'):
+        remote.follow(poses, 0.1, observed_at=1.7e18)
+
+
 def test_chunk_in_the_frame_of_the_tip_counts_from_the_pose_at_the_observation(over_ros):
     from osc_ros.ros.messages import messages
     over_ros.move_to(home_pose())

@@ -304,10 +304,11 @@ def test_command_reads_recordings_and_writes_results(
 
 def test_command_says_what_is_wrong_and_exits_with_2(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    Path('bad.csv').write_text('time,x\n1,2\n')
-    with pytest.raises(SystemExit) as end:
-        identify.main(['--robot', 'panda', '--recording', 'bad.csv'])
-    assert end.value.code == 2 and 'cannot be read' in capsys.readouterr().err
+    for text in 'time,x\n1,2\n', 'time,a.position,a.torque\n1,2\n':
+        Path('bad.csv').write_text(text)
+        with pytest.raises(SystemExit) as end:
+            identify.main(['--robot', 'panda', '--recording', 'bad.csv'])
+        assert end.value.code == 2 and 'cannot be read' in capsys.readouterr().err
 
 
 # gen3: begins near a limit; ur10e, iiwa14: much friction; both and ur5e: light wrists.

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Checks that an arm can hold itself and its payload against gravity."""
+"""Checks that an arm can hold itself and its payload against gravity where it is."""
 
 from __future__ import annotations
 
@@ -86,6 +86,23 @@ def require_strength(robot: Robot, gravity: Array, q: Array, effort: Array) -> N
                          f'the arm where it is, and may take {effort[i]:g} {unit}: the arm would '
                          'fall. Raise its effort limit (of the robot description, or '
                          "'limits.effort'), or move the arm to where it needs less")
+
+
+def require_positions(robot: Robot, limits: Array, q: Array) -> None:
+    """
+    Raise if a joint of q (n,) is outside of its limits (n, 2) by more than half of their range.
+
+    The unit or the zero of such a position is wrong, and torques for it would be, too.
+
+    """
+    lower, upper = limits.T
+    away = np.maximum(lower - q, q - upper)
+    for i in np.flatnonzero(away > 0.5 * (upper - lower)).tolist():
+        unit = 'm' if robot.prismatic[i] else 'rad'
+        raise InputError(
+            f"joint '{robot.joint_names[i]}' is reported at {q[i]:.4g} {unit}, far outside of its "
+            f'limits {lower[i]:.4g} to {upper[i]:.4g}: accepted are positions in {unit} within or '
+            f'near the limits' + ('' if robot.prismatic[i] else ' (are these degrees?)'))
 
 
 def require_effort(robot: Robot, q: Array, effort: Array, before: Array) -> None:

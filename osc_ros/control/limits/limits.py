@@ -23,11 +23,15 @@ BRAKING_SHARE = 0.7
 # A joint stops MARGIN before its limit [rad, m] and stays below the share FASTEST of its velocity
 # limit, as a reserve for the tick length and for errors of the model.
 MARGIN, FASTEST = 1e-3, 0.99
+ROUNDING = 1e-9
 HARDEST = 50.0  # largest deceleration that `Limits.of` assumes [rad/s², m/s²]
 # Rows of `Limits.table`, one column per joint: lowest and highest position, speed, deceleration,
 # 1 / reaction time [1/s], torque, rate of the torque, depth of the soft zone.
 LOWER, UPPER, SPEED, DECELERATION, RATE, EFFORT, EFFORT_RATE, ZONE = range(8)
 ROWS = ZONE + 1
+# Longest reaction time, and longest time in which a torque turns from one limit to the other: the
+# arm could not be braked in time with slower torques [s].
+LONGEST_REACTION = 0.5
 _STATES = 64  # number of sampled configurations for the least deceleration
 
 
@@ -43,11 +47,12 @@ class Limits:
     velocity, effort : (n,) [rad/s, m/s], [N·m, N]
         Largest magnitudes; may be infinite.
     effort_rate : (n,) [N·m/s, N/s]
-        Largest rate of change of a torque; may be infinite.
+        Largest rate of change of a torque, at least 2 effort / LONGEST_REACTION; may be infinite.
     deceleration : (n,) [rad/s², m/s²]
         Deceleration that a joint can reach in every configuration.
     reaction_time : float [s]
-        Time constant with which braking begins; a longer one gives earlier, softer braking.
+        Time constant with which braking begins, at most LONGEST_REACTION; a longer one gives
+        earlier, softer braking.
     soft_zone : float
         Share of a joint's range, at both ends, where the posture is pushed inward; 0: no zone.
     repulsion : float [rad/s]
@@ -58,7 +63,7 @@ class Limits:
     ------
     InputError
         A shape that does not fit, a lower limit that is not below the upper one, a number that is
-        not positive.
+        not positive, a slower effort_rate or a longer reaction_time.
 
     """
 
@@ -87,8 +92,15 @@ class Limits:
             if not (value > 0.0).all():
                 raise InputError(f'limits: {name} {value.tolist()}: every entry must be positive')
             object.__setattr__(self, name, value)
-        if not (np.isfinite(self.reaction_time) and self.reaction_time > 0.0):
-            raise InputError(f'reaction time {self.reaction_time} s is not positive and finite')
+        if not 0.0 < self.reaction_time <= LONGEST_REACTION:
+            raise InputError(f'reaction time {self.reaction_time} s: accepted is more than 0, at '
+                             f'most {LONGEST_REACTION:g} s')
+        least = 2.0 * np.where(np.isfinite(self.effort), self.effort, 0.0) / LONGEST_REACTION
+        for i in np.flatnonzero(self.effort_rate < (1.0 - ROUNDING) * least).tolist():
+            raise InputError(
+                f'limits: effort_rate {self.effort_rate[i]:g} of joint {i}, in a second: accepted '
+                f'is at least {least[i]:g}, with which its torque turns from one limit to the '
+                f'other in {LONGEST_REACTION:g} s; slower torques cannot brake the arm')
         if not 0.0 <= self.soft_zone <= 0.5:
             raise InputError(f'soft zone {self.soft_zone}: accepted is 0 to 0.5 of the range')
         if not (np.isfinite(self.repulsion) and self.repulsion >= 0.0):

@@ -149,6 +149,8 @@ def _from_csv(path: Path) -> Recording:
                    if name.endswith('.position'))
     if not joints:
         raise ValueError(f"columns {', '.join(columns)}")
+    if values.shape[1] != len(columns):
+        raise ValueError(f'{len(columns)} columns in the header, {values.shape[1]} in the rows')
     parts = [values[:, [columns.index(f'{joint}.{what}') for joint in joints]]
              for what in QUANTITIES]
     return Recording(joints, values[:, columns.index('time')], *parts)

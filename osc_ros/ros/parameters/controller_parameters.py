@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from osc_ros.control.limits.limits import Limits
+from osc_ros.control.limits.limits import Limits, LONGEST_REACTION
 from osc_ros.control.model_error.disturbance import Disturbance, MODES
 from osc_ros.control.safety.supervision import (
     CONTACT,
@@ -358,8 +358,8 @@ _JOINTS = (
     Entry('limits.effort', (), 'Largest torque of every joint, base first [N m]; empty: those of '
           'the robot description, which these may exceed', lower=1e-9, live=True),
     Entry('limits.effort_rate', (), 'Largest rate of change of every joint torque, also when a '
-          'watchdog takes over [N m/s]; empty: twice the effort limit in limits.reaction_time',
-          lower=1e-6, live=True),
+          'watchdog takes over [N m/s]; at least twice the effort limit in 0.5 s; empty: twice '
+          'the effort limit in limits.reaction_time', lower=1e-6, live=True),
     Entry('limits.velocity', (), 'Largest speed of every joint [rad/s]; empty: those of the robot '
           'description', lower=1e-6, live=True),
     Entry('limits.deceleration', (), 'Deceleration that every joint can reach in any pose '
@@ -367,8 +367,8 @@ _JOINTS = (
           'of the robot description (URDF 1.2)', lower=1e-3, live=True),
     Entry('limits.reaction_time', Limits.reaction_time,
           'Time in which braking before a limit builds up [s]; '
-          'longer is earlier and softer; at least 4 periods of `rate`', lower=1e-3, upper=10.0,
-          live=True),
+          'longer is earlier and softer; at least 4 periods of `rate`', lower=1e-3,
+          upper=LONGEST_REACTION, live=True),
     Entry('limits.soft_zone', Limits.soft_zone,
           'Share of the range of a joint, at both ends, in which the '
           'posture pushes it back', lower=0.0, upper=0.5, live=True),

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.control.law import require_single_freedoms
+from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 from osc_ros.tools.info.arm_dynamics import weight
 
@@ -76,6 +78,13 @@ def _no_mass(about: Description) -> Iterator[str]:
     if not about.robot.inertia[:, 5, 5].any():
         yield ('no link that moves has a mass: add <inertial> to the links; without it the '
                'controller carries no weight')
+
+
+def _several_freedoms(about: Description) -> Iterator[str]:
+    try:
+        require_single_freedoms(about.robot)
+    except InputError as error:
+        yield str(error)
 
 
 def _wrong_units(about: Description) -> Iterator[str]:
@@ -156,6 +165,6 @@ def _no_friction(about: Description) -> Iterator[str]:
 
 
 Rule = Callable[[Description], Iterator[str]]
-PROBLEMS: tuple[Rule, ...] = (_no_mass, _wrong_units, _too_heavy)
+PROBLEMS: tuple[Rule, ...] = (_several_freedoms, _no_mass, _wrong_units, _too_heavy)
 NOTES: tuple[Rule, ...] = (_home_outside, _degrees, _turned_gravity, _few_freedoms, _light_links,
                            _no_rotors, _no_friction)

@@ -42,10 +42,11 @@ def settle(rig, expected):
     rig.spin(settled, why='for the blend to end')
 
 
-def payload(mass=MASS, link=''):
+def payload(mass=MASS, link='', moment=0.0):
     message = InertiaStamped()
     message.header.frame_id = link
     message.inertia.m = mass
+    message.inertia.ixx = message.inertia.iyy = message.inertia.izz = moment
     message.inertia.com.x, message.inertia.com.y, message.inertia.com.z = CENTRE.tolist()
     return message
 
@@ -87,6 +88,7 @@ def test_payload_comes_by_topic_on_any_link_and_is_seen_in_the_parameters(spin):
 @pytest.mark.parametrize('bad, message', [
     ({'mass': -1.0}, 'payload refused, the old one stays: Parameter payload.mass out of range'),
     ({'link': 'panda_hnd'}, "'panda_hnd' is not a link"),
+    ({'moment': 400.0}, 'as if the mass were'),  # kg mm² instead of kg m²
     pytest.param({'link': 'panda_link0'}, "link 'panda_link0' does not move",
                  marks=pytest.mark.slow),
 ])
@@ -276,6 +278,21 @@ def test_payload_that_the_arm_cannot_hold_is_refused_with_what_it_could(spin):
     assert not result.successful
     assert 'gravity of 100 m/s²' in result.reason and 'accepted there is at most' in result.reason
     np.testing.assert_allclose(rig.ask(), weight(), atol=1e-8)
+
+
+def test_positions_in_degrees_are_not_taken_for_radians(spin):
+    rig = Rig(spin)
+    assert rig.controller.trigger_configure() == SUCCESS
+    rig.spin(lambda: rig.hardware.states.get_subscription_count() > 0)
+
+    def heard(q):
+        rig.hardware.state(q)
+        return rig.controller._state_age() < 1.0 and np.array_equal(rig.controller._loop.q, q)
+
+    degrees = np.degrees(READY)
+    rig.spin(lambda: heard(degrees), why='for a state')
+    assert rig.controller.trigger_activate() == FAILURE
+    assert rig.spin.said("joint 'panda_joint2' is reported at -45")
 
 
 def test_arm_that_could_not_hold_its_payload_is_not_activated(spin):
