@@ -22,6 +22,7 @@ from osc_ros.client.inputs import (
 from osc_ros.control.tasks.task import Stiffness
 from osc_ros.dynamics.algebra.arrays import finite_array
 from osc_ros.errors import ArmTimeoutError, InputError
+from osc_ros.model.validation import require_compact
 
 Array = NDArray[np.float64]
 
@@ -262,6 +263,7 @@ class Motions:
         """
         mass = non_negative('mass', mass, 'kg')
         moment = np.zeros((3, 3)) if inertia is None else finite_array('inertia', inertia, (3, 3))
+        require_compact(mass, moment)
         self._backend.use_payload(
             mass, finite_array('center_of_mass', center_of_mass, (3,)), moment)
 

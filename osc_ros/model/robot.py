@@ -30,8 +30,6 @@ from osc_ros.model.validation import (
 
 Array = NDArray[np.float64]
 
-WIDEST_PAYLOAD = 0.5  # largest radius of gyration of a payload: a bar of 1.7 m [m]
-
 
 @dataclass(frozen=True, eq=False)
 class Robot:
@@ -313,8 +311,7 @@ class Robot:
         Raises
         ------
         ModelError
-            If the link does not move, mass or inertia are not physically possible, or the inertia
-            is that of a body larger than WIDEST_PAYLOAD.
+            If the link does not move, or mass or inertia are not physically possible.
 
         """
         link = self.tip if link is None else link
@@ -339,11 +336,6 @@ class Robot:
         if mass == 0.0 and size > 0.0:
             raise ModelError('payload: it has an inertia but no mass: accepted are both, a mass '
                              'alone, or neither')
-        if np.linalg.eigvalsh(moment)[-1] > mass * WIDEST_PAYLOAD ** 2:
-            raise ModelError(
-                f'payload: inertia {moment.tolist()} kg m² with a mass of {mass:g} kg, as if the '
-                f'mass were {np.sqrt(size / mass):.3g} m from its centre: accepted is up to '
-                f'{WIDEST_PAYLOAD:g} m (units: kg mm² is 1e-6 kg m², g cm² is 1e-7 kg m²)')
         cross = urdf.cross_matrices((T[:3, :3] @ c_link + T[:3, 3])[None])[0]
         carried = self.inertia.copy()
         carried[body, :3, :3] += T[:3, :3] @ moment @ T[:3, :3].T + mass * cross @ cross.T

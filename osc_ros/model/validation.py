@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
+WIDEST_PAYLOAD = 0.5  # largest radius of gyration of a payload: a bar of 1.7 m [m]
 RIGID_TOLERANCE = 1e-9
 SYMMETRY_TOLERANCE = 1e-12
 # Smallest eigenvalue of an inertia, relative to its trace; a wire of 1 m length and 10 µm radius
@@ -153,6 +154,21 @@ def _link_list(robot: Robot, i: int) -> str:
     if not links:
         return ''
     return f" (links {urdf.quoted(links[:9])}{' …' if links[9:] else ''})"
+
+
+def require_compact(mass: float, inertia: Array) -> None:
+    """
+    Raise ModelError if a payload that a user gives has the inertia (3, 3) of far too large a body.
+
+    Its unit is wrong then, and torques for it would throw the arm.
+
+    """
+    moment = float(np.abs(inertia).max(initial=0.0))
+    if mass > 0.0 and moment > mass * WIDEST_PAYLOAD ** 2:
+        raise ModelError(
+            f'payload: inertia {inertia.tolist()} kg m² with a mass of {mass:g} kg, as if the '
+            f'mass were {np.sqrt(moment / mass):.3g} m from its centre: accepted is up to '
+            f'{WIDEST_PAYLOAD:g} m (units: kg mm² is 1e-6 kg m², g cm² is 1e-7 kg m²)')
 
 
 def are_rigid(T: Array) -> NDArray[np.bool_]:

@@ -18,6 +18,7 @@ from osc_ros.control.tasks.task import pose
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 from osc_ros.model.urdf import near, pair, robot_element
+from osc_ros.model.validation import require_compact
 from osc_ros.ros.parameters.parameters import Entry
 from osc_ros.sim.plant_payload import with_payload as with_payload_link
 
@@ -177,8 +178,9 @@ def with_payload(values: dict[str, Any], bare: Robot) -> Robot:
     xx, xy, xz, yy, yz, zz = values['payload.inertia']
     if not (values['payload.mass'] > 0.0 or any(values['payload.inertia'])):
         return bare
-    return bare.with_payload(values['payload.mass'], values['payload.center_of_mass'],
-                             [[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]], link or None)
+    mass, inertia = values['payload.mass'], np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    require_compact(mass, inertia)
+    return bare.with_payload(mass, values['payload.center_of_mass'], inertia, link or None)
 
 
 def command_order(values: dict[str, Any], robot: Robot) -> NDArray[np.intp]:
