@@ -51,7 +51,7 @@ def require_type(what: str, given: object, kind: type | tuple[type, ...], accept
 
 
 def require_options(what: str, given: Iterable[str], accepted: Iterable[str]) -> None:
-    """Raise InputError if `what` was given a keyword option that is not accepted."""
+    """Raise InputError if one of the given keyword options of `what` is not accepted."""
     known = list(accepted)
     for name in given:
         if name not in known:

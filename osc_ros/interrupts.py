@@ -134,8 +134,8 @@ class Ending:
     name : str
         Name of the node, for messages.
     stops : callable
-        Begins to stop the arm; returns whether it is at rest. Called repeatedly by the thread
-        while a callback blocks the main thread.
+        Begins to stop the arm; returns whether it is at rest. While a callback blocks the main
+        thread, the thread of this object calls it again and again.
 
     """
 

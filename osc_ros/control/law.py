@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 import math
 
 import numpy as np
@@ -23,6 +22,7 @@ from osc_ros.control.step.law_memory import PAUSE
 from osc_ros.control.step.places import Copies, load, Places
 from osc_ros.control.tasks import impedance
 from osc_ros.control.tasks.feedback import pose_error
+from osc_ros.control.tasks.freedoms import require_single_freedoms
 from osc_ros.dynamics.algebra.arrays import finite_array
 from osc_ros.dynamics.algebra.kinematics import LinkAxes
 from osc_ros.dynamics.algebra.task_inertia import task_inertia
@@ -473,11 +473,3 @@ class Law(CommandedCycle):
         if not math.isfinite(tau.dot(self._rest)):
             raise InputError(f'the torque is not finite: {tau.tolist()}')
         return tau
-
-
-def require_single_freedoms(robot: Robot) -> None:
-    """Raise InputError for a joint that a law cannot drive: spherical, planar, or floating."""
-    for joint, freedoms in Counter(robot.joints).items():
-        if freedoms > 1 or robot.spherical[robot.joints.index(joint)]:
-            raise InputError(f"joint '{joint}' has several freedoms: the law drives revolute, "
-                             'continuous and prismatic joints (OperationalSpace takes others)')

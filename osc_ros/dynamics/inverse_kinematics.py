@@ -21,6 +21,7 @@ from scipy.stats import qmc
 
 from osc_ros.compile.compiled import inlined, kernel, part, released, view
 from osc_ros.dynamics.algebra.arrays import finite_array
+from osc_ros.dynamics.algebra.kinematics import bodies_to, link_frame
 from osc_ros.dynamics.algebra.rotation import rotation_of, rotation_vector
 from osc_ros.dynamics.algebra.spatial import add, along, compose, cross, rotate, sub, transpose
 from osc_ros.dynamics.algebra.task_inertia import solve_in_place
@@ -81,7 +82,7 @@ def inverse_kinematics(robot: Robot, pose: ArrayLike, near: ArrayLike | None = N
     pose : (4, 4)
         Pose of the link in the base frame [m].
     near : (n,), optional
-        Solution at which the search begins [rad, m]; default: the middle of the ranges.
+        Posture at which the search begins [rad, m]; default: the middle of the ranges.
     link : str, optional
         Default: the first tip.
     most : int
@@ -204,7 +205,7 @@ def _descend(path, goal, q, memory):
     J, at = view(memory, 12 * k, (6, k)), 18 * k
     error, new_error = view(memory, at, (6,)), view(memory, at + 6, (6,))
     tried, scratch = view(memory, at + 12, (k,)), view(memory, at + 12 + k, (42 + k,))
-    step = view(memory, at + 54 + k, (k,))
+    step = scratch[42:]
     weight, square = DAMPING, _put_error(path, goal, q, axes, error)
     for count in range(STEPS):
         if square < ACCURACY * ACCURACY:
@@ -280,8 +281,7 @@ def _search(path, goal, starts, near, memory, found):
 
 
 @kernel
-def _put_jacobian_at(path, q, memory, J):
-    axes = view(memory, 0, (len(q), 6))
+def _put_jacobian_at(path, q, axes, J):
     _, p = _put_axes(path, q, axes)
     _put_jacobian(path, axes, p, J)
 
@@ -301,14 +301,8 @@ class _Solver:
     """Finds the postures of one link, by a table of postures and of the link's poses at them."""
 
     def __init__(self, robot: Robot, link: str) -> None:
-        if link not in robot.frames:
-            raise InputError(f"'{link}' is not a link of robot '{robot.name}' "
-                             f"(links: {', '.join(sorted(robot.frames))})")
-        body, T_body_link = robot.frames[link]
-        bodies: list[int] = []
-        while body >= 0:
-            bodies.insert(0, body)
-            body = int(robot.parent[body])
+        body, T_body_link = link_frame(robot, link)
+        bodies = bodies_to(robot, body)
         if robot.spherical[bodies].any():
             raise InputError(f"'{link}' is moved by a spherical joint: accepted are revolute and "
                              'prismatic joints')
@@ -320,7 +314,7 @@ class _Solver:
         k = len(bodies)
         unit = qmc.Sobol(k, seed=0).random(TABLE) if k else np.zeros((0, 0))
         self._table = ranges[:, 0] + unit * (ranges[:, 1] - ranges[:, 0])
-        self._poses, self._memory = np.empty((len(unit), 12)), np.empty(20 * k + 60 + 42 + 2 * k)
+        self._poses = np.empty((len(unit), 12))
         _put_poses(self._path, self._table, np.empty((k, 6)), self._poses)
         self._path.length[0] = 0.5 * np.abs(self._poses[:, 9:]).max(initial=1e-3)
         whole = np.where(np.isfinite(robot.position_limits), robot.position_limits, 0.0)
@@ -335,7 +329,9 @@ class _Solver:
         away = self._poses @ weights + 0.5 * (self._poses[:, 9:] ** 2).sum(axis=1)
         starts = np.vstack([np.clip(here, limits[:, 0], limits[:, 1]),
                             self._table[np.argsort(away)[:MOST - 1]]])
-        count = _search(self._path, goal, starts, here, self._memory, found)
+        # memory of this call: several threads may use the solver
+        memory = np.empty(20 * len(here) + 54)
+        count = _search(self._path, goal, starts, here, memory, found)
         found = found[:count]
         found = found[np.argsort(np.linalg.norm(found - here, axis=1))]
         return [Solution(*one) for one in zip(
@@ -357,7 +353,7 @@ class _Solver:
     def _manipulability(self, found: Array) -> list[float]:
         J = np.empty((len(found), 6, found.shape[1]))
         for q, one in zip(found, J):
-            _put_jacobian_at(self._path, q, self._memory, one)
+            _put_jacobian_at(self._path, q, np.empty((found.shape[1], 6)), one)
         J[:, :3] /= self._path.length[0]
         squares: Array = np.linalg.det(J @ J.transpose(0, 2, 1))
         measures: list[float] = np.sqrt(np.maximum(0.0, squares)).tolist()

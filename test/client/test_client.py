@@ -318,7 +318,8 @@ def test_arm_is_closed_if_its_recording_cannot_be_written(tmp_path):
     (tmp_path / 'gone').mkdir()
     with pytest.raises(ZeroDivisionError), osc_ros.Arm.real_time('panda', 'mujoco') as arm:
         recording = arm.record(tmp_path / 'gone' / 'run.npz')
-        arm.sleep(0.1)
+        while not len(recording):
+            arm.sleep(0.01)
         (tmp_path / 'gone').rmdir()
         raise ZeroDivisionError
     assert arm._backend._loop._process.poll() is not None

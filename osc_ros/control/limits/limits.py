@@ -51,8 +51,8 @@ class Limits:
     deceleration : (n,) [rad/s², m/s²]
         Deceleration that a joint can reach in every configuration.
     reaction_time : float [s]
-        Time constant with which braking begins, at most LONGEST_REACTION; a longer one gives
-        earlier, softer braking.
+        Time in which braking builds up, at most LONGEST_REACTION; with a longer one the braking
+        begins earlier and is softer.
     soft_zone : float
         Share of a joint's range, at both ends, where the posture is pushed inward; 0: no zone.
     repulsion : float [rad/s]

@@ -78,7 +78,7 @@ def begin(given, Lambda_inv, time, q, qd):
     """
     Advance task references and friction, and write the acceleration of the posture.
 
-    This part does not need the dynamics. Λ⁻¹ (6 m, 6 m) is from the last tick.
+    This runs before the dynamics of the tick, so Λ⁻¹ (6 m, 6 m) is that of the last tick.
 
     """
     integers, n = given.integers, len(q)
@@ -100,7 +100,7 @@ def put_links(given, links, time):
     """
     Write the forces of the tasks on the links, after `outward` and `jacobian`.
 
-    `links` are the `Links`, `time` is the stamp of the state [s]. Return the number of solves.
+    `links` has the `Links` of this state; `time` is its stamp [s]. Return the number of solves.
 
     """
     integers = given.integers

@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The axes of a task that an arm can control: six, or fewer with fewer degrees of freedom."""
+"""Degrees of freedom: joints that a law can drive, and axes of a task that an arm can control."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from osc_ros.dynamics.algebra.conditioning import scaled_jacobian
 from osc_ros.dynamics.algebra.kinematics import LinkAxes, tip_jacobian
+from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
@@ -22,6 +24,14 @@ SAMPLES = 200  # number of random joint positions
 # is the number of values above RANK in most positions; axes are accepted if all exceed FAIR.
 RANK, FAIR = 2e-3, 0.02
 ROTATIONS, TRANSLATIONS = range(3), range(3, 6)
+
+
+def require_single_freedoms(robot: Robot) -> None:
+    """Raise InputError for a joint that a law cannot drive: spherical, planar, or floating."""
+    for joint, freedoms in Counter(robot.joints).items():
+        if freedoms > 1 or robot.spherical[robot.joints.index(joint)]:
+            raise InputError(f"joint '{joint}' has several freedoms: the law drives revolute, "
+                             'continuous and prismatic joints (OperationalSpace takes others)')
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,23 @@ def tip_frames(robot: Robot) -> list[tuple[int, Array]]:
     return [robot.frames[tip] for tip in robot.tips]
 
 
+def link_frame(robot: Robot, link: str) -> tuple[int, Array]:
+    """Return the body that carries a link and the link's pose in it; InputError as `link_pose`."""
+    if link not in robot.frames:
+        raise InputError(f"frame '{link}' is not a link of robot '{robot.name}' "
+                         f"(links: {', '.join(sorted(robot.frames))})")
+    return robot.frames[link]
+
+
+def bodies_to(robot: Robot, body: int) -> list[int]:
+    """Return the bodies from the base to a body, which is the last one; none for the base, -1."""
+    path: list[int] = []
+    while body >= 0:
+        path.insert(0, body)
+        body = int(robot.parent[body])
+    return path
+
+
 def link_pose(robot: Robot, q: Array, link: str) -> Array:
     """
     Pose (4, 4) of any link of the URDF in the base frame, at joint positions q (nq,).
@@ -70,10 +87,7 @@ def link_pose(robot: Robot, q: Array, link: str) -> Array:
     Raises InputError if the robot has no such link; the message lists its links.
 
     """
-    if link not in robot.frames:
-        raise InputError(f"frame '{link}' is not a link of robot '{robot.name}' "
-                         f"(links: {', '.join(sorted(robot.frames))})")
-    body, T_body_link = robot.frames[link]
+    body, T_body_link = link_frame(robot, link)
     if body < 0:
         return np.array(T_body_link)
     at = placement(robot, q)
@@ -145,12 +159,8 @@ class LinkAxes:
     """
 
     def __init__(self, robot: Robot, link: str) -> None:
-        link_pose(robot, robot.neutral, link)
-        body, T_body_link = robot.frames[link]
-        path: list[int] = []
-        while body >= 0:
-            path.insert(0, body)
-            body = int(robot.parent[body])
+        body, T_body_link = link_frame(robot, link)
+        path = bodies_to(robot, body)
         self._rotations = np.array([*robot.T_parent_body[path, :3, :3], T_body_link[:3, :3]])
         self._turns = np.array([*~robot.prismatic[path], False], dtype=np.int64)
         self._places = np.array([*robot.q_index[path], 0], dtype=np.int64)

@@ -175,7 +175,7 @@ class ChainOnGpu:
             self._links, self._ends_now(), self._filled(states), self._zeros, found.flat()))
 
     def _filled(self, states: States) -> States:
-        """The states with q in place of each None, and no rows of gravity if it is None."""
+        """Return the states without None: q in its place, and for gravity an array of no rows."""
         gravity = self._no_gravity if states.gravity is None else states.gravity
         return States._make(states.q if values is None else values
                             for values in states._replace(gravity=gravity))

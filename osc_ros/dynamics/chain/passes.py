@@ -79,7 +79,7 @@ from osc_ros.dynamics.contract.method import DONE, NOT_FINITE, WRONG_SHAPE
 @inlined
 def outward_sweep(links, joints, inside, work, factor, placed, handle):
     """
-    Go outward over consecutive bodies, from the results `inside` of the body inside them.
+    Do the outward pass for consecutive bodies; `inside` are the results of the body before them.
 
     `placed` is None, or True if the placements are in `work` already; then R and p in the base are
     returned unchanged. `handle` is None, or the argument of `inner_handle` if an unknown force

@@ -26,7 +26,7 @@ _STIFFEST = 1e-12
 # One level: row, mask, ratios and shares as in `Room`; most and mobility are the results of
 # `put_gram` and `scaled_mobility` before the elimination of the higher levels.
 OfLevel = namedtuple('OfLevel', 'row mask ratios shares most mobility')
-# Working memory: matrices (36,); x and y (6,).
+# Working memory: A to D are matrices (6 × 6, flat), x and y vectors (6,).
 Scratch = namedtuple('Scratch', 'A B V X Lambda K C D x y')
 SCRATCH_WIDTH = 300
 

@@ -82,7 +82,7 @@ class ArmEngine(Engine):
         self._file = system.record_cycles
         self._times = np.zeros((RECORDED if self._file else 1, 3), dtype=np.int64)
 
-    # methods that the node calls in this process, by a request through the channel
+    # The node calls these methods: it sends requests to this process through the channel.
 
     def activate(self, missing: Array | None = None) -> None:
         """Begin to control the arm, and hold the pose of the newest state."""

@@ -108,7 +108,7 @@ class ArmTopics:
     def publish(self, tick: int, state: JointState) -> None:
         """Publish the state after a tick, given by its number."""
         stamp = state.header.stamp
-        # before the state, so that the controller has this wrench when it answers the state
+        # published before the state: the controller then has this wrench when it answers it
         self._contacts.publish(stamp)
         if tick % self._report_every == 0:
             self._clock.publish(ClockMessage(clock=stamp))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.law import require_single_freedoms
+from osc_ros.control.tasks.freedoms import require_single_freedoms
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 from osc_ros.tools.info.arm_dynamics import weight
