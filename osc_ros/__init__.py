@@ -33,6 +33,7 @@ Settings          settings of a law: Task, Posture, SingularityDamping, Limits, 
 Task              control of one link: Gains or Stiffness, ForceControl, TargetLimits, LookAt
 PoseGoal, Path, TwistGoal   motions of a target: a pose, a path through poses, a twist
 Simulation        arm in MuJoCo under its law
+JointDrive        gains of motions in the joints
 OperationalSpace  dynamics alone: Λ, J, h, torques of a task acceleration
 inverse_kinematics   postures of the joints for a pose of a link
 MomentumObserver  estimates external joint torques and wrench from states and torques
@@ -49,6 +50,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from osc_ros.client.arm import Arm
     from osc_ros.control.controllers import Controllers
+    from osc_ros.control.joint_drive import JointDrive
     from osc_ros.control.law import Law
     from osc_ros.control.limits.limits import Limits
     from osc_ros.control.model_error.driver import Driver
@@ -80,9 +82,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     'Arm', 'ArmError', 'ArmTimeoutError', 'Controllers', 'Driver', 'ForceControl', 'Friction',
-    'Gains', 'PoseGoal', 'InputError', 'TwistGoal', 'ChunkBlending', 'Law', 'Limits', 'LookAt',
-    'ModelError', 'MomentumObserver', 'OperationalSpace', 'Path', 'Payloads', 'Posture', 'Robot',
-    'Settings', 'inverse_kinematics', 'shipped_urdf', 'Simulation', 'SingularityDamping',
+    'Gains', 'PoseGoal', 'InputError', 'TwistGoal', 'ChunkBlending', 'JointDrive', 'Law', 'Limits',
+    'LookAt', 'ModelError', 'MomentumObserver', 'OperationalSpace', 'Path', 'Payloads', 'Posture',
+    'Robot', 'Settings', 'inverse_kinematics', 'shipped_urdf', 'Simulation', 'SingularityDamping',
     'Stiffness', 'Target', 'TargetLimits', 'Task', 'pose',
 ]
 
@@ -90,6 +92,7 @@ __all__ = [
 _PLACES = {
     'client.arm': ('Arm',),
     'control.controllers': ('Controllers',),
+    'control.joint_drive': ('JointDrive',),
     'control.law': ('Law',),
     'control.limits.limits': ('Limits',),
     'control.model_error.driver': ('Driver',),

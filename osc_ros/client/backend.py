@@ -81,6 +81,12 @@ class Backend(Protocol):
     def follow_chunk(self, times: Array, poses: Array, observed_at: float) -> str:
         """Follow poses (m, 4, 4) at times (m,) after the observation [s]; return a report."""
 
+    def move_joints(self, goal: Array, duration: float | None, speed: float | None) -> None:
+        """Move joints to a goal (n,), NaN for joints without; see `Law.move_joints`."""
+
+    def follow_joints(self, times: Array, positions: Array) -> None:
+        """Move the joints through positions (m, n) at times (m,) from now on [s]."""
+
     def jog(self, twist: Array) -> None:
         """Move the tip with a twist (6,) until the time-out of twists."""
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 import math
 
 import numpy as np
@@ -95,3 +96,17 @@ def non_negative(name: str, value: float, unit: str) -> float:
     if not (math.isfinite(number) and number >= 0.0):
         raise InputError(f'{name} is {value!r}: accepted is a finite number, 0 or more [{unit}]')
     return number
+
+
+def joint_goal(q: ArrayLike | Mapping[str, float], names: tuple[str, ...]) -> Array:
+    """Return positions (n,) in the order of `names`, NaN for joints that a mapping lacks."""
+    if not isinstance(q, Mapping):
+        return finite_array('q', q, (len(names),)).copy()
+    found = np.full(len(names), np.nan)
+    for name, value in q.items():
+        if name not in names:
+            raise InputError(f"there is no joint '{name}': accepted are {', '.join(names)}")
+        found[names.index(name)] = finite(f"the position of '{name}'", value)
+    if not q:
+        raise InputError('q names no joint: accepted are one or more')
+    return found

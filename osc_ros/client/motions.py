@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.transform import Rotation
@@ -15,6 +17,7 @@ from osc_ros.client.inputs import (
     finite,
     goal_pose,
     goal_poses,
+    joint_goal,
     LONGEST,
     non_negative,
     positive,
@@ -34,7 +37,7 @@ class Motions:
     """The commands of `osc_ros.Arm`."""
 
     def __init__(self, backend: Backend) -> None:
-        self._backend = backend
+        self._backend, self._home = backend, backend.state().q.copy()
         self._has_goal = False  # whether the last command has set a goal
 
     # state
@@ -124,8 +127,8 @@ class Motions:
         """
         timeout = positive('timeout', timeout)
         if not self._has_goal:
-            raise InputError('there is no goal to wait for: accepted after move_to and follow '
-                             '(after jog and hold, sleep lets time pass)')
+            raise InputError('there is no goal to wait for: accepted after move_to, move_joints '
+                             'and follow (after jog and hold, sleep lets time pass)')
         if not self._backend.wait(self._backend.is_at_goal, timeout):
             raise ArmTimeoutError(f'the goal was not reached in {timeout:g} s: '
                                   + self._backend.situation())
@@ -183,6 +186,82 @@ class Motions:
         message = self._backend.follow_chunk(chunk_times(dt, len(goals)), goals, since)
         self._has_goal = True
         return message
+
+    def move_joints(self, q: ArrayLike | Mapping[str, float], duration: float | None = None,
+                    speed: float | None = None, wait: bool = True, timeout: float = TIMEOUT
+                    ) -> ArmState:
+        """
+        Move the joints so that all arrive together, and return the state there.
+
+        >>> arm.move_joints([0.0, -0.8, 0.0, -2.4, 0.0, 1.6, 0.8])  # doctest: +SKIP
+        >>> arm.move_joints({'panda_joint1': 0.5})                  # doctest: +SKIP
+
+        The tip gives no force meanwhile; the next command of the tip takes over without a jump.
+
+        Parameters
+        ----------
+        q : (n,) or mapping of joint names to positions [rad, m]
+            Joints that a mapping does not name hold their positions.
+        duration : float, optional
+            Duration of the motion [s]; if it is not given or too short, the limits of the joints
+            determine it.
+        speed : float, optional
+            Share of the velocity limits, more than 0, at most 1; default: 0.5.
+        wait, timeout
+            See `move_to`.
+
+        Raises
+        ------
+        InputError
+            An unknown joint, a position outside of its limits.
+        ArmTimeoutError, ArmError
+            See `move_to`.
+
+        """
+        if duration is not None:
+            duration = positive('duration', duration, LONGEST)
+        if speed is not None:
+            speed = positive('speed', speed, 1.0)
+        timeout = positive('timeout', timeout)
+        self._backend.move_joints(joint_goal(q, self._backend.joint_names), duration, speed)
+        self._has_goal = True
+        return self.wait(timeout) if wait else self.state()
+
+    def home(self, duration: float | None = None, speed: float | None = None, wait: bool = True,
+             timeout: float = TIMEOUT) -> ArmState:
+        """
+        Move the joints to the posture that the arm had when it was opened; see `move_joints`.
+
+        >>> arm.home()                                              # doctest: +SKIP
+
+        This also leads out of postures in which joints at their limits block the tip.
+
+        """
+        return self.move_joints(self._home, duration, speed, wait, timeout)
+
+    def follow_joints(self, q: ArrayLike, times: ArrayLike) -> None:
+        """
+        Move the joints through positions at times, to rest at the last; this does not wait.
+
+        >>> arm.follow_joints([q1, q2, q3], [1.0, 2.0, 4.0])        # doctest: +SKIP
+        >>> arm.wait()
+
+        Parameters
+        ----------
+        q : (m, n) [rad, m]
+        times : (m,)
+            Increasing, from now on [s].
+
+        Raises
+        ------
+        InputError
+            Positions outside of the limits, also between the points; a speed above the limits;
+            times that do not increase.
+
+        """
+        positions = np.atleast_2d(np.asarray(q, dtype=np.float64))
+        self._backend.follow_joints(np.asarray(times, dtype=np.float64).ravel(), positions)
+        self._has_goal = True
 
     def jog(self, twist: ArrayLike) -> None:
         """

@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.client.backend import ArmState, CLOSED, distance_text, TARGETS
-from osc_ros.client.robots import model_of, SHIPPED, TOLERANCE, TWIST_TIMEOUT
+from osc_ros.client.robots import JOINT_TOLERANCE, model_of, SHIPPED, TOLERANCE, TWIST_TIMEOUT
 from osc_ros.compile.compiled import on_demand
+from osc_ros.control.joint_drive import JointDrive
 from osc_ros.control.law import Law
 from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.safety.supervision import HARMLESS
@@ -204,7 +205,9 @@ class RealTimeBackend:
             if found is None:
                 return
             self._checked = found.time
-            if found.approaches:
+            if found.joints is not None:
+                self._arrival.update(found.time, found.joints.error(), JOINT_TOLERANCE)
+            elif found.approaches:
                 approach = next(iter(found.approaches.values()))
                 self._arrival.update(found.time, approach.error(), TOLERANCE)
             else:
@@ -227,6 +230,7 @@ class RealTimeBackend:
 
     def _follow(self, motion: Motion, start: float = 0.0) -> None:
         """Command a motion of the tip that starts at a time [s]; 0: now."""
+        self._lead(None)
         self._command(requests.follow, motion, start, self._task)
 
     def _command(self, what: Callable[..., Any], *arguments: Any) -> None:
@@ -263,6 +267,22 @@ class RealTimeBackend:
     def _task(self) -> str:
         return self._law.settings.tasks[0].name
 
+    def _lead(self, joints: JointDrive | None) -> None:
+        """Let the joints follow motions of their own, or, with None, the tip its targets."""
+        settings = self._law.settings
+        if (settings.joints is None) != (joints is None):
+            self._use(replace(settings, joints=joints))
+
+    def move_joints(self, goal: Array, duration: float | None, speed: float | None) -> None:
+        """Move the joints to a goal; see `Backend`."""
+        self._lead(JointDrive())
+        self._command(requests.move_joints, goal, duration, speed)
+
+    def follow_joints(self, times: Array, positions: Array) -> None:
+        """Move the joints through positions; see `Backend`."""
+        self._lead(JointDrive())
+        self._command(requests.follow_joints, times, positions, None, None)
+
     def go_to(self, pose: Array, duration: float | None) -> None:
         """Set a goal; see `Backend`."""
         arrival = -np.inf if duration is None else self._loop.time + duration
@@ -270,6 +290,7 @@ class RealTimeBackend:
 
     def follow_chunk(self, times: Array, poses: Array, observed_at: float) -> str:
         """Follow a chunk; see `Backend`."""
+        self._lead(None)
         start = self._loop.time + LEAD
         present: Target = self._request(requests.predicted_target, self._task, start)
         entry = chunk_entry(observed_at + times, poses, observed_at, present, start,
@@ -283,6 +304,7 @@ class RealTimeBackend:
 
     def set_wrench(self, wrench: Array) -> None:
         """Apply a wrench; see `Backend`."""
+        self._lead(None)
         self._request(requests.set_wrench, wrench, self._task)
 
     def use_gains(self, spring: Stiffness | None) -> None:

@@ -15,6 +15,7 @@ from osc_ros.model.robot import Robot
 
 TWIST_TIMEOUT = 0.2  # duration of the motion by a twist [s]
 TOLERANCE = Tolerance(rotation=1e-2, translation=2e-3, settle_time=0.1)
+JOINT_TOLERANCE = Tolerance(rotation=1e-3, translation=1e-3, settle_time=0.1)
 
 
 class Shipped(NamedTuple):

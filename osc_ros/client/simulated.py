@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 import os
 from typing import Any
 
@@ -13,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.client.backend import ArmState, AT_EDGE, CLOSED, distance_text, TARGETS, WAITS
-from osc_ros.client.robots import model_of, SHIPPED, TOLERANCE, TWIST_TIMEOUT
+from osc_ros.client.robots import JOINT_TOLERANCE, model_of, SHIPPED, TOLERANCE, TWIST_TIMEOUT
+from osc_ros.control.joint_drive import JointDrive
 from osc_ros.control.law import Law
 from osc_ros.control.setpoint.arrival import Arrival, REACHED
 from osc_ros.control.setpoint.set_point_generator import TwistGoal
@@ -98,7 +100,11 @@ class SimulatedBackend:
     def _check(self) -> None:
         """Compare the pose of the tip with the goal."""
         self._checked = self._state.time
-        level = next(iter(self._law.levels.values()))
+        law = self._law
+        if (joints := law.approach_joints(self._state.q)) is not None:
+            self._arrival.update(self._state.time, joints.error(), JOINT_TOLERANCE)
+            return
+        level = next(iter(law.levels.values()))
         self._arrival.update(self._state.time, level.approach().error(), TOLERANCE)
 
     def state(self) -> ArmState:
@@ -110,25 +116,47 @@ class SimulatedBackend:
         self._arrival.begin()
         self._check()
 
+    def _lead(self, joints: JointDrive | None) -> None:
+        """Let the joints follow motions of their own, or, with None, the tip its targets."""
+        law = self._law
+        if (law.settings.joints is None) != (joints is None):
+            law.change(replace(law.settings, joints=joints))
+
+    def move_joints(self, goal: Array, duration: float | None, speed: float | None) -> None:
+        """Move the joints to a goal; see `Backend`."""
+        self._lead(JointDrive())
+        self._law.move_joints(goal, duration, speed)
+        self._begin()
+
+    def follow_joints(self, times: Array, positions: Array) -> None:
+        """Move the joints through positions; see `Backend`."""
+        self._lead(JointDrive())
+        self._law.follow_joints(times, positions)
+        self._begin()
+
     def go_to(self, pose: Array, duration: float | None) -> None:
         """Set a goal; see `Backend`."""
         arrival = -np.inf if duration is None else self._state.time + duration
+        self._lead(None)
         self._law.follow(PoseGoal(pose, arrival))
         self._begin()
 
     def follow_chunk(self, times: Array, poses: Array, observed_at: float) -> str:
         """Follow a chunk; see `Backend`."""
+        self._lead(None)
         entry = self._law.follow_chunk(observed_at + times, poses, self._state.time, observed_at)
         self._begin()
         return str(entry)
 
     def jog(self, twist: Array) -> None:
         """Move with a twist; see `Backend`."""
+        self._lead(None)
         self._law.follow(TwistGoal(twist, self._state.time + TWIST_TIMEOUT))
         self._begin()
 
     def set_wrench(self, wrench: Array) -> None:
         """Apply a wrench; see `Backend`."""
+        self._lead(None)
         self._law.set_wrench(wrench)
 
     def use_gains(self, spring: Stiffness | None) -> None:

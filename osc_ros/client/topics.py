@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
@@ -29,7 +29,7 @@ from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
-from trajectory_msgs.msg import MultiDOFJointTrajectory
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint, MultiDOFJointTrajectory
 
 from osc_ros.client.backend import ArmState, CLOSED, distance_text, TARGETS
 from osc_ros.client.gripper import GRIPPER
@@ -48,6 +48,7 @@ Array = NDArray[np.float64]
 SILENCE = 5.0  # longest time between two joint states, and between two torques [s]
 GAINS = ('mode', 'translation.stiffness', 'rotation.stiffness', 'translation.damping_ratio',
          'rotation.damping_ratio')
+SPEED = 'joints.speed'
 SAME = 1e-6  # tolerance for equal times [s] and equal entries of poses
 CLIENTS = count()  # numbers of the clients of this process
 _LOCK = Lock()
@@ -137,7 +138,7 @@ class TopicBackend:
         self._trouble, self._said = '', 'nothing'
         self._mark = 1 + (7 * os.getpid() + next(CLIENTS)) % 997  # shift of the stamps [ns]
         self._listener: Callable[[ArmState], None] | None = None
-        self._set: list[Any] | None = None  # gains before `use_gains`
+        self._set: dict[str, Any] = {}  # parameters before this client changed them
         self.joint_names: tuple[str, ...] = ()
         self._names: list[str] = []  # names in the joint states
         self._order: list[int] = []
@@ -170,7 +171,9 @@ class TopicBackend:
                                                 (WrenchStamped, 'target_wrench'),
                                                 (MultiDOFJointTrajectory, 'target_trajectory'),
                                                 (MultiDOFJointTrajectory, 'target_chunk'),
-                                                (JointState, 'target_posture'))}
+                                                (JointState, 'target_posture'),
+                                                (JointState, 'target_joint'),
+                                                (JointTrajectory, 'joint_trajectory'))}
         self._answers = AnswerTopic(node, f'{name}/answers', self._news)
         namespace = name.rpartition('/')[0]
         for kind, topic, field, qos in (
@@ -335,6 +338,23 @@ class TopicBackend:
             self._send('target_trajectory', messages.chunk_message(
                 np.array([duration]), pose[None], 0.0, ''), goal=pose)
 
+    def move_joints(self, goal: Array, duration: float | None, speed: float | None) -> None:
+        """Move the joints to a goal; see `Backend`."""
+        names = [name for name, value in zip(self.joint_names, goal) if np.isfinite(value)]
+        values = goal[np.isfinite(goal)].tolist()
+        if duration is not None:
+            self._send('joint_trajectory', _trajectory(names, [duration], [values]))
+            return
+        if speed is not None or SPEED in self._set:
+            before = self._before([SPEED])
+            self.services.set_parameters(before if speed is None else {SPEED: speed})
+        self._send('target_joint', JointState(name=names, position=values))
+
+    def follow_joints(self, times: Array, positions: Array) -> None:
+        """Move the joints through positions; see `Backend`."""
+        self._send('joint_trajectory', _trajectory(
+            self.joint_names, times.tolist(), positions.tolist()))
+
     def follow_chunk(self, times: Array, poses: Array, observed_at: float) -> str:
         """Follow a chunk; see `Backend`."""
         message = messages.chunk_message(times, poses, observed_at, '')
@@ -386,12 +406,16 @@ class TopicBackend:
 
     def use_gains(self, spring: Stiffness | None) -> None:
         """Set the stiffness of the tip, or reset its gains; see `Backend`."""
-        if self._set is None:
-            self._set = list(self.services.parameters(GAINS).values())
-        wanted = self._set if spring is None else [
+        before = self._before(GAINS)
+        self.services.set_parameters(before if spring is None else dict(zip(GAINS, (
             'impedance', *(part.tolist() for row in (spring.stiffness, spring.damping_ratio)
-                           for part in (row[3:], row[:3]))]
-        self.services.set_parameters(dict(zip(GAINS, wanted)))
+                           for part in (row[3:], row[:3]))))))
+
+    def _before(self, names: Sequence[str]) -> dict[str, Any]:
+        """Return parameters by name, as they were before this client changed them."""
+        if new := [name for name in names if name not in self._set]:
+            self._set.update(self.services.parameters(new))
+        return {name: self._set[name] for name in names}
 
     def use_payload(self, mass: float, center_of_mass: Array, inertia: Array) -> None:
         """Set the payload; see `Backend`."""
@@ -490,3 +514,11 @@ class TopicBackend:
         self._thread.join()
         self._executor.shutdown()
         self._node.destroy_node()
+
+
+def _trajectory(names: Sequence[str], times: list[float], positions: list[list[float]]
+                ) -> JointTrajectory:
+    """Return a trajectory of joints that begins when it arrives."""
+    return JointTrajectory(joint_names=list(names), points=[
+        JointTrajectoryPoint(positions=row, time_from_start=messages.duration(time))
+        for time, row in zip(times, positions)])

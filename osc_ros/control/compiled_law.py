@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from osc_ros.compile.addresses import address_of
 from osc_ros.control.disturbance_compensation import DisturbanceCompensation
+from osc_ros.control.joint_drive import JointDrive, motion_bounds, Springs
 from osc_ros.control.limits.limiter import Limiter
 from osc_ros.control.model_error.command_model import CommandModel
 from osc_ros.control.model_error.disturbance import Disturbance
@@ -124,15 +125,15 @@ class CompiledLaw:
         self._own.damping[:] = (settings.damping.length, settings.damping.low,
                                 settings.damping.high)
         self._own.has_force[0] = any('force' in task.axes for task in settings.tasks)
-        self._own.blend_time[0] = settings.blend_time
         self._put_least_inertia(before, precomputed)
         self.unmodelled = self._unmodelled(before, precomputed)
-        self._own.integrates[0] = self.unmodelled is not None and self.unmodelled.integrates
+        self._own.integrates[0] = (self.unmodelled is not None and self.unmodelled.integrates
+                                   and settings.joints is None)
         self._frames = [self._frame(task) for task in settings.tasks]
         self._rest = np.zeros(robot.n)
         self.levels = [
             Level(task, settings.blend_time, rows)
-            for task, rows in zip(settings.tasks, zip(parts.tasks, self.solver.rows,
+            for task, rows in zip(self._tasks, zip(parts.tasks, self.solver.rows,
                                                       parts.task_plans, parts.task_states,
                                                       parts.guides))]
         self.put_constants()
@@ -151,6 +152,11 @@ class CompiledLaw:
     def friction_torque(self) -> Array:
         """Torques (n,) of the last tick that compensate friction [N·m, N]."""
         return np.asarray(self._own.friction)
+
+    @property
+    def springs(self) -> Array:
+        """Torques (n,) of the springs of the joints at the last tick [N·m, N]."""
+        return np.array(self._own.springs)
 
     @property
     def driver_torque(self) -> Array:
@@ -180,10 +186,35 @@ class CompiledLaw:
         found = precomputed.least_inertia
         if found is None and before is not None and before.robot is self.robot:
             found = before.least_inertia
-        if found is None and self.settings.friction is not None:
+        drive = self.settings.joints
+        if found is None and (self.settings.friction is not None
+                              or drive is not None and drive.stiffness is not None):
             found = least_inertia(self.robot)
         if found is not None:
             self._own.least_inertia[:] = found
+
+    @property
+    def _tasks(self) -> tuple[Task, ...]:
+        """Tasks of the settings; during a joint drive they give no forces."""
+        drive = self.settings.joints
+        return self.settings.tasks if drive is None else drive.tasks(self.settings.tasks)
+
+    @property
+    def _springs(self) -> Springs | None:
+        """Springs of the joints as set; None without them."""
+        drive = self.settings.joints
+        return None if drive is None else drive.springs(self._own.least_inertia)
+
+    @property
+    def joint_bounds(self) -> Array:
+        """Bounds (3, n) of planned motions of the joints, see `joint_drive.motion_bounds`."""
+        drive = self.settings.joints or JointDrive()
+        return motion_bounds(self.settings.limits, drive.speed, drive.ramp)
+
+    @property
+    def joint_leash(self) -> float:
+        """Lag at which a motion of the joints pauses [rad, m]; 0 without a joint drive."""
+        return 0.0 if self.settings.joints is None else self.settings.joints.leash
 
     @property
     def least_inertia(self) -> Array | None:
@@ -257,7 +288,7 @@ class CompiledLaw:
             level.task.name: level for level in before.levels}
         for level, link in zip(self.levels, self.at):
             level.start(poses[link], old.get(level.task.name), before is not None)
-        if before is not None and (self.settings.free is None) != (before.settings.free is None):
+        if before is not None and self.settings.leader != before.settings.leader:
             for level in self.levels:
                 if level.task.name in old:
                     level.coast(old[level.task.name].twist, np.zeros(6)
@@ -275,7 +306,8 @@ class CompiledLaw:
     @property
     def _posture_gains(self) -> tuple[float, float, float]:
         """Gains of the settings for the posture, see `posture` of OWN."""
-        posture, push = self.settings.posture, float(self.settings.limits.repulsion)
+        drive, push = self.settings.joints, float(self.settings.limits.repulsion)
+        posture = self.settings.posture if drive is None else drive.posture(self.robot)
         frequency = float(posture.natural_frequency)
         rate = float(max(2.0 * posture.damping_ratio * frequency, posture.damping))
         return frequency, rate, push
@@ -283,8 +315,11 @@ class CompiledLaw:
     def _find_bandwidth(self) -> None:
         """Compute the longest period of the states at which all gains are stable as set [s]."""
         self._own.posture[:] = gains = self._posture_gains
-        self._own.longest_period[0] = min(
-            longest_period(*gains), *(level.longest_period for level in self.levels))
+        periods = [longest_period(*gains), *(level.longest_period for level in self.levels)]
+        if (springs := self._springs) is not None:
+            self._own.stiffness[:], self._own.spring_damping[:] = springs.within(0.0)
+            periods.append(springs.longest_period)
+        self._own.longest_period[0] = min(periods)
         self._own.period[0] = 0.0
 
     @property
@@ -312,6 +347,8 @@ class CompiledLaw:
             level.limit_gains(period)
         if self.guidance is not None:
             self.guidance.limit_gains(period)
+        if (springs := self._springs) is not None:
+            self._own.stiffness[:], self._own.spring_damping[:] = springs.within(period)
         frequency, rate, push = self._posture_gains
         share = min(1.0, longest_period(frequency, rate) / period)
         frequency, rate = share * frequency, share * rate
@@ -323,6 +360,10 @@ class CompiledLaw:
         W = self.space.dynamics.Lambda_inv
         shares = [now / wanted for now, wanted in zip(self._own.posture.tolist(),
                                                       self._posture_gains) if wanted > 0.0]
+        if (springs := self._springs) is not None:
+            is_spring = springs.stiffness > 0.0
+            shares += np.sqrt(self._own.stiffness[is_spring] / springs.stiffness[is_spring]
+                              ).tolist()
         shares += [level.gain_share(W[6 * i:6 * i + 6, 6 * i:6 * i + 6])
                    for level, i in zip(self.levels, self.at)]
         return float(min(shares))

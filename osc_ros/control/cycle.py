@@ -154,8 +154,13 @@ class ControlCycle:
 
     @property
     def posture(self) -> Array:
-        """Goal of the posture (n,)."""
+        """Goal (n,) of the posture, or of the joints during a joint drive."""
         return self._posture.wanted
+
+    @property
+    def joints(self) -> PostureSetPoint:
+        """Set-point of the joints; only to be read."""
+        return self._posture
 
     @property
     def saturated(self) -> NDArray[np.bool_]:
@@ -285,8 +290,15 @@ class ControlCycle:
         setup.friction_torque[:] = 0.0
 
     def rejoin(self, q: Array) -> None:
-        """Continue the motions of the targets from the poses of the links at q (n,)."""
+        """
+        Continue the motions of the targets from the poses of the links at q (n,).
+
+        A joint drive holds q.
+
+        """
         setup = self._setup
+        if setup.settings.joints is not None:
+            self._posture.hold(q)
         poses = setup.poses(q)
         for level, i in zip(setup.levels, setup.at):
             level.rejoin(poses[i])
@@ -409,13 +421,16 @@ class ControlCycle:
     def remembered(self) -> tuple[Any, ...]:
         """State for the next torques that is not in `state_arrays`; set those arrays first."""
         return (self._observed, self._is_placed, self._compensation is not self._rest,
-                tuple(generator.motions for generator in self.generators))
+                tuple(generator.motions for generator in self.generators),
+                tuple(posture.motion for posture in self._postures()))
 
     @remembered.setter
     def remembered(self, values: tuple[Any, ...]) -> None:
-        self._observed, self._is_placed, compensates, motions = values
+        self._observed, self._is_placed, compensates, motions, of_joints = values
         for generator, one in zip(self.generators, motions, strict=True):
             generator.motions = one
+        for posture, motion in zip(self._postures(), of_joints, strict=True):
+            posture.use_motion(motion)
         for setup in self._setups():
             setup.put_constants()
         self._find_compensation(self._setup)
@@ -485,6 +500,11 @@ class ControlCycle:
         replaced = self._blending.replaced
         return (self._setup,) if replaced is None else (replaced, self._setup)
 
+    def _postures(self) -> tuple[PostureSetPoint, ...]:
+        """Return the set-points of the joints, in the order of `_setups`."""
+        replaced = self._blending.replaced
+        return (self._posture,) if replaced is None else (self._blending.posture, self._posture)
+
     def _hand_over(self, following: CompiledLaw, q: Array) -> Array:
         """
         Pass the estimate and the compensation of external torques to the next `CompiledLaw`.
@@ -513,8 +533,9 @@ class ControlCycle:
         """Use a `CompiledLaw` at once, because another source than the law commands the arm."""
         before = self._setup
         self._blending.end(before)
-        if (following.settings.free is None) != (before.settings.free is None):
+        if following.settings.leader != before.settings.leader:
             self._posture.hold(self._memory.q.copy())
+        self._posture.pause_beyond(following.joint_leash)
         self._prepare(following, self._memory.q)
         self._blending.friction.set(following.settings.friction)
         if following.space is not before.space:
@@ -525,9 +546,14 @@ class ControlCycle:
                    ) -> None:
         """Start to blend from tau (n,), the torques of the last tick, to the torques of a law."""
         before, posture = self._setup, self._posture
-        if (following.settings.free is None) != (before.settings.free is None):
+        if following.settings.leader != before.settings.leader:
             posture = posture.copied()
+            if before.settings.joints is not None:
+                posture.stop(before.joint_bounds)
             self._posture.hold(q.copy())
+            if following.settings.joints is not None:
+                self._posture.start_from(q, qd, following.joint_bounds)
+        self._posture.pause_beyond(following.joint_leash)
         self._prepare(following, q)
         self._blending.begin((before, posture), (following, self._posture), time, q, qd,
                              tau - following.limiter.added)

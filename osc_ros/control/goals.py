@@ -10,9 +10,20 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from osc_ros.control import joint_drive
 from osc_ros.control.cycle import ControlCycle
+from osc_ros.control.joint_drive import JointDrive, motion_bounds
+from osc_ros.control.limits.limits import LOWER, UPPER
+from osc_ros.control.setpoint.arrival import JointApproach
 from osc_ros.control.setpoint.chunks import chunk_entry, ChunkBlending, Entry, JOINING, LEAD
+from osc_ros.control.setpoint.joint_motion import (
+    joint_path,
+    JointMotion,
+    require_within,
+    slowed_to_effort,
+)
 from osc_ros.control.setpoint.level import Level
+from osc_ros.control.setpoint.posture import goal_positions
 from osc_ros.control.setpoint.set_point_generator import Motion, STOP, TwistGoal
 from osc_ros.control.setpoint.trajectory import Path, PoseGoal, require_rigid
 from osc_ros.control.setpoint.waypoints import path_through, path_within
@@ -26,6 +37,7 @@ from osc_ros.errors import InputError
 Array = NDArray[np.float64]
 
 STRONGEST = 1e5  # largest accepted entry of a wrench [N·m, N]
+LONGEST = 1e6  # longest accepted duration of a motion of the joints [s]
 
 
 class CommandedCycle(ControlCycle):
@@ -160,7 +172,10 @@ class CommandedCycle(ControlCycle):
         """Stop all targets as fast as their limits allow; set the posture to the present one."""
         for level in self._setup.levels:
             level.generator.add(STOP, -math.inf)
-        self._posture.set_goal_unchecked(self._memory.q)
+        if self.settings.joints is not None:
+            self._posture.stop(self._setup.joint_bounds)
+        else:
+            self._move_posture(self._memory.q)
 
     def set_wrench(self, wrench: ArrayLike, task: str | None = None) -> None:
         """
@@ -242,21 +257,128 @@ class CommandedCycle(ControlCycle):
         """
         Set the goal q (n,) of the posture, which acts in the nullspace of the tasks.
 
-        The set-point of the posture moves there smoothly within `blend_time`.
+        The set-point of the posture moves there smoothly, at most at half of the velocity limits.
 
         Raises
         ------
         InputError
             A shape that does not fit, a position outside the joint's limits; the position of the
-            arm is unknown (no `hold`, no tick); free drive.
+            arm is unknown (no `hold`, no tick); free drive, joint drive.
 
         """
         self._require_ready()
-        self._posture.set_goal(q, self.robot)
+        self._move_posture(goal_positions(q, self.robot))
+
+    def _move_posture(self, goal: Array, bounds: Array | None = None, duration: float = 0.0
+                      ) -> JointMotion:
+        """Begin a motion of the set-point of the joints to a goal (n,); return the motion."""
+        posture = self._posture
+        bounds, start = self._setup.joint_bounds if bounds is None else bounds, posture.state
+        goal = posture.nearest_turn(goal)
+        motion = JointMotion.to_goal(start, goal, bounds, duration)
+        if self.settings.joints is not None:
+            motion = slowed_to_effort(motion, start, bounds, self.settings.limits.effort,
+                                      self._setup.inverse_dynamics)
+        posture.follow(motion, goal)
+        return motion
+
+    def move_joints(self, goal: ArrayLike, duration: float | None = None,
+                    speed: float | None = None) -> float:
+        """
+        Move the joints to a goal, so that all arrive together; return the duration [s].
+
+        The settings must have a `JointDrive`:
+        `law.change(replace(law.settings, joints=JointDrive()))`. Its bounds, and the torque
+        limits, determine the shortest duration (Ruckig: jerk-limited). A new goal may come at any
+        time, also in motion.
+
+        Parameters
+        ----------
+        goal : (n,) [rad, m]
+            NaN: this joint keeps its last goal.
+        duration : float, optional
+            Duration [s]; a shorter one than possible is prolonged.
+        speed : float, optional
+            Share of the velocity limits, more than 0, at most 1; default: `JointDrive.speed`.
+
+        Raises
+        ------
+        InputError
+            A shape that does not fit, a position outside the joint's limits, another number out of
+            its range; no joint drive; the position of the arm is unknown.
+
+        """
+        drive = self._require_joints()
+        wanted = np.array(goal, dtype=np.float64)
+        if wanted.shape == (self.robot.n,):
+            wanted = np.where(np.isnan(wanted), self._posture.wanted, wanted)
+        wanted = goal_positions(wanted, self.robot, 'goal')
+        for name, value, most in (('duration', duration, LONGEST), ('speed', speed, 1.0)):
+            if value is not None and not 0.0 < value <= most:
+                raise InputError(f'{name} {value}: accepted is more than 0, at most {most:g}')
+        bounds = motion_bounds(self.settings.limits, speed or drive.speed, drive.ramp)
+        margins = self._setup.limiter.table[LOWER:UPPER + 1]
+        return self._move_posture(np.clip(wanted, *margins), bounds, duration or 0.0).duration
+
+    def follow_joints(self, times: ArrayLike, positions: ArrayLike,
+                      velocities: ArrayLike | None = None,
+                      accelerations: ArrayLike | None = None) -> float:
+        """
+        Move the joints through points at times, from the present set-point to rest at the last.
+
+        Return the duration [s]. The settings must have a `JointDrive`, see `move_joints`.
+
+        Parameters
+        ----------
+        times : (m,)
+            Increasing, from now on [s]. A first point at the time 0 must be the present set-point.
+        positions : (m, n) [rad, m]
+            NaN: this joint keeps its last goal.
+        velocities, accelerations : (m, n), optional
+            At the points; default: those of splines. The last ones must be 0.
+
+        Raises
+        ------
+        InputError
+            Shapes that do not fit, times that do not increase, numbers that are not finite; a
+            motion that leaves a position limit or exceeds a velocity limit, also between the
+            points; no joint drive; the position of the arm is unknown.
+
+        """
+        self._require_joints()
+        v, a = (None if rows is None else _held(rows, 0.0) for rows in (velocities, accelerations))
+        motion = joint_path(self._posture.state, times, _held(positions, self._posture.wanted),
+                            v, a)
+        robot, limits = self.robot, self.settings.limits
+        require_within(motion, robot.joint_names, robot.position_limits, limits.velocity,
+                       self._posture.now)
+        self._posture.follow(motion)
+        return motion.duration
+
+    def approach_joints(self, q: Array) -> JointApproach | None:
+        """Way from q (n,) to the goal of the joints; None without a joint drive."""
+        if self.settings.joints is None:
+            return None
+        posture = self._posture
+        way = posture.wanted - q
+        way -= posture.wraps * np.round(way / (2.0 * np.pi)) * (2.0 * np.pi)
+        return JointApproach(way, np.asarray(self.robot.prismatic))
+
+    def _require_joints(self) -> JointDrive:
+        if (drive := self.settings.joints) is None:
+            raise InputError('the settings have no joint drive: accepted after '
+                             'law.change(replace(law.settings, joints=JointDrive()))')
+        self._require_placed()
+        return drive
 
     def _require_ready(self) -> None:
         if self.settings.free is not None:
             raise InputError(REFUSAL)
+        if self.settings.joints is not None:
+            raise InputError(joint_drive.REFUSAL)
+        self._require_placed()
+
+    def _require_placed(self) -> None:
         if not self._is_placed:
             raise InputError('the law does not know where the arm is: call hold(q) before '
                              'commands, with the joint positions q')
@@ -273,6 +395,13 @@ def _hold(motion: PoseGoal | ArrayLike, kind: Kind) -> PoseGoal:
     T = finite_array('pose', hold.pose, (4, 4)).copy()
     require_rigid('pose', T[None])
     return PoseGoal(T, hold.arrival)
+
+
+def _held(rows: ArrayLike, held: Array | float) -> Array:
+    """Return rows as an array, with the values `held` in place of NaN."""
+    found = np.array(rows, dtype=np.float64)
+    return np.where(np.isnan(found), held, found) if found.ndim == 2 and (
+        np.ndim(held) == 0 or found.shape[1] == np.size(held)) else found
 
 
 def _wrench(given: ArrayLike) -> Array:

@@ -16,6 +16,7 @@ from osc_ros.control.goals import CommandedCycle
 from osc_ros.control.limits.holding import require_gradual, require_holding, require_strength
 from osc_ros.control.limits.load import Weight
 from osc_ros.control.model_error.driver import Driver
+from osc_ros.control.setpoint import joint_motion
 from osc_ros.control.setpoint.set_point_generator import rehearse, SetPointGenerator
 from osc_ros.control.settings import Settings
 from osc_ros.control.step.law_memory import PAUSE
@@ -126,7 +127,7 @@ class Law(CommandedCycle):
                 CommandedCycle.__init__(law, setup, np.zeros(robot.n))
             else:  # like `_take_over`
                 setup.start(np.zeros(robot.n))
-                is_same = (settings.free is None) == (before.settings.free is None)
+                is_same = settings.leader == before.settings.leader
                 law._blending.replaced, law._blending.posture = before, (
                     law._posture if is_same else law._posture.copied())
                 law._setup = setup
@@ -219,6 +220,7 @@ class Law(CommandedCycle):
     def _rehearse(self) -> None:
         """Call everything once, so that all kernels are compiled before the first tick."""
         rehearse()
+        joint_motion.rehearse(self.robot.n)
         impedance.carried()
         setup, rest = self._setup, self._rest
         setup.rehearse(self.posture, self._posture)
@@ -365,10 +367,11 @@ class Law(CommandedCycle):
         """
         Parts (n,) of the torque of the last tick, by name [N·m]; their sum is this torque.
 
-        'bias' is C + G; 'posture' is M q̈ₚ. Every task has a part with its name; the part of a
-        task of higher priority includes the compensation of the tasks below it. 'friction' is the
-        friction compensation, 'driver' the negative torque of the driver, 'free_drive' the torque
-        of free drive, and 'disturbance' the compensation of model errors, if there are any.
+        'bias' is C + G; 'posture' is M q̈ₚ; 'springs' are those of a joint drive. Every task has a
+        part with its name; the part of a task of higher priority includes the compensation of the
+        tasks below it. 'friction' is the friction compensation, 'driver' the negative torque of
+        the driver, 'free_drive' the torque of free drive, and 'disturbance' the compensation of
+        model errors, if there are any.
         'limits' is the change by the limits, 'fading' is the difference of the blend to the torque
         of the new settings.
 
@@ -383,6 +386,8 @@ class Law(CommandedCycle):
         to_posture = setup.posture_acceleration(q, qd, self._posture)
         bias = setup.inverse_dynamics(q, qd, self._rest)
         found = {'bias': bias, 'posture': setup.inverse_dynamics(q, qd, to_posture) - bias}
+        if setup.settings.joints is not None:
+            found['springs'] = setup.springs
         for k, (level, i) in enumerate(zip(setup.levels, setup.at)):
             F = setup.solver.forces[6 * k:6 * k + 6]
             found[level.task.name] = setup.J[6 * i:6 * i + 6].T @ F

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from osc_ros.control.joint_drive import JointDrive
 from osc_ros.control.limits.limits import Limits
 from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.model_error.driver import Driver
@@ -24,6 +25,7 @@ from osc_ros.errors import InputError, require_type
 from osc_ros.model.robot import Robot
 
 EFFORTS = 'commanded', 'measured', 'measured without driver'
+TASKS, HAND, JOINTS = 'tasks', 'hand', 'joints'
 
 
 @dataclass(frozen=True)
@@ -87,12 +89,15 @@ class Settings:
         Compensation of model errors, see `osc_ros.control.model_error.disturbance`.
     free : FreeDrive, optional
         Settings of free drive, in which a person guides the arm: see `FreeDrive.applied_to`.
+    joints : JointDrive, optional
+        With it the joints follow a motion of their own, and the tasks give no forces: see
+        `Law.move_joints`.
 
     Raises
     ------
     InputError
         No task, two tasks of the same name, a blend time that is not positive and finite, a value
-        of another type.
+        of another type, both `free` and `joints`.
 
     """
 
@@ -106,6 +111,7 @@ class Settings:
     observation: Observation | None = None
     disturbance: Disturbance | None = None
     free: FreeDrive | None = None
+    joints: JointDrive | None = None
 
     def __post_init__(self) -> None:
         require_type('tasks', self.tasks, (tuple, list), 'a tuple of tasks, as in tasks=(Task(),)')
@@ -115,7 +121,7 @@ class Settings:
         for name, kind in (('posture', Posture), ('damping', SingularityDamping),
                            ('limits', Limits), ('friction', Friction), ('driver', Driver),
                            ('observation', Observation), ('disturbance', Disturbance),
-                           ('free', FreeDrive)):
+                           ('free', FreeDrive), ('joints', JointDrive)):
             if getattr(self, name) is not None or name in ('posture', 'damping'):
                 require_type(name, getattr(self, name), kind, f'a {kind.__name__}')
         names = [task.name for task in self.tasks]
@@ -124,6 +130,8 @@ class Settings:
                              'or more, each with a name of its own')
         if not (np.isfinite(self.blend_time) and self.blend_time > 0.0):
             raise InputError(f'blend time {self.blend_time} s: accepted is more than 0')
+        if self.free is not None and self.joints is not None:
+            raise InputError('free and joints are both given: accepted is one of them')
 
     @classmethod
     def of(cls, robot: Robot, **given: Any) -> Settings:
@@ -139,6 +147,11 @@ class Settings:
             own = freedoms_of(robot)
             found['tasks'] = (Task(axes=own.axes, frame=own.frame),)
         return cls(**{**found, **given})
+
+    @property
+    def leader(self) -> str:
+        """What the arm follows: TASKS, HAND (free drive) or JOINTS."""
+        return HAND if self.free is not None else JOINTS if self.joints is not None else TASKS
 
     def with_limits_of(self, robot: Robot) -> Settings:
         """Return these settings; if `limits` is None, with the limits of the robot."""

@@ -33,6 +33,7 @@ from osc_ros.control.safety.supervision import (
 from osc_ros.control.safety.supervisor import Supervisor
 from osc_ros.control.safety.tables import PLANS, WAITS
 from osc_ros.control.setpoint.trajectory import PoseGoal
+from osc_ros.control.settings import TASKS
 from osc_ros.control.step.places import Copies, load
 from osc_ros.dynamics.algebra.arrays import float_array
 from osc_ros.errors import InputError, OscError
@@ -213,8 +214,8 @@ class Engine:
         self._expect_targets()
 
     def _expect_targets(self) -> None:
-        """In free drive, let the time-out for missing targets start at the first target."""
-        if STALE_TARGET in self.guard.settings.watchdogs and self.law.settings.free is not None:
+        """Unless the tasks lead, let the time-out for missing targets start at the first one."""
+        if STALE_TARGET in self.guard.settings.watchdogs and self.law.settings.leader != TASKS:
             self.guard.reset_timeout(STALE_TARGET, math.inf)
 
     @journaled

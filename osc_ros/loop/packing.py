@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from osc_ros.control.checkpoint import Checkpoint, LawRecipe
 from osc_ros.control.compiled_law import Precomputed
+from osc_ros.control.joint_drive import JointDrive
 from osc_ros.control.limits.limits import Limits
 from osc_ros.control.model_error.contact import Contact
 from osc_ros.control.model_error.disturbance import Disturbance
@@ -32,6 +33,7 @@ from osc_ros.control.model_error.driver import Driver
 from osc_ros.control.model_error.friction import Friction
 from osc_ros.control.safety.supervision import Supervision, Watchdog
 from osc_ros.control.setpoint.joining import Drift
+from osc_ros.control.setpoint.joint_motion import JointMotion
 from osc_ros.control.setpoint.posture import Posture
 from osc_ros.control.setpoint.set_point_generator import TwistGoal
 from osc_ros.control.setpoint.trajectory import KNOTS, Path, PoseGoal
@@ -47,17 +49,18 @@ from osc_ros.model.robot import Robot
 
 CLASSES: dict[str, type] = {one.__name__: one for one in (
     Checkpoint, Contact, Disturbance, Drift, Driver, ForceControl, FreeDrive, Friction, Gains,
-    PoseGoal, Impedance, TwistGoal, *KINDS.values(), LawRecipe, Limits, Observation, Path, Posture,
-    Precomputed, Robot, Settings, SingularityDamping, Stiffness, Supervision, TargetLimits, Task,
-    Watchdog)}
+    PoseGoal, Impedance, JointDrive, JointMotion, TwistGoal, *KINDS.values(), LawRecipe, Limits,
+    Observation, Path, Posture, Precomputed, Robot, Settings, SingularityDamping, Stiffness,
+    Supervision, TargetLimits, Task, Watchdog)}
 _ARGUMENTS: dict[type, tuple[str, ...]] = {  # constructor arguments
     **{one: getattr(one, '_fields', None) or tuple(
         field.name for field in fields(one) if field.init)
-       for one in CLASSES.values() if one not in (Driver, Path, SingularityDamping)},
+       for one in CLASSES.values() if one not in (Driver, JointMotion, Path, SingularityDamping)},
     Driver: ('robot', 'compensates'), Path: tuple(KNOTS),
+    JointMotion: ('times', 'coefficients'),
     SingularityDamping: ('length', 'low', 'high')}
 _MAKERS: dict[type, Callable[..., Any]] = {
-    Path: Path.of_knots,
+    JointMotion: JointMotion.of_arrays, Path: Path.of_knots,
     Drift: lambda pose, twist, since: Drift(
         finite_array('pose', pose, (4, 4)), finite_array('twist', twist, (6,)), float(since))}
 NUMBERS = '|b1', '|u1', '<i4', '<u4', '<i8', '<u8', '<f4', '<f8'  # types of arrays

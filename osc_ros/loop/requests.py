@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from osc_ros.control.disturbance_compensation import Report
 from osc_ros.control.safety.supervision import HARMLESS, STALE_TARGET
-from osc_ros.control.setpoint.arrival import Approach
+from osc_ros.control.setpoint.arrival import Approach, JointApproach
 from osc_ros.control.setpoint.set_point_generator import Motion
 from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.tasks.impedance import Impedance, TANK
@@ -140,11 +140,48 @@ class Status:
 
 
 class Progress(NamedTuple):
-    """Time and stamp of the newest state [s], and the approach of every task to its goal."""
+    """
+    Time and stamp of the newest state [s], and the approach of every task to its goal.
+
+    During a joint drive the tasks have no goals, and `joints` is the approach of the joints.
+
+    """
 
     time: float
     stamp: Stamp
     approaches: dict[str, Approach]
+    joints: JointApproach | None
+
+
+class JointProgress(NamedTuple):
+    """
+    State of a joint drive.
+
+    Attributes
+    ----------
+    time : float [s]
+    q, qd : (n,)
+        Measured positions and velocities.
+    desired : (3, n)
+        Position, velocity and acceleration of the set-point.
+    wraps : (n,)
+        1 for continuous joints.
+    is_moving : bool
+        Whether a motion of the set-point is in progress.
+
+    """
+
+    time: float
+    q: Array
+    qd: Array
+    desired: Array
+    wraps: Array
+    is_moving: bool
+
+    def way(self) -> Array:
+        """Way (n,) of each joint to its set-point; of a continuous joint, the shorter way."""
+        way = self.desired[0] - self.q
+        return np.asarray(way - self.wraps * np.round(way / (2.0 * np.pi)) * (2.0 * np.pi))
 
 
 # modes and causes
@@ -274,6 +311,25 @@ def set_posture(engine: Engine, posture: Array) -> None:
 
 
 @journaled
+def move_joints(engine: Engine, goal: Array, duration: float | None, speed: float | None) -> float:
+    """Move the joints to a goal (n,); return the duration [s]; see `Law.move_joints`."""
+    _require_active(engine)
+    found = engine.law.move_joints(goal, duration, speed)
+    engine.guard.reset_timeout(STALE_TARGET, found)
+    return found
+
+
+@journaled
+def follow_joints(engine: Engine, times: Array, positions: Array, velocities: Array | None,
+                  accelerations: Array | None) -> float:
+    """Move the joints through points; return the duration [s]; see `Law.follow_joints`."""
+    _require_active(engine)
+    found = engine.law.follow_joints(times, positions, velocities, accelerations)
+    engine.guard.reset_timeout(STALE_TARGET, found)
+    return found
+
+
+@journaled
 def set_gravity(engine: Engine, gravity: Array) -> None:
     """Set gravity (3,) [m/s²], which `Law.checked_gravity` has checked."""
     engine.law.use_gravity(gravity)
@@ -334,8 +390,23 @@ def progress(engine: Engine) -> Progress | None:
     """Return the approach of each task to its goal; None while a reaction replaces the law."""
     if engine.mode == ACTIVE and engine.guard.reaction not in HARMLESS:
         return None  # the poses of the law are not updated
-    return Progress(engine.time, engine.stamp, {} if engine.mode != ACTIVE else {
-        name: level.approach() for name, level in engine.law.levels.items()})
+    if engine.mode != ACTIVE:
+        return Progress(engine.time, engine.stamp, {}, None)
+    joints = engine.law.approach_joints(engine.q)
+    approaches = {name: level.approach() for name, level in engine.law.levels.items()}
+    if joints is not None:
+        approaches = {name: one._replace(goal=None) for name, one in approaches.items()}
+    return Progress(engine.time, engine.stamp, approaches, joints)
+
+
+def joint_progress(engine: Engine) -> JointProgress | None:
+    """Return the state of the joint drive; None without one, or if a reaction replaces the law."""
+    joints = engine.law.joints
+    if (engine.mode != ACTIVE or engine.guard.reaction not in HARMLESS
+            or engine.law.settings.joints is None):
+        return None
+    return JointProgress(engine.time, engine.q.copy(), engine.qd.copy(), joints.state,
+                         joints.wraps.copy(), joints.is_moving)
 
 
 def inertia(engine: Engine) -> Array | None:

@@ -31,7 +31,8 @@ PARAMETERS = 'parameters'  # key of the values of all parameters in `Journal.fac
 _ENGINE = {'activate', 'deactivate', 'leave', 'use_setup', 'refuse', 'fail', 'lose',
            'learn_contact'}
 _REQUESTS = {'hold', 'release', 'set_present', 'follow', 'set_wrench', 'set_impedance',
-             'set_measured_wrench', 'set_posture', 'set_gravity', 'set_delay'}
+             'set_measured_wrench', 'set_posture', 'move_joints', 'follow_joints', 'set_gravity',
+             'set_delay'}
 SHOWN = {'set_present', 'set_delay', FACTS, 'refuse'}  # calls that are not reported as events
 
 

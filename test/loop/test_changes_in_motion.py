@@ -11,7 +11,7 @@ import pytest
 from attacked import home, robot_of
 from foreign import ForeignPlant
 from hardware import ARMS
-from osc_ros import Law, Robot
+from osc_ros import JointDrive, Law, Robot
 from osc_ros.control.model_error.friction import Friction
 from osc_ros.control.setpoint.set_point_generator import TwistGoal
 from osc_ros.control.settings import Settings
@@ -81,12 +81,25 @@ def to_free_drive(robot, usual):
     return usual, replace(usual, free=FreeDrive())
 
 
+def to_joints(robot, usual):
+    return usual, replace(usual, joints=JointDrive())
+
+
+def to_joint_springs(robot, usual):
+    return usual, replace(usual, joints=JointDrive(stiffness=50.0))
+
+
+def from_joints(robot, usual):
+    return replace(usual, joints=JointDrive()), usual
+
+
 def to_payload(robot, usual):
     return usual, robot.with_payload(LOAD)
 
 
 CHANGES = (to_impedance, to_acceleration, to_stiffness, to_gains, to_fewer_axes, to_activation,
-           to_another_task, to_lower_limits, to_posture, to_friction, to_free_drive, to_payload)
+           to_another_task, to_lower_limits, to_posture, to_friction, to_free_drive, to_joints,
+           to_joint_springs, from_joints, to_payload)
 
 
 def trial(name, change, seed):
@@ -107,7 +120,11 @@ def trial(name, change, seed):
     law.hold(plant.q)
     twist = rng.normal(size=(2, 3))
     twist *= np.reshape(SPEEDS, (2, 1)) / np.linalg.norm(twist, axis=1, keepdims=True)
-    law.follow(TwistGoal(twist.ravel(), 2.0))
+    if first.joints is None:
+        law.follow(TwistGoal(twist.ravel(), 2.0))
+    else:
+        law.move_joints(np.clip(plant.q + rng.uniform(-1.0, 1.0, robot.n), lower + 0.1,
+                                upper - 0.1), speed=1.0)
     at, torques, fastest = rng.integers(75, 250), [], 0.0
     for k in range(500):
         if k == at:

@@ -20,12 +20,13 @@ import pytest
 
 from attacked import robot_of
 import osc_ros
-from osc_ros import Driver, Friction, Limits, LookAt, Settings, Stiffness, Task
+from osc_ros import Driver, Friction, JointDrive, Limits, LookAt, Settings, Stiffness, Task
 from osc_ros.control.compiled_law import Precomputed
 from osc_ros.control.model_error.contact import Contact
 from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.safety.supervision import Supervision
 from osc_ros.control.setpoint.joining import Drift
+from osc_ros.control.setpoint.joint_motion import JointMotion
 from osc_ros.control.setpoint.set_point_generator import TwistGoal
 from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.settings import Observation
@@ -50,7 +51,8 @@ SUPERVISION = Supervision.of(ROBOT, Limits.of(ROBOT), 500.0)
 MOTIONS = (PoseGoal(POSE, 2.0), Path([1.0, 2.0, 4.0], np.repeat(POSE[None], 3, axis=0)),
            TwistGoal(np.full(6, 0.1), 3.0), Drift(POSE, np.zeros(6), 1.0),
            Impedance(np.full(6, 100.0), wrench=np.ones(6)), Precomputed(np.ones(7)),
-           Contact(np.ones(7)))
+           Contact(np.ones(7)), JointDrive(stiffness=9.0),
+           JointMotion.to_goal(np.zeros((3, 7)), np.ones(7), np.ones((3, 7))))
 
 
 @pytest.fixture(scope='module')

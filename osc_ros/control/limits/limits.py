@@ -157,14 +157,14 @@ def _deceleration(robot: Robot, effort: Array) -> Array:
     For braking, the share BRAKING_SHARE of (effort limit - gravity torque) is assumed.
 
     """
-    inertia, weight = _loads(robot)
+    inertia, weight = sampled_loads(robot)
     # at least a tenth of the limit, because a deceleration must be positive
     room = np.maximum(effort - np.abs(weight), 0.1 * effort)
     return np.asarray(BRAKING_SHARE * (room / inertia).min(axis=0))
 
 
 @lru_cache(maxsize=4)  # limits change more often than the robot
-def _loads(robot: Robot) -> tuple[Array, Array]:
+def sampled_loads(robot: Robot) -> tuple[Array, Array]:
     """Diagonal of M and gravity torques, (_STATES, n) each, at random configurations."""
     dynamics, rng = default_method(robot), np.random.default_rng(0)
     lower, upper = np.clip(robot.position_limits.T, -np.pi, np.pi)

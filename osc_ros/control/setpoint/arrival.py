@@ -56,6 +56,20 @@ class Approach(NamedTuple):
         return np.asarray((moves * parts @ self.axes.T).ravel())
 
 
+class JointApproach(NamedTuple):
+    """Way (n,) of each joint to its goal, and whether each joint is prismatic (n,)."""
+
+    way: Array
+    prismatic: NDArray[np.bool_]
+
+    def error(self) -> Array:
+        """Largest way of a revolute and of a prismatic joint [rad, m], as an error (6,)."""
+        found, ways = np.zeros(6), np.abs(self.way)
+        found[0] = np.max(ways[~self.prismatic], initial=0.0)
+        found[3] = np.max(ways[self.prismatic], initial=0.0)
+        return found
+
+
 class Arrival:
     """
     Detects the arrival of a link at its goal.

@@ -11,17 +11,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.compile.compiled import inlined, kernel
+from osc_ros.compile.addresses import address_of, numbers_at
+from osc_ros.compile.compiled import inlined, kernel, view
 from osc_ros.compile.record import Recorded, Slot, Table
 from osc_ros.control.limits.limits import LOWER, SPEED, UPPER, ZONE
 from osc_ros.control.safety.sample import continuous_joints
-from osc_ros.dynamics.algebra.fade import SETTLED
+from osc_ros.control.setpoint.joint_motion import joint_state, JointMotion
+from osc_ros.dynamics.algebra.vectors import assign, interval_of
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-ARRIVED = 1e-9  # largest distance at which the set-point has reached its goal [rad, m]
+PAUSING = 0.2  # time in which the clock of a motion stops, or starts again [s]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,12 +62,24 @@ SET_POINT = Table(
     'PostureSetPoint',
     Slot('now', ('n',), 'rad, m', 'the set-point of the last tick'),
     Slot('wraps', ('n',), '', '1 for continuous joints: they take the shorter way'),
+    Slot('velocity', ('n',), 'rad/s, m/s', 'of the set-point'),
+    Slot('acceleration', ('n',), 'rad/s², m/s²', 'of the set-point'),
     Slot('wanted', ('n',), 'rad, m', 'the goal'),
-    Slot('offset', ('n',), 'rad, m', 'from the goal to the set-point'),
-    Slot('rate', ('n',), 'rad/s, m/s', 'of this offset'),
-    Slot('is_moving', (1,), '', '1 while the set-point is not at the goal'))
+    Slot('is_moving', (1,), '', '1 while a motion is in progress'),
+    Slot('elapsed', (1,), 's', 'time on the clock of this motion'),
+    Slot('pace', (1,), '', 'speed of this clock, 0 to 1: it pauses while the arm lags'),
+    Slot('leash', ('n',), 'rad, m', 'lag of a joint at which it pauses; 0: it does not pause'),
+    Slot('segments', (3,), '', 'of the motion: number of times, addresses of times and '
+         'coefficients of `joint_motion.JointMotion`, as integers'))
 
-_views, _now_views = SET_POINT.views, SET_POINT.only('now', 'wraps')
+_views, _now_views = SET_POINT.views, SET_POINT.only('now', 'wraps', 'velocity', 'acceleration')
+
+
+@inlined
+def lag_of(q, now, wraps):
+    """Way from a position to a set-point; of a continuous joint, the shorter way."""
+    away = now - q
+    return (away + np.pi) % (2.0 * np.pi) - np.pi if wraps > 0.0 else away
 
 
 @kernel
@@ -90,14 +104,14 @@ def posture_acceleration(q, qd, posture, gains, table, qdd):
     """
     at, frequency, rate, push = _now_views(posture, len(q)), gains[0], gains[1], gains[2]
     for i in range(len(q)):
-        away, fastest, zone = at.now[i] - q[i], table[SPEED, i], table[ZONE, i]
-        if at.wraps[i] > 0.0:
-            away = (away + np.pi) % (2.0 * np.pi) - np.pi
+        away, fastest, zone = (lag_of(q[i], at.now[i], at.wraps[i]), table[SPEED, i],
+                               table[ZONE, i])
+        qdd[i] = at.acceleration[i]
         if rate == 0.0:
-            qdd[i] = frequency * frequency * away
+            qdd[i] += frequency * frequency * away
         else:
-            approach = min(max(frequency * frequency / rate * away, -fastest), fastest)
-            qdd[i] = rate * (approach - qd[i])
+            approach = frequency * frequency / rate * away + at.velocity[i]
+            qdd[i] += rate * (min(max(approach, -fastest), fastest) - qd[i])
         if zone > 0.0:
             for side in range(2):
                 distance = table[UPPER, i] - q[i] if side else q[i] - table[LOWER, i]
@@ -107,37 +121,65 @@ def posture_acceleration(q, qd, posture, gains, table, qdd):
 
 
 @inlined
-def advance_posture(record, n, blend_time, dt):
-    """
-    Advance a set-point by dt [s]; it arrives at its goal within `blend_time` [s].
+def put_springs(posture, stiffness, damping, q, qd, torque):
+    """Write the torques (n,) of the springs between the set-point `posture` and q [N·m, N]."""
+    at = _now_views(posture, len(q))
+    for i in range(len(q)):
+        torque[i] = (stiffness[i] * lag_of(q[i], at.now[i], at.wraps[i])
+                     + damping[i] * (at.velocity[i] - qd[i]))
 
-    Its offset from the goal decays to 0 as an exactly solved, critically damped second-order
-    system: C¹, and 1 % of an initial offset remains after `blend_time`.
+
+@inlined
+def advance_posture(record, q, dt):
+    """
+    Advance the set-point along its motion by dt [s].
+
+    Its clock pauses while a joint lags by more than `leash`, and the set-point leads away from it.
 
     """
-    at, is_moving, pace = _views(record, n), False, SETTLED / blend_time
-    if at.is_moving[0] == 0.0:
+    at = _views(record, len(q))
+    if at.is_moving[0] == 0.0 or dt <= 0.0:
         return
-    decay = np.exp(-pace * dt)
-    for i in range(n):
-        bend = at.rate[i] + pace * at.offset[i]
-        at.offset[i] = decay * (at.offset[i] + dt * bend)
-        at.rate[i] = decay * (at.rate[i] - pace * dt * bend)
-        is_moving = is_moving or np.abs(at.offset[i]) > ARRIVED
-    for i in range(n):
-        if not is_moving:
-            at.offset[i] = at.rate[i] = 0.0
-        at.now[i] = at.wanted[i] + at.offset[i]
-    at.is_moving[0] = 1.0 if is_moving else 0.0
+    m, lags = at.segments.view(np.int64)[0], False
+    times = numbers_at(at.segments.view(np.int64)[1], m)
+    coefficients = view(numbers_at(at.segments.view(np.int64)[2], 6 * len(q) * (m - 1)), 0,
+                        (m - 1, len(q), 6))
+    for i in range(len(q)):
+        away = lag_of(q[i], at.now[i], at.wraps[i])
+        lags = lags or (at.leash[i] > 0.0 and np.abs(away) > at.leash[i]
+                        and away * at.velocity[i] >= 0.0)
+    before, step = at.pace[0], dt / PAUSING
+    pace = max(before - step, 0.0) if lags else min(before + step, 1.0)
+    at.elapsed[0] += 0.5 * (before + pace) * dt
+    at.pace[0], time = pace, min(at.elapsed[0], times[-1])
+    k = interval_of(times, time)
+    duration = times[k + 1] - times[k]
+    for i in range(len(q)):
+        at.now[i], rate, bend = joint_state(
+            coefficients[k, i], (time - times[k]) / duration, duration)
+        at.velocity[i] = pace * rate
+        at.acceleration[i] = pace * pace * bend + (pace - before) / dt * rate
+    if time == times[-1]:
+        at.is_moving[0] = 0.0
+        assign(at.now, at.wanted)
+        for i in range(len(q)):
+            at.velocity[i] = at.acceleration[i] = 0.0
 
 
 class PostureSetPoint(Recorded):
-    """Set-point of the joint positions, which moves smoothly from q (n,) to its goal."""
+    """
+    Set-point of the joint positions, C¹ in time across changes of its motion.
+
+    It starts at rest at q (n,). `motion` is the last motion; its segments are used by compiled
+    code, so the set-point owns them.
+
+    """
 
     TABLES = SET_POINT,
 
     def __init__(self, robot: Robot, q: Array) -> None:
         super().__init__(robot.n)
+        self.motion: JointMotion | None = None
         self.views[0].wraps[:] = continuous_joints(robot)
         self.hold(q)
 
@@ -152,9 +194,25 @@ class PostureSetPoint(Recorded):
         return np.asarray(self.views[0].now)
 
     @property
-    def wraps(self) -> Array:
-        """1 for continuous joints, whose set-point takes the shorter way (n,)."""
-        return np.asarray(self.views[0].wraps)
+    def state(self) -> Array:
+        """Position, velocity and acceleration (3, n) of the set-point at the last tick."""
+        [at] = self.views
+        return np.array([at.now, at.velocity, at.acceleration])
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether a motion is in progress."""
+        return bool(self.views[0].is_moving[0])
+
+    @property
+    def waits(self) -> bool:
+        """Whether the motion pauses because a joint lags."""
+        return self.is_moving and bool(self.views[0].pace[0] < 1.0)
+
+    @property
+    def elapsed(self) -> float:
+        """Time on the clock of the motion [s]."""
+        return float(self.views[0].elapsed[0])
 
     def copied(self) -> PostureSetPoint:
         """Return an independent copy."""
@@ -166,29 +224,74 @@ class PostureSetPoint(Recorded):
     def hold(self, q: Array) -> None:
         """Set both the goal and the set-point to q (n,), at rest."""
         [at] = self.views
-        at.wanted[:], at.now[:], at.offset[:], at.rate[:], at.is_moving[0] = q, q, 0.0, 0.0, 0.0
+        at.wanted[:], at.now[:], at.velocity[:], at.acceleration[:] = q, q, 0.0, 0.0
+        at.is_moving[0] = 0.0
 
-    def set_goal(self, posture: ArrayLike, robot: Robot) -> None:
-        """
-        Set another goal (n,); the set-point moves there from its present value.
+    def start_from(self, q: Array, qd: Array, bounds: Array) -> None:
+        """Set the set-point to q (n,), qd (n,), and stop within `bounds` (3, n)."""
+        self.hold(q)
+        self.views[0].velocity[:] = qd
+        self.stop(bounds)
 
-        InputError if the shape does not fit, or a position is outside the joint's limits.
+    def pause_beyond(self, leash: float) -> None:
+        """Set the lag at which a motion pauses [rad, m]; 0: motions do not pause."""
+        self.views[0].leash[:] = leash
 
-        """
-        wanted = np.array(posture, dtype=np.float64)
-        if wanted.shape != self.now.shape or not np.isfinite(wanted).all():
-            raise InputError(f'posture {wanted.tolist()}: accepted are {robot.n} finite joint '
-                             'positions')
-        lower, upper = robot.position_limits.T
-        for i in np.flatnonzero((wanted < lower) | (wanted > upper)).tolist():
-            raise InputError(f"posture of joint '{robot.joint_names[i]}' is {wanted[i]:g}: "
-                             f'accepted is {lower[i]:g} to {upper[i]:g}')
-        self.set_goal_unchecked(wanted)
+    def stop(self, bounds: Array) -> None:
+        """Stop within `bounds` (3, n), see `JointMotion.to_goal`."""
+        self.follow(JointMotion.to_goal(self.state, None, bounds))
 
-    def set_goal_unchecked(self, wanted: Array) -> None:
-        """Set the goal (n,) without checks."""
+    def nearest_turn(self, goal: Array) -> Array:
+        """Return a goal (n,) whose continuous joints are within half a turn of the set-point."""
+        turns = np.round((self.now - goal) / (2.0 * np.pi)) * (2.0 * np.pi)
+        return np.asarray(goal + self.wraps * turns)
+
+    @property
+    def wraps(self) -> Array:
+        """1 for continuous joints, whose set-point takes the shorter way (n,)."""
+        return np.asarray(self.views[0].wraps)
+
+    def follow(self, motion: JointMotion, goal: Array | None = None) -> None:
+        """Begin a motion to a goal (n,), which starts at the state of the last tick."""
         [at] = self.views
-        away = at.wanted + at.offset - wanted
-        turns = np.round(away / (2.0 * np.pi)) * (2.0 * np.pi)
-        at.wanted[:], at.offset[:] = wanted, away - at.wraps * turns
-        at.now[:], at.is_moving[0] = at.wanted + at.offset, 1.0
+        at.wanted[:] = motion.end if goal is None else goal
+        at.is_moving[0], at.elapsed[0] = 1.0, 0.0
+        if not at.velocity.any():
+            at.pace[0] = 1.0
+        self.use_motion(motion)
+
+    def use_motion(self, motion: JointMotion | None) -> None:
+        """
+        Own a motion, and write the addresses of its segments to the record.
+
+        InputError if the motion is for another number of joints.
+
+        """
+        [at] = self.views
+        if motion is not None and motion.coefficients.shape[1] != len(at.now):
+            raise InputError(f'a motion of {motion.coefficients.shape[1]} joints: accepted is one '
+                             f'of {len(at.now)}')
+        self.motion, segments = motion, at.segments.view(np.int64)
+        if motion is None:
+            segments[:] = at.is_moving[0] = 0
+        else:
+            segments[:] = (len(motion.times), address_of(motion.times),
+                           address_of(motion.coefficients))
+
+
+def goal_positions(goal: ArrayLike, robot: Robot, what: str = 'posture') -> Array:
+    """
+    Return a goal as an array (n,).
+
+    InputError if the shape does not fit, or a position is outside the joint's limits.
+
+    """
+    wanted = np.array(goal, dtype=np.float64)
+    if wanted.shape != (robot.n,) or not np.isfinite(wanted).all():
+        raise InputError(f'{what} {wanted.tolist()}: accepted are {robot.n} finite joint '
+                         'positions')
+    lower, upper = robot.position_limits.T
+    for i in np.flatnonzero((wanted < lower) | (wanted > upper)).tolist():
+        raise InputError(f"{what} of joint '{robot.joint_names[i]}' is {wanted[i]:g}: "
+                         f'accepted is {lower[i]:g} to {upper[i]:g}')
+    return wanted

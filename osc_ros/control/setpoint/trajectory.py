@@ -379,15 +379,15 @@ def _quintics(times, poses, twists, accelerations, coefficients):
         drift = body_acceleration(turn, rate, (0.0, 0.0, 0.0))
         bend = solved_rate(turn, (a1[0] - drift[0], a1[1] - drift[1], a1[2] - drift[2]))
         for i in range(3):
-            _quintic(coefficients[k, i], turn[i], h * w0[i], h * rate[i],
+            put_quintic(coefficients[k, i], turn[i], h * w0[i], h * rate[i],
                      h * h * a0[i], h * h * bend[i])
-            _quintic(coefficients[k, 3 + i], poses[n, i, 3] - poses[k, i, 3],
+            put_quintic(coefficients[k, 3 + i], poses[n, i, 3] - poses[k, i, 3],
                      h * twists[k, 3 + i], h * twists[n, 3 + i],
                      h * h * accelerations[k, 3 + i], h * h * accelerations[n, 3 + i])
 
 
 @inlined
-def _quintic(c, end, v0, v1, a0, a1):
+def put_quintic(c, end, v0, v1, a0, a1):
     """Write the quintic (6,) from 0 at s = 0 to `end` at s = 1, with end derivatives v and a."""
     c[0], c[1], c[2] = 0.0, v0, 0.5 * a0
     c[3] = 10.0 * end - 6.0 * v0 - 4.0 * v1 - 1.5 * a0 + 0.5 * a1
@@ -396,7 +396,7 @@ def _quintic(c, end, v0, v1, a0, a1):
 
 
 @inlined
-def _polynomial(c, s):
+def polynomial(c, s):
     """Value, first and second derivative with respect to s."""
     return (s * (c[1] + s * (c[2] + s * (c[3] + s * (c[4] + s * c[5])))),
             c[1] + s * (2.0 * c[2] + s * (3.0 * c[3] + s * (4.0 * c[4] + s * 5.0 * c[5]))),
@@ -407,9 +407,9 @@ def _polynomial(c, s):
 def put_segment(knot, coefficients, s, duration, pose, twist, acceleration):
     """Write the motion at s in [0, 1] of a segment of `duration` [s]."""
     R0 = rotation_of(knot)
-    x, dx, ddx = _polynomial(coefficients[0], s)
-    y, dy, ddy = _polynomial(coefficients[1], s)
-    z, dz, ddz = _polynomial(coefficients[2], s)
+    x, dx, ddx = polynomial(coefficients[0], s)
+    y, dy, ddy = polynomial(coefficients[1], s)
+    z, dz, ddz = polynomial(coefficients[2], s)
     once, twice = 1.0 / duration, 1.0 / (duration * duration)
     phi = (x, y, z)
     rate = (once * dx, once * dy, once * dz)
@@ -417,7 +417,7 @@ def put_segment(knot, coefficients, s, duration, pose, twist, acceleration):
     omega = rotate(R, body_rate(phi, rate))
     alpha = rotate(R, body_acceleration(phi, rate, (twice * ddx, twice * ddy, twice * ddz)))
     for i in range(3):
-        value, first, second = _polynomial(coefficients[3 + i], s)
+        value, first, second = polynomial(coefficients[3 + i], s)
         pose[i, 0], pose[i, 1], pose[i, 2] = R[3 * i], R[3 * i + 1], R[3 * i + 2]
         pose[i, 3] = knot[i, 3] + value
         pose[3, i] = 0.0

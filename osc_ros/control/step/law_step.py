@@ -22,7 +22,7 @@ from osc_ros.control.step.law_memory import leave, note_period, PAUSE, tick_view
 from osc_ros.control.step.law_memory import views as law_views
 from osc_ros.control.step.places import copy_row
 from osc_ros.control.step.setup_step import REFUSED
-from osc_ros.control.step.tick_arrays import entry_in, given_in, law_in
+from osc_ros.control.step.tick_arrays import entry_in, given_in, law_in, POSTURE
 from osc_ros.control.tasks.bandwidth import COUNTED_DELAY, PERIOD_CHANGE
 from osc_ros.control.tasks.task_numbers import AXES
 from osc_ros.dynamics.algebra.kinematics import put_link_axes
@@ -57,8 +57,7 @@ INFINITE = REFUSED - 1  # code of the kernels for torques that are not finite
 
 _limiter_views = LIMITER.only('counts_unexplained', 'added', 'is_at_work')
 _room_views, _own_views = ROOM.only('tau'), OWN.only(
-    'asks', 'period', 'longest_period', 'blend_time', 'integrates', 'feedback', 'friction',
-    'driver')
+    'asks', 'period', 'longest_period', 'integrates', 'feedback', 'friction', 'driver')
 _blend_views = blend.BLEND.only('before', 'driver')
 
 
@@ -86,14 +85,6 @@ def put_axes(turning, q, tasks):
                       view(tasks[turning[i, 0]], AXES, (3, 3)))
 
 
-@inlined
-def _advance_set_points(given, at, blend_time, n, time):
-    """Advance gravity and posture; return whether gravity has changed."""
-    dt = time - at.time[0]
-    advance_posture(given.posture, n, blend_time, dt if 0.0 < dt < np.inf else 0.0)
-    return advance_gravity(at.gravity, at.gravity_wanted, dt if dt <= PAUSE else np.inf)
-
-
 @stage
 def _begin(table, given, own, time, q):
     """
@@ -112,13 +103,17 @@ def _begin(table, given, own, time, q):
     is_slow = _is_slow(parts, n, counts_unexplained, period)
     put_targets(parts.guides, time, parts.tasks)
     put_axes(given.turning, q, parts.tasks)
-    is_new = _advance_set_points(given, at, _own_views(parts.own, n).blend_time[0], n, time)
+    dt = time - at.time[0]
+    advance_posture(given.posture, q, dt if dt <= PAUSE else 0.0)
+    is_new = advance_gravity(at.gravity, at.gravity_wanted, dt if dt <= PAUSE else np.inf)
     if is_new:
         put_gravity(given.gravities, at.gravity)
     if is_blended:
         is_slow = _is_slow(replaced, n, counts_unexplained, period) or is_slow
         put_targets(replaced.guides, time, replaced.tasks)
         put_axes(old.turning, q, replaced.tasks)
+        if own.other[POSTURE, 0] != table[POSTURE, 0]:
+            advance_posture(old.posture, q, dt if dt <= PAUSE else 0.0)
         if is_new:
             put_gravity(old.gravities, at.gravity)
         blend.advance(own.blend, n, time)

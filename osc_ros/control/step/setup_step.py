@@ -26,7 +26,7 @@ from osc_ros.control.model_error.friction import (
 )
 from osc_ros.control.safety.safety import REJECTED
 from osc_ros.control.setpoint.motion import look
-from osc_ros.control.setpoint.posture import posture_acceleration
+from osc_ros.control.setpoint.posture import posture_acceleration, put_springs
 from osc_ros.control.step.block import block_in, OWN
 from osc_ros.control.step.reference import integrate, memory_in, note_tick, put_forces, put_motion
 from osc_ros.control.step.stages import (
@@ -53,16 +53,18 @@ _room_views, _own_views = ROOM.only('M_inv', 'unit', 'tau'), OWN.views
 
 
 @inlined
-def _put_difference(own, tau, more):
+def _add_torques(own, tau, more):
     """
-    Blend tau (n,) with the torques for other settings; write the difference to `more` (n,).
+    Add the springs of the joints to tau (n,), and blend it with the torques for another robot.
 
-    This is for a change of the robot, during which both torques are computed [N·m, N]. The
-    difference is zero at other times.
+    The blend is for a change of the robot, during which both torques are computed [N·m, N]. The
+    sum of what was added is written to `more` (n,).
 
     """
     for i in range(len(tau)):
-        more[i] = own.weight[0] * (own.other[i] - tau[i]) if own.weight[0] > 0.0 else 0.0
+        more[i] = own.springs[i]
+        if own.weight[0] > 0.0:
+            more[i] += own.weight[0] * (own.other[i] - own.springs[i] - tau[i])
         tau[i] += more[i]
 
 
@@ -76,7 +78,7 @@ def _of_tasks(integers, parts):
 @stage
 def begin(given, Lambda_inv, time, q, qd):
     """
-    Advance task references and friction, and write the acceleration of the posture.
+    Advance task references and friction; write acceleration of the posture and joint springs.
 
     This runs before the dynamics of the tick, so Λ⁻¹ (6 m, 6 m) is that of the last tick.
 
@@ -93,6 +95,7 @@ def begin(given, Lambda_inv, time, q, qd):
                                       view(parts.J, 6 * n * integers[3], (6, n)))
     posture_acceleration(q, qd, given.posture, own.posture, limits.table,
                          limits.accelerations[POSTURE])
+    put_springs(given.posture, own.stiffness, own.spring_damping, q, qd, own.springs)
 
 
 @stage
@@ -201,7 +204,7 @@ def setup_torque(table, time, q, qd, tau):
     status |= stage_at(entry, table, INWARD, qdd, F, tau)
     if is_compensated(in_force_views(given.friction, n)):
         status |= _follow(table, given, links, count, time, q, qd)
-    _put_difference(own, tau, room.tau)
+    _add_torques(own, tau, room.tau)
     status |= stage_at(entry, table, RESPONSE, room.tau, F, accelerations[TOTAL])
     loads = near_bounds(parts.limits, parts.limiter, parts.room, method.gravity, time, q, qd, tau)
     if loads >= 0 or own.blends[0] > 0.0:

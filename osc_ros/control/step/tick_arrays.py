@@ -107,6 +107,7 @@ _LAW = OF_DYNAMICS + len(Given._fields)
 _GUARD = _LAW + len(LawArrays._fields)
 TABLE_ROWS = _GUARD + len(Guarded._fields) + 1  # number of rows of a table with `Guarded`
 OTHER = _LAW + LawArrays._fields.index('other')
+POSTURE = OF_DYNAMICS + Given._fields.index('posture')
 
 
 @viewing

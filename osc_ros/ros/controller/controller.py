@@ -451,6 +451,7 @@ class Controller(ManagedNode):
     def _report(self, *tick: Any) -> None:
         if self._diagnosis is not None:
             self._targets.policy.record(*tick[:2])
+            self._targets.joints.update()
             self._diagnosis.publish_tick(*tick)
 
     def _present(self) -> dict[str, str]:
@@ -462,6 +463,7 @@ class Controller(ManagedNode):
         if self._law is None:  # the executor may still call the timer after the clean-up
             return
         self._senders.update()
+        self._targets.joints.update()
         timing, present = self._loop.read(requests.timing), self._present()
         told, delay = self._told[1], self._delay(timing)
         if present != self._told[0]:

@@ -19,6 +19,8 @@ from osc_ros.ros.dds.ros_loop import Loop
 from osc_ros.ros.messages import messages
 from osc_ros.ros.messages.qos import LATCHED_QOS
 
+JOINTS = Tolerance(1e-3, 1e-3, 0.0)  # of the joints at their goal
+
 
 def task_prefixes(law: Law) -> dict[str, str]:
     """Return the prefix of each task's topics: '' for the tip, NAME/ for further tasks."""
@@ -78,6 +80,9 @@ class Goals:
                 arrival.clear()
             return
         stamp = messages.time_of(found.stamp)
+        if found.joints is not None:
+            self._update_joints(found, stamp)
+            return
         for name, arrival in self._arrivals.items():
             approach = found.approaches[name]
             error = approach.error()
@@ -85,6 +90,13 @@ class Goals:
                 self._errors[name].publish(messages.twist_message(error, self._base, stamp))
             if arrival.update(found.time, error, self._tolerance):
                 self._events[name].publish(messages.pose_message(approach.goal, self._base, stamp))
+
+    def _update_joints(self, found: requests.Progress, stamp: Any) -> None:
+        """Publish the pose of the tip if the goal of the joints has been reached."""
+        name, approach = next(iter(found.approaches.items()))
+        if self._arrivals[name].update(found.time, found.joints.error(), JOINTS._replace(
+                settle_time=self._tolerance.settle_time)):
+            self._events[name].publish(messages.pose_message(approach.pose, self._base, stamp))
 
     def values(self) -> Iterator[tuple[str, object]]:
         """Yield the keys and values of the diagnostics."""

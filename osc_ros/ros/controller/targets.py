@@ -41,6 +41,7 @@ from osc_ros.loop import requests
 from osc_ros.loop.engine import ACTIVE
 from osc_ros.recording import cdr
 from osc_ros.ros.controller.goal_topics import Goals, task_prefixes
+from osc_ros.ros.controller.joint_targets import JointTargets
 from osc_ros.ros.controller.policy import PolicyInput
 from osc_ros.ros.dds.ros_loop import Loop
 from osc_ros.ros.messages import messages, serialized
@@ -64,6 +65,8 @@ class Targets:
     ----------
     policy : PolicyInput
         Plans chunks and streams of poses.
+    joints : JointTargets
+        Commands of the joints.
 
     Parameters
     ----------
@@ -111,7 +114,9 @@ class Targets:
             ('~/hold', self._on_hold), ('~/release', self._on_release))]
         self._services.append(
             node.create_service(SetBool, '~/free_drive', self._on_free_drive))
-        self._mode = 'acceleration'  # mode to return to after a free drive
+        self._mode = 'acceleration'  # mode to return to after a free or a joint drive
+        self.joints = JointTargets(node, loop, law.robot.joint_names, self._lead_joints,
+                                   self._answer_joints)
 
     def _subscribe_task(self, task: str, prefix: str, kind: Any, topic: str,
                         callback: Callable[..., None], qos: Any = 10, raw: bool = False) -> Any:
@@ -120,6 +125,7 @@ class Targets:
 
     def close(self) -> None:
         """Destroy subscriptions, services and the publisher."""
+        self.joints.close()
         for subscription in self._subscriptions:
             self._node.destroy_subscription(subscription)
         for service in self._services:
@@ -132,13 +138,13 @@ class Targets:
         self.policy.apply(values)
         self._goals.apply(values)
         self._sign = 1.0 if values['force.measured'] == 'by_robot' else -1.0
-        if values['mode'] != 'free':
+        if values['mode'] not in ('free', 'joints'):
             self._mode: str = values['mode']
 
     @property
     def topics(self) -> list[str]:
         """Names of the topics that command the arm."""
-        return [one.topic_name for one in self._subscriptions]
+        return [one.topic_name for one in (*self._subscriptions, *self.joints.subscriptions)]
 
     @property
     def _active(self) -> bool:
@@ -150,6 +156,31 @@ class Targets:
         if not len(q):
             raise InputError(f"frame '{frame}' cannot be located: no joint state has come yet")
         return self._frames.pose(self._law.robot, q, frame)
+
+    # joints
+
+    def _lead_joints(self) -> None:
+        """Let the joints lead; InputError if the controller is not active or refuses."""
+        if not self._active:
+            raise InputError('the controller is not active')
+        self._lead('joints')
+
+    def _lead(self, mode: str) -> None:
+        """Change `mode` to or from 'joints'; raise InputError if it is refused."""
+        is_joints = self._law.settings.joints is not None
+        if is_joints != (mode == 'joints') and (reason := self._set_mode(mode)):
+            raise InputError(reason)
+        if mode != 'joints':
+            self.joints.preempt('a command of the tip has replaced it')
+
+    def _answer_joints(self, topic: str, sent: Time, error: InputError | None) -> None:
+        """Log and answer a command of the joints."""
+        if error is not None:
+            self._refuse(topic, 'one', error, sent)
+            return
+        now = self._loop.time  # before the goal can be reported as reached
+        self._goals.begin(next(iter(self._law.levels)))
+        self._answer(topic, sent, DiagnosticStatus.OK, '', now)
 
     # motions
 
@@ -221,6 +252,8 @@ class Targets:
         self._text = ''
         try:
             self._require_goal(task, topic)
+            if self._law.settings.free is None:
+                self._lead(self._mode)
             motion, stamp = read()
             if isinstance(motion, Path):
                 fitting = path_within(motion, self.policy.task(task).limits)
@@ -282,6 +315,8 @@ class Targets:
             self._ignore(topic, message.header.stamp)
             return
         try:
+            if self._law.settings.free is None:
+                self._lead(self._mode)
             frame = self.policy.task(task).frame
             R = (self._frame_pose(frame).T @ self._frame_pose(message.header.frame_id))[:3, :3]
             wrench = np.kron(np.eye(2), R) @ messages.wrench_array(message.wrench)
@@ -359,6 +394,7 @@ class Targets:
     def _on_hold(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         """Stop all targets; end a free drive."""
         response.success = self._active
+        self.joints.preempt('~/hold has stopped it')
         if self._active:
             self._loop.request(requests.hold)
             if self._law.settings.free is not None and (reason := self._set_mode(self._mode)):
@@ -390,6 +426,7 @@ class Targets:
         if result.successful:
             self._node.get_logger().info(
                 'free drive: the arm follows the hand' if mode == 'free' else
+                'mode joints: the joints follow motions of their own' if mode == 'joints' else
                 f'mode {mode}: the arm holds where it is')
         return '' if result.successful else str(result.reason)
 

@@ -57,6 +57,12 @@ def stamp(time: float) -> Time:
     return Time(sec=int(whole), nanosec=int(rest))
 
 
+def duration(time: float) -> Duration:
+    """Return a duration [s], which may be negative, as a message."""
+    seconds, nanoseconds = divmod(round(1e9 * time), 1_000_000_000)
+    return Duration(sec=seconds, nanosec=nanoseconds)
+
+
 def label_of(time: Time) -> str:
     """Return the label of a command that answers the joint state with this stamp."""
     return stamp_label((time.sec, time.nanosec))

@@ -192,7 +192,8 @@ _TIP = (
     Entry('mode', 'acceleration', 'Control of the tip: acceleration, a linear system of given '
           'natural frequency and damping ratio; impedance, a spring of given stiffness and that '
           'damping ratio, with the inertia of the arm; free, a hand guides the arm, see '
-          'free.* and ~/free_drive', choices=('acceleration', 'impedance', 'free'), live=True,
+          'free.* and ~/free_drive; joints, the joints follow motions of their own, see joints.* '
+          'and ~/target_joint', choices=('acceleration', 'impedance', 'free', 'joints'), live=True,
           when='the tip is to yield like a spring (impedance), or to a hand (free)'),
     Entry('translation.natural_frequency', _translation(_GAINS.natural_frequency),
           'Natural frequency of the position '

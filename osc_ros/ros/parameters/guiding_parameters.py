@@ -1,15 +1,16 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Parameters of free drive, and of the stiffness on ~/target_impedance."""
+"""Parameters of free drive, of joint drive, and of the stiffness on ~/target_impedance."""
 
 from __future__ import annotations
 
+from osc_ros.control.joint_drive import JointDrive
 from osc_ros.control.tasks.free import FreeDrive, LOCKS
 from osc_ros.control.tasks.task import Stiffness
 from osc_ros.ros.parameters.parameters import Entry
 
-_DRIVE, _SPRING = FreeDrive(), Stiffness()  # default values
+_DRIVE, _JOINTS, _SPRING = FreeDrive(), JointDrive(), Stiffness()  # default values
 
 GUIDING = (
     Entry('impedance.change_time', _SPRING.change_time, 'Time after which 1 % of a change by '
@@ -17,6 +18,22 @@ GUIDING = (
           live=True),
     Entry('impedance.tank', _SPRING.tank, 'Energy that a rising stiffness of ~/target_impedance '
           'may add before the damper has dissipated any [J]', lower=1e-6, upper=100.0, live=True),
+    Entry('joints.natural_frequency', _JOINTS.natural_frequency, 'Natural frequency of the joint '
+          'errors in mode joints [rad/s]; reduced where the loop is too slow for it', lower=1e-3,
+          upper=1e3, live=True),
+    Entry('joints.damping_ratio', _JOINTS.damping_ratio, 'Damping ratio of the joint errors in '
+          'mode joints', lower=0.1, upper=5.0, live=True),
+    Entry('joints.stiffness', (), 'Stiffness of each joint as a spring in mode joints '
+          '[N m/rad, N/m], one for each joint or one for all; empty: joints.natural_frequency',
+          lower=0.0, upper=1e6, of=float, live=True),
+    Entry('joints.damping', (), 'Damping of each spring [N m s/rad, N s/m]; empty: by '
+          'joints.damping_ratio', lower=0.0, upper=1e6, of=float, live=True),
+    Entry('joints.speed', _JOINTS.speed, 'Share of the velocity limits that planned motions of '
+          'the joints use', lower=1e-3, upper=1.0, live=True),
+    Entry('joints.ramp', _JOINTS.ramp, 'Least time in which they reach this speed [s]',
+          lower=0.01, upper=60.0, live=True),
+    Entry('joints.leash', _JOINTS.leash, 'Lag of a joint at which a motion of the joints pauses '
+          '[rad, m]', lower=1e-3, upper=100.0, live=True),
     Entry('free.translation.damping', float(_DRIVE.damping[1]),
           'Damping of the tip in free drive [N s/m]; reduced where the loop is too slow for it',
           lower=0.0, upper=1e4, live=True),

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from osc_ros.compile.compiled import on_demand
+from osc_ros.control.joint_drive import JointDrive
 from osc_ros.control.law import Law
 from osc_ros.control.limits.limits import Limits
 from osc_ros.control.model_error.contact import Contact
@@ -124,6 +125,8 @@ def law_settings(values: Values, robot: Robot, driver: Driver | None = None) -> 
         observation=Observation(values['external_force.bandwidth'],
                                 values['external_force.efforts']),
         disturbance=None if values['disturbance.mode'] == 'none' else _disturbance(values))
+    if values['mode'] == 'joints':
+        return replace(settings, joints=_joint_drive(values))
     return _free_drive(values).applied_to(settings) if values['mode'] == 'free' else settings
 
 
@@ -143,6 +146,15 @@ def supervision(values: Values, robot: Robot, limits: Limits) -> Supervision:
                        comply_frequency=values['contact.comply_frequency'],
                        retreat=values['contact.retreat'],
                        retreat_speed=values['contact.retreat_speed'])
+
+
+def _joint_drive(values: Values) -> JointDrive:
+    found = {name: values[f'joints.{name}'] for name in (
+        'natural_frequency', 'damping_ratio', 'speed', 'ramp', 'leash')}
+    for name in ('stiffness', 'damping'):
+        if given := values[f'joints.{name}']:
+            found[name] = given[0] if len(given) == 1 else given
+    return JointDrive(**found)
 
 
 def _free_drive(values: Values) -> FreeDrive:

@@ -89,11 +89,10 @@ class Parameters:
 
 
 def require_targets(values: Values) -> None:
-    """Raise InputError if the parameters of osc_controller choose free drive."""
-    if values['mode'] == 'free':
-        raise InputError("mode is 'free': accepted are acceleration and impedance, because this "
-                         'command makes motions to targets, but in free drive a hand guides the '
-                         'arm')
+    """Raise InputError if the parameters of osc_controller choose free or joint drive."""
+    if values['mode'] in ('free', 'joints'):
+        raise InputError(f"mode is '{values['mode']}': accepted are acceleration and impedance, "
+                         'because this command moves the tip to targets')
 
 
 def table_of(node: str, values: Values) -> Sequence[Entry]:

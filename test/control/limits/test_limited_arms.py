@@ -110,7 +110,8 @@ def test_limits_that_are_changed_on_the_way_come_into_force_without_a_step():
 
 def test_weak_arm_gives_up_its_posture_before_its_task():
     weight = Thrown('panda').law.bias_torque(np.array(READY['panda']), np.zeros(7))
-    arm = Thrown('panda', effort=np.abs(weight) + [3.0, 8.0, 3.0, 4.0, 0.6, 0.6, 0.3])
+    arm = Thrown('panda', effort=np.abs(weight) + [0.4, 8.0, 0.4, 4.0, 0.6, 0.6, 0.3],
+                 deceleration=np.full(7, 50.0))  # which the posture takes for possible
     arm.start(READY['panda'])
     arm.law.set_posture(np.add(READY['panda'], [1.5, 0.3, -1.5, 0.0, 1.0, 0.0, 0.0]))
     least = 1.0

@@ -1,0 +1,195 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""
+Joint drive: the joints follow a motion of their own, and the tasks give no forces.
+
+With the set-point q_d of the posture, its error e = q_d - q and the inertia M, the torques are
+
+    τ = M (q̈_d + r ė + ω² e) + C + G,
+
+or, as a joint impedance with the stiffness K and the damping D of each joint,
+
+    τ = M (q̈_d + r ė) + K e + D ė + C + G.
+
+Without a given D, the rate r damps: it acts on the whole inertia, so it is stable also for light
+wrists, for which a damper of each joint that suits the load of the arm would be unstable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+import math
+from typing import NamedTuple, TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from osc_ros.control.limits.limits import Limits, sampled_loads
+from osc_ros.control.setpoint.posture import Posture
+from osc_ros.control.tasks.bandwidth import (
+    largest_damping_rate,
+    largest_natural_frequency,
+    longest_period,
+)
+from osc_ros.control.tasks.task import Task
+from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+UNLIMITED = 2.0  # assumed speed limit of joints without one [rad/s, m/s]
+JERK_SHARE = 0.25  # share of `JointDrive.ramp` in which the acceleration builds up
+REFUSAL = ('the joints follow a motion of their own: accepted again after a change to settings '
+           'without `joints` (in ROS: after ~/hold)')
+
+
+@dataclass(frozen=True, eq=False)
+class JointDrive:
+    """
+    Gains of a motion in the joints, and the bounds within which it is planned.
+
+    Attributes
+    ----------
+    natural_frequency : float [rad/s]
+        The law reduces gains that would be unstable at the loop's period.
+    damping_ratio : float
+    stiffness : float or (n,), optional [N·m/rad, N/m]
+        Joint impedance: each joint is a spring, which yields to a hand.
+    damping : float or (n,), optional [N·m·s/rad, N·s/m]
+        Default: none, but a damping rate of all joints, for the geometric mean of their natural
+        frequencies as springs and `damping_ratio`.
+    speed : float
+        Share of the velocity limits that a planned motion uses, more than 0, at most 1.
+    ramp : float [s]
+        Least time in which a motion reaches this speed.
+    leash : float [rad, m]
+        Lag of a joint at which the motion pauses, until the arm follows again.
+
+    Raises
+    ------
+    InputError
+        A number out of its range.
+
+    """
+
+    natural_frequency: float = 20.0
+    damping_ratio: float = 1.0
+    stiffness: Array | None = None
+    damping: Array | None = None
+    speed: float = 0.5
+    ramp: float = 0.4
+    leash: float = 0.2
+
+    if TYPE_CHECKING:  # numbers and sequences are accepted; they become arrays
+        def __init__(self, natural_frequency: float = ..., damping_ratio: float = ...,
+                     stiffness: ArrayLike | None = ..., damping: ArrayLike | None = ...,
+                     speed: float = ..., ramp: float = ..., leash: float = ...) -> None: ...
+
+    def __post_init__(self) -> None:
+        """Convert to arrays; refuse numbers out of their range."""
+        for name, most in (('natural_frequency', np.inf), ('damping_ratio', np.inf),
+                           ('speed', 1.0), ('ramp', 60.0), ('leash', np.inf)):
+            value = getattr(self, name)
+            if not (np.isfinite(value) and 0.0 < value <= most):
+                raise InputError(f'joint drive: {name} {value}: accepted is more than 0'
+                                 + (f', at most {most:g}' if np.isfinite(most) else ''))
+        for name in ('stiffness', 'damping'):
+            if getattr(self, name) is not None:
+                value = np.array(getattr(self, name), dtype=np.float64)
+                if value.ndim > 1 or not (np.isfinite(value) & (value >= 0.0)).all():
+                    raise InputError(f'joint drive: {name} {value.tolist()}: accepted is a '
+                                     'finite number of 0 or more, or one for each joint')
+                object.__setattr__(self, name, value)
+        if self.damping is not None and self.stiffness is None:
+            raise InputError('joint drive: damping is given without stiffness: accepted are both')
+
+    def posture(self, robot: Robot) -> Posture:
+        """Gains of the posture while this drive is in force."""
+        if self.stiffness is None:
+            return Posture(self.natural_frequency, self.damping_ratio)
+        if self.damping is not None:
+            return Posture(natural_frequency=0.0)
+        stiffness, inertia = self._of_joints('stiffness', robot.n), sampled_loads(robot)[0]
+        squares = (stiffness / inertia.mean(axis=0))[stiffness > 0.0]
+        typical = math.exp(0.5 * float(np.log(squares).mean())) if len(squares) else 0.0
+        return Posture(0.0, damping=max(2.0 * self.damping_ratio * typical, 1.0))
+
+    def tasks(self, given: tuple[Task, ...]) -> tuple[Task, ...]:
+        """Return tasks that give no forces while this drive is in force."""
+        return tuple(replace(task, activation=0.0) for task in given)
+
+    def springs(self, inertia: Array) -> Springs | None:
+        """
+        Springs of joints with the least inertia `inertia` (n,); None without a stiffness.
+
+        InputError if a shape does not fit.
+
+        """
+        if self.stiffness is None:
+            return None
+        n = len(inertia)
+        return Springs(self._of_joints('stiffness', n), self._of_joints('damping', n), inertia)
+
+    def _of_joints(self, name: str, n: int) -> Array:
+        """Return `stiffness` or `damping` of each joint (n,); 0 if it is None."""
+        value = getattr(self, name)
+        if value is not None and value.ndim == 1 and len(value) != n:
+            raise InputError(f'joint drive: {name} has {len(value)} numbers: accepted is one, '
+                             f'or {n}, one for each joint')
+        return np.asarray((0.0 if value is None else value) * np.ones(n))
+
+
+class Springs(NamedTuple):
+    """Stiffness and damping of the joints as set, and the least inertia of each joint (n,)."""
+
+    stiffness: Array
+    damping: Array
+    inertia: Array
+
+    @property
+    def longest_period(self) -> float:
+        """Longest period of the states at which these springs are stable as set [s]."""
+        # the largest eigenvalue of M⁻¹ K is at most the sum of its diagonal
+        frequency = math.sqrt(float((self.stiffness / self.inertia).sum()))
+        return longest_period(frequency, max(float((self.damping / self.inertia).sum()),
+                                             2.0 * frequency))
+
+    def within(self, period: float) -> tuple[Array, Array]:
+        """
+        Stiffness and damping (n,) that are stable at a period of the states [s].
+
+        The springs with the highest natural frequencies are reduced first.
+
+        """
+        if period <= 0.0:
+            return self.stiffness, self.damping
+        squares = self.stiffness / self.inertia
+        within = _capped(squares, largest_natural_frequency(1.0, period) ** 2)
+        shares = within / np.where(squares > 0.0, squares, 1.0)
+        rates = np.sqrt(shares) * self.damping / self.inertia
+        most = largest_damping_rate(period, natural_frequency=math.sqrt(float(within.sum())))
+        return shares * self.stiffness, _capped(rates, most) * self.inertia
+
+
+def _capped(values: Array, total: float) -> Array:
+    """Return values (n,) of 0 or more, the largest ones lowered to one value, of a sum ≤ total."""
+    left, rest = total, len(values)
+    for value in np.sort(values).tolist():
+        if value * rest > left:
+            return np.asarray(np.minimum(values, left / rest))
+        left, rest = left - value, rest - 1
+    return values
+
+
+def motion_bounds(limits: Limits, speed: float, ramp: float) -> Array:
+    """
+    Return bounds (3, n) of speed, acceleration and jerk for planned motions of the joints.
+
+    `speed` is a share of the velocity limits, which is reached in `ramp` [s] or later: the
+    accelerations are at most those that the joints can reach in every configuration.
+
+    """
+    fastest = speed * np.where(np.isinf(limits.velocity), UNLIMITED, limits.velocity)
+    acceleration = np.minimum(fastest / ramp, limits.deceleration)
+    return np.array([fastest, acceleration, acceleration / (JERK_SHARE * ramp)])

@@ -1,0 +1,346 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Motions of all joints over time: to a goal as early as limits allow, or through given points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+import ruckig
+from scipy.interpolate import CubicSpline
+
+from osc_ros.compile.compiled import inlined, kernel, released
+from osc_ros.control.setpoint.trajectory import polynomial, put_quintic
+from osc_ros.dynamics.algebra.vectors import interval_of
+from osc_ros.errors import InputError
+
+Array = NDArray[np.float64]
+
+SHORTEST = 1e-7  # shorter segments are left out [s]
+AT_REST = 1e-3  # larger velocities or accelerations at the end are refused
+NEAR = 0.05  # a path may begin this far from the set-point [rad, m]
+SAMPLES = 9  # samples of each segment at which a motion is checked
+ROUNDING = 1.0 + 1e-6  # relative tolerance of checks
+# A joint that must brake from a higher speed or acceleration than its bounds gets this share more.
+MORE = 1.0 + 1e-9
+
+
+class JointMotion:
+    """
+    A motion of n joints by polynomials of degree five, C¹ with bounded acceleration or smoother.
+
+    Attributes
+    ----------
+    times : (m,)
+        Begin of each segment, and end of the last one, after the start of the motion [s].
+    coefficients : (m - 1, n, 6)
+        Positions in powers of the share of the segment's duration that has passed, 0 to 1.
+
+    """
+
+    def __init__(self, times: Array, coefficients: Array) -> None:
+        self.times, self.coefficients = times, coefficients
+
+    @classmethod
+    def of_arrays(cls, times: Array, coefficients: Array) -> JointMotion:
+        """Return the motion with these arrays; InputError if their shapes do not fit."""
+        m = len(times)
+        if not (m >= 2 and times.dtype == coefficients.dtype == float and times.ndim == 1
+                and coefficients.ndim == 3 and coefficients.shape[::2] == (m - 1, 6)
+                and times.flags.carray and coefficients.flags.carray):
+            raise InputError(f'joint motion: times of shape {times.shape} and coefficients of '
+                             f'shape {coefficients.shape}: accepted are numbers of shapes (m,) '
+                             'and (m - 1, n, 6)')
+        return cls(times, coefficients)
+
+    @classmethod
+    def to_goal(cls, start: Array, goal: Array | None, bounds: Array, duration: float = 0.0
+                ) -> JointMotion:
+        """
+        Return the motion to a goal at rest on which all joints arrive together (Ruckig).
+
+        Parameters
+        ----------
+        start : (3, n)
+            Position, velocity and acceleration at the start.
+        goal : (n,), optional
+            None: stop as fast as the bounds allow.
+        bounds : (3, n)
+            Largest speed, acceleration and jerk of each joint.
+        duration : float
+            Least duration [s].
+
+        Raises
+        ------
+        InputError
+            Ruckig finds no motion.
+
+        """
+        n = start.shape[1]
+        ask, plan = ruckig.InputParameter(n), ruckig.Trajectory(n)
+        ask.current_position, ask.current_velocity, ask.current_acceleration = start.tolist()
+        speed, acceleration, jerk = bounds
+        # a joint with this acceleration was, or will be, faster by a² / 2 jerk
+        acceleration = np.maximum(acceleration, MORE * np.abs(start[2]))
+        speed = np.maximum(speed, MORE * (np.abs(start[1]) + 0.5 * start[2] ** 2 / jerk))
+        ask.max_velocity, ask.max_acceleration, ask.max_jerk = (
+            speed.tolist(), acceleration.tolist(), jerk.tolist())
+        ask.target_velocity = ask.target_acceleration = [0.0] * n
+        if goal is None:
+            ask.control_interface = ruckig.ControlInterface.Velocity
+            ask.synchronization = ruckig.Synchronization.No
+        else:
+            ask.target_position = goal.tolist()
+        if duration > 0.0:
+            ask.minimum_duration = float(duration)
+        try:
+            found = ruckig.Ruckig(n).calculate(ask, plan)
+        except (ruckig.RuckigError, ValueError) as error:  # ValueError: unnamed result code
+            raise InputError(f'no joint motion was found: {error}') from None
+        if found != ruckig.Result.Working:
+            raise InputError(f'no joint motion was found: {found.name}')
+        return cls(*_segments(plan, start, goal))
+
+    @classmethod
+    def through(cls, start: Array, times: ArrayLike, points: Array,
+                velocities: Array | None = None, accelerations: Array | None = None
+                ) -> JointMotion:
+        """
+        Return the motion from a state through points to rest, C².
+
+        Parameters
+        ----------
+        start : (3, n)
+            Position, velocity and acceleration at the time 0.
+        times : (m,)
+            Increasing, more than 0 [s].
+        points : (m, n)
+        velocities, accelerations : (m, n), optional
+            Default: those of splines through the points, or through the velocities. The last ones
+            must be 0.
+
+        """
+        t = np.concatenate([[0.0], np.asarray(times, dtype=np.float64)])
+        q = np.vstack([start[0], points])
+        if velocities is None:
+            rest = np.zeros(q.shape[1])
+            spline = CubicSpline(t, q, bc_type=((1, start[1]), (1, rest)))
+            v, a = spline(t, 1), spline(t, 2)
+        else:
+            v = np.vstack([start[1], velocities])
+            a = CubicSpline(t, v)(t, 1) if len(t) > 2 else np.zeros(v.shape)
+        if accelerations is not None:
+            a[1:] = accelerations
+        v[0], a[0], v[-1], a[-1] = start[1], start[2], 0.0, 0.0
+        coefficients = np.empty((len(t) - 1, q.shape[1], 6))
+        _put_quintics(t, q, v, a, coefficients)
+        return cls(t, coefficients)
+
+    @property
+    def end(self) -> Array:
+        """Positions (n,) at the end."""
+        return np.asarray(self.coefficients[-1].sum(axis=1))
+
+    @property
+    def duration(self) -> float:
+        """Duration [s]."""
+        return float(self.times[-1])
+
+    def at(self, time: float) -> Array:
+        """Position, velocity and acceleration (3, n) at a time after the start [s]."""
+        found = np.empty((3, self.coefficients.shape[1]))
+        _put_state(self.times, self.coefficients, min(max(time, 0.0), self.duration), found)
+        return found
+
+    def samples(self) -> tuple[Array, Array]:
+        """Times (k,) [s] at SAMPLES points of each segment, and the states (k, 3, n) there."""
+        m, n, _ = self.coefficients.shape
+        times, states = np.empty(m * SAMPLES), np.empty((m * SAMPLES, 3, n))
+        _put_samples(self.times, self.coefficients, times, states)
+        return times, states
+
+    def slowed(self, factor: float) -> JointMotion:
+        """Return this motion in `factor` times its duration; the motion must start at rest."""
+        return JointMotion(factor * self.times, self.coefficients)
+
+
+def rehearse(n: int) -> None:
+    """Plan each kind of motion of n joints once, which compiles the kernels."""
+    start, bounds = np.zeros((3, n)), np.ones((3, n))
+    JointMotion.to_goal(start, np.ones(n), bounds).at(0.0)
+    JointMotion.through(start, [1.0, 2.0], np.ones((2, n))).samples()
+
+
+def joint_path(start: Array, times: ArrayLike, positions: ArrayLike,
+               velocities: ArrayLike | None = None, accelerations: ArrayLike | None = None
+               ) -> JointMotion:
+    """
+    Return `JointMotion.through` for points of a user; InputError names the first wrong one.
+
+    A first point at the time 0 must be at the position of `start`, and is left out.
+
+    """
+    n = start.shape[1]
+    t = np.array(times, dtype=np.float64)
+    m = t.size
+    if not (t.shape == (m,) and m >= 1 and np.isfinite(t).all()
+            and (np.diff(t, prepend=-SHORTEST) >= SHORTEST).all()):
+        raise InputError(f'times {t.ravel().tolist()[:8]}: accepted are one or more, increasing '
+                         'from 0 or later, finite')
+    given: list[Array | None] = []
+    for name, values in (('positions', positions), ('velocities', velocities),
+                         ('accelerations', accelerations)):
+        rows = None if values is None else np.array(values, dtype=np.float64)
+        if rows is not None and (rows.shape != (m, n) or not np.isfinite(rows).all()):
+            raise InputError(f'{name} have the shape {rows.shape}: accepted are finite numbers of '
+                             f'the shape ({m}, {n}), for {m} times and {n} joints')
+        given.append(rows)
+    if accelerations is not None and velocities is None:
+        raise InputError('accelerations are given without velocities: accepted are both')
+    for name, rows in zip(('velocities', 'accelerations'), given[1:]):
+        if rows is not None and np.abs(rows[-1]).max() > AT_REST:
+            raise InputError(f'the last {name} are {rows[-1].tolist()}: accepted is 0, a motion '
+                             'that ends at rest')
+    if t[0] < SHORTEST:
+        far = float(np.abs(given[0][0] - start[0]).max())  # type: ignore[index]
+        if far > NEAR:
+            raise InputError(f'the motion begins {far:.3g} rad or m from the set-point of a '
+                             f'joint: accepted is {NEAR:g}, or a later time of the first point')
+        t, given = t[1:], [None if rows is None else rows[1:] for rows in given]
+        if not len(t):
+            raise InputError('there is only a point at the time 0: accepted are later ones')
+    q, v, a = given
+    return JointMotion.through(start, t, q, v, a)  # type: ignore[arg-type]
+
+
+def require_within(motion: JointMotion, names: tuple[str, ...], position: Array, velocity: Array,
+                   first: Array) -> None:
+    """
+    Raise InputError for the first joint that leaves its limits on a motion.
+
+    `position` (n, 2) and `velocity` (n,) are the limits; `first` (n,) are the positions at the
+    start, from which a joint outside of its limits may return.
+
+    """
+    times, states = motion.samples()
+    lower, upper = np.minimum(position[:, 0], first), np.maximum(position[:, 1], first)
+    for what, row, least, most, unit in (
+            ('position', 0, lower, upper, ''), ('speed', 1, -velocity, velocity, ' in a second')):
+        slack = (ROUNDING - 1.0) * (1.0 + np.where(np.isfinite(most), np.abs(most), 0.0))
+        outside = (states[:, row] < least - slack) | (states[:, row] > most + slack)
+        if outside.any():
+            k, i = np.argwhere(outside)[0].tolist()
+            raise InputError(
+                f"joint '{names[i]}' has the {what} {states[k, row, i]:.4g}{unit} after "
+                f'{times[k]:.3g} s: accepted is {least[i]:.4g} to {most[i]:.4g}{unit}')
+
+
+def slowed_to_effort(motion: JointMotion, start: Array, bounds: Array, effort: Array,
+                     torque: Callable[[Array, Array, Array], Array]) -> JointMotion:
+    """
+    Return a motion to the same goal that needs at most the torques `effort` (n,), if there is one.
+
+    `torque` returns the torques (n,) of the model for q, q̇, q̈ (n,); for `start` and `bounds` see
+    `JointMotion.to_goal`. A longer duration is tried up to four times.
+
+    """
+    for _ in range(4):
+        shares = np.linspace(0.0, motion.duration, SAMPLES)
+        needed = np.array([torque(*motion.at(time)) for time in shares.tolist()])
+        at_rest = np.array(torque(motion.end, 0.0 * motion.end, 0.0 * motion.end))
+        room = np.maximum(effort - np.abs(at_rest), 0.1 * effort)
+        excess = float(((np.abs(needed) - effort) / room).max())
+        if not excess > 0.0:
+            break
+        motion = JointMotion.to_goal(start, motion.end, bounds,
+                                     motion.duration * min(np.sqrt(1.0 + excess) + 0.05, 2.0))
+    return motion
+
+
+def _segments(plan: ruckig.Trajectory, start: Array, goal: Array | None) -> tuple[Array, Array]:
+    """Return times and coefficients of the segments between all changes of a jerk in a plan."""
+    n, total = start.shape[1], float(plan.duration)
+    parts = np.zeros((2, n, 9))
+    for i, axis in enumerate(plan.profiles[0]):
+        parts[:, i] = (*axis.brake.t, *axis.t), (*axis.brake.j, *axis.j)
+    begins = np.cumsum(parts[0], axis=1)
+    inside = np.unique(begins[begins < total - SHORTEST])
+    inside = inside[inside > SHORTEST]
+    inside = inside[np.diff(inside, prepend=0.0) > SHORTEST]
+    times = np.concatenate([[0.0], inside, [max(total, SHORTEST)]])
+    coefficients = np.zeros((len(times) - 1, n, 6))
+    _put_cubics(parts, start, times, coefficients)
+    if goal is not None:  # without rounding errors of Ruckig
+        coefficients[-1, :, 0] += goal - coefficients[-1].sum(axis=1)
+    return times, coefficients
+
+
+@kernel
+def _put_cubics(parts, start, times, coefficients):
+    """Write coefficients (m - 1, n, 6) of cubics; `parts` are durations and jerks (2, n, 9)."""
+    for i in range(parts.shape[1]):
+        p, v, a, begin, k = start[0, i], start[1, i], start[2, i], 0.0, 0
+        end = parts[0, i, 0]
+        for s in range(len(times) - 1):
+            middle = 0.5 * (times[s] + times[s + 1])
+            while k < 8 and end <= middle:  # go on to the part in which this segment lies
+                h, j = end - begin, parts[1, i, k]
+                p, v, a = p + h * (v + h * (0.5 * a + h / 6.0 * j)), v + h * (a + 0.5 * h * j), (
+                    a + h * j)
+                k += 1
+                begin, end = end, end + parts[0, i, k]
+            h, d, j = times[s] - begin, times[s + 1] - times[s], parts[1, i, k]
+            if end <= middle:  # this joint has arrived, or has stopped
+                h, j = end - begin, parts[1, i, k]
+                c = coefficients[s, i]
+                c[0] = p + h * (v + h * (0.5 * a + h / 6.0 * j))
+                continue
+            c = coefficients[s, i]
+            c[0] = p + h * (v + h * (0.5 * a + h / 6.0 * j))
+            c[1] = d * (v + h * (a + 0.5 * h * j))
+            c[2] = 0.5 * d * d * (a + h * j)
+            c[3] = d * d * d / 6.0 * j
+
+
+@released
+def _put_quintics(times, q, v, a, coefficients):
+    """Write coefficients (m - 1, n, 6) of the quintics between states q, v, a (m, n)."""
+    for k in range(len(times) - 1):
+        h = times[k + 1] - times[k]
+        for i in range(q.shape[1]):
+            put_quintic(coefficients[k, i], q[k + 1, i] - q[k, i], h * v[k, i], h * v[k + 1, i],
+                        h * h * a[k, i], h * h * a[k + 1, i])
+            coefficients[k, i, 0] = q[k, i]
+
+
+@inlined
+def joint_state(coefficients, s, duration):
+    """Position, velocity and acceleration at s, 0 to 1, of a segment of one joint (6,)."""
+    value, first, second = polynomial(coefficients, s)
+    return coefficients[0] + value, first / duration, second / (duration * duration)
+
+
+@kernel
+def _put_state(times, coefficients, time, state):
+    """Write the state (3, n) at a time within the motion [s]."""
+    k = interval_of(times, time)
+    duration = times[k + 1] - times[k]
+    for i in range(coefficients.shape[1]):
+        state[0, i], state[1, i], state[2, i] = joint_state(
+            coefficients[k, i], (time - times[k]) / duration, duration)
+
+
+@released
+def _put_samples(times, coefficients, at, states):
+    """Write the times and states of `JointMotion.samples`."""
+    for k in range(len(times) - 1):
+        duration = times[k + 1] - times[k]
+        for j in range(SAMPLES):
+            row, s = k * SAMPLES + j, j / (SAMPLES - 1.0)
+            at[row] = times[k] + s * duration
+            for i in range(coefficients.shape[1]):
+                states[row, 0, i], states[row, 1, i], states[row, 2, i] = joint_state(
+                    coefficients[k, i], s, duration)

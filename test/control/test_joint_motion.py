@@ -1,0 +1,246 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Motions in the joints: planned motions, gains and springs, pauses; back to the tip."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+import numpy as np
+import pytest
+
+from arm import Arm, PERIOD, READY
+from attacked import home, robot_of
+from foreign import ForeignPlant
+from osc_ros import InputError, JointDrive, Law, Settings
+from osc_ros.control.setpoint.joint_motion import JointMotion
+
+GOAL = READY + np.array([0.8, 0.4, -0.5, 0.6, 0.4, 0.3, -0.9])
+
+
+def with_drive(drive=None):
+    """Return the Panda in a joint drive, and a function that simulates it for some seconds."""
+    arm = Arm()
+    arm.run(0.1)
+    arm.law.change(replace(arm.law.settings, joints=drive or JointDrive()))
+    return arm, lambda seconds, each=lambda: None: arm.run(arm.plant.time + seconds, each)
+
+
+@given(st.integers(0, 10 ** 6))
+def test_planned_motion_keeps_its_bounds_and_joins_the_state_before(seed):
+    rng = np.random.default_rng(seed)
+    n = rng.integers(1, 9)
+    bounds = rng.uniform(0.5, 3.0, (3, n)) * [[1.0], [2.0], [20.0]]
+    start = rng.uniform(-1.0, 1.0, (3, n)) * [[3.0], [0.3], [0.3]]
+    goal, duration = rng.uniform(-3.0, 3.0, n), rng.choice([0.0, 20.0])
+    motion = JointMotion.to_goal(start, goal, bounds, duration)
+    times, states = motion.samples()
+    np.testing.assert_allclose(motion.at(0.0), start, atol=1e-12)
+    np.testing.assert_allclose(motion.end, goal, atol=1e-12)
+    np.testing.assert_allclose(states[-1, 1:], 0.0, atol=1e-7)
+    assert motion.duration >= duration - 1e-9
+    most = np.maximum(bounds[:2], [np.abs(start[1]) + start[2] ** 2 / bounds[2], np.abs(start[2])])
+    assert (np.abs(states[:, 1:]).max(axis=0) <= (1.0 + 1e-6) * most).all()
+    apart = np.diff(times, prepend=-1.0) == 0.0  # end of a segment, and begin of the next one
+    np.testing.assert_allclose(states[apart][:, 0], np.roll(states, 1, axis=0)[apart][:, 0],
+                               atol=1e-9)
+    assert motion.duration < 60.0
+
+
+@given(st.integers(0, 10 ** 6))
+def test_path_goes_through_its_points_at_their_times(seed):
+    rng = np.random.default_rng(seed)
+    n, m = rng.integers(1, 8), rng.integers(1, 12)
+    start = rng.normal(size=(3, n))
+    times, points = np.cumsum(rng.uniform(0.1, 1.0, m)), rng.normal(size=(m, n))
+    velocities = rng.normal(size=(m, n))
+    velocities[-1] = 0.0
+    for given_velocities in (None, velocities):
+        motion = JointMotion.through(start, times, points, given_velocities)
+        np.testing.assert_allclose(motion.at(0.0), start, atol=1e-9)
+        for k in range(m):
+            found = motion.at(times[k])
+            np.testing.assert_allclose(found[0], points[k], atol=1e-9)
+            if given_velocities is not None:
+                np.testing.assert_allclose(found[1], velocities[k], atol=1e-7)
+
+
+def test_joints_arrive_together_within_a_milliradian_and_step_no_torque():
+    arm, run = with_drive()
+    duration = arm.law.move_joints(GOAL)
+    run(0.5 * duration)
+    half = (arm.plant.q - READY) / (GOAL - READY)
+    assert half.min() > 0.3
+    assert half.max() < 0.7
+    run(0.5 * duration + 0.3)
+    np.testing.assert_allclose(arm.plant.q, GOAL, atol=1e-3)
+    assert (np.abs(np.diff(arm.torques, axis=0)) / arm.robot.effort_limits).max() < 0.02
+
+
+@pytest.mark.parametrize('name', ['kinova', 'tiago', 'xarm7'])
+def test_foreign_arms_arrive_within_a_milliradian_and_their_limits(name):
+    robot, rng = robot_of(name), np.random.default_rng(7)
+    plant, law = ForeignPlant(name, robot.joint_names), Law(robot)
+    plant.reset(home(robot))
+    law.hold(plant.q)
+    law.change(replace(law.settings, joints=JointDrive()))
+    lower, upper = np.clip(robot.position_limits.T, home(robot) - 1.0, home(robot) + 1.0)
+    fastest, time = 0.0, 1.0
+    for _ in range(3):
+        goal = rng.uniform(lower + 0.05, upper - 0.05)
+        for _ in range(round((law.move_joints(goal) + 0.3) / PERIOD)):
+            plant.step(law.torque(time, plant.q, plant.qd), PERIOD)
+            time += PERIOD
+            fastest = max(fastest, float((np.abs(plant.qd) / robot.velocity_limits).max()))
+        np.testing.assert_allclose(plant.q, goal, atol=1e-3)
+    assert fastest < 1.0
+
+
+def test_goals_that_come_at_every_tick_are_followed():
+    arm, run = with_drive()
+    rng = np.random.default_rng(0)
+    run(0.5, lambda: arm.law.move_joints(READY + rng.uniform(-0.4, 0.4, 7)))
+    assert (np.abs(np.diff(arm.torques, axis=0)) / arm.robot.effort_limits).max() < 0.1
+    run(arm.law.move_joints(READY) + 0.3)
+    np.testing.assert_allclose(arm.plant.q, READY, atol=1e-3)
+
+
+def test_joints_without_a_goal_hold_and_a_duration_is_kept():
+    arm, run = with_drive()
+    goal = np.full(7, np.nan)
+    goal[0] = 0.5
+    assert arm.law.move_joints(goal, duration=3.0) == pytest.approx(3.0, abs=1e-9)
+    run(2.5)
+    assert np.abs(arm.plant.q - READY)[1:].max() < 1e-3
+    assert arm.plant.q[0] < 0.5 - 1e-3
+    run(0.8)
+    assert arm.plant.q[0] == pytest.approx(0.5, abs=1e-3)
+
+
+def test_stop_comes_to_rest_and_the_tip_takes_over_in_motion():
+    arm, run = with_drive()
+    arm.law.move_joints(GOAL)
+    run(0.7)
+    arm.law.stop()
+    run(0.7)
+    assert np.abs(arm.plant.qd).max() < 1e-2
+    assert np.abs(arm.plant.q - GOAL).max() > 0.1
+    arm.law.move_joints(GOAL)
+    run(0.7)
+    arm.law.change(replace(arm.law.settings, joints=None))
+    run(1.0)
+    assert (np.abs(np.diff(arm.torques, axis=0)) / arm.robot.effort_limits).max() < 0.02
+    arm.law.follow(arm.pose)
+    run(3.0)
+    assert arm.errors(arm.pose)[0][-1] < 1e-3
+
+
+def test_springs_yield_by_torque_over_stiffness():
+    stiffness = np.array([80.0, 90.0, 40.0, 70.0, 20.0, 20.0, 8.0])
+    arm, run = with_drive(JointDrive(stiffness=stiffness))
+    load = np.array([4.0, -3.0, 2.0, 3.0, 0.5, 0.5, 0.2])
+    law, torque = arm.law, arm.law.torque
+    law.torque = lambda *state: torque(*state) + load  # a hand
+    run(3.0)
+    law.torque = torque
+    np.testing.assert_array_equal(law.setup._own.stiffness, stiffness)  # none was reduced
+    np.testing.assert_allclose(arm.plant.q - READY, load / stiffness, rtol=0.02, atol=1e-3)
+    run(3.0)
+    np.testing.assert_allclose(arm.plant.q, READY, atol=2e-3)
+    run(law.move_joints(GOAL) + 1.0)
+    np.testing.assert_allclose(arm.plant.q, GOAL, atol=5e-3)
+    assert sum(law.terms().values()) == pytest.approx(arm.torques[-1])
+
+
+def test_springs_too_stiff_for_the_loop_are_reduced():
+    arm, run = with_drive(JointDrive(stiffness=1e7, damping=1e7))
+    run(0.5)
+    assert arm.law.gain_share() < 0.1
+    run(arm.law.move_joints(GOAL) + 1.0)
+    np.testing.assert_allclose(arm.plant.q, GOAL, atol=0.05)
+
+
+def test_motion_pauses_while_the_arm_is_held_and_goes_on_when_it_is_released():
+    arm, run = with_drive(JointDrive(stiffness=40.0, leash=0.1))
+    duration, law, torque = arm.law.move_joints(GOAL), arm.law, arm.law.torque
+    held = arm.plant.q.copy()
+    law.torque = lambda t, q, qd: torque(t, q, qd) + np.clip(
+        4e2 * (held - q) - 40.0 * qd, -0.6 * arm.robot.effort_limits,
+        0.6 * arm.robot.effort_limits)
+    run(duration + 1.0)
+    assert law.joints.waits
+    assert np.abs(law.joints.now - held).max() < 0.4
+    law.torque = torque
+    run(duration + 2.0)
+    assert not law.joints.waits
+    np.testing.assert_allclose(arm.plant.q, GOAL, atol=5e-3)
+
+
+def test_path_is_followed_between_its_points():
+    arm, run = with_drive()
+    times = np.linspace(0.5, 3.0, 40)
+    share = (0.5 - 0.5 * np.cos(np.pi * (times - 0.0) / 3.0))[:, None]
+    arm.law.follow_joints(times, READY + share * (GOAL - READY))
+    worst = [0.0]
+    run(3.3, lambda: worst.append(float(np.abs(arm.law.joints.now - arm.plant.q).max())))
+    assert max(worst) < 5e-3
+    np.testing.assert_allclose(arm.plant.q, GOAL, atol=1e-3)
+
+
+def test_copy_in_motion_computes_the_same_torques():
+    arm, run = with_drive()
+    arm.law.move_joints(GOAL)
+    run(0.2)  # while the settings are blended
+    copy = arm.law.copied()
+    run(0.3)
+    for _ in range(5):
+        arm.law.move_joints(READY)
+        copy = arm.law.copied()
+        time = arm.plant.time
+        found = [law.torque(time, arm.plant.q, arm.plant.qd) for law in (arm.law, copy)]
+        np.testing.assert_array_equal(*found)
+        arm.plant.step(found[0], 2)
+
+
+def test_wrong_goals_are_refused_and_the_motion_goes_on():
+    arm, run = with_drive()
+    law, far = arm.law, READY + 10.0
+    duration = law.move_joints(GOAL)
+    for wrong, message in (
+            (lambda: law.move_joints([0.0]), 'accepted are 7'),
+            (lambda: law.move_joints(far), "'panda_joint1' is 10.*accepted is -2.8973"),
+            (lambda: law.move_joints([np.inf] * 7), 'finite'),
+            (lambda: law.move_joints(READY, duration=-1.0), 'duration'),
+            (lambda: law.move_joints(READY, duration=np.nan), 'duration'),
+            (lambda: law.move_joints(READY, speed=1.5), 'speed'),
+            (lambda: law.follow_joints([], np.zeros((0, 7))), 'times'),
+            (lambda: law.follow_joints([1.0, 0.5], [READY, GOAL]), 'increasing'),
+            (lambda: law.follow_joints([1.0], [GOAL[:3]]), r'shape \(1, 7\)'),
+            (lambda: law.follow_joints([1.0], [far]), "'panda_joint.*accepted is"),
+            (lambda: law.follow_joints([0.01], [GOAL]), "'panda_joint.*speed"),
+            (lambda: law.follow_joints([0.0], [GOAL]), 'accepted is 0.05|only a point'),
+            (lambda: law.follow_joints([2.0], [GOAL], [GOAL]), 'last velocities'),
+            (lambda: law.follow_joints([2.0], [GOAL], None, [0.0 * GOAL]), 'accepted are both'),
+            (lambda: law.follow(arm.pose), 'joints follow a motion'),
+            (lambda: law.set_posture(READY), 'joints follow a motion')):
+        with pytest.raises(InputError, match=message):
+            wrong()
+    run(duration + 0.3)
+    np.testing.assert_allclose(arm.plant.q, GOAL, atol=1e-3)
+    law.change(replace(law.settings, joints=None))
+    with pytest.raises(InputError, match='no joint drive'):
+        law.move_joints(READY)
+
+
+@pytest.mark.parametrize('wrong', [
+    {'natural_frequency': 0.0}, {'speed': 1.1}, {'ramp': np.nan}, {'leash': -1.0},
+    {'stiffness': [-1.0]}, {'damping': 1.0}, {'stiffness': [[1.0]]}])
+def test_wrong_drives_are_refused(wrong):
+    with pytest.raises(InputError, match='accepted'):
+        JointDrive(**wrong)
+
+
+def test_stiffness_for_another_number_of_joints_is_refused():
+    with pytest.raises(InputError, match='accepted is one, or 7'):
+        Law(robot_of('panda'), Settings(joints=JointDrive(stiffness=[1.0, 2.0])))
