@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from osc_ros.control.tasks.task import Stiffness
 from osc_ros.model.gripper_state import GripperState
+from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
@@ -71,6 +72,10 @@ class Backend(Protocol):
     """
 
     joint_names: tuple[str, ...]
+
+    @property
+    def robot(self) -> Robot:
+        """Model of the arm."""
 
     def state(self) -> ArmState:
         """Return the newest state."""

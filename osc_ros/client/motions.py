@@ -22,14 +22,17 @@ from osc_ros.client.inputs import (
     non_negative,
     positive,
 )
+from osc_ros.control.detour import block_reason, Stall
 from osc_ros.control.tasks.task import Stiffness
 from osc_ros.dynamics.algebra.arrays import finite_array
+from osc_ros.dynamics.inverse_kinematics import inverse_kinematics
 from osc_ros.errors import ArmTimeoutError, InputError
 from osc_ros.model.validation import require_compact
 
 Array = NDArray[np.float64]
 
 TIMEOUT = 30.0  # default time-out [s]
+CLEAR = 0.2  # distance from joint limits that a detour prefers [rad, m]
 FARTHEST = 3600.0  # from the observation of a chunk to the present state [s]
 
 
@@ -75,7 +78,7 @@ class Motions:
     # motions
 
     def move_to(self, pose: ArrayLike, duration: float | None = None, wait: bool = True,
-                timeout: float = TIMEOUT) -> ArmState:
+                timeout: float = TIMEOUT, through_joints: bool = True) -> ArmState:
         """
         Move the tip to a pose, and return the state there.
 
@@ -92,13 +95,18 @@ class Motions:
             Whether to wait until the tip has reached the pose.
         timeout : float
             Longest time to wait for the arrival [s].
+        through_joints : bool
+            Whether an arm that is stuck, because joints are at their limits or its posture is
+            singular, goes to the pose by a motion of the joints, if a posture there is found; only
+            while this call waits.
 
         Raises
         ------
         InputError
             The controller refuses the pose.
         ArmTimeoutError
-            The pose was not reached in time; the arm continues to it.
+            The pose was not reached in time, and the arm continues to it; or the arm is stuck: the
+            message names the joints, and the joint positions of the pose.
         ArmError
             The controller has stopped the arm.
 
@@ -106,9 +114,44 @@ class Motions:
         if duration is not None:
             duration = positive('duration', duration, LONGEST)
         timeout = positive('timeout', timeout)
-        self._backend.go_to(goal_pose(pose, self.state()), duration)
+        goal = goal_pose(pose, self.state())
+        self._backend.go_to(goal, duration)
         self._has_goal = True
-        return self.wait(timeout) if wait else self.state()
+        if not wait:
+            return self.state()
+        stall, end = Stall(), self.state().time + timeout
+
+        def is_stuck() -> bool:
+            state = self.state()
+            return (stall.update(state.time, state.qd, state.error)
+                    and bool(block_reason(self._backend.robot, self._positions())))
+
+        has_ended = self._backend.wait(lambda: self._backend.is_at_goal() or is_stuck(), timeout)
+        if has_ended and not self._backend.is_at_goal():
+            self._detour(goal, through_joints, end)
+            has_ended = self._backend.wait(self._backend.is_at_goal, _left(end, self.state()))
+        return self._arrived(has_ended, timeout)
+
+    def _positions(self) -> Array:
+        """Newest positions (n,) in the order of the robot's joints."""
+        q = dict(zip(self._backend.joint_names, self.state().q.tolist()))
+        return np.array([q[name] for name in self._backend.robot.joint_names])
+
+    def _detour(self, goal: Array, through_joints: bool, end: float) -> None:
+        """Move to a goal (4, 4) by the joints until the time `end` [s], or raise."""
+        robot, q = self._backend.robot, self._positions()
+        found = inverse_kinematics(robot, goal, near=q)
+        text = f'{self._backend.situation()}; {block_reason(robot, q)}'
+        if not found:
+            raise ArmTimeoutError(f'{text}; no joint positions within the limits reach the goal')
+        clear = [one for one in found if one.margin > CLEAR]  # the nearest comes first
+        wanted = (clear[0] if clear else max(found, key=lambda one: one.margin)).q
+        there = dict(zip(robot.joint_names, wanted.round(4).tolist()))
+        if not through_joints:
+            raise ArmTimeoutError(f'{text}; these joint positions reach the goal: '
+                                  f'arm.move_joints({there}), or through_joints=True')
+        self.move_joints(there, timeout=_left(end, self.state()))
+        self._backend.go_to(goal, None)
 
     def wait(self, timeout: float = TIMEOUT) -> ArmState:
         """
@@ -129,7 +172,11 @@ class Motions:
         if not self._has_goal:
             raise InputError('there is no goal to wait for: accepted after move_to, move_joints '
                              'and follow (after jog and hold, sleep lets time pass)')
-        if not self._backend.wait(self._backend.is_at_goal, timeout):
+        return self._arrived(self._backend.wait(self._backend.is_at_goal, timeout), timeout)
+
+    def _arrived(self, is_at_goal: bool, timeout: float) -> ArmState:
+        """Return the state at the goal; raise if the goal was not reached."""
+        if not is_at_goal:
             raise ArmTimeoutError(f'the goal was not reached in {timeout:g} s: '
                                   + self._backend.situation())
         return self.state()
@@ -380,3 +427,8 @@ class Motions:
         message = self._backend.recover()
         self._has_goal = False
         return message
+
+
+def _left(end: float, state: ArmState) -> float:
+    """Time from a state to `end` [s], at least a millisecond."""
+    return max(end - state.time, 1e-3)

@@ -69,6 +69,7 @@ class RealTimeBackend:
     Attributes
     ----------
     joint_names : tuple of str
+    robot : Robot
 
     """
 
@@ -78,17 +79,17 @@ class RealTimeBackend:
         if startup_check not in CHECKS:
             raise InputError(f"startup_check is '{startup_check}': accepted is one of "
                              + ', '.join(CHECKS))
-        urdf, self._robot = model_of(robot, *links)
-        self.joint_names: tuple[str, ...] = self._robot.joint_names
+        urdf, self.robot = model_of(robot, *links)
+        self.joint_names: tuple[str, ...] = self.robot.joint_names
         with on_demand():
-            law = Law(self._robot, settings)  # compiles now, because the process has a time limit
+            law = Law(self.robot, settings)  # compiles now, because the process has a time limit
         start = Start(hardware, _checked(hardware, robot, law, values), urdf_text(urdf),
-                      self._robot, settings, 'sweep', None, system)
+                      self.robot, settings, 'sweep', None, system)
         self._loop = LoopProcess(start)
         try:
             settings, self._guard = start.settings_for(self.description)
             with on_demand():
-                self._law = Law(self._robot, settings)
+                self._law = Law(self.robot, settings)
             self._original = settings
             self._session = Session(
                 self._law, self._loop, self._use_load, lambda level, text: LOGGER.log(
@@ -217,7 +218,7 @@ class RealTimeBackend:
 
     def _state_of(self, record: Record) -> ArmState:
         seconds, nanoseconds = record.stamp
-        pose = link_pose(self._robot, record.q, self._robot.tip)
+        pose = link_pose(self.robot, record.q, self.robot.tip)
         return ArmState(seconds + 1e-9 * nanoseconds, record.q, record.qd, record.command, pose,
                         self._error)
 

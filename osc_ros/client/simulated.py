@@ -25,6 +25,7 @@ from osc_ros.control.tasks.task import Stiffness
 from osc_ros.errors import ArmError, InputError, require_options
 from osc_ros.model.files import urdf_text
 from osc_ros.model.gripper_state import goal_of, GripperState
+from osc_ros.model.robot import Robot
 from osc_ros.sim.hand import FINGERS as SHIPPED_HANDS
 from osc_ros.sim.hand import Hand, hand_of
 from osc_ros.sim.simulation import option_names, Simulation
@@ -84,6 +85,11 @@ class SimulatedBackend:
         if not self._is_open:
             raise ArmError(CLOSED)
         return self.arm.law
+
+    @property
+    def robot(self) -> Robot:
+        """Model of the arm."""
+        return self._law.robot
 
     def _advance(self) -> None:
         """Simulate one period."""

@@ -40,8 +40,10 @@ from osc_ros.control.tasks.pose_error import pose_error
 from osc_ros.control.tasks.task import Stiffness
 from osc_ros.errors import ArmError, ArmTimeoutError, InputError
 from osc_ros.model.gripper_state import GripperState
+from osc_ros.model.robot import Robot
 from osc_ros.ros.messages import messages
 from osc_ros.ros.messages.qos import LATCHED_QOS
+from osc_ros.ros.parameters import robot_parameters
 
 Array = NDArray[np.float64]
 
@@ -49,6 +51,7 @@ SILENCE = 5.0  # longest time between two joint states, and between two torques 
 GAINS = ('mode', 'translation.stiffness', 'rotation.stiffness', 'translation.damping_ratio',
          'rotation.damping_ratio')
 SPEED = 'joints.speed'
+SAME_JOINT = 2e-3  # tolerance for a joint at its goal [rad, m]
 SAME = 1e-6  # tolerance for equal times [s] and equal entries of poses
 CLIENTS = count()  # numbers of the clients of this process
 _LOCK = Lock()
@@ -102,8 +105,8 @@ class _Motion:
 
     Attributes
     ----------
-    goal : (4, 4), optional
-        Pose at the end of the motion; None for a motion without an end.
+    goal : (4, 4) or (n,), optional
+        Pose, or positions of the joints, at the end of the motion; None for a motion without one.
     since : float
         Time in the answer to the command [s]; infinite if no motion was commanded.
     reached_before : PoseStamped, optional
@@ -221,6 +224,15 @@ class TopicBackend:
             lambda: f"the topics of '{self._name}' were not all there")
         until(lambda: not self._missing(), lambda: f"{', '.join(self._missing())} did not come")
 
+    @property
+    def robot(self) -> Robot:
+        """Model of the arm, from the parameters of the controller and robot_description."""
+        found = self.services.parameters([entry.name for entry in (
+            *robot_parameters.ENTRIES, *robot_parameters.LOAD_ENTRIES)])
+        bare = robot_parameters.robot(found, robot_parameters.description(
+            found, self.description()))
+        return robot_parameters.with_load(found, bare)[0]
+
     def _others(self) -> str:
         """Return the names of the other nodes that this program has discovered."""
         return ', '.join(sorted(
@@ -293,7 +305,7 @@ class TopicBackend:
     def _send(self, topic: str, message: Any, stamp: Any = None, goal: Array | None = None
               ) -> str:
         """
-        Publish a command whose motion ends at `goal` (4, 4); return the text of its answer.
+        Publish a command whose motion ends at `goal`; return the text of its answer.
 
         The stamp of the command identifies its answer. Each client shifts its stamps by
         its own short time, less than 1 µs, because two clients may send commands for the
@@ -343,17 +355,17 @@ class TopicBackend:
         names = [name for name, value in zip(self.joint_names, goal) if np.isfinite(value)]
         values = goal[np.isfinite(goal)].tolist()
         if duration is not None:
-            self._send('joint_trajectory', _trajectory(names, [duration], [values]))
+            self._send('joint_trajectory', _trajectory(names, [duration], [values]), goal=goal)
             return
         if speed is not None or SPEED in self._set:
             before = self._before([SPEED])
             self.services.set_parameters(before if speed is None else {SPEED: speed})
-        self._send('target_joint', JointState(name=names, position=values))
+        self._send('target_joint', JointState(name=names, position=values), goal=goal)
 
     def follow_joints(self, times: Array, positions: Array) -> None:
         """Move the joints through positions; see `Backend`."""
         self._send('joint_trajectory', _trajectory(
-            self.joint_names, times.tolist(), positions.tolist()))
+            self.joint_names, times.tolist(), positions.tolist()), goal=positions[-1])
 
     def follow_chunk(self, times: Array, poses: Array, observed_at: float) -> str:
         """Follow a chunk; see `Backend`."""
@@ -460,7 +472,11 @@ class TopicBackend:
         # The goal was reached in the state in which the command was accepted: it can be this goal
         # or the previous one.
         goal = self._motion.goal
-        return goal is not None and bool(np.allclose(
+        if goal is None:
+            return False
+        if goal.ndim == 1:
+            return bool(np.nanmax(np.abs(goal - self.state().q)) < SAME_JOINT)
+        return bool(np.allclose(
             messages.pose_array(self._newest.reached.pose), goal, rtol=0.0, atol=SAME))
 
     def situation(self) -> str:
@@ -468,6 +484,10 @@ class TopicBackend:
         message = f'the controller says: {self._said}'
         if (goal := self._motion.goal) is None:
             return message
+        if goal.ndim == 1:
+            way = goal - self.state().q
+            k = int(np.nanargmax(np.abs(way)))
+            return f"joint '{self.joint_names[k]}' is {way[k]:.3g} from its goal, {message}"
         angular, linear = np.linalg.norm(pose_error(self.state().pose, goal).reshape(2, 3), axis=1)
         return f'{distance_text(angular, linear)}, {message}'
 

@@ -420,6 +420,55 @@ def test_every_kind_of_command_is_answered(remote):
     assert arm.state().time > began
 
 
+def assert_joints_move(arm):
+    arm.move_to(home_pose())
+    start, joint = arm.home().q, arm.joint_names[3]
+    there = arm.move_joints({joint: start[3] + 0.3}, speed=0.3).q
+    np.testing.assert_allclose(there - start, 0.3 * np.eye(7)[3], atol=2e-3)
+    arm.follow_joints([start + 0.1, start], [1.0, 2.5])
+    np.testing.assert_allclose(arm.wait().q, start, atol=2e-3)
+    arm.move_joints(start + 0.2, duration=600.0, wait=False)
+    arm.hold()
+    for command, text in (
+            (lambda: arm.move_joints({'elbow': 0.0}), "no joint 'elbow'.*panda_joint4"),
+            (lambda: arm.move_joints(start + 9.0), 'panda_joint1.*accepted'),
+            (lambda: arm.follow_joints([start, start], [1.0, 0.5]), 'increasing'),
+            (lambda: arm.follow_joints([start + 1.0], [0.1]), 'speed'),
+            (lambda: arm.move_joints(start, speed=2.0), 'speed')):
+        with pytest.raises(InputError, match=text):
+            command()
+    arm.move_joints({arm.joint_names[0]: start[0] + 0.3})
+    tip = arm.move_to(home_pose())  # the tip takes over
+    assert distance(tip.pose, home_pose()) < 2e-3
+    np.testing.assert_allclose(arm.home(duration=1.5).q, start, atol=2e-3)
+
+
+def test_joints_move_and_the_tip_takes_over(in_process):
+    assert_joints_move(in_process)
+
+
+def test_joints_of_a_remote_arm_move_and_the_tip_takes_over(remote):
+    assert_joints_move(remote)
+
+
+def test_home_leads_out_of_the_limits_of_joints():
+    with osc_ros.Arm.simulated('panda') as arm:
+        start, low = arm.state(), [0.4, 0.0, -0.3]
+        arm.move_to(low)
+        with pytest.raises(ArmTimeoutError, match=r"joints? at the limit: 'panda_joint\d' \(.*"
+                           r'arm.move_joints\({.*through_joints=True'):
+            arm.move_to(start.pose, timeout=10.0, through_joints=False)
+        np.testing.assert_allclose(arm.home().q, start.q, atol=1e-3)
+        assert distance(arm.move_to(start.pose).pose, start.pose) < 2e-3
+
+
+def test_arm_that_is_stuck_goes_through_its_joints():
+    with osc_ros.Arm.simulated('panda') as arm:
+        there = arm.pose()
+        arm.move_to([0.4, 0.0, -0.3])
+        assert distance(arm.move_to(there, timeout=12.0).pose, there) < 2e-3
+
+
 @contextmanager
 def latching(arm):
     """Have a watchdog stop an arm that gets no goals, until it is released."""
