@@ -1,0 +1,58 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""After any goal the arm finds home; a goal is reached, or its cause is named, within 5 s."""
+
+import numpy as np
+import pytest
+
+import osc_ros
+from osc_ros.client.robots import SHIPPED
+from osc_ros.dynamics.algebra.kinematics import link_pose
+from osc_ros.errors import ArmTimeoutError
+from variants import first_quick
+
+
+def random_pose(robot, rng):
+    """Return the pose of the tip at random positions of the joints."""
+    lower, upper = np.clip(robot.position_limits.T, -np.pi, np.pi)
+    return link_pose(robot, rng.uniform(lower, upper), robot.tip)
+
+
+@pytest.mark.parametrize('count', [5, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize('name', first_quick(sorted(SHIPPED), 2))
+def test_arm_finds_home_after_any_goal(name, count):
+    rng, touched, off = np.random.default_rng(0), 0, []
+    with osc_ros.Arm.simulated(name) as arm:
+        robot, home = arm._backend.robot, arm.state().q
+        lower, upper = robot.position_limits.T
+        beyond = []
+        arm._backend.listen(lambda state: beyond.append(
+            np.max(np.maximum(lower - state.q, state.q - upper))))
+        for _ in range(count):
+            arm.move_to(random_pose(robot, rng), wait=False)
+            arm.sleep(rng.uniform(0.2, 3.0))
+            off.append(np.abs(arm.home().q - home).max())
+        touched = max(beyond)
+    print(f'{name}: {count} goals, home within {1e3 * max(off):.2f} mrad, nearest limit '
+          f'{-1e3 * touched:.1f} mrad')
+    assert max(off) < 1e-3
+    assert touched < 0.0
+
+
+@pytest.mark.parametrize('count', [10, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize('name', first_quick(['panda', 'ur5e', 'gen3', 'iiwa14'], 2))
+def test_goal_is_reached_or_its_cause_is_named(name, count):
+    rng, causes, times = np.random.default_rng(1), [], []
+    with osc_ros.Arm.simulated(name) as arm:
+        robot = arm._backend.robot
+        for _ in range(count):
+            goal, begin = random_pose(robot, rng), arm.state().time
+            try:
+                arm.move_to(goal, timeout=20.0)
+            except ArmTimeoutError as error:
+                causes.append(str(error))
+            times.append(arm.state().time - begin)
+    print(f'{name}: {count} goals, {len(causes)} not reached; median {np.median(times):.2f} s, '
+          f'longest {max(times):.2f} s', *causes[:10], sep='\n')
+    assert all('limit' in cause or 'singular' in cause for cause in causes)
