@@ -18,6 +18,7 @@ from osc_ros.client.inputs import (
     LONGEST,
     non_negative,
     positive,
+    way_time,
 )
 from osc_ros.control.tasks.task import Stiffness
 from osc_ros.dynamics.algebra.arrays import finite_array
@@ -41,7 +42,7 @@ class Motions:
 
     def state(self) -> ArmState:
         """
-        Return the newest state.
+        Return the newest state; ArmError if the arm was closed.
 
         >>> arm.state().q                                           # doctest: +SKIP
         array([ 0. , -0.785, …])
@@ -72,11 +73,12 @@ class Motions:
     # motions
 
     def move_to(self, pose: ArrayLike, duration: float | None = None, wait: bool = True,
-                timeout: float = TIMEOUT) -> ArmState:
+                timeout: float = TIMEOUT, speed: float | None = None) -> ArmState:
         """
         Move the tip to a pose, and return the state there.
 
         >>> arm.move_to([0.4, 0.1, 0.4], duration=2.0)              # doctest: +SKIP
+        >>> arm.move_to([0.4, 0.1, 0.3], speed=0.05)
 
         Parameters
         ----------
@@ -89,11 +91,14 @@ class Motions:
             Whether to wait until the tip has reached the pose.
         timeout : float
             Longest time to wait for the arrival [s].
+        speed : float, optional
+            Mean speed of the tip [m/s], in place of `duration`; at most the limits' speed. It
+            does not slow a rotation about the tip.
 
         Raises
         ------
         InputError
-            The controller refuses the pose.
+            The controller refuses the pose; or both `duration` and `speed` are given.
         ArmTimeoutError
             The pose was not reached in time; the arm continues to it.
         ArmError
@@ -103,7 +108,13 @@ class Motions:
         if duration is not None:
             duration = positive('duration', duration, LONGEST)
         timeout = positive('timeout', timeout)
-        self._backend.go_to(goal_pose(pose, self.state()), duration)
+        goal = goal_pose(pose, now := self.state())
+        if speed is not None:
+            if duration is not None:
+                raise InputError(f'duration is {duration:g} s and speed {speed} m/s: accepted is '
+                                 'one of them')
+            duration = way_time(now.pose, goal, speed)
+        self._backend.go_to(goal, duration)
         self._has_goal = True
         return self.wait(timeout) if wait else self.state()
 
@@ -161,7 +172,8 @@ class Motions:
         Parameters
         ----------
         poses : (m, 4, 4), (m, 7) or (m, 3)
-            Pose k is for the time `observed_at` + (k + 1) dt.
+            Pose k is for the time `observed_at` + (k + 1) dt. A single pose, (4, 4), (7,) or (3,),
+            is a chunk that stays there.
         dt : float [s]
         observed_at : float, optional
             Time of the state from which the poses were predicted [s]; default: now.

@@ -89,6 +89,7 @@ class _Newest:
     pose: PoseStamped | None = None
     error: TwistStamped | None = None
     reached: PoseStamped | None = None
+    external: WrenchStamped | None = None
     description: String | None = None
     state_at: float = -np.inf
     command_at: float = -np.inf
@@ -176,6 +177,7 @@ class TopicBackend:
         for kind, topic, field, qos in (
                 (PoseStamped, f'{name}/pose', 'pose', 10),
                 (TwistStamped, f'{name}/pose_error', 'error', 10),
+                (WrenchStamped, f'{name}/external_wrench', 'external', 10),
                 (PoseStamped, f'{name}/goal_reached', 'reached', LATCHED_QOS)):
             node.create_subscription(kind, topic, self._keeper(field), qos)
         node.create_subscription(JointState, f'{name}/commands_stamped', self._on_command, 10)
@@ -268,10 +270,14 @@ class TopicBackend:
                 self._order = [self._names.index(name) for name in self.joint_names]
             self._news.notify_all()
         if (listener := self._listener) is not None and not self._missing():
-            listener(self.state())  # another thread may end listening meanwhile
+            listener(self._newest_state())  # another thread may end listening meanwhile
 
     def state(self) -> ArmState:
-        """Return the newest state; pose and error come at the controller's report_rate."""
+        """Return the newest state; pose, error, force come at the controller's report_rate."""
+        self._require_open()
+        return self._newest_state()
+
+    def _newest_state(self) -> ArmState:
         with self._news:
             newest = copy(self._newest)
         joints, n = newest.joints, len(self._order)
@@ -279,7 +285,9 @@ class TopicBackend:
         return ArmState(
             messages.seconds(joints.header.stamp), np.array(joints.position)[self._order],
             np.array(velocity)[self._order], np.array(newest.command.effort)[:n],
-            messages.pose_array(newest.pose.pose), messages.twist_array(newest.error.twist))
+            messages.pose_array(newest.pose.pose), messages.twist_array(newest.error.twist),
+            np.full(3, np.nan) if newest.external is None
+            else messages.wrench_array(newest.external.wrench)[3:])
 
     # commands
 
@@ -402,10 +410,12 @@ class TopicBackend:
 
     def move_gripper(self, command: list[float]) -> None:
         """Move the gripper; see `Backend`."""
+        self._require_open()
         self._gripper.move(command)
 
     def gripper_state(self) -> GripperState:
         """Return the state of the gripper; see `Backend`."""
+        self._require_open()
         return self._gripper.state()
 
     def hold(self) -> None:

@@ -106,9 +106,9 @@ def robot(values: dict[str, Any], text: str) -> Robot:
     An error in the parameters raises InputError, an error in the URDF ModelError.
 
     """
+    robot_element(text)  # raises if this is no URDF, such as a path that another node has sent
     for name in ('base', 'tip'):
         if not values[name]:
-            robot_element(text)  # raises first if the text is not a URDF
             raise InputError(f"parameter '{name}' is empty: accepted is the name of a link")
     tips = [values['tip'], *values['further_tips']]
     return Robot.from_urdf(text, values['base'], tips,
