@@ -183,7 +183,7 @@ def test_motion_with_a_duration_takes_it(arm):
 def test_motion_with_a_speed_takes_the_way_over_the_speed(arm):
     began = arm.state().time
     state = arm.move_to(arm.pose(shift=(0.0, 0.0, 0.1)), speed=0.1)
-    assert 1.0 < state.time - began < 1.5 + LAG
+    assert 1.0 < state.time - began < 2.0
     arm.move_to(arm.pose(), speed=0.1)  # no way
 
 
