@@ -618,6 +618,7 @@ def test_topics_terms_inertia_and_wrench_explain_the_torque(spin):
 @pytest.mark.parametrize('parameters, message', [
     ({'robot_description_file': ''}, "no robot: set parameter 'robot_description'"),
     ({'robot_description_file': '/nowhere.urdf'}, "'/nowhere.urdf' cannot be read"),
+    ({'robot_description_file': 'Pandda'}, "did you mean 'panda'?"),
     ({'robot_description': '<robot'}, 'XML'),
     ({'robot_description': 'hello', 'base': '', 'tip': ''}, "the URDF does not parse as XML: "
      "syntax error (line 1, column 1); it begins 'hello': accepted is the text of a URDF"),
