@@ -3,6 +3,7 @@
 
 """A force on a wall: approach with motion, press with 10 N, slide along it while pressing."""
 
+from matplotlib import pyplot
 import numpy as np
 
 from osc_ros import Law, Robot, Settings, shipped_urdf, Simulation, Task
@@ -34,6 +35,10 @@ def main() -> None:
     print('sliding: force along z from', np.min(forces, axis=0)[2].round(2), 'to',
           np.max(forces, axis=0)[2].round(2), 'N; way along y',
           (record.pose[-1, 1, 3] - record.pose[0, 1, 3]).round(3), 'm')
+    pyplot.plot(record.pose[:, 1, 3], np.array(forces)[:, 2])
+    pyplot.xlabel('position of the tip along y [m]')
+    pyplot.ylabel('force on the wall along z [N]')
+    pyplot.savefig('force_on_wall.png')
 
 
 if __name__ == '__main__':

@@ -7,6 +7,7 @@ import argparse
 from os import cpu_count
 from time import perf_counter
 
+from matplotlib import pyplot
 import mujoco
 from mujoco.rollout import Rollout
 import numpy as np
@@ -53,7 +54,7 @@ def main(arguments: list[str] | None = None) -> None:
     state[:, 1:8] = START + rng.uniform(-0.1, 0.1, (k, 7))
     centre = law.tip(state[:, 1:8], state[:, 8:15]).pose
     radius, speed = rng.uniform(0.02, 0.08, k), rng.uniform(1.0, 4.0, k)
-    worst, spent, simulated = 0.0, 0.0, 0.0
+    largest, spent, simulated = [], 0.0, 0.0  # error of a tip at each step [m]; times [s]
     datas = [mujoco.MjData(model) for _ in range(cpu_count() or 1)]
     with Rollout(nthread=len(datas)) as arms:
         for step in range(round(options.seconds / PERIOD)):
@@ -63,14 +64,18 @@ def main(arguments: list[str] | None = None) -> None:
             posture = 25.0 * (START - q) - 10.0 * qd
             tau = law.track(q, qd, target, STIFFNESS, DAMPING, acceleration, posture)
             tip = law.tip(q, qd).pose
-            worst = max(worst, np.linalg.norm(tip[:, :3] - target.pose[:, :3], axis=1).max())
+            largest.append(np.linalg.norm(tip[:, :3] - target.pose[:, :3], axis=1).max())
             spent += perf_counter() - begun
             begun = perf_counter()
             state = arms.rollout(model, datas, state, tau[:, None, :],
                                  control_spec=applied)[0][:, -1]
             simulated += perf_counter() - begun
-    print(f'{k} arms, {options.seconds:g} s: largest error of a tip {1e3 * worst:.2f} mm; targets '
-          f'and law {spent:.1f} s, MuJoCo {simulated:.1f} s')
+    print(f'{k} arms, {options.seconds:g} s: largest error of a tip {1e3 * max(largest):.2f} mm; '
+          f'targets and law {spent:.1f} s, MuJoCo {simulated:.1f} s')
+    pyplot.plot(PERIOD * np.arange(len(largest)), 1e3 * np.array(largest))
+    pyplot.xlabel('time [s]')
+    pyplot.ylabel('largest error of a tip [mm]')
+    pyplot.savefig('many_arms.png')
 
 
 if __name__ == '__main__':

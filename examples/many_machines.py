@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from functools import lru_cache
 import sys
 
+from matplotlib import pyplot
 import numpy as np
 
 from osc_ros import OperationalSpace, Robot, shipped_urdf
@@ -60,6 +61,10 @@ def main(arguments: list[str] | None = None) -> None:
     with machines as cluster, Client(cluster):
         mean = abs(torques(q, qd, u)).mean(axis=0).compute()
     print(f'{k} states in {q.numblocks[0]} chunks, mean |τ| [N m]: {mean.round(2)}')
+    pyplot.bar(range(1, 8), mean)
+    pyplot.xlabel('joint')
+    pyplot.ylabel('mean |τ| [N m]')
+    pyplot.savefig('many_machines.png')
 
 
 if __name__ == '__main__':

@@ -8,6 +8,7 @@ The loop reads a joint state, asks the law for torques, sends them, and then let
 
 """
 
+from matplotlib import pyplot
 import numpy as np
 
 from osc_ros import Law, OperationalSpace, Robot, shipped_urdf
@@ -41,12 +42,17 @@ def main() -> None:
     goal = law.levels['tip'].pose.copy()
     goal[2, 3] += 0.1
     law.follow(goal)
+    heights = []
     for _ in range(round(2.0 / PERIOD)):
         tau = law.torque(arm.time, arm.q, arm.qd)  # (n,), within all limits
         arm.step(tau)
         law.plan()  # after sending, because planning is slow
-    moved = law.levels['tip'].pose[2, 3] - goal[2, 3] + 0.1
-    print(f'the tip has moved up by {1e3 * moved:.1f} mm')
+        heights.append(law.levels['tip'].pose[2, 3] - goal[2, 3] + 0.1)
+    print(f'the tip has moved up by {1e3 * heights[-1]:.1f} mm')
+    pyplot.plot(PERIOD * np.arange(len(heights)), heights)
+    pyplot.xlabel('time [s]')
+    pyplot.ylabel('way of the tip [m]')
+    pyplot.savefig('own_loop.png')
 
 
 if __name__ == '__main__':

@@ -53,14 +53,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     cube = Block((SIZE / 2,) * 3, MASS, friction=0.5, position=START)
     table = np.eye(4)
-    with osc_ros.Arm.ros() if given.ros else osc_ros.Arm.simulated(
-            'panda', wall=table, furnish=cube.add, show=given.show) as arm:
+    arm = osc_ros.Arm.ros() if given.ros else osc_ros.Arm.simulated(
+        'panda', wall=table, furnish=cube.add, show=given.show)
+    with arm, arm.record() as recording:
         pick(arm, START)
         put(arm, GOAL)
         if arm.simulation is not None:
             end = cube.position(arm.simulation.plant)
             print(f'the cube is at {end.round(4)} m, {1e3 * np.linalg.norm(end - GOAL):.1f} mm '
                   'from its goal')
+    recording.plot('pick_and_place.png')  # with the weight of the cube as contact force
 
 
 if __name__ == '__main__':

@@ -37,7 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument('--ros', action='store_true', help='command a running controller')
     parser.add_argument('--chunks', type=int, default=8)
     given = parser.parse_args(arguments)
-    with osc_ros.Arm.ros() if given.ros else osc_ros.Arm.simulated('panda') as arm:
+    arm = osc_ros.Arm.ros() if given.ros else osc_ros.Arm.simulated('panda')
+    with arm, arm.record() as recording:
         begin = arm.pose()
         centre = begin[:3, 3] - [0.0, RADIUS, 0.0]
         for _ in range(given.chunks):
@@ -48,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             arm.sleep(EVERY - DELAY)
         arm.wait()
         print('at rest at', arm.pose()[:3, 3].round(3))
+    recording.plot('policy.png')
 
 
 if __name__ == '__main__':

@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--franka', default='', metavar='ADDRESS', help='of its control unit')
     given = parser.parse_args(arguments)
-    with opened(given.franka) as arm:
+    with opened(given.franka) as arm, arm.record() as recording:
         begin = arm.pose()
         for height in (0.05, 0.0):
             goal = begin.copy()
@@ -40,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             np.linalg.svd(np.ones((500, 500)))  # the torques do not wait for this
             away = arm.wait().pose[:3, 3] - goal[:3, 3]
             print(f'{1e3 * np.linalg.norm(away):.2f} mm from the goal')
+    recording.plot('real_time.png')
 
 
 if __name__ == '__main__':

@@ -5,6 +5,7 @@
 
 from time import perf_counter
 
+from matplotlib import pyplot
 import numpy as np
 from scipy.spatial.transform import Rotation
 
@@ -33,7 +34,7 @@ def main() -> None:
     q, qd = 0.05 * np.sin(np.arange(LINKS)), np.zeros(LINKS)
     rest, goal = q.copy(), law.outward(q, qd).pose.copy()
     goal[2, 3] += 0.2
-    took = np.empty(round(2.0 / PERIOD))
+    took, distance = np.empty((2, round(2.0 / PERIOD)))
     for k in range(len(took)):
         begun = perf_counter()
         posture = 25.0 * (rest - q) - 10.0 * qd  # joint accelerations, for the nullspace
@@ -42,11 +43,15 @@ def main() -> None:
         error = np.concatenate([turn, goal[:3, 3] - tip.pose[:3, 3]])
         u = 25.0 * error - 10.0 * tip.twist  # natural frequency 5 rad/s, damping ratio 1
         tau = law.inward(np.linalg.solve(tip.Lambda_inv, u - tip.a0))
-        took[k] = perf_counter() - begun
+        took[k], distance[k] = perf_counter() - begun, np.linalg.norm(error[3:])
         qd += PERIOD * arm.forward_dynamics(q, qd, tau)
         q += PERIOD * qd
-    print(f'{LINKS} links: error of the tip {1e3 * np.linalg.norm(error[3:]):.2f} mm after 2 s; '
+    print(f'{LINKS} links: error of the tip {1e3 * distance[-1]:.2f} mm after 2 s; '
           f'an update takes {1e6 * np.median(took):.0f} µs')
+    pyplot.semilogy(PERIOD * np.arange(len(distance)), 1e3 * distance)
+    pyplot.xlabel('time [s]')
+    pyplot.ylabel('distance of the tip from its goal [mm]')
+    pyplot.savefig('snake.png')
 
 
 if __name__ == '__main__':

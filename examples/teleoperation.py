@@ -20,6 +20,7 @@ import select
 import sys
 from typing import NamedTuple, Protocol
 
+from matplotlib import pyplot
 import numpy as np
 
 import osc_ros
@@ -189,9 +190,14 @@ def raw_terminal() -> Iterator[None]:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
-def teleoperate(arm: osc_ros.Arm, device: Device, scale: float) -> None:
-    """Move an arm by a device, until the device ends; hold the pose whenever the switch is off."""
-    moves = False
+def teleoperate(arm: osc_ros.Arm, device: Device, scale: float) -> np.ndarray:
+    """
+    Move an arm by a device, until the device ends; hold the pose whenever the switch is off.
+
+    Return the times and the positions of the tip at the commands (k, 4).
+
+    """
+    moves, way = False, [[arm.state().time, *arm.pose()[:3, 3]]]
     try:
         while (reading := device.read(arm.state().time)) is not None:
             deflection = np.where(np.abs(reading.deflection) > IDLE, reading.deflection, 0.0)
@@ -200,10 +206,21 @@ def teleoperate(arm: osc_ros.Arm, device: Device, scale: float) -> None:
             elif moves:
                 arm.hold()
             moves = reading.is_held
-            arm.sleep(PERIOD)
+            state = arm.sleep(PERIOD)
+            way.append([state.time, *state.pose[:3, 3]])
     finally:
         arm.hold()
         arm.sleep(0.5)
+    return np.array(way)
+
+
+def draw(way: np.ndarray) -> None:
+    """Draw the way of the tip in teleoperation.png."""
+    pyplot.plot(way[:, 0], way[:, 1:], label=['x', 'y', 'z'])
+    pyplot.xlabel('time [s]')
+    pyplot.ylabel('position of the tip [m]')
+    pyplot.legend()
+    pyplot.savefig('teleoperation.png')
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -219,8 +236,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with osc_ros.Arm.ros() if given.ros else osc_ros.Arm.simulated(
                 'panda', show=given.device in ('keyboard', 'gamepad', 'spacemouse')) as arm:
             with raw_terminal():
-                teleoperate(arm, device, given.scale)
+                way = teleoperate(arm, device, given.scale)
             print('holding', arm.pose()[:3, 3].round(3))
+        draw(way)
     except DeviceError as error:
         raise SystemExit(f'{error}') from None
     except KeyboardInterrupt:

@@ -5,5 +5,6 @@
 
 import osc_ros
 
-with osc_ros.Arm.simulated('panda') as arm:
+with osc_ros.Arm.simulated('panda') as arm, arm.record() as recording:
     print(arm.move_to(arm.pose(shift=(0.0, 0.0, 0.1))).pose)
+recording.plot('three_lines.png')  # needs matplotlib

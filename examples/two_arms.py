@@ -3,6 +3,7 @@
 
 """Two arms under one law: a task for each hand, and a constant distance between the hands."""
 
+from matplotlib import pyplot
 import numpy as np
 
 from osc_ros import Gains, Law, Robot, Settings, shipped_urdf, Simulation, Task
@@ -15,7 +16,7 @@ RIGHT = [0.3, -0.5, 0.2, -2.0, 0.1, 1.8, 0.9]
 
 def main() -> None:
     """Move both hands up and down together, and print how their distance changes."""
-    urdf = pair(shipped_urdf('panda').read_text())  # two Pandas on a pedestal
+    urdf = pair(shipped_urdf('panda'))  # two Pandas on a pedestal
     robot = Robot.from_urdf(urdf, base='pedestal', tip=HANDS)
     tasks = [Task(Gains(), name, link) for name, link in zip(('left', 'right'), HANDS)]
     law = Law(robot, Settings.of(robot, tasks=tuple(tasks)))
@@ -36,6 +37,10 @@ def main() -> None:
 
     arms.run(4.5, each=measure)
     print(f'largest change of the distance of the hands: {1e6 * np.abs(changes).max():.1f} µm')
+    pyplot.plot(arms.period * np.arange(len(changes)), 1e6 * np.array(changes))
+    pyplot.xlabel('time [s]')
+    pyplot.ylabel('change of the distance of the hands [µm]')
+    pyplot.savefig('two_arms.png')
 
 
 if __name__ == '__main__':

@@ -17,7 +17,7 @@ The same motion with the parts that `Arm` uses, which accept your own settings:
 
     from osc_ros import Law, Robot, shipped_urdf, Simulation
 
-    urdf = shipped_urdf('panda')                      # or open('arm.urdf').read()
+    urdf = shipped_urdf('panda')                      # or 'arm.urdf'
     law = Law(Robot.from_urdf(urdf, base='panda_link0', tip='panda_hand_tcp'))
     arm = Simulation(urdf, law)
     law.follow(arm.pose(shift=(0.0, 0.0, 0.1)))       # 10 cm up

@@ -168,22 +168,26 @@ class Arm(Motions):
 
     # recording and end
 
-    def record(self, path: str | os.PathLike[str]) -> Recording:
+    def record(self, path: str | os.PathLike[str] | None = None) -> Recording:
         """
-        Record all states from now on in a NumPy file (.npz) or a bag; see `Recording`.
+        Record all states from now on, for a plot, a NumPy file (.npz) or a bag; see `Recording`.
 
-        >>> with arm.record('run.npz'):                             # doctest: +SKIP
+        >>> with arm.record('run.npz') as recording:                # doctest: +SKIP
         ...     arm.move_to(goal)
+        >>> recording.plot('run.png')
 
         Raises
         ------
         InputError
             The path is not accepted, or a recording is in progress.
+        ArmError
+            The arm was closed.
 
         """
+        self.state()  # raises if the arm was closed
         if self._recording is not None:
-            raise InputError(f"'{self._recording.path}' is being recorded: accepted after its "
-                             'stop()')
+            raise InputError(f"'{self._recording.path or 'the arm'}' is being recorded: accepted "
+                             'after its stop()')
         recording = Recording(path, self.joint_names, self._end_recording)
         self._recording = recording
         self._backend.listen(recording.add)
@@ -209,7 +213,8 @@ class Arm(Motions):
             self._backend.close()
 
     def __enter__(self) -> Arm:
-        """Return the arm."""
+        """Return the arm; ArmError if it was closed."""
+        self.state()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,

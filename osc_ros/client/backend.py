@@ -18,7 +18,7 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-CLOSED = 'this arm was closed: open it again'
+CLOSED = 'this arm was closed: open a new one, such as with osc_ros.Arm.simulated(…) as arm'
 # Text for each value of 'target' in the diagnostics that explains a slow motion.
 WAITS, AT_EDGE = 'waits for the arm', 'at the edge'
 TARGETS = {WAITS: 'the target waits for the arm',
@@ -47,6 +47,9 @@ class ArmState:
         Measured pose of the tip.
     error : (6,) [rad, m]
         Error from the tip to its set-point, [angular; linear].
+    force : (3,) [N]
+        Force of the environment on the tip: exact in the simulation of this process; otherwise
+        the controller's estimate, NaN without one.
 
     """
 
@@ -56,6 +59,7 @@ class ArmState:
     torque: Array
     pose: Array
     error: Array
+    force: Array
 
 
 class Backend(Protocol):
@@ -78,7 +82,7 @@ class Backend(Protocol):
         """Model of the arm."""
 
     def state(self) -> ArmState:
-        """Return the newest state."""
+        """Return the newest state; ArmError if the arm was closed."""
 
     def go_to(self, pose: Array, duration: float | None) -> None:
         """Set a goal, to be reached after `duration` [s], or as early as the limits allow."""

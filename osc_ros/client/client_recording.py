@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Recordings of the states of an arm in a NumPy file or a rosbag2 bag."""
+"""Recordings of the states of an arm: plots, a NumPy file, or a rosbag2 bag."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from scipy.spatial.transform import Rotation
 from osc_ros.client.backend import ArmState
 from osc_ros.errors import ArmError, InputError
 from osc_ros.recording import cdr
-from osc_ros.recording.bag import BagWriter
+from osc_ros.recording.bag import BagWriter, required_module
 
-FIELDS = 'time', 'q', 'qd', 'torque', 'pose', 'error'
+FIELDS = 'time', 'q', 'qd', 'torque', 'pose', 'error', 'force'
 
 
 class Recording:
     """
-    Collects states; `stop` writes them to a file.
+    Collects states; `stop` writes them to a file, if there is a path; `plot` draws them.
 
     A file .npz has one array for each field of `ArmState`, with one row for each state, and
     `joint_names`: `numpy.load(path)['q']`. A path without a suffix is the folder of a rosbag2 bag
@@ -33,7 +33,7 @@ class Recording:
 
     Parameters
     ----------
-    path : str or path
+    path : str or path, optional
         A path with the suffix .npz, or a path without suffix that does not exist yet.
     joint_names : tuple of str
     stopped : callable
@@ -47,14 +47,14 @@ class Recording:
 
     """
 
-    def __init__(self, path: str | os.PathLike[str], joint_names: tuple[str, ...],
+    def __init__(self, path: str | os.PathLike[str] | None, joint_names: tuple[str, ...],
                  stopped: Callable[[], None]) -> None:
-        self.path = Path(path)
-        if (self.path.suffix not in ('', '.npz')
-                or not self.path.absolute().parent.is_dir()):
+        self.path = None if path is None else Path(path)
+        if self.path and (self.path.suffix not in ('', '.npz')
+                          or not self.path.absolute().parent.is_dir()):
             raise InputError(f"recording '{self.path}': accepted is a file with the ending .npz, "
                              'or a name without ending for a bag, in a folder that exists')
-        self._bag = None if self.path.suffix else BagWriter(self.path)
+        self._bag = BagWriter(self.path) if self.path and not self.path.suffix else None
         self._names, self._stopped = joint_names, stopped
         self._states: list[ArmState] = []
         self._is_open, self._is_written = True, False
@@ -68,9 +68,9 @@ class Recording:
         if self._is_open:
             self._states.append(state)
 
-    def stop(self) -> Path:
+    def stop(self) -> Path | None:
         """
-        Write the file or the bag; return its path.
+        Write the file or the bag; return its path, None without one.
 
         ArmError if it cannot be written: after a change of `path`, another call writes a file
         .npz there.
@@ -79,23 +79,53 @@ class Recording:
         if self._is_open:
             self._is_open = False
             self._stopped()
-            self._states = list(self._states)  # another thread may be in `add`
-        if not self._is_written:
+        if self.path is not None and not self._is_written:
             try:
-                self.path = self._write()
+                self.path = self._write(self.path)
             except OSError as error:
                 raise ArmError(f"recording '{self.path}' could not be written: {error}") from error
             self._is_written = True
         return self.path
 
-    def _write(self) -> Path:
+    def _write(self, path: Path) -> Path:
         if self._bag is not None:
             write_states(self._bag, self._names, self._states)
             return self._bag.close()
-        columns: dict[str, Any] = {
-            name: np.array([getattr(state, name) for state in self._states]) for name in FIELDS}
-        np.savez_compressed(self.path, joint_names=np.array(self._names), **columns)
-        return self.path
+        np.savez_compressed(path, joint_names=np.array(self._names), **self._columns())
+        return path
+
+    def _columns(self) -> dict[str, Any]:
+        states = list(self._states)  # another thread may be in `add`
+        return {name: np.array([getattr(state, name) for state in states]) for name in FIELDS}
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """
+        Return a matplotlib figure of position, distance to the set-point, force and torques.
+
+        >>> recording.plot('run.png')                               # doctest: +SKIP
+
+        Parameters
+        ----------
+        path : str or path, optional
+            File to save the figure in: .png, .svg or .pdf.
+
+        Raises
+        ------
+        InputError
+            There is no state, or matplotlib is not installed.
+        ArmError
+            The file cannot be written.
+
+        """
+        if not self._states:
+            raise InputError('there is nothing to plot: no state was recorded')
+        figure = drawn(self._columns(), self._names)
+        if path is not None:
+            try:
+                figure.savefig(path, dpi=90)
+            except (OSError, ValueError) as error:
+                raise ArmError(f"plot '{path}' could not be written: {error}") from error
+        return figure
 
     def __enter__(self) -> Recording:
         """Return the recording."""
@@ -105,6 +135,31 @@ class Recording:
                  trace: TracebackType | None) -> None:
         """Write the file."""
         self.stop()
+
+
+def drawn(columns: dict[str, Any], joints: tuple[str, ...]) -> Any:
+    """Return a figure of the fields of states, with a row for each time."""
+    position, error = columns['pose'][:, :3, 3], columns['error']
+    panels: list[tuple[str, tuple[str, ...], Any]] = [
+        ('position of the tip [m]', ('x', 'y', 'z'), position),
+        ('distance to the set-point [mm]', ('',),
+         1e3 * np.linalg.norm(error[:, 3:], axis=1, keepdims=True)),
+        ('contact force [N]', ('x', 'y', 'z'), columns['force']),
+        ('torque [N·m, N]', joints, columns['torque'])]
+    if np.isnan(columns['force']).all():
+        del panels[2]  # nothing estimates it
+    figure = required_module('matplotlib.figure').Figure(
+        figsize=(9, 2.2 * len(panels)), layout='constrained')
+    axes = figure.subplots(len(panels), sharex=True)
+    for axis, (label, names, values) in zip(axes, panels, strict=True):
+        for name, line in zip(names, values.T, strict=True):
+            axis.plot(columns['time'], line, label=name, linewidth=1.2)
+        axis.set_ylabel(label, fontsize='small')
+        axis.grid(color='0.9')
+        if len(names) > 1:
+            axis.legend(fontsize='small', loc='center left', bbox_to_anchor=(1.0, 0.5))
+    axes[-1].set_xlabel('time [s]')
+    return figure
 
 
 def write_states(bag: BagWriter, names: tuple[str, ...], states: list[ArmState]) -> None:

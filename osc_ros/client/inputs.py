@@ -20,6 +20,7 @@ from osc_ros.errors import InputError
 Array = NDArray[np.float64]
 
 LONGEST = 1e6  # longest duration of a motion [s]
+SHORTEST = 1e-4  # shortest way on which a speed counts [m]
 
 
 def goal_pose(pose: ArrayLike, state: ArmState) -> Array:
@@ -47,20 +48,34 @@ def goal_pose(pose: ArrayLike, state: ArmState) -> Array:
 
 
 def goal_poses(poses: ArrayLike, state: ArmState) -> Array:
-    """Convert the poses of a chunk to (m, 4, 4), see `goal_pose`; InputError if m < 2."""
+    """
+    Convert the poses of a chunk to (m, 4, 4), see `goal_pose`; InputError if there is none.
+
+    A single pose is given twice, as a chunk that stays there.
+
+    """
     try:
         given = np.array(poses, dtype=np.float64)
     except (TypeError, ValueError):
         given = np.empty(0)
-    if given.ndim not in (2, 3) or len(given) < 2:
-        raise InputError(f'poses of shape {given.shape}: accepted are two poses or more, all of '
-                         'one form: (m, 4, 4), (m, 7) or (m, 3)')
-    return np.array([goal_pose(pose, state) for pose in given])
+    if given.shape in ((4, 4), (7,), (3,)):
+        given = given[None]
+    if given.ndim not in (2, 3) or not len(given):
+        raise InputError(f'poses of shape {given.shape}: accepted is a pose (4, 4), (7,) or (3,), '
+                         'or several, all of one form: (m, 4, 4), (m, 7) or (m, 3)')
+    return np.array([goal_pose(pose, state) for pose in (given if len(given) > 1
+                                                         else [given[0], given[0]])])
 
 
 def chunk_times(dt: float, count: int) -> Array:
     """Return the times (count,) of the poses of a chunk after the observation [s]."""
     return positive('dt', dt, LONGEST / count) * np.arange(1.0, count + 1.0)
+
+
+def way_time(start: Array, goal: Array, speed: float) -> float | None:
+    """Return the time [s] for the way between poses (4, 4) at a speed [m/s]; None if too short."""
+    way, speed = float(np.linalg.norm(goal[:3, 3] - start[:3, 3])), positive('speed', speed)
+    return None if way < SHORTEST else min(way / speed, LONGEST)
 
 
 def _number(value: object) -> float:

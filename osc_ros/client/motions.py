@@ -21,6 +21,7 @@ from osc_ros.client.inputs import (
     LONGEST,
     non_negative,
     positive,
+    way_time,
 )
 from osc_ros.control.detour import block_reason, Stall
 from osc_ros.control.tasks.task import Stiffness
@@ -47,7 +48,7 @@ class Motions:
 
     def state(self) -> ArmState:
         """
-        Return the newest state.
+        Return the newest state; ArmError if the arm was closed.
 
         >>> arm.state().q                                           # doctest: +SKIP
         array([ 0. , -0.785, …])
@@ -78,11 +79,13 @@ class Motions:
     # motions
 
     def move_to(self, pose: ArrayLike, duration: float | None = None, wait: bool = True,
-                timeout: float = TIMEOUT, through_joints: bool = True) -> ArmState:
+                timeout: float = TIMEOUT, speed: float | None = None,
+                through_joints: bool = True) -> ArmState:
         """
         Move the tip to a pose, and return the state there.
 
         >>> arm.move_to([0.4, 0.1, 0.4], duration=2.0)              # doctest: +SKIP
+        >>> arm.move_to([0.4, 0.1, 0.3], speed=0.05)
 
         Parameters
         ----------
@@ -95,6 +98,9 @@ class Motions:
             Whether to wait until the tip has reached the pose.
         timeout : float
             Longest time to wait for the arrival [s].
+        speed : float, optional
+            Mean speed of the tip [m/s], in place of `duration`; at most the limits' speed. It
+            does not slow a rotation about the tip.
         through_joints : bool
             Whether an arm that is stuck, because joints are at their limits or its posture is
             singular, goes to the pose by a motion of the joints, if a posture there is found; only
@@ -103,7 +109,7 @@ class Motions:
         Raises
         ------
         InputError
-            The controller refuses the pose.
+            The controller refuses the pose; or both `duration` and `speed` are given.
         ArmTimeoutError
             The pose was not reached in time, and the arm continues to it; or the arm is stuck: the
             message names the joints, and the joint positions of the pose.
@@ -114,7 +120,12 @@ class Motions:
         if duration is not None:
             duration = positive('duration', duration, LONGEST)
         timeout = positive('timeout', timeout)
-        goal = goal_pose(pose, self.state())
+        goal = goal_pose(pose, now := self.state())
+        if speed is not None:
+            if duration is not None:
+                raise InputError(f'duration is {duration:g} s and speed {speed} m/s: accepted is '
+                                 'one of them')
+            duration = way_time(now.pose, goal, speed)
         self._backend.go_to(goal, duration)
         self._has_goal = True
         if not wait:
@@ -211,7 +222,8 @@ class Motions:
         Parameters
         ----------
         poses : (m, 4, 4), (m, 7) or (m, 3)
-            Pose k is for the time `observed_at` + (k + 1) dt.
+            Pose k is for the time `observed_at` + (k + 1) dt. A single pose, (4, 4), (7,) or (3,),
+            is a chunk that stays there.
         dt : float [s]
         observed_at : float, optional
             Time of the state from which the poses were predicted [s]; default: now.
@@ -253,7 +265,7 @@ class Motions:
             Duration of the motion [s]; if it is not given or too short, the limits of the joints
             determine it.
         speed : float, optional
-            Share of the velocity limits, more than 0, at most 1; default: 0.5.
+            Largest speed of the joints [rad/s, m/s]; default: half of the velocity limits.
         wait, timeout
             See `move_to`.
 
@@ -268,7 +280,7 @@ class Motions:
         if duration is not None:
             duration = positive('duration', duration, LONGEST)
         if speed is not None:
-            speed = positive('speed', speed, 1.0)
+            speed = positive('speed', speed)
         timeout = positive('timeout', timeout)
         self._backend.move_joints(joint_goal(q, self._backend.joint_names), duration, speed)
         self._has_goal = True

@@ -107,7 +107,8 @@ class RealTimeBackend:
     def _begin(self, startup_check: str) -> None:
         """Activate the loop, and start the thread."""
         self._news, self._startup_check = Condition(), startup_check
-        self._error, self._arrival, self._checked = np.zeros(6), Arrival(), -np.inf
+        self._reported = np.zeros(6), np.full(3, np.nan)  # error and force of the newest report
+        self._arrival, self._checked = Arrival(), -np.inf
         self._trouble, self._read, self._is_open = '', 0, True
         self._reactions, self._concluded = ReactionLog(LOGGER, 'active'), monotonic()
         # time at which the present reaction becomes an error, and its text
@@ -170,7 +171,9 @@ class RealTimeBackend:
     def _handle(self, event: str, *arguments: Any) -> None:
         """Handle an event of the loop, see `osc_ros.loop.engine.Engine`."""
         if event == 'report':
-            self._error = arguments[2]
+            external = arguments[4]
+            self._reported = arguments[2], (np.full(3, np.nan) if external is None
+                                            else external.wrench[3:])
         elif event == 'change':
             cause, reaction, text = arguments
             is_held = reaction not in HARMLESS
@@ -220,10 +223,11 @@ class RealTimeBackend:
         seconds, nanoseconds = record.stamp
         pose = link_pose(self.robot, record.q, self.robot.tip)
         return ArmState(seconds + 1e-9 * nanoseconds, record.q, record.qd, record.command, pose,
-                        self._error)
+                        *self._reported)
 
     def state(self) -> ArmState:
-        """Return the newest state; the field `error` is from the newest report of the loop."""
+        """Return the newest state; `error` and `force` are from the newest report of the loop."""
+        self._require_open()
         _, records = self._loop.records(self._loop.count - 2)
         return self._state_of(records[-1])
 

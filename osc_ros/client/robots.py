@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from osc_ros.control.setpoint.arrival import Tolerance
 from osc_ros.errors import InputError
-from osc_ros.model.files import ROBOTS, shipped_urdf
+from osc_ros.model.files import ROBOTS, shipped_urdf, urdf_path
 from osc_ros.model.robot import Robot
 
 TWIST_TIMEOUT = 0.2  # duration of the motion by a twist [s]
@@ -48,7 +48,7 @@ def model_of(robot: str | os.PathLike[str], base: str, tip: str
 
     """
     urdf: str | os.PathLike[str] = robot
-    if isinstance(robot, str) and '<' not in robot:
+    if isinstance(robot, str) and '<' not in robot and urdf_path(robot) is None:
         urdf = shipped_urdf(robot)
         base, tip = base or SHIPPED[robot].base, tip or SHIPPED[robot].tip
     if not (base and tip):

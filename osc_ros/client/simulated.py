@@ -61,7 +61,7 @@ class SimulatedBackend:
         self._hand = hand_of(urdf_text(urdf), hand) if hand else None
         self.arm = Simulation(urdf, law, q, **self._furnished(options))
         self.joint_names: tuple[str, ...] = law.robot.joint_names
-        self._set = law.settings.tasks[0].gains
+        self._set, self._tip = law.settings.tasks[0].gains, law.robot.tip
         self._arrival, self._checked = Arrival(), -np.inf
         self._listener: Callable[[ArmState], None] | None = None
         self._is_open = True
@@ -80,10 +80,13 @@ class SimulatedBackend:
 
         return {**options, 'furnish': add}
 
-    @property
-    def _law(self) -> Law:
+    def _require_open(self) -> None:
         if not self._is_open:
             raise ArmError(CLOSED)
+
+    @property
+    def _law(self) -> Law:
+        self._require_open()
         return self.arm.law
 
     @property
@@ -97,7 +100,8 @@ class SimulatedBackend:
             self._hand.advance(self.arm.plant, self.arm.period)
         time, (q, qd, tau) = self.arm.time, self.arm.advance()
         law = self._law
-        self._state = ArmState(time, q, qd, tau, law.pose, law.error.copy())
+        self._state = ArmState(time, q, qd, tau, law.pose, law.error.copy(),
+                               self.arm.plant.external_force(self._tip))
         if abs(time - self._checked) > 1.0 / CHECKS - 1e-9:
             self._check()
         if (listener := self._listener) is not None:
@@ -114,7 +118,8 @@ class SimulatedBackend:
         self._arrival.update(self._state.time, level.approach().error(), TOLERANCE)
 
     def state(self) -> ArmState:
-        """Return the newest state."""
+        """Return the newest state; see `Backend`."""
+        self._require_open()
         return self._state
 
     def _begin(self) -> None:
@@ -176,6 +181,7 @@ class SimulatedBackend:
             mass, center_of_mass, inertia))
 
     def _require_hand(self) -> Hand:
+        self._require_open()
         if self._hand is None:
             raise InputError('this arm has no gripper: panda and fr3 have one; for a robot of '
                              "your own give its finger joints, Arm.simulated(…, hand=('left', "

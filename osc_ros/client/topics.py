@@ -50,7 +50,6 @@ Array = NDArray[np.float64]
 SILENCE = 5.0  # longest time between two joint states, and between two torques [s]
 GAINS = ('mode', 'translation.stiffness', 'rotation.stiffness', 'translation.damping_ratio',
          'rotation.damping_ratio')
-SPEED = 'joints.speed'
 SAME_JOINT = 2e-3  # tolerance for a joint at its goal [rad, m]
 SAME = 1e-6  # tolerance for equal times [s] and equal entries of poses
 CLIENTS = count()  # numbers of the clients of this process
@@ -93,6 +92,7 @@ class _Newest:
     pose: PoseStamped | None = None
     error: TwistStamped | None = None
     reached: PoseStamped | None = None
+    external: WrenchStamped | None = None
     description: String | None = None
     state_at: float = -np.inf
     command_at: float = -np.inf
@@ -182,6 +182,7 @@ class TopicBackend:
         for kind, topic, field, qos in (
                 (PoseStamped, f'{name}/pose', 'pose', 10),
                 (TwistStamped, f'{name}/pose_error', 'error', 10),
+                (WrenchStamped, f'{name}/external_wrench', 'external', 10),
                 (PoseStamped, f'{name}/goal_reached', 'reached', LATCHED_QOS)):
             node.create_subscription(kind, topic, self._keeper(field), qos)
         node.create_subscription(JointState, f'{name}/commands_stamped', self._on_command, 10)
@@ -283,10 +284,14 @@ class TopicBackend:
                 self._order = [self._names.index(name) for name in self.joint_names]
             self._news.notify_all()
         if (listener := self._listener) is not None and not self._missing():
-            listener(self.state())  # another thread may end listening meanwhile
+            listener(self._newest_state())  # another thread may end listening meanwhile
 
     def state(self) -> ArmState:
-        """Return the newest state; pose and error come at the controller's report_rate."""
+        """Return the newest state; pose, error, force come at the controller's report_rate."""
+        self._require_open()
+        return self._newest_state()
+
+    def _newest_state(self) -> ArmState:
         with self._news:
             newest = copy(self._newest)
         joints, n = newest.joints, len(self._order)
@@ -294,7 +299,9 @@ class TopicBackend:
         return ArmState(
             messages.seconds(joints.header.stamp), np.array(joints.position)[self._order],
             np.array(velocity)[self._order], np.array(newest.command.effort)[:n],
-            messages.pose_array(newest.pose.pose), messages.twist_array(newest.error.twist))
+            messages.pose_array(newest.pose.pose), messages.twist_array(newest.error.twist),
+            np.full(3, np.nan) if newest.external is None
+            else messages.wrench_array(newest.external.wrench)[3:])
 
     # commands
 
@@ -357,10 +364,9 @@ class TopicBackend:
         if duration is not None:
             self._send('joint_trajectory', _trajectory(names, [duration], [values]), goal=goal)
             return
-        if speed is not None or SPEED in self._set:
-            before = self._before([SPEED])
-            self.services.set_parameters(before if speed is None else {SPEED: speed})
-        self._send('target_joint', JointState(name=names, position=values), goal=goal)
+        self._send('target_joint', JointState(
+            name=names, position=values, velocity=[] if speed is None else [speed] * len(names)),
+            goal=goal)
 
     def follow_joints(self, times: Array, positions: Array) -> None:
         """Move the joints through positions; see `Backend`."""
@@ -438,10 +444,12 @@ class TopicBackend:
 
     def move_gripper(self, command: list[float]) -> None:
         """Move the gripper; see `Backend`."""
+        self._require_open()
         self._gripper.move(command)
 
     def gripper_state(self) -> GripperState:
         """Return the state of the gripper; see `Backend`."""
+        self._require_open()
         return self._gripper.state()
 
     def hold(self) -> None:

@@ -208,8 +208,7 @@ class CompiledLaw:
     @property
     def joint_bounds(self) -> Array:
         """Bounds (3, n) of planned motions of the joints, see `joint_drive.motion_bounds`."""
-        drive = self.settings.joints or JointDrive()
-        return motion_bounds(self.settings.limits, drive.speed, drive.ramp)
+        return motion_bounds(self.settings.limits, self.settings.joints or JointDrive())
 
     @property
     def joint_leash(self) -> float:

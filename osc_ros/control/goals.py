@@ -283,7 +283,7 @@ class CommandedCycle(ControlCycle):
         return motion
 
     def move_joints(self, goal: ArrayLike, duration: float | None = None,
-                    speed: float | None = None) -> float:
+                    speed: ArrayLike | None = None) -> float:
         """
         Move the joints to a goal, so that all arrive together; return the duration [s].
 
@@ -298,8 +298,9 @@ class CommandedCycle(ControlCycle):
             NaN: this joint keeps its last goal.
         duration : float, optional
             Duration [s]; a shorter one than possible is prolonged.
-        speed : float, optional
-            Share of the velocity limits, more than 0, at most 1; default: `JointDrive.speed`.
+        speed : float or (n,), optional
+            Largest speed of the joints [rad/s, m/s]; default, and for NaN: `JointDrive.speed`. The
+            velocity limits hold in any case.
 
         Raises
         ------
@@ -313,10 +314,13 @@ class CommandedCycle(ControlCycle):
         if wanted.shape == (self.robot.n,):
             wanted = np.where(np.isnan(wanted), self._posture.wanted, wanted)
         wanted = goal_positions(wanted, self.robot, 'goal')
-        for name, value, most in (('duration', duration, LONGEST), ('speed', speed, 1.0)):
-            if value is not None and not 0.0 < value <= most:
-                raise InputError(f'{name} {value}: accepted is more than 0, at most {most:g}')
-        bounds = motion_bounds(self.settings.limits, speed or drive.speed, drive.ramp)
+        if duration is not None and not 0.0 < duration <= LONGEST:
+            raise InputError(f'duration {duration}: accepted is more than 0, at most {LONGEST:g}')
+        fastest = np.array(np.nan if speed is None else speed, dtype=np.float64)
+        if fastest.shape not in ((), wanted.shape) or (fastest <= 0.0).any():
+            raise InputError(f'speed {fastest.tolist()}: accepted is more than 0, one number or '
+                             f'{self.robot.n}, one for each joint')
+        bounds = motion_bounds(self.settings.limits, drive, fastest)
         margins = self._setup.limiter.table[LOWER:UPPER + 1]
         return self._move_posture(np.clip(wanted, *margins), bounds, duration or 0.0).duration
 

@@ -182,14 +182,16 @@ def _capped(values: Array, total: float) -> Array:
     return values
 
 
-def motion_bounds(limits: Limits, speed: float, ramp: float) -> Array:
+def motion_bounds(limits: Limits, drive: JointDrive, speed: ArrayLike = np.nan) -> Array:
     """
     Return bounds (3, n) of speed, acceleration and jerk for planned motions of the joints.
 
-    `speed` is a share of the velocity limits, which is reached in `ramp` [s] or later: the
-    accelerations are at most those that the joints can reach in every configuration.
+    `speed` is a number or (n,) [rad/s, m/s], at most the velocity limits; NaN: `drive.speed`. It
+    is reached in `drive.ramp` or later: the accelerations are at most those that the joints can
+    reach in every configuration.
 
     """
-    fastest = speed * np.where(np.isinf(limits.velocity), UNLIMITED, limits.velocity)
+    most, ramp = np.where(np.isinf(limits.velocity), UNLIMITED, limits.velocity), drive.ramp
+    fastest = np.where(np.isnan(speed), drive.speed * most, np.minimum(speed, limits.velocity))
     acceleration = np.minimum(fastest / ramp, limits.deceleration)
     return np.array([fastest, acceleration, acceleration / (JERK_SHARE * ramp)])

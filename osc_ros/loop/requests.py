@@ -311,7 +311,8 @@ def set_posture(engine: Engine, posture: Array) -> None:
 
 
 @journaled
-def move_joints(engine: Engine, goal: Array, duration: float | None, speed: float | None) -> float:
+def move_joints(engine: Engine, goal: Array, duration: float | None, speed: Array | float | None
+                ) -> float:
     """Move the joints to a goal (n,); return the duration [s]; see `Law.move_joints`."""
     _require_active(engine)
     found = engine.law.move_joints(goal, duration, speed)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from osc_ros.errors import ModelError
+from osc_ros.errors import ModelError, similar
 
 ROBOTS = Path(__file__).parents[1] / 'robots'
 
@@ -25,12 +25,33 @@ def shipped_urdf(name: str) -> Path:
     """
     names = sorted(path.stem for path in ROBOTS.glob('*.urdf'))
     if name not in names:
-        raise ModelError(f"no robot '{name}' comes with osc_ros: accepted is one of "
-                         f"{', '.join(names)}; for your own arm, give the text of its URDF or a "
-                         'pathlib.Path')
+        near = similar(str(name).lower(), names, 1)
+        raise ModelError(f"no robot '{name}' comes with osc_ros"
+                         + (f"; did you mean '{near[0]}'?" if near else '')
+                         + f": accepted is one of {', '.join(names)}, or the path or text of the "
+                         'URDF of your own arm')
     return ROBOTS / f'{name}.urdf'
 
 
+def urdf_path(urdf: str | os.PathLike[str]) -> Path | None:
+    """
+    Path of a URDF that is given as the path of its file; None if it is given as text.
+
+    A str is a path if it ends in a suffix such as .urdf and is not XML.
+
+    """
+    if isinstance(urdf, str) and ('<' in urdf or '\n' in urdf or not Path(urdf).suffix):
+        return None
+    return Path(urdf).expanduser() if isinstance(urdf, (str, os.PathLike)) else None
+
+
 def urdf_text(urdf: str | os.PathLike[str]) -> str:
-    """Text of a URDF that is given as text or as the path of its file; OSError if unreadable."""
-    return Path(urdf).read_text(encoding='utf-8') if isinstance(urdf, os.PathLike) else urdf
+    """Text of a URDF that is given as text or path; ModelError if the file is unreadable."""
+    path = urdf_path(urdf)
+    if path is None:
+        return urdf  # type: ignore[return-value]  # or of another type: refused by the parser
+    try:
+        return path.read_text(encoding='utf-8')
+    except (OSError, ValueError) as error:
+        raise ModelError(f"the URDF '{path}' cannot be read ({error}): accepted is the path of a "
+                         'file, or the text of a URDF') from None

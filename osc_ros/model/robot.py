@@ -256,7 +256,7 @@ class Robot:
         Parameters
         ----------
         urdf_text : str or path
-            Text of the URDF, with xacro expanded; or its file, as a pathlib.Path.
+            Text of the URDF, with xacro expanded; or the path of its file, such as 'arm.urdf'.
         base : str
             Link that is fixed to the ground; need not be the root.
         tip : str, or sequence of str

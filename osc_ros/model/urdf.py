@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+import os
 from xml.etree import ElementTree
 
 import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.errors import ModelError, similar
+from osc_ros.model.files import urdf_text
 from osc_ros.model.joint_types import JOINT_TYPES, OF_ONE_FREEDOM
 from osc_ros.model.origin import numbers, origin, poses
 from osc_ros.model.understood import require_known, unused_parts
@@ -135,14 +137,16 @@ def description(text: str) -> Description:
     )
 
 
-def pair(text: str) -> str:
+def pair(urdf: str | os.PathLike[str]) -> str:
     """
     Return a URDF with two copies of an arm side by side, with prefixes 'left_' and 'right_'.
 
     Both are mounted on the link 'pedestal', whose origin is midway between them, with y to the
-    left. Raises ModelError if the text is not a URDF with one tree of links.
+    left. `urdf` is the text or the path of the arm's URDF. Raises ModelError if it is not a URDF
+    with one tree of links.
 
     """
+    text = urdf_text(urdf)
     both = ElementTree.Element('robot', name=f"dual_{robot_element(text).get('name', '')}")
     both.extend(robot_element(text).findall('material'))
     pedestal = ElementTree.SubElement(both, 'link', name='pedestal')
@@ -226,7 +230,8 @@ def _parse_hint(body: str) -> str:
     if not body.startswith('<'):
         return f'; it begins {body[:40]!r}' + (
             '' if '\n' in body else
-            ': pass the text of the URDF, not the name of its file, or a pathlib.Path')
+            ': accepted is the text of a URDF, or the path of its file with the ending, such as '
+            "'arm.urdf'; for a robot of osc_ros, shipped_urdf('panda')")
     if '<xacro:' in body:
         return f'; it holds xacro elements: {XACRO}'
     return ''

@@ -1,12 +1,14 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Topics and action of a gripper."""
+"""Topics and actions of a gripper."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+import math
+from typing import Any, NamedTuple
 
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
@@ -14,56 +16,102 @@ from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
-from osc_ros.errors import OscError
+from osc_ros.errors import InputError, OscError
 from osc_ros.model.gripper_state import FASTEST, FORCE, goal_of, GripperState, HandGoal
 from osc_ros.ros.messages import messages
 
 try:
-    from control_msgs.action import GripperCommand
+    from control_msgs import action as actions
 except ImportError:  # not on PyPI
-    GripperCommand = None
+    actions = None
+
+WIDTH = 'width'  # name of the joint in the states
 
 
-class GripperAction:
+class ActionKind(NamedTuple):
     """
-    Action server for a gripper, which does not block the thread of its node.
+    An action of control_msgs for grippers: its type, its name, and the fields of its messages.
 
-    The position of a goal is the width [m]; a largest effort of 0 means the default [N]. A goal
-    succeeds when the fingers rest: at the width (`reached_goal`), or because something stops them
-    (`stalled`), as in gripper_controllers with allow_stalling. A new goal aborts the previous one.
-    Without control_msgs there is no server. `move` commands the gripper, and raises OscError if
-    the gripper refuses a goal.
+    `goal` returns the goal of a request. `fill` writes a state to a message; `stops` says whether
+    the feedback has the fields `reached_goal` and `stalled`, as the result has.
 
     """
 
-    def __init__(self, node: Node, name: str, move: Callable[[HandGoal], None]) -> None:
+    kind: str
+    name: str
+    goal: Callable[[Any], HandGoal]
+    fill: Callable[[Any, GripperState], None]
+    stops: bool
+
+
+def _single_goal(command: Any) -> HandGoal:
+    return HandGoal(command.position, command.max_effort or FORCE)
+
+
+def _fill_single(message: Any, state: GripperState) -> None:
+    message.position, message.effort = state.width, state.force
+
+
+def _parallel_goal(command: JointState) -> HandGoal:
+    """Return the goal of a JointState with one position; InputError for others."""
+    if list(command.name) not in ([], [WIDTH]) or len(command.position) != 1:
+        raise InputError(f'joints {list(command.name)} with {len(command.position)} positions: '
+                         f"accepted is one position, the width [m], named '{WIDTH}' or not named")
+    return goal_of([command.position[0], *((given[0] if len(given) else 0.0) or math.nan
+                                           for given in (command.effort, command.velocity))])
+
+
+def _fill_parallel(message: Any, state: GripperState) -> None:
+    message.state = JointState(name=[WIDTH], position=[state.width], velocity=[state.rate],
+                               effort=[state.force])
+
+
+KINDS = (ActionKind('GripperCommand', 'gripper_cmd', _single_goal, _fill_single, True),
+         ActionKind('ParallelGripperCommand', 'parallel_gripper_cmd', _parallel_goal,
+                    _fill_parallel, False))
+
+
+class GripperActions:
+    """
+    Action servers for a gripper, which do not block the thread of its node.
+
+    A goal succeeds when the fingers rest: at the width (`reached_goal`), or because something
+    stops them (`stalled`), as in parallel_gripper_controller with allow_stalling. A new goal of
+    either action aborts the previous one. The servers are those of `KINDS` that the installed
+    control_msgs has. `move` commands the gripper, and raises OscError if the gripper refuses a
+    goal.
+
+    """
+
+    def __init__(self, node: Node, prefix: str, move: Callable[[HandGoal], None]) -> None:
         self._node, self._move = node, move
         self._goal: Any = None  # handle of the goal in progress
+        self._kind = KINDS[0]  # of the goal in progress
         self._state = GripperState(0.0, 0.0, 0.0, 0.0, 0.0)
-        if GripperCommand is not None:
-            self._server = ActionServer(
-                node, GripperCommand, name, lambda handle: None, goal_callback=self._accept,
-                handle_accepted_callback=self._begin,
-                cancel_callback=lambda handle: CancelResponse.ACCEPT)
+        self._servers = [ActionServer(
+            node, getattr(actions, kind.kind), f'{prefix}/{kind.name}', lambda handle: None,
+            goal_callback=partial(self._accept, kind),
+            handle_accepted_callback=partial(self._begin, kind),
+            cancel_callback=lambda handle: CancelResponse.ACCEPT)
+            for kind in KINDS if hasattr(actions, kind.kind)]
 
-    def _accept(self, request: Any) -> GoalResponse:
+    def _accept(self, kind: ActionKind, request: Any) -> GoalResponse:
         """Command the gripper; reject the goal if the gripper refuses it."""
-        command = request.command
         try:
-            self._move(HandGoal(command.position, command.max_effort or FORCE))
+            self._move(kind.goal(request.command))
         except OscError as error:
             self._node.get_logger().error(f'gripper: the goal is refused: {error}')
             return GoalResponse.REJECT
         return GoalResponse.ACCEPT
 
-    def _begin(self, handle: Any) -> None:
+    def _begin(self, kind: ActionKind, handle: Any) -> None:
         if self._goal is not None:
             self._end('abort')
-        self._goal = handle
+        self._goal, self._kind = handle, kind
 
     def _end(self, how: str) -> None:
         """End the goal in progress: 'succeed', 'abort' or 'canceled'."""
-        result = self._fill_state(GripperCommand.Result())
+        result = self._message('Result')
 
         def execute(handle: Any) -> Any:
             getattr(handle, how)()
@@ -72,11 +120,13 @@ class GripperAction:
         goal, self._goal = self._goal, None
         goal.execute(execute)  # at the end only: an execution that waits would block the thread
 
-    def _fill_state(self, message: Any) -> Any:
-        """Fill a result or feedback from the last state."""
-        message.position, message.effort = self._state.width, self._state.force
-        message.reached_goal = self._state.is_at_goal
-        message.stalled = self._state.is_stalled
+    def _message(self, part: str) -> Any:
+        """Return the 'Result' or the 'Feedback' of the goal in progress, for the last state."""
+        message = getattr(getattr(actions, self._kind.kind), part)()
+        self._kind.fill(message, self._state)
+        if part == 'Result' or self._kind.stops:
+            message.reached_goal = self._state.is_at_goal
+            message.stalled = self._state.is_stalled
         return message
 
     def update(self, state: GripperState) -> None:
@@ -90,18 +140,18 @@ class GripperAction:
         elif not state.is_moving:
             self._end('succeed')
         else:
-            self._goal.publish_feedback(self._fill_state(GripperCommand.Feedback()))
+            self._goal.publish_feedback(self._message('Feedback'))
 
 
 class GripperTopics:
     """
-    Topics `~/gripper/…` of a gripper, and the action `~/gripper/gripper_cmd`.
+    Topics and actions `~/gripper/…` of a gripper.
 
     A command is a std_msgs/Float64MultiArray on `command`: the width [m], then optionally the
     largest force [N] and the speed [m/s]. The answer on `answers` repeats the label of the
     command's dimension; if the gripper refuses, it has the reason. `state` is a JointState with
     two names: 'width', with the rate and the force, and 'goal', with the commanded speed and
-    force. For `move` see `GripperAction`.
+    force. For the actions and `move` see `GripperActions`.
 
     """
 
@@ -111,17 +161,17 @@ class GripperTopics:
         self._states = node.create_publisher(JointState, '~/gripper/state', 10)
         self._answers = node.create_publisher(DiagnosticStatus, '~/gripper/answers', 10)
         node.create_subscription(Float64MultiArray, '~/gripper/command', self._on_command, 10)
-        self._action = GripperAction(node, '~/gripper/gripper_cmd', self._move)
+        self._actions = GripperActions(node, '~/gripper', self._move)
 
     def publish(self, state: GripperState, stamp: Any) -> None:
         """Publish a state, and pass it to the action."""
         self._time = messages.seconds(stamp)
-        message = JointState(name=['width', 'goal'], position=[state.width, state.goal],
+        message = JointState(name=[WIDTH, 'goal'], position=[state.width, state.goal],
                              velocity=[state.rate, self._speed],
                              effort=[state.force, state.commanded_force])
         message.header.stamp = stamp
         self._states.publish(message)
-        self._action.update(state)
+        self._actions.update(state)
 
     def _move(self, goal: HandGoal) -> None:
         self._send(goal)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.errors import InputError
+from osc_ros.model.files import urdf_path, urdf_text
 from osc_ros.sim.mjcf.mjcf_description import FLOOR, require, Urdf
 from osc_ros.sim.mjcf.parts import (
     add_ball,
@@ -70,7 +71,7 @@ class Plant:
 
     Parameters
     ----------
-    urdf_text : the robot description (meshes are not needed)
+    urdf : the robot description, as text or path (meshes are not needed)
     base : the fixed link; poses and gravity are in its frame
     joint_names : the n joints that move, in the order of every (n,) array
     locked : joint name -> position at which it is locked [rad or m]
@@ -87,7 +88,7 @@ class Plant:
     ball : link that carries a ball, and the radius of the ball [m]
     furnish : receives MuJoCo's specification, in the axes of the URDF's root, and adds bodies
     beside the arm, for example `Block.add` or `World.add`
-    folder : folder of the URDF file, from which pictures and viewer find its meshes
+    folder : from which pictures and viewer find meshes, default the folder of the URDF's path
 
     Parameters by joint are (n,), or a mapping of names to values (default for missing joints).
 
@@ -98,7 +99,7 @@ class Plant:
 
     """
 
-    def __init__(self, urdf_text: str, base: str, joint_names: Sequence[str],
+    def __init__(self, urdf: str | os.PathLike[str], base: str, joint_names: Sequence[str],
                  locked: Mapping[str, float] | None = None, rotor_inertia: PerJoint = None,
                  timestep: float = 1e-3, gravity: ArrayLike = (0.0, 0.0, -9.81),
                  effort_limits: PerJoint = None, damping: PerJoint = None,
@@ -112,12 +113,12 @@ class Plant:
         if compensates not in COMPENSATES:
             raise InputError(f"compensates is '{compensates}'; accepted: {', '.join(COMPENSATES)}")
         self._compensates = compensates
-        urdf = Urdf(urdf_text)
+        description, file = Urdf(urdf_text(urdf)), urdf_path(urdf)
         names = self.joint_names = tuple(joint_names)
         self.n = len(names)
-        locks = urdf.locks(names, locked or {})
+        locks = description.locks(names, locked or {})
         effort, viscous, dry = (
-            amounts(what, given, names, [urdf.number(name, tag, what) for name in names])
+            amounts(what, given, names, [description.number(name, tag, what) for name in names])
             for what, given, tag in (('effort', effort_limits, 'limit'),
                                      ('damping', damping, 'dynamics'),
                                      ('friction', friction, 'dynamics')))
@@ -125,22 +126,22 @@ class Plant:
         self._noise = JointNoise(position_noise, velocity_noise, seed)
         self._effort_limits = np.where(effort > 0.0, effort, np.inf)
         self._brakes = Brakes(dry, self._effort_limits)
-        self._position_limits = np.array([urdf.span(name) for name in names])
-        spec = urdf.spec(locks)
+        self._position_limits = np.array([description.span(name) for name in names])
+        spec = description.spec(locks)
         set_options(spec, timestep)
         self._set_joints(spec, armature, viscous, timestep)
         if wall is not None:
             add_wall(spec, timestep)
         if ball is not None:
-            require('link', ball[0], urdf.links)
+            require('link', ball[0], description.links)
             add_ball(spec, *ball, timestep)
         if furnish is not None:
-            urdf.compiled_model(spec)  # refuse a bad URDF before parts are added
+            description.compiled_model(spec)  # refuse a bad URDF before parts are added
             furnish(spec)
-        self.model = urdf.compiled_model(spec)
-        self._find_places(urdf.links)
-        self._drawing = partial(urdf.scene, locks,
-                                folder=None if folder is None else Path(folder))
+        self.model = description.compiled_model(spec)
+        self._find_places(description.links)
+        self._drawing = partial(description.scene, locks,
+                                folder=Path(folder) if folder else file and file.parent)
         self._require_still(base)
         self._T_base_root: Array = np.eye(4)
         self._T_base_root = np.asarray(np.linalg.inv(self.pose(base)), dtype=np.float64)
@@ -260,9 +261,26 @@ class Plant:
 
         """
         require('link', link, self._links)
-        pushed = {body: push.reshape(2, 3) @ self._T_base_root[:3, :3]
-                  for body, push in self._pushed.items()}
-        return wrench_beyond(self.model, self._data, self._links[link], pushed)
+        return wrench_beyond(self.model, self._data, self._links[link], self._pushes_at_root())
+
+    def _pushes_at_root(self) -> dict[int, Array]:
+        """Return the pushes, force and moment (2, 3) by body, in the axes of MuJoCo's world."""
+        return {body: push.reshape(2, 3) @ self._T_base_root[:3, :3]
+                for body, push in self._pushed.items()}
+
+    def external_force(self, link: str) -> Array:
+        """
+        Return the force (3,) by the environment on the moving body of a link, base frame [N].
+
+        It contains the contacts and pushes that `sensor_wrench` measures, on all links that are
+        fixed to this one, too, and on links that they carry, such as fingers.
+
+        """
+        require('link', link, self._links)
+        body = self.model.body_weldid[self._links[link]]
+        force = wrench_beyond(self.model, self._data, body, self._pushes_at_root())[3:]
+        return np.asarray(-self._T_base_root[:3, :3]
+                          @ self._data.xmat[body].reshape(3, 3) @ force)
 
     def contact_force(self) -> Array:
         """Return the force (3,) on the wall, by arm and other bodies, base frame [N]."""
@@ -276,8 +294,8 @@ class Plant:
         return np.asarray(self._T_base_root[:3, :3] @ total)
 
     def _apply_pushes(self) -> None:
-        for body, push in self._pushed.items():
-            f, m = push.reshape(2, 3) @ self._T_base_root[:3, :3]
+        for body, push in self._pushes_at_root().items():
+            f, m = push
             # MuJoCo applies a force at the centre of mass
             arm = self._data.xpos[body] - self._data.xipos[body]
             self._data.xfrc_applied[body] = np.concatenate([f, m + np.cross(arm, f)])

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from inspect import Parameter, signature
 import math
 import os
-from pathlib import Path
 from time import perf_counter, sleep
 from typing import Any, TYPE_CHECKING
 
@@ -22,7 +21,6 @@ from osc_ros.control.law import Law
 from osc_ros.dynamics.algebra.arrays import finite_array
 from osc_ros.dynamics.algebra.task_inertia import SingularityDamping
 from osc_ros.errors import InputError, require_options, require_type
-from osc_ros.model.files import urdf_text
 
 if TYPE_CHECKING:
     from osc_ros.sim.plant import Plant
@@ -136,9 +134,8 @@ class Simulation:
         self._steps = max(1, math.ceil(self.period / longest - 1e-9))
         given = {'rotor_inertia': robot.rotor_inertia, 'gravity': robot.gravity,
                  'timestep': self.period / self._steps,
-                 'folder': Path(urdf).parent if isinstance(urdf, os.PathLike) else None,
                  **{name: value for name, value in plant.items() if name != 'timestep'}}
-        self.plant = plant_class()(urdf_text(urdf), robot.base, robot.joint_names, **given)
+        self.plant = plant_class()(urdf, robot.base, robot.joint_names, **given)
         self._start = well_conditioned_positions(law) if q is None else q
         self.reset()
         self._window = self.plant.viewer() if show else None

@@ -27,11 +27,12 @@ from osc_ros.client.robots import SHIPPED
 from osc_ros.control.safety.supervision import STALE_STATE, STALE_TARGET, Watchdog
 from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.dynamics.algebra.kinematics import placement
-from osc_ros.errors import ArmError, ArmTimeoutError, InputError
+from osc_ros.errors import ArmError, ArmTimeoutError, InputError, ModelError
 from osc_ros.hardware.contract import Description
 from osc_ros.loop.engine import Engine
 from osc_ros.loop.process.process_start import Start
 from osc_ros.model.files import ROBOTS, shipped_urdf
+from osc_ros.model.urdf import pair
 from ros_arm import HOME, RosArm
 
 LAG = 0.1  # time of the arm that passes while a command is on its way over DDS, in lockstep [s]
@@ -179,6 +180,20 @@ def test_motion_with_a_duration_takes_it(arm):
     assert 1.0 < state.time - began < 1.5 + LAG
 
 
+def test_motion_with_a_speed_takes_the_way_over_the_speed(arm):
+    began = arm.state().time
+    state = arm.move_to(arm.pose(shift=(0.0, 0.0, 0.1)), speed=0.1)
+    assert 1.0 < state.time - began < 2.0
+    arm.move_to(arm.pose(), speed=0.1)  # no way
+
+
+def test_single_pose_is_a_chunk_that_stays_there(arm):
+    goal = arm.pose(shift=(0.0, 0.02, 0.0))
+    for pose in (goal, [*goal[:3, 3]], [goal]):
+        arm.follow(pose, 0.3)
+        assert distance(arm.wait().pose, goal) < 2e-3
+
+
 def test_motion_without_waiting_is_waited_for_later(arm):
     goal = arm.pose(shift=(0.0, 0.1, 0.0))
     arm.move_to(goal, duration=1.0, wait=False)
@@ -241,7 +256,9 @@ def test_impedance_makes_a_spring_that_still_moves_to_its_goal(arm):
     (lambda arm: arm.follow([arm.pose()] * 3, 0.1, observed_at=arm.state().time - 1.0),
      'is over'),
     (lambda arm: arm.impedance([1e9] * 6), 'stiffness|frequency|accepted'),
-    (lambda arm: arm.follow([arm.pose()], 0.1), 'two poses'),
+    (lambda arm: arm.follow([], 0.1), 'several'),
+    (lambda arm: arm.move_to(arm.pose(), duration=1.0, speed=0.1), 'speed .*one of them'),
+    (lambda arm: arm.move_to(arm.pose(), speed=0.0), 'speed .*above 0'),
     (lambda arm: arm.follow([[0.4, 0.0, 0.5], [0.4, 0.0]], 0.1), 'one form'),
     (lambda arm: arm.follow([arm.pose()] * 3, 1e9), 'dt .* at most'),
     (lambda arm: arm.follow([arm.pose()] * 3, 0.1, np.nan), 'observed_at.*nan: accepted'),
@@ -308,6 +325,41 @@ def test_recording_without_an_ending_is_a_bag(in_process, tmp_path):
     assert effort[-1].tolist() == state.torque.tolist()
 
 
+def test_plot_of_a_recording_shows_the_contact_force(in_process, tmp_path):
+    plant = in_process.simulation.plant
+    with in_process.record() as recording:
+        plant.push('panda_hand_tcp', [0.0, 0.0, -5.0])
+        state = in_process.sleep(0.1)
+        plant.push('panda_hand_tcp', [0.0, 0.0, 0.0])
+        in_process.sleep(0.1)
+    np.testing.assert_allclose(state.force, [0.0, 0.0, -5.0], atol=1e-9)
+    figure = recording.plot(str(tmp_path / 'run.png'))
+    assert (tmp_path / 'run.png').read_bytes().startswith(b'\x89PNG')
+    [force] = [axis for axis in figure.axes if axis.get_ylabel() == 'contact force [N]']
+    assert [line.get_label() for line in force.lines] == ['x', 'y', 'z']
+    along_z = force.lines[2].get_ydata()
+    assert len(along_z) == len(recording) and along_z.min() == pytest.approx(-5.0)
+    assert recording.stop() is None
+
+
+def test_plot_that_cannot_be_drawn_says_why(in_process, tmp_path):
+    with in_process.record() as recording:
+        with pytest.raises(InputError, match='no state was recorded'):
+            recording.plot()
+        in_process.sleep(0.01)
+    with pytest.raises(ArmError, match='nowhere'):
+        recording.plot(tmp_path / 'nowhere' / 'run.png')
+
+
+def test_force_is_the_estimate_of_the_controller_or_not_in_the_plot(over_ros, in_loop):
+    over_ros.sleep(0.5)
+    assert np.abs(over_ros.state().force).max() < 3.0
+    with in_loop.record() as recording:
+        in_loop.sleep(0.1)
+    assert np.isnan(in_loop.state().force).all()  # its settings have no observer
+    assert len(recording.plot().axes) == 3
+
+
 def test_recording_needs_a_file_that_can_be_written(in_process, tmp_path):
     for path in (tmp_path / 'run.csv', tmp_path / 'nowhere' / 'run.npz'):
         with pytest.raises(InputError, match=r'\.npz'):
@@ -320,9 +372,11 @@ def test_arm_is_closed_if_its_recording_cannot_be_written(tmp_path):
         recording = arm.record(tmp_path / 'gone' / 'run.npz')
         while not len(recording):
             arm.sleep(0.01)
+        pose = arm.pose()
         (tmp_path / 'gone').rmdir()
         raise ZeroDivisionError
     assert arm._backend._loop._process.poll() is not None
+    require_closed(arm, pose)
     with pytest.raises(ArmError, match='run.npz'):
         recording.stop()
     recording.path = tmp_path / 'run.npz'
@@ -434,7 +488,7 @@ def assert_joints_move(arm):
             (lambda: arm.move_joints(start + 9.0), 'panda_joint1.*accepted'),
             (lambda: arm.follow_joints([start, start], [1.0, 0.5]), 'increasing'),
             (lambda: arm.follow_joints([start + 1.0], [0.1]), 'speed'),
-            (lambda: arm.move_joints(start, speed=2.0), 'speed')):
+            (lambda: arm.move_joints(start, speed=0.0), 'speed')):
         with pytest.raises(InputError, match=text):
             command()
     arm.move_joints({arm.joint_names[0]: start[0] + 0.3})
@@ -729,6 +783,19 @@ def test_unknown_option_of_the_simulation_is_refused_with_the_accepted_ones():
         osc_ros.Arm.simulated('panda', payload=2)
 
 
+def test_path_may_be_a_str_and_a_name_that_is_almost_right_is_suggested(tmp_path):
+    path = str(shipped_urdf('panda'))
+    base, tip, home = SHIPPED['panda']
+    for robot in (path, Path(path), Path(path).read_text(encoding='utf-8')):
+        with osc_ros.Arm.simulated(robot, base=base, tip=tip, q=home) as arm:
+            assert distance(arm.pose(), home_pose()) < 1e-6
+    assert pair(path) == pair(Path(path))
+    with pytest.raises(ModelError, match=r"'nowhere\.urdf' cannot be read"):
+        osc_ros.Arm.simulated('nowhere.urdf', base=base, tip=tip)
+    with pytest.raises(ModelError, match="did you mean 'panda'"):
+        osc_ros.Arm.simulated('Pandas')
+
+
 def test_own_robot_needs_its_links():
     with pytest.raises(InputError, match='base and tip.*panda'):
         osc_ros.Arm.simulated(shipped_urdf('panda'))
@@ -737,17 +804,26 @@ def test_own_robot_needs_its_links():
 def test_arm_that_was_closed_says_so():
     with osc_ros.Arm.simulated('panda') as arm:
         pose = arm.state().pose
-    for command in (arm.hold, lambda: arm.sleep(1.0), lambda: arm.move_to(pose, wait=False),
-                    lambda: arm.jog([0.0] * 6), lambda: arm.set_wrench([0.0] * 6)):
-        with pytest.raises(ArmError, match='closed'):
-            command()
+    require_closed(arm, pose)
     arm.close()
+
+
+def require_closed(arm, pose):
+    """Require that every use of an arm says that it was closed."""
+    for use in (arm.state, arm.pose, arm.record, arm.gripper.state, arm.__enter__, arm.hold,
+                lambda: arm.gripper.move(0.04), lambda: arm.sleep(1.0),
+                lambda: arm.move_to(pose, wait=False), lambda: arm.jog([0.0] * 6),
+                lambda: arm.set_wrench([0.0] * 6)):
+        with pytest.raises(ArmError, match='closed: open a new one'):
+            use()
 
 
 def test_program_opens_the_client_again_and_again(over_ros):
     for _ in range(5):
         with osc_ros.Arm.ros(timeout=30.0) as arm:
             assert arm.state().q.shape == (7,)
+            pose = arm.pose()
+    require_closed(arm, pose)
 
 
 def test_arm_stops_if_its_block_raises():

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from texts import CHECKOUT, PAGES
+from texts import CHECKOUT, PAGES, read
 
 pytest.importorskip('sphinx', reason="Sphinx is not installed: pip install '.[doc]'")
 pytest.importorskip('furo', reason="furo is not installed: pip install '.[doc]'")
@@ -33,10 +33,30 @@ def test_site_builds_without_warnings(tmp_path):
 
 def test_navigation_has_every_page_once():
     sections = runpy.run_path(str(CHECKOUT / 'doc' / 'conf.py'))['sections']()
-    assert list(sections) == ['Tutorial', 'How-to', 'Interface', 'How it works', 'Measurements']
+    assert list(sections) == ['Tutorial', 'How-to', 'Interface', 'How it works', 'Measurements',
+                              'Internals']
     named = [page for rows in sections.values() for row in rows for page in row]
     pages = {Path(page).with_suffix('').as_posix() for page in PAGES if page.startswith('doc/')}
     assert sorted(named) == sorted({*pages, 'doc/api'} - {'doc/README'})
+
+
+SYMPTOMS = 'stuck', 'home', 'oscillates', 'falls', 'slow', 'jumps', 'nothing arrives'
+
+
+@pytest.mark.parametrize('symptom', SYMPTOMS)
+def test_symptom_is_in_a_heading_which_the_search_of_the_site_finds(symptom):
+    headings = re.findall(r'^## (.+)$', read('doc/symptoms.md'), re.MULTILINE)
+    assert any(symptom in heading.lower() for heading in headings)
+
+
+def test_texts_by_which_a_symptom_is_recognized_are_in_the_code():
+    code = ''.join(file.read_text(encoding='utf-8')
+                   for file in (CHECKOUT / 'osc_ros').rglob('*.py'))
+    seen = [row.split('|')[1] for row in read('doc/symptoms.md').splitlines()
+            if row.startswith('| ') and 'what you see' not in row]
+    quoted = re.findall('`([^`]+)`', ''.join(seen))
+    assert len(seen) > 25 and len(quoted) > 15
+    assert not [text for text in quoted if text not in code]
 
 
 def test_every_public_name_is_in_the_api_page():
@@ -60,3 +80,6 @@ def test_site_shows_examples_formulas_and_docstrings(tmp_path):
     api = (tmp_path / 'doc' / 'api.html').read_text(encoding='utf-8')
     assert 'id="osc_ros.Law.torque"' in api and 'Quantities of the tip' in api
     assert 'README.html' in (tmp_path / 'index.html').read_text(encoding='utf-8')
+    index = (tmp_path / 'searchindex.js').read_text(encoding='utf-8')
+    titles = index.split('"alltitles":')[1].split('"docnames":')[0].lower()
+    assert all(symptom in titles for symptom in SYMPTOMS)

@@ -132,8 +132,8 @@ def test_snippets_run_as_they_stand_in_the_order_of_the_page(page):
         if not is_script(block):
             code = '\n' * block.line + block.text
             exec(compile(code, str(CHECKOUT / page), 'exec'), found)
-    if hasattr(found.get('arm'), 'state'):  # a client
-        assert found['arm'].state().time > 1.0
+    if hasattr(found.get('arm'), 'simulation'):  # a client, which is closed
+        assert found['arm'].simulation.time > 1.0
     elif 'arm' in found:  # the simulated arm reaches its goal
         arm = found['arm']
         goal = found['goal'] if 'goal' in found else arm.law.target.pose

@@ -3,6 +3,7 @@
 
 """The gripper over ROS: topics of osc_simulator, the client, the action of control_msgs."""
 
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -157,15 +158,27 @@ def action(monkeypatch):
 
     moved, log = [], []
     node = SimpleNamespace(get_logger=lambda: SimpleNamespace(error=log.append))
-    monkeypatch.setattr(gripper_commands, 'GripperCommand', None)
-    found = gripper_commands.GripperAction(node, 'gripper_cmd', move)
-    monkeypatch.setattr(gripper_commands, 'GripperCommand', SimpleNamespace(
-        Result=SimpleNamespace, Feedback=SimpleNamespace))
+    monkeypatch.setattr(gripper_commands, 'actions', None)
+    found = gripper_commands.GripperActions(node, 'gripper', move)
+    messages_of_action = SimpleNamespace(Result=SimpleNamespace, Feedback=SimpleNamespace)
+    monkeypatch.setattr(gripper_commands, 'actions', SimpleNamespace(
+        GripperCommand=messages_of_action, ParallelGripperCommand=messages_of_action))
     return SimpleNamespace(server=found, moved=moved, log=log)
 
 
-def request(position, effort=0.0):
-    return SimpleNamespace(command=SimpleNamespace(position=position, max_effort=effort))
+SINGLE, PARALLEL = gripper_commands.KINDS
+
+
+def request(kind, position, effort=0.0):
+    """Return a goal; an effort of 0 is the default."""
+    if kind is SINGLE:
+        return SimpleNamespace(command=SimpleNamespace(position=position, max_effort=effort))
+    return SimpleNamespace(command=JointState(
+        name=['width'], position=[position], effort=[effort]))
+
+
+def position_of(kind, message):
+    return message.position if kind is SINGLE else message.state.position[0]
 
 
 MOVING = GripperState(0.06, -0.1, 0.5, 0.0, 20.0)
@@ -173,48 +186,75 @@ THERE = GripperState(0.0, 0.0, 20.0, 0.0, 20.0)
 STALLED = GripperState(0.04, 0.0, 20.0, 0.0, 20.0)
 
 
+@pytest.mark.parametrize('kind', gripper_commands.KINDS, ids=lambda kind: kind.kind)
 @pytest.mark.parametrize('state, reached, stalled', [(THERE, True, False), (STALLED, False, True)])
-def test_action_succeeds_when_the_fingers_rest(action, state, reached, stalled):
+def test_action_succeeds_when_the_fingers_rest(action, kind, state, reached, stalled):
     handle = Handle()
-    assert action.server._accept(request(0.0, 20.0)) == rclpy.action.GoalResponse.ACCEPT
-    assert action.moved[-1].width == 0.0 and action.moved[-1].force == 20.0
-    action.server._begin(handle)
+    assert action.server._accept(kind, request(kind, 0.0, 30.0)) == (
+        rclpy.action.GoalResponse.ACCEPT)
+    assert action.moved[-1].width == 0.0 and action.moved[-1].force == 30.0
+    action.server._begin(kind, handle)
     action.server.update(MOVING)
-    assert handle.feedback[-1].position == 0.06 and not handle.ends
+    assert position_of(kind, handle.feedback[-1]) == 0.06 and not handle.ends
+    assert hasattr(handle.feedback[-1], 'stalled') == (kind is SINGLE)
     action.server.update(state)
     assert handle.ends == ['succeed']
+    assert position_of(kind, handle.result) == state.width
     assert (handle.result.reached_goal, handle.result.stalled) == (reached, stalled)
     action.server.update(state)
     assert handle.ends == ['succeed']
 
 
-def test_action_rejects_aborts_and_cancels(action):
-    assert action.server._accept(request(0.2)) == rclpy.action.GoalResponse.REJECT
+@pytest.mark.parametrize('kind, other', [(SINGLE, PARALLEL), (PARALLEL, SINGLE)])
+def test_action_rejects_aborts_and_cancels(action, kind, other):
+    accept, answers = action.server._accept, rclpy.action.GoalResponse
+    assert accept(kind, request(kind, 0.2)) == answers.REJECT
     assert 'too wide' in action.log[-1]
-    assert action.server._accept(request(0.0)) == rclpy.action.GoalResponse.ACCEPT
+    assert accept(kind, request(kind, 0.0)) == answers.ACCEPT
     assert action.moved[-1].force == 20.0  # the default
     first, second = Handle(), Handle()
-    action.server._begin(first)
-    action.server._begin(second)
+    action.server._begin(other, first)
+    action.server._begin(kind, second)
     assert first.ends == ['abort']
     second.is_cancel_requested = True
     action.server.update(MOVING)
     assert second.ends == ['canceled'] and action.moved[-1].width == 0.06  # it stops here
 
 
-def test_action_of_control_msgs_grasps(arm):
-    pytest.importorskip('control_msgs', reason='control_msgs is not on PyPI: a ROS installation '
-                        'has it (ros-…-control-msgs)')
-    from control_msgs.action import GripperCommand
+@pytest.mark.parametrize('joints, text', [
+    (JointState(name=['left', 'right'], position=[0.02, 0.02]), "left.*accepted.*'width'"),
+    (JointState(name=['width']), '0 positions'),
+    (JointState(position=[0.02, 0.02]), '2 positions')])
+def test_parallel_gripper_has_one_position_the_width(action, joints, text):
+    answer = action.server._accept(PARALLEL, SimpleNamespace(command=joints))
+    assert answer == rclpy.action.GoalResponse.REJECT and not action.moved
+    assert re.search(text, action.log[-1])
+
+
+def test_parallel_gripper_takes_a_speed(action):
+    action.server._accept(PARALLEL, SimpleNamespace(command=JointState(
+        position=[0.02], velocity=[0.05])))
+    assert tuple(action.moved[-1]) == (0.02, 20.0, 0.05)
+
+
+@pytest.mark.parametrize('kind', gripper_commands.KINDS, ids=lambda kind: kind.kind)
+def test_action_of_control_msgs_grasps(arm, kind):
+    actions = pytest.importorskip(
+        'control_msgs.action', reason='control_msgs is not on PyPI: a ROS installation has it '
+        '(ros-…-control-msgs)')
     from rclpy.action import ActionClient
     arm.gripper.move(0.08)
-    client = ActionClient(arm._backend._node, GripperCommand, '/osc_simulator/gripper/gripper_cmd')
+    action_type = getattr(actions, kind.kind)
+    client = ActionClient(arm._backend._node, action_type, f'/osc_simulator/gripper/{kind.name}')
     assert client.wait_for_server(timeout_sec=PATIENCE)
-    goal = GripperCommand.Goal()
-    goal.command.position, goal.command.max_effort = 0.03, 15.0
+    goal = action_type.Goal()
+    if kind is SINGLE:
+        goal.command.position, goal.command.max_effort = 0.03, 15.0
+    else:
+        goal.command = JointState(name=['width'], position=[0.03], effort=[15.0])
     sent = client.send_goal_async(goal)
     assert arm._backend.wait(sent.done, PATIENCE)
     result = sent.result().get_result_async()
     assert arm._backend.wait(result.done, PATIENCE)
     assert result.result().result.reached_goal
-    assert result.result().result.position == pytest.approx(0.03, abs=1e-3)
+    assert position_of(kind, result.result().result) == pytest.approx(0.03, abs=1e-3)

@@ -42,18 +42,19 @@ RULES = (('topics', 'topic', 'publish'), ('topics', 'topic', 'subscribe'),
          ('actions', 'action', 'execute'), ('actions', 'action', 'call'))
 # Nodes do this, too: with packages that are not on PyPI (tf2_ros, tf2_msgs, control_msgs), with
 # use_sim_time, and a simulator behind osc_relay.
-TRANSFORMS, GRASP, CLOCK = ('/tf', '/tf_static'), 'gripper/gripper_cmd', '/clock'
+TRANSFORMS, CLOCK = ('/tf', '/tf_static'), '/clock'
+GRASPS = 'gripper/gripper_cmd', 'gripper/parallel_gripper_cmd'
 MORE = {
     'controller': {'subscribe': [*TRANSFORMS, CLOCK]},
     'arm': {'subscribe': [*TRANSFORMS, CLOCK], 'publish': TRANSFORMS[:1],
-            'execute': [f'/osc_controller/{GRASP}']},
+            'execute': [f'/osc_controller/{name}' for name in GRASPS]},
     'relay': {'subscribe': [CLOCK]},
     'simulator': {'subscribe': ['/osc_relay/commands'], 'publish': TRANSFORMS[:1],
-                  'execute': [f'/osc_simulator/{GRASP}']},
+                  'execute': [f'/osc_simulator/{name}' for name in GRASPS]},
     'viewer': {'subscribe': [CLOCK]},
     'record': {'subscribe': TRANSFORMS},
-    'operator': {'subscribe': TRANSFORMS, 'call': [f'/osc_controller/{GRASP}',
-                                                   f'/osc_simulator/{GRASP}']},
+    'operator': {'subscribe': TRANSFORMS, 'call': [
+        f'/osc_{node}/{name}' for node in ('controller', 'simulator') for name in GRASPS]},
     'observer': {'subscribe': TRANSFORMS}}
 READING = ('get_parameters', 'list_parameters', 'describe_parameters', 'get_parameter_types',
            'get_state', 'get_available_states', 'get_available_transitions',

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
+from matplotlib.image import imread
 import numpy as np
 import pytest
 
@@ -26,29 +27,48 @@ def program(name):
     return runpy.run_path(str(EXAMPLES / f'{name}.py'), run_name=name)
 
 
-def test_three_lines_move_an_arm(capsys):
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Run the example in a folder of its own, with a new figure; return the folder."""
+    from matplotlib import pyplot
+    pyplot.close('all')
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def picture_shows(folder, name):
+    """Return whether an example has ended with a picture that is not empty."""
+    image = imread(folder / f'{name}.png')
+    return image.shape[0] > 100 and np.ptp(image[..., :3]) > 0.5
+
+
+def test_three_lines_move_an_arm(capsys, folder):
     program('three_lines')
     assert '5.8' in capsys.readouterr().out  # 0.487 m + 0.1 m = 0.587 m
+    assert picture_shows(folder, 'three_lines')
 
 
 @pytest.mark.slow  # quick: test_every_kind_of_command_is_answered of test_client.py, in the loop
-def test_arm_in_a_real_time_loop_reaches_its_goals(capsys):
+def test_arm_in_a_real_time_loop_reaches_its_goals(capsys, folder):
     program('real_time')['main']([])
     found = re.findall(r'([\d.]+) mm', capsys.readouterr().out)
     assert len(found) == 2 and all(float(away) < 2.0 for away in found)
+    assert picture_shows(folder, 'real_time')
 
 
-def test_policy_draws_its_circle_without_a_stop(capsys):
+def test_policy_draws_its_circle_without_a_stop(capsys, folder):
     program('policy')['main'](['--chunks', '4'])
     out = capsys.readouterr().out
     assert out.count('after the observation') == 4 and 'at rest at' in out
+    assert picture_shows(folder, 'policy')
 
 
 def test_teleoperation_moves_while_the_switch_is_held(tmp_path):
     found = program('teleoperation')
     device = found['device_of'](str(EXAMPLES / 'recorded_stick.jsonl'))
     with osc_ros.Arm.simulated('panda') as arm, arm.record(tmp_path / 'run.npz') as recording:
-        found['teleoperate'](arm, device, 1.0)
+        found['draw'](found['teleoperate'](arm, device, 1.0))
+    assert picture_shows(tmp_path, 'teleoperation')
     run = np.load(recording.path)
     y, time = run['pose'][:, 1, 3] - run['pose'][0, 1, 3], run['time']
     assert np.abs(y[time < 0.5]).max() < 1e-3  # the switch is open
@@ -159,13 +179,14 @@ def test_axes_of_a_gamepad_have_its_range_and_lost_events_open_the_switch(monkey
     assert not reading.is_held
 
 
-def test_cube_is_placed_within_a_centimetre_and_always_alike(capsys):
+def test_cube_is_placed_within_a_centimetre_and_always_alike(capsys, folder):
     found = []
     for _ in range(2):
         program('pick_and_place')['main']([])
         found.append(capsys.readouterr().out)
     assert found[0] == found[1]
     assert float(found[0].split(' m, ')[1].split(' mm')[0]) < 10.0
+    assert picture_shows(folder, 'pick_and_place')
 
 
 def test_pick_of_nothing_is_an_error():
@@ -174,43 +195,49 @@ def test_pick_of_nothing_is_an_error():
         example['pick'](arm, example['START'])
 
 
-def test_library_in_15_lines(capsys):
+def test_library_in_15_lines(capsys, folder):
     lines = (EXAMPLES / 'library.py').read_text().split('"""\n')[1].splitlines()
     assert len([line for line in lines if line.strip()]) <= 15
     program('library')
     assert float(capsys.readouterr().out.split()[-1]) < 0.5  # [mm]
+    assert picture_shows(folder, 'library')
 
 
-def test_own_loop_moves_an_arm_that_is_not_in_mujoco(capsys):
+def test_own_loop_moves_an_arm_that_is_not_in_mujoco(capsys, folder):
     program('own_loop')['main']()
     moved = float(re.search(r'by ([\d.]+) mm', capsys.readouterr().out)[1])
     assert 99.5 < moved < 100.5
+    assert picture_shows(folder, 'own_loop')
 
 
-def test_force_on_wall_stays_while_the_tip_slides(capsys):
+def test_force_on_wall_stays_while_the_tip_slides(capsys, folder):
     program('force_on_wall')['main']()
     pressing, sliding = capsys.readouterr().out.splitlines()
     assert float(re.search(r'(\S+)\]$', pressing)[1]) == pytest.approx(-10.0, abs=0.1)
     low, high, way = map(float, re.findall(r'-?\d+\.\d+', sliding))
     assert -11.0 < low <= high < -9.0 and way == pytest.approx(0.1, abs=2e-3)
+    assert picture_shows(folder, 'force_on_wall')
 
 
-def test_two_arms_keep_the_distance_of_their_hands(capsys):
+def test_two_arms_keep_the_distance_of_their_hands(capsys, folder):
     program('two_arms')['main']()
     change = float(re.search(r'([\d.]+) µm', capsys.readouterr().out)[1])
     assert 0.0 < change < 500.0
+    assert picture_shows(folder, 'two_arms')
 
 
-def test_snake_of_200_links_moves_its_tip(capsys):
+def test_snake_of_200_links_moves_its_tip(capsys, folder):
     program('snake')['main']()
     links, error = re.match(r'(\d+) links: .* tip ([\d.]+) mm', capsys.readouterr().out).groups()
     assert links == '200' and float(error) < 1.0
+    assert picture_shows(folder, 'snake')
 
 
-def test_many_arms_draw_their_circles(capsys):
+def test_many_arms_draw_their_circles(capsys, folder):
     program('many_arms')['main'](['--count', '16', '--seconds', '0.6'])
     count, error = re.match(r'(\d+) arms, .* tip ([\d.]+) mm', capsys.readouterr().out).groups()
     assert count == '16' and 0.0 < float(error) < 1.0
+    assert picture_shows(folder, 'many_arms')
 
 
 def torques_of_chunks(k=5):
@@ -230,11 +257,11 @@ def test_chunks_of_dask_have_the_torques_of_one_batch():
 
 
 @pytest.mark.slow
-def test_a_cluster_of_two_processes_evaluates_the_chunks():
+def test_a_cluster_of_two_processes_evaluates_the_chunks(folder):
     pytest.importorskip('distributed', reason='needs dask: pip install .[dask]')
     found = subprocess.run([sys.executable, EXAMPLES / 'many_machines.py', '--count', '200000'],
                            capture_output=True, text=True, check=True, timeout=300).stdout
-    assert '200000 states in 4 chunks' in found
+    assert '200000 states in 4 chunks' in found and picture_shows(folder, 'many_machines')
     mean = re.search(r'\[([^\]]+)\]$', found.strip())[1].split()
     rng = np.random.default_rng(0)  # other states of the same distribution
     q, qd, u = (rng.uniform(-1.0, 1.0, (20000, width)) for width in (7, 7, 6))

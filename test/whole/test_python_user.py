@@ -78,7 +78,8 @@ def test_lines_of_help_are_those_of_the_readme_and_move_an_arm():
         assert statements(example) in readme
         found = {}
         exec(example.replace('arm.pose(', 'goal := arm.pose('), found)
-        assert np.abs(found['arm'].pose() - found['goal']).max() < 1e-3
+        simulation = getattr(found['arm'], 'simulation', found['arm'])  # the client is closed
+        assert np.abs(simulation.pose() - found['goal']).max() < 1e-3
 
 
 def test_importing_the_package_is_quick_and_needs_neither_numba_nor_mujoco():
@@ -327,7 +328,9 @@ WRONG = {
                          'time .*nan: accepted'),
     'torque(time inf)': (lambda law: law.torque(np.inf, np.zeros(7), np.zeros(7)),
                          'time .*inf: accepted'),
-    'file name': (lambda law: Robot.from_urdf('arm.urdf', 'a', 'b'), 'pathlib.Path'),
+    'file name': (lambda law: Robot.from_urdf('arm.urdf', 'a', 'b'),
+                  r"'arm\.urdf' cannot be read .*accepted"),
+    'name of a robot': (lambda law: Robot.from_urdf('panda', 'a', 'b'), 'shipped_urdf'),
     'shipped_urdf': (lambda law: shipped_urdf('puma'), "'puma' .* panda"),
     'pose(shift of two)': (lambda law: Simulation(URDF, law).pose(shift=(0.0, 1.0)),
                            r'shift .*\(2,\).*accepted.*\(3,\)'),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+import os
 from pathlib import Path
 
 import numpy as np
@@ -53,9 +54,9 @@ class Recording:
         order = [self.joints.index(name) for name in joints]
         return Recording(tuple(joints), self.time, self.position[:, order], self.torque[:, order])
 
-    def save(self, path: Path) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the recording to a file: .npz, or .csv with a header."""
-        if path.suffix == '.npz':
+        if Path(path).suffix == '.npz':
             np.savez_compressed(path, joints=np.array(self.joints), time=self.time,
                                 position=self.position, torque=self.torque)
             return
@@ -64,7 +65,7 @@ class Recording:
                    delimiter=',', header=','.join(header), comments='', fmt='%.9g')
 
     @classmethod
-    def load(cls, path: Path) -> Recording:
+    def load(cls, path: str | os.PathLike[str]) -> Recording:
         """
         Return the recording of a file.
 
@@ -78,6 +79,7 @@ class Recording:
             The file cannot be read, or lacks a column.
 
         """
+        path = Path(path)
         if path.is_dir() or path.suffix == '.mcap':
             return cls(*joint_recording(path))
         try:

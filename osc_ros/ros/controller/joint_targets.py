@@ -90,9 +90,11 @@ class JointTargets:
 
     def _on_goal(self, message: JointState) -> None:
         def command() -> None:
-            goal = self._columns(message.name, 'position', [message.position])[0]
+            goal = self._columns(message.name, 'positions', [message.position])[0]
+            speed = None if not len(message.velocity) else self._columns(
+                message.name, 'velocities', [message.velocity])[0]
             self._lead()
-            self._loop.request(requests.move_joints, goal, None, None)
+            self._loop.request(requests.move_joints, goal, None, speed)
 
         self._command('target_joint', message.header.stamp, command)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from osc_ros.control.model_error.driver import COMPENSATES
 from osc_ros.control.tasks.task import pose
-from osc_ros.errors import InputError
+from osc_ros.errors import InputError, similar
 from osc_ros.model.robot import Robot
 from osc_ros.model.urdf import near, pair, robot_element
 from osc_ros.model.validation import require_compact
@@ -76,9 +76,11 @@ def urdf_text(name: str) -> str:
             raise OSError(f'not a regular file of at most {LARGEST_FILE / 1e6:g} MB, or empty')
         return path.read_text(encoding='utf-8')
     except (OSError, RuntimeError, ValueError) as error:  # such as an unknown user, a zero byte
-        known = ', '.join([*shipped_robots(), PAIR])
-        raise InputError(f"robot_description_file '{name}' cannot be read ({error}): accepted is "
-                         f'the path of a URDF, or one of: {known}') from None
+        known = [*shipped_robots(), PAIR]
+        near = similar(name.lower(), known, 1)
+        raise InputError(f"robot_description_file '{name}' cannot be read ({error})"
+                         + (f"; did you mean '{near[0]}'?" if near else '') + ': accepted is the '
+                         f"path of a URDF, or one of: {', '.join(known)}") from None
 
 
 def folder(values: dict[str, Any]) -> Path | None:
@@ -106,9 +108,9 @@ def robot(values: dict[str, Any], text: str) -> Robot:
     An error in the parameters raises InputError, an error in the URDF ModelError.
 
     """
+    robot_element(text)  # raises if this is no URDF, such as a path that another node has sent
     for name in ('base', 'tip'):
         if not values[name]:
-            robot_element(text)  # raises first if the text is not a URDF
             raise InputError(f"parameter '{name}' is empty: accepted is the name of a link")
     tips = [values['tip'], *values['further_tips']]
     return Robot.from_urdf(text, values['base'], tips,

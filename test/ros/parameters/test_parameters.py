@@ -62,6 +62,28 @@ shows these first.
 | parameter | default | change it if |
 |---|---|---|
 """
+# First parts of the names of each topic; the table with the title of the node has the others.
+TOPICS = {
+    'osc_controller': {
+        'osc_controller: load and tool': ('payload', 'tool'),
+        'osc_controller: watchdogs and stop': (
+            'idle', 'state_timeout', 'target_timeout', 'watchdog', 'stop_rate', 'fade_time',
+            'settle_time', 'startup_check'),
+        'osc_controller: control of the tip': (
+            'mode', 'translation', 'rotation', 'task', 'impedance', 'blend_time'),
+        'osc_controller: free drive': ('free',),
+        'osc_controller: set-point and goals': ('target', 'goal', 'workspace'),
+        'osc_controller: force': ('force',),
+        'osc_controller: joints': ('posture', 'singularity', 'friction', 'limits'),
+        'osc_controller: external forces, contacts, model errors': (
+            'external_force', 'disturbance', 'contact'),
+        'osc_controller: reports and black box': (
+            'report_rate', 'black_box', 'markers', 'publish_tf')},
+    'osc_simulator': {
+        'osc_simulator: the arm and its driver': (
+            'payload', 'brakes', 'brake_timeout', 'damping', 'friction', 'effort_limits',
+            'position_noise', 'velocity_noise', 'seed', 'initial_positions'),
+        'osc_simulator: gripper and objects': ('gripper', 'cube', 'world')}}
 ROWS = '| parameter | type | default | unit | accepted | live | |\n|---|---|---|---|---|---|---|\n'
 
 
@@ -82,12 +104,25 @@ def row(entry):
     return '| ' + ' | '.join(cells) + ' |\n'
 
 
+def by_topic(node, table):
+    """Return {title: entries} of a node's table: a part for each topic, after the others."""
+    topics = TOPICS.get(node, {})
+    first = [entry.name.partition('.')[0] for entry in table]
+    named = {name for names in topics.values() for name in names}
+    assert named <= set(first), named - set(first)
+    return {title: [entry for entry, name in zip(table, first, strict=True)
+                    if (name in names if names else name not in named)]
+            for title, names in {node: (), **topics}.items()}
+
+
 def page():
     """Return the text of doc/parameters.md."""
     shared = {entry.name for entry in robot_parameters.ENTRIES}
     tables = {'Every node: the robot': robot_parameters.ENTRIES} | {
         f'osc_{name}': [entry for entry in table if entry.name not in shared]
         for name, table in TABLES.items()}
+    tables = {title: part for node, table in tables.items()
+              for title, part in by_topic(node, table).items()}
     tables['osc_arm, besides those of osc_controller; `hardware.…` are those of `mujoco`'] = (
         tables.pop('osc_arm'))
     tables['osc_controller, for each NAME in `tasks`'] = (
