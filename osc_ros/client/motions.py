@@ -24,6 +24,7 @@ from osc_ros.client.inputs import (
     way_time,
 )
 from osc_ros.control.detour import block_reason, Stall
+from osc_ros.control.tasks.pose_error import pose_error
 from osc_ros.control.tasks.task import Stiffness
 from osc_ros.dynamics.algebra.arrays import finite_array
 from osc_ros.dynamics.inverse_kinematics import inverse_kinematics
@@ -134,7 +135,7 @@ class Motions:
 
         def is_stuck() -> bool:
             state = self.state()
-            return (stall.update(state.time, state.qd, state.error)
+            return (stall.update(state.time, pose_error(state.pose, goal), state.error)
                     and bool(block_reason(self._backend.robot, self._positions())))
 
         has_ended = self._backend.wait(lambda: self._backend.is_at_goal() or is_stuck(), timeout)

@@ -304,16 +304,19 @@ class CompiledLaw:
 
     @property
     def _posture_gains(self) -> tuple[float, float, float]:
-        """Gains of the settings for the posture, see `posture` of OWN."""
+        """Gains of the settings for the posture, the first three of `posture` of OWN."""
         drive, push = self.settings.joints, float(self.settings.limits.repulsion)
-        posture = self.settings.posture if drive is None else drive.posture(self.robot)
+        posture = self.settings.posture
+        if drive is not None:  # a goal in a soft zone is a goal
+            posture, push = drive.posture(self.robot), 0.0
         frequency = float(posture.natural_frequency)
         rate = float(max(2.0 * posture.damping_ratio * frequency, posture.damping))
         return frequency, rate, push
 
     def _find_bandwidth(self) -> None:
         """Compute the longest period of the states at which all gains are stable as set [s]."""
-        self._own.posture[:] = gains = self._posture_gains
+        self._own.posture[:3] = gains = self._posture_gains
+        self._own.posture[3] = self.settings.joints is not None
         periods = [longest_period(*gains), *(level.longest_period for level in self.levels)]
         if (springs := self._springs) is not None:
             self._own.stiffness[:], self._own.spring_damping[:] = springs.within(0.0)
@@ -351,13 +354,13 @@ class CompiledLaw:
         frequency, rate, push = self._posture_gains
         share = min(1.0, longest_period(frequency, rate) / period)
         frequency, rate = share * frequency, share * rate
-        self._own.posture[:] = frequency, rate, min(
+        self._own.posture[:3] = frequency, rate, min(
             push, largest_repulsion_frequency(rate, frequency, period))
 
     def gain_share(self) -> float:
         """Smallest ratio of a natural frequency or damping rate in force to its set value."""
         W = self.space.dynamics.Lambda_inv
-        shares = [now / wanted for now, wanted in zip(self._own.posture.tolist(),
+        shares = [now / wanted for now, wanted in zip(self._own.posture[:3].tolist(),
                                                       self._posture_gains) if wanted > 0.0]
         if (springs := self._springs) is not None:
             is_spring = springs.stiffness > 0.0

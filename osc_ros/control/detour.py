@@ -17,28 +17,30 @@ Array = NDArray[np.float64]
 
 AT_LIMIT = 0.02  # distance from a position limit at which a joint counts as being there [rad, m]
 SINGULAR = 0.06  # relative singular value below which a posture is singular: `SingularityDamping`
-AT_REST = 0.02  # speed of the joints below which the arm rests [rad/s, m/s]
 LAGGING = 2e-3  # least error to the set-point of an arm that is stuck [rad, m]
-STALL = 0.5  # time at rest after which the arm is stuck [s]
+STALL = 1.0  # time without progress after which the arm is stuck [s]
+PROGRESS = 0.99  # ratio of the way to the goal to the least one before that counts as progress
+LENGTH = 0.3  # displacement for which a rotation by 1 rad counts [m]
 _STEP = 1e-6  # of the numerical Jacobian [rad, m]
 
 
 class Stall:
-    """Detects that an arm rests although its set-point is elsewhere."""
+    """Detects that the tip comes no nearer to its goal, and its set-point is elsewhere."""
 
     def __init__(self) -> None:
-        self._since = np.inf
+        self._least, self._since = np.inf, np.inf
 
-    def update(self, time: float, qd: Array, error: Array) -> bool:
+    def update(self, time: float, way: Array, error: Array) -> bool:
         """
         Return whether the arm has been stuck for STALL.
 
-        `time` is that of the state [s], qd (n,) its velocities, `error` (6,) that of the tip to
-        its set-point.
+        `time` is that of the state [s], `way` (6,) leads from the tip to its goal, and `error`
+        (6,) to its set-point.
 
         """
-        rests = bool((np.abs(qd) < AT_REST).all() and np.linalg.norm(error) > LAGGING)
-        self._since = min(self._since, time) if rests else np.inf
+        left = float(np.linalg.norm(way[3:]) + LENGTH * np.linalg.norm(way[:3]))
+        if left < PROGRESS * self._least or np.linalg.norm(error) < LAGGING:
+            self._least, self._since = left, time
         return time - self._since >= STALL
 
 

@@ -355,7 +355,8 @@ def test_force_is_the_estimate_of_the_controller_or_not_in_the_plot(over_ros, in
     over_ros.sleep(0.5)
     assert np.abs(over_ros.state().force).max() < 3.0
     with in_loop.record() as recording:
-        in_loop.sleep(0.1)
+        while not len(recording):
+            in_loop.sleep(0.1)
     assert np.isnan(in_loop.state().force).all()  # its settings have no observer
     assert len(recording.plot().axes) == 3
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from osc_ros.compile.addresses import address_of, numbers_at
 from osc_ros.compile.compiled import inlined, kernel, view
 from osc_ros.compile.record import Recorded, Slot, Table
-from osc_ros.control.limits.limits import LOWER, SPEED, UPPER, ZONE
+from osc_ros.control.limits.limits import DECELERATION, LOWER, SPEED, UPPER, ZONE
 from osc_ros.control.safety.sample import continuous_joints
 from osc_ros.control.setpoint.joint_motion import joint_state, JointMotion
 from osc_ros.dynamics.algebra.vectors import assign, interval_of
@@ -94,15 +94,17 @@ def posture_acceleration(q, qd, posture, gains, table, qdd):
     q, qd : (n,)
     posture : flat array
         Record of SET_POINT.
-    gains : (3,) [rad/s; 1/s; rad/s]
+    gains : (4,) [rad/s; 1/s; rad/s; 1]
         Natural frequency ω and damping rate 2ζω; natural frequency of the push out of the soft
-        zones.
+        zones; 1 if the feedback is bounded by the deceleration limits. A feedback that the torques
+        do not permit would be given up as a whole, for damping.
     table : (8, n)
         See `Limits.table`.
     qdd : (n,), written
 
     """
     at, frequency, rate, push = _now_views(posture, len(q)), gains[0], gains[1], gains[2]
+    is_bounded = gains[3] > 0.0
     for i in range(len(q)):
         away, fastest, zone = (lag_of(q[i], at.now[i], at.wraps[i]), table[SPEED, i],
                                table[ZONE, i])
@@ -110,8 +112,13 @@ def posture_acceleration(q, qd, posture, gains, table, qdd):
         if rate == 0.0:
             qdd[i] += frequency * frequency * away
         else:
-            approach = frequency * frequency / rate * away + at.velocity[i]
-            qdd[i] += rate * (min(max(approach, -fastest), fastest) - qd[i])
+            hardest, stoppable = np.inf, fastest
+            if is_bounded:
+                hardest = table[DECELERATION, i]
+                stoppable = min(np.sqrt(hardest * np.abs(away)), fastest)
+            approach = min(max(frequency * frequency / rate * away, -stoppable), stoppable)
+            approach = min(max(approach + at.velocity[i], -fastest), fastest)
+            qdd[i] += min(max(rate * (approach - qd[i]), -hardest), hardest)
         if zone > 0.0:
             for side in range(2):
                 distance = table[UPPER, i] - q[i] if side else q[i] - table[LOWER, i]

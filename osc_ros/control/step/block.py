@@ -31,8 +31,8 @@ Array = NDArray[np.float64]
 OWN = Table(
     'SetupState',
     Slot('damping', (3,), 'm; 1; 1', 'length, low and high of `SingularityDamping`'),
-    Slot('posture', (3,), 'rad/s; 1/s; rad/s', 'gains of the posture in force: natural frequency, '
-         'damping rate, natural frequency of the push out of the soft zones'),
+    Slot('posture', (4,), 'rad/s; 1/s; rad/s; 1', 'gains of the posture in force, see '
+         '`posture_acceleration`'),
     Slot('has_force', (1,), '', '1 if a task has axes of force'),
     Slot('period', (1,), 's', 'period of the states that bounds the gains'),
     Slot('longest_period', (1,), 's', 'longest period at which all gains are stable as set'),
