@@ -41,7 +41,7 @@ RULES = (('topics', 'topic', 'publish'), ('topics', 'topic', 'subscribe'),
          ('services', 'service', 'reply'), ('services', 'service', 'request'),
          ('actions', 'action', 'execute'), ('actions', 'action', 'call'))
 # Nodes do this, too: with packages that are not on PyPI (tf2_ros, tf2_msgs, control_msgs), with
-# use_sim_time, and a simulator behind osc_relay.
+# use_sim_time, a simulator behind osc_relay, and a page whose user moves joints.
 TRANSFORMS, GRASP, CLOCK = ('/tf', '/tf_static'), 'gripper/gripper_cmd', '/clock'
 MORE = {
     'controller': {'subscribe': [*TRANSFORMS, CLOCK]},
@@ -50,7 +50,7 @@ MORE = {
     'relay': {'subscribe': [CLOCK]},
     'simulator': {'subscribe': ['/osc_relay/commands'], 'publish': TRANSFORMS[:1],
                   'execute': [f'/osc_simulator/{GRASP}']},
-    'viewer': {'subscribe': [CLOCK]},
+    'viewer': {'subscribe': [CLOCK], 'publish': ['/osc_controller/target_joint']},
     'record': {'subscribe': TRANSFORMS},
     'operator': {'subscribe': TRANSFORMS, 'call': [f'/osc_controller/{GRASP}',
                                                    f'/osc_simulator/{GRASP}']},
