@@ -6,21 +6,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from html import escape
 import re
 from typing import Any
 
 import numpy as np
 
+from osc_ros.viewer.banner import Banner
 from osc_ros.viewer.mirror import Mirror
 from osc_ros.viewer.scene.actions import Actions
-from osc_ros.viewer.scene.reading import ABSENT, ERROR, OK, Reading, STALE, WARN
+from osc_ros.viewer.scene.reading import OK, Reading, WORST
 from osc_ros.viewer.text import block, line
 
-COLORS = {OK: '#2f855a', WARN: '#b7791f', ERROR: '#c53030', STALE: '#4a5568'}
-WORST = 0.999  # below this least controlled share, singularity damping acts
 MOST_WORDS = 4  # number of shown log lines
 SETTLED = 2.0  # `settled` of a check box, see `Mirror` [s]
+NO_MESSAGE = 'no messages'
+ONE_LINE = 42  # longest label of the messages [characters]
 MANY_JOINTS = 4  # number of named joints near a limit
 
 
@@ -29,60 +29,86 @@ class Panel:
 
     def __init__(self, server: Any, actions: Actions) -> None:
         gui = server.gui
-        self._banner = gui.add_html('')
+        self._banner = Banner(server)
         self._motion = gui.add_button_group('arm', ('start', 'hold', 'stop'))
         self._motion.on_click(lambda event: actions.call(event.target.value))
+        self._home = gui.add_button('home', disabled=True)
+        self._home.on_click(lambda _: actions.call('home'))
         self._free_drive = Mirror(
             gui.add_checkbox('free drive', False, disabled=True),
             lambda is_on: actions.call('free_drive on' if is_on else 'free_drive off'), SETTLED)
         self._release = gui.add_button('release latched watchdogs', disabled=True)
         self._release.on_click(lambda event: actions.call('release'))
-        self._words = gui.add_html('')
-        with gui.add_folder('Tip'):
-            gui.add_html(block(['distance from a singularity (least controlled share)']))
-            self._meter = gui.add_progress_bar(0.0, color='gray')
-            self._facts = gui.add_html('')
+        self._folder = gui.add_folder(NO_MESSAGE, expand_by_default=False)
+        with self._folder:
+            self._words = gui.add_html('')
 
     def update(self, reading: Reading) -> None:
         """Show the latest data of the controller."""
-        self._banner.content = banner(reading)
+        self._banner.update(reading)
+        self._folder.label = headline(reading)
         self._words.content = messages_html(reading)
-        self._facts.content = state_html(reading)
         self._motion.visible = 'lifecycle' in reading.offers  # a group cannot be disabled
+        self._home.disabled = 'joints' not in reading.offers or reading.home is None
+        self._home.hint = home_hint(reading)
         self._free_drive.handle.disabled = 'free_drive' not in reading.offers
         self._free_drive.update(reading.control.status.get('free drive', 'off') != 'off')
         self._release.disabled = 'release' not in reading.offers or reading.control.level == OK
+
+
+class Tip:
+    """A folder with the state of the tip: singularity, forces, and joints near their limits."""
+
+    def __init__(self, server: Any) -> None:
+        with server.gui.add_folder('Tip'):
+            server.gui.add_html(block(['distance from a singularity (least controlled share)']))
+            self._meter = server.gui.add_progress_bar(0.0, color='gray')
+            self._facts = server.gui.add_html('')
+
+    def update(self, reading: Reading) -> None:
+        """Show the latest data of the controller."""
+        self._facts.content = state_html(reading)
         share = reading.least_share
         self._meter.value = 0.0 if share is None else float(np.clip(100.0 * share, 0.0, 100.0))
         self._meter.color = ('gray' if share is None else 'red' if share < 0.3
                              else 'yellow' if share < WORST else 'green')
 
 
-def banner(reading: Reading) -> str:
-    """Return the controller's state and diagnostic message in HTML."""
-    level = STALE if reading.lifecycle == ABSENT else reading.control.level
-    text = reading.control.text or {
-        ABSENT: 'waiting for the controller', 'inactive': 'press start',
-        'unconfigured': 'press start'}.get(reading.lifecycle, '')
-    goal = reading.control.status.get('goal', '')
-    color = COLORS.get(level, COLORS[STALE])
-    return (f'<div id="osc-state" style="background:{color};color:white;'
-            'padding:8px 12px;margin:6px 10px;border-radius:6px;font-size:14px">'
-            f'<b>{escape(reading.lifecycle)}</b>'
-            + (f'<br>{escape(text)}' if text != reading.lifecycle else '')
-            + (f'<br>goal: {escape(goal)}' if goal else '') + '</div>')
+def home_hint(reading: Reading) -> str:
+    """Return the posture to which the button 'home' moves the arm."""
+    if reading.home is None:
+        return 'moves the joints to the posture in which the arm started'
+    return ('moves the joints to the posture in which the arm started: '
+            + ' '.join(f'{0.0 + round(q, 2):g}' for q in reading.home.tolist()))
+
+
+def headline(reading: Reading) -> str:
+    """Return the newest message, or else the tripped watchdogs, in one short line."""
+    if reading.words:
+        level, text, time = reading.words[-1]
+        found = f'{time} {level}: {text}'
+    else:
+        counts = _tripped(reading)
+        found = f"watchdogs tripped: {', '.join(counts)}" if counts else NO_MESSAGE
+    found = ' '.join(found.split())
+    return found if len(found) <= ONE_LINE else found[:ONE_LINE - 1] + '…'
 
 
 def messages_html(reading: Reading) -> str:
     """Return watchdogs and log messages, newest first, in HTML."""
     status = reading.control.status
-    counts = [f'{name.removeprefix("watchdog ")} {count}' for name, count in status.items()
-              if name.startswith('watchdog ') and count not in ('0', '')]
-    lines = [line(', '.join(counts) or 'none', 'watchdogs tripped:')]
+    lines = [line(', '.join(_tripped(reading)) or 'none', 'watchdogs tripped:')]
     lines += [line(f'{name}: {status[name]}') for name in ('start-up check', 'black box')
               if status.get(name)]
     return block([*lines, *(line(text, f'{time} {level}:')
                             for level, text, time in newest_distinct(reading.words))])
+
+
+def _tripped(reading: Reading) -> list[str]:
+    """Return names and counts of the watchdogs that have tripped."""
+    return [f'{name.removeprefix("watchdog ")} {count}'
+            for name, count in reading.control.status.items()
+            if name.startswith('watchdog ') and count not in ('0', '')]
 
 
 def newest_distinct(messages: Iterable[tuple[str, str, str]]) -> list[tuple[str, str, str]]:

@@ -62,8 +62,8 @@ def ranges(followers: tuple[Follower, ...]) -> Iterator[Range]:
 
 def shown_parameters(followers: tuple[str, ...]) -> list[str]:
     """Return the names of all parameters that the page shows; `followers` are task names."""
-    return ['mode', 'limits.effort', *(one.name for one in RANGES),
-            *(f'{name}.activation' for name in followers)]
+    return ['mode', 'limits.effort', 'goal.rotation.tolerance', 'goal.translation.tolerance',
+            *(one.name for one in RANGES), *(f'{name}.activation' for name in followers)]
 
 
 def numbers(value: Any) -> list[float]:

@@ -15,7 +15,8 @@ import viser
 
 from osc_ros.errors import InputError, OscError
 from osc_ros.viewer.access import Access, guarded
-from osc_ros.viewer.panel import Panel
+from osc_ros.viewer.joints import Joints
+from osc_ros.viewer.panel import Panel, Tip
 from osc_ros.viewer.scene.actions import Actions
 from osc_ros.viewer.scene.reading import Reading
 from osc_ros.viewer.scene.scene import Scene
@@ -84,8 +85,9 @@ class Page:
         self._server.scene.configure_environment_map('studio', environment_intensity=0.25)
         self._actions, self._had_clients = actions, False
         self._scene = Scene(self._server, actions, file_of)
-        self._panel = Panel(self._server, actions)
-        self._sliders = Sliders(self._server, actions)
+        # in the order of the page, from the top
+        self._parts = (Panel(self._server, actions), Sliders(self._server, actions),
+                       Joints(self._server, actions), Tip(self._server))
         curves = self._server.gui.add_panel()
         with curves.add_tab('Plots, last 10 s'):
             self._plots = Plots(self._server)
@@ -109,8 +111,8 @@ class Page:
             self._actions.push(None)  # the browser that pushed is gone
         self._had_clients = has_clients
         self._scene.update(reading)
-        self._panel.update(reading)
-        self._sliders.update(reading)
+        for part in self._parts:
+            part.update(reading)
         self._plots.update(reading)
 
     def close(self) -> None:

@@ -41,20 +41,21 @@ RULES = (('topics', 'topic', 'publish'), ('topics', 'topic', 'subscribe'),
          ('services', 'service', 'reply'), ('services', 'service', 'request'),
          ('actions', 'action', 'execute'), ('actions', 'action', 'call'))
 # Nodes do this, too: with packages that are not on PyPI (tf2_ros, tf2_msgs, control_msgs), with
-# use_sim_time, and a simulator behind osc_relay.
+# use_sim_time, a simulator behind osc_relay, and a page whose user moves joints.
 TRANSFORMS, CLOCK = ('/tf', '/tf_static'), '/clock'
 GRASPS = 'gripper/gripper_cmd', 'gripper/parallel_gripper_cmd'
+FOLLOWS = '/osc_controller/follow_joint_trajectory'
 MORE = {
-    'controller': {'subscribe': [*TRANSFORMS, CLOCK]},
+    'controller': {'subscribe': [*TRANSFORMS, CLOCK], 'execute': [FOLLOWS]},
     'arm': {'subscribe': [*TRANSFORMS, CLOCK], 'publish': TRANSFORMS[:1],
-            'execute': [f'/osc_controller/{name}' for name in GRASPS]},
+            'execute': [FOLLOWS, *(f'/osc_controller/{name}' for name in GRASPS)]},
     'relay': {'subscribe': [CLOCK]},
     'simulator': {'subscribe': ['/osc_relay/commands'], 'publish': TRANSFORMS[:1],
                   'execute': [f'/osc_simulator/{name}' for name in GRASPS]},
-    'viewer': {'subscribe': [CLOCK]},
+    'viewer': {'subscribe': [CLOCK], 'publish': ['/osc_controller/target_joint']},
     'record': {'subscribe': TRANSFORMS},
-    'operator': {'subscribe': TRANSFORMS, 'call': [
-        f'/osc_{node}/{name}' for node in ('controller', 'simulator') for name in GRASPS]},
+    'operator': {'subscribe': TRANSFORMS, 'call': [FOLLOWS, *(
+        f'/osc_{node}/{name}' for node in ('controller', 'simulator') for name in GRASPS)]},
     'observer': {'subscribe': TRANSFORMS}}
 READING = ('get_parameters', 'list_parameters', 'describe_parameters', 'get_parameter_types',
            'get_state', 'get_available_states', 'get_available_transitions',

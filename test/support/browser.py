@@ -25,6 +25,13 @@ FLAGS = ('--headless=new', '--no-sandbox', '--disable-gpu-sandbox', '--use-gl=an
          '--hide-scrollbars', '--no-first-run', '--disable-extensions', '--mute-audio',
          '--disable-background-networking', '--remote-debugging-port=0')
 
+CLOSE_NOTES = """document.querySelectorAll('.mantine-Notification-root button').forEach(
+one => one.click())"""
+# The field beside the slider with a label.
+FIELD_OF = """(() => {let row = [...document.querySelectorAll('label')].find(
+e => e.textContent === %s); while (!row.querySelector('input[type=text]')) row = row.parentElement;
+return row.querySelector('input[type=text]')})()"""
+
 
 def executable():
     """Return the path of a Chromium; None if there is none."""
@@ -86,6 +93,25 @@ class Browser:
     def text(self):
         """Return the text of the page."""
         return self.value('document.body.innerText')
+
+    def press(self, text):
+        """Click the button with this text."""
+        self.value('[...document.querySelectorAll("button")].find('
+                   f'one => one.textContent.trim() === {json.dumps(text)}).click()')
+
+    def set_slider(self, label, value):
+        """Type a number into the field beside a slider."""
+        field = FIELD_OF % json.dumps(label)
+        x, y = self.value(f"(() => {{const f = {field}; f.scrollIntoView({{block: 'center'}});"
+                          'const b = f.getBoundingClientRect();'
+                          'return [b.x + b.width / 2, b.y + b.height / 2]})()')
+        for _ in range(3):
+            self.mouse('mousePressed', x, y, button='left', clickCount=3)
+            self.mouse('mouseReleased', x, y, button='left', clickCount=3)
+        self.send('Input.insertText', text=f'{value:g}')
+        for kind in ('keyDown', 'keyUp'):
+            self.send('Input.dispatchKeyEvent', type=kind, key='Enter', code='Enter',
+                      windowsVirtualKeyCode=13)
 
     def mouse(self, kind, x, y, **more):
         """Move, press or release the mouse."""

@@ -3,7 +3,6 @@
 
 """osc_viewer: what its page shows, and what it asks of a controller; slow: in a real browser."""
 
-from dataclasses import fields
 import json
 import os
 import socket
@@ -21,27 +20,26 @@ from common import CHECKOUT
 pytest.importorskip('viser', reason="viser is not installed: pip install '.[viewer]'")
 
 from browser import Asked, free_port, needs_browser
-from osc_ros import Robot, shipped_urdf
 from osc_ros.model.visuals import fingers, visuals
-from osc_ros.viewer.panel import banner, messages_html, newest_distinct, state_html
+from osc_ros.viewer.banner import banner
+from osc_ros.viewer.panel import messages_html, newest_distinct, state_html
 from osc_ros.viewer.scene.push_handle import BESIDE
 from osc_ros.viewer.scene.reading import ControlReport, ERROR, Follower, OK, Reading, Solid
 from osc_ros.viewer.scene.shapes import body_shapes, capsules
 from osc_ros.viewer.scene.view_frames import displaced_pose
 from osc_ros.viewer.viewer_page import Page, PageError
+from viewer_readings import described_panda, PANDA, reading_of, READY
 
 DOC = CHECKOUT / 'doc'
 STAND_IN = CHECKOUT / 'test' / 'support' / 'viewer_stand_in.py'
-PANDA = 'panda_link0', 'panda_hand_tcp'
-READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
+READY_TEXT = 'at its '  # goal or set-point
 # The camera of the page, to find the pixel of a point.
 EYE, AT, FIELD = np.array((1.35, 1.05, 0.8)), np.array((0.2, 0.0, 0.42)), 0.8
 
 
 @pytest.fixture(scope='module')
 def panda():
-    text = shipped_urdf('panda').read_text()
-    return text, Robot.from_urdf(text, *PANDA)
+    return described_panda()
 
 
 @pytest.fixture
@@ -54,17 +52,6 @@ def page(asked):
     made = Page('127.0.0.1', free_port(), asked, lambda uri: None)
     yield made
     made.close()
-
-
-def reading_of(panda, **values):
-    text, robot = panda
-    names = {one.name for one in fields(ControlReport)}
-    control = ControlReport(**{name: values.pop(name) for name in names & values.keys()})
-    return Reading(**{'control': control, 'robot': robot, 'urdf_text': text, 'q': READY,
-                      'lifecycle': 'active',
-                      'parameters': {'mode': 'acceleration', 'task.activation': 1.0,
-                                     'translation.natural_frequency': [20.0, 20.0, 10.0]},
-                      **values})
 
 
 def test_arm_is_drawn_from_the_visual_elements_of_its_urdf(panda):
@@ -166,11 +153,11 @@ def test_controls_show_what_the_controller_has_and_request_what_a_user_asks(page
         Follower('elbow', 'panda_link4', False, (0.0, 0.0, 1.0)),))
     reading.refusals['task.activation'] = 'too much'
     page.update(reading)
-    sliders = {name: one.handle for name, one in page._sliders._sliders.items()}
+    sliders = {name: one.handle for name, one in page._parts[1]._sliders.items()}
     assert sliders['translation.natural_frequency'].value == pytest.approx(50.0 / 3.0)
     assert sliders['translation.stiffness'].disabled
-    assert '20 20 10' in page._sliders._note.content
-    assert 'too much' in page._sliders._note.content
+    assert '20 20 10' in page._parts[1]._note.content
+    assert 'too much' in page._parts[1]._note.content
     assert asked.calls == []  # showing a value sets none
     # as viser does for a user, long before it calls back
     sliders['translation.natural_frequency']._impl.value = 30.0
@@ -272,13 +259,13 @@ def test_free_drive_and_release_show_what_the_controller_has(page, asked, panda)
     reading = reading_of(panda, offers=frozenset({'free_drive', 'release'}), level=OK,
                          status={'free drive': 'on'})
     page.update(reading)
-    assert page._panel._free_drive.handle.value is True
-    assert page._panel._release.disabled
+    assert page._parts[0]._free_drive.handle.value is True
+    assert page._parts[0]._release.disabled
     reading.control.status['free drive'], reading.control.level = 'off', ERROR
     page.update(reading)
-    box = page._panel._free_drive.handle
+    box = page._parts[0]._free_drive.handle
     assert box.value is False
-    assert not page._panel._release.disabled
+    assert not page._parts[0]._release.disabled
     box._impl.value = True  # a click
     page.update(reading)
     page.update(reading)
@@ -398,7 +385,7 @@ def test_page_loads_in_a_browser_and_its_sliders_request(page, asked, panda):
         tab.wait_for("document.body.innerText.includes('torque at its limit')")
         tab.wait_for("document.querySelector('canvas') !== null")
         assert page.browsers == 1
-        set_slider(tab, 'ω position [rad/s]', 35.0)
+        tab.set_slider('ω position [rad/s]', 35.0)
         deadline = time.monotonic() + 30.0
         while not asked.calls:
             assert time.monotonic() < deadline, 'no request'
@@ -471,10 +458,6 @@ class Arm:
         return list(future.result().values[0].double_array_value)
 
 
-CLOSE_NOTE = """document.querySelectorAll('.mantine-Notification-root button').forEach(
-one => one.click())"""
-
-
 @needs_browser
 @pytest.mark.slow
 def test_arm_follows_a_drag_in_the_browser_and_a_slider_sets_its_parameter(
@@ -488,12 +471,12 @@ def test_arm_follows_a_drag_in_the_browser_and_a_slider_sets_its_parameter(
         for one, size in ((tab, (1440, 900)), (other, (640, 400))):
             one.open(f'http://127.0.0.1:{port}/', *size)
             deadline = time.monotonic() + 300.0  # the controller may compile
-            while 'goal:' not in one.text():
+            while READY_TEXT not in one.text():
                 assert time.monotonic() < deadline, one.text()
                 arm.rest(0.2)
         arm.rest(6.0)  # the scene fades in
-        tab.value(CLOSE_NOTE)
-        other.value(CLOSE_NOTE)
+        tab.value(chromium.CLOSE_NOTES)
+        other.value(chromium.CLOSE_NOTES)
         film = []
         before = arm.tip.copy()
         # the blue arrow of the handle is along z of the tip, down
@@ -510,29 +493,23 @@ def test_arm_follows_a_drag_in_the_browser_and_a_slider_sets_its_parameter(
         if write:
             save_film(film, DOC / 'viewer.webp')
         arm.rest(2.0)
-        set_slider(tab, 'ω position [rad/s]', 35.0)
+        tab.set_slider('ω position [rad/s]', 35.0)
         arm.wait(lambda: '35' in str(arm.parameter('translation.natural_frequency')), 'the slider')
         assert arm.parameter('translation.natural_frequency') == [35.0] * 3
-        shown = FIELD_OF % json.dumps('ω position [rad/s]') + '.value'
+        shown = chromium.FIELD_OF % json.dumps('ω position [rad/s]') + '.value'
         arm.wait(lambda: float(other.value(shown)) == 35.0, 'the other browser')
         pull_and_let_go(tab, arm)
-        press(tab, 'stop')
+        tab.press('stop')
         wait_for_text(arm, tab, 'inactive')
-        press(tab, 'start')
-        wait_for_text(arm, tab, 'goal:')
+        tab.press('start')
+        wait_for_text(arm, tab, READY_TEXT)
         assert tab.errors == []
         assert other.errors == []
         arm.controller.terminate()
         arm.controller.wait()
         wait_for_text(arm, tab, 'absent')
         arm.start_controller()
-        wait_for_text(arm, tab, 'goal:')
-
-
-def press(tab, text):
-    """Press the button with this text."""
-    tab.value('[...document.querySelectorAll("button")].find('
-              f'one => one.textContent.trim() === {json.dumps(text)}).click()')
+        wait_for_text(arm, tab, READY_TEXT)
 
 
 def pull_and_let_go(tab, arm):
@@ -577,26 +554,6 @@ def drag(tab, arm, film, start, end, steps=16):
     for _ in range(10 if film is not None else 0):
         arm.rest(0.05)
         film.append((time.monotonic(), tab.picture()))
-
-
-FIELD_OF = """(() => {let row = [...document.querySelectorAll('label')].find(
-e => e.textContent === %s); while (!row.querySelector('input[type=text]')) row = row.parentElement;
-return row.querySelector('input[type=text]')})()"""
-
-
-def set_slider(tab, label, value):
-    """Type a number into the field beside a slider."""
-    field = FIELD_OF % json.dumps(label)
-    x, y = tab.value(f"(() => {{const field = {field}; field.scrollIntoView({{block: 'center'}});"
-                     'const b = field.getBoundingClientRect();'
-                     'return [b.x + b.width / 2, b.y + b.height / 2]})()')
-    for _ in range(3):
-        tab.mouse('mousePressed', x, y, button='left', clickCount=3)
-        tab.mouse('mouseReleased', x, y, button='left', clickCount=3)
-    tab.send('Input.insertText', text=f'{value:g}')
-    for kind in ('keyDown', 'keyUp'):
-        tab.send('Input.dispatchKeyEvent', type=kind, key='Enter', code='Enter',
-                 windowsVirtualKeyCode=13)
 
 
 def save_film(film, path):

@@ -43,6 +43,7 @@ LEVELS = {30: 'warning', 40: 'error', 50: 'fatal'}
 SILENT = 3.0  # time without diagnostics after which a configured controller is reported [s]
 PATIENCE = 5.0  # time-out of a request [s]
 OLD = 0.5  # time without a goal error after which the controller has no goal [s]
+JOINTS = 'target_joint'  # topic of joint motions
 NOT_TORQUES = ('predicted', 'met')  # rows of ~/terms that are accelerations
 ROBOT = tuple(entry.name for entry in robot_parameters.ENTRIES)
 
@@ -142,6 +143,8 @@ class ControllerLink:
             offers.add('lifecycle')
         if self._simulator.takes_pushes:
             offers.add('push')
+        if self._node.count_subscribers(f'{self._name}/{JOINTS}'):
+            offers.add('joints')
         reading.offers = frozenset(offers)
         if not is_there and reading.lifecycle != ABSENT:
             reading.lifecycle, self._is_loaded = ABSENT, False
@@ -154,6 +157,7 @@ class ControllerLink:
             if monotonic() - heard > OLD:
                 reading.control.goal_errors.pop(task, None)
         self._simulator.forget_old()
+        self._simulator.find_home()
         silence = monotonic() - self._diagnosed
         if reading.lifecycle in ('active', 'inactive') and silence > SILENT:
             reading.control.level = STALE
@@ -224,7 +228,7 @@ class ControllerLink:
             reading.control.text = f'the viewer cannot draw the arm: {error}'
             return
         if reading.robot is None or text != reading.urdf_text or robot.tips != reading.robot.tips:
-            reading.robot, reading.urdf_text, reading.q = robot, text, None
+            reading.robot, reading.urdf_text, reading.q, reading.home = robot, text, None, None
         links = [parameters.get(f'{task}.link') or robot.tip for task in tasks]
         reading.followers = tuple(
             Follower(task, link, parameters.get(f'{task}.kind') == 'look_at',
@@ -309,6 +313,17 @@ class ControllerLink:
             self._publish(PointStamped, f'{task}/target_point', point)
         else:
             self._publish(PoseStamped, '/'.join(filter(None, (task, 'target_pose'))), message)
+
+    def move_joints(self, positions: dict[str, float]) -> None:
+        """Publish target positions of these joints [rad, m]."""
+        self._publish(JointState, JOINTS, JointState(
+            name=list(positions), position=[float(x) for x in positions.values()]))
+
+    def move_home(self) -> None:
+        """Publish the posture in which the arm started as the target of the joints."""
+        robot, home = self.reading.robot, self.reading.home
+        if robot is not None and home is not None:
+            self.move_joints(dict(zip(robot.joint_names, home)))
 
     def _publish(self, kind: Any, topic: str, message: Any) -> None:
         key = topic, kind

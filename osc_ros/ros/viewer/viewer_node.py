@@ -42,8 +42,8 @@ class Requests:
     """
     Queue of requests of the page, until the thread of the node sends them.
 
-    Of several targets of one task, pushes, or values of one parameter, only the newest is
-    kept.
+    Of several targets of one task or joint, pushes, or values of one parameter, only the newest
+    is kept.
 
     """
 
@@ -52,6 +52,7 @@ class Requests:
         self._targets: dict[str, Array] = {}
         self._values: dict[str, Any] = {}
         self._pushes: dict[str, Array | None] = {}
+        self._joints: dict[str, float] = {}
 
     def target(self, task: str, pose: Array) -> None:
         """Publish a target pose (4, 4) of a task in the base frame."""
@@ -61,12 +62,16 @@ class Requests:
         """Push the tip of the simulated arm with a force (3,) [N]; None ends the push."""
         self._pushes[''] = force
 
+    def move_joints(self, positions: dict[str, float]) -> None:
+        """Move these joints to positions [rad, m]."""
+        self._joints.update(positions)
+
     def set_parameter(self, name: str, value: Any) -> None:
         """Set a parameter of the controller."""
         self._values[name] = value
 
     def call(self, name: str) -> None:
-        """Call 'start', 'stop', 'hold', 'release', 'free_drive on' or 'free_drive off'."""
+        """Call 'start', 'stop', 'hold', 'home', 'release' or 'free_drive on', '… off'."""
         self._calls.put(name)
 
     def carry_out(self, link: ControllerLink) -> None:
@@ -75,6 +80,8 @@ class Requests:
             name = self._calls.get()
             if name in ('start', 'stop'):
                 getattr(link, name)()
+            elif name == 'home':
+                link.move_home()
             elif name.startswith('free_drive'):
                 link.set_free_drive(name.endswith(' on'))
             else:
@@ -82,6 +89,8 @@ class Requests:
         for values, use in ((self._targets, link.target), (self._values, link.set_parameter)):
             for key in list(values):
                 use(key, values.pop(key))
+        if self._joints:
+            link.move_joints({name: self._joints.pop(name) for name in list(self._joints)})
         if self._pushes:
             force = self._pushes.pop('')
             link.push(np.zeros(3) if force is None else force)

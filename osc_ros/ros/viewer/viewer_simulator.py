@@ -13,6 +13,7 @@ from typing import Any
 from geometry_msgs.msg import WrenchStamped
 import numpy as np
 from numpy.typing import NDArray
+from rcl_interfaces.srv import GetParameters
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
@@ -46,13 +47,16 @@ class SimulatorLink:
     """
     Subscriptions to the objects and the gripper of a simulator; publishes pushes of its arm.
 
-    `name` is the name of the simulator. `reading` gets the objects, and the width of the gripper.
+    `name` is the name of the simulator. `reading` gets the objects, the width of the gripper, and
+    the posture in which the arm started.
 
     """
 
     def __init__(self, node: Node, name: str, reading: Reading) -> None:
         self._node, self._name, self._reading = node, name, reading
         self._seen = self._gripped = -np.inf
+        self._parameters = node.create_client(GetParameters, f'{name}/get_parameters')
+        self._start: Any = None  # answer with the initial positions
         self._pushes = node.create_publisher(WrenchStamped, f'{name}/push', 10)
 
     def subscribe(self) -> list[Any]:
@@ -83,6 +87,23 @@ class SimulatorLink:
             self._reading.solids = {}
         if self._gripped < oldest:
             self._reading.gripper = None
+
+    def find_home(self) -> None:
+        """Store the initial positions of the simulator, or else the first measured positions."""
+        reading = self._reading
+        if reading.robot is None:
+            return
+        if not self._parameters.service_is_ready():
+            self._start = None
+        elif self._start is None:
+            self._start = self._parameters.call_async(
+                GetParameters.Request(names=['initial_positions']))
+        elif self._start.done() and (answer := self._start.result()) is not None:
+            for value in answer.values:
+                if len(value.double_array_value) == reading.robot.n:
+                    reading.home = np.array(value.double_array_value)
+        if reading.home is None and reading.q is not None:
+            reading.home = reading.q.copy()
 
     def _on_gripper(self, message: JointState) -> None:
         if message.position and message.effort and np.isfinite(message.position[0]):

@@ -22,8 +22,11 @@ class Actions(Protocol):
     def push(self, force: Array | None) -> None:
         """Push the tip of the simulated arm with a force (3,), base axes [N]; None ends this."""
 
+    def move_joints(self, positions: dict[str, float]) -> None:
+        """Move these joints to positions [rad, m]."""
+
     def set_parameter(self, name: str, value: Any) -> None:
         """Set a parameter of the controller."""
 
     def call(self, name: str) -> None:
-        """Request 'start', 'stop', 'hold', 'release', 'free_drive on' or 'free_drive off'."""
+        """Request 'start', 'stop', 'hold', 'home', 'release' or 'free_drive on', '… off'."""

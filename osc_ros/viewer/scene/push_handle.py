@@ -35,6 +35,11 @@ class PushHandle:
         """Position (3,) of the handle, base frame [m]."""
         return np.array(self._controls.position)
 
+    @property
+    def is_free(self) -> bool:
+        """Whether no user drags the handle."""
+        return not self._is_pushing
+
     def update(self, is_offered: bool, tip: Array) -> None:
         """
         Show the handle if `is_offered`; otherwise remove it, and stop pulling.

@@ -20,6 +20,7 @@ Array = NDArray[np.float64]
 ABSENT = 'absent'
 OK, WARN, ERROR, STALE = range(4)  # levels of diagnostic_msgs/DiagnosticStatus
 WORDS = 50  # number of stored log lines
+WORST = 0.999  # below this least controlled share, singularity damping acts
 NEAR = 0.1  # a joint closer to its limit than this share of its range is near it
 
 
@@ -63,6 +64,11 @@ class Solid:
     is_round: bool
     size: tuple[float, ...]
     color: tuple[float, ...]
+
+
+def sliding_joints(robot: Robot) -> set[int]:
+    """Return the indices of the prismatic joints of a robot."""
+    return {int(robot.v_index[body]) for body in np.flatnonzero(robot.prismatic)}
 
 
 @dataclass
@@ -116,9 +122,13 @@ class Reading:
     lifecycle : str
         State of the controller; 'absent' if it does not run.
     offers : frozenset of str
-        Requests that are possible now: 'hold', 'release', 'free_drive', 'push', 'lifecycle'.
+        Requests that are possible now: 'hold', 'release', 'free_drive', 'push', 'joints',
+        'lifecycle'.
     q, effort : (n,)
         Measured positions [rad, m] and efforts [N m, N].
+    home : (n,)
+        Posture in which the arm started [rad, m]: the simulator's initial positions, otherwise the
+        first measured ones.
     control : ControlReport
         Newest data that the controller reports while it is active.
     solids : dict of str to (Solid, (4, 4))
@@ -141,6 +151,7 @@ class Reading:
     offers: frozenset[str] = frozenset()
     q: Array | None = None
     effort: Array | None = None
+    home: Array | None = None
     control: ControlReport = field(default_factory=ControlReport)
     solids: dict[str, tuple[Solid, Array]] = field(default_factory=dict)
     gripper: tuple[float, float] | None = None
@@ -200,6 +211,13 @@ class Reading:
         if np.linalg.det(axes) < 0.0:
             axes[:, 0] *= -1.0
         return np.maximum(values, 0.0), axes
+
+    def is_within_tolerance(self, error: Array) -> bool:
+        """Whether an error (6,), [angular; linear], is below the tolerances of goals."""
+        bounds = [self.parameters.get(f'goal.{part}.tolerance')
+                  for part in ('rotation', 'translation')]
+        return all(bound is not None and float(np.linalg.norm(part)) <= bound
+                   for bound, part in zip(bounds, (error[:3], error[3:])))
 
     @property
     def least_share(self) -> float | None:

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 import trimesh
 
-from osc_ros.dynamics.algebra.kinematics import link_pose, placement
+from osc_ros.dynamics.algebra.kinematics import link_pose, Placement, placement
 from osc_ros.model.robot import Robot
 from osc_ros.model.visuals import fingers
 from osc_ros.viewer.scene.actions import Actions
+from osc_ros.viewer.scene.camera import Cameras
 from osc_ros.viewer.scene.push_handle import PushHandle
 from osc_ros.viewer.scene.reading import Follower, Reading
 from osc_ros.viewer.scene.shapes import body_shapes
@@ -125,6 +126,7 @@ class Scene:
         self._marks: dict[int, Any] = {}
         self._handles: dict[str, Handle] = {}
         self._push = PushHandle(server, actions)
+        self._cameras = Cameras(server)
         self.missing: list[str] = []
         scene = server.scene
         scene.set_up_direction('+z')
@@ -150,7 +152,8 @@ class Scene:
             return
         with self._server.atomic():
             self._objects.update(reading.solids)
-            self._draw_arm(robot, q, reading)
+            at = placement(robot, q)
+            self._draw_arm(robot, at, reading)
             control = reading.control
             tip = link_pose(robot, q, robot.tip) if control.pose is None else control.pose
             self._draw_tip(reading, tip)
@@ -159,6 +162,9 @@ class Scene:
             for one in self._followers:
                 self._place_follower(one, link_pose(robot, q, one.link), reading)
             self._push.update('push' in reading.offers, tip[:3, 3])
+        # not while a user drags: the handle would run away from the mouse
+        if self._push.is_free and all(one.is_free for one in self._handles.values()):
+            self._cameras.follow(np.vstack([np.zeros(3), at.p, tip[:3, 3]]))
 
     def _rebuild(self, reading: Reading) -> None:
         """Draw another robot, and handles of its tasks."""
@@ -189,8 +195,7 @@ class Scene:
                 movable[body] = f'/arm/{carrier + 1}', T, ways[body], shape
         self._fingers = Fingers(self._server, movable)
 
-    def _draw_arm(self, robot: Robot, q: Array, reading: Reading) -> None:
-        at = placement(robot, q)
+    def _draw_arm(self, robot: Robot, at: Placement, reading: Reading) -> None:
         for body, frame in self._bodies.items():
             if body >= 0:
                 frame.wxyz, frame.position = wxyz_of(at.R[body]), at.p[body]

@@ -1,0 +1,118 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""The banner: state of the controller, distance of the tip, and what keeps it away."""
+
+from __future__ import annotations
+
+from html import escape
+from time import monotonic
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.viewer.scene.reading import ABSENT, ERROR, Reading, STALE, WARN, WORST
+
+Array = NDArray[np.float64]
+
+GREEN, BLUE, AMBER, RED, GREY = '#2f855a', '#2b6cb0', '#b7791f', '#c53030', '#4a5568'
+HELD_AFTER = 1.0  # a tip that is away from a standing set-point for this time is held away [s]
+PUSH = 2.0  # least external force that is given as a reason [N]
+WAITING = 'waits for the arm'  # a state of the target in the diagnostics
+PROMPTS = {ABSENT: 'waiting for the controller', 'inactive': 'press start',
+           'unconfigured': 'press start'}
+
+
+class Condition(NamedTuple):
+    """Colour of the banner, and lines of text below the state of the controller."""
+
+    color: str
+    lines: tuple[str, ...]
+
+
+class Banner:
+    """
+    Shows the condition of the controller in a colour.
+
+    Green: active, and the tip is within the goal's tolerance of its goal, or, without a goal, of
+    its set-point. Blue: on the way, or guided by hand. Amber: held away from the set-point, or a
+    warning. Red: a reaction of a watchdog. Grey: not active, or without reports.
+
+    """
+
+    def __init__(self, server: Any) -> None:
+        self._html = server.gui.add_html('')
+        self._away_since = np.inf
+
+    def update(self, reading: Reading) -> None:
+        """Show the latest data of the controller."""
+        now = monotonic()
+        self._away_since = min(self._away_since, now) if is_away(reading) else np.inf
+        self._html.content = banner(reading, now - self._away_since)
+
+
+def banner(reading: Reading, away: float = 0.0) -> str:
+    """Return the state of the controller in HTML; for `away` see `condition`."""
+    color, lines = condition(reading, away)
+    return (f'<div id="osc-state" style="background:{color};color:white;'
+            'padding:8px 12px;margin:6px 10px;border-radius:6px;font-size:14px;line-height:1.35;'
+            f'overflow-wrap:anywhere"><b>{escape(reading.lifecycle)}</b>'
+            + ''.join(f'<br>{escape(text)}' for text in lines if text) + '</div>')
+
+
+def condition(reading: Reading, away: float) -> Condition:
+    """Return the condition; `away` is the time for which `is_away` has been true [s]."""
+    control = reading.control
+    is_active = reading.lifecycle == 'active'
+    text = control.text if control.text != reading.lifecycle else ''
+    if reading.lifecycle != ABSENT and control.level == ERROR:
+        return Condition(RED, (text,))
+    if not is_active or control.level == STALE:
+        return Condition(GREY, (text or PROMPTS.get(reading.lifecycle, ''),))
+    error, name = _error(reading)
+    is_warning = control.level == WARN
+    if error is None:
+        return Condition(AMBER if is_warning else GREY, (text or 'no report of the error yet',))
+    distance = f'{_distance(error)} away from its {name}'
+    if reading.is_within_tolerance(error):
+        return Condition(AMBER if is_warning else GREEN,
+                         (f'at its {name}: {_distance(error)}', text))
+    if control.status.get('free drive') == 'on':
+        return Condition(AMBER if is_warning else BLUE, (text, distance))
+    if away >= HELD_AFTER or control.status.get('target') == WAITING:
+        return Condition(AMBER, (f'held {distance}', f'reason: {text or reason(reading)}'))
+    return Condition(AMBER if is_warning else BLUE, (f'on the way: {distance}', text))
+
+
+def is_away(reading: Reading) -> bool:
+    """Whether the tip is not within the tolerance of a set-point that has come to its goal."""
+    control, goal = reading.control, reading.control.goal_errors.get('')
+    if control.error is None or reading.is_within_tolerance(control.error):
+        return False
+    return goal is None or reading.is_within_tolerance(goal - control.error)
+
+
+def reason(reading: Reading) -> str:
+    """Return what the reports say that keeps the tip away from its set-point."""
+    control = reading.control
+    found = [f'{text}: {control.status[name]}' for name, text in (
+        ('joints held by limits', 'joints held by limits'),
+        ('saturated joints', 'torque at its limit')) if control.status.get(name)]
+    force = 0.0 if control.external is None else float(np.linalg.norm(control.external[3:]))
+    if force > PUSH:
+        found.append(f'external force {force:.0f} N')
+    if (share := reading.least_share) is not None and share < WORST:
+        found.append(f'near a singularity, {control.status.get("weakest direction", "?")}')
+    return ', '.join(found) or 'the controller reports none'
+
+
+def _error(reading: Reading) -> tuple[Array | None, str]:
+    """Return the error (6,) from the tip to its goal, or else to its set-point, and which."""
+    goal = reading.control.goal_errors.get('')
+    return (reading.control.error, 'set-point') if goal is None else (goal, 'goal')
+
+
+def _distance(error: Array) -> str:
+    return (f'{1e3 * np.linalg.norm(error[3:]):.1f} mm, '
+            f'{np.degrees(np.linalg.norm(error[:3])):.2f}°')
