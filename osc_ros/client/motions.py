@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.transform import Rotation
 
-from osc_ros.client.backend import ArmState, Backend
+from osc_ros.client.backend import ArmState, Backend, timeout_error
 from osc_ros.client.inputs import (
     chunk_times,
     finite,
@@ -19,9 +21,10 @@ from osc_ros.client.inputs import (
     non_negative,
     positive,
 )
+from osc_ros.control.accepted import bounded_turn
 from osc_ros.control.tasks.task import Stiffness
 from osc_ros.dynamics.algebra.arrays import finite_array
-from osc_ros.errors import ArmTimeoutError, InputError
+from osc_ros.errors import InputError, InputWarning
 from osc_ros.model.validation import require_compact
 
 Array = NDArray[np.float64]
@@ -60,12 +63,16 @@ class Motions:
         shift : (3,) [m]
             In base axes.
         turn : (3,) [rad]
-            Rotation vector in base axes.
+            Rotation vector in base axes; beyond a turn, the same orientation is used, with an
+            InputWarning.
 
         """
         T = self.state().pose.copy()
         T[:3, 3] += finite_array('shift', shift, (3,))
-        turned = Rotation.from_rotvec(finite_array('turn', turn, (3,))).as_matrix()
+        vector, text = bounded_turn(finite_array('turn', turn, (3,)))
+        if text:
+            warnings.warn(text, InputWarning, stacklevel=2)
+        turned = Rotation.from_rotvec(vector).as_matrix()
         T[:3, :3] = turned @ T[:3, :3]
         return T
 
@@ -84,7 +91,7 @@ class Motions:
             See `Arm`.
         duration : float, optional
             Duration of the motion [s]; if it is not given or too short, the limits of the
-            set-point determine it.
+            set-point determine it, with an InputWarning if it is too short.
         wait : bool
             Whether to wait until the tip has reached the pose.
         timeout : float
@@ -93,9 +100,11 @@ class Motions:
         Raises
         ------
         InputError
-            The controller refuses the pose.
+            The controller refuses the pose; a ReachError, if it is farther away than the arm is
+            long: its attributes `distance` and `reach` are in m.
         ArmTimeoutError
-            The pose was not reached in time; the arm continues to it.
+            The pose was not reached in time; the arm continues to it. The message and the
+            attribute `reasons` name the causes and their remedies.
         ArmError
             The controller has stopped the arm.
 
@@ -127,8 +136,7 @@ class Motions:
             raise InputError('there is no goal to wait for: accepted after move_to and follow '
                              '(after jog and hold, sleep lets time pass)')
         if not self._backend.wait(self._backend.is_at_goal, timeout):
-            raise ArmTimeoutError(f'the goal was not reached in {timeout:g} s: '
-                                  + self._backend.situation())
+            raise timeout_error(f'the goal was not reached in {timeout:g} s', self._backend)
         return self.state()
 
     def sleep(self, seconds: float) -> ArmState:
@@ -188,6 +196,8 @@ class Motions:
         """
         Move the tip with a twist (6,) [rad/s, m/s], until the time-out of twists, 0.2 s.
 
+        A twist beyond the speeds of the set-point is reduced, with an InputWarning.
+
         >>> while stick.is_held():                                  # doctest: +SKIP
         ...     arm.jog([0.0, 0.0, 0.0, *stick.velocity()])
         ...     arm.sleep(0.05)
@@ -227,9 +237,13 @@ class Motions:
         Raises
         ------
         InputError
-            A number is not positive and finite, or the arm is controlled over ROS and the rate of
-            the loop does not allow this stiffness. Without ROS, the arm instead gets the largest
-            stiffness that the rate allows, without a message.
+            A number is not positive and finite.
+
+        Warns
+        -----
+        InputWarning
+            The rate of the loop does not allow this stiffness; the message has the stiffness in
+            use, which is the largest one.
 
         """
         if stiffness is None:
