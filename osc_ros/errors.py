@@ -23,12 +23,47 @@ class InputError(OscError, ValueError):
     """A state, target or setting is unusable; the message names the accepted values."""
 
 
+class ReachError(InputError):
+    """
+    A goal is farther away than the arm is long.
+
+    Attributes
+    ----------
+    distance, reach : float
+        Distance of the goal from the first joint, and the largest distance of the tip from it [m].
+
+    """
+
+    def __init__(self, message: str, distance: float, reach: float) -> None:
+        super().__init__(message, distance, reach)
+        self.distance, self.reach = distance, reach
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class ArmError(OscError, RuntimeError):
     """The arm does not execute a command; the message has the controller's reason."""
 
 
 class ArmTimeoutError(ArmError, TimeoutError):
-    """An event did not happen in time; the message has the state of the arm."""
+    """
+    An event did not happen in time; the message has the state of the arm.
+
+    Attributes
+    ----------
+    reasons : tuple of osc_ros.control.reasons.Reason
+        Why a goal was not reached; empty for other events.
+
+    """
+
+    def __init__(self, message: str, reasons: Iterable[object] = ()) -> None:
+        super().__init__(message)
+        self.reasons = tuple(reasons)
+
+
+class InputWarning(UserWarning):
+    """A command was changed to an accepted one; the message has the values in use."""
 
 
 class ModelWarning(UserWarning):

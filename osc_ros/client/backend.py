@@ -8,26 +8,43 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
+import warnings
 
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.control.reasons import Reason
 from osc_ros.control.tasks.task import Stiffness
+from osc_ros.errors import ArmTimeoutError, InputWarning
 from osc_ros.model.gripper_state import GripperState
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
 CLOSED = 'this arm was closed: open a new one, such as with osc_ros.Arm.simulated(…) as arm'
-# Text for each value of 'target' in the diagnostics that explains a slow motion.
-WAITS, AT_EDGE = 'waits for the arm', 'at the edge'
-TARGETS = {WAITS: 'the target waits for the arm',
-           AT_EDGE: 'the target is at the edge of the workspace'}
 
 
 def distance_text(angle: float, distance: float) -> str:
     """Return a text on the distance to a goal, given an angle [rad] and a distance [m]."""
     return f'{1e3 * distance:.1f} mm and {np.degrees(angle):.1f}° are left'
+
+
+def joint_text(names: tuple[str, ...], way: Array) -> str:
+    """Return a text on the joint that is farthest from its goal; `way` (n,) may have NaN."""
+    k = int(np.nanargmax(np.abs(way)))
+    return f"joint '{names[k]}' is {way[k]:.3g} from its goal"
+
+
+def warn(text: str) -> None:
+    """Warn that a command was changed, unless the text is empty."""
+    if text:
+        warnings.warn(text, InputWarning, stacklevel=4)
+
+
+def timeout_error(text: str, backend: Backend) -> ArmTimeoutError:
+    """Return the error of a goal that was not reached, with the reasons."""
+    found = backend.reasons()
+    return ArmTimeoutError('; '.join([f'{text}: {backend.distance()}', *map(str, found)]), found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +84,8 @@ class Backend(Protocol):
     Interface of an arm for its client.
 
     A command returns when the controller has accepted it, and raises InputError with the reason if
-    the controller refuses it. Poses are (4, 4) in the base frame.
+    the controller refuses it. If a command has to be changed, it warns by InputWarning. Poses are
+    (4, 4) in the base frame.
 
     Attributes
     ----------
@@ -135,8 +153,11 @@ class Backend(Protocol):
     def is_at_goal(self) -> bool:
         """Whether the arm has reached the goal of the last command."""
 
-    def situation(self) -> str:
-        """Return a text on the arm and its goal, for errors."""
+    def distance(self) -> str:
+        """Return a text on the distance to the goal; empty without a goal."""
+
+    def reasons(self) -> list[Reason]:
+        """Return the reasons why the arm is not at its goal."""
 
     def wait(self, until: Callable[[], bool], timeout: float) -> bool:
         """

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+import warnings
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.transform import Rotation
 
-from osc_ros.client.backend import ArmState, Backend
+from osc_ros.client.backend import ArmState, Backend, timeout_error
 from osc_ros.client.inputs import (
     chunk_times,
     finite,
@@ -23,17 +24,19 @@ from osc_ros.client.inputs import (
     positive,
     way_time,
 )
-from osc_ros.control.detour import block_reason, Stall
+from osc_ros.control.accepted import bounded_turn
+from osc_ros.control.setpoint.arrival import Stall
 from osc_ros.control.tasks.pose_error import pose_error
 from osc_ros.control.tasks.task import Stiffness
 from osc_ros.dynamics.algebra.arrays import finite_array
 from osc_ros.dynamics.inverse_kinematics import inverse_kinematics
-from osc_ros.errors import ArmTimeoutError, InputError
+from osc_ros.errors import InputError, InputWarning
 from osc_ros.model.validation import require_compact
 
 Array = NDArray[np.float64]
 
 TIMEOUT = 30.0  # default time-out [s]
+BLOCKING = 'limits', 'singular'  # reasons of an arm that can go on through its joints
 CLEAR = 0.2  # distance from joint limits that a detour prefers [rad, m]
 FARTHEST = 3600.0  # from the observation of a chunk to the present state [s]
 
@@ -68,12 +71,16 @@ class Motions:
         shift : (3,) [m]
             In base axes.
         turn : (3,) [rad]
-            Rotation vector in base axes.
+            Rotation vector in base axes; beyond a turn, the same orientation is used, with an
+            InputWarning.
 
         """
         T = self.state().pose.copy()
         T[:3, 3] += finite_array('shift', shift, (3,))
-        turned = Rotation.from_rotvec(finite_array('turn', turn, (3,))).as_matrix()
+        vector, text = bounded_turn(finite_array('turn', turn, (3,)))
+        if text:
+            warnings.warn(text, InputWarning, stacklevel=2)
+        turned = Rotation.from_rotvec(vector).as_matrix()
         T[:3, :3] = turned @ T[:3, :3]
         return T
 
@@ -94,7 +101,7 @@ class Motions:
             See `Arm`.
         duration : float, optional
             Duration of the motion [s]; if it is not given or too short, the limits of the
-            set-point determine it.
+            set-point determine it, with an InputWarning if it is too short.
         wait : bool
             Whether to wait until the tip has reached the pose.
         timeout : float
@@ -110,10 +117,12 @@ class Motions:
         Raises
         ------
         InputError
-            The controller refuses the pose; or both `duration` and `speed` are given.
+            The controller refuses the pose; a ReachError, if it is farther away than the arm is
+            long: its attributes `distance` and `reach` are in m; or both `duration` and `speed`
+            are given.
         ArmTimeoutError
-            The pose was not reached in time, and the arm continues to it; or the arm is stuck: the
-            message names the joints, and the joint positions of the pose.
+            The pose was not reached in time, and the arm continues to it; or the arm is stuck. The
+            message and the attribute `reasons` name the causes and their remedies.
         ArmError
             The controller has stopped the arm.
 
@@ -136,7 +145,7 @@ class Motions:
         def is_stuck() -> bool:
             state = self.state()
             return (stall.update(state.time, pose_error(state.pose, goal), state.error)
-                    and bool(block_reason(self._backend.robot, self._positions())))
+                    and any(one.name in BLOCKING for one in self._backend.reasons()))
 
         has_ended = self._backend.wait(lambda: self._backend.is_at_goal() or is_stuck(), timeout)
         if has_ended and not self._backend.is_at_goal():
@@ -151,18 +160,14 @@ class Motions:
 
     def _detour(self, goal: Array, through_joints: bool, end: float) -> None:
         """Move to a goal (4, 4) by the joints until the time `end` [s], or raise."""
-        robot, q = self._backend.robot, self._positions()
-        found = inverse_kinematics(robot, goal, near=q)
-        text = f'{self._backend.situation()}; {block_reason(robot, q)}'
+        robot = self._backend.robot
+        found = inverse_kinematics(robot, goal, near=self._positions()) if through_joints else []
         if not found:
-            raise ArmTimeoutError(f'{text}; no joint positions within the limits reach the goal')
+            raise timeout_error('the arm is stuck on the way to the goal', self._backend)
         clear = [one for one in found if one.margin > CLEAR]  # the nearest comes first
         wanted = (clear[0] if clear else max(found, key=lambda one: one.margin)).q
-        there = dict(zip(robot.joint_names, wanted.round(4).tolist()))
-        if not through_joints:
-            raise ArmTimeoutError(f'{text}; these joint positions reach the goal: '
-                                  f'arm.move_joints({there}), or through_joints=True')
-        self.move_joints(there, timeout=_left(end, self.state()))
+        self.move_joints(dict(zip(robot.joint_names, wanted.tolist())),
+                         timeout=_left(end, self.state()))
         self._backend.go_to(goal, None)
 
     def wait(self, timeout: float = TIMEOUT) -> ArmState:
@@ -189,8 +194,7 @@ class Motions:
     def _arrived(self, is_at_goal: bool, timeout: float) -> ArmState:
         """Return the state at the goal; raise if the goal was not reached."""
         if not is_at_goal:
-            raise ArmTimeoutError(f'the goal was not reached in {timeout:g} s: '
-                                  + self._backend.situation())
+            raise timeout_error(f'the goal was not reached in {timeout:g} s', self._backend)
         return self.state()
 
     def sleep(self, seconds: float) -> ArmState:
@@ -327,6 +331,8 @@ class Motions:
         """
         Move the tip with a twist (6,) [rad/s, m/s], until the time-out of twists, 0.2 s.
 
+        A twist beyond the speeds of the set-point is reduced, with an InputWarning.
+
         >>> while stick.is_held():                                  # doctest: +SKIP
         ...     arm.jog([0.0, 0.0, 0.0, *stick.velocity()])
         ...     arm.sleep(0.05)
@@ -366,9 +372,13 @@ class Motions:
         Raises
         ------
         InputError
-            A number is not positive and finite, or the arm is controlled over ROS and the rate of
-            the loop does not allow this stiffness. Without ROS, the arm instead gets the largest
-            stiffness that the rate allows, without a message.
+            A number is not positive and finite.
+
+        Warns
+        -----
+        InputWarning
+            The rate of the loop does not allow this stiffness; the message has the stiffness in
+            use, which is the largest one.
 
         """
         if stiffness is None:

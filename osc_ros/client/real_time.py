@@ -17,20 +17,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.client.backend import ArmState, CLOSED, distance_text, TARGETS
+from osc_ros.client.backend import ArmState, CLOSED, distance_text, warn
 from osc_ros.client.robots import JOINT_TOLERANCE, model_of, SHIPPED, TOLERANCE, TWIST_TIMEOUT
 from osc_ros.compile.compiled import on_demand
+from osc_ros.control.accepted import (
+    bounded_stiffness,
+    bounded_twist,
+    duration_text,
+    OUTSIDE,
+    require_reach,
+)
 from osc_ros.control.joint_drive import JointDrive
 from osc_ros.control.law import Law
 from osc_ros.control.model_error.disturbance import Disturbance
+from osc_ros.control.reasons import Reason, reasons, watchdog_reason
 from osc_ros.control.safety.supervision import HARMLESS
 from osc_ros.control.setpoint.arrival import Arrival, REACHED
 from osc_ros.control.setpoint.chunks import chunk_entry, LEAD
 from osc_ros.control.setpoint.set_point_generator import Motion, TwistGoal
 from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.control.settings import Settings, with_first_task
-from osc_ros.control.tasks.task import Stiffness, Target
-from osc_ros.dynamics.algebra.kinematics import link_pose
+from osc_ros.control.tasks.task import Stiffness, Target, Task
+from osc_ros.dynamics.algebra.kinematics import link_pose, LinkAxes
 from osc_ros.errors import ArmError, ArmTimeoutError, InputError, OscError
 from osc_ros.hardware.contract import Description
 from osc_ros.hardware.hardware_table import hardware_class
@@ -233,17 +241,18 @@ class RealTimeBackend:
 
     # commands
 
-    def _follow(self, motion: Motion, start: float = 0.0) -> None:
-        """Command a motion of the tip that starts at a time [s]; 0: now."""
+    def _follow(self, motion: Motion, start: float = 0.0) -> bool:
+        """Command a motion of the tip that starts at a time [s]; 0: now. See `requests.follow`."""
         self._lead(None)
-        self._command(requests.follow, motion, start, self._task)
+        return bool(self._command(requests.follow, motion, start, self._task))
 
-    def _command(self, what: Callable[..., Any], *arguments: Any) -> None:
+    def _command(self, what: Callable[..., Any], *arguments: Any) -> Any:
         """Request a motion, and record that a motion was commanded."""
         with self._news:  # so that the old goal is not checked in between
-            self._request(what, *arguments)
+            answer = self._request(what, *arguments)
             self._arrival.begin()
             self._check()
+        return answer
 
     def _request(self, what: Callable[..., Any], *arguments: Any) -> Any:
         """Request an action of the loop; raise ArmError if the loop is not active."""
@@ -270,7 +279,11 @@ class RealTimeBackend:
 
     @property
     def _task(self) -> str:
-        return self._law.settings.tasks[0].name
+        return self._first.name
+
+    @property
+    def _first(self) -> Task:
+        return self._law.settings.tasks[0]
 
     def _lead(self, joints: JointDrive | None) -> None:
         """Let the joints follow motions of their own, or, with None, the tip its targets."""
@@ -290,22 +303,31 @@ class RealTimeBackend:
 
     def go_to(self, pose: Array, duration: float | None) -> None:
         """Set a goal; see `Backend`."""
-        arrival = -np.inf if duration is None else self._loop.time + duration
-        self._follow(PoseGoal(pose, arrival))
+        require_reach(self.robot, self._first, pose[None, :3, 3])
+        limits, arrival = self._first.limits, -np.inf
+        if duration is not None:
+            arrival = self._loop.time + duration
+            present = self._request(requests.predicted_target, self._task, self._loop.time)
+            warn(duration_text(duration, present, limits.inside(pose), limits))
+        if not self._follow(PoseGoal(pose, arrival)):
+            warn(OUTSIDE)
 
     def follow_chunk(self, times: Array, poses: Array, observed_at: float) -> str:
         """Follow a chunk; see `Backend`."""
         self._lead(None)
+        require_reach(self.robot, self._first, poses[:, :3, 3])
         start = self._loop.time + LEAD
         present: Target = self._request(requests.predicted_target, self._task, start)
         entry = chunk_entry(observed_at + times, poses, observed_at, present, start,
-                            self._law.settings.tasks[0].limits)
+                            self._first.limits)
         self._follow(entry.path, start)
         return str(entry)
 
     def jog(self, twist: Array) -> None:
         """Move with a twist; see `Backend`."""
-        self._follow(TwistGoal(twist, self._loop.time + TWIST_TIMEOUT))
+        bounded, text = bounded_twist(twist, self._first.limits)
+        warn(text)
+        self._follow(TwistGoal(bounded, self._loop.time + TWIST_TIMEOUT))
 
     def set_wrench(self, wrench: Array) -> None:
         """Apply a wrench; see `Backend`."""
@@ -314,6 +336,13 @@ class RealTimeBackend:
 
     def use_gains(self, spring: Stiffness | None) -> None:
         """Set the stiffness of the tip, or reset its gains; see `Backend`."""
+        if spring is not None and (inertia := self._request(requests.inertia)) is not None:
+            status = self._request(requests.status)
+            axes = LinkAxes(self.robot, self._first.frame).at(self._loop.q)[:3, :3] if (
+                self._first.frame) else np.eye(3)
+            spring, text = bounded_stiffness(spring, np.linalg.inv(inertia), axes,
+                                             status.figures.period)
+            warn(text)
         self._use(with_first_task(
             self._law.settings, gains=self._original.tasks[0].gains if spring is None else spring))
 
@@ -378,14 +407,17 @@ class RealTimeBackend:
         """Whether the goal has been reached; see `Backend`."""
         return self._arrival.state == REACHED
 
-    def situation(self) -> str:
-        """Return a text on the arm and its goal; see `Backend`."""
+    def distance(self) -> str:
+        """Return a text on the distance to the goal; see `Backend`."""
+        return distance_text(self._arrival.angle, self._arrival.distance)
+
+    def reasons(self) -> list[Reason]:
+        """Return the reasons why the arm is not at its goal; see `Backend`."""
         status = self._loop.request(requests.status)
-        reasons = [text for applies, text in (
-            *((status.target == name, text) for name, text in TARGETS.items()),
-            (status.saturated.any(), 'torque at its limit')) if applies]
-        return (f'{distance_text(self._arrival.angle, self._arrival.distance)}, the controller '
-                f"says: {', '.join([status.text, *reasons])}")
+        if status.reaction not in HARMLESS:
+            return [watchdog_reason(status.text)]
+        with on_demand():
+            return reasons(self.robot, self._first, status.figures)
 
     # time
 

@@ -13,10 +13,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.client.backend import ArmState, AT_EDGE, CLOSED, distance_text, TARGETS, WAITS
+from osc_ros.client.backend import ArmState, CLOSED, distance_text, warn
 from osc_ros.client.robots import JOINT_TOLERANCE, model_of, SHIPPED, TOLERANCE, TWIST_TIMEOUT
+from osc_ros.control.accepted import (
+    bounded_stiffness,
+    bounded_twist,
+    duration_text,
+    OUTSIDE,
+    require_reach,
+)
 from osc_ros.control.joint_drive import JointDrive
 from osc_ros.control.law import Law
+from osc_ros.control.reasons import figures_of, Reason, reasons
 from osc_ros.control.setpoint.arrival import Arrival, REACHED
 from osc_ros.control.setpoint.set_point_generator import TwistGoal
 from osc_ros.control.setpoint.trajectory import PoseGoal
@@ -63,6 +71,7 @@ class SimulatedBackend:
         self.joint_names: tuple[str, ...] = law.robot.joint_names
         self._set, self._tip = law.settings.tasks[0].gains, law.robot.tip
         self._arrival, self._checked = Arrival(), -np.inf
+        self._goal: Array | None = None  # of the last command
         self._listener: Callable[[ArmState], None] | None = None
         self._is_open = True
         self._advance()
@@ -125,6 +134,8 @@ class SimulatedBackend:
     def _begin(self) -> None:
         """Record that a motion was commanded."""
         self._arrival.begin()
+        law = self._law
+        self._goal = law.level().goal if law.settings.joints is None else None
         self._check()
 
     def _lead(self, joints: JointDrive | None) -> None:
@@ -147,13 +158,20 @@ class SimulatedBackend:
 
     def go_to(self, pose: Array, duration: float | None) -> None:
         """Set a goal; see `Backend`."""
-        arrival = -np.inf if duration is None else self._state.time + duration
+        law, task = self._law, self._law.settings.tasks[0]
+        require_reach(law.robot, task, pose[None, :3, 3])
+        goal, arrival = task.limits.inside(pose), -np.inf
+        if duration is not None:
+            arrival = self._state.time + duration
+            warn(duration_text(duration, law.target, goal, task.limits))
         self._lead(None)
-        self._law.follow(PoseGoal(pose, arrival))
+        if not law.follow(PoseGoal(pose, arrival)):
+            warn(OUTSIDE)
         self._begin()
 
     def follow_chunk(self, times: Array, poses: Array, observed_at: float) -> str:
         """Follow a chunk; see `Backend`."""
+        require_reach(self._law.robot, self._law.settings.tasks[0], poses[:, :3, 3])
         self._lead(None)
         entry = self._law.follow_chunk(observed_at + times, poses, self._state.time, observed_at)
         self._begin()
@@ -161,8 +179,10 @@ class SimulatedBackend:
 
     def jog(self, twist: Array) -> None:
         """Move with a twist; see `Backend`."""
+        bounded, text = bounded_twist(twist, self._law.settings.tasks[0].limits)
+        warn(text)
         self._lead(None)
-        self._law.follow(TwistGoal(twist, self._state.time + TWIST_TIMEOUT))
+        self._law.follow(TwistGoal(bounded, self._state.time + TWIST_TIMEOUT))
         self._begin()
 
     def set_wrench(self, wrench: Array) -> None:
@@ -172,8 +192,12 @@ class SimulatedBackend:
 
     def use_gains(self, spring: Stiffness | None) -> None:
         """Set the stiffness of the tip, or reset its gains; see `Backend`."""
-        self._law.change(with_first_task(
-            self._law.settings, gains=self._set if spring is None else spring))
+        law = self._law
+        if spring is not None:
+            spring, text = bounded_stiffness(spring, np.linalg.inv(law.inertia()),
+                                             law.level().axes, law.period)
+            warn(text)
+        law.change(with_first_task(law.settings, gains=self._set if spring is None else spring))
 
     def use_payload(self, mass: float, center_of_mass: Array, inertia: Array) -> None:
         """Set the payload; see `Backend`."""
@@ -209,13 +233,14 @@ class SimulatedBackend:
         """Whether the goal has been reached; see `Backend`."""
         return self._arrival.state == REACHED
 
-    def situation(self) -> str:
-        """Return a text on the arm and its goal; see `Backend`."""
-        level = next(iter(self._law.levels.values()))
-        reasons = [text for applies, text in (
-            (level.generator.waits, TARGETS[WAITS]), (level.generator.clamped, TARGETS[AT_EDGE]),
-            (self._law.saturated.any(), 'torque at its limit')) if applies]
-        return ', '.join([distance_text(self._arrival.angle, self._arrival.distance), *reasons])
+    def distance(self) -> str:
+        """Return a text on the distance to the goal; see `Backend`."""
+        return distance_text(self._arrival.angle, self._arrival.distance)
+
+    def reasons(self) -> list[Reason]:
+        """Return the reasons why the arm is not at its goal; see `Backend`."""
+        law = self._law
+        return reasons(law.robot, law.settings.tasks[0], figures_of(law), self._goal)
 
     def wait(self, until: Callable[[], bool], timeout: float) -> bool:
         """Simulate until a condition holds; see `Backend`."""

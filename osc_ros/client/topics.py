@@ -8,7 +8,7 @@ from __future__ import annotations
 import atexit
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 import os
@@ -31,19 +31,21 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint, MultiDOFJointTrajectory
 
-from osc_ros.client.backend import ArmState, CLOSED, distance_text, TARGETS
+from osc_ros.client.backend import ArmState, CLOSED, distance_text, joint_text, warn
 from osc_ros.client.gripper import GRIPPER
 from osc_ros.client.gripper_topics import GripperTopics
 from osc_ros.client.inputs import positive
 from osc_ros.client.services import ANSWERED, AnswerTopic, CHANGED, full_name, Services, START
+from osc_ros.control.reasons import KEY, Reason, watchdog_reason
 from osc_ros.control.tasks.pose_error import pose_error
 from osc_ros.control.tasks.task import Stiffness
-from osc_ros.errors import ArmError, ArmTimeoutError, InputError
+from osc_ros.errors import ArmError, ArmTimeoutError, InputError, ReachError
 from osc_ros.model.gripper_state import GripperState
 from osc_ros.model.robot import Robot
 from osc_ros.ros.messages import messages
 from osc_ros.ros.messages.qos import LATCHED_QOS
 from osc_ros.ros.parameters import robot_parameters
+from osc_ros.ros.parameters.controller_parameters import ENTRIES
 
 Array = NDArray[np.float64]
 
@@ -139,6 +141,7 @@ class TopicBackend:
         self._news = Condition()
         self._newest, self._motion = _Newest(), _Motion()
         self._trouble, self._said = '', 'nothing'
+        self._reasons: list[Reason] = []
         self._mark = 1 + (7 * os.getpid() + next(CLIENTS)) % 997  # shift of the stamps [ns]
         self._listener: Callable[[ArmState], None] | None = None
         self._set: dict[str, Any] = {}  # parameters before this client changed them
@@ -264,9 +267,8 @@ class TopicBackend:
                         'inactive', 'idle')
                     self._trouble = status.message if is_bad else ''
                     self._said = status.message
-                    target = next((one.value for one in status.values if one.key == 'target'), '')
-                    if target in TARGETS and TARGETS[target] != self._said:
-                        self._said += f'; {TARGETS[target]}'
+                    self._reasons = [Reason.of(one.key.removeprefix(KEY), one.value)
+                                     for one in status.values if one.key.startswith(KEY)]
             self._news.notify_all()
 
     def _on_joints(self, message: JointState) -> None:
@@ -344,6 +346,12 @@ class TopicBackend:
     def _accepted(self, answer: DiagnosticStatus, time: float, goal: Array | None) -> str:
         if answer.level == DiagnosticStatus.ERROR:
             raise InputError(answer.message)
+        if answer.level == DiagnosticStatus.WARN:
+            values = {pair.key: pair.value for pair in answer.values}
+            if messages.REACH in values:  # nothing moves
+                raise ReachError(answer.message, float(values[messages.DISTANCE]),
+                                 float(values[messages.REACH]))
+            warn(answer.message)
         if answer.name != 'target_wrench':
             self._motion.since, self._motion.goal = time, goal
         return str(answer.message)
@@ -425,6 +433,10 @@ class TopicBackend:
     def use_gains(self, spring: Stiffness | None) -> None:
         """Set the stiffness of the tip, or reset its gains; see `Backend`."""
         before = self._before(GAINS)
+        most = max(one.upper for one in ENTRIES if one.name in GAINS and one.size)
+        if spring is not None and (spring.stiffness > most).any():
+            spring = replace(spring, stiffness=np.minimum(spring.stiffness, most))
+            warn(f'stiffness is too high: {spring.stiffness.tolist()} is used')
         self.services.set_parameters(before if spring is None else dict(zip(GAINS, (
             'impedance', *(part.tolist() for row in (spring.stiffness, spring.damping_ratio)
                            for part in (row[3:], row[:3]))))))
@@ -487,17 +499,18 @@ class TopicBackend:
         return bool(np.allclose(
             messages.pose_array(self._newest.reached.pose), goal, rtol=0.0, atol=SAME))
 
-    def situation(self) -> str:
-        """Return a text on the arm and its goal; see `Backend`."""
-        message = f'the controller says: {self._said}'
+    def distance(self) -> str:
+        """Return a text on the distance to the goal; see `Backend`."""
         if (goal := self._motion.goal) is None:
-            return message
+            return 'the motion has no goal'
         if goal.ndim == 1:
-            way = goal - self.state().q
-            k = int(np.nanargmax(np.abs(way)))
-            return f"joint '{self.joint_names[k]}' is {way[k]:.3g} from its goal, {message}"
-        angular, linear = np.linalg.norm(pose_error(self.state().pose, goal).reshape(2, 3), axis=1)
-        return f'{distance_text(angular, linear)}, {message}'
+            return joint_text(self.joint_names, goal - self.state().q)
+        return distance_text(*np.linalg.norm(
+            pose_error(self.state().pose, goal).reshape(2, 3), axis=1))
+
+    def reasons(self) -> list[Reason]:
+        """Return the reasons that the controller has reported; see `Backend`."""
+        return list(self._reasons) or [watchdog_reason(f'the controller says: {self._said}')]
 
     # time
 

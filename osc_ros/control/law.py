@@ -381,7 +381,7 @@ class Law(CommandedCycle):
             No tick since `hold`.
 
         """
-        q, qd, tau = self._last_tick()
+        q, qd, tau = self.last_tick()
         setup = self._setup
         to_posture = setup.posture_acceleration(q, qd, self._posture)
         bias = setup.inverse_dynamics(q, qd, self._rest)
@@ -405,7 +405,8 @@ class Law(CommandedCycle):
             found['limits'] = found['limits'] - self._compensation
         return found
 
-    def _last_tick(self) -> tuple[Array, Array, Array]:
+    def last_tick(self) -> tuple[Array, Array, Array]:
+        """Return q, qd and the torque (n,) of the last tick; InputError without one."""
         if (last := self._memory.tick()) is None:
             raise InputError('there was no tick: call torque(time, q, qd) first')
         return last[1:]
@@ -420,7 +421,7 @@ class Law(CommandedCycle):
             No tick since `hold`.
 
         """
-        q, qd, _ = self._last_tick()
+        q, qd, _ = self.last_tick()
         own = slice(6 * self._setup.at[0], 6 * self._setup.at[0] + 6)
         found = self._setup.space.outward(q, qd, posture_acceleration=self._rest)
         return task_inertia(found.Lambda_inv[own, own].copy())

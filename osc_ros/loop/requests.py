@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.disturbance_compensation import Report
+from osc_ros.control.reasons import Figures, figures_of
 from osc_ros.control.safety.supervision import HARMLESS, STALE_TARGET
 from osc_ros.control.setpoint.arrival import Approach, JointApproach
 from osc_ros.control.setpoint.set_point_generator import Motion
@@ -53,26 +53,6 @@ class Timing(NamedTuple):
     torque_use: float
 
 
-class Singularity(NamedTuple):
-    """
-    How near a task is to a singular posture.
-
-    Attributes
-    ----------
-    least_share : float
-        Smallest controlled fraction of a direction.
-    conditioning : float
-        Ratio of the smallest to the largest singular value.
-    weakest : (6,)
-        Direction that the task controls least, [angular; linear].
-
-    """
-
-    least_share: float
-    conditioning: float
-    weakest: Array
-
-
 @dataclass(frozen=True, eq=False)
 class Status:
     """
@@ -86,30 +66,14 @@ class Status:
         State of the controller in words, see `Engine.state`; reaction of the supervisor.
     counts : dict of str to int
         Number of times that each cause began.
-    saturated, sides : (n,)
-        Whether the torque of a joint is at its limit; -1 or 1 if its acceleration is at its lower
-        or upper bound, else 0.
-    target : str
-        State of the first task's target: 'waits for the arm', 'at the edge' of the workspace box,
-        or 'free'.
-    has_waiting : bool
-        Whether the target of any task waits for the arm.
+    figures : Figures
+        What the rules of `osc_ros.control.reasons` compare.
     shares : (2,)
         Fractions of the accelerations of tasks and posture that remain within the limits.
     rate_share : float
         Fraction of the change of the torque that remains within the rate limits.
-    gain_share : float
-        See `Law.gain_share`.
-    singularity : Singularity
-        How near the first task is to a singular posture.
     friction_use, disturbance_use : float
         Largest compensation of friction, and of unmodelled torques, relative to the effort limits.
-    external : Report, optional
-        See `Law.external_report`.
-    period, delay : float [s], [periods]
-        Measured period of the states; delay of the commands, see `Law`.
-    is_free : bool
-        Whether the arm is in free drive.
     impedance : str
         Source of the stiffness of the first task: 'parameters', or `VariableImpedance.source`.
     tank : float [J]
@@ -121,20 +85,11 @@ class Status:
     text: str
     reaction: str
     counts: dict[str, int]
-    saturated: NDArray[np.bool_]
-    sides: NDArray[np.int64]
-    target: str
-    has_waiting: bool
+    figures: Figures
     shares: Array
     rate_share: float
-    gain_share: float
-    singularity: Singularity
     friction_use: float
     disturbance_use: float
-    external: Report | None
-    period: float
-    delay: float
-    is_free: bool
     impedance: str
     tank: float
 
@@ -459,21 +414,12 @@ def timing(engine: Engine) -> Timing:
 def status(engine: Engine) -> Status:
     """Return the state of the law and of its supervisor."""
     law, guard, limiter = engine.law, engine.guard, engine.law.limiter
-    solved = law.priorities
-    first = next(iter(law.levels.values()))
-    tip, commanded, effort = first.generator, first.impedance, law.settings.limits.effort
+    commanded, effort = law.level().impedance, law.settings.limits.effort
     return Status(
         mode=engine.mode, text=engine.state(), reaction=guard.reaction, counts=dict(guard.counts),
-        saturated=law.saturated.copy(), sides=limiter.sides.copy(),
-        target='waits for the arm' if tip.waits else 'at the edge' if tip.clamped else 'free',
-        has_waiting=any(level.generator.waits for level in law.levels.values()),
-        shares=limiter.shares.copy(), rate_share=limiter.rate_share, gain_share=law.gain_share(),
-        singularity=Singularity(float(solved.shares[0].min()), float(solved.ratios[0].min()),
-                                solved.weakest()),
+        figures=figures_of(law), shares=limiter.shares.copy(), rate_share=limiter.rate_share,
         friction_use=float(np.max(np.abs(law.friction_torque) / effort)),
         disturbance_use=float(np.max(np.abs(law.compensation) / effort)),
-        external=law.external_report(),
-        period=law.period, delay=law.delay, is_free=law.settings.free is not None,
         impedance='parameters' if commanded is None else commanded.source,
         tank=math.nan if commanded is None else float(commanded.energy[TANK]))
 

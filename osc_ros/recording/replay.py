@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from osc_ros.compile.compiled import on_demand
 from osc_ros.control.checkpoint import Checkpoint
 from osc_ros.control.compiled_law import CompiledLaw
+from osc_ros.control.reasons import TITLES
 from osc_ros.control.safety.supervision import HARMLESS, Supervision
 from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.errors import InputError, OscError
@@ -335,9 +336,9 @@ def limits_that_acted(engine: Engine) -> tuple[str, ...]:
             (limiter.rate_share < 1.0, f'torque rate ({limiter.rate_share:.2f} of the change)'),
             (limiter.shares[0] < 1.0, f'tasks reduced ({limiter.shares[0]:.2f} left)'),
             (limiter.shares[1] < 1.0, f'posture reduced ({limiter.shares[1]:.2f} left)'),
-            (generator.waits, 'the target waits for the arm'),
-            (generator.clamped, 'the target is at the edge'),
-            (law.gain_share() < 1.0, f'gains reduced ({law.gain_share():.2f} left)')):
+            (generator.waits, TITLES['waits']),
+            (generator.clamped, TITLES['workspace']),
+            (law.gain_share() < 1.0, f'{TITLES["gains"]} ({law.gain_share():.2f} left)')):
         if applies:
             found.append(text)
     return tuple(found)

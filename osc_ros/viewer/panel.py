@@ -21,6 +21,7 @@ MOST_WORDS = 4  # number of shown log lines
 SETTLED = 2.0  # `settled` of a check box, see `Mirror` [s]
 NO_MESSAGE = 'no messages'
 ONE_LINE = 42  # longest label of the messages [characters]
+REASON = 'reason '  # beginning of the keys of the reasons why the tip is not at its goal
 MANY_JOINTS = 4  # number of named joints near a limit
 
 
@@ -155,10 +156,8 @@ def state_html(reading: Reading) -> str:
     near = [f'{name} ({distance:.2f} to go)' for name, distance in reading.near_limits().values()]
     lines.append('near a limit: ' + (', '.join(near[:MANY_JOINTS]) or 'no joint')
                  + (', …' if near[MANY_JOINTS:] else ''))
-    for name, text in (('joints held by limits', 'held by limits'),
-                       ('saturated joints', 'torque at its limit')):
-        if reading.control.status.get(name):
-            lines.append(f'⚠ {text}: {reading.control.status[name]}')
+    lines += [f'⚠ {text}' for name, text in reading.control.status.items()
+              if name.startswith(REASON)]
     return block(map(line, lines))
 
 

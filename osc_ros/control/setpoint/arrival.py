@@ -15,6 +15,10 @@ from osc_ros.control.tasks.task import Task
 Array = NDArray[np.float64]
 
 NO_GOAL, ON_THE_WAY, REACHED = 'none', 'on the way', 'reached'
+LAGGING = 2e-3  # least error to the set-point of an arm that is stuck [rad, m]
+STALL = 1.0  # time without progress after which the arm is stuck [s]
+PROGRESS = 0.99  # ratio of the way to the goal to the least one before that counts as progress
+LENGTH = 0.3  # displacement for which a rotation by 1 rad counts [m]
 
 
 class Tolerance(NamedTuple):
@@ -120,3 +124,23 @@ class Arrival:
             return False
         self.state = REACHED
         return True
+
+
+class Stall:
+    """Detects that the tip comes no nearer to its goal, and its set-point is elsewhere."""
+
+    def __init__(self) -> None:
+        self._least, self._since = np.inf, np.inf
+
+    def update(self, time: float, way: Array, error: Array) -> bool:
+        """
+        Return whether the arm has been stuck for STALL.
+
+        `time` is that of the state [s], `way` (6,) leads from the tip to its goal, and `error`
+        (6,) to its set-point.
+
+        """
+        left = float(np.linalg.norm(way[3:]) + LENGTH * np.linalg.norm(way[:3]))
+        if left < PROGRESS * self._least or np.linalg.norm(error) < LAGGING:
+            self._least, self._since = left, time
+        return time - self._since >= STALL

@@ -80,6 +80,25 @@ def bodies_to(robot: Robot, body: int) -> list[int]:
     return path
 
 
+def reach(robot: Robot, link: str) -> tuple[Array, float]:
+    """
+    Origin (3,) of the first joint before a link [m], and the farthest that the link gets from it.
+
+    The distance is the sum of the lengths of the links and of the travels of the prismatic joints,
+    an upper bound of the true reach. It is infinite for a prismatic joint without limits.
+
+    """
+    body, T_body_link = link_frame(robot, link)
+    bodies = bodies_to(robot, body)
+    if not bodies:
+        return np.array(T_body_link[:3, 3]), 0.0
+    frames = [*robot.T_parent_body[bodies], T_body_link]
+    slides = robot.v_index[bodies][robot.prismatic[bodies]]
+    travels = np.abs(robot.position_limits[slides]).max(axis=1).sum()
+    lengths = sum(float(np.linalg.norm(T[:3, 3])) for T in frames[1:])
+    return np.array(frames[0][:3, 3]), float(lengths + travels)
+
+
 def link_pose(robot: Robot, q: Array, link: str) -> Array:
     """
     Pose (4, 4) of any link of the URDF in the base frame, at joint positions q (nq,).

@@ -19,7 +19,15 @@ from std_msgs.msg import Float64MultiArray
 
 from osc_ros.control.disturbance_compensation import Report
 from osc_ros.control.law import Law
+from osc_ros.control.reasons import (
+    direction_text,
+    KEY,
+    reasons,
+    TITLES,
+    warnings_of,
+)
 from osc_ros.control.safety.causes import ABANDON
+from osc_ros.control.safety.supervision import HARMLESS
 from osc_ros.loop import requests
 from osc_ros.loop.engine import ACTIVE, Stamp
 from osc_ros.loop.requests import Status, Timing
@@ -33,10 +41,8 @@ Array = NDArray[np.float64]
 FAILED, ENDED = 'the arm has failed', 'the process of the control loop has ended'
 Pairs = Iterator[tuple[str, object]]
 
-LEAST_GAIN_SHARE = 0.98  # warn below this; variations of the period reduce gains by less
 DEPTH = 100  # queue depth of ~/commands_stamped, whose messages are sent in bursts
 OLDEST = 1.0  # largest plausible median age of states [s]
-SHOWN_DIRECTION = 0.2  # smallest component of the weakest direction that is reported
 
 
 class Diagnosis:
@@ -182,17 +188,10 @@ class Diagnosis:
         if status.reaction:
             return (DiagnosticStatus.WARN if status.reaction == 'report'
                     else DiagnosticStatus.ERROR), status.text
-        for applies, text in (
-                (status.saturated.any(), 'torque at its limit'),
-                (status.has_waiting, 'the target waits for the arm'),
-                (status.sides.any(), 'joints held by their limits'),
-                (status.gain_share < LEAST_GAIN_SHARE, 'gains are reduced: too high for joint '
-                 f'states every {1e3 * status.period:.1f} ms, answered {status.delay:.1f} periods '
-                 'after their stamps')):
-            if applies:
-                return DiagnosticStatus.WARN, text
-        return DiagnosticStatus.OK, (
-            'free drive: the arm follows the hand' if status.is_free else status.text)
+        for reason in warnings_of(self._law.robot, self._law.settings.tasks[0], status.figures):
+            return DiagnosticStatus.WARN, reason.cause
+        return DiagnosticStatus.OK, (f'{TITLES["free drive"]}: the arm follows the hand'
+                                     if status.figures.is_free else status.text)
 
     def _loop_values(self, timing: Timing) -> Pairs:
         yield 'method', self._law.space.method
@@ -210,33 +209,43 @@ class Diagnosis:
         yield 'largest torque use', f'{timing.torque_use:.3f}'
 
     def _limit_values(self, status: Status) -> Pairs:
-        yield 'saturated joints', self._joint_names(status.saturated)
-        yield 'target', status.target
-        yield 'joints held by limits', self._joint_names(status.sides)
+        figures = status.figures
+        yield 'saturated joints', self._joint_names(figures.saturated)
+        yield 'target', figures.target
+        yield 'joints held by limits', self._joint_names(figures.sides)
+        yield from self._reasons(status)
         yield 'task share', f'{status.shares[0]:.3f}'
         yield 'posture share', f'{status.shares[1]:.3f}'
         yield 'torque rate share', f'{status.rate_share:.3f}'
         for name, count in status.counts.items():
             yield f'watchdog {name}', count
 
+    def _reasons(self, status: Status) -> Pairs:
+        """Yield the reasons why the tip is not at its goal, while it is not."""
+        if (status.mode == ACTIVE and status.reaction in HARMLESS and self._goals.is_on_the_way):
+            for reason in reasons(self._law.robot, self._law.settings.tasks[0], status.figures,
+                                  searches=False):
+                yield KEY + reason.name, reason
+
     def _law_values(self, status: Status) -> Pairs:
-        yield 'gain share', f'{status.gain_share:.3f}'
-        yield 'free drive', 'on' if status.is_free else 'off'
+        figures = status.figures
+        yield 'gain share', f'{figures.gain_share:.3f}'
+        yield 'free drive', 'on' if figures.is_free else 'off'
         yield 'impedance', status.impedance
         yield 'energy tank [J]', f'{status.tank:.3f}'
         yield 'start-up check', self.finding
         yield 'friction torque use', f'{status.friction_use:.3f}'
         yield 'disturbance torque use', f'{status.disturbance_use:.3f}'
-        if status.external is not None:
-            yield 'external force [N]', f'{np.linalg.norm(status.external.wrench[3:]):.2f}'
-            yield 'external moment [N m]', f'{np.linalg.norm(status.external.wrench[:3]):.3f}'
-            yield 'external wrench quality', f'{status.external.quality:.3f}'
+        if (external := figures.external) is not None:
+            yield 'external force [N]', f'{np.linalg.norm(external.wrench[3:]):.2f}'
+            yield 'external moment [N m]', f'{np.linalg.norm(external.wrench[:3]):.3f}'
+            yield 'external wrench quality', f'{external.quality:.3f}'
         yield 'payload [kg]', self._node.get_parameter('payload.mass').value
-        near = status.singularity
+        near = figures.singularity
         yield 'conditioning', f'{near.conditioning:.3e}'
         yield 'least controlled share', f'{near.least_share:.3f}'
         yield 'damping', f'{1.0 - near.least_share:.3f}'
-        yield 'weakest direction', _direction(near.weakest)
+        yield 'weakest direction', direction_text(near.weakest)
 
     def _joint_names(self, is_chosen: Any) -> str:
         return ' '.join(name for name, chosen in zip(self._law.robot.joint_names, is_chosen)
@@ -253,10 +262,3 @@ def state_delay(timing: Timing) -> float:
     """
     age = timing.ages.percentile(50)[0]
     return age if 0.0 <= age <= OLDEST else 0.0
-
-
-def _direction(twist: Array) -> str:
-    """Return a text with the larger components of a direction (6,), [angular; linear]."""
-    names = [f'{kind} {axis}' for kind in ('turn', 'shift') for axis in 'xyz']
-    return ', '.join(f'{name} {part:+.2f}' for name, part in zip(names, twist)
-                     if abs(part) > SHOWN_DIRECTION)

@@ -64,6 +64,11 @@ class Goals:
         self._arrivals[task].begin()
         self.update()
 
+    @property
+    def is_on_the_way(self) -> bool:
+        """Whether the first task has a goal that is not reached yet."""
+        return next(iter(self._arrivals.values())).state == ON_THE_WAY
+
     def follow(self) -> None:
         """Call `update` if a goal is not reached yet, or the errors have a subscriber."""
         if (any(arrival.state == ON_THE_WAY for arrival in self._arrivals.values())

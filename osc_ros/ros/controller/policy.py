@@ -67,12 +67,14 @@ class PolicyInput:
         yield 'late chunks', self._late
         yield 'age of the last chunk [s]', f'{self._age:.3f}'
 
-    def follow_chunk(self, task: str, data: bytes) -> tuple[Entry, float]:
+    def follow_chunk(self, task: str, data: bytes, require: Callable[[Array], None]
+                     ) -> tuple[Entry, float]:
         """
         Command a serialized chunk (see `messages.chunk`); return its entry and its lateness [s].
 
         The entry is the motion from the present set-point into the chunk. A chunk is late if the
-        set-point has begun to slow down at the end of the previous chunk.
+        set-point has begun to slow down at the end of the previous chunk. `require` raises for
+        poses (m, 4, 4) that are not accepted.
 
         Raises
         ------
@@ -82,6 +84,7 @@ class PolicyInput:
         """
         now = self._loop.time
         times, poses, observed_at = messages.chunk(data, now, self._pose_at_observation(task))
+        require(poses)
         start = now + LEAD
         present = self._loop.read(requests.predicted_target, task, start)
         entry = chunk_entry(times, poses, observed_at, present, start, self.task(task).limits,

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -31,12 +32,13 @@ from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import MultiDOFJointTrajectory
 
+from osc_ros.control.accepted import bounded_twist, duration_text, OUTSIDE, require_reach
 from osc_ros.control.law import Law
 from osc_ros.control.setpoint.set_point_generator import Motion
 from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.setpoint.waypoints import path_through, path_within
 from osc_ros.control.tasks.task import NO_ROTATION, pose
-from osc_ros.errors import InputError
+from osc_ros.errors import InputError, ReachError
 from osc_ros.loop import requests
 from osc_ros.loop.engine import ACTIVE
 from osc_ros.recording import cdr
@@ -187,6 +189,7 @@ class Targets:
     def _on_pose(self, task: str, topic: str, message: PoseStamped) -> None:
         def read() -> tuple[Motion | None, float]:
             T = self._frame_pose(message.header.frame_id) @ messages.pose_array(message.pose)
+            self._require_reach(task, T[None])
             stamp = messages.seconds(message.header.stamp)
             return None if self.policy.follow_stream(task, T, stamp) else PoseGoal(T), stamp
 
@@ -203,20 +206,31 @@ class Targets:
 
     def _on_chunk(self, task: str, topic: str, data: bytes) -> None:
         def read() -> tuple[None, float]:
-            entry, late = self.policy.follow_chunk(task, data)
+            entry, late = self.policy.follow_chunk(task, data, partial(self._require_reach, task))
             if late > 0.0:
                 self._node.get_logger().warning(
                     f'{topic} comes {late:.3f} s after the set-point began to slow down: it '
                     f'{entry}', throttle_duration_sec=1.0)
-            self._text = str(entry)
+            self._report = str(entry)
             return None, 0.0
 
         self._follow(task, topic, messages.time_of(cdr.stamp(data)), read)
 
     def _on_trajectory(self, task: str, topic: str, data: bytes) -> None:
         stamp = messages.time_of(cdr.stamp(data))
-        self._follow(task, topic, stamp, lambda: messages.path(
-            data, self._loop.time, self._frame_pose, partial(self._path, task, topic)))
+        def read() -> tuple[Motion, float]:
+            motion, start = messages.path(data, self._loop.time, self._frame_pose,
+                                          partial(self._path, task, topic))
+            self._require_reach(task, motion.poses if isinstance(motion, Path)
+                                else motion.pose[None])
+            if isinstance(motion, PoseGoal):
+                limits = self.policy.task(task).limits
+                present = self._loop.read(requests.predicted_target, task, start)
+                self._text = duration_text(motion.arrival - max(start, self._loop.time), present,
+                                           limits.inside(motion.pose), limits)
+            return motion, start
+
+        self._follow(task, topic, stamp, read)
 
     def _path(self, task: str, topic: str, times: Array, poses: Array) -> Path:
         """
@@ -234,8 +248,13 @@ class Targets:
         return path
 
     def _on_twist(self, task: str, topic: str, message: TwistStamped) -> None:
-        self._follow(task, topic, message.header.stamp, lambda: messages.jog(
-            message, self._loop.time, self._twist_timeout, self._frame_pose))
+        def read() -> tuple[Motion, float]:
+            motion, start = messages.jog(message, self._loop.time, self._twist_timeout,
+                                         self._frame_pose)
+            twist, self._text = bounded_twist(motion.twist, self.policy.task(task).limits)
+            return replace(motion, twist=twist), start
+
+        self._follow(task, topic, message.header.stamp, read)
 
     def _follow(self, task: str, topic: str, sent: Time,
                 read: Callable[[], tuple[Motion | None, float]]) -> None:
@@ -249,7 +268,7 @@ class Targets:
         if not self._active:
             self._ignore(topic, sent)
             return
-        self._text = ''
+        self._text = self._report = ''
         try:
             self._require_goal(task, topic)
             if self._law.settings.free is None:
@@ -268,10 +287,11 @@ class Targets:
         now = self._loop.time  # before the goal can be reported as reached
         self._goals.begin(task)
         if not inside:
-            self._text = 'outside of the workspace box: the nearest position inside is used'
-            self._node.get_logger().warning(f'{topic} is {self._text}', throttle_duration_sec=1.0)
-        self._answer(topic, sent, DiagnosticStatus.OK if inside else DiagnosticStatus.WARN,
-                     self._text, now)
+            self._text = OUTSIDE
+        if self._text:
+            self._node.get_logger().warning(f'{topic}: {self._text}', throttle_duration_sec=1.0)
+        self._answer(topic, sent, DiagnosticStatus.WARN if self._text else DiagnosticStatus.OK,
+                     self._text or self._report, now)
 
     def _ignore(self, topic: str, sent: Time) -> None:
         """Log and answer that the controller is not active."""
@@ -286,11 +306,15 @@ class Targets:
         return self._told.setdefault(text, now) == now
 
     def _answer(self, topic: str, sent: Time, level: bytes, text: str,
-                time: float | None = None) -> None:
+                time: float | None = None, error: ReachError | None = None) -> None:
         """Publish the result of the command with the stamp `sent`, at `time` [s]; None: now."""
         if self._answers.get_subscription_count():
             self._answers.publish(messages.answer_message(
-                level, topic, text, sent, self._loop.time if time is None else time))
+                level, topic, text, sent, self._loop.time if time is None else time, error))
+
+    def _require_reach(self, task: str, poses: Array) -> None:
+        """Raise ReachError if one of the poses (m, 4, 4) is beyond the reach of the task's link."""
+        require_reach(self._law.robot, self.policy.task(task), poses[:, :3, 3])
 
     def _log_delay(self, topic: str, end: float, path: Path) -> None:
         """Warn if the limits have slowed a path down, so that it ends after the time `end` [s]."""
@@ -385,8 +409,11 @@ class Targets:
 
     def _refuse(self, topic: str, what: str, reason: object, sent: Time | None = None) -> None:
         if self._is_new(text := f'{topic} refused, the old {what} stays: {reason}'):
-            self._node.get_logger().error(text)
-        if sent is not None:
+            logger = self._node.get_logger()
+            (logger.warning if isinstance(reason, ReachError) else logger.error)(text)
+        if sent is not None and isinstance(reason, ReachError):
+            self._answer(topic, sent, DiagnosticStatus.WARN, str(reason), error=reason)
+        elif sent is not None:
             self._answer(topic, sent, DiagnosticStatus.ERROR, str(reason))
 
     # services

@@ -35,13 +35,14 @@ from osc_ros.control.setpoint.set_point_generator import TwistGoal
 from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.tasks.impedance import Impedance
 from osc_ros.control.tasks.task import pose, poses
-from osc_ros.errors import InputError
+from osc_ros.errors import InputError, ReachError
 from osc_ros.loop.engine import Stamp
 from osc_ros.ros.messages import serialized
 from osc_ros.ros.messages.serialized_states import JointStateReader
 
 Array = NDArray[np.float64]
 
+DISTANCE, REACH = 'distance [m]', 'reach [m]'  # keys of the answer to a goal out of reach
 LINEAR_FIRST = np.array([3, 4, 5, 0, 1, 2])
 AXIS_NAMES = ('x', 'y', 'z', 'rx', 'ry', 'rz')  # linear first
 
@@ -322,11 +323,18 @@ def _point(time: float, T: Array) -> MultiDOFJointTrajectoryPoint:
         transforms=[transform], time_from_start=Duration(sec=since.sec, nanosec=since.nanosec))
 
 
-def answer_message(level: bytes, topic: str, text: str, stamp: Time, time: float
-                   ) -> DiagnosticStatus:
-    """Return the answer to a command: topic and stamp of the command, text, time of the answer."""
+def answer_message(level: bytes, topic: str, text: str, stamp: Time, time: float,
+                   error: ReachError | None = None) -> DiagnosticStatus:
+    """
+    Return the answer to a command: topic and stamp of the command, text, time of the answer.
+
+    `error` adds the distance of a goal that is beyond the reach of the arm, and the reach.
+
+    """
+    figures = () if error is None else ((DISTANCE, error.distance), (REACH, error.reach))
     return DiagnosticStatus(level=level, name=topic, message=text, values=[
-        KeyValue(key='stamp', value=label_of(stamp)), KeyValue(key='time', value=f'{time:.9f}')])
+        KeyValue(key='stamp', value=label_of(stamp)), KeyValue(key='time', value=f'{time:.9f}'),
+        *(KeyValue(key=key, value=f'{value:.9g}') for key, value in figures)])
 
 
 def _in_base_axes(T: Array, linear_first: Array) -> Array:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.control.reasons import KEY
 from osc_ros.control.setpoint.trajectory import Schedule
 from osc_ros.control.tasks.freedoms import Freedoms
 from osc_ros.dynamics.algebra.kinematics import LinkAxes
@@ -140,6 +141,9 @@ def result(recording: Recording, plan: list[Phase], demonstration: Demonstration
                                 f'accepted is {scale * accepted:.3g} {unit}')
     use = np.abs(np.array(recording.torques)) / demonstration.effort_limits
     values = recording.diagnostics
+    if failures:
+        failures += [f'the controller says: {value}' for key, value in values.items()
+                     if key.startswith(KEY)]
     figures['control'] = {
         **{key: float(value) for key, value in values.items()
            if key.startswith(('update p', 'update max'))},

@@ -13,11 +13,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.client.backend import ArmState
+from osc_ros.client.backend import ArmState, timeout_error
 from osc_ros.client.topics import TopicBackend
 from osc_ros.control.setpoint.trajectory import Path
 from osc_ros.control.setpoint.waypoints import excess, path_through, path_within
-from osc_ros.errors import ArmTimeoutError, InputError
+from osc_ros.errors import InputError
 from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.parameters.node_settings import target_limits
 from osc_ros.tools.teach.taught import (
@@ -255,8 +255,7 @@ class Session:
     def _go_to(self, pose: Array, what: str) -> None:
         self.backend.go_to(pose, None)
         if not self.wait(self.backend.is_at_goal, PATIENCE):
-            raise ArmTimeoutError(f'the {what} was not reached in {PATIENCE:g} s: '
-                                  + self.backend.situation())
+            raise timeout_error(f'the {what} was not reached in {PATIENCE:g} s', self.backend)
 
     def play_path(self, plan: Plan) -> tuple[float, float]:
         """
@@ -287,8 +286,7 @@ class Session:
         with self.recorded() as states:
             self.backend.follow_path(LEAD + plan.times, taught.poses)
             if not self.wait(is_over, plan.duration + LEAD + PATIENCE):
-                raise ArmTimeoutError('the end of the path was not reached: '
-                                      + self.backend.situation())
+                raise timeout_error('the end of the path was not reached', self.backend)
         return self._largest_distance(path, states)
 
     def _largest_distance(self, path: Path, states: list[ArmState]) -> tuple[float, float]:

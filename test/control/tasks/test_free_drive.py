@@ -295,9 +295,9 @@ class TestWatchdogs:
             base = engine.law.settings
             if is_free:
                 self.use(engine, FreeDrive().applied_to(base))
-                assert requests.status(engine).is_free
+                assert requests.status(engine).figures.is_free
                 self.use(engine, base)
-                assert not requests.status(engine).is_free
+                assert not requests.status(engine).figures.is_free
             sleep(0.002)
             engine.watch(1.0)
             assert engine.guard.cause == ('' if is_free else STALE_TARGET)

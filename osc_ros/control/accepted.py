@@ -1,0 +1,142 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Commands reduced to accepted values, each with a text on the values in use; goals in reach."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.setpoint.joining import difference, joining_offset
+from osc_ros.control.setpoint.trajectory import PoseGoal
+from osc_ros.control.tasks.bandwidth import DELAY, largest_natural_frequency
+from osc_ros.control.tasks.task import Stiffness, Target, TargetLimits, Task
+from osc_ros.dynamics.algebra.kinematics import reach
+from osc_ros.errors import ReachError
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+TURN = 2.0 * math.pi
+MANY = 10.0  # ratio to the accepted value from which another unit is likely
+SAME = 1e-3  # relative difference up to which a duration is the commanded one
+OUTSIDE = 'outside of the workspace box: the nearest position inside is used'
+_BISECTIONS = 40
+
+
+def require_reach(robot: Robot, task: Task, positions: Array) -> None:
+    """
+    Raise ReachError if one of the positions (m, 3) is beyond the reach of a task's link [m].
+
+    Only tasks that control a pose have a reach, see `osc_ros.dynamics.algebra.kinematics.reach`.
+
+    """
+    if 'pose' not in task.kind.goals:
+        return
+    link = task.link or robot.tip
+    origin, most = reach(robot, link)
+    with np.errstate(over='ignore'):
+        away = np.linalg.norm(positions - origin, axis=1)
+    k = int(np.argmax(away))
+    if away[k] <= most:
+        return
+    given = positions[k] / 1e3
+    hint = (f' (are these millimetres? Then it is {given.tolist()} m)'
+            if away[k] > MANY * most and np.linalg.norm(given - origin) <= most else '')
+    raise ReachError(f"goal {positions[k].tolist()} m of '{link}' is {away[k]:.4g} m from the "
+                     f'first joint: accepted is at most {most:.4g} m, the sum of the link '
+                     f'lengths{hint}', float(away[k]), most)
+
+
+def bounded_twist(twist: Array, limits: TargetLimits) -> tuple[Array, str]:
+    """Return a twist (6,) within the speeds of the target; and a text if it was reduced."""
+    parts, texts = twist.reshape(2, 3).copy(), []
+    for part, most, unit, other in zip(parts, limits.speed, ('rad/s', 'm/s'),
+                                       (math.pi / 180.0, 1e-3)):
+        largest = float(np.abs(part).max())
+        size = largest * float(np.linalg.norm(part / largest)) if largest > 0.0 else 0.0
+        if size > most:
+            part[:] = part / largest * (most / np.linalg.norm(part / largest))
+            name = 'degrees' if unit == 'rad/s' else 'millimetres'
+            hint = (f' ({name}? Then it is {size * other:.3g} {unit})'
+                    if size > MANY * most >= MANY * size * other else '')
+            texts.append(f'{size:.3g} {unit} is too fast{hint}: {most:.3g} {unit} is used')
+    return parts.ravel(), '; '.join(texts)
+
+
+def bounded_turn(turn: Array) -> tuple[Array, str]:
+    """Return a rotation vector (3,) of less than a turn, and a text if it was another one."""
+    largest = float(np.abs(turn).max())
+    angle = largest * float(np.linalg.norm(turn / largest)) if largest > 0.0 else 0.0
+    if angle <= TURN:
+        return turn, ''
+    used = math.fmod(angle, TURN) if math.isfinite(angle) else 0.0
+    axis = turn / largest / np.linalg.norm(turn / largest)
+    hint = f' (degrees? Then it is {math.radians(angle):.3g} rad)' if angle <= 720.0 else ''
+    return axis * used, (f'turn of {angle:.4g} rad is more than one turn{hint}: the same '
+                         f'orientation, {used:.4g} rad, is used')
+
+
+def duration_text(duration: float, present: Target, goal: Array, limits: TargetLimits) -> str:
+    """
+    Return a text if a motion takes longer than its duration [s]; otherwise an empty text.
+
+    `present` is the state of the target at the start; `goal` (4, 4) the pose at the end.
+
+    """
+    base, x = PoseGoal(goal), difference(Target(goal), present)
+    if not limits.smooth or not x.any():
+        return ''
+    bounds = np.array([np.minimum(limits.box[0], present.pose[:3, 3]),
+                       np.maximum(limits.box[1], present.pose[:3, 3])])
+    offset, _ = joining_offset(base, x, limits, bounds, 0.0, duration)
+    if offset is None or offset.end <= duration * (1.0 + SAME):
+        return ''
+    return (f'duration of {duration:.3g} s is too short for the limits of the set-point: '
+            f'{offset.end:.3g} s is used')
+
+
+def bounded_stiffness(spring: Stiffness, mobility: Array, axes: Array, period: float
+                      ) -> tuple[Stiffness, str]:
+    """
+    Return a stiffness that the loop can use without a reduction; and a text if it was reduced.
+
+    Parameters
+    ----------
+    spring : Stiffness
+    mobility : (6, 6)
+        Λ⁻¹ of the link in base axes.
+    axes : (3, 3)
+        Rotation of the task's frame in the base frame.
+    period : float [s]
+        Period of the states.
+
+    """
+    if not period > 0.0:
+        return spring, ''
+    ratio = float(np.min(spring.damping_ratio))
+    fastest = largest_natural_frequency(ratio, period, DELAY) ** 2
+    T = np.kron(np.eye(2), axes)
+    W, given = T.T @ mobility @ T, spring.stiffness
+
+    def share(most: float) -> Array:
+        return np.minimum(given, most * fastest / np.diag(W))
+
+    def excess(stiffness: Array) -> float:
+        root = np.sqrt(stiffness)
+        return float(np.linalg.eigvalsh(root[:, None] * W * root)[-1]) / fastest
+
+    if excess(given) <= 1.0:
+        return spring, ''
+    low, high = 0.0, 1.0
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if excess(share(middle)) <= 1.0 else (low, middle)
+    used = share(low)
+    return replace(spring, stiffness=used), (
+        f'stiffness {given.tolist()} is too high for joint states every {1e3 * period:.3g} ms: '
+        f'{[float(f"{k:.4g}") for k in used]} is used, the largest in this posture')

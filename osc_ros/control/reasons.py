@@ -1,0 +1,463 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""
+Reasons why an arm does not reach its goal: RULES, each with its cause and its remedy.
+
+Client, nodes, tools and pages use these rules, and take all texts from here. `figures_of` copies
+the figures of a law, which may be in another process; `Case` derives what the rules compare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.disturbance_compensation import Report
+from osc_ros.control.law import Law
+from osc_ros.control.tasks.task import ALL_MOTION, Task
+from osc_ros.dynamics.algebra.kinematics import link_frame, placement, point_jacobian, reach
+from osc_ros.dynamics.inverse_kinematics import inverse_kinematics
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+WAITS, AT_EDGE, FREE = 'waits for the arm', 'at the edge', 'free'  # states of a target
+STANDS = 0.02  # largest joint speed of an arm that stands [rad/s, m/s]
+NEAR = 2e-3  # distance from a position limit at which a joint is at it [rad, m]
+LEAST_SHARE = 0.5  # below this controlled share, an error along this direction remains
+LEAST_PART = 0.3  # least component of the error, as a share, along a direction to be the reason
+LEAST_GAIN_SHARE = 0.98  # variations of the period reduce gains by less
+SIGNIFICANT, LEAST_TORQUE = 1e-3, 0.05  # least residual: share of the effort limit, torque [N m, N]
+STICKS = 0.1  # dry friction is less than this share of the effort limit
+FORCE, QUALITY = 3.0, 0.9  # least force of a contact [N], and explained share of the residual
+UPRIGHT = 0.94  # least cosine between gravity and the force of a payload
+SAME = 1e-6  # largest difference of two equal goals
+SHOWN = 0.2  # smallest component of a direction that is named
+ARRIVED = 5e-3, 1e-3  # an arm this near to its goal needs no reason [rad, m]
+KEY = 'reason '  # beginning of the keys of reasons in the diagnostics
+SEARCH = ('osc_ros.inverse_kinematics(robot, pose, near=q) says whether a posture reaches the '
+          'goal; then arm.move_joints(q) or arm.home()')
+
+
+class Singularity(NamedTuple):
+    """
+    How near a task is to a singular posture.
+
+    Attributes
+    ----------
+    least_share : float
+        Smallest controlled fraction of a direction.
+    conditioning : float
+        Ratio of the smallest to the largest singular value.
+    weakest : (6,)
+        Direction that the task controls least, [angular; linear].
+
+    """
+
+    least_share: float
+    conditioning: float
+    weakest: Array
+
+
+class Figures(NamedTuple):
+    """
+    Figures of a law at its last tick; NaN without a tick.
+
+    Attributes
+    ----------
+    q, qd, torque, residual : (n,)
+        Joint state, commanded torque, and its difference from the torque that the model computes
+        for this state without acceleration [N·m, N].
+    effort, limits, saturated, sides : (n,), (n, 2), (n,), (n,)
+        Limits of torque and position; whether the torque of a joint is at its limit; -1 or 1 if
+        its acceleration is at its lower or upper bound, else 0.
+    goal, error : (4, 4), (6,), optional
+        Goal of the first task, and the error from its link to it (see `Approach.error`).
+    target : str
+        State of the first task's target: WAITS, AT_EDGE of the workspace box, or FREE.
+    has_waiting : bool
+        Whether the target of any task waits for the arm.
+    gain_share : float
+        See `Law.gain_share`.
+    period, delay : float [s], [periods]
+        Measured period of the states; delay of the commands, see `Law`.
+    singularity : Singularity
+        Of the first task.
+    external : Report, optional
+        See `Law.external_report`.
+    gravity : (3,) [m/s²]
+    compensates_friction, is_free : bool
+        Whether the law compensates friction; whether the arm is in free drive.
+
+    """
+
+    q: Array
+    qd: Array
+    torque: Array
+    residual: Array
+    effort: Array
+    limits: Array
+    saturated: NDArray[np.bool_]
+    sides: NDArray[np.int64]
+    goal: Array | None
+    error: Array | None
+    target: str
+    has_waiting: bool
+    gain_share: float
+    period: float
+    delay: float
+    singularity: Singularity
+    external: Report | None
+    gravity: Array
+    compensates_friction: bool
+    is_free: bool
+
+
+def figures_of(law: Law) -> Figures:
+    """Return the figures of a law."""
+    level, solved, settings = law.level(), law.priorities, law.settings
+    approach, tip, unknown = level.approach(), level.generator, np.full(law.robot.n, np.nan)
+    if settings.joints is not None:  # the joints lead, and the task has no goal
+        approach = approach._replace(goal=None)
+    q = qd = tau = residual = unknown
+    if law.has_ticked:
+        q, qd, tau = (one.copy() for one in law.last_tick())
+        residual = tau - law.inverse_dynamics(q, qd, np.zeros_like(q))
+    return Figures(
+        q, qd, tau, residual, settings.limits.effort.copy(), settings.limits.position.copy(),
+        law.saturated.copy(), law.limiter.sides.copy(), approach.goal, approach.error(),
+        WAITS if tip.waits else AT_EDGE if tip.clamped else FREE,
+        any(one.generator.waits for one in law.levels.values()), law.gain_share(), law.period,
+        law.delay, Singularity(float(solved.shares[0].min()), float(solved.ratios[0].min()),
+                               solved.weakest()),
+        law.external_report(), law.gravity, settings.friction is not None,
+        settings.free is not None)
+
+
+class Reason(NamedTuple):
+    """Name of a rule, cause and remedy."""
+
+    name: str
+    cause: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f'{self.cause}; remedy: {self.remedy}'
+
+    @classmethod
+    def of(cls, name: str, text: str) -> Reason:
+        """Return the reason of a name and the text that `str` has made of it."""
+        cause, _, remedy = text.partition('; remedy: ')
+        return cls(name, cause, remedy)
+
+
+class Case:
+    """
+    What the rules compare: figures, and values that are derived from them.
+
+    Attributes
+    ----------
+    robot, task, figures
+        See `reasons`.
+    commanded : (4, 4), optional
+        Goal of the last command.
+
+    """
+
+    def __init__(self, robot: Robot, task: Task, figures: Figures, commanded: Array | None,
+                 searches: bool) -> None:
+        self.robot, self.task, self.figures = robot, task, figures
+        self.commanded, self._searches = commanded, searches
+        self._link = task.link or robot.tip
+
+    @cached_property
+    def stands(self) -> bool:
+        """Whether the arm stands."""
+        return bool((np.abs(self.figures.qd) < STANDS).all())
+
+    @cached_property
+    def at_limits(self) -> list[int]:
+        """Joints at their limits."""
+        found = self.figures
+        is_away = self.stands and any(x > least for x, least in zip(self.left, ARRIVED))
+        near = np.abs(found.q[:, None] - found.limits).min(axis=1) < (NEAR if is_away else 0.0)
+        return np.flatnonzero(near | (found.sides != 0)).tolist()
+
+    @cached_property
+    def beyond(self) -> float:
+        """Distance by which the goal is beyond the reach of the link [m]; 0 without a goal."""
+        if self.figures.goal is None:
+            return 0.0
+        origin, most = reach(self.robot, self._link)
+        return float(np.linalg.norm(self.figures.goal[:3, 3] - origin)) - most
+
+    @cached_property
+    def posture(self) -> Array | None:
+        """A posture (n,) that reaches the goal; empty if none does, None if it is unknown."""
+        found, task = self.figures, self.task
+        if not self._searches or found.goal is None or task.axes != ALL_MOTION or (
+                'pose' not in task.kind.goals) or not np.isfinite(found.q).all():
+            return None
+        solutions = inverse_kinematics(self.robot, found.goal, found.q, self._link, most=1)
+        return solutions[0].q if solutions else np.empty(0)
+
+    @cached_property
+    def left(self) -> tuple[float, float]:
+        """Angle [rad] and distance [m] from the link to its goal."""
+        error = np.zeros(6) if self.figures.error is None else self.figures.error
+        return float(np.linalg.norm(error[:3])), float(np.linalg.norm(error[3:]))
+
+    @cached_property
+    def is_singular(self) -> bool:
+        """Whether the error is along a direction that the task hardly controls."""
+        found, near = self.figures.error, self.figures.singularity
+        if found is None or near.least_share > LEAST_SHARE:
+            return False
+        scaled = found * [*(0.5,) * 3, *(1.0,) * 3]  # 1 rad counts as 0.5 m
+        size = float(np.linalg.norm(scaled) * np.linalg.norm(near.weakest))
+        return size > 0.0 and abs(float(scaled @ near.weakest)) > LEAST_PART * size
+
+    @cached_property
+    def resisting(self) -> list[int]:
+        """Joints of a standing arm whose torque differs from that of the model."""
+        found = self.figures
+        least = np.minimum(SIGNIFICANT * found.effort, 1e9) + LEAST_TORQUE
+        at = np.flatnonzero(np.abs(found.residual) > least)
+        return at.tolist() if self.stands else []
+
+    @cached_property
+    def wrench(self) -> tuple[Array, float]:
+        """Wrench (6,) on the link that explains the residual, and the share that it explains."""
+        found = self.figures
+        body, T = link_frame(self.robot, self._link)
+        at = placement(self.robot, found.q)
+        J = point_jacobian(self.robot, at, body, at.p[body] + at.R[body] @ T[:3, 3])
+        wrench = -np.linalg.lstsq(J.T, found.residual, rcond=1e-3)[0]
+        left = np.linalg.norm(found.residual + J.T @ wrench)
+        return wrench, 1.0 - float(left / np.linalg.norm(found.residual))
+
+    @cached_property
+    def missing(self) -> str:
+        """What the model lacks: 'contact', 'model', 'friction', or nothing."""
+        found = self.figures
+        if found.external is not None and found.external.in_contact:
+            return 'contact'
+        if not self.resisting:
+            return ''
+        wrench, quality = self.wrench
+        size, down = float(np.linalg.norm(wrench[3:])), float(np.linalg.norm(found.gravity))
+        known = self.robot.coulomb_friction
+        rubs = np.abs(found.residual) <= np.where(known > 0.0, 1.05 * known + LEAST_TORQUE, 0.0)
+        if rubs[self.resisting].all():
+            return 'friction'
+        if quality > QUALITY and size > FORCE:
+            is_load = down > 0.0 and wrench[3:] @ found.gravity > UPRIGHT * size * down
+            return 'model' if is_load else 'contact'
+        sticks = (np.abs(found.residual) < STICKS * found.effort).all()
+        return 'friction' if sticks and not found.compensates_friction else 'model'
+
+    def joints(self, indices: list[int], text: Callable[[int], str]) -> str:
+        """Return the names of joints, each with a text."""
+        return ', '.join(f'{self.robot.joint_names[i]} {text(i)}' for i in indices)
+
+    def unit(self, i: int, turning: str, sliding: str) -> str:
+        """Return the unit of a joint."""
+        return sliding if self.robot.prismatic[i] else turning
+
+
+def _limits_text(case: Case) -> str:
+    found = case.figures
+
+    def place(i: int) -> str:
+        low, high = found.limits[i]
+        limit = low if found.q[i] - low < high - found.q[i] else high
+        return f"at {found.q[i]:.4g} (limit {limit:.4g} {case.unit(i, 'rad', 'm')})"
+
+    return case.joints(case.at_limits, place)
+
+
+def _way(case: Case) -> str:
+    """Return the remedy for an arm that cannot go on along the straight way to its goal."""
+    if case.posture is None:
+        return f'move through the joints: {SEARCH}'
+    if not len(case.posture):
+        return ('choose another goal: osc_ros.inverse_kinematics finds no posture for this one '
+                'within the joint limits')
+    return ('move through the joints, arm.home() or arm.move_joints(q): a posture that reaches '
+            f'the goal is q = {np.round(case.posture, 3).tolist()}')
+
+
+def _reach_text(case: Case) -> str:
+    if case.beyond > 0.0:
+        return f'the goal is {case.beyond:.3g} m beyond the sum of the link lengths'
+    angle, distance = case.left
+    return (f'no posture within the joint limits has the pose of the goal; {1e3 * distance:.1f} '
+            f'mm and {np.degrees(angle):.1f}° are left')
+
+
+def _torque_text(case: Case) -> str:
+    found = case.figures
+    return case.joints(np.flatnonzero(found.saturated).tolist(), lambda i: (
+        f"at {found.torque[i]:.3g} of {found.effort[i]:.3g} {case.unit(i, 'N m', 'N')}"))
+
+
+def _contact_text(case: Case) -> str:
+    report = case.figures.external
+    wrench = case.wrench[0] if report is None else report.wrench
+    size = float(np.linalg.norm(wrench[3:]))
+    return (f'{size:.1f} N push the link along '
+            f'{np.round(wrench[3:] / max(size, 1e-9), 2).tolist()} (base axes)')
+
+
+def _residual_text(case: Case) -> str:
+    return case.joints(case.resisting, lambda i: (
+        f"{case.figures.residual[i]:+.2g} {case.unit(i, 'N m', 'N')}"))
+
+
+def _model_text(case: Case) -> str:
+    wrench, quality = case.wrench
+    text = f'it differs by {_residual_text(case)}'
+    size, down = float(np.linalg.norm(wrench[3:])), float(np.linalg.norm(case.figures.gravity))
+    if quality < QUALITY or not down:
+        return text
+    return f'{text}, as with {size / down:.2g} kg at the tip'
+
+
+def _friction_remedy(case: Case) -> str:
+    if case.figures.compensates_friction:
+        return 'measure the friction again with osc_identify: the law compensates too little'
+    return ('compensate it: Settings(friction=Friction(…)), parameters friction.…; osc_identify '
+            'measures it')
+
+
+def direction_text(twist: Array) -> str:
+    """Return a text with the larger components of a direction (6,), [angular; linear]."""
+    names = [f'{kind} {axis}' for kind in ('turn', 'shift') for axis in 'xyz']
+    return ', '.join(f'{name} {part:+.2f}' for name, part in zip(names, twist)
+                     if abs(part) > SHOWN)
+
+
+def _is_replaced(case: Case) -> bool:
+    goal = case.figures.goal
+    return case.commanded is not None and (
+        goal is None or not np.allclose(goal, case.commanded, rtol=0.0, atol=SAME))
+
+
+class Rule(NamedTuple):
+    """
+    A rule: a cause, the condition of its presence, and its remedy.
+
+    Attributes
+    ----------
+    name, title : str
+        Name for programs; the cause in a few words.
+    applies : callable
+        Returns whether the cause is present.
+    text : callable
+        Returns the figures of the cause.
+    remedy : callable
+        Returns the remedy.
+    is_warning : bool
+        Whether the cause is reported also during a motion.
+
+    """
+
+    name: str
+    title: str
+    applies: Callable[[Case], Any]
+    text: Callable[[Case], str]
+    remedy: Callable[[Case], str]
+    is_warning: bool = False
+
+
+RULES = (
+    Rule('replaced', 'another command has replaced the goal', _is_replaced,
+         lambda case: 'it has no end' if case.figures.goal is None else
+         f'the goal is now at {np.round(case.figures.goal[:3, 3], 3).tolist()}',
+         lambda case: 'command the arm from one place only'),
+    Rule('free drive', 'free drive', lambda case: case.figures.is_free,
+         lambda case: 'the arm follows the hand',
+         lambda case: 'end it: ~/free_drive with data: false, or the parameter mode'),
+    Rule('torque', 'torque at its limit', lambda case: case.figures.saturated.any(),
+         _torque_text, lambda case: 'a smaller payload, a slower motion, or a higher '
+         'limits.effort if the arm permits it', True),
+    Rule('limits', 'joints at their limits', lambda case: case.at_limits, _limits_text, _way,
+         True),
+    Rule('reach', 'out of reach', lambda case: case.stands and (
+        case.beyond > 0.0 or case.posture is not None and not len(case.posture)), _reach_text,
+        lambda case: 'choose another goal'),
+    Rule('singular', 'the posture is singular', lambda case: case.is_singular,
+         lambda case: f'the arm controls {case.figures.singularity.least_share:.1%} of '
+         + direction_text(case.figures.singularity.weakest), _way),
+    Rule('contact', 'the arm is in contact', lambda case: case.missing == 'contact',
+         _contact_text, lambda case: 'make room, or choose a goal before the obstacle'),
+    Rule('model', 'the torque does not fit the model', lambda case: case.missing == 'model',
+         _model_text, lambda case: 'set the payload, arm.payload(mass), or compensate the '
+         'difference, Settings(disturbance=Disturbance()); osc_identify measures the arm'),
+    Rule('friction', 'dry friction holds the arm', lambda case: case.missing == 'friction',
+         _residual_text, _friction_remedy),
+    Rule('gains', 'gains are reduced', lambda case: case.figures.gain_share < LEAST_GAIN_SHARE,
+         lambda case: f'to {case.figures.gain_share:.0%}, too high for joint states every '
+         f'{1e3 * case.figures.period:.1f} ms, answered {case.figures.delay:.1f} periods after '
+         'their stamps', lambda case: 'a smaller stiffness or natural frequency, or more states '
+         'per second', True),
+    Rule('workspace', 'the target is at the edge of the workspace',
+         lambda case: case.figures.target == AT_EDGE,
+         lambda case: f'box {case.task.limits.box.tolist()} m',
+         lambda case: 'a goal inside, or a larger box (parameters target.box.…)'),
+    Rule('waits', 'the target waits for the arm', lambda case: case.figures.has_waiting,
+         lambda case: 'the arm lags by more than '
+         f'{case.task.limits.leash[1]:g} m or {case.task.limits.leash[0]:g} rad',
+         lambda case: 'remove the other causes, or, if there are none, move more slowly', True),
+    Rule('moves', 'the arm still moves', lambda case: not case.stands and (
+        np.isfinite(case.figures.qd).all()),
+         lambda case: 'joint speeds up to '
+         f'{np.abs(case.figures.qd).max():.2g} {case.unit(0, "rad/s", "m/s")}',
+         lambda case: 'wait longer: arm.wait(timeout=…)'),
+)
+TITLES = {rule.name: rule.title for rule in RULES}
+UNEXPLAINED = Reason('unexplained', 'no rule names the cause',
+                     'record the motion, arm.record(path), and report it')
+
+
+def watchdog_reason(text: str) -> Reason:
+    """Return the reason for an arm that a watchdog holds; `text` is the state of the controller."""
+    return Reason('watchdog', text, 'arm.recover(), when the cause is gone')
+
+
+def reasons(robot: Robot, task: Task, figures: Figures, commanded: Array | None = None,
+            searches: bool = True) -> list[Reason]:
+    """
+    Return the reasons why a link is not at its goal, the most direct first; at least one.
+
+    Parameters
+    ----------
+    robot : Robot
+    task : Task
+        The first task of the law.
+    figures : Figures
+    commanded : (4, 4), optional
+        Goal of the last command; another one is a reason.
+    searches : bool
+        Whether to look for a posture that reaches the goal, which takes up to 0.1 s, and two
+        seconds in the first call of a process.
+
+    """
+    case = Case(robot, task, figures, commanded, searches)
+    return _found(case, RULES) or [UNEXPLAINED]
+
+
+def warnings_of(robot: Robot, task: Task, figures: Figures) -> list[Reason]:
+    """Return the reasons that are worth a warning also while the arm moves; empty if none is."""
+    return _found(Case(robot, task, figures, None, False),
+                  tuple(rule for rule in RULES if rule.is_warning))
+
+
+def _found(case: Case, rules: tuple[Rule, ...]) -> list[Reason]:
+    return [Reason(rule.name, f'{rule.title}: {rule.text(case)}', rule.remedy(case))
+            for rule in rules if rule.applies(case)]
