@@ -70,10 +70,10 @@ class Browser:
         elif message.get('method') == 'Log.entryAdded' and found['entry']['level'] == 'error':
             self.errors.append(f"{found['entry']['text']} {found['entry'].get('url', '')}")
 
-    def open(self, address, width=1280, height=800):
-        """Open a page."""
+    def open(self, address, width=1280, height=800, scale=1.0):
+        """Open a page in a window of this size [px]; `scale` is that of its screenshots."""
         self.send('Emulation.setDeviceMetricsOverride', width=width, height=height,
-                  deviceScaleFactor=1, mobile=False)
+                  deviceScaleFactor=scale, mobile=False)
         self.send('Page.navigate', url=address)
         self.wait_for('document.body !== null')
 
@@ -154,7 +154,8 @@ def browser():
             number = port.read_text().split()[0]
             with urlopen(f'http://127.0.0.1:{number}/json') as answer:
                 tab = next(one for one in json.load(answer) if one['type'] == 'page')
-            with connect(tab['webSocketDebuggerUrl'], max_size=None) as socket:
+            with connect(tab['webSocketDebuggerUrl'], max_size=None,
+                         open_timeout=PATIENCE) as socket:
                 yield Browser(socket)
         finally:
             process.terminate()

@@ -22,6 +22,7 @@ from osc_ros.viewer.viewer_page import Page
 from viewer_readings import described_panda, reading_of
 
 WIDTH, HEIGHT = 1400, 850  # of the window [px]
+SCALE = 0.5  # of the screenshots: the scene is drawn on the CPU
 AWAY = np.array([0.0, 0.05, 0.0, 0.03, 0.0, 0.01])  # [rad, m]
 NEAR = 0.01 * AWAY
 GIVEN_UP = ('runaway: panda_joint2 moves against its torque: no more commands; ~/release accepts '
@@ -123,7 +124,7 @@ def shown(panda):
     """Return a tab with the page, and a function that shows a reading on it."""
     page = Page('127.0.0.1', free_port(), Asked(), lambda uri: None)
     with chromium.browser() as tab:
-        tab.open(f'http://127.0.0.1:{page.port}/', WIDTH, HEIGHT)
+        tab.open(f'http://127.0.0.1:{page.port}/', WIDTH, HEIGHT, SCALE)
 
         def show(reading, expression):
             deadline = time.monotonic() + chromium.PATIENCE
@@ -132,7 +133,7 @@ def shown(panda):
                 if tab.value(expression):
                     return
                 assert time.monotonic() < deadline, f'waited in vain for {expression}'
-                time.sleep(0.05)
+                time.sleep(0.2)
 
         yield tab, show
         assert tab.errors == []
@@ -164,7 +165,8 @@ def average_color(tab, x, y, width, height):
     """Return the average colour of a part of a screenshot (3,), 0 to 255."""
     from PIL import Image
     picture = Image.open(BytesIO(tab.picture())).convert('RGB')
-    return np.asarray(picture.crop((x, y, x + width, y + height))).reshape(-1, 3).mean(axis=0)
+    part = (SCALE * np.array([x, y, x + width, y + height])).round().tolist()
+    return np.asarray(picture.crop(part)).reshape(-1, 3).mean(axis=0)
 
 
 def rgb(color):
