@@ -45,7 +45,7 @@ from osc_ros.model.robot import Robot
 from osc_ros.ros.messages import messages
 from osc_ros.ros.messages.qos import LATCHED_QOS
 from osc_ros.ros.parameters import robot_parameters
-from osc_ros.ros.parameters.controller_parameters import ENTRIES
+from osc_ros.ros.parameters.controller_parameters import PARAMETERS
 
 Array = NDArray[np.float64]
 
@@ -433,7 +433,7 @@ class TopicBackend:
     def use_gains(self, spring: Stiffness | None) -> None:
         """Set the stiffness of the tip, or reset its gains; see `Backend`."""
         before = self._before(GAINS)
-        most = max(one.upper for one in ENTRIES if one.name in GAINS and one.size)
+        most = max(one.upper for one in PARAMETERS if one.name in GAINS and one.size)
         if spring is not None and (spring.stiffness > most).any():
             spring = replace(spring, stiffness=np.minimum(spring.stiffness, most))
             warn(f'stiffness is too high: {spring.stiffness.tolist()} is used')

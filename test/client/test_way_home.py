@@ -22,7 +22,7 @@ def random_pose(robot, rng):
 @pytest.mark.parametrize('count', [5, pytest.param(100, marks=pytest.mark.slow)])
 @pytest.mark.parametrize('name', first_quick(sorted(SHIPPED), 2))
 def test_arm_finds_home_after_any_goal(name, count):
-    rng, touched, off = np.random.default_rng(0), 0, []
+    rng, off = np.random.default_rng(0), []
     with osc_ros.Arm.simulated(name) as arm:
         robot, home = arm._backend.robot, arm.state().q
         lower, upper = robot.position_limits.T
@@ -51,8 +51,9 @@ def test_goal_is_reached_or_its_cause_is_named(name, count):
             try:
                 arm.move_to(goal, timeout=20.0)
             except ArmTimeoutError as error:
-                causes.append(str(error))
+                causes.append((str(error), [one.name for one in error.reasons]))
             times.append(arm.state().time - begin)
     print(f'{name}: {count} goals, {len(causes)} not reached; median {np.median(times):.2f} s, '
           f'longest {max(times):.2f} s', *causes[:10], sep='\n')
-    assert all('limit' in cause or 'singular' in cause for cause in causes)
+    assert all('unexplained' not in names for _, names in causes)
+    assert len(causes) <= 0.1 * count

@@ -16,8 +16,8 @@ Array = NDArray[np.float64]
 
 NO_GOAL, ON_THE_WAY, REACHED = 'none', 'on the way', 'reached'
 LAGGING = 2e-3  # least error to the set-point of an arm that is stuck [rad, m]
-STALL = 1.0  # time without progress after which the arm is stuck [s]
-PROGRESS = 0.99  # ratio of the way to the goal to the least one before that counts as progress
+STALL = 0.7  # time without progress after which the arm is stuck [s]
+PROGRESS = 0.9  # ratio of the way to the goal to the least one before that counts as progress
 LENGTH = 0.3  # displacement for which a rotation by 1 rad counts [m]
 
 
