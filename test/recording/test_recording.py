@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from arm import PERIOD
-from osc_ros import InputError
+from osc_ros import InputError, JointDrive
 from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.model_error.friction import Friction
 from osc_ros.loop import journal, requests
@@ -109,6 +109,28 @@ def test_terms_add_up_to_the_torque_and_limits_are_named(runs):
     lines = explanation_lines(found, found.at(0.1))
     assert any(line.startswith('friction') for line in lines)
     assert any('not_finite' in line for line in summary(found))
+
+
+@pytest.mark.parametrize('begins_at', [0.0, 0.7])
+def test_motions_of_the_joints_are_computed_again_to_the_last_bit(begins_at):
+    run = Recorded(begins_at=begins_at)
+    run.engine.use_setup(run.law.new_setup(replace(run.law.settings, joints=JointDrive())),
+                         run.engine.guard.settings)
+    run.run(0.1)
+    requests.move_joints(run.engine, run.engine.q + 0.3, None, None)
+    run.run(0.2)
+    requests.renew_journal(run.engine)  # another segment begins in motion
+    requests.follow_joints(run.engine, np.array([0.5, 0.9]),
+                           run.engine.q + np.array([[0.1], [0.0]]), None, None)
+    run.run(1.0)
+    run.engine.use_setup(run.law.new_setup(replace(run.law.settings, joints=None)),
+                         run.engine.guard.settings)
+    run.run(0.2)
+    for one in runs_of(segments_of([loaded_piece(one.dumped()) for one in run.pieces()])):
+        found = Replay(one).compute()
+        assert found.is_identical
+        texts = [event.text for event in found.events]
+        assert any('follow_joints' in text for text in texts), texts
 
 
 def test_limits_that_acted_are_named():
