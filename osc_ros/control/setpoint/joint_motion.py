@@ -23,6 +23,9 @@ SHORTEST = 1e-7  # shorter segments are left out [s]
 AT_REST = 1e-3  # larger velocities or accelerations at the end are refused
 NEAR = 0.05  # a path may begin this far from the set-point [rad, m]
 SAMPLES = 9  # samples of each segment at which a motion is checked
+# Shares of the duration of a motion to a goal at which its torques are compared with the limits:
+# while the joints accelerate, and while they brake.
+HARD = 0.12, 0.25, 0.75, 0.88
 ROUNDING = 1.0 + 1e-6  # relative tolerance of checks
 # A joint that must brake from a higher speed or acceleration than its bounds gets this share more.
 MORE = 1.0 + 1e-9
@@ -248,13 +251,12 @@ def slowed_to_effort(motion: JointMotion, start: Array, bounds: Array, effort: A
 
     """
     for _ in range(4):
-        shares = np.linspace(0.0, motion.duration, SAMPLES)
-        needed = np.array([torque(*motion.at(time)) for time in shares.tolist()])
-        at_rest = np.array(torque(motion.end, 0.0 * motion.end, 0.0 * motion.end))
-        room = np.maximum(effort - np.abs(at_rest), 0.1 * effort)
-        excess = float(((np.abs(needed) - effort) / room).max())
-        if not excess > 0.0:
+        needed = np.array([torque(*motion.at(share * motion.duration)) for share in HARD])
+        if not (np.abs(needed) > effort).any():
             break
+        rest = np.zeros(len(effort))
+        room = np.maximum(effort - np.abs(torque(motion.end, rest, rest)), 0.1 * effort)
+        excess = float(((np.abs(needed) - effort) / room).max())
         motion = JointMotion.to_goal(start, motion.end, bounds,
                                      motion.duration * min(np.sqrt(1.0 + excess) + 0.05, 2.0))
     return motion
