@@ -32,5 +32,17 @@ def shipped_urdf(name: str) -> Path:
 
 
 def urdf_text(urdf: str | os.PathLike[str]) -> str:
-    """Text of a URDF that is given as text or as the path of its file; OSError if unreadable."""
-    return Path(urdf).read_text(encoding='utf-8') if isinstance(urdf, os.PathLike) else urdf
+    """
+    Text of a URDF that is given as text or as the path of its file.
+
+    OSError if the file is unreadable, ModelError if it is not text.
+
+    """
+    if not isinstance(urdf, os.PathLike):
+        return urdf
+    try:
+        return Path(urdf).read_text(encoding='utf-8')
+    except UnicodeDecodeError as error:
+        raise ModelError(f"'{os.fspath(urdf)}' is not a text file (byte {error.start} is "
+                         f'0x{error.object[error.start]:02x}): accepted is a URDF, XML in UTF-8'
+                         ) from None
