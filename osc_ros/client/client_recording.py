@@ -42,8 +42,8 @@ class Recording:
     Raises
     ------
     InputError
-        Another suffix; the parent folder does not exist, or the bag does; for a bag, the extra
-        'record' is not installed.
+        Another suffix; the parent folder does not exist, or the bag does; the file cannot be
+        written; for a bag, the extra 'record' is not installed.
 
     """
 
@@ -55,6 +55,8 @@ class Recording:
             raise InputError(f"recording '{self.path}': accepted is a file with the ending .npz, "
                              'or a name without ending for a bag, in a folder that exists')
         self._bag = BagWriter(self.path) if self.path and not self.path.suffix else None
+        if self.path and self._bag is None:
+            _require_writable(self.path)
         self._names, self._stopped = joint_names, stopped
         self._states: list[ArmState] = []
         self._is_open, self._is_written = True, False
@@ -160,6 +162,19 @@ def drawn(columns: dict[str, Any], joints: tuple[str, ...]) -> Any:
             axis.legend(fontsize='small', loc='center left', bbox_to_anchor=(1.0, 0.5))
     axes[-1].set_xlabel('time [s]')
     return figure
+
+
+def _require_writable(path: Path) -> None:
+    """Raise InputError if a file cannot be written; a file that exists keeps its content."""
+    is_new = not path.exists()
+    try:
+        with open(path, 'ab'):
+            pass
+        if is_new:
+            path.unlink()
+    except OSError as error:
+        raise InputError(f"recording '{path}' cannot be written: {error.strerror}: accepted is a "
+                         'file in a folder where you may write') from None
 
 
 def write_states(bag: BagWriter, names: tuple[str, ...], states: list[ArmState]) -> None:

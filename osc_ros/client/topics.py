@@ -96,6 +96,7 @@ class _Newest:
     reached: PoseStamped | None = None
     external: WrenchStamped | None = None
     description: String | None = None
+    reasons: tuple[Reason, ...] = ()
     state_at: float = -np.inf
     command_at: float = -np.inf
 
@@ -141,7 +142,6 @@ class TopicBackend:
         self._news = Condition()
         self._newest, self._motion = _Newest(), _Motion()
         self._trouble, self._said = '', 'nothing'
-        self._reasons: list[Reason] = []
         self._mark = 1 + (7 * os.getpid() + next(CLIENTS)) % 997  # shift of the stamps [ns]
         self._listener: Callable[[ArmState], None] | None = None
         self._set: dict[str, Any] = {}  # parameters before this client changed them
@@ -267,8 +267,8 @@ class TopicBackend:
                         'inactive', 'idle')
                     self._trouble = status.message if is_bad else ''
                     self._said = status.message
-                    self._reasons = [Reason.of(one.key.removeprefix(KEY), one.value)
-                                     for one in status.values if one.key.startswith(KEY)]
+                    self._newest.reasons = tuple(Reason.of(one.key.removeprefix(KEY), one.value)
+                                     for one in status.values if one.key.startswith(KEY))
             self._news.notify_all()
 
     def _on_joints(self, message: JointState) -> None:
@@ -510,7 +510,7 @@ class TopicBackend:
 
     def reasons(self) -> list[Reason]:
         """Return the reasons that the controller has reported; see `Backend`."""
-        return list(self._reasons) or [watchdog_reason(f'the controller says: {self._said}')]
+        return list(self._newest.reasons) or [watchdog_reason(f'the controller says: {self._said}')]
 
     # time
 

@@ -13,7 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from osc_ros.control.checkpoint import LawRecipe
 from osc_ros.control.compiled_law import CompiledLaw, NOTHING_KNOWN, Precomputed
 from osc_ros.control.goals import CommandedCycle
-from osc_ros.control.limits.holding import require_gradual, require_holding, require_strength
+from osc_ros.control.limits.holding import (
+    require_gradual,
+    require_gravity,
+    require_holding,
+    require_strength,
+)
 from osc_ros.control.limits.load import Weight
 from osc_ros.control.model_error.driver import Driver
 from osc_ros.control.setpoint import joint_motion
@@ -162,8 +167,9 @@ class Law(CommandedCycle):
         Raises
         ------
         InputError
-            The value is not three finite numbers, or the arm could not hold its configuration in
-            this gravity (see `osc_ros.control.limits.holding.require_holding`).
+            The value is not three finite numbers, or larger than LARGEST_GRAVITY, or the arm could
+            not hold its configuration in this gravity (see
+            `osc_ros.control.limits.holding.require_holding`).
 
         """
         return self._memory.gravity.copy()
@@ -194,6 +200,7 @@ class Law(CommandedCycle):
 
         """
         wanted = finite_array('gravity', gravity, (3,)).copy()
+        require_gravity(wanted)
         if acts:
             require_gradual(self._memory.gravity_wanted, wanted)
         if q is not None:

@@ -29,12 +29,13 @@ Array = NDArray[np.float64]
 WAITS, AT_EDGE, FREE = 'waits for the arm', 'at the edge', 'free'  # states of a target
 STANDS = 0.02  # largest joint speed of an arm that stands [rad/s, m/s]
 NEAR = 2e-3  # distance from a position limit at which a joint is at it [rad, m]
-LEAST_SHARE = 0.999  # below this controlled share, the posture may leave an error in a direction
-LEAST_PART = 0.3  # least component of the error, as a share, along a direction to be the reason
+WEAK = 0.1  # ratio of singular values below which the joints hardly move a link
+LENGTH = 0.5  # an angle times this length compares with a distance [m]
+LEAST_PART = 0.5  # least share of the error along weak directions to be the reason
 LEAST_GAIN_SHARE = 0.98  # variations of the period reduce gains by less
-SIGNIFICANT, LEAST_TORQUE = 1e-3, 0.05  # least residual: share of the effort limit, torque [N m, N]
-STICKS = 0.1  # dry friction is less than this share of the effort limit
-FORCE, QUALITY = 3.0, 0.9  # least force of a contact [N], and explained share of the residual
+# least residual: share of the effort limit, added torque [N m, N]
+SIGNIFICANT, LEAST_TORQUE = 1e-3, 0.05
+STICKS = 0.1  # dry friction of unknown size is less than this share of the effort limit
 UPRIGHT = 0.94  # least cosine between gravity and the force of a payload
 SAME = 1e-6  # largest difference of two equal goals
 SHOWN = 0.2  # smallest component of a direction that is named
@@ -213,14 +214,23 @@ class Case:
         return float(np.linalg.norm(error[:3])), float(np.linalg.norm(error[3:]))
 
     @cached_property
-    def is_singular(self) -> bool:
-        """Whether the error is along a direction that the task hardly controls."""
-        found, near = self.figures.error, self.figures.singularity
-        if found is None or near.least_share > LEAST_SHARE:
-            return False
-        scaled = found * [*(0.5,) * 3, *(1.0,) * 3]  # 1 rad counts as 0.5 m
-        size = float(np.linalg.norm(scaled) * np.linalg.norm(near.weakest))
-        return size > 0.0 and abs(float(scaled @ near.weakest)) > LEAST_PART * size
+    def jacobian(self) -> Array:
+        """Jacobian (6, n) of the link."""
+        body, T = link_frame(self.robot, self._link)
+        at = placement(self.robot, self.figures.q)
+        return point_jacobian(self.robot, at, body, at.p[body] + at.R[body] @ T[:3, 3])
+
+    @cached_property
+    def weak(self) -> Array:
+        """Part (6,) of the error's direction along which the joints hardly move the link."""
+        found, scale = self.figures.error, np.array([LENGTH] * 3 + [1.0] * 3)
+        if found is None or not found.any() or not np.isfinite(self.figures.q).all():
+            return np.zeros(6)
+        U, sizes, _ = np.linalg.svd(self.jacobian * scale[:, None])
+        is_weak = np.concatenate([sizes, np.zeros(6 - len(sizes))]) < WEAK * sizes[0]
+        error = scale * found
+        part: Array = U[:, is_weak] @ (U[:, is_weak].T @ error) / np.linalg.norm(error)
+        return part
 
     @cached_property
     def resisting(self) -> list[int]:
@@ -231,35 +241,38 @@ class Case:
         return at.tolist() if self.stands else []
 
     @cached_property
-    def wrench(self) -> tuple[Array, float]:
-        """Wrench (6,) on the link that explains the residual, and the share that it explains."""
-        found = self.figures
-        body, T = link_frame(self.robot, self._link)
-        at = placement(self.robot, found.q)
-        J = point_jacobian(self.robot, at, body, at.p[body] + at.R[body] @ T[:3, 3])
-        wrench = -np.linalg.lstsq(J.T, found.residual, rcond=1e-3)[0]
-        left = np.linalg.norm(found.residual + J.T @ wrench)
-        return wrench, 1.0 - float(left / np.linalg.norm(found.residual))
+    def wrench(self) -> Array:
+        """Wrench (6,) of the environment on the link that balances the residual."""
+        return np.asarray(np.linalg.lstsq(self.jacobian.T, -self.figures.residual, rcond=1e-3)[0],
+                          dtype=np.float64)
+
+    @cached_property
+    def load(self) -> float:
+        """Mass at the link that explains the residual [kg]; 0 if the force is not downward."""
+        force, gravity = self.wrench[3:], self.figures.gravity
+        size, down = float(np.linalg.norm(force)), float(np.linalg.norm(gravity))
+        return size / down if force @ gravity > UPRIGHT * size * down > 0.0 else 0.0
 
     @cached_property
     def missing(self) -> str:
-        """What the model lacks: 'contact', 'model', 'friction', or nothing."""
+        """
+        What balances the residual: 'contact', 'model', 'friction', or nothing.
+
+        At rest the torques alone do not tell these three from each other: a residual that dry
+        friction can balance counts as friction, a larger one as a load or a contact.
+
+        """
         found = self.figures
         if found.external is not None and found.external.in_contact:
             return 'contact'
         if not self.resisting:
             return ''
-        wrench, quality = self.wrench
-        size, down = float(np.linalg.norm(wrench[3:])), float(np.linalg.norm(found.gravity))
-        known = self.robot.coulomb_friction
-        rubs = np.abs(found.residual) <= np.where(known > 0.0, 1.05 * known + LEAST_TORQUE, 0.0)
-        if rubs[self.resisting].all():
+        usual = 0.0 if found.compensates_friction else STICKS * found.effort
+        most = np.maximum(usual, 1.05 * self.robot.coulomb_friction)
+        if (np.abs(found.residual) <= most + LEAST_TORQUE).all():
             return 'friction'
-        if quality > QUALITY and size > FORCE:
-            is_load = down > 0.0 and wrench[3:] @ found.gravity > UPRIGHT * size * down
-            return 'model' if is_load else 'contact'
-        sticks = (np.abs(found.residual) < STICKS * found.effort).all()
-        return 'friction' if sticks and not found.compensates_friction else 'model'
+        return 'model' if self.load or (
+            np.abs(found.residual) <= STICKS * found.effort).all() else 'contact'
 
     def joints(self, indices: list[int], text: Callable[[int], str]) -> str:
         """Return the names of joints, each with a text."""
@@ -308,24 +321,16 @@ def _torque_text(case: Case) -> str:
 
 def _contact_text(case: Case) -> str:
     report = case.figures.external
-    wrench = case.wrench[0] if report is None else report.wrench
-    size = float(np.linalg.norm(wrench[3:]))
-    return (f'{size:.1f} N push the link along '
-            f'{np.round(wrench[3:] / max(size, 1e-9), 2).tolist()} (base axes)')
+    force = (case.wrench if report is None else report.wrench)[3:]
+    size = float(np.linalg.norm(force))
+    return (f'{size:.1f} N push the link along {np.round(force / max(size, 1e-9), 2).tolist()} '
+            '(base axes)')
 
 
 def _residual_text(case: Case) -> str:
-    return case.joints(case.resisting, lambda i: (
+    text = case.joints(case.resisting, lambda i: (
         f"{case.figures.residual[i]:+.2g} {case.unit(i, 'N m', 'N')}"))
-
-
-def _model_text(case: Case) -> str:
-    wrench, quality = case.wrench
-    text = f'it differs by {_residual_text(case)}'
-    size, down = float(np.linalg.norm(wrench[3:])), float(np.linalg.norm(case.figures.gravity))
-    if quality < QUALITY or not down:
-        return text
-    return f'{text}, as with {size / down:.2g} kg at the tip'
+    return text + (f' (or {case.load:.2g} kg at the link)' if case.load else '')
 
 
 def _friction_remedy(case: Case) -> str:
@@ -391,13 +396,14 @@ RULES = (
     Rule('reach', 'out of reach', lambda case: case.stands and (
         case.beyond > 0.0 or case.posture is not None and not len(case.posture)), _reach_text,
         lambda case: 'choose another goal'),
-    Rule('singular', 'the posture is singular', lambda case: case.is_singular,
-         lambda case: f'the arm controls {case.figures.singularity.least_share:.1%} of '
-         + direction_text(case.figures.singularity.weakest), _way),
+    Rule('singular', 'the posture is singular', lambda case: case.stands and (
+        np.linalg.norm(case.weak) > LEAST_PART),
+         lambda case: 'the joints hardly move the link along '
+         + direction_text(case.weak / np.linalg.norm(case.weak)), _way),
     Rule('contact', 'the arm is in contact', lambda case: case.missing == 'contact',
          _contact_text, lambda case: 'make room, or choose a goal before the obstacle'),
     Rule('model', 'the torque does not fit the model', lambda case: case.missing == 'model',
-         _model_text, lambda case: 'set the payload, arm.payload(mass), or compensate the '
+         _residual_text, lambda case: 'set the payload, arm.payload(mass), or compensate the '
          'difference, Settings(disturbance=Disturbance()); osc_identify measures the arm'),
     Rule('friction', 'dry friction holds the arm', lambda case: case.missing == 'friction',
          _residual_text, _friction_remedy),
@@ -426,7 +432,7 @@ UNEXPLAINED = Reason('unexplained', 'no rule names the cause',
 
 
 def watchdog_reason(text: str) -> Reason:
-    """Return the reason for an arm that a watchdog holds; `text` is the state of the controller."""
+    """Return the reason for an arm that a watchdog holds, with the controller's text."""
     return Reason('watchdog', text, 'arm.recover(), when the cause is gone')
 
 

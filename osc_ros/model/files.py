@@ -52,6 +52,10 @@ def urdf_text(urdf: str | os.PathLike[str]) -> str:
         return urdf  # type: ignore[return-value]  # or of another type: refused by the parser
     try:
         return path.read_text(encoding='utf-8')
+    except UnicodeDecodeError as error:
+        raise ModelError(f"'{path}' is not a text file (byte {error.start} is "
+                         f'0x{error.object[error.start]:02x}): accepted is a URDF, XML in UTF-8'
+                         ) from None
     except (OSError, ValueError) as error:
         raise ModelError(f"the URDF '{path}' cannot be read ({error}): accepted is the path of a "
                          'file, or the text of a URDF') from None

@@ -15,7 +15,15 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 
 HOLDING = 0.9  # share of the effort limit available for holding, beside motion and friction
+LARGEST_GRAVITY = 1e3  # largest accepted component of gravity [m/s²]
 TURN = 2.1  # largest change of the direction of gravity while the controller is active [rad]
+
+
+def require_gravity(gravity: Array) -> None:
+    """Raise if a component of gravity (3,) is larger than LARGEST_GRAVITY [m/s²]."""
+    if (np.abs(gravity) > LARGEST_GRAVITY).any():
+        raise InputError(f'gravity {gravity.tolist()} m/s²: accepted is at most '
+                         f'{LARGEST_GRAVITY:g} m/s² along each axis (9.81 on Earth)')
 
 
 def require_gradual(before: Array, gravity: Array) -> None:

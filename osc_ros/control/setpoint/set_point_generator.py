@@ -129,6 +129,7 @@ class SetPointGenerator(Recorded):
     """
 
     TABLES = PLAN, STATE
+    FASTEST = 1e100  # larger entries of a twist are reduced before its length is computed
 
     def __init__(self, pose: Array) -> None:
         super().__init__(0)
@@ -455,6 +456,8 @@ class SetPointGenerator(Recorded):
         twist, pose, speed = jog.twist.copy(), present.pose.copy(), np.full(6, np.inf)
         for part, most in enumerate(limits.speed):
             own = twist[3 * part:3 * part + 3]
+            if (largest := np.abs(own).max()) > self.FASTEST:  # its square may be infinite
+                own *= self.FASTEST / largest
             length = np.linalg.norm(own)
             if length > most:
                 own *= most / length

@@ -313,7 +313,7 @@ class Targets:
                 level, topic, text, sent, self._loop.time if time is None else time, error))
 
     def _require_reach(self, task: str, poses: Array) -> None:
-        """Raise ReachError if one of the poses (m, 4, 4) is beyond the reach of the task's link."""
+        """Raise ReachError if one of the poses (m, 4, 4) is beyond the reach of the link."""
         require_reach(self._law.robot, self.policy.task(task), poses[:, :3, 3])
 
     def _log_delay(self, topic: str, end: float, path: Path) -> None:

@@ -212,5 +212,6 @@ def test_osc_arm_has_both(spin, monkeypatch):
     assert client.set_free(True).success
     spin(lambda: loop.request(requests.status).figures.is_free, why='for free drive')
     assert client.set_free(False).success
-    spin(lambda: not loop.request(requests.status).figures.is_free, why='for the end of free drive')
+    spin(lambda: not loop.request(requests.status).figures.is_free,
+         why='for the end of free drive')
     assert rig.node.get_parameter('mode').value == 'impedance'
