@@ -267,8 +267,9 @@ class TopicBackend:
                         'inactive', 'idle')
                     self._trouble = status.message if is_bad else ''
                     self._said = status.message
-                    self._newest.reasons = tuple(Reason.of(one.key.removeprefix(KEY), one.value)
-                                     for one in status.values if one.key.startswith(KEY))
+                    self._newest.reasons = tuple(
+                        Reason.of(one.key.removeprefix(KEY), one.value)
+                        for one in status.values if one.key.startswith(KEY))
             self._news.notify_all()
 
     def _on_joints(self, message: JointState) -> None:
