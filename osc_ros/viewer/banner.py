@@ -64,12 +64,12 @@ def banner(reading: Reading, away: float = 0.0) -> str:
 def condition(reading: Reading, away: float) -> Condition:
     """Return the condition; `away` is the time for which `is_away` has been true [s]."""
     control = reading.control
-    is_active = reading.lifecycle == 'active'
     text = control.text if control.text != reading.lifecycle else ''
     if reading.lifecycle != ABSENT and control.level == ERROR:
         return Condition(RED, (text,))
-    if not is_active or control.level == STALE:
-        return Condition(GREY, (text or PROMPTS.get(reading.lifecycle, ''),))
+    if reading.lifecycle != 'active' or control.level == STALE:
+        prompt = PROMPTS.get(reading.lifecycle, '')
+        return Condition(GREY, (prompt if reading.lifecycle == ABSENT else text or prompt,))
     error, name = _error(reading)
     is_warning = control.level == WARN
     if error is None:

@@ -29,7 +29,8 @@ GIVEN_UP = ('runaway: panda_joint2 moves against its torque: no more commands; ~
             'activation again')
 # name: (colour, texts of the banner, time for which the tip is away, data of the controller)
 STATES = {
-    'absent': (GREY, ['absent', 'waiting for the controller'], 0.0, {'lifecycle': ABSENT}),
+    'absent': (GREY, ['absent', 'waiting for the controller'], 0.0,
+               {'lifecycle': ABSENT, 'level': ERROR, 'text': 'of before'}),
     'inactive': (GREY, ['inactive', 'press start'], 0.0,
                  {'lifecycle': 'inactive', 'level': OK, 'text': 'inactive'}),
     'unconfigured': (GREY, ['press start'], 0.0, {'lifecycle': 'unconfigured'}),
