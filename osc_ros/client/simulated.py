@@ -154,7 +154,7 @@ class SimulatedBackend:
         """Set the stiffness of the tip, or reset its gains; see `Backend`."""
         law = self._law
         if spring is not None:
-            spring, text = bounded_stiffness(spring, np.linalg.inv(law.inertia()),
+            spring, text = bounded_stiffness(spring, np.asarray(np.linalg.inv(law.inertia())),
                                              law.level().axes, law.period)
             warn(text)
         law.change(with_first_task(law.settings, gains=self._set if spring is None else spring))

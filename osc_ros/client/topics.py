@@ -36,17 +36,18 @@ from osc_ros.client.gripper import GRIPPER
 from osc_ros.client.gripper_topics import GripperTopics
 from osc_ros.client.inputs import positive
 from osc_ros.client.services import ANSWERED, AnswerTopic, CHANGED, full_name, Services, START
-from osc_ros.control.reasons import KEY, Reason, watchdog_reason
+from osc_ros.control.reasons import KEY, Reason, TITLES, watchdog_reason
 from osc_ros.control.tasks.pose_error import pose_error
 from osc_ros.control.tasks.task import Stiffness
 from osc_ros.errors import ArmError, ArmTimeoutError, InputError, ReachError
 from osc_ros.model.gripper_state import GripperState
 from osc_ros.ros.messages import messages
 from osc_ros.ros.messages.qos import LATCHED_QOS
-from osc_ros.ros.parameters.controller_parameters import ENTRIES
+from osc_ros.ros.parameters.controller_parameters import STIFFEST
 
 Array = NDArray[np.float64]
 
+REPORTED = 2.5  # longest time between two diagnostics of a controller [s]
 SILENCE = 5.0  # longest time between two joint states, and between two torques [s]
 GAINS = ('mode', 'translation.stiffness', 'rotation.stiffness', 'translation.damping_ratio',
          'rotation.damping_ratio')
@@ -105,6 +106,8 @@ class _Motion:
     ----------
     goal : (4, 4), optional
         Pose at the end of the motion; None for a motion without an end.
+    is_changed : bool
+        Whether the controller has changed the motion, perhaps its goal.
     since : float
         Time in the answer to the command [s]; infinite if no motion was commanded.
     reached_before : PoseStamped, optional
@@ -114,6 +117,7 @@ class _Motion:
     """
 
     goal: Array | None = None
+    is_changed: bool = False
     since: float = np.inf
     reached_before: PoseStamped | None = None
 
@@ -138,6 +142,7 @@ class TopicBackend:
         self._newest, self._motion = _Newest(), _Motion()
         self._trouble, self._said = '', 'nothing'
         self._reasons: list[Reason] = []
+        self._reports = 0  # number of diagnostics of the controller
         self._mark = 1 + (7 * os.getpid() + next(CLIENTS)) % 997  # shift of the stamps [ns]
         self._listener: Callable[[ArmState], None] | None = None
         self._set: list[Any] | None = None  # gains before `use_gains`
@@ -250,7 +255,7 @@ class TopicBackend:
                     is_bad = status.level == DiagnosticStatus.ERROR or status.message in (
                         'inactive', 'idle')
                     self._trouble = status.message if is_bad else ''
-                    self._said = status.message
+                    self._said, self._reports = status.message, self._reports + 1
                     self._reasons = [Reason.of(one.key.removeprefix(KEY), one.value)
                                      for one in status.values if one.key.startswith(KEY)]
             self._news.notify_all()
@@ -332,6 +337,7 @@ class TopicBackend:
             warn(answer.message)
         if answer.name != 'target_wrench':
             self._motion.since, self._motion.goal = time, goal
+            self._motion.is_changed = answer.level == DiagnosticStatus.WARN
         return str(answer.message)
 
     def go_to(self, pose: Array, duration: float | None) -> None:
@@ -396,9 +402,8 @@ class TopicBackend:
         """Set the stiffness of the tip, or reset its gains; see `Backend`."""
         if self._set is None:
             self._set = list(self.services.parameters(GAINS).values())
-        most = max(one.upper for one in ENTRIES if one.name in GAINS and one.size)
-        if spring is not None and (spring.stiffness > most).any():
-            spring = replace(spring, stiffness=np.minimum(spring.stiffness, most))
+        if spring is not None and (spring.stiffness > STIFFEST).any():
+            spring = replace(spring, stiffness=np.minimum(spring.stiffness, STIFFEST))
             warn(f'stiffness is too high: {spring.stiffness.tolist()} is used')
         wanted = self._set if spring is None else [
             'impedance', *(part.tolist() for row in (spring.stiffness, spring.damping_ratio)
@@ -443,13 +448,16 @@ class TopicBackend:
         if messages.seconds(self._newest.pose.header.stamp) < time - SAME:
             return False  # the newest pose is older than the arrival
         later = time - self._motion.since
-        if abs(later) > SAME:
-            return later > 0.0
+        if later < -SAME:
+            return False
+        goal, there = self._motion.goal, messages.pose_array(self._newest.reached.pose)
+        is_same = goal is not None and np.allclose(there, goal, rtol=0.0, atol=SAME)
+        if later > SAME and goal is not None and not (is_same or self._motion.is_changed):
+            raise ArmError(f"{TITLES['replaced']}: the arm has reached the one at "
+                           f'{np.round(there[:3, 3], 3).tolist()}')
         # The goal was reached in the state in which the command was accepted: it can be this goal
         # or the previous one.
-        goal = self._motion.goal
-        return goal is not None and bool(np.allclose(
-            messages.pose_array(self._newest.reached.pose), goal, rtol=0.0, atol=SAME))
+        return bool(is_same or later > SAME)
 
     def distance(self) -> str:
         """Return a text on the distance to the goal; see `Backend`."""
@@ -459,7 +467,10 @@ class TopicBackend:
             pose_error(self.state().pose, goal).reshape(2, 3), axis=1))
 
     def reasons(self) -> list[Reason]:
-        """Return the reasons that the controller has reported; see `Backend`."""
+        """Return the reasons that the controller reports next; see `Backend`."""
+        with self._news:
+            before = self._reports
+            self._news.wait_for(lambda: self._reports > before, REPORTED)
         return list(self._reasons) or [watchdog_reason(f'the controller says: {self._said}')]
 
     # time
