@@ -194,8 +194,7 @@ class SimulatedBackend:
         """Set the stiffness of the tip, or reset its gains; see `Backend`."""
         law = self._law
         if spring is not None:
-            mobility: Array = np.asarray(np.linalg.inv(law.inertia()), dtype=np.float64)
-            spring, text = bounded_stiffness(spring, mobility,
+            spring, text = bounded_stiffness(spring, np.asarray(np.linalg.inv(law.inertia())),
                                              law.level().axes, law.period)
             warn(text)
         law.change(with_first_task(law.settings, gains=self._set if spring is None else spring))

@@ -36,7 +36,7 @@ from osc_ros.client.gripper import GRIPPER
 from osc_ros.client.gripper_topics import GripperTopics
 from osc_ros.client.inputs import positive
 from osc_ros.client.services import ANSWERED, AnswerTopic, CHANGED, full_name, Services, START
-from osc_ros.control.reasons import KEY, Reason, watchdog_reason
+from osc_ros.control.reasons import KEY, Reason, TITLES, watchdog_reason
 from osc_ros.control.tasks.pose_error import pose_error
 from osc_ros.control.tasks.task import Stiffness
 from osc_ros.errors import ArmError, ArmTimeoutError, InputError, ReachError
@@ -45,10 +45,11 @@ from osc_ros.model.robot import Robot
 from osc_ros.ros.messages import messages
 from osc_ros.ros.messages.qos import LATCHED_QOS
 from osc_ros.ros.parameters import robot_parameters
-from osc_ros.ros.parameters.controller_parameters import PARAMETERS
+from osc_ros.ros.parameters.controller_parameters import STIFFEST
 
 Array = NDArray[np.float64]
 
+REPORTED = 2.5  # longest time between two diagnostics of a controller [s]
 SILENCE = 5.0  # longest time between two joint states, and between two torques [s]
 GAINS = ('mode', 'translation.stiffness', 'rotation.stiffness', 'translation.damping_ratio',
          'rotation.damping_ratio')
@@ -97,6 +98,7 @@ class _Newest:
     external: WrenchStamped | None = None
     description: String | None = None
     reasons: tuple[Reason, ...] = ()
+    reports: int = 0  # number of diagnostics of the controller
     state_at: float = -np.inf
     command_at: float = -np.inf
 
@@ -110,6 +112,8 @@ class _Motion:
     ----------
     goal : (4, 4) or (n,), optional
         Pose, or positions of the joints, at the end of the motion; None for a motion without one.
+    is_changed : bool
+        Whether the controller has changed the motion, perhaps its goal.
     since : float
         Time in the answer to the command [s]; infinite if no motion was commanded.
     reached_before : PoseStamped, optional
@@ -119,6 +123,7 @@ class _Motion:
     """
 
     goal: Array | None = None
+    is_changed: bool = False
     since: float = np.inf
     reached_before: PoseStamped | None = None
 
@@ -267,6 +272,7 @@ class TopicBackend:
                         'inactive', 'idle')
                     self._trouble = status.message if is_bad else ''
                     self._said = status.message
+                    self._newest.reports += 1
                     self._newest.reasons = tuple(
                         Reason.of(one.key.removeprefix(KEY), one.value)
                         for one in status.values if one.key.startswith(KEY))
@@ -355,6 +361,7 @@ class TopicBackend:
             warn(answer.message)
         if answer.name != 'target_wrench':
             self._motion.since, self._motion.goal = time, goal
+            self._motion.is_changed = answer.level == DiagnosticStatus.WARN
         return str(answer.message)
 
     def go_to(self, pose: Array, duration: float | None) -> None:
@@ -434,9 +441,8 @@ class TopicBackend:
     def use_gains(self, spring: Stiffness | None) -> None:
         """Set the stiffness of the tip, or reset its gains; see `Backend`."""
         before = self._before(GAINS)
-        most = max(one.upper for one in PARAMETERS if one.name in GAINS and one.size)
-        if spring is not None and (spring.stiffness > most).any():
-            spring = replace(spring, stiffness=np.minimum(spring.stiffness, most))
+        if spring is not None and (spring.stiffness > STIFFEST).any():
+            spring = replace(spring, stiffness=np.minimum(spring.stiffness, STIFFEST))
             warn(f'stiffness is too high: {spring.stiffness.tolist()} is used')
         self.services.set_parameters(before if spring is None else dict(zip(GAINS, (
             'impedance', *(part.tolist() for row in (spring.stiffness, spring.damping_ratio)
@@ -488,17 +494,18 @@ class TopicBackend:
         if messages.seconds(self._newest.pose.header.stamp) < time - SAME:
             return False  # the newest pose is older than the arrival
         later = time - self._motion.since
-        if abs(later) > SAME:
-            return later > 0.0
+        if later < -SAME:
+            return False
+        goal, there = self._motion.goal, messages.pose_array(self._newest.reached.pose)
+        if goal is not None and goal.ndim == 1:
+            return bool(later > SAME or np.nanmax(np.abs(goal - self.state().q)) < SAME_JOINT)
+        is_same = goal is not None and np.allclose(there, goal, rtol=0.0, atol=SAME)
+        if later > SAME and goal is not None and not (is_same or self._motion.is_changed):
+            raise ArmError(f"{TITLES['replaced']}: the arm has reached the one at "
+                           f'{np.round(there[:3, 3], 3).tolist()}')
         # The goal was reached in the state in which the command was accepted: it can be this goal
         # or the previous one.
-        goal = self._motion.goal
-        if goal is None:
-            return False
-        if goal.ndim == 1:
-            return bool(np.nanmax(np.abs(goal - self.state().q)) < SAME_JOINT)
-        return bool(np.allclose(
-            messages.pose_array(self._newest.reached.pose), goal, rtol=0.0, atol=SAME))
+        return bool(is_same or later > SAME)
 
     def distance(self) -> str:
         """Return a text on the distance to the goal; see `Backend`."""
@@ -510,8 +517,12 @@ class TopicBackend:
             pose_error(self.state().pose, goal).reshape(2, 3), axis=1))
 
     def reasons(self) -> list[Reason]:
-        """Return the reasons that the controller has reported; see `Backend`."""
-        return list(self._newest.reasons) or [watchdog_reason(f'the controller says: {self._said}')]
+        """Return the reasons that the controller reports next; see `Backend`."""
+        with self._news:
+            before = self._newest.reports
+            self._news.wait_for(lambda: self._newest.reports > before, REPORTED)
+        return list(self._newest.reasons) or [
+            watchdog_reason(f'the controller says: {self._said}')]
 
     # time
 

@@ -35,6 +35,7 @@ LEAST_PART = 0.5  # least share of the error along weak directions to be the rea
 LEAST_GAIN_SHARE = 0.98  # variations of the period reduce gains by less
 # least residual: share of the effort limit, added torque [N m, N]
 SIGNIFICANT, LEAST_TORQUE = 1e-3, 0.05
+FULL = 0.95  # share of the effort limit from which the law holds a loaded joint back
 STICKS = 0.1  # dry friction of unknown size is less than this share of the effort limit
 UPRIGHT = 0.94  # least cosine between gravity and the force of a payload
 SAME = 1e-6  # largest difference of two equal goals
@@ -182,12 +183,24 @@ class Case:
         return bool((np.abs(self.figures.qd) < STANDS).all())
 
     @cached_property
+    def is_away(self) -> bool:
+        """Whether the link is not at its goal."""
+        return any(x > least for x, least in zip(self.left, ARRIVED))
+
+    @cached_property
+    def loaded(self) -> list[int]:
+        """Joints whose torque is at its limit, or that a limit before it holds."""
+        found = self.figures
+        near = np.abs(found.torque) > FULL * found.effort
+        return np.flatnonzero(found.saturated | near & self.is_away).tolist()
+
+    @cached_property
     def at_limits(self) -> list[int]:
         """Joints at their limits."""
         found = self.figures
-        is_away = self.stands and any(x > least for x, least in zip(self.left, ARRIVED))
-        near = np.abs(found.q[:, None] - found.limits).min(axis=1) < (NEAR if is_away else 0.0)
-        return np.flatnonzero(near | (found.sides != 0)).tolist()
+        near = np.abs(found.q[:, None] - found.limits).min(axis=1) < NEAR
+        is_blocked = self.stands and self.is_away
+        return np.flatnonzero((found.sides != 0) | near & is_blocked).tolist()
 
     @cached_property
     def beyond(self) -> float:
@@ -229,8 +242,8 @@ class Case:
         U, sizes, _ = np.linalg.svd(self.jacobian * scale[:, None])
         is_weak = np.concatenate([sizes, np.zeros(6 - len(sizes))]) < WEAK * sizes[0]
         error = scale * found
-        part: Array = U[:, is_weak] @ (U[:, is_weak].T @ error) / np.linalg.norm(error)
-        return part
+        return np.asarray(U[:, is_weak] @ (U[:, is_weak].T @ error) / float(
+            np.linalg.norm(error)))
 
     @cached_property
     def resisting(self) -> list[int]:
@@ -315,7 +328,7 @@ def _reach_text(case: Case) -> str:
 
 def _torque_text(case: Case) -> str:
     found = case.figures
-    return case.joints(np.flatnonzero(found.saturated).tolist(), lambda i: (
+    return case.joints(case.loaded, lambda i: (
         f"at {found.torque[i]:.3g} of {found.effort[i]:.3g} {case.unit(i, 'N m', 'N')}"))
 
 
@@ -388,7 +401,7 @@ RULES = (
     Rule('free drive', 'free drive', lambda case: case.figures.is_free,
          lambda case: 'the arm follows the hand',
          lambda case: 'end it: ~/free_drive with data: false, or the parameter mode'),
-    Rule('torque', 'torque at its limit', lambda case: case.figures.saturated.any(),
+    Rule('torque', 'torque at its limit', lambda case: case.loaded,
          _torque_text, lambda case: 'a smaller payload, a slower motion, or a higher '
          'limits.effort if the arm permits it', True),
     Rule('limits', 'joints at their limits', lambda case: case.at_limits, _limits_text, _way,

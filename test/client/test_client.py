@@ -24,10 +24,18 @@ from common import CHECKOUT, naming, PATIENCE
 import osc_ros
 from osc_ros import Robot
 from osc_ros.client.robots import SHIPPED
+from osc_ros.control.reasons import TITLES
 from osc_ros.control.safety.supervision import STALE_STATE, STALE_TARGET, Watchdog
 from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.dynamics.algebra.kinematics import placement
-from osc_ros.errors import ArmError, ArmTimeoutError, InputError, ModelError
+from osc_ros.errors import (
+    ArmError,
+    ArmTimeoutError,
+    InputError,
+    InputWarning,
+    ModelError,
+    ReachError,
+)
 from osc_ros.hardware.contract import Description
 from osc_ros.loop.engine import Engine
 from osc_ros.loop.process.process_start import Start
@@ -255,7 +263,6 @@ def test_impedance_makes_a_spring_that_still_moves_to_its_goal(arm):
      'path'),
     (lambda arm: arm.follow([arm.pose()] * 3, 0.1, observed_at=arm.state().time - 1.0),
      'is over'),
-    (lambda arm: arm.impedance([1e9] * 6), 'stiffness|frequency|accepted'),
     (lambda arm: arm.follow([], 0.1), 'several'),
     (lambda arm: arm.move_to(arm.pose(), duration=1.0, speed=0.1), 'speed .*one of them'),
     (lambda arm: arm.move_to(arm.pose(), speed=0.0), 'speed .*above 0'),
@@ -273,8 +280,6 @@ def test_impedance_makes_a_spring_that_still_moves_to_its_goal(arm):
     (lambda arm: arm.sleep(0.0), 'above 0')])
 def test_refusals_carry_the_words_of_the_controller_and_change_nothing(arm, command, text):
     before = arm.pose()
-    if text.startswith('stiffness') and 'topics' not in type(arm._backend).__module__:
-        pytest.skip('the law reduces a stiffness that is too high; the node refuses it')
     with pytest.raises(InputError, match=text):
         command(arm)
     arm.sleep(0.1)
@@ -292,10 +297,57 @@ def test_numbers_of_numpy_are_numbers(in_process, number):
 
 def test_goal_out_of_reach_is_a_time_out_that_says_how_far_it_is(arm):
     with pytest.raises(ArmTimeoutError, match=' mm and ') as error:
-        arm.move_to([0.3, 0.8, 0.8], timeout=1.0)
+        arm.move_to([0.85, 0.0, 0.7], timeout=2.0)
     said, *_ = re.findall(r'([0-9.]+) mm', str(error.value))
     assert float(said) > 20.0  # from the goal, and not from the set-point
+    names = {reason.name for reason in error.value.reasons}
+    assert names & {'reach', 'singular', 'limits', 'moves'}, str(error.value)
+    assert all(f'{reason.cause}; remedy: {reason.remedy}' in str(error.value)
+               for reason in error.value.reasons)
     arm.hold()
+
+
+def test_goal_beyond_the_link_lengths_is_refused_with_figures_and_nothing_moves(arm):
+    before = arm.pose()
+    for command in (lambda: arm.move_to([400.0, 0.0, 0.3]),
+                    lambda: arm.move_to([400.0, 0.0, 0.3], duration=1.0),
+                    lambda: arm.follow([before[:3, 3], [4.0, 0.0, 0.3]], 1.0)):
+        with pytest.raises(ReachError, match=naming('m from the first joint', 'at most')) as error:
+            command()
+        assert error.value.distance > 3.0 > 1.2 > error.value.reach
+    arm.sleep(0.1)
+    assert distance(arm.pose(), before) < 1e-3
+
+
+@pytest.mark.parametrize('command, text', [
+    (lambda arm: arm.jog([0.0, 0.0, 0.0, 0.0, 5.0, 0.0]), '5 m/s.*1 m/s is used'),
+    (lambda arm: arm.jog([0.0, 0.0, 30.0, 0.0, 0.0, 0.0]), '30 rad/s.*2.5 rad/s is used'),
+    (lambda arm: arm.move_to(arm.pose(shift=(0.0, 0.1, 0.0)), duration=0.05), 's is used'),
+    (lambda arm: arm.impedance([1e9] * 6), 'is used')])
+def test_command_that_is_changed_warns_with_the_value_in_use(arm, command, text):
+    with pytest.warns(InputWarning, match=text) as found:
+        command(arm)
+    assert [one.filename for one in found] == [__file__]
+    arm.hold()
+
+
+def test_reasons_over_ros_are_those_of_the_rules(over_ros):
+    over_ros.move_to(home_pose())
+    with pytest.raises(ArmTimeoutError, match=naming(' mm', 'remedy: ')) as error:
+        over_ros.move_to([0.85, 0.0, 0.7], timeout=1.0)
+    assert error.value.reasons
+    assert {reason.name for reason in error.value.reasons} <= TITLES.keys()
+    over_ros.hold()
+
+
+def test_first_command_is_replaced_by_that_of_another_client(over_ros):
+    over_ros.move_to(home_pose())
+    over_ros.move_to(over_ros.pose(shift=(0.0, 0.1, 0.0)), duration=2.0, wait=False)
+    with osc_ros.Arm.ros(timeout=120.0) as other:
+        other.move_to(other.pose(shift=(0.0, 0.0, 0.05)))
+        with pytest.raises(ArmError, match=TITLES['replaced']):
+            over_ros.wait()
+    over_ros.hold()
 
 
 def test_recording_has_a_row_for_each_state(arm, tmp_path):
@@ -365,6 +417,11 @@ def test_recording_needs_a_file_that_can_be_written(in_process, tmp_path):
     for path in (tmp_path / 'run.csv', tmp_path / 'nowhere' / 'run.npz'):
         with pytest.raises(InputError, match=r'\.npz'):
             in_process.record(path)
+    for path in ('/proc/x.npz', tmp_path / 'folder.npz'):
+        (tmp_path / 'folder.npz').mkdir(exist_ok=True)
+        with pytest.raises(InputError, match='cannot be written'):
+            in_process.record(path)
+    in_process.record(tmp_path / 'run.npz').stop()
 
 
 def test_arm_is_closed_if_its_recording_cannot_be_written(tmp_path):

@@ -14,6 +14,7 @@ from osc_ros import Limits, Robot, Settings, TargetLimits
 from osc_ros.client.robots import SHIPPED
 from osc_ros.control.reasons import Reason, RULES, TITLES
 from osc_ros.control.tasks.free import FreeDrive
+from osc_ros.dynamics.algebra.kinematics import link_pose
 from osc_ros.errors import ArmTimeoutError, InputWarning, ReachError
 from osc_ros.model.files import shipped_urdf
 from osc_ros.sim.plant_payload import with_payload
@@ -102,15 +103,20 @@ def test_goal_beyond_the_link_lengths_is_refused_and_nothing_moves(arm):
 
 
 def test_weak_joint_is_named_with_its_torque():
-    robot = Robot.from_urdf(shipped_urdf('panda'), *SHIPPED['panda'][:2])
-    weight = osc_ros.Law(robot).bias_torque(np.array(SHIPPED['panda'].home), np.zeros(7))
+    robot, home = Robot.from_urdf(shipped_urdf('ur5e'), *SHIPPED['ur5e'][:2]), SHIPPED['ur5e'].home
+    goal = link_pose(robot, np.array(home), robot.tip)
+    goal[:2, 3] *= 1.25
+    there = osc_ros.inverse_kinematics(robot, goal, home, most=1)[0].q
+    here, needed = (abs(osc_ros.Law(robot).bias_torque(np.array(q), np.zeros(6))[1])
+                    for q in (home, there))
+    assert 0.9 * needed > 1.1 * here
     effort = robot.effort_limits.copy()
-    effort[1] = 1.1 * abs(weight[1])
-    limits = Limits.of(robot, effort=effort)
-    with osc_ros.Arm.simulated('panda', settings=replace(
-            Settings.of(robot), limits=limits)) as arm:
-        reason = reason_of(arm, arm.pose(shift=(0.25, 0.0, 0.0)), 'torque')
-    assert 'panda_joint2 at' in reason.cause and f'of {effort[1]:.3g} N m' in reason.cause
+    effort[1] = 0.9 * needed
+    with osc_ros.Arm.simulated('ur5e', settings=replace(
+            Settings.of(robot), limits=Limits.of(robot, effort=effort))) as arm:
+        reason = reason_of(arm, goal, 'torque')
+    assert 'shoulder_lift_joint at -' in reason.cause
+    assert f'of {effort[1]:.3g} N m' in reason.cause
     assert 'payload' in reason.remedy
 
 
@@ -158,7 +164,7 @@ def test_slow_states_reduce_the_gains():
 
 def test_blocked_arm_lets_its_target_wait(arm):
     arm.simulation.plant.brake(True)
-    reason = reason_of(arm, arm.pose(shift=(0.0, 0.3, 0.0)), 'waits')
+    reason = reason_of(arm, arm.pose(shift=(0.2, 0.5, 0.0)), 'waits')
     arm.simulation.plant.brake(False)
     assert '0.2 m' in reason.cause
 
@@ -267,12 +273,12 @@ def test_duration_that_is_too_short_warns_with_the_one_in_use(arm):
 
 # the property
 
+
 def random_goals(name, count, seed):
     """Return goals at random postures within the middle 90 % of the joints' ranges."""
     robot = Robot.from_urdf(shipped_urdf(name), *SHIPPED[name][:2])
     rng = np.random.default_rng(seed)
     low, high = np.clip(robot.position_limits.T, -np.pi, np.pi)
-    from osc_ros.dynamics.algebra.kinematics import link_pose
     return [link_pose(robot, low + (0.05 + 0.9 * rng.random(robot.n)) * (high - low), robot.tip)
             for _ in range(count)]
 

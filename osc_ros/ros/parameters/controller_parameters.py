@@ -43,6 +43,7 @@ from osc_ros.ros.parameters.state_input import VELOCITY
 OTHER_PUBLISHER = 'other_publisher'
 ON_ACTIVATION = f'watchdog.{OTHER_PUBLISHER}.on_activation'
 MOTION = ('motion',) * 3
+STIFFEST = 1e6  # largest accepted stiffness [N m/rad, N/m]
 # Accepted reactions of all watchdogs but that of contacts.
 USUAL = tuple(name for name in REACTIONS if name not in ('comply', 'retract'))
 # Default values of the parameters, from the classes of the library.
@@ -210,7 +211,7 @@ _TIP = (
           '[m/s²]', lower=1e-6, upper=1e4, live=True),
     Entry('translation.stiffness', _translation(_SPRING.stiffness),
           'Stiffness along x y z of the task '
-          'frame [N/m]; mode impedance', lower=1e-3, upper=1e6, size=3, live=True,
+          'frame [N/m]; mode impedance', lower=1e-3, upper=STIFFEST, size=3, live=True,
           when=_YIELDING),
     Entry('translation.spring_limit', _translation(_SPRING.force),
           'Largest force of the spring [N]; mode impedance',
@@ -233,7 +234,7 @@ _TIP = (
           'commands [rad/s²]', lower=1e-6, upper=1e4, live=True),
     Entry('rotation.stiffness', _rotation(_SPRING.stiffness),
           'Stiffness about x y z of the task frame '
-          '[N m/rad]; mode impedance', lower=1e-3, upper=1e6, size=3, live=True,
+          '[N m/rad]; mode impedance', lower=1e-3, upper=STIFFEST, size=3, live=True,
           when=_YIELDING),
     Entry('rotation.spring_limit', _rotation(_SPRING.force),
           'Largest moment of the spring [N m]; mode impedance',
