@@ -167,7 +167,8 @@ class Law(CommandedCycle):
         ------
         InputError
             The value is not three finite numbers, or larger than LARGEST_GRAVITY, or the arm could
-            not hold its configuration in this gravity (see `osc_ros.control.limits.holding.require_holding`).
+            not hold its configuration in this gravity (see
+            `osc_ros.control.limits.holding.require_holding`).
 
         """
         return self._memory.gravity.copy()
