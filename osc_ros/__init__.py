@@ -75,17 +75,24 @@ if TYPE_CHECKING:
     from osc_ros.dynamics.batch.payloads import Payloads
     from osc_ros.dynamics.inverse_kinematics import inverse_kinematics
     from osc_ros.dynamics.operational_space import OperationalSpace
-    from osc_ros.errors import ArmError, ArmTimeoutError, InputError, ModelError
+    from osc_ros.errors import (
+        ArmError,
+        ArmTimeoutError,
+        InputError,
+        InputWarning,
+        ModelError,
+        ReachError,
+    )
     from osc_ros.model.files import shipped_urdf
     from osc_ros.model.robot import Robot
     from osc_ros.sim.simulation import Simulation
 
 __all__ = [
     'Arm', 'ArmError', 'ArmTimeoutError', 'Controllers', 'Driver', 'ForceControl', 'Friction',
-    'Gains', 'PoseGoal', 'InputError', 'TwistGoal', 'ChunkBlending', 'JointDrive', 'Law', 'Limits',
-    'LookAt', 'ModelError', 'MomentumObserver', 'OperationalSpace', 'Path', 'Payloads', 'Posture',
-    'Robot', 'Settings', 'inverse_kinematics', 'shipped_urdf', 'Simulation', 'SingularityDamping',
-    'Stiffness', 'Target', 'TargetLimits', 'Task', 'pose',
+    'Gains', 'PoseGoal', 'InputError', 'InputWarning', 'ReachError', 'TwistGoal', 'ChunkBlending',
+    'JointDrive', 'Law', 'Limits', 'LookAt', 'ModelError', 'MomentumObserver', 'OperationalSpace',
+    'Path', 'Payloads', 'Posture', 'Robot', 'Settings', 'inverse_kinematics', 'shipped_urdf',
+    'Simulation', 'SingularityDamping', 'Stiffness', 'Target', 'TargetLimits', 'Task', 'pose',
 ]
 
 # Imported on first use: numba takes a second, and the simulation needs MuJoCo.
@@ -110,7 +117,8 @@ _PLACES = {
     'dynamics.batch.payloads': ('Payloads',),
     'dynamics.inverse_kinematics': ('inverse_kinematics',),
     'dynamics.operational_space': ('OperationalSpace',),
-    'errors': ('ArmError', 'ArmTimeoutError', 'InputError', 'ModelError'),
+    'errors': ('ArmError', 'ArmTimeoutError', 'InputError', 'InputWarning', 'ModelError',
+               'ReachError'),
     'model.files': ('shipped_urdf',),
     'model.robot': ('Robot',),
     'sim.simulation': ('Simulation',),

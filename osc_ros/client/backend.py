@@ -43,8 +43,8 @@ def warn(text: str) -> None:
 
 def timeout_error(text: str, backend: Backend) -> ArmTimeoutError:
     """Return the error of a goal that was not reached, with the reasons."""
-    found = backend.reasons()
-    return ArmTimeoutError('; '.join([f'{text}: {backend.distance()}', *map(str, found)]), found)
+    left, found = backend.distance(), backend.reasons()
+    return ArmTimeoutError('; '.join([f'{text}: {left}', *map(str, found)]), found)
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,7 +36,9 @@ from osc_ros.model.validation import require_compact
 Array = NDArray[np.float64]
 
 TIMEOUT = 30.0  # default time-out [s]
-BLOCKING = 'limits', 'singular'  # reasons of an arm that can go on through its joints
+# Reasons of an arm that can go on through its joints, and of one that must not.
+BLOCKING = {'limits', 'singular'}
+HELD = {'contact', 'torque', 'replaced', 'free drive', 'watchdog'}
 CLEAR = 0.2  # distance from joint limits that a detour prefers [rad, m]
 FARTHEST = 3600.0  # from the observation of a chunk to the present state [s]
 
@@ -144,8 +146,10 @@ class Motions:
 
         def is_stuck() -> bool:
             state = self.state()
-            return (stall.update(state.time, pose_error(state.pose, goal), state.error)
-                    and any(one.name in BLOCKING for one in self._backend.reasons()))
+            if not stall.update(state.time, pose_error(state.pose, goal), state.error):
+                return False
+            names = {one.name for one in self._backend.reasons()}
+            return bool(names & BLOCKING) and not names & HELD
 
         has_ended = self._backend.wait(lambda: self._backend.is_at_goal() or is_stuck(), timeout)
         if has_ended and not self._backend.is_at_goal():

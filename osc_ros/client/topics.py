@@ -36,7 +36,7 @@ from osc_ros.client.gripper import GRIPPER
 from osc_ros.client.gripper_topics import GripperTopics
 from osc_ros.client.inputs import positive
 from osc_ros.client.services import ANSWERED, AnswerTopic, CHANGED, full_name, Services, START
-from osc_ros.control.reasons import KEY, Reason, TITLES, watchdog_reason
+from osc_ros.control.reasons import KEY, Reason, TITLES, UNEXPLAINED, watchdog_reason
 from osc_ros.control.tasks.pose_error import pose_error
 from osc_ros.control.tasks.task import Stiffness
 from osc_ros.errors import ArmError, ArmTimeoutError, InputError, ReachError
@@ -522,7 +522,7 @@ class TopicBackend:
             before = self._newest.reports
             self._news.wait_for(lambda: self._newest.reports > before, REPORTED)
         return list(self._newest.reasons) or [
-            watchdog_reason(f'the controller says: {self._said}')]
+            UNEXPLAINED if self._said == 'active' else watchdog_reason(self._said)]
 
     # time
 

@@ -27,7 +27,8 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 
 WAITS, AT_EDGE, FREE = 'waits for the arm', 'at the edge', 'free'  # states of a target
-STANDS = 0.02  # largest joint speed of an arm that stands [rad/s, m/s]
+STANDS = 0.02  # largest joint speed at which torques are those of rest [rad/s, m/s]
+CREEPS = 2e-3  # least joint speed of an arm on its way [rad/s, m/s]
 NEAR = 2e-3  # distance from a position limit at which a joint is at it [rad, m]
 WEAK = 0.1  # ratio of singular values below which the joints hardly move a link
 LENGTH = 0.5  # an angle times this length compares with a distance [m]
@@ -433,8 +434,9 @@ RULES = (
          lambda case: 'the arm lags by more than '
          f'{case.task.limits.leash[1]:g} m or {case.task.limits.leash[0]:g} rad',
          lambda case: 'remove the other causes, or, if there are none, move more slowly', True),
-    Rule('moves', 'the arm still moves', lambda case: not case.stands and (
-        np.isfinite(case.figures.qd).all()),
+    Rule('moves', 'the arm still moves',
+         lambda case: np.isfinite(case.figures.qd).all() and (
+             np.abs(case.figures.qd).max() > CREEPS),
          lambda case: 'joint speeds up to '
          f'{np.abs(case.figures.qd).max():.2g} {case.unit(0, "rad/s", "m/s")}',
          lambda case: 'wait longer: arm.wait(timeout=…)'),

@@ -295,15 +295,13 @@ def test_numbers_of_numpy_are_numbers(in_process, number):
     arm.payload(number(0))
 
 
-def test_goal_out_of_reach_is_a_time_out_that_says_how_far_it_is(arm):
-    with pytest.raises(ArmTimeoutError, match=' mm and ') as error:
-        arm.move_to([0.85, 0.0, 0.7], timeout=2.0)
+def test_goal_that_is_not_reached_in_time_says_how_far_it_is_and_why(arm):
+    with pytest.raises(ArmTimeoutError, match=naming('1 s', ' mm', 'remedy: ')) as error:
+        arm.move_to(arm.pose(shift=(0.0, 0.3, 0.0)), duration=3.0, timeout=1.0)
     said, *_ = re.findall(r'([0-9.]+) mm', str(error.value))
-    assert float(said) > 20.0  # from the goal, and not from the set-point
-    names = {reason.name for reason in error.value.reasons}
-    assert names & {'reach', 'singular', 'limits', 'moves'}, str(error.value)
-    assert all(f'{reason.cause}; remedy: {reason.remedy}' in str(error.value)
-               for reason in error.value.reasons)
+    assert float(said) > 150.0  # from the goal, and not from the set-point
+    reasons = {reason.name: reason for reason in error.value.reasons}
+    assert str(reasons['moves']) in str(error.value) and reasons.keys() <= TITLES.keys()
     arm.hold()
 
 
@@ -333,10 +331,11 @@ def test_command_that_is_changed_warns_with_the_value_in_use(arm, command, text)
 
 def test_reasons_over_ros_are_those_of_the_rules(over_ros):
     over_ros.move_to(home_pose())
-    with pytest.raises(ArmTimeoutError, match=naming(' mm', 'remedy: ')) as error:
-        over_ros.move_to([0.85, 0.0, 0.7], timeout=1.0)
-    assert error.value.reasons
-    assert {reason.name for reason in error.value.reasons} <= TITLES.keys()
+    with pytest.raises(ArmTimeoutError) as error:
+        over_ros.move_to(over_ros.pose(shift=(0.0, 0.3, 0.0)), duration=60.0, timeout=6.0)
+    reasons = {reason.name: reason for reason in error.value.reasons}
+    assert 'moves' in reasons, str(error.value)
+    assert str(reasons['moves']) in str(error.value) and reasons.keys() <= TITLES.keys()
     over_ros.hold()
 
 

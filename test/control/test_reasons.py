@@ -31,7 +31,7 @@ def settings_of(name, **task):
 
 def error_of(arm, goal, timeout=3.0):
     with pytest.raises(ArmTimeoutError) as found:
-        arm.move_to(goal, timeout=timeout)
+        arm.move_to(goal, timeout=timeout, through_joints=False)
     return found.value
 
 
