@@ -39,6 +39,7 @@ TIMEOUT = 30.0  # default time-out [s]
 # Reasons of an arm that can go on through its joints, and of one that must not.
 BLOCKING = {'limits', 'singular'}
 HELD = {'contact', 'torque', 'replaced', 'free drive', 'watchdog'}
+CREEPING = 0.2  # largest speed of the joints of a stuck arm [rad/s, m/s]
 CLEAR = 0.2  # distance from joint limits that a detour prefers [rad, m]
 FARTHEST = 3600.0  # from the observation of a chunk to the present state [s]
 
@@ -146,14 +147,16 @@ class Motions:
 
         def is_stuck() -> bool:
             state = self.state()
-            if not stall.update(state.time, pose_error(state.pose, goal), state.error):
+            if (not stall.update(state.time, pose_error(state.pose, goal), state.error)
+                    or (np.abs(state.qd) > CREEPING).any()):
                 return False
             names = {one.name for one in self._backend.reasons()}
             return bool(names & BLOCKING) and not names & HELD
 
-        has_ended = self._backend.wait(lambda: self._backend.is_at_goal() or is_stuck(), timeout)
+        has_ended = self._backend.wait(lambda: (
+            self._backend.is_at_goal() or through_joints and is_stuck()), timeout)
         if has_ended and not self._backend.is_at_goal():
-            self._detour(goal, through_joints, end)
+            self._detour(goal, end)
             has_ended = self._backend.wait(self._backend.is_at_goal, _left(end, self.state()))
         return self._arrived(has_ended, timeout)
 
@@ -162,10 +165,10 @@ class Motions:
         q = dict(zip(self._backend.joint_names, self.state().q.tolist()))
         return np.array([q[name] for name in self._backend.robot.joint_names])
 
-    def _detour(self, goal: Array, through_joints: bool, end: float) -> None:
+    def _detour(self, goal: Array, end: float) -> None:
         """Move to a goal (4, 4) by the joints until the time `end` [s], or raise."""
         robot = self._backend.robot
-        found = inverse_kinematics(robot, goal, near=self._positions()) if through_joints else []
+        found = inverse_kinematics(robot, goal, near=self._positions())
         if not found:
             raise timeout_error('the arm is stuck on the way to the goal', self._backend)
         clear = [one for one in found if one.margin > CLEAR]  # the nearest comes first

@@ -20,6 +20,7 @@ from osc_ros.control.setpoint.joint_motion import (
     joint_path,
     JointMotion,
     require_within,
+    SHORTEST,
     slowed_to_effort,
 )
 from osc_ros.control.setpoint.level import Level
@@ -350,6 +351,8 @@ class CommandedCycle(ControlCycle):
 
         """
         self._require_joints()
+        if np.shape(times) == np.shape(positions)[:1] == (1,) and velocities is None:
+            return self._reach_at(float(np.ravel(times)[0]), np.asarray(positions)[0])
         v, a = (None if rows is None else _held(rows, 0.0) for rows in (velocities, accelerations))
         motion = joint_path(self._posture.state, times, _held(positions, self._posture.wanted),
                             v, a)
@@ -357,6 +360,22 @@ class CommandedCycle(ControlCycle):
         require_within(motion, robot.joint_names, robot.position_limits, limits.velocity,
                        self._posture.now)
         self._posture.follow(motion)
+        return motion.duration
+
+    def _reach_at(self, duration: float, goal: Array) -> float:
+        """Move the joints to a goal (n,) in a duration [s]; raise if that is too short."""
+        if not 0.0 < duration <= LONGEST:
+            raise InputError(f'times [{duration}]: accepted is more than 0, at most {LONGEST:g}')
+        posture = self._posture
+        wanted = goal_positions(_held(goal[None], posture.wanted)[0], self.robot, 'goal')
+        bounds, state = self._setup.joint_bounds, posture.state
+        bounds[0] = self.settings.limits.velocity
+        motion = JointMotion.to_goal(state, posture.nearest_turn(wanted), bounds, duration)
+        if motion.duration > duration + SHORTEST:
+            raise InputError(f'the motion takes at least {motion.duration:.3g} s within the '
+                             'limits of speed and acceleration: accepted is that or more, and not '
+                             f'{duration:g} s')
+        posture.follow(motion)
         return motion.duration
 
     def approach_joints(self, q: Array) -> JointApproach | None:
