@@ -38,6 +38,8 @@ else
 export FASTDDS_DEFAULT_PROFILES_FILE := $(profile)
 unexport FASTRTPS_DEFAULT_PROFILES_FILE
 endif
+# crisp_py, without its requirements (NumPy up to 2.3), and messages that are not on PyPI.
+crisp := $(venv)/crisp
 export FRANKA_SIM_PYTHON ?= $(CURDIR)/$(franka_sim)/bin/python
 
 pip := $(bin)/python -m pip install --disable-pip-version-check $(constraints:%=-c %)
@@ -69,8 +71,8 @@ help:
 demo: $(venv)/.demo $(if $(findstring franka-sim,$(ARGS)),$(venv)/.franka $(franka_sim)/.made) $(venv)/.installed
 	@$(bin)/osc_demo $(ARGS)
 
-test: $(venv)/.test $(venv)/.installed $(franka_sim)/.made
-	@$(bin)/pytest $(ARGS)
+test: $(venv)/.test $(venv)/.installed $(franka_sim)/.made $(venv)/.crisp
+	@PYTHONPATH='$(CURDIR)/$(crisp)' $(bin)/pytest $(ARGS)
 
 test-all: override ARGS := -m 'slow or not slow' $(ARGS)
 test-all: test
@@ -134,6 +136,15 @@ $(franka_sim)/.made: $(venv)/.made requirements/franka-sim.txt
 	@$(franka_sim)/bin/python -m pip install -qq --disable-pip-version-check --only-binary :all: \
 	  -r requirements/franka-sim.txt && touch $@ || \
 	  { rm -rf $(franka_sim); echo 'Without franka-sim, which needs Python 3.10 to 3.12.' >&2; }
+
+# If it cannot be installed, the tests that need it are skipped.
+$(venv)/.crisp: $(venv)/.test requirements/crisp.txt test/support/interfaces.py
+	@echo 'Installing crisp_py and generating messages in $(crisp), once: a minute ...'
+	@rm -rf $(crisp)
+	@{ $(bin)/python -m pip install -qq --disable-pip-version-check --no-deps --target $(crisp) \
+	  -r requirements/crisp.txt && $(bin)/python test/support/interfaces.py $(crisp); } || \
+	  { rm -rf $(crisp); echo 'Without crisp_py, which needs Python 3.11 and a C++ compiler.' >&2; }
+	@touch $@
 
 # Not editable, so that tests and demo run the same files that a user gets. Files that an earlier
 # build left in build/ would be installed again, so they are removed. Numba recompiles a file whose

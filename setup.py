@@ -97,6 +97,7 @@ setup(
         'console_scripts': [
             f'osc_controller = {PACKAGE}.start:controller',
             f'osc_arm = {PACKAGE}.start:arm',
+            f'osc_crisp = {PACKAGE}.start:crisp',
             f'osc_relay = {PACKAGE}.start:relay',
             f'osc_simulator = {PACKAGE}.start:simulator',
             f'osc_demo = {PACKAGE}.start:demo',

@@ -25,7 +25,8 @@ parameter, which it names; 2 for wrong arguments; 130 if Ctrl-C ends it before i
 MODULES = {
     'info': 'tools.info.info_command', 'replay': 'tools.record.replay_command',
     'teach': 'tools.teach.teach_command', 'controller': 'ros.controller.controller',
-    'arm': 'ros.arm_node', 'relay': 'ros.relay', 'simulator': 'ros.simulator.simulator',
+    'arm': 'ros.arm_node', 'crisp': 'ros.crisp.crisp_node', 'relay': 'ros.relay',
+    'simulator': 'ros.simulator.simulator',
     'check': 'tools.check.check_command', 'demo': 'tools.demo.demo',
     'viewer': 'ros.viewer.viewer_node', 'identify': 'tools.identify.identify',
     'record': 'tools.record.record_node', 'tune': 'tools.tune.tune'}
@@ -38,6 +39,9 @@ NODES = {
     'arm': ('Controls an arm as osc_controller does, with the arm in the process of the control '
             'loop.', """example:
   osc_arm --ros-args --params-file config/fr3_arm.yaml"""),
+    'crisp': ('Has the services, parameters and target topics of crisp_controllers, and commands '
+              'osc_controller.', """example:
+  osc_crisp --ros-args -p osc_controller:=osc_controller"""),
     'relay': ('Forwards the torques of a controller, and holds the arm if they end.', """example:
   osc_relay --ros-args --params-file config/panda.yaml"""),
     'simulator': ('Simulates an arm in MuJoCo: joint torques in, joint states out, over ROS.',

@@ -351,7 +351,8 @@ class CommandedCycle(ControlCycle):
 
         """
         self._require_joints()
-        if np.shape(times) == np.shape(positions)[:1] == (1,) and velocities is None:
+        if np.shape(times) == np.shape(positions)[:1] == (1,) and (
+                velocities is accelerations is None):
             return self._reach_at(float(np.ravel(times)[0]), np.asarray(positions)[0])
         v, a = (None if rows is None else _held(rows, 0.0) for rows in (velocities, accelerations))
         motion = joint_path(self._posture.state, times, _held(positions, self._posture.wanted),

@@ -96,10 +96,11 @@ class Engine:
         computed, or None for torques without a state.
     post : callable
         Called with the name of an event and its arguments: 'report' (stamp, pose, error, F,
-        external) every `report_period`, see `Law.external_report`; 'change' (cause, reaction,
-        text) when the cause or the reaction changes; 'stopped' () when the arm has stopped and the
-        idle command was sent; 'learned' (thresholds, text) when contact thresholds were learned,
-        or (None, reason) if not; 'error', 'warning', 'refusal' (text).
+        external, twist) every `report_period`, see `Law.external_report` and `Law.twist`;
+        'change' (cause, reaction, text) when the cause or the reaction changes; 'stopped' () when
+        the arm has stopped and the idle command was sent; 'learned' (thresholds, text) when
+        contact thresholds were learned, or (None, reason) if not; 'error', 'warning', 'refusal'
+        (text).
 
     """
 
@@ -383,7 +384,7 @@ class Engine:
 
     def _report(self, done: Answered) -> None:
         self._post('report', done.stamp, done.pose.copy(), done.error.copy(), done.F.copy(),
-                   self.law.external_report())
+                   self.law.external_report(), self.law.twist)
 
     @journaled
     def watch(self, longest: float) -> None:

@@ -24,7 +24,8 @@ ORDER = (
     'control/model_error', 'control/safety', 'control/setpoint', 'control/step', 'control',
     'loop', 'recording', 'identification/fit', 'identification', 'sim/mjcf', 'sim', 'hardware',
     'loop/process', 'viewer/scene', 'viewer', 'ros/messages', 'ros/parameters', 'ros/dds',
-    'ros/process', 'ros/controller', 'ros', 'ros/simulator', 'ros/viewer', 'client', 'gym',
+    'ros/process', 'ros/controller', 'ros', 'ros/crisp',
+    'ros/simulator', 'ros/viewer', 'client', 'gym',
     'tools/info', 'tools/check', 'tools/demo', 'tools/identify', 'tools/tune', 'tools/record',
     'tools/teach')
 # What a folder does not import although it stands before it.

@@ -79,7 +79,8 @@ class Watcher(Node):
                     ('reply', self.get_service_names_and_types_by_node),
                     ('request', self.get_client_names_and_types_by_node)):
                 found[rule] |= {one.removeprefix(namespace.rstrip('/'))
-                                for one, _ in look(name, namespace)}
+                                for one, _ in look(name, namespace)
+                                if '/_action/' not in one}  # rules on actions cover these
         return found
 
 

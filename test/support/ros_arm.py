@@ -14,8 +14,8 @@ RATE = 250.0  # of the states of a simulator in lockstep: as few messages as the
 class RosArm:
     """A simulator in lockstep and a controller, in a thread of this process, and their client."""
 
-    def __init__(self, rclpy, simulator=None, rate=RATE, **parameters):
-        """Start the nodes, the simulator with further parameters."""
+    def __init__(self, rclpy, simulator=None, rate=RATE, remaps=(), **parameters):
+        """Start the nodes, the simulator with further parameters; `remaps` are for both."""
         from osc_ros.ros.controller.controller import Controller
         from osc_ros.ros.process.node_process import EventsExecutor
         from osc_ros.ros.simulator.simulator import Simulator
@@ -26,11 +26,12 @@ class RosArm:
             return [rclpy.parameter.Parameter(name.replace('__', '.'), value=value)
                     for name, value in values.items()]
 
+        arguments = ['--ros-args', *(word for remap in remaps for word in ('-r', remap))]
         self.nodes = [
-            Simulator(parameter_overrides=given(
+            Simulator(cli_args=arguments, parameter_overrides=given(
                 **robot, rate=rate, lockstep=True, lockstep_timeout=3600.0, publish_tf=False,
                 initial_positions=list(HOME), **(simulator or {}))),
-            Controller(parameter_overrides=given(
+            Controller(cli_args=arguments, parameter_overrides=given(
                 **robot, rate=rate, state_timeout=30.0, **parameters))]
         self.executor = EventsExecutor()
         for node in self.nodes:

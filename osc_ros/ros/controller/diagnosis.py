@@ -74,9 +74,9 @@ class Diagnosis:
             self._publishers.append(node.create_publisher(kind, topic, depth))
             return self._publishers[-1]
 
-        self._pose = publisher(PoseStamped, '~/pose')
-        self._pose_error = publisher(TwistStamped, '~/pose_error')
-        self._wrench = publisher(WrenchStamped, '~/wrench')
+        self._measured = tuple(publisher(kind, topic) for kind, topic in (
+            (PoseStamped, '~/pose'), (TwistStamped, '~/twist'), (TwistStamped, '~/pose_error'),
+            (WrenchStamped, '~/wrench')))
         self._inertia = publisher(Float64MultiArray, '~/inertia')
         self._terms = publisher(Float64MultiArray, '~/terms')
         self._torque = publisher(JointState, '~/external_torque')
@@ -95,13 +95,13 @@ class Diagnosis:
         self._publishers = []
 
     def publish_tick(self, stamp: Stamp, pose: Array, error: Array, F: Array,
-                     external: Report | None) -> None:
+                     external: Report | None, twist: Array) -> None:
         """
         Publish the results of the loop for one joint state, on topics with subscribers.
 
         `pose` (4, 4) is the pose of the first task's link, `error` (6,) the error from
-        this link to its set-point, and `F` (6,) the force of the task; `error` and `F` are
-        [angular; linear] in the base frame.
+        this link to its set-point, `F` (6,) the force of the task, and `twist` (6,) that of the
+        link; the last three are [angular; linear] in the base frame.
 
         """
         if not self._publishers:
@@ -110,11 +110,13 @@ class Diagnosis:
         self._listen_to_commands()
         self._display.publish_markers(stamp, pose, error, F, external)
         base, time = self._law.robot.base, messages.time_of(stamp)
-        for publisher, message_of, numbers in ((self._pose, messages.pose_message, pose),
-                                               (self._pose_error, messages.twist_message, error),
-                                               (self._wrench, messages.wrench_message, F)):
+        of_tip = (twist.reshape(2, 3) @ pose[:3, :3]).ravel()
+        for publisher, message_of, numbers, frame in zip(self._measured, (
+                messages.pose_message, messages.twist_message, messages.twist_message,
+                messages.wrench_message), (pose, of_tip, error, F),
+                (base, self._law.robot.tip, base, base)):
             if publisher.get_subscription_count():
-                publisher.publish(message_of(numbers, base, time))
+                publisher.publish(message_of(numbers, frame, time))
         if external is not None:
             self._publish_external(external, time)
         # the results are None or empty if the law has begun to hold a pose since that joint state
