@@ -115,7 +115,7 @@ def test_new_goal_and_a_command_of_the_tip_replace_a_goal(arm, client):
 
 def test_tolerances_abort_a_goal_with_the_joint_and_its_error(arm, client):
     status, result = client.result(client.send(
-        [0.8], [START + np.eye(7)[0]], path_tolerance=1e-6))
+        [1.0], [START + np.eye(7)[0]], path_tolerance=1e-6))
     assert (status, result.error_code) == (
         GoalStatus.STATUS_ABORTED, CODES.PATH_TOLERANCE_VIOLATED)
     assert "'panda_joint1'" in result.error_string
