@@ -19,7 +19,7 @@ from osc_ros.tools.info import info_command
 
 COMMANDS = {name: f'osc_ros.{place}' for name, place in re.findall(
     r"f'(osc_\w+) = {PACKAGE}\.([\w.:]+)'", (CHECKOUT / 'setup.py').read_text(encoding='utf-8'))}
-NODES = {'osc_controller', 'osc_arm', 'osc_relay', 'osc_simulator', 'osc_viewer'}
+NODES = {'osc_controller', 'osc_arm', 'osc_crisp', 'osc_relay', 'osc_simulator', 'osc_viewer'}
 # Calls all commands in one process, because the imports take seconds.
 CALLS = """
 from contextlib import redirect_stderr, redirect_stdout

@@ -250,7 +250,7 @@ def test_hold_service_stops_the_target_and_does_not_throw_it(spin):
 def test_pose_outside_of_the_workspace_is_clamped_and_reported(spin):
     rig = Rig(spin, **{'workspace.lower': [0.2, -0.4, 0.1],
                        'workspace.upper': [0.7, 0.4, 0.8]}).activate()
-    rig.until_said('target_pose is outside of the workspace box',
+    rig.until_said('target_pose: outside of the workspace box',
                    lambda: rig.hardware.poses.publish(target((0.4, 0.9, 0.4))))
     guide = rig.controller._law.levels['tip'].generator
 
@@ -307,12 +307,12 @@ def test_trajectory_of_poses_in_motion_is_followed_and_the_log_says_that_it_ends
 
 def test_trajectory_that_is_too_fast_is_refused_by_its_point_or_slowed_down_as_is_set(spin):
     rig = Rig(spin).activate()
-    message = poses_at(3.0, rig.controller._law.pose)
-    rig.until_said('the path asks for 3 m/s at point ',
+    message = poses_at(1.5, rig.controller._law.pose)
+    rig.until_said('the path asks for 1.5 m/s at point ',
                    lambda: rig.hardware.paths.publish(message))
     [result] = rig.controller.set_parameters([Parameter('target.too_fast', value='slow')])
     assert result.successful
-    rig.until_said('target_trajectory is too fast for the limits, and ends 1.',
+    rig.until_said('target_trajectory is too fast for the limits, and ends ',
                    lambda: rig.hardware.paths.publish(message))
 
 
@@ -618,11 +618,9 @@ def test_topics_terms_inertia_and_wrench_explain_the_torque(spin):
 @pytest.mark.parametrize('parameters, message', [
     ({'robot_description_file': ''}, "no robot: set parameter 'robot_description'"),
     ({'robot_description_file': '/nowhere.urdf'}, "'/nowhere.urdf' cannot be read"),
-    ({'robot_description_file': 'Pandda'}, "did you mean 'panda'?"),
     ({'robot_description': '<robot'}, 'XML'),
     ({'robot_description': 'hello', 'base': '', 'tip': ''}, "the URDF does not parse as XML: "
-     "syntax error (line 1, column 1); it begins 'hello': accepted is the text of a URDF"),
-    ({'robot_description': 'arm.urdf'}, 'the URDF does not parse as XML'),  # another node's text
+     "syntax error (line 1, column 1); it begins 'hello': pass the text of the URDF, not"),
     ({'robot_description': '<html/>', 'base': ''}, 'the root element is <html>'),
     ({'tip': 'panda_hand_tpc'}, 'panda_hand_tcp'),
     ({'base': ''}, "parameter 'base' is empty"),
