@@ -315,7 +315,8 @@ from osc_ros.ros.arm_loop import law_and_loop_of
 from osc_ros.ros.parameters.controller_parameters import with_tasks
 values = {entry.name: entry.default for entry in with_tasks([])}
 values |= {'base': 'panda_link0', 'tip': 'panda_hand_tcp'}
-for kernel, _ in recorded_uses(lambda: law_and_loop_of(values, shipped_urdf('panda'))):
+for kernel, _ in recorded_uses(lambda: law_and_loop_of(
+        values, shipped_urdf('panda').read_text())):
     print(kernel.py_func.__name__)
 """
     done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True)

@@ -92,7 +92,7 @@ def require_targets(values: Values) -> None:
     """Raise InputError if the parameters of osc_controller choose free or joint drive."""
     if values['mode'] in ('free', 'joints'):
         raise InputError(f"mode is '{values['mode']}': accepted are acceleration and impedance, "
-                         'because this command moves the tip to targets')
+                         'because this command makes motions to targets of the tip')
 
 
 def table_of(node: str, values: Values) -> Sequence[Entry]:

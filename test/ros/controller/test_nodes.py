@@ -611,7 +611,7 @@ def test_topics_terms_inertia_and_wrench_explain_the_torque(spin):
     law = rig.controller._law
     rig.controller._loop.request(lambda engine: engine.law.hold(engine.q))
     count = len(inertias)
-    rig.controller._report((0, 0), law.pose, law.error, law.F, None)
+    rig.controller._report((0, 0), law.pose, law.error, law.F, None, law.twist)
     assert len(inertias) == count
 
 
