@@ -17,6 +17,7 @@ from osc_ros.control.limits.limiter import Limiter
 from osc_ros.control.model_error.command_model import CommandModel
 from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.model_error.friction import Friction, FrictionInForce, least_inertia
+from osc_ros.control.setpoint.joint_motion import JointMotion
 from osc_ros.control.setpoint.level import Level
 from osc_ros.control.setpoint.motion import put_targets
 from osc_ros.control.setpoint.posture import posture_acceleration, PostureSetPoint
@@ -121,7 +122,7 @@ class CompiledLaw:
         self.solver = Priorities(self.at, len(self.links), robot.n, block)
         self.limiter = Limiter(robot, settings.limits, settings.blend_time,
                                (parts.limits, parts.limiter, parts.room),
-                               settings.free is not None)
+                               settings.free is not None, settings.joints is not None)
         self._own.damping[:] = (settings.damping.length, settings.damping.low,
                                 settings.damping.high)
         self._own.has_force[0] = any('force' in task.axes for task in settings.tasks)
@@ -210,10 +211,20 @@ class CompiledLaw:
         """Bounds (3, n) of planned motions of the joints, see `joint_drive.motion_bounds`."""
         return motion_bounds(self.settings.limits, self.settings.joints or JointDrive())
 
-    @property
-    def joint_leash(self) -> float:
-        """Lag at which a motion of the joints pauses [rad, m]; 0 without a joint drive."""
-        return 0.0 if self.settings.joints is None else self.settings.joints.leash
+    def joint_leash(self, motion: JointMotion | None) -> Array:
+        """
+        Lag (n,) at which a motion of the joints pauses [rad, m]; 0: it does not.
+
+        It is 0 without a joint drive, and for joints that the motion leads beyond their limits for
+        a while, because it began there: they cannot follow, and it must come back.
+
+        """
+        drive = self.settings.joints
+        if drive is None or motion is None:
+            return 0.0 * self._rest
+        lower, upper = self.robot.position_limits.T
+        q = motion.samples()[1][:, 0]
+        return np.where(((q < lower) | (q > upper)).any(axis=0), 0.0, drive.leash)
 
     @property
     def least_inertia(self) -> Array | None:

@@ -535,7 +535,7 @@ class ControlCycle:
         self._blending.end(before)
         if following.settings.leader != before.settings.leader:
             self._posture.hold(self._memory.q.copy())
-        self._posture.pause_beyond(following.joint_leash)
+        self._posture.pause_beyond(following.joint_leash(self._posture.motion))
         self._prepare(following, self._memory.q)
         self._blending.friction.set(following.settings.friction)
         if following.space is not before.space:
@@ -553,7 +553,7 @@ class ControlCycle:
             self._posture.hold(q.copy())
             if following.settings.joints is not None:
                 self._posture.start_from(q, qd, following.joint_bounds)
-        self._posture.pause_beyond(following.joint_leash)
+        self._posture.pause_beyond(following.joint_leash(self._posture.motion))
         self._prepare(following, q)
         self._blending.begin((before, posture), (following, self._posture), time, q, qd,
                              tau - following.limiter.added)

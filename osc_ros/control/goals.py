@@ -174,7 +174,8 @@ class CommandedCycle(ControlCycle):
         for level in self._setup.levels:
             level.generator.add(STOP, -math.inf)
         if self.settings.joints is not None:
-            self._posture.stop(self._setup.joint_bounds)
+            self._follow_joints(JointMotion.to_goal(
+                self._posture.state, None, self._setup.joint_bounds))
         else:
             self._move_posture(self._memory.q)
 
@@ -280,8 +281,13 @@ class CommandedCycle(ControlCycle):
         if self.settings.joints is not None:
             motion = slowed_to_effort(motion, start, bounds, self.settings.limits.effort,
                                       self._setup.inverse_dynamics)
-        posture.follow(motion, goal)
+        self._follow_joints(motion, goal)
         return motion
+
+    def _follow_joints(self, motion: JointMotion, goal: Array | None = None) -> None:
+        """Begin a motion of the set-point of the joints."""
+        self._posture.follow(motion, goal)
+        self._posture.pause_beyond(self._setup.joint_leash(motion))
 
     def move_joints(self, goal: ArrayLike, duration: float | None = None,
                     speed: ArrayLike | None = None) -> float:
@@ -360,7 +366,7 @@ class CommandedCycle(ControlCycle):
         robot, limits = self.robot, self.settings.limits
         require_within(motion, robot.joint_names, robot.position_limits, limits.velocity,
                        self._posture.now)
-        self._posture.follow(motion)
+        self._follow_joints(motion)
         return motion.duration
 
     def _reach_at(self, duration: float, goal: Array) -> float:
@@ -376,7 +382,7 @@ class CommandedCycle(ControlCycle):
             raise InputError(f'the motion takes at least {motion.duration:.3g} s within the '
                              'limits of speed and acceleration: accepted is that or more, and not '
                              f'{duration:g} s')
-        posture.follow(motion)
+        self._follow_joints(motion)
         return motion.duration
 
     def approach_joints(self, q: Array) -> JointApproach | None:

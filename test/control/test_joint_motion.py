@@ -172,7 +172,7 @@ def test_motion_pauses_while_the_arm_is_held_and_goes_on_when_it_is_released():
     assert law.joints.waits
     assert np.abs(law.joints.now - held).max() < 0.4
     law.torque = torque
-    run(duration + 2.0)
+    run(duration + 4.0)
     assert not law.joints.waits
     np.testing.assert_allclose(arm.plant.q, GOAL, atol=5e-3)
 

@@ -55,6 +55,7 @@ STATE = Table(
          'as integers'),
     Slot('guided', (1,), '', 'share of the rules of free drive in the limits'),
     Slot('damping_share', (1,), '', 'share of the posture that damping replaces'),
+    Slot('keeps_posture', (1,), '', '1 in a joint drive: damping replaces no posture'),
     Slot('idle', (1,), '', 'ticks until the loads are computed again'),
     Slot('are_low', (1,), '', '1 if no load was near its bound when they were computed last'),
     Slot('counts_unexplained', (1,), '', '1 if the bounds count accelerations that torques do '
@@ -281,19 +282,21 @@ class Limiter(Recorded):
     robot, limits, records
     blend_time : float
         Duration over which changed limits come into force [s].
-    is_guided : bool
-        Whether the arm is in free drive.
+    is_guided, keeps_posture : bool
+        Whether the arm is in free drive; whether it is in a joint drive.
 
     """
 
     TABLES = PLAN, STATE, ROOM
 
     def __init__(self, robot: Robot, limits: Limits, blend_time: float,
-                 records: tuple[Array, ...], is_guided: bool = False) -> None:
+                 records: tuple[Array, ...], is_guided: bool = False,
+                 keeps_posture: bool = False) -> None:
         n = robot.n
         if limits.velocity.shape != (n,):
             raise InputError(f'limits are for {len(limits.velocity)} joints: accepted are {n}')
         super().__init__(n, records)
+        self.views[1].keeps_posture[0] = keeps_posture
         plan, self.views[1].counts_unexplained[0] = self.views[0], 1.0
         plan.table[:], plan.blend_time[0] = limits.table, blend_time
         plan.bodies[:], plan.is_guided[0] = bodies_of(robot), is_guided
@@ -368,11 +371,12 @@ class Limiter(Recorded):
         """Reset the state; the rate limit does not apply to the next torque."""
         plan, at, _ = self.views
         counts, added = at.counts_unexplained[0], at.added.copy()
+        keeps_posture = at.keeps_posture[0]
         self.records[1][:] = 0.0
         at.added[:] = added
         at.table[:], at.counts_unexplained[0] = plan.table, counts
         at.shares[:], at.rate_share[0] = 1.0, 1.0
-        at.guided[0] = plan.is_guided[0]
+        at.guided[0], at.keeps_posture[0] = plan.is_guided[0], keeps_posture
 
     def add(self, torques: Array) -> None:
         """Record torques (n,) [N·m] that are sent in addition; see the kernel `add`."""

@@ -260,6 +260,8 @@ def torques_within(at, own, tasks, count, dt, qd, tau):
         for j in range(n):
             total += rows[k, j] * qdd[j]
         far = max(far, own.joints[k, 1] * (total - own.most[k]) / effort[int(own.joints[k, 0])])
+    if at.keeps_posture[0] > 0.0:
+        far = 0.0
     rise = min(max(min(far, 1.0) - at.damping_share[0], -dt / DAMPING_TIME), dt / DAMPING_TIME)
     at.damping_share[0] = min(max(at.damping_share[0] + rise, 0.0), 1.0)
     # nullspace damping replaces a share of the posture

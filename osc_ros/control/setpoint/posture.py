@@ -106,9 +106,10 @@ def posture_acceleration(q, qd, posture, gains, table, qdd):
     at, frequency, rate, push = _now_views(posture, len(q)), gains[0], gains[1], gains[2]
     is_bounded = gains[3] > 0.0
     for i in range(len(q)):
-        away, fastest, zone = (lag_of(q[i], at.now[i], at.wraps[i]), table[SPEED, i],
-                               table[ZONE, i])
-        qdd[i] = at.acceleration[i]
+        now, velocity, qdd[i] = at.now[i], at.velocity[i], at.acceleration[i]
+        if is_bounded and not table[LOWER, i] <= now <= table[UPPER, i]:  # hold at the limit
+            now, velocity, qdd[i] = min(max(now, table[LOWER, i]), table[UPPER, i]), 0.0, 0.0
+        away, fastest, zone = (lag_of(q[i], now, at.wraps[i]), table[SPEED, i], table[ZONE, i])
         if rate == 0.0:
             qdd[i] += frequency * frequency * away
         else:
@@ -117,7 +118,7 @@ def posture_acceleration(q, qd, posture, gains, table, qdd):
                 hardest = table[DECELERATION, i]
                 stoppable = min(np.sqrt(hardest * np.abs(away)), fastest)
             approach = min(max(frequency * frequency / rate * away, -stoppable), stoppable)
-            approach = min(max(approach + at.velocity[i], -fastest), fastest)
+            approach = min(max(approach + velocity, -fastest), fastest)
             qdd[i] += min(max(rate * (approach - qd[i]), -hardest), hardest)
         if zone > 0.0:
             for side in range(2):
@@ -151,10 +152,13 @@ def advance_posture(record, q, dt):
     times = numbers_at(at.segments.view(np.int64)[1], m)
     coefficients = view(numbers_at(at.segments.view(np.int64)[2], 6 * len(q) * (m - 1)), 0,
                         (m - 1, len(q), 6))
+    time = min(at.elapsed[0], times[-1])
+    k = interval_of(times, time)
+    duration = times[k + 1] - times[k]
     for i in range(len(q)):
         away = lag_of(q[i], at.now[i], at.wraps[i])
-        lags = lags or (at.leash[i] > 0.0 and np.abs(away) > at.leash[i]
-                        and away * at.velocity[i] >= 0.0)
+        _, rate, _ = joint_state(coefficients[k, i], (time - times[k]) / duration, duration)
+        lags = lags or at.leash[i] > 0.0 and np.abs(away) > at.leash[i] and away * rate > 0.0
     before, step = at.pace[0], dt / PAUSING
     pace = max(before - step, 0.0) if lags else min(before + step, 1.0)
     at.elapsed[0] += 0.5 * (before + pace) * dt
@@ -240,8 +244,8 @@ class PostureSetPoint(Recorded):
         self.views[0].velocity[:] = qd
         self.stop(bounds)
 
-    def pause_beyond(self, leash: float) -> None:
-        """Set the lag at which a motion pauses [rad, m]; 0: motions do not pause."""
+    def pause_beyond(self, leash: Array) -> None:
+        """Set the lag (n,) at which a motion pauses [rad, m]; 0: motions do not pause."""
         self.views[0].leash[:] = leash
 
     def stop(self, bounds: Array) -> None:

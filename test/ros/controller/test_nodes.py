@@ -618,9 +618,11 @@ def test_topics_terms_inertia_and_wrench_explain_the_torque(spin):
 @pytest.mark.parametrize('parameters, message', [
     ({'robot_description_file': ''}, "no robot: set parameter 'robot_description'"),
     ({'robot_description_file': '/nowhere.urdf'}, "'/nowhere.urdf' cannot be read"),
+    ({'robot_description_file': 'Pandda'}, "did you mean 'panda'?"),
     ({'robot_description': '<robot'}, 'XML'),
     ({'robot_description': 'hello', 'base': '', 'tip': ''}, "the URDF does not parse as XML: "
-     "syntax error (line 1, column 1); it begins 'hello': pass the text of the URDF, not"),
+     "syntax error (line 1, column 1); it begins 'hello': accepted is the text of a URDF"),
+    ({'robot_description': 'arm.urdf'}, 'the URDF does not parse as XML'),  # another node's text
     ({'robot_description': '<html/>', 'base': ''}, 'the root element is <html>'),
     ({'tip': 'panda_hand_tpc'}, 'panda_hand_tcp'),
     ({'base': ''}, "parameter 'base' is empty"),
