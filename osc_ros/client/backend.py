@@ -109,7 +109,7 @@ class Backend(Protocol):
         """Follow poses (m, 4, 4) at times (m,) after the observation [s]; return a report."""
 
     def move_joints(self, goal: Array, duration: float | None, speed: float | None) -> None:
-        """Move joints to a goal (n,), NaN for joints without; see `Law.move_joints`."""
+        """Move the joints to a goal (n,); NaN: a joint keeps its goal; see `Law.move_joints`."""
 
     def follow_joints(self, times: Array, positions: Array) -> None:
         """Move the joints through positions (m, n) at times (m,) from now on [s]."""

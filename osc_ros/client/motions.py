@@ -160,15 +160,11 @@ class Motions:
             has_ended = self._backend.wait(self._backend.is_at_goal, _left(end, self.state()))
         return self._arrived(has_ended, timeout)
 
-    def _positions(self) -> Array:
-        """Newest positions (n,) in the order of the robot's joints."""
-        q = dict(zip(self._backend.joint_names, self.state().q.tolist()))
-        return np.array([q[name] for name in self._backend.robot.joint_names])
-
     def _detour(self, goal: Array, end: float) -> None:
         """Move to a goal (4, 4) by the joints until the time `end` [s], or raise."""
-        robot = self._backend.robot
-        found = inverse_kinematics(robot, goal, near=self._positions())
+        robot = self._backend.robot  # over ROS, this requests parameters
+        q = dict(zip(self._backend.joint_names, self.state().q.tolist()))
+        found = inverse_kinematics(robot, goal, near=[q[name] for name in robot.joint_names])
         if not found:
             raise timeout_error('the arm is stuck on the way to the goal', self._backend)
         clear = [one for one in found if one.margin > CLEAR]  # the nearest comes first
@@ -312,7 +308,7 @@ class Motions:
 
     def follow_joints(self, q: ArrayLike, times: ArrayLike) -> None:
         """
-        Move the joints through positions at times, to rest at the last; this does not wait.
+        Move the joints through positions at given times; they stop at the last. Does not wait.
 
         >>> arm.follow_joints([q1, q2, q3], [1.0, 2.0, 4.0])        # doctest: +SKIP
         >>> arm.wait()

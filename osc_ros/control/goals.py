@@ -335,7 +335,7 @@ class CommandedCycle(ControlCycle):
                       velocities: ArrayLike | None = None,
                       accelerations: ArrayLike | None = None) -> float:
         """
-        Move the joints through points at times, from the present set-point to rest at the last.
+        Move the joints from the present set-point through points at given times; stop at the last.
 
         Return the duration [s]. The settings must have a `JointDrive`, see `move_joints`.
 

@@ -447,7 +447,7 @@ UNEXPLAINED = Reason('unexplained', 'no rule names the cause',
 
 
 def watchdog_reason(text: str) -> Reason:
-    """Return the reason for an arm that a watchdog holds, with the controller's text."""
+    """Return the reason 'watchdog'; its cause is the state that the controller reports."""
     return Reason('watchdog', text, 'arm.recover(), when the cause is gone')
 
 

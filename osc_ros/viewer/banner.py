@@ -86,7 +86,7 @@ def condition(reading: Reading, away: float) -> Condition:
 
 
 def is_away(reading: Reading) -> bool:
-    """Whether the tip is not within the tolerance of a set-point that has come to its goal."""
+    """Whether the set-point has reached its goal, and the tip is outside of the tolerance."""
     control, goal = reading.control, reading.control.goal_errors.get('')
     if control.error is None or reading.is_within_tolerance(control.error):
         return False

@@ -85,7 +85,7 @@ class Page:
         self._server.scene.configure_environment_map('studio', environment_intensity=0.25)
         self._actions, self._had_clients = actions, False
         self._scene = Scene(self._server, actions, file_of)
-        # in the order of the page, from the top
+        # the page shows these parts from top to bottom in the order in which they are created
         self._parts = (Panel(self._server, actions), Sliders(self._server, actions),
                        Joints(self._server, actions), Tip(self._server))
         curves = self._server.gui.add_panel()

@@ -41,19 +41,15 @@ from osc_ros.loop.engine import Engine
 from osc_ros.loop.process.process_start import Start
 from osc_ros.model.files import ROBOTS, shipped_urdf
 from osc_ros.model.urdf import pair
-from ros_arm import HOME, RosArm
+from ros_arm import client_over_ros, HOME
 
 LAG = 0.1  # time of the arm that passes while a command is on its way over DDS, in lockstep [s]
 
 
 @pytest.fixture(scope='module')
 def over_ros(ros):
-    nodes = RosArm(ros)
-    try:
-        with osc_ros.Arm.ros(timeout=120.0) as arm:
-            yield arm
-    finally:  # also if it cannot be opened: these nodes would disturb other tests
-        nodes.close()
+    with client_over_ros(ros) as arm:
+        yield arm
 
 
 @pytest.fixture(scope='module')

@@ -3,6 +3,7 @@
 
 """Simulator and controller in a thread, and the client that commands them."""
 
+from contextlib import contextmanager
 from threading import Thread
 
 from osc_ros.client.robots import SHIPPED
@@ -52,3 +53,15 @@ class RosArm:
             node.stop()
             node.destroy_node()
         self.executor.shutdown()
+
+
+@contextmanager
+def client_over_ros(rclpy):
+    """Yield the client of a `RosArm`, whose nodes are closed also if it cannot be opened."""
+    import osc_ros
+    nodes = RosArm(rclpy)
+    try:
+        with osc_ros.Arm.ros(timeout=120.0) as arm:
+            yield arm
+    finally:  # these nodes would disturb other tests
+        nodes.close()

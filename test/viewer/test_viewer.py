@@ -19,7 +19,7 @@ from common import CHECKOUT
 
 pytest.importorskip('viser', reason="viser is not installed: pip install '.[viewer]'")
 
-from browser import Asked, free_port, needs_browser
+from browser import free_port, needs_browser
 from osc_ros.model.visuals import fingers, visuals
 from osc_ros.viewer.banner import banner
 from osc_ros.viewer.panel import messages_html, newest_distinct, state_html
@@ -28,30 +28,13 @@ from osc_ros.viewer.scene.reading import ControlReport, ERROR, Follower, OK, Rea
 from osc_ros.viewer.scene.shapes import body_shapes, capsules
 from osc_ros.viewer.scene.view_frames import displaced_pose
 from osc_ros.viewer.viewer_page import Page, PageError
-from viewer_readings import described_panda, PANDA, reading_of, READY
+from viewer_readings import PANDA, reading_of, READY
 
 DOC = CHECKOUT / 'doc'
 STAND_IN = CHECKOUT / 'test' / 'support' / 'viewer_stand_in.py'
 READY_TEXT = 'at its '  # goal or set-point
 # The camera of the page, to find the pixel of a point.
 EYE, AT, FIELD = np.array((1.35, 1.05, 0.8)), np.array((0.2, 0.0, 0.42)), 0.8
-
-
-@pytest.fixture(scope='module')
-def panda():
-    return described_panda()
-
-
-@pytest.fixture
-def asked():
-    return Asked()
-
-
-@pytest.fixture
-def page(asked):
-    made = Page('127.0.0.1', free_port(), asked, lambda uri: None)
-    yield made
-    made.close()
 
 
 def test_arm_is_drawn_from_the_visual_elements_of_its_urdf(panda):

@@ -13,12 +13,11 @@ import pytest
 pytest.importorskip('viser', reason="viser is not installed: pip install '.[viewer]'")
 
 import browser as chromium
-from browser import Asked, free_port, needs_browser
+from browser import free_port, needs_browser
 from common import CHECKOUT
 from osc_ros import Robot
 from osc_ros.viewer.text import short_names
-from osc_ros.viewer.viewer_page import Page
-from viewer_readings import described_panda, reading_of, READY
+from viewer_readings import reading_of, READY
 
 STAND_IN = CHECKOUT / 'test' / 'support' / 'viewer_stand_in.py'
 SLIDE = """<robot name="slide"><link name="base"/><link name="tip"><inertial><mass value="1"/>
@@ -26,23 +25,6 @@ SLIDE = """<robot name="slide"><link name="base"/><link name="tip"><inertial><ma
 <joint name="slide" type="prismatic"><parent link="base"/><child link="tip"/><axis xyz="0 0 1"/>
 <limit lower="-0.1005" upper="0.4" effort="10" velocity="1"/></joint></robot>"""
 OFFERS = frozenset({'joints', 'lifecycle'})
-
-
-@pytest.fixture(scope='module')
-def panda():
-    return described_panda()
-
-
-@pytest.fixture
-def asked():
-    return Asked()
-
-
-@pytest.fixture
-def page(asked):
-    made = Page('127.0.0.1', free_port(), asked, lambda uri: None)
-    yield made
-    made.close()
 
 
 def sliders_of(page):

@@ -19,7 +19,7 @@ from osc_ros.viewer.banner import AMBER, BLUE, condition, GREEN, GREY, is_away, 
 from osc_ros.viewer.panel import headline, messages_html
 from osc_ros.viewer.scene.reading import ABSENT, ERROR, OK, STALE, WARN
 from osc_ros.viewer.viewer_page import Page
-from viewer_readings import described_panda, reading_of
+from viewer_readings import reading_of
 
 WIDTH, HEIGHT = 1400, 850  # of the window [px]
 SCALE = 0.5  # of the screenshots: the scene is drawn on the CPU
@@ -69,11 +69,6 @@ STATES = {
     'given up': (RED, ['inactive', GIVEN_UP], 0.0,
                  {'lifecycle': 'inactive', 'level': ERROR, 'text': GIVEN_UP})}
 SEEN = 'inactive', 'on goal', 'held away', 'given up'  # states that the browser shows
-
-
-@pytest.fixture(scope='module')
-def panda():
-    return described_panda()
 
 
 @pytest.mark.parametrize('state', STATES)

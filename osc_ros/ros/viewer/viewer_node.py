@@ -42,8 +42,8 @@ class Requests:
     """
     Queue of requests of the page, until the thread of the node sends them.
 
-    Of several targets of one task or joint, pushes, or values of one parameter, only the newest
-    is kept.
+    A new target replaces an older one of the same task or joint; so do a new push, and a new
+    value of the same parameter.
 
     """
 
@@ -71,7 +71,7 @@ class Requests:
         self._values[name] = value
 
     def call(self, name: str) -> None:
-        """Call 'start', 'stop', 'hold', 'home', 'release' or 'free_drive on', '… off'."""
+        """Call 'start', 'stop', 'hold', 'home', 'release', 'free_drive on' or 'free_drive off'."""
         self._calls.put(name)
 
     def carry_out(self, link: ControllerLink) -> None:

@@ -16,9 +16,8 @@ from rclpy.action import ActionClient
 from trajectory_msgs.msg import JointTrajectoryPoint
 
 from common import PATIENCE
-import osc_ros
 from osc_ros.ros.messages import messages
-from ros_arm import HOME, RosArm
+from ros_arm import client_over_ros, HOME
 
 START = np.array(HOME)
 CODES = FollowJointTrajectory.Result
@@ -26,12 +25,8 @@ CODES = FollowJointTrajectory.Result
 
 @pytest.fixture(scope='module')
 def arm(ros):
-    nodes = RosArm(ros)
-    try:
-        with osc_ros.Arm.ros(timeout=120.0) as arm:
-            yield arm
-    finally:
-        nodes.close()
+    with client_over_ros(ros) as arm:
+        yield arm
 
 
 class Client:
