@@ -223,8 +223,8 @@ class CompiledLaw:
         if drive is None or motion is None:
             return 0.0 * self._rest
         lower, upper = self.robot.position_limits.T
-        q = motion.samples()[1][:, 0]
-        return np.where(((q < lower) | (q > upper)).any(axis=0), 0.0, drive.leash)
+        least, most = motion.extremes
+        return np.where((least < lower) | (most > upper), 0.0, drive.leash)
 
     @property
     def least_inertia(self) -> Array | None:

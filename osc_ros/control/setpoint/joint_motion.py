@@ -165,6 +165,13 @@ class JointMotion:
         _put_samples(self.times, self.coefficients, times, states)
         return times, states
 
+    @property
+    def extremes(self) -> Array:
+        """Least and largest position (2, n) of each joint at the samples."""
+        found = np.empty((2, self.coefficients.shape[1]))
+        _put_extremes(self.coefficients, found)
+        return found
+
     def slowed(self, factor: float) -> JointMotion:
         """Return this motion in `factor` times its duration; the motion must start at rest."""
         return JointMotion(factor * self.times, self.coefficients)
@@ -263,15 +270,22 @@ def slowed_to_effort(motion: JointMotion, start: Array, bounds: Array, effort: A
 
 
 def _segments(plan: ruckig.Trajectory, start: Array, goal: Array | None) -> tuple[Array, Array]:
-    """Return times and coefficients of the segments between all changes of a jerk in a plan."""
+    """
+    Return times (m,) and coefficients (m - 1, n, 6) of a plan, as cubics.
+
+    A segment ends where the jerk of any joint changes.
+
+    """
     n, total = start.shape[1], float(plan.duration)
     parts = np.zeros((2, n, 9))
     for i, axis in enumerate(plan.profiles[0]):
         parts[:, i] = (*axis.brake.t, *axis.t), (*axis.brake.j, *axis.j)
-    begins = np.cumsum(parts[0], axis=1)
-    inside = np.unique(begins[begins < total - SHORTEST])
-    inside = inside[inside > SHORTEST]
-    inside = inside[np.diff(inside, prepend=0.0) > SHORTEST]
+    begins = np.cumsum(parts[0], axis=1).ravel()
+    begins.sort()
+    begins = begins[(begins > SHORTEST) & (begins < total - SHORTEST)]
+    is_new = np.ones(len(begins), dtype=bool)
+    np.greater(begins[1:] - begins[:-1], SHORTEST, out=is_new[1:])
+    inside = begins[is_new]
     times = np.concatenate([[0.0], inside, [max(total, SHORTEST)]])
     coefficients = np.zeros((len(times) - 1, n, 6))
     _put_cubics(parts, start, times, coefficients)
@@ -346,3 +360,16 @@ def _put_samples(times, coefficients, at, states):
             for i in range(coefficients.shape[1]):
                 states[row, 0, i], states[row, 1, i], states[row, 2, i] = joint_state(
                     coefficients[k, i], s, duration)
+
+
+@kernel
+def _put_extremes(coefficients, found):
+    """Write the least and the largest position (2, n) at SAMPLES points of each segment."""
+    for i in range(coefficients.shape[1]):
+        least = most = coefficients[0, i, 0]
+        for k in range(len(coefficients)):
+            for sample in range(1, SAMPLES + 1):
+                value, _, _ = polynomial(coefficients[k, i], sample / SAMPLES)
+                least = min(least, coefficients[k, i, 0] + value)
+                most = max(most, coefficients[k, i, 0] + value)
+        found[0, i], found[1, i] = least, most

@@ -253,7 +253,7 @@ class PostureSetPoint(Recorded):
         self.follow(JointMotion.to_goal(self.state, None, bounds))
 
     def nearest_turn(self, goal: Array) -> Array:
-        """Return a goal (n,) whose continuous joints are within half a turn of the set-point."""
+        """Add full turns to continuous joints of a goal (n,): each then moves at most half a turn."""
         turns = np.round((self.now - goal) / (2.0 * np.pi)) * (2.0 * np.pi)
         return np.asarray(goal + self.wraps * turns)
 
