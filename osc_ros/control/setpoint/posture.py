@@ -253,7 +253,7 @@ class PostureSetPoint(Recorded):
         self.follow(JointMotion.to_goal(self.state, None, bounds))
 
     def nearest_turn(self, goal: Array) -> Array:
-        """Add turns to continuous joints of a goal (n,), so that each moves at most half a turn."""
+        """Add turns to continuous joints of a goal (n,) so that each moves at most half a turn."""
         turns = np.round((self.now - goal) / (2.0 * np.pi)) * (2.0 * np.pi)
         return np.asarray(goal + self.wraps * turns)
 
