@@ -20,7 +20,7 @@ STEPS, TURNS = 100, 5
 def main() -> None:
     """Print the median rate of each environment on one core, over TURNS turns."""
     for name in osc_ros.gym.STEPS:
-        for options in ({}, {'variable_impedance': True}):
+        for options in ({}, {'variable_impedance': True}, {'control': 'joints'}):
             env = gymnasium.make(f'osc_ros/{name}-v0', disable_env_checker=True, **options)
             env.reset(seed=0)
             env.action_space.seed(0)

@@ -10,10 +10,11 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.transform import Rotation
 
 from osc_ros.client.robots import SHIPPED
+from osc_ros.control.joint_drive import JointDrive
 from osc_ros.control.law import Law
 from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.control.settings import Settings, with_first_task
@@ -26,10 +27,11 @@ from osc_ros.sim.simulation import Simulation
 Array = NDArray[np.float64]
 Observation = dict[str, NDArray[np.float32]]
 
-CONTROLS = 'delta', 'pose'
+DELTA, POSE, JOINTS = CONTROLS = 'delta', 'pose', 'joints'
 RATE, SUBSTEPS = 500.0, 25  # rate of law and physics [Hz]; their periods in a step
 LOOK = 5  # periods of the law between two calls of `_look`
 LARGEST = np.array([0.05, 0.05, 0.05, 0.2, 0.2, 0.2])  # change of the goal in a step [m], [rad]
+LARGEST_JOINT = 0.05  # change of the goal of each joint in a step [rad]
 TILT = 0.6  # largest rotation from the initial orientation about each axis [rad]
 STIFFEST_ACTION = np.ones(2)
 SOFTEST, STIFFEST = np.array([100.0, 5.0]), np.array([2000.0, 60.0])  # [N/m], [N·m/rad]
@@ -39,7 +41,7 @@ WANDER = 0.05  # largest change of the initial position of each joint [rad]
 
 class ArmEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     """
-    An arm whose tip is moved by actions at 20 Hz; law and physics run at 500 Hz.
+    An arm whose tip or joints are moved by actions at 20 Hz; law and physics run at 500 Hz.
 
     An action contains numbers from -1 to 1: for x y z, and for rotations about x y z of the base.
     With `control` 'delta' they change the goal pose by at most LARGEST in a step. With 'pose' they
@@ -47,25 +49,33 @@ class ArmEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     orientation, at most TILT about each axis. With `variable_impedance` two more numbers are the
     stiffness of translation and of rotation, from SOFTEST to STIFFEST on a logarithmic scale.
 
+    With 'joints' an action has one number for each joint. It changes the joint's goal by at most
+    LARGEST_JOINT in a step, within its position limits: see `Law.move_joints`. The `box` does not
+    bound the tip.
+
     Observations have the keys of crisp_gym; poses are position, then Euler angles xyz [rad]:
 
     - observation.state.cartesian (6,): pose of the tip
     - observation.state.joints (n,): joint positions
-    - observation.state.target (6,): goal that the actions have set
+    - observation.state.target (6,): goal that the actions have set; (n,) with 'joints'
     - observation.environment_state: depends on the environment
 
     Parameters
     ----------
-    control : 'delta' or 'pose'
+    control : 'delta', 'pose' or 'joints'
     variable_impedance : bool
+        Not with 'joints'.
     robot : 'panda' or 'fr3'
     render_mode : 'rgb_array', optional
         Images show only the arm, and require OpenGL.
+    stiffness : float or (n,), optional [N·m/rad]
+        Only with 'joints': each joint is a spring, see `JointDrive`.
 
     Raises
     ------
     InputError
-        The control or robot is unknown; in `step`, the action is outside of the action space.
+        The control or robot is unknown, or an option does not suit the control; in `step`, the
+        action is outside of the action space.
 
     """
 
@@ -77,25 +87,31 @@ class ArmEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     plant: dict[str, Any] = {}
 
     def __init__(self, control: str = 'delta', variable_impedance: bool = False,
-                 robot: str = 'panda', render_mode: str | None = None) -> None:
+                 robot: str = 'panda', render_mode: str | None = None,
+                 stiffness: ArrayLike | None = None) -> None:
         if control not in CONTROLS:
             raise InputError(f"control is '{control}': accepted is one of {', '.join(CONTROLS)}")
+        if variable_impedance if control == JOINTS else stiffness is not None:
+            raise InputError(f"control is '{control}': accepted is variable_impedance with "
+                             f"'{DELTA}' and '{POSE}', stiffness with '{JOINTS}'")
         if robot not in ('panda', 'fr3'):
             raise InputError(f"robot is '{robot}': accepted is one of panda, fr3")
         self.render_mode = render_mode
         self._control, self._is_variable = control, variable_impedance
+        drive = JointDrive(stiffness=stiffness) if control == JOINTS else None
         known, urdf = SHIPPED[robot], shipped_urdf(robot)
         model = Robot.from_urdf(urdf, known.base, known.tip)
         gains = Stiffness([60.0] * 3 + [2000.0] * 3) if variable_impedance else Task().gains
         task = Task(gains, axes=self.axes, limits=TargetLimits(box=self.box))
-        self.arm = Simulation(urdf, Law(model, Settings.of(model, tasks=(task,))), known.home,
-                              RATE, timestep=1.0 / RATE, **{
+        self.arm = Simulation(urdf, Law(model, Settings.of(model, tasks=(task,), joints=drive)),
+                              known.home, RATE, timestep=1.0 / RATE, **{
                                   name: value(known.tip) if callable(value)
                                   and name == 'ball' else value
                                   for name, value in self.plant.items()})
         self._home, self._tip = np.array(known.home), known.tip
         self._upright = self.arm.pose()[:3, :3]
-        size = 6 + 2 * variable_impedance + self.more_actions
+        size = (model.n if control == JOINTS
+                else 6 + 2 * variable_impedance + self.more_actions)
         self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (size,), np.float32)
         self._largest = self._bounds(model.n)
         self.observation_space: Any = gymnasium.spaces.Dict({
@@ -107,9 +123,10 @@ class ArmEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     def _bounds(self, n: int) -> dict[str, NDArray[np.float32]]:
         """Return the largest absolute values of each observation."""
         pose = np.array([FARTHEST] * 3 + [4.0] * 3, np.float32)
+        joints = np.full(n, 7.0, np.float32)
         return {'observation.state.cartesian': pose,
-                'observation.state.joints': np.full(n, 7.0, np.float32),
-                'observation.state.target': pose,
+                'observation.state.joints': joints,
+                'observation.state.target': joints if self._control == JOINTS else pose,
                 'observation.environment_state': np.full(self.more_states, FARTHEST, np.float32)}
 
     # methods that an environment implements
@@ -126,7 +143,7 @@ class ArmEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         raise NotImplementedError
 
     def _use_more(self, action: Array) -> None:
-        """Use the entries of the action that only a subclass has."""
+        """Use the entries of the action that only a subclass has; not with 'joints'."""
 
     def _look(self) -> None:
         """Hook that runs after every LOOK periods of the law."""
@@ -152,12 +169,16 @@ class ArmEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         if self._goal is None:
             raise gymnasium.error.ResetNeeded(
                 'step before the first reset: accepted after reset()')
-        given = self._checked(action)
-        self._move_goal(given[:6])
-        if self._is_variable:
-            self._stiffen(given[6:8])
-        self._use_more(given[6 + 2 * self._is_variable:])
-        self.arm.law.follow(PoseGoal(self._goal))
+        given, law = self._checked(action), self.arm.law
+        if self._control == JOINTS:
+            law.move_joints(np.clip(law.posture + LARGEST_JOINT * given,
+                                    *law.robot.position_limits.T))
+        else:
+            self._move_goal(given[:6])
+            if self._is_variable:
+                self._stiffen(given[6:8])
+            self._use_more(given[6 + 2 * self._is_variable:])
+            law.follow(PoseGoal(self._goal))
         for k in range(SUBSTEPS):
             self.arm.advance()
             if k % LOOK == LOOK - 1:
@@ -186,7 +207,7 @@ class ArmEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     def _move_goal(self, action: Array) -> None:
         goal, (lower, upper) = self._goal.copy(), self.box
-        if self._control == 'delta':
+        if self._control == DELTA:
             goal[:3, 3] += LARGEST[:3] * action[:3]
             turn = Rotation.from_rotvec(LARGEST[3:] * action[3:]) * self._turn
         else:
@@ -217,9 +238,11 @@ class ArmEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     def _rows(self) -> dict[str, Array]:
         """Return the observation by key."""
+        is_joints = self._control == JOINTS
         return {'observation.state.cartesian': _euler(self.arm.plant.pose(self._tip)),
                 'observation.state.joints': self.arm.q,
-                'observation.state.target': _euler(self._goal),
+                'observation.state.target': (self.arm.law.posture if is_joints
+                                             else _euler(self._goal)),
                 'observation.environment_state': self._environment_state()}
 
 

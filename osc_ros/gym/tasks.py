@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.gym.environment import ArmEnv
+from osc_ros.gym.environment import ArmEnv, JOINTS
 from osc_ros.sim.pushed_block import Block
 
 Array = NDArray[np.float64]
@@ -94,11 +94,12 @@ class Wipe(ArmEnv):
     Wipe a strip of a board by pressing on it with a ball at the tip.
 
     The tip is force-controlled along z: the last number of an action is the force, from 0 to 2
-    FORCE. A piece of the strip is wiped while the tip is within REACH of it and the force on the
-    board differs from FORCE by less than half. The reward of a step is the fraction of the strip
-    that was wiped in this step, minus 0.01 times the relative error of the force. The episode ends
-    when the whole strip is wiped. observation.environment_state: centre and length of the strip,
-    and the wiped fraction; observation.state.sensors_force: force on the board (3,) [N].
+    FORCE. With `control` 'joints' there is no such number, and the joints press. A piece of the
+    strip is wiped while the tip is within REACH of it and the force on the board differs from
+    FORCE by less than half. The reward of a step is the fraction of the strip that was wiped in
+    this step, minus 0.01 times the relative error of the force. The episode ends when the whole
+    strip is wiped. observation.environment_state: centre and length of the strip, and the wiped
+    fraction; observation.state.sensors_force: force on the board (3,) [N].
 
     """
 
@@ -120,7 +121,8 @@ class Wipe(ArmEnv):
         self._strip = self._centre + np.outer(y, [0.0, 1.0])
         self._is_wiped = np.zeros(self.PIECES, dtype=bool)
         self._wiped, self._force = 0.0, np.zeros(3)
-        self.arm.law.set_wrench(np.zeros(6))
+        if self._control != JOINTS:
+            self.arm.law.set_wrench(np.zeros(6))
 
     def _use_more(self, action: Array) -> None:
         self.arm.law.set_wrench([0.0, 0.0, 0.0, 0.0, 0.0, -self.FORCE * (1.0 + action[0])])

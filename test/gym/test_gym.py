@@ -13,10 +13,14 @@ gymnasium = pytest.importorskip('gymnasium', reason='gymnasium is not installed:
 
 from gymnasium.utils.env_checker import check_env  # noqa: E402
 
+from osc_ros import inverse_kinematics  # noqa: E402
 from osc_ros.errors import InputError  # noqa: E402
 import osc_ros.gym  # noqa: E402
 
 NAMES = ('Reach', 'Push', 'Wipe')
+STEP = 0.05  # largest change of a joint's goal in a step [rad]
+ARRIVED = 2e-3  # of a joint: arrival within 1 mrad, and 1 mrad of margin at a limit [rad]
+SPRINGS = [80.0, 80.0, 50.0, 50.0, 20.0, 20.0, 8.0]  # [N m/rad]
 CRISP = 'observation.state.cartesian', 'observation.state.joints', 'observation.state.target'
 
 
@@ -25,15 +29,18 @@ def make(name, **options):
 
 
 @pytest.mark.parametrize('name', NAMES)
-@pytest.mark.parametrize('options', [{}, {'control': 'pose', 'variable_impedance': True}])
+@pytest.mark.parametrize('options', [
+    {}, {'control': 'pose', 'variable_impedance': True}, {'control': 'joints'},
+    {'control': 'joints', 'stiffness': SPRINGS}])
 @pytest.mark.filterwarnings('error')
 def test_environment_fulfils_the_contract_of_gymnasium(name, options):
     check_env(make(name, **options).unwrapped, skip_render_check=True)
 
 
 @pytest.mark.parametrize('name', NAMES)
-def test_episodes_repeat_exactly_by_their_seed(name):
-    env, runs = make(name), []
+@pytest.mark.parametrize('control', ['delta', 'joints'])
+def test_episodes_repeat_exactly_by_their_seed(name, control):
+    env, runs = make(name, control=control), []
     rng = np.random.default_rng(0)
     actions = rng.uniform(-1.0, 1.0, (10, *env.action_space.shape)).astype(np.float32)
     for seed in (5, 6, 5):
@@ -52,8 +59,10 @@ def test_observations_have_the_keys_of_crisp_gym(name):
     assert ('observation.state.sensors_force' in found.spaces) == (name == 'Wipe')
 
 
-def test_vector_of_environments_steps_them_all():
-    envs = gymnasium.make_vec('osc_ros/Reach-v0', num_envs=3, vectorization_mode='sync')
+@pytest.mark.parametrize('control', ['delta', 'joints'])
+def test_vector_of_environments_steps_them_all(control):
+    envs = gymnasium.make_vec('osc_ros/Reach-v0', num_envs=3, vectorization_mode='sync',
+                              control=control)
     first, _ = envs.reset(seed=1)
     assert first['observation.state.joints'].shape == (3, 7)
     _, rewards, *_ = envs.step(envs.action_space.sample())
@@ -87,6 +96,51 @@ def test_reach_is_done_by_moving_to_the_point():
         if is_done:
             break
     assert is_done and info['is_success'] and reward > 0.9
+
+
+def test_reach_is_done_through_the_joints():
+    env = make('Reach', control='joints')
+    seen, _ = env.reset(seed=2)
+    goal = env.unwrapped.arm.pose()
+    goal[:3, 3] = seen['observation.environment_state']
+    near = seen['observation.state.joints'].astype(float)
+    there = inverse_kinematics(env.unwrapped.arm.law.robot, goal, near=near)[0].q
+    for _ in range(80):
+        away = there - seen['observation.state.target']
+        seen, reward, is_done, _, info = env.step(
+            np.clip(away / STEP, -1.0, 1.0).astype(np.float32))
+        if is_done:
+            break
+    assert is_done and info['is_success'] and reward > 0.9
+
+
+@pytest.mark.parametrize('drift', [0.0, 1.0, -1.0])
+def test_joints_arrive_at_the_sum_of_the_actions_within_their_limits(drift):
+    env = make('Reach', control='joints').unwrapped
+    robot, rng = env.arm.law.robot, np.random.default_rng(3)
+    lower, upper = robot.position_limits.T
+    env.reset(seed=3)
+    goal = env.arm.q.copy()
+    for k in range(220):
+        action = np.clip(rng.uniform(-1.0, 1.0, 7) + drift, -1.0, 1.0) * (k < 130)
+        goal = np.clip(goal + STEP * action, lower, upper)
+        seen, *_ = env.step(action)
+        assert all(np.isfinite(one).all() for one in seen.values())
+        assert (env.arm.q > lower).all() and (env.arm.q < upper).all()
+        assert (np.abs(env.arm.qd) < robot.velocity_limits).all()
+        np.testing.assert_allclose(seen['observation.state.target'], goal, atol=ARRIVED)
+    np.testing.assert_allclose(env.arm.q, goal, atol=ARRIVED)
+
+
+def test_joints_with_a_stiffness_yield_as_springs():
+    env = make('Reach', control='joints', stiffness=SPRINGS).unwrapped
+    env.reset(seed=0)
+    law, torque, before = env.arm.law, env.arm.law.torque, env.arm.q.copy()
+    load = np.array([4.0, -3.0, 2.0, 3.0, 0.5, 0.5, 0.2])
+    law.torque = lambda *state: torque(*state) + load  # a hand
+    for _ in range(60):
+        env.step(np.zeros(7))
+    np.testing.assert_allclose(env.arm.q - before, load / SPRINGS, rtol=0.02, atol=1e-3)
 
 
 def test_push_is_done_by_pushing_from_behind():
@@ -146,7 +200,10 @@ def test_unusable_actions_are_refused_and_the_arm_holds(action, text):
 
 
 @pytest.mark.parametrize('options, text', [
-    ({'control': 'torque'}, 'delta, pose'), ({'robot': 'ur5e'}, 'panda, fr3')])
+    ({'control': 'torque'}, 'delta, pose, joints'), ({'robot': 'ur5e'}, 'panda, fr3'),
+    ({'stiffness': 10.0}, "'delta'.*stiffness with 'joints'"),
+    ({'control': 'joints', 'variable_impedance': True}, "'joints'.*'delta' and 'pose'"),
+    ({'control': 'joints', 'stiffness': [10.0, 20.0]}, 'stiffness has 2 numbers.*7')])
 def test_unusable_options_are_refused(options, text):
     with pytest.raises(InputError, match=text):
         make('Reach', **options)

@@ -3,6 +3,7 @@
 
 """osc_teach: a hand guides the simulated arm over ROS, its path is recorded and played back."""
 
+from contextlib import closing
 import json
 import re
 from threading import Thread
@@ -139,7 +140,7 @@ def test_path_of_another_arm_or_tool_is_refused(file):
         require_robot(path, tool)
 
 
-@pytest.mark.parametrize('bad', [['--speed', '0'], ['--reach', 'nan'], ['--pause', '-1']])
+@pytest.mark.parametrize('bad', [['--speed', '0'], ['--speed', 'nan'], ['--pause', '-1']])
 def test_numbers_that_make_no_sense_are_refused(bad, capsys):
     with pytest.raises(SystemExit) as caught:
         main(['play', 'swing.yaml', *bad])
@@ -166,8 +167,9 @@ class Guided:
     """A simulated arm and its controller in lockstep, and a hand that pushes by messages."""
 
     def __init__(self, ros):
-        """Start nodes and threads."""
-        self.arm = RosArm(ros, rate=500.0)
+        """Start nodes and threads; the commands have another order than the recorded joints."""
+        joints = list(reversed(PANDA.joint_names))
+        self.arm = RosArm(ros, {'joints': joints}, rate=500.0, joints=joints)
         self.plant = self.arm.nodes[0]._plant
         self.node, self.begin, self.goes_on = Node('hand'), np.inf, True
         self.is_ready = False  # to push as soon as the arm is in free drive
@@ -238,23 +240,39 @@ def test_guided_path_is_recorded_and_played_back(hand, tmp_path, capsys):
     assert 'free drive is off: the arm holds' in said and 'written' in said
     assert run('play', file) == 0, capsys.readouterr().err
     said = capsys.readouterr().out
-    assert 'the arm first moves' in said
+    assert re.search(r"first move to the start, 'panda_joint\d' by -?\d\.\d\d rad", said)
     away = float(said.split('the tip was at most ')[1].split(' mm')[0])
     assert away < 3.0
     np.testing.assert_allclose(hand.tip(), path.poses[-1, :3, 3], atol=2e-3)
 
-    # refused before anything moves: too fast, too far away, another arm, a file that is there
+    # refused before anything moves: too fast, another arm, a file that is there
     there = hand.tip()
     assert run('play', file, '--speed', '10') == 2
     assert '--speed' in capsys.readouterr().err
-    assert run('play', file, '--reach', '0.01') == 2
-    assert 'guide the arm nearer' in capsys.readouterr().err
     file.write_text(file.read_text().replace('panda_joint7', 'kitchen_joint'))
     assert run('play', file) == 2
     assert 'it was recorded with another arm' in capsys.readouterr().err
     assert run('record', file) == 2
     assert 'exists: accepted is the name of a new file' in capsys.readouterr().err
     np.testing.assert_allclose(hand.tip(), there, atol=1e-3)
+
+
+def test_playback_starts_at_the_recorded_joints_from_a_folded_posture_at_limits(hand, file):
+    import osc_ros
+    from osc_ros.tools.teach.teach_session import Session
+    lower, upper = PANDA.position_limits.T
+    folded = np.array([1.5, lower[1], -1.0, lower[3], 1.5, upper[5], -1.0])
+    with osc_ros.Arm.ros(timeout=120.0) as arm:
+        arm.move_joints(dict(zip(PANDA.joint_names, folded)))
+    taught = load(file)
+    with closing(Session('osc_controller', 120.0)) as session:
+        np.testing.assert_allclose(session.state()[1], folded, atol=3e-3)
+        plan = session.plan(taught, 1.0)
+        session.go_to_start(plan)
+        np.testing.assert_allclose(session.state()[1], taught.q[0], atol=2e-3)
+        away, turn = session.play_path(plan)
+        assert away < 3e-3 and turn < 0.02
+        np.testing.assert_allclose(session.state()[1], taught.q[-1], atol=0.02)
 
 
 @pytest.mark.slow

@@ -45,7 +45,7 @@ refused before anything moved; 3 declined; 130 Ctrl-C (the arm holds; a recordin
 UNDO, END = 'u', 'q'
 Figures = dict[str, Any]
 # Actions, each with its options that the other actions may not accept.
-ACTIONS = {'record': ('poses', 'duration', 'mcap'), 'play': ('speed', 'pause', 'reach'),
+ACTIONS = {'record': ('poses', 'duration', 'mcap'), 'play': ('speed', 'pause'),
            'show': ('mcap',)}
 
 
@@ -91,8 +91,6 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument('--speed', type=float, default=1.0, help='play: factor of the speed of a '
                         'path, 0.01 to 10 (1)')
     parser.add_argument('--pause', type=float, default=1.0, help='play: at each pose [s] (1)')
-    parser.add_argument('--reach', type=float, default=0.3, help='play: largest distance from the '
-                        'tip to the start [m] (0.3)')
     parser.add_argument('--controller', default='osc_controller', type=ros_name,
                         help='name of the running controller (osc_controller)')
     parser.add_argument('--timeout', type=float, default=10.0, help='until the controller '
@@ -108,7 +106,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         if name not in ACTIONS[options.action] and given[name] != parser.get_default(name):
             parser.error(f'--{name}: not accepted with {options.action}')
     for name, most in (('duration', 3600.0), ('timeout', 3600.0), ('speed', 10.0),
-                       ('pause', 3600.0), ('reach', 10.0)):
+                       ('pause', 3600.0)):
         least = 0.01 if name == 'speed' else 0.0
         if given[name] is not None and not least <= given[name] <= most:
             parser.error(f'--{name} {given[name]}: accepted is {least:g} to {most:g}')
@@ -255,11 +253,13 @@ def _play(options: argparse.Namespace) -> tuple[int, Figures]:
     taught = load(options.file)
     with closing(_session(options)) as session:
         try:
-            plan = session.plan(taught, options.speed, options.reach)
+            plan = session.plan(taught, options.speed)
         except InputError as error:
             raise InputError(f"'{options.file}' is refused: {error}") from None
-        print(f'{_summary(taught)}; the arm first moves {plan.away:.3f} m and '
-              f'{math.degrees(plan.turn):.0f}° to the start'
+        far = int(np.argmax(np.abs(plan.way)))
+        print(f'{_summary(taught)}; the joints first move to the start, '
+              f"'{taught.joint_names[far]}' by {plan.way[far]:.2f} "
+              + ('m' if session.robot.prismatic[far] else 'rad')
               + (f'; the path then takes {plan.duration:.2f} s' if plan.path else '')
               + '. Obstacles are not known: keep the emergency stop at hand.')
         if not options.yes and not is_agreed('Move the arm?'):

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-import math
 
 import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.client.backend import ArmState, timeout_error
 from osc_ros.client.topics import TopicBackend
+from osc_ros.control.safety.sample import continuous_joints
 from osc_ros.control.setpoint.trajectory import Path
 from osc_ros.control.setpoint.waypoints import excess, path_through, path_within
 from osc_ros.errors import InputError
@@ -37,8 +37,7 @@ LEAD = 0.3  # time from the command of a path to its first point [s]
 PATIENCE = 30.0  # timeout for a goal, added to the planned duration of a path [s]
 POSTURE_PERIOD = 0.05  # [s]
 SAMPLED = 0.01  # sampling period of a path, to measure the distance from it [s]
-MOST_TURN = math.radians(60.0)  # largest rotation of the tip on the way to the start [rad]
-MOST_JOINT = 1.0  # largest motion of a joint on the way to the start [rad, m]
+START_SPEED = 0.3  # largest speed of a joint on the way to the start [rad/s, m/s]
 AT_LIMIT = 1e-3  # accepted excess over a position limit, by the push of the hand [rad, m]
 FOREVER = 1e9  # [s]
 LIMITS = (*(f'target.{part}.{name}' for part in ('rotation', 'translation')
@@ -62,8 +61,8 @@ class Plan:
         Path of the tip, which begins at time 0; None if single poses were recorded.
     duration : float
         Duration of the path [s]; 0 for poses.
-    away, turn : float
-        Distance [m] and angle [rad] from the present pose of the tip to the first recorded pose.
+    way : (n,)
+        Way of each joint to the start [rad, m].
 
     """
 
@@ -71,8 +70,7 @@ class Plan:
     times: Array
     path: Path | None
     duration: float
-    away: float
-    turn: float
+    way: Array
 
 
 class Session:
@@ -140,6 +138,12 @@ class Session:
         names = self.backend.joint_names
         return q[[names.index(name) for name in self.robot.joint_names]]
 
+    def _commanded(self, q: Array) -> Array:
+        """Return recorded positions (n,) in the order of the commands, within the limits."""
+        names = self.robot.joint_names
+        return np.clip(q, *self.robot.position_limits.T)[
+            [names.index(name) for name in self.backend.joint_names]]
+
     @contextmanager
     def recorded(self) -> Iterator[list[ArmState]]:
         """Yield a list to which all states within this context are appended."""
@@ -169,18 +173,15 @@ class Session:
 
     # play
 
-    def plan(self, taught: Taught, speed: float, reach: float) -> Plan:
+    def plan(self, taught: Taught, speed: float) -> Plan:
         """
-        Return the planned motion.
-
-        `speed` multiplies the speed of a path, `reach` is the largest accepted distance from the
-        tip to the first pose [m].
+        Return the planned motion; `speed` multiplies the speed of a path.
 
         Raises
         ------
         InputError
             The recording is of another arm, exceeds a limit of the joints or the target, or leaves
-            the workspace; the start is too far away; the arm is in free drive.
+            the workspace; the arm is in free drive.
 
         """
         require_robot(taught, self.robot)
@@ -202,9 +203,9 @@ class Session:
             raise InputError('the arm is in free drive: accepted after '
                              '`ros2 service call …/free_drive std_srvs/srv/SetBool '
                              "'{data: false}'`")
-        away, turn = self._require_near(taught, reach)
-        return Plan(taught, times, path, 0.0 if path is None else float(path.times[-1]), away,
-                    turn)
+        way = taught.q[0] - self.state()[1]
+        way -= continuous_joints(self.robot) * np.round(way / (2.0 * np.pi)) * (2.0 * np.pi)
+        return Plan(taught, times, path, 0.0 if path is None else float(path.times[-1]), way)
 
     def _require_joints(self, taught: Taught, speed: float) -> None:
         """Raise InputError for positions or velocities beyond the joint limits."""
@@ -226,36 +227,15 @@ class Session:
                 f'accepted is at most {robot.velocity_limits[i]:.3g}; --speed '
                 f'{0.99 * speed / shares[i]:.2g} is slow enough')
 
-    def _require_near(self, taught: Taught, reach: float) -> tuple[float, float]:
-        """
-        Return the distance [m] and angle [rad] from the tip to the first pose.
-
-        Raises InputError if these, or the way of a joint, are too large.
-
-        """
-        q = self.state()[1]
-        away, turn = distance(tip_poses(self.robot, q[None])[0], taught.poses[0])
-        joint = int(np.argmax(np.abs(q - taught.q[0])))
-        if away > reach or turn > MOST_TURN:
-            raise InputError(
-                f'the start is {away:.3f} m and {math.degrees(turn):.0f}° away: accepted are '
-                f'{reach:g} m (--reach) and {math.degrees(MOST_TURN):.0f}°; guide the arm nearer')
-        if abs(q - taught.q[0])[joint] > MOST_JOINT:
-            raise InputError(
-                f"joint '{self.robot.joint_names[joint]}' is at {q[joint]:.2f}, at the start at "
-                f'{taught.q[0, joint]:.2f}: accepted is a difference of {MOST_JOINT:g} rad; guide '
-                'the arm nearer')
-        return away, turn
-
     def go_to_start(self, plan: Plan) -> None:
-        """Move the tip to the first pose, within the limits of the target; wait for arrival."""
-        self.backend.set_posture(plan.taught.q[0])
-        self._go_to(plan.taught.poses[0], 'start')
+        """Move the joints to the first recorded positions at START_SPEED; wait for arrival."""
+        self.backend.move_joints(self._commanded(plan.taught.q[0]), None, START_SPEED)
+        self._arrive('start', PATIENCE + float(np.abs(plan.way).max()) / START_SPEED)
 
-    def _go_to(self, pose: Array, what: str) -> None:
-        self.backend.go_to(pose, None)
-        if not self.wait(self.backend.is_at_goal, PATIENCE):
-            raise timeout_error(f'the {what} was not reached in {PATIENCE:g} s', self.backend)
+    def _arrive(self, what: str, patience: float = PATIENCE) -> None:
+        """Wait for arrival at the goal, at most `patience` [s]; `what` names it in the error."""
+        if not self.wait(self.backend.is_at_goal, patience):
+            raise timeout_error(f'the {what} was not reached in {patience:.0f} s', self.backend)
 
     def play_path(self, plan: Plan) -> tuple[float, float]:
         """
@@ -279,8 +259,8 @@ class Session:
             if time >= due[0]:
                 due[0] = time + POSTURE_PERIOD
                 at = time - now - LEAD
-                self.backend.set_posture(np.array([
-                    np.interp(at, plan.times, column) for column in taught.q.T]))
+                self.backend.set_posture(self._commanded(np.array([
+                    np.interp(at, plan.times, column) for column in taught.q.T])))
             return self.backend.is_at_goal()
 
         with self.recorded() as states:
@@ -311,8 +291,9 @@ class Session:
         """
         apart = []
         for k, (q, pose) in enumerate(zip(plan.taught.q, plan.taught.poses), 1):
-            self.backend.set_posture(q)
-            self._go_to(pose, f'pose {k} of {len(plan.taught.poses)}')
+            self.backend.go_to(pose, None)
+            self.backend.set_posture(self._commanded(q))
+            self._arrive(f'pose {k} of {len(plan.taught.poses)}')
             self._sleep(pause)
             apart.append(distance(tip_poses(self.robot, self.state()[1][None])[0], pose))
         away, turn = np.max(apart, axis=0).tolist()
