@@ -10,7 +10,7 @@ Plan, state and result of a controller are records. A copy of the array is a cop
 from __future__ import annotations
 
 from collections import namedtuple
-import math
+import re
 from types import SimpleNamespace
 from typing import Any, ClassVar, NamedTuple
 
@@ -30,7 +30,8 @@ class Slot(NamedTuple):
     ----------
     name : str
     shape : tuple of int or str
-        'n' is the number of joints. A single number has the shape (1,): its view is `name[0]`.
+        'n' is the number of joints; 'n + 16' and '3n + 16' are accepted, too. A single number has
+        the shape (1,): its view is `name[0]`.
     unit : str
         Empty for numbers without a unit.
     meaning : str
@@ -71,10 +72,14 @@ class Table:
         """
         at, self._lines = list(start), {}
         for slot in self.slots:
-            lengths = ''.join(f'{length}, ' for length in slot.shape)
-            self._lines[slot.name] = f'view(numbers, {_polynomial(at)}, ({lengths}))'
-            at[slot.shape.count('n')] += math.prod(
-                int(length) for length in slot.shape if length != 'n')
+            lengths = [_coefficients(length) for length in slot.shape]
+            shape = ''.join(f'{_polynomial(one)}, ' for one in lengths)
+            self._lines[slot.name] = f'view(numbers, {_polynomial(at)}, ({shape}))'
+            size = [1]
+            for one in lengths:
+                size = np.convolve(size, one).tolist()
+            for k, c in enumerate(size[:3]):
+                at[k] += c
         self._end, self.views = tuple(at), self.only(*self._lines)
         return self._end
 
@@ -153,6 +158,14 @@ class Recorded:
     def _connect(self) -> None:
         self.views: tuple[Any, ...] = tuple(
             table.of(numbers, self._n) for table, numbers in zip(self.TABLES, self.records))
+
+
+def _coefficients(length: int | str) -> list[int]:
+    """Return the coefficients of 1 and n of an entry of `Slot.shape`."""
+    if isinstance(length, int):
+        return [length]
+    [(factor, more)] = re.findall(r'^(\d*)n(?: \+ (\d+))?$', length)
+    return [int(more or 0), int(factor or 1)]
 
 
 def _polynomial(coefficients: list[int]) -> str:

@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.collision.obstacles import Obstacles
 from osc_ros.compile.addresses import address_of
 from osc_ros.control.disturbance_compensation import DisturbanceCompensation
 from osc_ros.control.joint_drive import JointDrive, motion_bounds, Springs
+from osc_ros.control.limits.clearance import KeepingClear
 from osc_ros.control.limits.limiter import Limiter
 from osc_ros.control.model_error.command_model import CommandModel
 from osc_ros.control.model_error.disturbance import Disturbance
@@ -120,9 +122,11 @@ class CompiledLaw:
         self._parts = parts = views_of(*block)
         self._kept, self._own = kept_in(*block), OWN.of(parts.own, robot.n)
         self.solver = Priorities(self.at, len(self.links), robot.n, block)
-        self.limiter = Limiter(robot, settings.limits, settings.blend_time,
-                               (parts.limits, parts.limiter, parts.room),
-                               settings.free is not None, settings.joints is not None)
+        obstacles = Obstacles() if before is None else before.limiter.clearance.obstacles
+        self.limiter: Limiter = Limiter(
+            robot, settings.limits, settings.blend_time,
+            (parts.limits, parts.limiter, parts.room), settings.free is not None,
+            settings.joints is not None, KeepingClear(robot, settings.clearance, obstacles))
         self._own.damping[:] = (settings.damping.length, settings.damping.low,
                                 settings.damping.high)
         self._own.has_force[0] = any('force' in task.axes for task in settings.tasks)
@@ -173,7 +177,8 @@ class CompiledLaw:
             self._gravities.append(self.unmodelled.observer.gravity)
         self._turning = np.array(turning, dtype=np.int64).reshape(-1, TURNING)
         self.tick = Tick(self.space.dynamics, self.solver.arrays, self.command_model,
-                         (np.array([*map(address_of, self._gravities)]), self._turning))
+                         (np.array([*map(address_of, self._gravities)]), self._turning,
+                          *self.limiter.clearance.arrays))
 
     def put_constants(self) -> None:
         """Write the numbers that compiled code uses as indices, see `task_numbers`."""
@@ -462,7 +467,7 @@ class CompiledLaw:
         """Return the arrays with the results of a tick, and with the state for the next tick."""
         of_tips = self.space.dynamics
         return (of_tips.pose, of_tips.twist, of_tips.Lambda_inv, of_tips.a0, *self._gravities,
-                *self._kept,
+                *self._kept, *self.limiter.clearance.arrays,
                 *(record for level in self.levels for record in level.generator.records))
 
     def set_blended(self, is_blended: bool) -> None:

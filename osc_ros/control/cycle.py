@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from osc_ros.collision.obstacles import Obstacles
 from osc_ros.compile.addresses import Integers
 from osc_ros.control.blending import SetupBlending
 from osc_ros.control.compiled_law import CompiledLaw
@@ -88,6 +89,18 @@ class ControlCycle:
     def is_blending(self) -> bool:
         """Whether a change of settings is in progress."""
         return self._blending.replaced is not None
+
+    @property
+    def obstacles(self) -> Obstacles:
+        """
+        Obstacles by name, from which the links keep clear if the settings have a clearance.
+
+        >>> law.obstacles['box'] = Obstacle.at('box', (0.2, 0.2, 0.4), (0.5, 0.0, 0.2))
+        ... # doctest: +SKIP
+        >>> del law.obstacles['box']                                # doctest: +SKIP
+
+        """
+        return self._setup.limiter.clearance.obstacles
 
     @property
     def is_settled(self) -> bool:
@@ -422,11 +435,13 @@ class ControlCycle:
         """State for the next torques that is not in `state_arrays`; set those arrays first."""
         return (self._observed, self._is_placed, self._compensation is not self._rest,
                 tuple(generator.motions for generator in self.generators),
-                tuple(posture.motion for posture in self._postures()))
+                tuple(posture.motion for posture in self._postures()),
+                self.obstacles.named)
 
     @remembered.setter
     def remembered(self, values: tuple[Any, ...]) -> None:
-        self._observed, self._is_placed, compensates, motions, of_joints = values
+        self._observed, self._is_placed, compensates, motions, of_joints, obstacles = values
+        self.obstacles.named = obstacles
         for generator, one in zip(self.generators, motions, strict=True):
             generator.motions = one
         for posture, motion in zip(self._postures(), of_joints, strict=True):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from osc_ros.control.joint_drive import JointDrive
+from osc_ros.control.limits.clearance import Clearance
 from osc_ros.control.limits.limits import Limits
 from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.model_error.driver import Driver
@@ -92,6 +93,8 @@ class Settings:
     joints : JointDrive, optional
         With it the joints follow a motion of their own, and the tasks give no forces: see
         `Law.move_joints`.
+    clearance : Clearance, optional
+        With it the links keep clear of each other, of `Law.obstacles`, and of a fence.
 
     Raises
     ------
@@ -112,6 +115,7 @@ class Settings:
     disturbance: Disturbance | None = None
     free: FreeDrive | None = None
     joints: JointDrive | None = None
+    clearance: Clearance | None = None
 
     def __post_init__(self) -> None:
         require_type('tasks', self.tasks, (tuple, list), 'a tuple of tasks, as in tasks=(Task(),)')
@@ -121,7 +125,7 @@ class Settings:
         for name, kind in (('posture', Posture), ('damping', SingularityDamping),
                            ('limits', Limits), ('friction', Friction), ('driver', Driver),
                            ('observation', Observation), ('disturbance', Disturbance),
-                           ('free', FreeDrive), ('joints', JointDrive)):
+                           ('free', FreeDrive), ('joints', JointDrive), ('clearance', Clearance)):
             if getattr(self, name) is not None or name in ('posture', 'damping'):
                 require_type(name, getattr(self, name), kind, f'a {kind.__name__}')
         names = [task.name for task in self.tasks]

@@ -23,9 +23,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.collision.link_shapes import LinkShape
+from osc_ros.collision.obstacles import Obstacle
 from osc_ros.control.checkpoint import Checkpoint, LawRecipe
 from osc_ros.control.compiled_law import Precomputed
 from osc_ros.control.joint_drive import JointDrive
+from osc_ros.control.limits.clearance import Clearance
 from osc_ros.control.limits.limits import Limits
 from osc_ros.control.model_error.contact import Contact
 from osc_ros.control.model_error.disturbance import Disturbance
@@ -48,10 +51,10 @@ from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
 CLASSES: dict[str, type] = {one.__name__: one for one in (
-    Checkpoint, Contact, Disturbance, Drift, Driver, ForceControl, FreeDrive, Friction, Gains,
-    PoseGoal, Impedance, JointDrive, JointMotion, TwistGoal, *KINDS.values(), LawRecipe, Limits,
-    Observation, Path, Posture, Precomputed, Robot, Settings, SingularityDamping, Stiffness,
-    Supervision, TargetLimits, Task, Watchdog)}
+    Checkpoint, Clearance, Contact, Disturbance, Drift, Driver, ForceControl, FreeDrive, Friction,
+    Gains, PoseGoal, Impedance, JointDrive, JointMotion, TwistGoal, *KINDS.values(), LawRecipe,
+    Limits, LinkShape, Observation, Obstacle, Path, Posture, Precomputed, Robot, Settings,
+    SingularityDamping, Stiffness, Supervision, TargetLimits, Task, Watchdog)}
 _ARGUMENTS: dict[type, tuple[str, ...]] = {  # constructor arguments
     **{one: getattr(one, '_fields', None) or tuple(
         field.name for field in fields(one) if field.init)

@@ -21,7 +21,10 @@ import pytest
 from attacked import robot_of
 import osc_ros
 from osc_ros import Driver, Friction, JointDrive, Limits, LookAt, Settings, Stiffness, Task
+from osc_ros.collision.link_shapes import LinkShape
+from osc_ros.collision.obstacles import Obstacle
 from osc_ros.control.compiled_law import Precomputed
+from osc_ros.control.limits.clearance import Clearance
 from osc_ros.control.model_error.contact import Contact
 from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.safety.supervision import Supervision
@@ -51,7 +54,8 @@ SUPERVISION = Supervision.of(ROBOT, Limits.of(ROBOT), 500.0)
 MOTIONS = (PoseGoal(POSE, 2.0), Path([1.0, 2.0, 4.0], np.repeat(POSE[None], 3, axis=0)),
            TwistGoal(np.full(6, 0.1), 3.0), Drift(POSE, np.zeros(6), 1.0),
            Impedance(np.full(6, 100.0), wrench=np.ones(6)), Precomputed(np.ones(7)),
-           Contact(np.ones(7)), JointDrive(stiffness=9.0),
+           Contact(np.ones(7)), JointDrive(stiffness=9.0), Obstacle.at('sphere', 0.1, np.ones(3)),
+           Clearance((LinkShape('panda_hand', np.ones((2, 3)), 0.1),)),
            JointMotion.to_goal(np.zeros((3, 7)), np.ones(7), np.ones((3, 7))))
 
 

@@ -20,9 +20,10 @@ SHARED = ('', 'errors', 'commandline', 'interrupts')
 ORDER = (
     'compile', 'compile/cuda', 'model', 'dynamics/algebra', 'dynamics/priority',
     'dynamics/contract', 'dynamics/batch', 'dynamics/papers', 'dynamics/trees', 'dynamics/chain',
-    'dynamics/segments', 'dynamics/teams', 'dynamics', '', 'control/tasks', 'control/limits',
-    'control/model_error', 'control/safety', 'control/setpoint', 'control/step', 'control',
-    'loop', 'recording', 'identification/fit', 'identification', 'sim/mjcf', 'sim', 'hardware',
+    'dynamics/segments', 'dynamics/teams', 'dynamics', 'collision', '', 'control/tasks',
+    'control/limits', 'control/model_error', 'control/safety', 'control/setpoint', 'control/step',
+    'control', 'loop', 'recording', 'identification/fit', 'identification', 'sim/mjcf', 'sim',
+    'hardware',
     'loop/process', 'viewer/scene', 'viewer', 'ros/messages', 'ros/parameters', 'ros/dds',
     'ros/process', 'ros/controller', 'ros', 'ros/crisp',
     'ros/simulator', 'ros/viewer', 'client', 'gym',

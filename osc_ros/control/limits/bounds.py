@@ -66,7 +66,7 @@ def _acceleration_towards(gap, fastest, rate, quickest):
 
 
 @inlined
-def _ceiling(distance, speed, fastest, deceleration, rate, quickest, share):
+def ceiling(distance, speed, fastest, deceleration, rate, quickest, share):
     """
     Largest acceleration of a joint towards a position limit at a distance [rad, m].
 
@@ -146,10 +146,10 @@ def _put_bounds(accelerations, q, qd, table, quickest, lead, guided):
         driven = _driven(unexplained[i], qd[i] + lead * unexplained[i], fastest)
         # in free drive without a push, the usual bounds apply
         steep = guided * min(np.abs(unexplained[i]) / (rate * fastest), 1.0)
-        upper[i] = _ceiling(table[UPPER, i] - q[i], qd[i], fastest, deceleration, rate, quickest,
+        upper[i] = ceiling(table[UPPER, i] - q[i], qd[i], fastest, deceleration, rate, quickest,
+                           steep)
+        lower[i] = -ceiling(q[i] - table[LOWER, i], -qd[i], fastest, deceleration, rate, quickest,
                             steep)
-        lower[i] = -_ceiling(q[i] - table[LOWER, i], -qd[i], fastest, deceleration, rate, quickest,
-                             steep)
         upper[i] -= max(driven, 0.0)
         lower[i] -= min(driven, 0.0)
         # if the bounds contradict each other, the limit ahead of the joint has priority

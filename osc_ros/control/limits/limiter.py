@@ -15,8 +15,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.collision.obstacles import Obstacles
 from osc_ros.compile.compiled import inlined, kernel, stage
 from osc_ros.compile.record import Recorded, Slot, Table
+from osc_ros.control.limits.bodies import bodies_of, BODY_WIDTH
 from osc_ros.control.limits.bounds import (
     ACCELERATION_ROWS,
     BEFORE,
@@ -26,8 +28,10 @@ from osc_ros.control.limits.bounds import (
     TOTAL,
     UNEXPLAINED,
 )
+from osc_ros.control.limits.clearance import KeepingClear, Near
 from osc_ros.control.limits.limits import EFFORT, EFFORT_RATE, Limits, ROWS
-from osc_ros.control.limits.load import bodies_of, BODY_WIDTH, bounded_loads, IDLE, LOADS
+from osc_ros.control.limits.load import bounded_loads, IDLE, LOADS, MOST_NEAR
+from osc_ros.control.limits.near_rows import near_rows
 from osc_ros.control.limits.nearest import MEMORY, torques_within
 from osc_ros.dynamics.algebra.fade import smoothed
 from osc_ros.dynamics.algebra.vectors import assign
@@ -40,7 +44,7 @@ PLAN = Table(
     'LimiterPlan',
     Slot('table', (ROWS, 'n'), 'see limits', 'the limits after a change: `Limits.table`'),
     Slot('blend_time', (1,), 's', 'duration over which changed limits come into force'),
-    Slot('bodies', ('n', BODY_WIDTH), 'see load', 'masses of the robot: `load.bodies_of`'),
+    Slot('bodies', ('n', BODY_WIDTH), 'see bodies', 'of the robot: `bodies.bodies_of`'),
     Slot('is_guided', (1,), '', '1 in free drive'))
 
 STATE = Table(
@@ -53,6 +57,8 @@ STATE = Table(
          'see bounds.exceeds'),
     Slot('sides', (3, 'n'), '', '-1 or 1 for accelerations, torques and loads at a bound, else 0; '
          'as integers'),
+    Slot('near', (MOST_NEAR, 2), '', 'rows of near pairs: INDEX of the row, and its side, like '
+         '`sides`'),
     Slot('guided', (1,), '', 'share of the rules of free drive in the limits'),
     Slot('damping_share', (1,), '', 'share of the posture that damping replaces'),
     Slot('keeps_posture', (1,), '', '1 in a joint drive: damping replaces no posture'),
@@ -84,7 +90,7 @@ ROOM = Table(
 
 _plan_views, _state_views, _room_views = (table.views for table in (PLAN, STATE, ROOM))
 _note_views, _inverse_views = STATE.only('accelerations', 'offset'), ROOM.only('M_inv')
-_bound_views = ROOM.only('window', 'rows', 'most')
+_bound_views = ROOM.only('rows', 'most', 'of', 'work', 'window')
 _rate_views = STATE.only('table', 'accelerations', 'counts_unexplained', 'is_at_work', 'has_last',
                          'time', 'last', 'rate_share')
 
@@ -130,16 +136,18 @@ def _put_window(at, duration, guided, window):
 
 
 @stage
-def near_bounds(plan, state, room, gravity, time, q, qd, tau):
+def near_bounds(records, clear, gravity, time, q, qd, tau):
     """
     Compute the bounds of a tick; return -1 if tau is within them, and `limit` is not needed.
 
-    Otherwise return the number of joints whose gravity load is bounded; the caller then writes the
-    inverse of the inertia matrix to `room`, and calls `limit`. In `accelerations`, row POSTURE
-    must have the acceleration of the posture, and row TOTAL all other accelerations due to tau.
+    Otherwise return the number of rows, of gravity loads and near pairs; the caller then writes
+    the inverse of the inertia matrix to the record ROOM, and calls `limit`. In `accelerations`,
+    row POSTURE must have the acceleration of the posture, and row TOTAL all other accelerations
+    due to tau. `records` are those of the limiter, `clear` the first two arrays of `near_rows`,
     gravity is (3,) [m/s²], `time` is the stamp of the state [s].
 
     """
+    plan, state, room = records
     n, count = len(q), 0
     settings, at, own = _plan_views(plan, n), _state_views(state, n), _bound_views(room, n)
     if at.is_changing[0] > 0.0:
@@ -157,6 +165,8 @@ def near_bounds(plan, state, room, gravity, time, q, qd, tau):
         count = bounded_loads(settings.bodies, gravity, q, qd, at.added, at.table[EFFORT], room)
         at.are_low[0], at.idle[0] = (1.0, IDLE) if count < 0 else (0.0, 0.0)
         count = max(count, 0)
+    count += near_rows(clear, settings.bodies, (time, dt), q, qd, at.table, own.work,
+                       (own.rows, own.most, own.of, count))
     if not (is_beyond or count > 0 or at.was_at_bound[0] > 0.0):
         at.is_at_work[0] = 0.0
         return -1
@@ -168,7 +178,7 @@ def near_bounds(plan, state, room, gravity, time, q, qd, tau):
             load += own.rows[k, i] * at.accelerations[TOTAL, i]
         is_beyond = is_beyond or load > own.most[k]
     if not is_beyond:
-        at.sides[:] = 0.0
+        at.sides[:] = at.near[:] = 0.0
         at.is_at_work[0] = at.was_at_bound[0] = 0.0
         return -1
     return count
@@ -179,8 +189,8 @@ def limit(state, room, tasks, count, time, qd, tau):
     """
     Bring torques tau (n,) within all limits except the rates; call it after `near_bounds`.
 
-    `tasks` are the `nearest.Tasks`, `count` is the number of bounded gravity loads, `time` is the
-    stamp of the state [s].
+    `tasks` are the `nearest.Tasks`, `count` is the result of `near_bounds`, `time` is the stamp of
+    the state [s].
 
     """
     n = len(qd)
@@ -276,10 +286,12 @@ class Limiter(Recorded):
         Torques that are added after the limits; the limits hold for the sum.
     shares : (2,)
         Shares of the accelerations of tasks and posture that remain within the limits, 0 to 1.
+    clearance : KeepingClear
+        Default: without settings.
 
     Parameters
     ----------
-    robot, limits, records
+    robot, limits, records, clearance
     blend_time : float
         Duration over which changed limits come into force [s].
     is_guided, keeps_posture : bool
@@ -291,11 +303,12 @@ class Limiter(Recorded):
 
     def __init__(self, robot: Robot, limits: Limits, blend_time: float,
                  records: tuple[Array, ...], is_guided: bool = False,
-                 keeps_posture: bool = False) -> None:
+                 keeps_posture: bool = False, clearance: KeepingClear | None = None) -> None:
         n = robot.n
         if limits.velocity.shape != (n,):
             raise InputError(f'limits are for {len(limits.velocity)} joints: accepted are {n}')
         super().__init__(n, records)
+        self.clearance = clearance or KeepingClear(robot, None, Obstacles())
         self.views[1].keeps_posture[0] = keeps_posture
         plan, self.views[1].counts_unexplained[0] = self.views[0], 1.0
         plan.table[:], plan.blend_time[0] = limits.table, blend_time
@@ -324,6 +337,11 @@ class Limiter(Recorded):
     def load_sides(self) -> Sides:
         """1 for joints whose gravity load is at its bound, else 0 (n,); see `limits.load`."""
         return self._sides(2)
+
+    @property
+    def near(self) -> list[Near]:
+        """Pairs whose distance bounds the accelerations at the last tick, nearest first."""
+        return self.clearance.near(self.views[1].near)
 
     @property
     def saturated(self) -> NDArray[np.bool_]:
@@ -357,7 +375,7 @@ class Limiter(Recorded):
 
         """
         plan, at, old = self.views[0], self.views[1], before.views[1]
-        for name in ('sides', 'guided', 'damping_share', 'is_at_work', 'has_last', 'last',
+        for name in ('sides', 'near', 'guided', 'damping_share', 'is_at_work', 'has_last', 'last',
                      'offset', 'time', 'added'):
             getattr(at, name)[:] = getattr(old, name)
         at.was_at_bound[0] = 1.0

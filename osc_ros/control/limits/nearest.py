@@ -4,9 +4,9 @@
 """
 The acceleration within all limits that is nearest to the law's, and its torque.
 
-Three kinds of quantities have bounds: the accelerations of the joints, their torques M q̈ + h, and
-the second derivatives of their gravity loads (`osc_ros.control.limits.load`). With x = q̈ -
-q̈_law, the acceleration minimizes
+Four kinds of quantities have bounds: the accelerations of the joints, their torques M q̈ + h, the
+second derivatives of their gravity loads (`osc_ros.control.limits.load`), and those of distances
+(`osc_ros.control.limits.clearance`). With x = q̈ - q̈_law, the acceleration minimizes
 
     xᵀ M x + Σ (Jᵢ x)ᵀ Wᵢ (Jᵢ x) / YIELDING¹⁻ⁱ
 
@@ -36,6 +36,7 @@ from osc_ros.compile.record import Slot
 from osc_ros.control.limits.bounds import HIGHEST, LOWEST, TOTAL
 from osc_ros.control.limits.complementarity import nearest_within, put_inverse
 from osc_ros.control.limits.limits import DECELERATION, EFFORT
+from osc_ros.control.limits.load import FIRMNESS, INDEX, MOST_NEAR, SOFTNESS, UNIT
 from osc_ros.dynamics.priority import level_row
 
 Array = NDArray[np.float64]
@@ -44,13 +45,16 @@ Array = NDArray[np.float64]
 # priority, and of each task relative to the task of the next higher priority. The smaller it is,
 # the faster the arm moves joints that contribute little to a task.
 YIELDING = 0.04
-# Softness of the bounds of loads, accelerations and torques, relative to the mobility along them.
-# If bounds contradict each other, those of loads are violated first, those of torques last.
-SOFT_LOAD, SOFT_ACCELERATION, SOFT_TORQUE = 1e-3, 1e-5, 1e-7
+# Softness of the bounds of accelerations and torques, relative to the mobility along them. If
+# bounds contradict each other, those with the largest softness are violated first: loads, then
+# distances (see `load` and `clearance`), accelerations, and last torques.
+SOFT_ACCELERATION, SOFT_TORQUE = 1e-5, 1e-7
 # While limits change the torques of the law, nullspace damping replaces the posture: its rate
 # [1/s], and the time in which it fades in or out [s].
 DAMPING_RATE, DAMPING_TIME = 20.0, 0.1
 _LEAST = 1e-12  # least softness of the bound of a load, for loads that hardly depend on q
+
+_ROWS = f'3n + {MOST_NEAR}'  # most rows: accelerations, torques, loads, distances
 
 MEMORY = (
     Slot('M', ('n', 'n'), 'kg·m², kg', 'inertia matrix'),
@@ -59,9 +63,10 @@ MEMORY = (
     Slot('moved', (6, 'n'), '', 'memory for `_add_resistance`'),
     Slot('small', (3, 6, 6), '', 'memory for `_add_resistance`'),
     Slot('six', (6,), '', 'memory for indices, as integers'),
-    Slot('G', (9, 'n', 'n'), '', 'see `_put_mobility`'),
-    Slot('factor', (9, 'n', 'n'), '', 'factors of G'),
-    Slot('vectors', (23, 'n'), '', 'memory for vectors of up to 3 n numbers'))
+    Slot('G', (_ROWS, _ROWS), '', 'see `_put_mobility`'),
+    Slot('factor', (_ROWS, _ROWS), '', 'factors of G'),
+    Slot('vectors', (7, _ROWS), '', 'memory for vectors, a number for each row'),
+    Slot('joint_vectors', (2, 'n'), '', 'memory for vectors'))
 
 
 class Tasks(NamedTuple):
@@ -183,9 +188,21 @@ def _put_mobility(own, count, G):
         for i in range(n):
             for j in range(n):
                 total += rows[k, i] * M_inv[i, j] * rows[k, j]
-        # at the threshold HEAVY a bound is softer than the tasks, so it takes effect smoothly
-        firm = max(own.joints[k, 1], 1e-2)
-        G[2 * n + k, 2 * n + k] += SOFT_LOAD / (firm * firm * firm * firm) * total + _LEAST
+        # at the firmness 0 a bound is softer than the tasks, so it takes effect smoothly
+        firm = max(own.of[k, FIRMNESS], 1e-2)
+        G[2 * n + k, 2 * n + k] += (
+            own.of[k, SOFTNESS] / (firm * firm * firm * firm) * total + _LEAST)
+
+
+@inlined
+def _last_side(near, sides, index, n):
+    """Side of a row at the last tick: of the load of joint `index`, or of a witness point."""
+    if index < n:
+        return sides[2 * n + index]
+    for k in range(len(near)):
+        if near[k, 0] == index:
+            return int(near[k, 1])
+    return 0
 
 
 @inlined
@@ -210,7 +227,7 @@ def torques_within(at, own, tasks, count, dt, qd, tau):
         loads. `damping_share`, `sides` and `shares` are written.
     tasks : Tasks
     count, dt : int, float
-        Number of rows of the loads; time since the last tick [s], 0 at the first.
+        Number of rows of loads and near pairs; time since the last tick [s], 0 at the first.
     qd, tau : (n,), (n,)
         Joint velocities; torques (overwritten), on entry those of the law.
 
@@ -226,10 +243,10 @@ def torques_within(at, own, tasks, count, dt, qd, tau):
     qdd, effort, guided = at.accelerations[TOTAL], at.table[EFFORT], at.guided[0]
     G = view(own.G, 0, (total_rows, total_rows))
     factor = view(own.factor, 0, (total_rows, total_rows))
-    vectors, sides = view(own.vectors, 0, (7, 3 * n)), view(at.sides, 0, (3 * n,)).view(np.int64)
+    vectors, sides = own.vectors, view(at.sides, 0, (3 * n,)).view(np.int64)
     low, high, value, push, change = vectors[0], vectors[1], vectors[2], vectors[3], vectors[4]
     chosen, start_of = vectors[5].view(np.int64), vectors[6].view(np.int64)
-    x, y = own.vectors[21], own.vectors[22]
+    x, y = own.joint_vectors[0], own.joint_vectors[1]
     put_inverse(M_inv, chosen, view(own.factor, 0, (n, n)), M)
     for i in range(n):
         for j in range(n):
@@ -259,7 +276,7 @@ def torques_within(at, own, tasks, count, dt, qd, tau):
         total = 0.0
         for j in range(n):
             total += rows[k, j] * qdd[j]
-        far = max(far, own.joints[k, 1] * (total - own.most[k]) / effort[int(own.joints[k, 0])])
+        far = max(far, own.of[k, FIRMNESS] * (total - own.most[k]) / own.of[k, UNIT])
     if at.keeps_posture[0] > 0.0:
         far = 0.0
     rise = min(max(min(far, 1.0) - at.damping_share[0], -dt / DAMPING_TIME), dt / DAMPING_TIME)
@@ -284,7 +301,7 @@ def torques_within(at, own, tasks, count, dt, qd, tau):
     for i in range(2 * n):
         start_of[i] = sides[i]
     for k in range(count):
-        start_of[2 * n + k] = sides[2 * n + int(own.joints[k, 0])]
+        start_of[2 * n + k] = _last_side(at.near, sides, int(own.of[k, INDEX]), n)
     for i in range(total_rows):
         if start_of[i] != 0 and not np.isfinite(high[i] if start_of[i] > 0 else low[i]):
             start_of[i] = 0
@@ -292,13 +309,20 @@ def torques_within(at, own, tasks, count, dt, qd, tau):
                            change)
     for i in range(3 * n):
         sides[i] = 0
+    at.near[:] = 0.0
     for i in range(n):
         sides[i], sides[n + i] = start_of[i], start_of[n + i]
         x[i] = push[i]
         for j in range(n):
             x[i] += M[i, j] * push[n + j]
+    near = 0
     for k in range(count):
-        sides[2 * n + int(own.joints[k, 0])] = start_of[2 * n + k]
+        index = int(own.of[k, INDEX])
+        if index < n:
+            sides[2 * n + index] = start_of[2 * n + k]
+        else:
+            at.near[near, 0], at.near[near, 1] = index, start_of[2 * n + k]
+            near += 1
         for i in range(n):
             x[i] += rows[k, i] * push[2 * n + k]
     # from here on: x = multipliers as joint torques, low = M⁻¹ x, high = changed torques (both

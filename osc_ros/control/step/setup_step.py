@@ -206,12 +206,13 @@ def setup_torque(table, time, q, qd, tau):
         status |= _follow(table, given, links, count, time, q, qd)
     _add_torques(own, tau, room.tau)
     status |= stage_at(entry, table, RESPONSE, room.tau, F, accelerations[TOTAL])
-    loads = near_bounds(parts.limits, parts.limiter, parts.room, method.gravity, time, q, qd, tau)
-    if loads >= 0 or own.blends[0] > 0.0:
+    near = near_bounds((parts.limits, parts.limiter, parts.room), (
+        given.clearance, given.obstacles), method.gravity, time, q, qd, tau)
+    if near >= 0 or own.blends[0] > 0.0:
         status |= stage_at(entry, table, INVERSE_MASS, room.unit, view(room.M_inv, 0, (n * n,)),
                            qd)
-    if loads >= 0:
+    if near >= 0:
         tasks = tasks_of(priority.room_of(integers, parts.solver), count, own.damping[0])
-        limit(parts.limiter, parts.room, tasks, loads, time, qd, tau)
+        limit(parts.limiter, parts.room, tasks, near, time, qd, tau)
     finish(given, q, qd, tau)
     return count if status == DONE else REFUSED

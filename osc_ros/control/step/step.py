@@ -54,6 +54,7 @@ from osc_ros.control.step.tick_arrays import (
     law_entry_in,
     law_in,
     NO_INTEGERS,
+    NONE,
     UNOBSERVED,
 )
 from osc_ros.control.tasks.task_numbers import ERROR, SEEN
@@ -238,7 +239,7 @@ def _example() -> tuple[tuple[int, int], Integers, object]:
     model, stages = CommandModel(dynamics.robot), stages_of(dynamics)
     parts.guides[:] = at_rest.addresses
     arrays = (*stages.rows, integers, numbers, *model.arrays, NO_INTEGERS, NO_INTEGERS,
-              FrictionInForce(1).record, SET_POINT.zeros(1))
+              NONE, NONE, FrictionInForce(1).record, SET_POINT.zeros(1))
     setup_torque(Pointers().to(*arrays), 0.0, x, x, x.copy())
     of_law = (*arrays, *UNOBSERVED, blend.BLEND.zeros(1), NO_INTEGERS,
               LawMemory(1, np.zeros(3)).record)

@@ -44,12 +44,12 @@ class Tick:
         Integers and numbers of the `CompiledLaw`, see `osc_ros.control.step.block`.
     model : CommandModel
     places : arrays
-        `gravities` and `turning` of `osc_ros.control.step.tick_arrays.Given`.
+        `gravities` to `obstacles` of `osc_ros.control.step.tick_arrays.Given`.
 
     """
 
     def __init__(self, dynamics: Method, block: tuple[NDArray[Any], Array], model: CommandModel,
-                 places: tuple[Integers, Integers]) -> None:
+                 places: tuple[Integers, Integers, Array, Array]) -> None:
         self._stages = stages_of(dynamics)
         self._arrays = *self._stages.rows, *block, *model.arrays, *places
         self._alone = Pointers(*entries())

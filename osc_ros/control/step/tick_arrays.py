@@ -41,6 +41,8 @@ class Given(NamedTuple):
     - gravities (k,): addresses of each copy (3,) of gravity that the compiled law uses
     - turning (k, TURNING): for each task whose frame turns with a link without a task: its index,
       and `osc_ros.dynamics.algebra.kinematics.LinkAxes.addresses`
+    - clearance, obstacles: the first two arrays of `osc_ros.control.limits.near_rows`; empty
+      without a clearance
     - friction: record of `osc_ros.control.model_error.friction.IN_FORCE`
     - posture: record of `osc_ros.control.setpoint.posture.SET_POINT`
 
@@ -53,6 +55,8 @@ class Given(NamedTuple):
     model_room: Array
     gravities: Array
     turning: Array
+    clearance: Array
+    obstacles: Array
     friction: Array
     posture: Array
 
@@ -117,7 +121,8 @@ def given_in(table):
     return Given(integers_of(table, k), numbers_of(table, k + 1), integers_of(table, k + 2),
                  numbers_of(table, k + 3), numbers_of(table, k + 4), integers_of(table, k + 5),
                  view(integers_of(table, k + 6), 0, (table[k + 6, 1] // TURNING, TURNING)),
-                 numbers_of(table, k + 7), numbers_of(table, k + 8))
+                 numbers_of(table, k + 7), numbers_of(table, k + 8), numbers_of(table, k + 9),
+                 numbers_of(table, k + 10))
 
 
 @viewing

@@ -1,0 +1,291 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""
+Distance of a straight segment to a convex solid, its witness points, and its second derivative.
+
+A capsule is the set of points within a radius of a segment, so the distance of a capsule to a
+solid is that of its segment, minus the radius. For a point x, `nearest_point` returns the point
+of the solid nearest to x in closed form. Along the segment x(s) = a + s u the distance is convex,
+and (x - nearest point) · u increases with s: its root is the nearest point of the segment.
+
+If segment and face are parallel, many points of the segment are nearest, and the one that is
+found jumps as the segment tilts. So `near_points` returns the two ends of the part of the segment
+that is at most TOLERANCE farther than the nearest point: they move continuously.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.compile.compiled import inlined, kernel, stage
+from osc_ros.dynamics.algebra.spatial import add, along, cross, dot, sub, Vector, vector_at, ZERO
+
+Array = NDArray[np.float64]
+Size: TypeAlias = tuple[float, float, float, float, float, float]
+
+# Kinds of solids, with their size, in axes of their own:
+# POINT (x, y, z); SEGMENT from one end (x, y, z) to the other; BOX about the origin: half of each
+# edge; CYLINDER about the origin and the z axis: radius, half of the length; HALF_SPACE z ≤ 0.
+KINDS = POINT, SEGMENT, BOX, CYLINDER, HALF_SPACE = range(5)
+TOLERANCE = 1e-3  # see the docstring of the module [m]
+_EXACT = 1e-12  # tolerance of a root, relative to the length of the segment
+_MOST = 100  # largest number of steps of a search
+_INSIDE = 1e-9  # a point is in a solid if it is nearer than this [m]
+
+
+@inlined
+def nearest_point(kind: int, size: Size, x: Vector) -> Vector:
+    """Return the point of a solid nearest to x; x itself within a box or cylinder."""
+    if kind == POINT:
+        return (size[0], size[1], size[2])
+    if kind == SEGMENT:
+        a, b = (size[0], size[1], size[2]), (size[3], size[4], size[5])
+        u = sub(b, a)
+        length2 = dot(u, u)
+        t = dot(sub(x, a), u) / length2 if length2 > 0.0 else 0.0
+        return along(min(max(t, 0.0), 1.0), u, a)
+    if kind == BOX:
+        return (min(max(x[0], -size[0]), size[0]), min(max(x[1], -size[1]), size[1]),
+                min(max(x[2], -size[2]), size[2]))
+    if kind == CYLINDER:
+        r = np.sqrt(x[0] * x[0] + x[1] * x[1])
+        share = size[0] / r if r > size[0] else 1.0
+        return (share * x[0], share * x[1], min(max(x[2], -size[1]), size[1]))
+    return (x[0], x[1], 0.0)
+
+
+@inlined
+def _stretched(kind: int, size: Size, x: Vector, c: Vector, v: Vector) -> Vector:
+    """
+    Return v minus the velocity of the nearest point c of a solid at rest, while x moves with v.
+
+    This is (1 - P) v, P the derivative of the nearest point.
+
+    """
+    if kind == POINT:
+        return v
+    if kind == SEGMENT:
+        a, b = (size[0], size[1], size[2]), (size[3], size[4], size[5])
+        u = sub(b, a)
+        length2 = dot(u, u)
+        t = dot(sub(x, a), u) / length2 if length2 > 0.0 else 0.0
+        if not 0.0 < t < 1.0:
+            return v
+        return along(-dot(v, u) / length2, u, v)
+    if kind == BOX:
+        return (v[0] if np.abs(x[0]) > size[0] else 0.0, v[1] if np.abs(x[1]) > size[1] else 0.0,
+                v[2] if np.abs(x[2]) > size[2] else 0.0)
+    if kind == CYLINDER:
+        r2, z = x[0] * x[0] + x[1] * x[1], v[2] if np.abs(x[2]) > size[1] else 0.0
+        if r2 <= size[0] * size[0]:
+            return (0.0, 0.0, z)
+        share, radial = size[0] / np.sqrt(r2), (x[0] * v[0] + x[1] * v[1]) / r2
+        return (v[0] - share * (v[0] - radial * x[0]), v[1] - share * (v[1] - radial * x[1]), z)
+    return (0.0, 0.0, v[2])
+
+
+@inlined
+def _height(kind: int, x: Vector, c: Vector) -> float:
+    """Distance of x to its nearest point c; negative within a half-space."""
+    if kind == HALF_SPACE:
+        return x[2]
+    e = sub(x, c)
+    return float(np.sqrt(dot(e, e)))
+
+
+@inlined
+def _climb(kind: int, size: Size, x: Vector, u: Vector) -> float:
+    """Return half the derivative of the squared distance of x along u."""
+    if kind == HALF_SPACE:
+        return u[2]
+    return dot(sub(x, nearest_point(kind, size, x)), u)
+
+
+@stage
+def _lowest(kind: int, size: Size, a: Vector, u: Vector) -> float:
+    """Return s, 0 to 1, of the point a + s u nearest to a solid."""
+    low, high = 0.0, 1.0
+    at_low, at_high = _climb(kind, size, a, u), _climb(kind, size, add(a, u), u)
+    if at_low >= 0.0:
+        return 0.0
+    if at_high <= 0.0:
+        return 1.0
+    side = 0
+    for k in range(_MOST):
+        if high - low < _EXACT:
+            break
+        # false position, with bisections so that it always converges
+        s = low - at_low * (high - low) / (at_high - at_low) if k % 8 < 7 else 0.5 * (low + high)
+        if not low < s < high:
+            s = 0.5 * (low + high)
+        value = _climb(kind, size, along(s, u, a), u)
+        if value == 0.0:
+            return s
+        if value < 0.0:
+            low, at_low = s, value
+            at_high *= 0.5 if side < 0 else 1.0
+            side = -1
+        else:
+            high, at_high = s, value
+            at_low *= 0.5 if side > 0 else 1.0
+            side = 1
+    return low if -at_low < at_high else high
+
+
+@inlined
+def _height_at(kind: int, size: Size, x: Vector) -> float:
+    return _height(kind, x, nearest_point(kind, size, x))
+
+
+@stage
+def _rise(kind: int, size: Size, a: Vector, u: Vector, s: float, end: float, most: float
+          ) -> float:
+    """Return where, from s to `end`, the distance reaches `most`, or `end` if it does not."""
+    low, high = s, end
+    at_low = _height_at(kind, size, along(low, u, a)) - most
+    at_high = _height_at(kind, size, along(high, u, a)) - most
+    if at_high <= 0.0:
+        return end
+    side = 0
+    for k in range(_MOST):
+        if np.abs(high - low) < 1e-7:
+            break
+        s = low - at_low * (high - low) / (at_high - at_low) if k % 4 < 3 else 0.5 * (low + high)
+        value = _height_at(kind, size, along(s, u, a)) - most
+        if value < 0.0:
+            low, at_low = s, value
+            at_high *= 0.5 if side < 0 else 1.0
+            side = -1
+        else:
+            high, at_high = s, value
+            at_low *= 0.5 if side > 0 else 1.0
+            side = 1
+    return low
+
+
+@inlined
+def bound_of(kind: int, size: Size, a: Vector, u: Vector) -> float:
+    """Return a lower bound of the distance of a segment to a solid, from its middle."""
+    return float(_height_at(kind, size, along(0.5, u, a)) - 0.5 * np.sqrt(dot(u, u)))
+
+
+@stage
+def near_points(kind: int, size: Size, a: Vector, u: Vector) -> tuple[float, float, float]:
+    """
+    Return the distance of the segment a + s u, 0 ≤ s ≤ 1, to a solid, and two values of s.
+
+    Between these the segment is nearer to the solid than the distance plus TOLERANCE. All vectors
+    are in the axes of the solid. The distance is 0 if the segment meets the solid; that to a
+    half-space is then negative.
+
+    """
+    s = _lowest(kind, size, a, u)
+    least = _height_at(kind, size, along(s, u, a))
+    return (least, _rise(kind, size, a, u, s, 0.0, least + TOLERANCE),
+            _rise(kind, size, a, u, s, 1.0, least + TOLERANCE))
+
+
+@inlined
+def _way_out(kind: int, size: Size, x: Vector) -> tuple[float, Vector]:
+    """Return the distance, at most 0, of a point within a box or cylinder, and the normal."""
+    if kind == BOX:
+        depth, normal = x[0] - size[0], (1.0, 0.0, 0.0)
+        if -x[0] - size[0] > depth:
+            depth, normal = -x[0] - size[0], (-1.0, 0.0, 0.0)
+        if x[1] - size[1] > depth:
+            depth, normal = x[1] - size[1], (0.0, 1.0, 0.0)
+        if -x[1] - size[1] > depth:
+            depth, normal = -x[1] - size[1], (0.0, -1.0, 0.0)
+        if x[2] - size[2] > depth:
+            depth, normal = x[2] - size[2], (0.0, 0.0, 1.0)
+        if -x[2] - size[2] > depth:
+            depth, normal = -x[2] - size[2], (0.0, 0.0, -1.0)
+        return depth, normal
+    if kind == CYLINDER:
+        depth, normal = np.abs(x[2]) - size[1], (0.0, 0.0, 1.0 if x[2] > 0.0 else -1.0)
+        r = np.sqrt(x[0] * x[0] + x[1] * x[1])
+        if r - size[0] > depth and r > 0.0:
+            depth, normal = r - size[0], (x[0] / r, x[1] / r, 0.0)
+        return depth, normal
+    return 0.0, (0.0, 0.0, 1.0)
+
+
+@stage
+def height_and_bend(kind: int, size: Size, x: Vector, v: Vector
+                    ) -> tuple[float, Vector, Vector, float]:
+    """
+    Distance of a point x to a solid at rest, and its derivatives.
+
+    Parameters
+    ----------
+    kind, size
+        See KINDS.
+    x, v : (3,)
+        Point, and its velocity, in the axes of the solid.
+
+    Returns
+    -------
+    float, (3,), (3,), float
+        Distance; nearest point of the solid; unit normal from there to x; the part of the second
+        derivative of the distance that does not depend on the acceleration of x: ṅ · v.
+
+    """
+    c = nearest_point(kind, size, x)
+    e = sub(x, c)
+    d = np.sqrt(dot(e, e))
+    if kind == HALF_SPACE:
+        return x[2], c, (0.0, 0.0, 1.0), 0.0
+    if d < _INSIDE:
+        depth, normal = _way_out(kind, size, x)
+        return depth, along(-depth, normal, x), normal, 0.0
+    normal = along(1.0 / d, e, ZERO)
+    moved = _stretched(kind, size, x, c, v)
+    speed = dot(normal, moved)
+    return d, c, normal, (dot(moved, v) - speed * speed) / d
+
+
+@kernel
+def put_distances(kinds: Array, sizes: Array, segments: Array, found: Array) -> None:
+    """
+    Write distances of segments to solids, each in the axes of the solid, for tests and pages.
+
+    Parameters
+    ----------
+    kinds, sizes : (k,) int, (k, 6)
+        See KINDS.
+    segments : (k, 6)
+        Both ends [m].
+    found : (k, 3), written
+        Distance [m], and the two values of s, see `near_points`.
+
+    """
+    for i in range(len(kinds)):
+        row = sizes[i]
+        size = (row[0], row[1], row[2], row[3], row[4], row[5])
+        a = vector_at(segments[i], 0)
+        u = sub(vector_at(segments[i], 3), a)
+        found[i, 0], found[i, 1], found[i, 2] = near_points(kinds[i], size, a, u)
+
+
+@inlined
+def relative_motion(x: Vector, v: Vector, a: Vector, frame: tuple[Vector, Vector, Vector, Vector,
+                                                                  Vector]
+                    ) -> tuple[Vector, Vector]:
+    """
+    Velocity and acceleration of a point relative to a moving frame, in axes that do not turn.
+
+    `frame` has the origin of the frame, its angular velocity and acceleration, and velocity and
+    acceleration of the origin; x, v, a are those of the point.
+
+    """
+    origin, omega, alpha, velocity, acceleration = frame
+    r = sub(x, origin)
+    across = cross(omega, r)
+    relative = sub(sub(v, velocity), across)
+    turning = add(cross(alpha, r), cross(omega, across))
+    return relative, sub(sub(sub(a, acceleration), turning),
+                         along(2.0, cross(omega, relative), ZERO))

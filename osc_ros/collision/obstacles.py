@@ -1,0 +1,185 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Obstacles in the base frame: named solids that may move, in one flat array for kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from osc_ros.collision.distance import BOX, CYLINDER, HALF_SPACE, POINT, SEGMENT
+from osc_ros.dynamics.algebra.arrays import finite_array
+from osc_ros.errors import InputError
+
+Array = NDArray[np.float64]
+
+MOST_OBSTACLES = 32  # of a law
+LARGEST = 1e3  # largest edge, and distance from the base [m]
+FASTEST = 20.0  # largest speed [m/s]
+# Number of lengths that each kind has: radius; radius, distance of the centres of the ends; three
+# edges; radius, length; none.
+SHAPES = {'sphere': 1, 'capsule': 2, 'box': 3, 'cylinder': 2, 'half_space': 0}
+# Columns of the array, a row for each obstacle: 1 if there is one; kind and size of the solid, see
+# `distance`; radius that is added to it; rotation and position of its axes in the base frame;
+# angular velocity, velocity; time for which the pose is given; time from which it counts; 1 if the
+# obstacle has changed since the last tick; 1 if the tips may touch it.
+(USED, KIND, SIZE, RADIUS, AXES, PLACE, SPIN, SPEED, STAMP, SINCE, CHANGED, TOUCH,
+ SOLID_WIDTH) = 0, 1, 2, 8, 9, 18, 21, 24, 27, 28, 29, 30, 31
+NEW = -math.inf  # stamp of an obstacle until the next tick
+
+
+@dataclass(frozen=True, eq=False)
+class Obstacle:
+    """
+    A solid from which the arm keeps clear.
+
+    Attributes
+    ----------
+    shape : str
+        'sphere', 'capsule', 'box', 'cylinder' or 'half_space' (z ≤ 0 of its axes is solid).
+    size : tuple of float [m]
+        Radius; radius and distance of the centres of the two ends; edges along x, y, z; radius and
+        length; nothing. Capsules and cylinders lie along their z axis.
+    pose : (4, 4)
+        Axes and centre in the base frame.
+    velocity : (6,)
+        Angular and linear velocity, base axes [rad/s, m/s].
+    touch : bool
+        Whether the tips may touch it: the shapes on the links of the tips ignore it.
+
+    Raises
+    ------
+    InputError
+        Another shape, lengths that are not positive and finite, a pose that is not rigid.
+
+    """
+
+    shape: str
+    size: tuple[float, ...]
+    pose: Array
+    velocity: Array = None  # type: ignore[assignment]
+    touch: bool = False
+
+    def __post_init__(self) -> None:
+        if self.shape not in SHAPES:
+            raise InputError(f"obstacle of shape '{self.shape}': accepted is one of "
+                             + ', '.join(SHAPES))
+        size = np.array(self.size, dtype=np.float64).ravel()
+        if len(size) != SHAPES[self.shape] or not ((size > 0.0) & (size <= LARGEST)).all():
+            raise InputError(f'size {size.tolist()} of a {self.shape}: accepted are '
+                             f'{SHAPES[self.shape]} lengths, more than 0, at most {LARGEST:g}')
+        T = finite_array('pose', self.pose, (4, 4)).copy()
+        off = np.abs(T[:3, :3] @ T[:3, :3].T - np.eye(3)).max()
+        if off > 1e-6 or np.linalg.det(T[:3, :3]) < 0.0 or np.abs(T[3] - (0, 0, 0, 1)).max() > 0:
+            raise InputError(f'pose {T.tolist()} of an obstacle: accepted are a rotation and a '
+                             'position, with the last row 0 0 0 1')
+        if np.abs(T[:3, 3]).max() > LARGEST:
+            raise InputError(f'an obstacle at {T[:3, 3].tolist()}: accepted is at most '
+                             f'{LARGEST:g} m from the base')
+        V = np.zeros(6) if self.velocity is None else finite_array(
+            'velocity', self.velocity, (6,)).copy()
+        if np.linalg.norm(V[3:]) > FASTEST:
+            raise InputError(f'velocity {V[3:].tolist()} of an obstacle: accepted is at most '
+                             f'{FASTEST:g} m/s')
+        for name, value in (('size', tuple(size.tolist())), ('pose', T), ('velocity', V)):
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def at(cls, shape: str, size: ArrayLike, position: ArrayLike) -> Obstacle:
+        """Return an obstacle at a position (3,) [m], with its axes along those of the base."""
+        T = np.eye(4)
+        T[:3, 3] = finite_array('position', position, (3,))
+        return cls(shape, tuple(np.ravel(np.asarray(size, dtype=np.float64)).tolist()), T)
+
+    @property
+    def solid(self) -> tuple[int, list[float], float]:
+        """Kind, size (6,) and added radius, see `osc_ros.collision.distance`."""
+        size, kind = self.size, self.shape
+        if kind == 'sphere':
+            return POINT, [0.0] * 6, size[0]
+        if kind == 'capsule':
+            h = 0.5 * size[1]
+            return SEGMENT, [0.0, 0.0, -h, 0.0, 0.0, h], size[0]
+        if kind == 'box':
+            return BOX, [*(0.5 * edge for edge in size), 0.0, 0.0, 0.0], 0.0
+        if kind == 'cylinder':
+            return CYLINDER, [size[0], 0.5 * size[1], 0.0, 0.0, 0.0, 0.0], 0.0
+        return HALF_SPACE, [0.0] * 6, 0.0
+
+
+def put_solid(row: Array, obstacle: Obstacle) -> None:
+    """Write an obstacle to its row (SOLID_WIDTH,), except STAMP and SINCE."""
+    kind, size, radius = obstacle.solid
+    row[USED], row[KIND], row[SIZE:RADIUS], row[RADIUS] = 1.0, kind, size, radius
+    row[AXES:PLACE], row[PLACE:SPIN] = obstacle.pose[:3, :3].ravel(), obstacle.pose[:3, 3]
+    row[SPIN:STAMP] = obstacle.velocity
+    row[CHANGED], row[TOUCH] = 1.0, obstacle.touch
+
+
+class Obstacles(Mapping[str, Obstacle]):
+    """
+    The obstacles of a law, at most MOST_OBSTACLES, by name.
+
+    Attributes
+    ----------
+    record : (MOST_OBSTACLES · SOLID_WIDTH,)
+        For kernels, see the columns in this module.
+
+    """
+
+    def __init__(self) -> None:
+        self.record = np.zeros(MOST_OBSTACLES * SOLID_WIDTH)
+        self._rows = self.record.reshape(-1, SOLID_WIDTH)
+        self._found: dict[str, tuple[int, Obstacle]] = {}
+
+    def __getitem__(self, name: str) -> Obstacle:
+        return self._found[name][1]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __setitem__(self, name: str, obstacle: Obstacle) -> None:
+        """Add an obstacle, or move the one of this name; InputError if there are too many."""
+        if name in self._found:
+            k, before = self._found[name]
+            is_new = before.shape != obstacle.shape or before.size != obstacle.size
+        else:
+            free = np.flatnonzero(self._rows[:, USED] == 0.0)
+            if not len(free):
+                raise InputError(f"obstacle '{name}': there are {MOST_OBSTACLES} already, the "
+                                 'largest number: remove one first')
+            k, is_new = int(free[0]), True
+        put_solid(self._rows[k], obstacle)
+        self._rows[k, STAMP] = NEW
+        if is_new:
+            self._rows[k, SINCE] = NEW
+        self._found[name] = k, obstacle
+
+    def __delitem__(self, name: str) -> None:
+        k, _ = self._found.pop(name)
+        self._rows[k] = 0.0
+
+    def name_of(self, k: int) -> str:
+        """Name of the obstacle in row k of the record."""
+        return next((name for name, (at, _) in self._found.items() if at == k), '')
+
+    @property
+    def named(self) -> dict[str, tuple[int, Obstacle]]:
+        """Row and obstacle by name, for a checkpoint."""
+        return dict(self._found)
+
+    @named.setter
+    def named(self, found: dict[str, tuple[int, Obstacle]]) -> None:
+        self._found = dict(found)
+        for k, obstacle in self._found.values():
+            if self._rows[k, USED] == 0.0:  # of a law without a clearance
+                put_solid(self._rows[k], obstacle)
+                self._rows[k, [STAMP, SINCE]] = NEW

@@ -1,0 +1,236 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Settings with which the arm keeps clear of itself, of obstacles and fences; and the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from osc_ros.collision.distance import HALF_SPACE
+from osc_ros.collision.link_shapes import LinkShape, ShapeModel
+from osc_ros.collision.obstacles import AXES, KIND, Obstacles, PLACE, SPIN, USED
+from osc_ros.compile.compiled import plain
+from osc_ros.control.limits.near_rows import (
+    APPROACH,
+    BODY,
+    CLEARANCE,
+    DISTANCE,
+    ENDS,
+    FIRST,
+    parts_in,
+    ROW,
+    SECOND,
+    size_of,
+    THICK,
+    TOUCHES,
+)
+from osc_ros.dynamics.algebra.arrays import finite_array
+from osc_ros.dynamics.algebra.kinematics import link_frame
+from osc_ros.errors import InputError, require_type
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+LARGEST_MARGIN = 1.0  # [m]
+BRAKING = 0.5  # share of the decelerations of the joints with which the arm stops at the margin
+
+
+class Near(NamedTuple):
+    """
+    A pair of which the distance bounds the motion.
+
+    Attributes
+    ----------
+    link, other : str
+        The link; another link, the name of an obstacle, or 'fence'.
+    distance, approach : float [m, m/s]
+        Between the surfaces; speed at which it shrinks.
+    holds : bool
+        Whether it changed the torques of the last tick.
+
+    """
+
+    link: str
+    other: str
+    distance: float
+    approach: float
+    holds: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Clearance:
+    """
+    Shapes of an arm that keep clear of each other, of the obstacles of the law, and of a fence.
+
+    Attributes
+    ----------
+    shapes : tuple of LinkShape
+        Capsules of the links; `Clearance.of` takes those of a `ShapeModel`.
+    ignored : tuple of (str, str)
+        Pairs of links that are not compared. Links on the same body never are, nor those of
+        bodies that one joint connects.
+    margin : float [m]
+        Distance at which the approach ends, at most LARGEST_MARGIN.
+    fence : (k, 4)
+        Planes, base axes: links stay where x · n ≥ d; each row has n and d [m].
+    touching : tuple of str
+        Links that may touch obstacles with `touch`; default: those on the body of the tip.
+
+    Raises
+    ------
+    InputError
+        A margin that is not positive, a plane without a direction, numbers that are not finite.
+
+    """
+
+    shapes: tuple[LinkShape, ...]
+    ignored: tuple[tuple[str, str], ...] = ()
+    margin: float = 0.02
+    fence: Array = None  # type: ignore[assignment]
+    touching: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for shape in self.shapes:
+            require_type('an entry of shapes', shape, LinkShape, 'a LinkShape')
+        object.__setattr__(self, 'shapes', tuple(self.shapes))
+        object.__setattr__(self, 'ignored', tuple((str(a), str(b)) for a, b in self.ignored))
+        object.__setattr__(self, 'touching', tuple(self.touching))
+        if not 0.0 < self.margin <= LARGEST_MARGIN:
+            raise InputError(f'clearance margin {self.margin}: accepted is more than 0, at most '
+                             f'{LARGEST_MARGIN:g} m')
+        planes = np.zeros((0, 4)) if self.fence is None else np.array(
+            self.fence, dtype=np.float64).reshape(-1, 4)
+        lengths = np.linalg.norm(planes[:, :3], axis=1)
+        if not (np.isfinite(planes).all() and (lengths > 1e-6).all()):
+            raise InputError(f'fence {planes.tolist()}: accepted are rows of four finite numbers, '
+                             'of which the first three are a direction')
+        object.__setattr__(self, 'fence', planes / lengths[:, None])
+
+    @classmethod
+    def of(cls, model: ShapeModel, margin: float = 0.02, fence: ArrayLike | None = None,
+           touching: tuple[str, ...] = ()) -> Clearance:
+        """Return a clearance with the shapes and the ignored pairs of a model."""
+        pairs = sorted(tuple(sorted(pair)) for pair in model.ignored)
+        return cls(model.shapes, tuple((pair[0], pair[-1]) for pair in pairs), margin,
+                   fence, touching)  # type: ignore[arg-type]
+
+
+def fence_box(lower: ArrayLike, upper: ArrayLike) -> Array:
+    """Return the planes (6, 4) of `Clearance.fence` for a box from lower to upper (3,) [m]."""
+    low, high = finite_array('lower', lower, (3,)), finite_array('upper', upper, (3,))
+    if not (low < high).all():
+        raise InputError(f'fence from {low.tolist()} to {high.tolist()}: accepted is lower < '
+                         'upper')
+    return np.vstack([np.column_stack([np.eye(3), low]), np.column_stack([-np.eye(3), -high])])
+
+
+def _near_pairs(robot: Robot, clearance: Clearance) -> Iterator[tuple[int, int]]:
+    """Yield the pairs of shapes that are compared."""
+    bodies = [link_frame(robot, shape.link)[0] for shape in clearance.shapes]
+    ignored = {frozenset(pair) for pair in clearance.ignored}
+    for i, j in combinations(range(len(bodies)), 2):
+        a, b = bodies[i], bodies[j]
+        links = frozenset((clearance.shapes[i].link, clearance.shapes[j].link))
+        if a == b or links in ignored or int(robot.parent[a]) == b and a >= 0 or (
+                b >= 0 and int(robot.parent[b]) == a):
+            continue
+        yield (i, j) if a >= 0 else (j, i)
+
+
+class KeepingClear:
+    """
+    Memory of a clearance for kernels, and the report of the last tick.
+
+    Attributes
+    ----------
+    settings : Clearance, optional
+        None: the arm does not keep clear.
+    obstacles : Obstacles
+    numbers : flat array
+        See `osc_ros.control.limits.near_rows`; empty without settings.
+
+    Parameters
+    ----------
+    robot, clearance, obstacles
+
+    Raises
+    ------
+    InputError
+        A shape of a link that the robot does not have.
+
+    """
+
+    def __init__(self, robot: Robot, clearance: Clearance | None, obstacles: Obstacles) -> None:
+        self.settings, self.obstacles, self.numbers = clearance, obstacles, np.zeros(0)
+        self._shapes: tuple[LinkShape, ...] = ()
+        if clearance is not None:
+            self._build(robot, clearance)
+
+    @property
+    def arrays(self) -> tuple[Array, Array]:
+        """The first two arrays of `near_rows.near_rows`; empty without settings."""
+        return self.numbers, (self.obstacles.record if len(self.numbers) else self.numbers)
+
+    def _build(self, robot: Robot, clearance: Clearance) -> None:
+        pairs = list(_near_pairs(robot, clearance))
+        S, F = len(clearance.shapes), len(clearance.fence)
+        moving = [i for i, shape in enumerate(clearance.shapes)
+                  if link_frame(robot, shape.link)[0] >= 0]
+        pairs += [(i, S + k) for k in range(F) for i in moving]
+        self.numbers = np.zeros(size_of(robot.n, S, F, len(pairs)))
+        self._at = CLEARANCE.of(self.numbers, robot.n)
+        self._at.sizes[:], self._at.margin[0] = (S, F, len(pairs)), clearance.margin
+        self._at.share[0], self._at.nearest[0] = BRAKING, np.inf
+        shapes, planes, rows, _ = plain(parts_in)(self.numbers, robot.n, self._at.sizes)
+        tip = robot.frames[robot.tip][0]
+        for row, shape in zip(shapes, clearance.shapes):
+            body, T = link_frame(robot, shape.link)
+            row[BODY], row[THICK] = body, shape.radius
+            row[ENDS:THICK] = (shape.ends @ T[:3, :3].T + T[:3, 3]).ravel()
+            row[TOUCHES] = shape.link in clearance.touching if clearance.touching else body == tip
+        for row, (*normal, offset) in zip(planes, clearance.fence.tolist()):
+            row[USED], row[KIND] = 1.0, HALF_SPACE
+            row[AXES:PLACE] = _axes_along(np.array(normal)).ravel()
+            row[PLACE:SPIN] = offset * np.array(normal)
+        rows[:, :2] = np.array(pairs, dtype=np.float64).reshape(-1, 2)
+        self._planes, self._shapes = F, clearance.shapes
+
+    @property
+    def nearest(self) -> float:
+        """Smallest distance of the pairs that are near [m]; infinite if none is."""
+        return float(self._at.nearest[0]) if len(self.numbers) else np.inf
+
+    def near(self, held: Array) -> list[Near]:
+        """
+        Return the near pairs of the last tick, nearest first.
+
+        `held` (k, 2) are the rows at a bound, see `Limiter`.
+
+        """
+        found: list[Near] = []
+        if not len(self.numbers):
+            return found
+        S = len(self._shapes)
+        for row in self._at.found[:int(self._at.number[0])]:
+            second = int(row[SECOND])
+            other = (self._shapes[second].link if second < S
+                     else 'fence' if second < S + self._planes
+                     else self.obstacles.name_of(second - S - self._planes))
+            found.append(Near(self._shapes[int(row[FIRST])].link, other,
+                              float(row[DISTANCE]), float(row[APPROACH]),
+                              bool(((held[:, 0] == row[ROW]) & (held[:, 1] != 0.0)).any())))
+        return sorted(found, key=lambda one: one.distance)
+
+
+def _axes_along(z: Array) -> Array:
+    """Return axes (3, 3) whose third one is the unit vector z (3,)."""
+    x = np.cross(z, np.eye(3)[int(np.argmin(np.abs(z)))])
+    x /= np.linalg.norm(x)
+    return np.column_stack([x, np.cross(z, x), z])
