@@ -296,6 +296,7 @@ def stand_in(tmp_path):
 
 
 def test_link_reads_a_controller_sets_parameters_and_survives_its_restart(spin, stand_in):
+    from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
     from rclpy.node import Node
 
     from osc_ros.ros.viewer.viewer_link import ControllerLink
@@ -346,6 +347,14 @@ def test_link_reads_a_controller_sets_parameters_and_survives_its_restart(spin, 
     first.wait()
     wait(lambda: reading.lifecycle == 'absent', 'for the end')
     assert reading.control.pose is None
+    compiler = states.create_publisher(DiagnosticArray, '/diagnostics', 10)
+
+    def shows_progress():
+        compiler.publish(DiagnosticArray(status=[DiagnosticStatus(
+            name='osc_controller: kernels', message='compiling: 3 of 9')]))
+        return reading.control.text == 'compiling: 3 of 9'
+
+    wait(shows_progress, 'for the progress of the compilation')
     stand_in('free_drive')
     wait(lambda: reading.lifecycle == 'active' and reading.control.pose is not None
          and 'free_drive' in reading.offers, 'for the restart')
