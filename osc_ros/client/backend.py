@@ -5,17 +5,26 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 import warnings
 
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.client.robots import TWIST_TIMEOUT
+from osc_ros.control.accepted import bounded_twist, duration_text, OUTSIDE, require_reach
+from osc_ros.control.joint_drive import JointDrive
+from osc_ros.control.law import Law
 from osc_ros.control.reasons import Reason
-from osc_ros.control.tasks.task import Stiffness
-from osc_ros.errors import ArmTimeoutError, InputWarning
+from osc_ros.control.setpoint.arrival import Arrival, REACHED
+from osc_ros.control.setpoint.set_point_generator import Motion, TwistGoal
+from osc_ros.control.setpoint.trajectory import PoseGoal
+from osc_ros.control.settings import Settings
+from osc_ros.control.tasks.task import Stiffness, Target, Task
+from osc_ros.errors import ArmError, ArmTimeoutError, InputWarning
 from osc_ros.model.gripper_state import GripperState
 from osc_ros.model.robot import Robot
 
@@ -177,3 +186,75 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Release the resources of the backend."""
+
+
+class LawBackend(ABC):
+    """Commands of a backend that has the law, or the settings of the law in another process."""
+
+    _arrival: Arrival
+    _is_open = True
+
+    @property
+    @abstractmethod
+    def _law(self) -> Law:
+        """Law with the present settings."""
+
+    @property
+    @abstractmethod
+    def _time(self) -> float:
+        """Time on the clock of the arm [s]."""
+
+    @abstractmethod
+    def _set_point(self) -> Target:
+        """Return the present set-point of the tip."""
+
+    @abstractmethod
+    def _use(self, settings: Settings | None = None, robot: Robot | None = None) -> None:
+        """Use other settings or another robot."""
+
+    @abstractmethod
+    def _follow(self, motion: Motion) -> bool:
+        """Command a motion of the tip; return whether its goal is in the workspace."""
+
+    def _require_open(self) -> None:
+        if not self._is_open:
+            raise ArmError(CLOSED)
+
+    @property
+    def _first(self) -> Task:
+        return self._law.settings.tasks[0]
+
+    def _lead(self, joints: JointDrive | None) -> None:
+        """Let the joints follow motions of their own, or, with None, the tip its targets."""
+        settings = self._law.settings
+        if (settings.joints is None) != (joints is None):
+            self._use(replace(settings, joints=joints))
+
+    def go_to(self, pose: Array, duration: float | None) -> None:
+        """Set a goal; see `Backend`."""
+        limits, arrival = self._first.limits, -np.inf
+        require_reach(self._law.robot, self._first, pose[None, :3, 3])
+        if duration is not None:
+            arrival = self._time + duration
+            warn(duration_text(duration, self._set_point(), limits.inside(pose), limits))
+        if not self._follow(PoseGoal(pose, arrival)):
+            warn(OUTSIDE)
+
+    def jog(self, twist: Array) -> None:
+        """Move with a twist; see `Backend`."""
+        bounded, text = bounded_twist(twist, self._first.limits)
+        warn(text)
+        self._follow(TwistGoal(bounded, self._time + TWIST_TIMEOUT))
+
+    def use_payload(self, mass: float, center_of_mass: Array, inertia: Array) -> None:
+        """Set the payload; see `Backend`."""
+        self._use(robot=self._law.robot.without_payload().with_payload(
+            mass, center_of_mass, inertia))
+
+    def is_at_goal(self) -> bool:
+        """Whether the goal has been reached; see `Backend`."""
+        return self._arrival.state == REACHED
+
+    def distance(self) -> str:
+        """Return a text on the distance to the goal; see `Backend`."""
+        return distance_text(self._arrival.angle, self._arrival.distance)

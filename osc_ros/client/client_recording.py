@@ -20,6 +20,7 @@ from osc_ros.recording import cdr
 from osc_ros.recording.bag import BagWriter, required_module
 
 FIELDS = 'time', 'q', 'qd', 'torque', 'pose', 'error', 'force'
+FORCE = 'geometry_msgs/msg/Vector3Stamped'
 
 
 class Recording:
@@ -29,7 +30,7 @@ class Recording:
     A file .npz has one array for each field of `ArmState`, with one row for each state, and
     `joint_names`: `numpy.load(path)['q']`. A path without a suffix is the folder of a rosbag2 bag
     in MCAP, for Foxglove and `ros2 bag`, with the topics /joint_states (commanded torques as
-    efforts), /pose and /pose_error.
+    efforts), /pose, /pose_error, and /force if it is known.
 
     Parameters
     ----------
@@ -54,7 +55,8 @@ class Recording:
                           or not self.path.absolute().parent.is_dir()):
             raise InputError(f"recording '{self.path}': accepted is a file with the ending .npz, "
                              'or a name without ending for a bag, in a folder that exists')
-        self._bag = BagWriter(self.path) if self.path and not self.path.suffix else None
+        self._bag = (BagWriter(self.path, _definition) if self.path and not self.path.suffix
+                     else None)
         if self.path and self._bag is None:
             _require_writable(self.path)
         self._names, self._stopped = joint_names, stopped
@@ -164,6 +166,12 @@ def drawn(columns: dict[str, Any], joints: tuple[str, ...]) -> Any:
     return figure
 
 
+def _definition(kind: str) -> str:
+    """Return the definition of the type FORCE, the only one that `cdr` does not know."""
+    return cdr.definition('std_msgs/Header header\nVector3 vector\n', **cdr.STAMPED,
+                          geometry_msgs__Vector3=cdr.VECTOR)
+
+
 def _require_writable(path: Path) -> None:
     """Raise InputError if a file cannot be written; a file that exists keeps its content."""
     is_new = not path.exists()
@@ -188,3 +196,5 @@ def write_states(bag: BagWriter, names: tuple[str, ...], states: list[ArmState])
                   cdr.joint_state(stamp, names, state.q, state.qd, state.torque))
         bag.write('/pose', cdr.POSE, time, cdr.stamped_message(stamp, 'base', pose))
         bag.write('/pose_error', cdr.TWIST, time, cdr.stamped_message(stamp, 'base', twist))
+        if np.isfinite(state.force).all():
+            bag.write('/force', FORCE, time, cdr.stamped_message(stamp, 'base', state.force))

@@ -17,27 +17,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.client.backend import ArmState, CLOSED, distance_text, warn
-from osc_ros.client.robots import JOINT_TOLERANCE, model_of, SHIPPED, TOLERANCE, TWIST_TIMEOUT
+from osc_ros.client.backend import ArmState, LawBackend, warn
+from osc_ros.client.robots import JOINT_TOLERANCE, model_of, SHIPPED, TOLERANCE
 from osc_ros.compile.compiled import on_demand
-from osc_ros.control.accepted import (
-    bounded_stiffness,
-    bounded_twist,
-    duration_text,
-    OUTSIDE,
-    require_reach,
-)
+from osc_ros.control.accepted import bounded_stiffness, require_reach
 from osc_ros.control.joint_drive import JointDrive
 from osc_ros.control.law import Law
 from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.reasons import Reason, reasons, watchdog_reason
 from osc_ros.control.safety.supervision import HARMLESS
-from osc_ros.control.setpoint.arrival import Arrival, REACHED
+from osc_ros.control.setpoint.arrival import Arrival
 from osc_ros.control.setpoint.chunks import chunk_entry, LEAD
-from osc_ros.control.setpoint.set_point_generator import Motion, TwistGoal
-from osc_ros.control.setpoint.trajectory import PoseGoal
+from osc_ros.control.setpoint.set_point_generator import Motion
 from osc_ros.control.settings import Settings, with_first_task
-from osc_ros.control.tasks.task import Stiffness, Target, Task
+from osc_ros.control.tasks.task import Stiffness, Target
 from osc_ros.dynamics.algebra.kinematics import link_pose, LinkAxes
 from osc_ros.errors import ArmError, ArmTimeoutError, InputError, OscError
 from osc_ros.hardware.contract import Description
@@ -65,7 +58,7 @@ SYSTEM = System()
 LOGGER = logging.getLogger('osc_ros')
 
 
-class RealTimeBackend:
+class RealTimeBackend(LawBackend):
     """
     The process of osc_arm's loop without its node; only this client commands it.
 
@@ -97,7 +90,7 @@ class RealTimeBackend:
         try:
             settings, self._guard = start.settings_for(self.description)
             with on_demand():
-                self._law = Law(self.robot, settings)
+                self._planner = Law(self.robot, settings)
             self._original = settings
             self._session = Session(
                 self._law, self._loop, self._use_load, lambda level, text: LOGGER.log(
@@ -117,7 +110,7 @@ class RealTimeBackend:
         self._news, self._startup_check = Condition(), startup_check
         self._reported = np.zeros(6), np.full(3, np.nan)  # error and force of the newest report
         self._arrival, self._checked = Arrival(), -np.inf
-        self._trouble, self._read, self._is_open = '', 0, True
+        self._trouble, self._read = '', 0
         self._reactions, self._concluded = ReactionLog(LOGGER, 'active'), monotonic()
         # time at which the present reaction becomes an error, and its text
         self._held: tuple[float, str] = np.inf, ''
@@ -273,23 +266,23 @@ class RealTimeBackend:
         if self._trouble and self._loop.mode != ACTIVE:
             raise ArmError(self._trouble + ('' if self._loop.has_ended else '; see Arm.recover'))
 
-    def _require_open(self) -> None:
-        if not self._is_open:
-            raise ArmError(CLOSED)
-
     @property
     def _task(self) -> str:
         return self._first.name
 
     @property
-    def _first(self) -> Task:
-        return self._law.settings.tasks[0]
+    def _law(self) -> Law:
+        return self._planner
 
-    def _lead(self, joints: JointDrive | None) -> None:
-        """Let the joints follow motions of their own, or, with None, the tip its targets."""
-        settings = self._law.settings
-        if (settings.joints is None) != (joints is None):
-            self._use(replace(settings, joints=joints))
+    @property
+    def _time(self) -> float:
+        return self._loop.time
+
+    def _set_point(self, time: float | None = None) -> Target:
+        """Return the set-point of the tip at a time [s], by default now."""
+        found: Target = self._request(requests.predicted_target, self._task,
+                                      self._time if time is None else time)
+        return found
 
     def move_joints(self, goal: Array, duration: float | None, speed: float | None) -> None:
         """Move the joints to a goal; see `Backend`."""
@@ -301,33 +294,15 @@ class RealTimeBackend:
         self._lead(JointDrive())
         self._command(requests.follow_joints, times, positions, None, None)
 
-    def go_to(self, pose: Array, duration: float | None) -> None:
-        """Set a goal; see `Backend`."""
-        require_reach(self.robot, self._first, pose[None, :3, 3])
-        limits, arrival = self._first.limits, -np.inf
-        if duration is not None:
-            arrival = self._loop.time + duration
-            present = self._request(requests.predicted_target, self._task, self._loop.time)
-            warn(duration_text(duration, present, limits.inside(pose), limits))
-        if not self._follow(PoseGoal(pose, arrival)):
-            warn(OUTSIDE)
-
     def follow_chunk(self, times: Array, poses: Array, observed_at: float) -> str:
         """Follow a chunk; see `Backend`."""
         self._lead(None)
         require_reach(self.robot, self._first, poses[:, :3, 3])
         start = self._loop.time + LEAD
-        present: Target = self._request(requests.predicted_target, self._task, start)
-        entry = chunk_entry(observed_at + times, poses, observed_at, present, start,
-                            self._first.limits)
+        entry = chunk_entry(observed_at + times, poses, observed_at, self._set_point(start),
+                            start, self._first.limits)
         self._follow(entry.path, start)
         return str(entry)
-
-    def jog(self, twist: Array) -> None:
-        """Move with a twist; see `Backend`."""
-        bounded, text = bounded_twist(twist, self._first.limits)
-        warn(text)
-        self._follow(TwistGoal(bounded, self._loop.time + TWIST_TIMEOUT))
 
     def set_wrench(self, wrench: Array) -> None:
         """Apply a wrench; see `Backend`."""
@@ -345,11 +320,6 @@ class RealTimeBackend:
             warn(text)
         self._use(with_first_task(
             self._law.settings, gains=self._original.tasks[0].gains if spring is None else spring))
-
-    def use_payload(self, mass: float, center_of_mass: Array, inertia: Array) -> None:
-        """Set the payload; see `Backend`."""
-        self._use(robot=self._law.robot.without_payload().with_payload(
-            mass, center_of_mass, inertia))
 
     def _use(self, settings: Settings | None = None, robot: Robot | None = None) -> None:
         """Use other settings or another robot."""
@@ -402,14 +372,6 @@ class RealTimeBackend:
         self._trouble, self._held = '', (np.inf, '')
         self._arrival.clear()
         return text
-
-    def is_at_goal(self) -> bool:
-        """Whether the goal has been reached; see `Backend`."""
-        return self._arrival.state == REACHED
-
-    def distance(self) -> str:
-        """Return a text on the distance to the goal; see `Backend`."""
-        return distance_text(self._arrival.angle, self._arrival.distance)
 
     def reasons(self) -> list[Reason]:
         """Return the reasons why the arm is not at its goal; see `Backend`."""

@@ -6,31 +6,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 import os
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.client.backend import ArmState, CLOSED, distance_text, warn
-from osc_ros.client.robots import JOINT_TOLERANCE, model_of, SHIPPED, TOLERANCE, TWIST_TIMEOUT
-from osc_ros.control.accepted import (
-    bounded_stiffness,
-    bounded_twist,
-    duration_text,
-    OUTSIDE,
-    require_reach,
-)
+from osc_ros.client.backend import ArmState, LawBackend, warn
+from osc_ros.client.robots import JOINT_TOLERANCE, model_of, SHIPPED, TOLERANCE
+from osc_ros.control.accepted import bounded_stiffness, require_reach
 from osc_ros.control.joint_drive import JointDrive
 from osc_ros.control.law import Law
 from osc_ros.control.reasons import figures_of, Reason, reasons
-from osc_ros.control.setpoint.arrival import Arrival, REACHED
-from osc_ros.control.setpoint.set_point_generator import TwistGoal
-from osc_ros.control.setpoint.trajectory import PoseGoal
+from osc_ros.control.setpoint.arrival import Arrival
+from osc_ros.control.setpoint.set_point_generator import Motion
 from osc_ros.control.settings import Settings, with_first_task
-from osc_ros.control.tasks.task import Stiffness
-from osc_ros.errors import ArmError, InputError, require_options
+from osc_ros.control.tasks.task import Stiffness, Target
+from osc_ros.errors import InputError, require_options
 from osc_ros.model.files import urdf_text
 from osc_ros.model.gripper_state import goal_of, GripperState
 from osc_ros.model.robot import Robot
@@ -43,7 +35,7 @@ Array = NDArray[np.float64]
 CHECKS = 50.0  # rate at which the distance to the goal is checked [Hz]
 
 
-class SimulatedBackend:
+class SimulatedBackend(LawBackend):
     """
     A law and MuJoCo in this process; simulated time advances only in `wait`.
 
@@ -73,7 +65,6 @@ class SimulatedBackend:
         self._arrival, self._checked = Arrival(), -np.inf
         self._goal: Array | None = None  # of the last command
         self._listener: Callable[[ArmState], None] | None = None
-        self._is_open = True
         self._advance()
 
     def _furnished(self, options: dict[str, Any]) -> dict[str, Any]:
@@ -88,10 +79,6 @@ class SimulatedBackend:
                 furnish(spec)
 
         return {**options, 'furnish': add}
-
-    def _require_open(self) -> None:
-        if not self._is_open:
-            raise ArmError(CLOSED)
 
     @property
     def _law(self) -> Law:
@@ -138,11 +125,21 @@ class SimulatedBackend:
         self._goal = law.level().goal if law.settings.joints is None else None
         self._check()
 
-    def _lead(self, joints: JointDrive | None) -> None:
-        """Let the joints follow motions of their own, or, with None, the tip its targets."""
-        law = self._law
-        if (law.settings.joints is None) != (joints is None):
-            law.change(replace(law.settings, joints=joints))
+    @property
+    def _time(self) -> float:
+        return self._state.time
+
+    def _set_point(self) -> Target:
+        return self._law.target
+
+    def _use(self, settings: Settings | None = None, robot: Robot | None = None) -> None:
+        self._law.change(settings, robot)
+
+    def _follow(self, motion: Motion) -> bool:
+        self._lead(None)
+        is_inside = self._law.follow(motion)
+        self._begin()
+        return is_inside
 
     def move_joints(self, goal: Array, duration: float | None, speed: float | None) -> None:
         """Move the joints to a goal; see `Backend`."""
@@ -156,34 +153,13 @@ class SimulatedBackend:
         self._law.follow_joints(times, positions)
         self._begin()
 
-    def go_to(self, pose: Array, duration: float | None) -> None:
-        """Set a goal; see `Backend`."""
-        law, task = self._law, self._law.settings.tasks[0]
-        require_reach(law.robot, task, pose[None, :3, 3])
-        goal, arrival = task.limits.inside(pose), -np.inf
-        if duration is not None:
-            arrival = self._state.time + duration
-            warn(duration_text(duration, law.target, goal, task.limits))
-        self._lead(None)
-        if not law.follow(PoseGoal(pose, arrival)):
-            warn(OUTSIDE)
-        self._begin()
-
     def follow_chunk(self, times: Array, poses: Array, observed_at: float) -> str:
         """Follow a chunk; see `Backend`."""
-        require_reach(self._law.robot, self._law.settings.tasks[0], poses[:, :3, 3])
+        require_reach(self._law.robot, self._first, poses[:, :3, 3])
         self._lead(None)
         entry = self._law.follow_chunk(observed_at + times, poses, self._state.time, observed_at)
         self._begin()
         return str(entry)
-
-    def jog(self, twist: Array) -> None:
-        """Move with a twist; see `Backend`."""
-        bounded, text = bounded_twist(twist, self._law.settings.tasks[0].limits)
-        warn(text)
-        self._lead(None)
-        self._law.follow(TwistGoal(bounded, self._state.time + TWIST_TIMEOUT))
-        self._begin()
 
     def set_wrench(self, wrench: Array) -> None:
         """Apply a wrench; see `Backend`."""
@@ -198,11 +174,6 @@ class SimulatedBackend:
                                              law.level().axes, law.period)
             warn(text)
         law.change(with_first_task(law.settings, gains=self._set if spring is None else spring))
-
-    def use_payload(self, mass: float, center_of_mass: Array, inertia: Array) -> None:
-        """Set the payload; see `Backend`."""
-        self._law.change(robot=self._law.robot.without_payload().with_payload(
-            mass, center_of_mass, inertia))
 
     def _require_hand(self) -> Hand:
         self._require_open()
@@ -229,18 +200,10 @@ class SimulatedBackend:
         """Do nothing; see `Backend`."""
         return 'there is nothing to recover from: this simulation has no watchdogs'
 
-    def is_at_goal(self) -> bool:
-        """Whether the goal has been reached; see `Backend`."""
-        return self._arrival.state == REACHED
-
-    def distance(self) -> str:
-        """Return a text on the distance to the goal; see `Backend`."""
-        return distance_text(self._arrival.angle, self._arrival.distance)
-
     def reasons(self) -> list[Reason]:
         """Return the reasons why the arm is not at its goal; see `Backend`."""
         law = self._law
-        return reasons(law.robot, law.settings.tasks[0], figures_of(law), self._goal)
+        return reasons(law.robot, self._first, figures_of(law), self._goal)
 
     def wait(self, until: Callable[[], bool], timeout: float) -> bool:
         """Simulate until a condition holds; see `Backend`."""

@@ -66,6 +66,8 @@ class Moment:
         Limits that acted.
     error : (6,) [rad, m]
         Pose error of the first task, [angular; linear].
+    force : (3,) [N]
+        Estimated external force at the tip, base axes; NaN without an observer.
 
     """
 
@@ -79,6 +81,7 @@ class Moment:
     state: str
     limits: tuple[str, ...]
     error: Array
+    force: Array
 
 
 class Event(NamedTuple):
@@ -308,7 +311,7 @@ class Replay:
             run.largest = max(run.largest, math.inf if math.isnan(difference) else difference)
 
     def _add_moment(self, recorded: Array, tau: Array) -> None:
-        engine, law = self.engine, self.engine.law
+        engine, law, external = self.engine, self.engine.law, self.engine.law.external_report()
         is_law = engine.guard.reaction in HARMLESS and not engine.guard.is_stale
         terms: dict[str, Array] = {}
         if is_law and self._has_terms and law.has_ticked:
@@ -317,7 +320,8 @@ class Replay:
             terms['supervisor'] = tau - sum(terms.values())
         self.run.moments.append(Moment(
             engine.time, engine.q, engine.qd, engine.effort, recorded.copy(), tau.copy(), terms,
-            engine.state(), limits_that_acted(engine) if is_law else (), law.error))
+            engine.state(), limits_that_acted(engine) if is_law else (), law.error,
+            np.full(3, np.nan) if external is None else external.wrench[3:]))
 
 
 def limits_that_acted(engine: Engine) -> tuple[str, ...]:

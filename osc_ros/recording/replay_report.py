@@ -117,8 +117,22 @@ def _plots(run: Run, other: Run | None) -> list[tuple[str, str]]:
     bottom.set_ylim(-0.6, len(rows) - 0.4)
     _finish((top, bottom), run)
     found.append(('Error, and the limits that acted', _png(figure)))
+    forces = np.array([one.force for one in shown])
+    if np.isfinite(forces).any():
+        found.append(('Contact force on the tip, as estimated', _png(
+            _force(Figure, run, time, forces))))
     found.append(('Torque and its terms', _png(_torques(Figure, run, other, time, step))))
     return found
+
+
+def _force(Figure: Any, run: Run, time: Array, forces: Array) -> Any:
+    figure = Figure(figsize=(11, 2.7), layout='constrained')
+    axis = figure.subplots()
+    for name, line in zip('xyz', forces.T):
+        axis.plot(time, line, label=name)
+    _finish([axis], run)
+    axis.set(xlabel='time [s]', ylabel='contact force [N]')
+    return figure
 
 
 def _torques(Figure: Any, run: Run, other: Run | None, time: Array, step: int) -> Any:

@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.viewer.scene.reading import ABSENT, ERROR, Reading, STALE, WARN, WORST
+from osc_ros.viewer.scene.reading import ABSENT, ERROR, Reading, STALE, WARN
 
 Array = NDArray[np.float64]
 
 GREEN, BLUE, AMBER, RED, GREY = '#2f855a', '#2b6cb0', '#b7791f', '#c53030', '#4a5568'
 HELD_AFTER = 1.0  # a tip that is away from a standing set-point for this time is held away [s]
-PUSH = 2.0  # least external force that is given as a reason [N]
 WAITING = 'waits for the arm'  # a state of the target in the diagnostics
 PROMPTS = {ABSENT: 'waiting for the controller', 'inactive': 'press start',
            'unconfigured': 'press start'}
@@ -81,7 +80,9 @@ def condition(reading: Reading, away: float) -> Condition:
     if control.status.get('free drive') == 'on':
         return Condition(AMBER if is_warning else BLUE, (text, distance))
     if away >= HELD_AFTER or control.status.get('target') == WAITING:
-        return Condition(AMBER, (f'held {distance}', f'reason: {text or reason(reading)}'))
+        cause, *_ = control.reasons or [text or 'the controller reports none']
+        return Condition(AMBER, (f'held {distance}', f'reason: {cause}',
+                                 '' if cause.startswith(text) else text))
     return Condition(AMBER if is_warning else BLUE, (f'on the way: {distance}', text))
 
 
@@ -91,20 +92,6 @@ def is_away(reading: Reading) -> bool:
     if control.error is None or reading.is_within_tolerance(control.error):
         return False
     return goal is None or reading.is_within_tolerance(goal - control.error)
-
-
-def reason(reading: Reading) -> str:
-    """Return what the reports say that keeps the tip away from its set-point."""
-    control = reading.control
-    found = [f'{text}: {control.status[name]}' for name, text in (
-        ('joints held by limits', 'joints held by limits'),
-        ('saturated joints', 'torque at its limit')) if control.status.get(name)]
-    force = 0.0 if control.external is None else float(np.linalg.norm(control.external[3:]))
-    if force > PUSH:
-        found.append(f'external force {force:.0f} N')
-    if (share := reading.least_share) is not None and share < WORST:
-        found.append(f'near a singularity, {control.status.get("weakest direction", "?")}')
-    return ', '.join(found) or 'the controller reports none'
 
 
 def _error(reading: Reading) -> tuple[Array | None, str]:

@@ -21,7 +21,6 @@ MOST_WORDS = 4  # number of shown log lines
 SETTLED = 2.0  # `settled` of a check box, see `Mirror` [s]
 NO_MESSAGE = 'no messages'
 ONE_LINE = 42  # longest label of the messages [characters]
-REASON = 'reason '  # beginning of the keys of the reasons why the tip is not at its goal
 MANY_JOINTS = 4  # number of named joints near a limit
 
 
@@ -156,8 +155,7 @@ def state_html(reading: Reading) -> str:
     near = [f'{name} ({distance:.2f} to go)' for name, distance in reading.near_limits().values()]
     lines.append('near a limit: ' + (', '.join(near[:MANY_JOINTS]) or 'no joint')
                  + (', …' if near[MANY_JOINTS:] else ''))
-    lines += [f'⚠ {text}' for name, text in reading.control.status.items()
-              if name.startswith(REASON)]
+    lines += [f'⚠ {text}' for text in reading.control.reasons]
     return block(map(line, lines))
 
 

@@ -21,8 +21,8 @@ MARGIN = 0.08  # margin of the vertical axis, as a share of the lines' range
 HEIGHT = 118  # height of a plot [px]
 AXES = {'x': (22, 17), 'y': (40, 14)}  # size of an axis and of its label [px]
 FONT = '11px sans-serif'
-COLORS = ('#2b6cb0', '#dd6b20', '#2f855a', '#c53030', '#6b46c1', '#b7791f', '#0987a0', '#97266d',
-          '#4a5568', '#9b2c2c', '#276749', '#2c5282')
+COLORS = ('#2b6cb0', '#dd6b20', '#2f855a', '#c53030', '#6b46c1', '#d53f8c', '#00b5d8', '#4a5568',
+          '#b7791f', '#9b2c2c', '#276749', '#2c5282')
 
 
 class Plot:

@@ -372,6 +372,35 @@ def test_recording_without_an_ending_is_a_bag(in_process, tmp_path):
     assert effort[-1].tolist() == state.torque.tolist()
 
 
+def forces_of(bag):
+    """Return the messages on /force of a bag."""
+    from mcap.reader import make_reader
+    from mcap_ros2.decoder import DecoderFactory
+    [file] = bag.glob('*.mcap')
+    with file.open('rb') as stream:
+        return [one.decoded_message for one in make_reader(
+            stream, decoder_factories=[DecoderFactory()]).iter_decoded_messages(['/force'])]
+
+
+def test_bag_has_the_contact_force_if_there_is_one(in_process, in_loop, tmp_path):
+    pytest.importorskip('mcap_ros2')
+    push = in_process.simulation.plant.push
+    push('panda_hand_tcp', [0.0, 3.0, -5.0])
+    with in_process.record(tmp_path / 'run') as recording:
+        state = in_process.sleep(0.1)
+    push('panda_hand_tcp', [0.0, 0.0, 0.0])
+    found = forces_of(tmp_path / 'run')
+    assert len(found) == len(recording)
+    force, header = found[-1].vector, found[-1].header
+    np.testing.assert_allclose([force.x, force.y, force.z], [0.0, 3.0, -5.0], atol=1e-9)
+    assert header.frame_id == 'base'
+    assert header.stamp.sec + 1e-9 * header.stamp.nanosec == pytest.approx(state.time)
+    with in_loop.record(tmp_path / 'without') as recording:
+        while not len(recording):
+            in_loop.sleep(0.1)
+    assert forces_of(tmp_path / 'without') == []  # its settings have no observer
+
+
 def test_plot_of_a_recording_shows_the_contact_force(in_process, tmp_path):
     plant = in_process.simulation.plant
     with in_process.record() as recording:

@@ -476,7 +476,8 @@ def test_command_explains_and_writes(bag, recorded, capsys, tmp_path):
     assert 'identical to the last bit' in told
     assert 'bias' in told
     text = page.read_text()
-    assert text.count('data:image/png;base64,') == 2
+    assert text.count('data:image/png;base64,') == 3
+    assert 'Contact force' in text  # the recorded law has an observer
     assert 'src="http' not in text
     rows = table.read_text().splitlines()
     head = rows[0].split(',')

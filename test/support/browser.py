@@ -92,7 +92,7 @@ class Browser:
 
     def text(self):
         """Return the text of the page."""
-        return self.value('document.body.innerText')
+        return self.value('document.body?.innerText ?? ""')  # null while a page loads
 
     def press(self, text):
         """Click the button with this text."""

@@ -12,8 +12,34 @@ HOME = SHIPPED['panda'].home
 RATE = 250.0  # of the states of a simulator in lockstep: as few messages as the gains allow [Hz]
 
 
-class RosArm:
-    """A simulator in lockstep and a controller, in a thread of this process, and their client."""
+class Spun:
+    """Nodes that a thread spins; `close` destroys them, the last one first."""
+
+    def __init__(self, executor, *nodes):
+        """Begin to spin the nodes."""
+        self.nodes, self._executor, self._goes_on = nodes, executor, True
+        for node in nodes:
+            executor.add_node(node)
+        self._thread = Thread(target=self._spin, daemon=True)
+        self._thread.start()
+
+    def _spin(self):
+        while self._goes_on:
+            self._executor.spin_once(timeout_sec=0.02)
+
+    def close(self):
+        """End the thread and the nodes."""
+        self._goes_on = False
+        self._thread.join()
+        for node in reversed(self.nodes):
+            if hasattr(node, 'stop'):
+                node.stop()
+            node.destroy_node()
+        self._executor.shutdown()
+
+
+class RosArm(Spun):
+    """A simulator in lockstep and a controller, in a thread of this process."""
 
     def __init__(self, rclpy, simulator=None, rate=RATE, remaps=(), **parameters):
         """Start the nodes, the simulator with further parameters; `remaps` are for both."""
@@ -28,31 +54,13 @@ class RosArm:
                     for name, value in values.items()]
 
         arguments = ['--ros-args', *(word for remap in remaps for word in ('-r', remap))]
-        self.nodes = [
+        super().__init__(
+            EventsExecutor(),
             Simulator(cli_args=arguments, parameter_overrides=given(
                 **robot, rate=rate, lockstep=True, lockstep_timeout=3600.0, publish_tf=False,
                 initial_positions=list(HOME), **(simulator or {}))),
             Controller(cli_args=arguments, parameter_overrides=given(
-                **robot, rate=rate, state_timeout=30.0, **parameters))]
-        self.executor = EventsExecutor()
-        for node in self.nodes:
-            self.executor.add_node(node)
-        self.goes_on = True
-        self.thread = Thread(target=self._spin, daemon=True)
-        self.thread.start()
-
-    def _spin(self):
-        while self.goes_on:
-            self.executor.spin_once(timeout_sec=0.02)
-
-    def close(self):
-        """End the nodes."""
-        self.goes_on = False
-        self.thread.join()
-        for node in reversed(self.nodes):
-            node.stop()
-            node.destroy_node()
-        self.executor.shutdown()
+                **robot, rate=rate, state_timeout=30.0, **parameters)))
 
 
 @contextmanager

@@ -33,6 +33,9 @@ from viewer_readings import PANDA, reading_of, READY
 DOC = CHECKOUT / 'doc'
 STAND_IN = CHECKOUT / 'test' / 'support' / 'viewer_stand_in.py'
 READY_TEXT = 'at its '  # goal or set-point
+# The banner has no warning, as of late updates on a busy machine.
+IS_GREEN = ("getComputedStyle(document.querySelector('#osc-state')).backgroundColor === "
+            "'rgb(47, 133, 90)'")
 # The camera of the page, to find the pixel of a point.
 EYE, AT, FIELD = np.array((1.35, 1.05, 0.8)), np.array((0.2, 0.0, 0.42)), 0.8
 
@@ -296,6 +299,7 @@ def stand_in(tmp_path):
 
 
 def test_link_reads_a_controller_sets_parameters_and_survives_its_restart(spin, stand_in):
+    from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
     from rclpy.node import Node
 
     from osc_ros.ros.viewer.viewer_link import ControllerLink
@@ -346,6 +350,14 @@ def test_link_reads_a_controller_sets_parameters_and_survives_its_restart(spin, 
     first.wait()
     wait(lambda: reading.lifecycle == 'absent', 'for the end')
     assert reading.control.pose is None
+    compiler = states.create_publisher(DiagnosticArray, '/diagnostics', 10)
+
+    def shows_progress():
+        compiler.publish(DiagnosticArray(status=[DiagnosticStatus(
+            name='osc_controller: kernels', message='compiling: 3 of 9')]))
+        return reading.control.text == 'compiling: 3 of 9'
+
+    wait(shows_progress, 'for the progress of the compilation')
     stand_in('free_drive')
     wait(lambda: reading.lifecycle == 'active' and reading.control.pose is not None
          and 'free_drive' in reading.offers, 'for the restart')
@@ -461,6 +473,8 @@ def test_arm_follows_a_drag_in_the_browser_and_a_slider_sets_its_parameter(
         tab.value(chromium.CLOSE_NOTES)
         other.value(chromium.CLOSE_NOTES)
         film = []
+        if write:
+            tab.wait_for(IS_GREEN, 120.0)
         before = arm.tip.copy()
         # the blue arrow of the handle is along z of the tip, down
         grip, up = np.array([0.0, 0.0, -0.2]), np.array([0.0, 0.0, 0.12])
@@ -471,6 +485,7 @@ def test_arm_follows_a_drag_in_the_browser_and_a_slider_sets_its_parameter(
         assert moved[2] > 0.05
         assert np.abs(moved[:2]).max() < 0.03
         if write:
+            tab.wait_for(IS_GREEN, 120.0)
             tab.picture(DOC / 'viewer.png')
         drag(tab, arm, film if write else None, arm.tip + grip, arm.tip + grip - 2.0 * up)
         if write:

@@ -27,6 +27,9 @@ AWAY = np.array([0.0, 0.05, 0.0, 0.03, 0.0, 0.01])  # [rad, m]
 NEAR = 0.01 * AWAY
 GIVEN_UP = ('runaway: panda_joint2 moves against its torque: no more commands; ~/release accepts '
             'activation again')
+PUSHED = ('the arm is in contact: 15.0 N push the link along [0.0, 0.0, -1.0] (base axes); '
+          'remedy: make room, or choose a goal before the obstacle')
+LIMITED = 'joints at their limits: panda_joint4 at -3.07 (limit -3.07 rad)'
 # name: (colour, texts of the banner, time for which the tip is away, data of the controller)
 STATES = {
     'absent': (GREY, ['absent', 'waiting for the controller'], 0.0,
@@ -34,6 +37,8 @@ STATES = {
     'inactive': (GREY, ['inactive', 'press start'], 0.0,
                  {'lifecycle': 'inactive', 'level': OK, 'text': 'inactive'}),
     'unconfigured': (GREY, ['press start'], 0.0, {'lifecycle': 'unconfigured'}),
+    'compiles': (GREY, ['configuring', 'compiling kernels: 3 of 9'], 0.0,
+                 {'lifecycle': 'configuring', 'text': 'compiling kernels: 3 of 9'}),
     'silent': (GREY, ['no diagnostics for 5 s'], 0.0,
                {'level': STALE, 'text': 'no diagnostics for 5 s', 'error': NEAR}),
     'no report': (GREY, ['no report of the error'], 0.0, {'level': OK, 'text': 'active'}),
@@ -52,18 +57,23 @@ STATES = {
     'guided': (BLUE, ['free drive: the arm follows the hand'], 2.0 * banner.HELD_AFTER,
                {'level': OK, 'text': 'free drive: the arm follows the hand', 'error': AWAY,
                 'status': {'free drive': 'on'}}),
-    'held away': (AMBER, ['held 31.6 mm, 2.86° away from its goal', 'external force 15 N'],
+    'held away': (AMBER, ['held 31.6 mm, 2.86° away from its goal', f'reason: {PUSHED}'],
                   2.0 * banner.HELD_AFTER,
                   {'level': OK, 'text': 'active', 'error': AWAY, 'goal_errors': {'': AWAY},
-                   'external': np.array([0.0, 0.0, 0.0, 0.0, 0.0, -15.0])}),
-    'held by limits': (AMBER, ['away from its set-point', 'reason: joints held by their limits'],
+                   'status': {'reason contact': PUSHED, 'reason moves': 'the arm still moves'}}),
+    'held by limits': (AMBER, ['away from its set-point', f'reason: {LIMITED}; remedy: move'],
                        2.0 * banner.HELD_AFTER,
-                       {'level': WARN, 'text': 'joints held by their limits', 'error': AWAY}),
+                       {'level': WARN, 'text': LIMITED, 'error': AWAY,
+                        'status': {'reason limits': f'{LIMITED}; remedy: move'}}),
+    'held, another warning': (AMBER, [f'reason: {PUSHED}', 'late: 3 ms'], 2.0 * banner.HELD_AFTER,
+                              {'level': WARN, 'text': 'late: 3 ms', 'error': AWAY,
+                               'status': {'reason contact': PUSHED}}),
     'waits': (AMBER, ['held 94.9 mm', 'reason: the target waits for the arm'], 0.0,
               {'level': WARN, 'text': 'the target waits for the arm', 'error': AWAY,
                'goal_errors': {'': 3.0 * AWAY}, 'status': {'target': 'waits for the arm'}}),
     'no reason': (AMBER, ['reason: the controller reports none'], 2.0 * banner.HELD_AFTER,
-                  {'level': OK, 'text': 'active', 'error': AWAY}),
+                  {'level': OK, 'text': 'active', 'error': AWAY,
+                   'external': np.array([0.0, 0.0, 0.0, 0.0, 0.0, -15.0])}),
     'watchdog': (RED, ['overspeed: joint4: hold'], 0.0,
                  {'level': ERROR, 'text': 'overspeed: joint4: hold', 'error': NEAR}),
     'given up': (RED, ['inactive', GIVEN_UP], 0.0,

@@ -53,6 +53,8 @@ def test_panda_traces_an_eight_and_steps_within_a_millimetre(tmp_path, runs):
 
 def test_plots_of_the_demo(tmp_path, request):
     """With --write-tables, write doc/demo_error.png and doc/demo_path.png."""
+    from matplotlib import pyplot
+
     from osc_ros.tools.check.cause_search import recording_of
     from osc_ros.tools.check.demonstration import demonstration
     from osc_ros.tools.check.judgement import result
@@ -65,6 +67,10 @@ def test_plots_of_the_demo(tmp_path, request):
     recording, plan = recording_of(asked)
     found = result(recording, plan, asked)
     assert not found.failures
+    figure = demo_report._torque_plot(pyplot, '', recording, plan, asked)
+    pyplot.close(figure)
+    [eight, *_] = figure.axes[0].texts  # the names of the motions
+    assert eight.get_position()[0] == 0.0  # as in the printed progress
     for file in demo_report.write_plots(tmp_path, recording, plan, found, asked):
         assert file.read_bytes().startswith(b'\x89PNG')
         if request.config.getoption('--write-tables') and file.stem in ('error', 'path'):

@@ -65,6 +65,7 @@ class Diagnosis:
     def __init__(self, node: Node, loop: Loop, law: Law, goals: Goals) -> None:
         self._node, self._loop, self._law = node, loop, law
         self._goals, self.finding = goals, ''
+        self._error = np.zeros(6)  # from the link to its set-point, at the last report
         self.more: list[tuple[str, object]] = []
         self.inputs: Callable[[], Iterable[tuple[str, object]]] = tuple
         self._publishers: list[Any] = []
@@ -106,6 +107,7 @@ class Diagnosis:
         """
         if not self._publishers:
             return
+        self._error = error
         self._goals.follow()
         self._listen_to_commands()
         self._display.publish_markers(stamp, pose, error, F, external)
@@ -223,8 +225,9 @@ class Diagnosis:
             yield f'watchdog {name}', count
 
     def _reasons(self, status: Status) -> Pairs:
-        """Yield the reasons why the tip is not at its goal, while it is not."""
-        if (status.mode == ACTIVE and status.reaction in HARMLESS and self._goals.is_on_the_way):
+        """Yield the reasons why the tip is not at its goal or set-point, while it is not."""
+        if (status.mode == ACTIVE and status.reaction in HARMLESS
+                and self._goals.is_away(self._error)):
             for reason in reasons(self._law.robot, self._law.settings.tasks[0], status.figures,
                                   searches=False):
                 yield KEY + reason.name, reason

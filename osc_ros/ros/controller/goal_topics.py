@@ -10,14 +10,17 @@ from typing import Any
 
 from geometry_msgs.msg import PoseStamped, TwistStamped
 import numpy as np
+from numpy.typing import NDArray
 from rclpy.node import Node
 
 from osc_ros.control.law import Law
-from osc_ros.control.setpoint.arrival import Arrival, ON_THE_WAY, Tolerance
+from osc_ros.control.setpoint.arrival import Arrival, NO_GOAL, ON_THE_WAY, Tolerance
 from osc_ros.loop import requests
 from osc_ros.ros.dds.ros_loop import Loop
 from osc_ros.ros.messages import messages
 from osc_ros.ros.messages.qos import LATCHED_QOS
+
+Array = NDArray[np.float64]
 
 JOINTS = Tolerance(1e-3, 1e-3, 0.0)  # of the joints at their goal
 
@@ -64,10 +67,19 @@ class Goals:
         self._arrivals[task].begin()
         self.update()
 
-    @property
-    def is_on_the_way(self) -> bool:
-        """Whether the first task has a goal that is not reached yet."""
-        return next(iter(self._arrivals.values())).state == ON_THE_WAY
+    def is_away(self, error: Array) -> bool:
+        """
+        Whether the link of the first task is not at its goal or, without one, at its set-point.
+
+        `error` (6,) is that from the link to its set-point, [angular; linear].
+
+        """
+        first = next(iter(self._arrivals.values()))
+        left = first.angle, first.distance
+        if first.state == NO_GOAL:
+            left = np.linalg.norm(error[:3]), np.linalg.norm(error[3:])
+        return first.state == ON_THE_WAY or bool(
+            left[0] > self._tolerance.rotation or left[1] > self._tolerance.translation)
 
     def follow(self) -> None:
         """Call `update` if a goal is not reached yet, or the errors have a subscriber."""

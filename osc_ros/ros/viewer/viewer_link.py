@@ -28,7 +28,7 @@ from std_srvs.srv import SetBool, Trigger
 
 from osc_ros.errors import InputError, OscError
 from osc_ros.ros.dds.inbox import Inbox
-from osc_ros.ros.messages import messages
+from osc_ros.ros.messages import compilation_report, messages
 from osc_ros.ros.messages.qos import LATCHED_QOS
 from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.viewer.viewer_simulator import NEWEST, SimulatorLink, tolerant
@@ -387,6 +387,9 @@ class ControllerLink:
                 self.reading.control.level = int.from_bytes(status.level, 'little')
                 self.reading.control.text = status.message
                 self.reading.control.status = {pair.key: pair.value for pair in status.values}
+            elif (status.name.endswith(f'{self._name}: {compilation_report.NAME}')
+                  and self.reading.lifecycle != 'active'):
+                self.reading.control.text = status.message
 
     def _on_log(self, message: Log) -> None:
         if message.level >= WARN and message.name.split('.')[-1] == self._name.split('/')[-1]:

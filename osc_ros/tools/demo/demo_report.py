@@ -47,7 +47,12 @@ def write_json(path: Path, found: Result, about: dict[str, Any]) -> None:
 
 def write_plots(folder: Path, recording: Recording, plan: list[Phase], found: Result,
                 demonstration: Demonstration) -> list[Path]:
-    """Write error.png, torque.png and path.png into the folder; return their paths."""
+    """
+    Write error.png, torque.png and path.png into the folder; return their paths.
+
+    The first motion begins at 0 s, as in the printed progress.
+
+    """
     import matplotlib
     matplotlib.use('Agg')
     from matplotlib import pyplot
@@ -59,7 +64,7 @@ def write_plots(folder: Path, recording: Recording, plan: list[Phase], found: Re
             ('torque.png', lambda: _torque_plot(pyplot, title, recording, plan, demonstration)),
             ('path.png', lambda: _path_plot(pyplot, title, recording, plan, found))):
         figure = draw()
-        figure.savefig(folder / name, dpi=110)
+        figure.savefig(folder / name, dpi=110, bbox_inches='tight')
         pyplot.close(figure)
         written.append(folder / name)
     return written
@@ -70,15 +75,16 @@ def _error_plot(pyplot: Any, title: str, plan: list[Phase], found: Result,
     figure, panels = pyplot.subplots(2, 1, figsize=(9, 6), sharex=True, layout='constrained')
     figure.suptitle(f'{title}: distance and angle between the tip, measured by MuJoCo, '
                     'and its target', fontsize='medium')
+    zero = _zero(plan)
     for axes, values, what, scale, unit in (
             (panels[0], found.distances, 'position', 1e3, 'mm'),
             (panels[1], found.angles, 'orientation', 180.0 / np.pi, 'deg')):
-        axes.plot(found.times, scale * values, lw=1.2, color='C0', label='error')
+        axes.plot(found.times - zero, scale * values, lw=1.2, color='C0', label='error')
         heights = [0.0]
         for number, phase in enumerate(plan):
             accepted = scale * thresholds[f"{'settled' if number else 'tracking'}_{what}"]
             begin = begin_of_errors(phase, number)
-            axes.plot([begin, phase.end], [accepted] * 2, '--', lw=1.2, color='C3',
+            axes.plot([begin - zero, phase.end - zero], [accepted] * 2, '--', lw=1.2, color='C3',
                       label=None if number else 'accepted')
             heights += [accepted, *scale * values[(found.times >= begin)
                                                  & (found.times < phase.end)]]
@@ -94,7 +100,7 @@ def _torque_plot(pyplot: Any, title: str, recording: Recording, plan: list[Phase
                  demonstration: Demonstration) -> Any:
     every = max(1, len(recording.state_times) // 4000)
     figure, axes = pyplot.subplots(figsize=(10, 4.5), layout='constrained')
-    times = np.array(recording.state_times)[::every]
+    times = np.array(recording.state_times)[::every] - _zero(plan)
     torques = np.array(recording.torques)[::every]
     limits = demonstration.effort_limits
     limited = np.isfinite(limits).all()
@@ -115,25 +121,33 @@ def _path_plot(pyplot: Any, title: str, recording: Recording, plan: list[Phase],
     schedule = reference(plan, recording.poses[0])
     wanted = np.array([schedule.at(time).pose[:3, 3] for time in found.times])
     measured = np.array([pose[:3, 3] for pose in recording.poses])
-    figure, axes = pyplot.subplots(figsize=(7, 6), subplot_kw={'projection': '3d'})
-    axes.plot(*wanted.T, lw=5, alpha=0.35, color='C1', label='target')
-    axes.plot(*measured.T, lw=1.2, color='C0', label='tip, measured by MuJoCo')
+    figure, axes = pyplot.subplots(figsize=(7, 5), subplot_kw={'projection': '3d'})
+    axes.plot(*wanted.T, lw=5, alpha=0.35, color='C1', label='target', clip_on=False)
+    axes.plot(*measured.T, lw=1.2, color='C0', label='tip, measured by MuJoCo', clip_on=False)
     for axis, name in ((axes.xaxis, 'x'), (axes.yaxis, 'y'), (axes.zaxis, 'z')):
-        axis.set_major_locator(pyplot.MaxNLocator(4))
+        axis.set_major_locator(pyplot.MaxNLocator(3 if name == 'x' else 4))
         axis.set_label_text(f'{name} [m]')
         axis.labelpad = 10
-    axes.set_aspect('equal')
+    axes.set_box_aspect([np.ptp(bounds) for bounds in (
+        axes.get_xlim(), axes.get_ylim(), axes.get_zlim())], zoom=1.25)  # equal scales
     axes.view_init(elev=18, azim=-25)
     figure.suptitle(f'{title}: path of the tip, figure of eight and step', fontsize='medium')
     figure.legend(loc='lower center', ncols=2, fontsize=9)
-    figure.subplots_adjust(left=0.02, right=0.92, top=0.97, bottom=0.08)
+    figure.subplots_adjust(left=0.02, right=0.92, top=1.0, bottom=0.06)
     return figure
+
+
+def _zero(plan: list[Phase]) -> float:
+    """Return the time at which the first motion begins [s]."""
+    return plan[0].start if plan else 0.0
 
 
 def _mark(axes: Any, plan: list[Phase], named: bool) -> None:
     axes.grid(alpha=0.3)
+    zero = _zero(plan)
     for number, phase in enumerate(plan):
-        axes.axvspan(phase.start, phase.end, color=f'C{number + 4}', alpha=0.08)
+        start = phase.start - zero
+        axes.axvspan(start, phase.end - zero, color=f'C{number + 4}', alpha=0.08)
         if named:
-            axes.text(phase.start, 1.01, phase.name, fontsize=8, va='bottom',
+            axes.text(start, 1.01, phase.name, fontsize=8, va='bottom',
                       transform=axes.get_xaxis_transform())

@@ -18,6 +18,7 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 
 ABSENT = 'absent'
+REASON = 'reason '  # beginning of the keys of the reasons why the tip is not at its goal
 OK, WARN, ERROR, STALE = range(4)  # levels of diagnostic_msgs/DiagnosticStatus
 WORDS = 50  # number of stored log lines
 WORST = 0.999  # below this least controlled share, singularity damping acts
@@ -105,6 +106,11 @@ class ControlReport:
     level: int = STALE
     text: str = ''
     status: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def reasons(self) -> list[str]:
+        """Causes, with remedies, that keep the tip away from its goal; the most direct first."""
+        return [text for name, text in self.status.items() if name.startswith(REASON)]
 
 
 @dataclass

@@ -9,12 +9,14 @@ import pytest
 
 rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
 
+from diagnostic_msgs.msg import DiagnosticArray  # noqa: E402
 from geometry_msgs.msg import WrenchStamped  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
 from std_msgs.msg import Float64MultiArray  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 
 from node_rig import given, READY, Rig, ROBOT, set_live, SUCCESS  # noqa: E402
+from osc_ros.control.reasons import KEY  # noqa: E402
 from osc_ros.ros.simulator.simulator import Simulator  # noqa: E402
 
 TIP = 'panda_hand_tcp'
@@ -40,11 +42,10 @@ class Pushed(Rig):
         return self.controller._loop.engine
 
     def last(self, kind, topic):
-        """Return a list that holds the newest message of a topic of the controller."""
+        """Return a list that holds the newest message of a topic."""
         found = []
         self.hardware.create_subscription(
-            kind, f'osc_controller/{topic}', lambda message: found.__setitem__(
-                slice(None), [message]), 10)
+            kind, topic, lambda message: found.__setitem__(slice(None), [message]), 10)
         return found
 
     def wait(self, seconds):
@@ -66,9 +67,9 @@ class Pushed(Rig):
 
 def test_user_sees_the_force_on_the_tip_and_how_far_to_trust_it(spin):
     rig = Pushed(spin)
-    wrench, torque = rig.last(WrenchStamped, 'external_wrench'), rig.last(
-        JointState, 'external_torque')
-    quality = rig.last(Float64MultiArray, 'external_quality')
+    wrench, torque, quality = (
+        rig.last(kind, f'osc_controller/external_{name}') for kind, name in (
+            (WrenchStamped, 'wrench'), (JointState, 'torque'), (Float64MultiArray, 'quality')))
     rig.push(0.0, 10.0, -5.0)
     rig.wait(1.0)
     force = wrench[0].wrench.force
@@ -78,6 +79,23 @@ def test_user_sees_the_force_on_the_tip_and_how_far_to_trust_it(spin):
     assert np.abs(torque[0].effort).max() > 1.0
     assert quality[0].layout.dim[0].label == 'quality lever settled contact'
     assert quality[0].data[0] > 0.9 and quality[0].data[1] < 0.05
+
+
+def test_reasons_are_reported_while_the_arm_is_held_away_from_the_pose_that_it_holds(spin):
+    rig = Pushed(spin)
+    found = rig.last(DiagnosticArray, '/diagnostics')
+
+    def reported():
+        return {one.key: one.value for status in (found[0].status if found else ())
+                for one in status.values if one.key.startswith(KEY)}
+
+    spin(lambda: found, why='for diagnostics')
+    assert not reported()
+    rig.push(0.0, 30.0, 0.0)
+    spin(lambda: KEY + 'contact' in reported(), why='for the contact')
+    assert '30.0 N push the link' in reported()[KEY + 'contact']
+    rig.push(0.0, 0.0, 0.0)
+    spin(lambda: not reported(), why='for the end of the reasons')
 
 
 def test_user_switches_the_compensation_on_and_the_unknown_load_is_carried(spin):

@@ -5,7 +5,6 @@
 
 import re
 import sys
-from threading import Thread
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -24,7 +23,7 @@ from rclpy.parameter import Parameter  # noqa: E402
 
 from osc_ros.ros.crisp.crisp_node import CARTESIAN, Crisp, JOINTS  # noqa: E402
 from osc_ros.sim.hand import FINGERS  # noqa: E402
-from ros_arm import HOME, RosArm  # noqa: E402
+from ros_arm import HOME, RosArm, Spun  # noqa: E402
 
 PAGE = (CHECKOUT / 'doc' / 'clients.md').read_text().split('\n## ')[1]
 REMAPS = re.findall(r'^(~/\S+:=\S+)$', PAGE, re.MULTILINE)
@@ -55,47 +54,23 @@ def imported_crisp_py():
 robots, grippers, config = imported_crisp_py()
 
 
-class Spun:
-    """A node that a thread spins."""
-
-    def __init__(self, node, executor):
-        """Begin to spin the node."""
-        self.node, self._executor, self._goes_on = node, executor, True
-        executor.add_node(node)
-        self._thread = Thread(target=self._spin, daemon=True)
-        self._thread.start()
-
-    def _spin(self):
-        while self._goes_on:
-            self._executor.spin_once(timeout_sec=0.02)
-
-    def close(self):
-        """End the thread and the node."""
-        self._goes_on = False
-        self._thread.join()
-        self._executor.shutdown()
-        if hasattr(self.node, 'stop'):
-            self.node.stop()
-        self.node.destroy_node()
-
-
 @pytest.fixture(scope='module')
 def arm(ros):
     """Return a simulated arm with osc_crisp, and crisp_py's Robot and Gripper for it."""
     nodes = RosArm(ros, {'gripper__joints': list(FINGERS['panda'])}, remaps=REMAPS)
-    front = Spun(Crisp(), SingleThreadedExecutor())
-    client = Spun(ros.create_node('robot_client', parameter_overrides=[
-        Parameter('use_sim_time', value=True)]), MultiThreadedExecutor(4))
+    front = Spun(SingleThreadedExecutor(), Crisp())
+    node = ros.create_node('robot_client', parameter_overrides=[
+        Parameter('use_sim_time', value=True)])
+    client = Spun(MultiThreadedExecutor(4), node)
     try:
-        robot = robots.make_robot('panda', node=client.node, spin_node=False,
-                                          time_to_home=1.0)
-        gripper = grippers.make_gripper('gripper_franka', node=client.node,
-                                                spin_node=False, max_value=0.08)
+        robot = robots.make_robot('panda', node=node, spin_node=False, time_to_home=1.0)
+        gripper = grippers.make_gripper('gripper_franka', node=node, spin_node=False,
+                                        max_value=0.08)
         robot.wait_until_ready(PATIENCE)
         gripper.wait_until_ready(PATIENCE)
         assert robot.controller_switcher_client.is_server_ready()
-        found = SimpleNamespace(robot=robot, gripper=gripper, node=client.node,
-                                controller=nodes.nodes[1], front=front.node)
+        found = SimpleNamespace(robot=robot, gripper=gripper, node=node,
+                                controller=nodes.nodes[1])
         until(found, lambda: states(robot)[CARTESIAN] == 'active')
         yield found
     finally:
