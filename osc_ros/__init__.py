@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from osc_ros.errors import (
         ArmError,
         ArmTimeoutError,
+        ArmWarning,
         InputError,
         InputWarning,
         ModelError,
@@ -89,10 +90,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     'Arm', 'ArmError', 'ArmTimeoutError', 'Controllers', 'Driver', 'ForceControl', 'Friction',
-    'Gains', 'PoseGoal', 'InputError', 'InputWarning', 'ReachError', 'TwistGoal', 'ChunkBlending',
-    'JointDrive', 'Law', 'Limits', 'LookAt', 'ModelError', 'MomentumObserver', 'OperationalSpace',
-    'Path', 'Payloads', 'Posture', 'Robot', 'Settings', 'inverse_kinematics', 'shipped_urdf',
-    'Simulation', 'SingularityDamping', 'Stiffness', 'Target', 'TargetLimits', 'Task', 'pose',
+    'Gains', 'PoseGoal', 'InputError', 'ArmWarning', 'InputWarning', 'ReachError', 'TwistGoal',
+    'ChunkBlending', 'JointDrive', 'Law', 'Limits', 'LookAt', 'ModelError', 'MomentumObserver',
+    'OperationalSpace', 'Path', 'Payloads', 'Posture', 'Robot', 'Settings',
+    'inverse_kinematics', 'shipped_urdf', 'Simulation', 'SingularityDamping', 'Stiffness',
+    'Target', 'TargetLimits', 'Task', 'pose',
 ]
 
 # Imported on first use: numba takes a second, and the simulation needs MuJoCo.
@@ -117,8 +119,8 @@ _PLACES = {
     'dynamics.batch.payloads': ('Payloads',),
     'dynamics.inverse_kinematics': ('inverse_kinematics',),
     'dynamics.operational_space': ('OperationalSpace',),
-    'errors': ('ArmError', 'ArmTimeoutError', 'InputError', 'InputWarning', 'ModelError',
-               'ReachError'),
+    'errors': ('ArmError', 'ArmTimeoutError', 'ArmWarning', 'InputError', 'InputWarning',
+               'ModelError', 'ReachError'),
     'model.files': ('shipped_urdf',),
     'model.robot': ('Robot',),
     'sim.simulation': ('Simulation',),

@@ -62,6 +62,10 @@ class ArmTimeoutError(ArmError, TimeoutError):
         self.reasons = tuple(reasons)
 
 
+class ArmWarning(UserWarning):
+    """The arm comes no nearer to its goal; the message has the causes and their remedies."""
+
+
 class InputWarning(UserWarning):
     """A command was changed to an accepted one; the message has the values in use."""
 

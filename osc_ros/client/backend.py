@@ -52,8 +52,13 @@ def warn(text: str) -> None:
 
 def timeout_error(text: str, backend: Backend) -> ArmTimeoutError:
     """Return the error of a goal that was not reached, with the reasons."""
-    left, found = backend.distance(), backend.reasons()
-    return ArmTimeoutError('; '.join([f'{text}: {left}', *map(str, found)]), found)
+    found = backend.reasons()
+    return ArmTimeoutError(missed_text(text, backend, found), found)
+
+
+def missed_text(text: str, backend: Backend, reasons: tuple[Reason, ...]) -> str:
+    """Return a text with the way that is left to the goal, and the reasons."""
+    return '; '.join([f'{text}: {backend.distance()}', *map(str, reasons)])
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.transform import Rotation
 
-from osc_ros.client.backend import ArmState, Backend, timeout_error
+from osc_ros.client.backend import ArmState, Backend, missed_text, timeout_error
 from osc_ros.client.inputs import (
     chunk_times,
     finite,
@@ -30,7 +30,7 @@ from osc_ros.control.tasks.pose_error import pose_error
 from osc_ros.control.tasks.task import Stiffness
 from osc_ros.dynamics.algebra.arrays import finite_array
 from osc_ros.dynamics.inverse_kinematics import inverse_kinematics
-from osc_ros.errors import InputError, InputWarning
+from osc_ros.errors import ArmWarning, InputError, InputWarning
 from osc_ros.model.validation import require_compact
 
 Array = NDArray[np.float64]
@@ -38,6 +38,7 @@ Array = NDArray[np.float64]
 TIMEOUT = 30.0  # default time-out [s]
 # Reasons of an arm that can go on through its joints, and of one that must not.
 BLOCKING = {'limits', 'singular'}
+PASSING = {'moves', 'waits'}  # reasons that say nothing of the cause
 HELD = {'contact', 'torque', 'replaced', 'free drive', 'watchdog'}
 CREEPING = 0.2  # largest speed of the joints of a stuck arm [rad/s, m/s]
 CLEAR = 0.2  # distance from joint limits that a detour prefers [rad, m]
@@ -129,6 +130,14 @@ class Motions:
         ArmError
             The controller has stopped the arm.
 
+        Warns
+        -----
+        InputWarning
+            See `duration`.
+        ArmWarning
+            The arm comes no nearer to the pose, and this call goes on waiting; the message names
+            the causes and their remedies.
+
         """
         if duration is not None:
             duration = positive('duration', duration, LONGEST)
@@ -144,17 +153,25 @@ class Motions:
         if not wait:
             return self.state()
         stall, end = Stall(), self.state().time + timeout
+        told: list[str] = []
 
         def is_stuck() -> bool:
             state = self.state()
             if (not stall.update(state.time, pose_error(state.pose, goal), state.error)
                     or (np.abs(state.qd) > CREEPING).any()):
                 return False
-            names = {one.name for one in self._backend.reasons()}
-            return bool(names & BLOCKING) and not names & HELD
+            reasons = self._backend.reasons()
+            names = {one.name for one in reasons}
+            if through_joints and names & BLOCKING and not names & HELD:
+                return True
+            if not told and names - PASSING:
+                told.append(missed_text('the arm comes no nearer to its goal', self._backend,
+                                        reasons))
+                warnings.warn(told[0], ArmWarning, stacklevel=6)
+            return False
 
-        has_ended = self._backend.wait(lambda: (
-            self._backend.is_at_goal() or through_joints and is_stuck()), timeout)
+        has_ended = self._backend.wait(
+            lambda: self._backend.is_at_goal() or is_stuck(), timeout)
         if has_ended and not self._backend.is_at_goal():
             self._detour(goal, end)
             has_ended = self._backend.wait(self._backend.is_at_goal, _left(end, self.state()))

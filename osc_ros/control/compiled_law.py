@@ -247,7 +247,7 @@ class CompiledLaw:
         found = None if self.unmodelled is None else self.unmodelled.compensation
         if found is None:
             return Precomputed(self.least_inertia)
-        fades = self.settings.disturbance is None
+        fades = self.settings.compensated is None
         return Precomputed(self.least_inertia, found.limits, found.settings if fades else None)
 
     def _command_model(self, before: CompiledLaw | None) -> CommandModel:
@@ -267,7 +267,7 @@ class CompiledLaw:
         """
         settings, old = self.settings, None if before is None else before.unmodelled
         is_fading = precomputed.fading or old is not None and bool(old.torque.any())
-        if settings.observation or settings.disturbance or is_fading:
+        if settings.observation or settings.compensated or is_fading:
             return DisturbanceCompensation(self.robot, settings, old, precomputed.compensation,
                                            precomputed.fading)
         return None

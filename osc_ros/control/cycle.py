@@ -200,7 +200,7 @@ class ControlCycle:
     def compensates(self) -> bool:
         """Whether torques depend on the estimate of external torques."""
         return (self._compensation is not self._rest
-                or self._setup.settings.disturbance is not None)
+                or self._setup.settings.compensated is not None)
 
     def external_report(self) -> Report | None:
         """Return copies of `external` and `compensation`; None without an observer."""
@@ -270,7 +270,7 @@ class ControlCycle:
 
         """
         if (missing is not None and self._setup.unmodelled is not None
-                and self._setup.settings.disturbance is not None):
+                and self._setup.settings.compensated is not None):
             self._setup.unmodelled.begin_with(
                 finite_array('missing', missing, self._rest.shape))
             self._note_compensation(self._setup.unmodelled.torque)

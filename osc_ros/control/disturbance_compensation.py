@@ -78,7 +78,7 @@ class DisturbanceCompensation:
             self.observer = before.observer
         self._bandwidth = observation.bandwidth
         old = None if before is None else before.compensation
-        wanted = settings.disturbance or fading or (None if old is None else old.settings)
+        wanted = settings.compensated or fading or (None if old is None else old.settings)
         self.compensation: Compensation | None = None
         if wanted is not None:
             if before is not None and old is not None and (
@@ -87,7 +87,7 @@ class DisturbanceCompensation:
             self.compensation = Compensation(
                 robot, wanted, limits, yielding_axes(task),
                 settings.friction is not None and settings.free is None)
-            self.compensation.is_active = settings.disturbance is not None
+            self.compensation.is_active = settings.compensated is not None
         self._unknown, self._none = np.full(robot.n, math.nan), np.zeros(robot.n)
 
     @property

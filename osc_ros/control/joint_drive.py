@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.limits.limits import Limits, sampled_loads
+from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.setpoint.posture import Posture
 from osc_ros.control.tasks.bandwidth import (
     largest_damping_rate,
@@ -65,6 +66,10 @@ class JointDrive:
         Least time in which a motion reaches this speed.
     leash : float [rad, m]
         Lag of a joint at which the motion pauses, until the arm follows again.
+    friction : float [N·m, N]
+        Largest unknown dry friction of a joint. Without springs it is compensated, and so are an
+        unknown payload and errors of the masses, see `Disturbance`, because the torques above are
+        too small to move light joints against friction. 0: nothing is compensated.
 
     Raises
     ------
@@ -80,11 +85,13 @@ class JointDrive:
     speed: float = 0.5
     ramp: float = 0.4
     leash: float = 0.2
+    friction: float = 1.0
 
     if TYPE_CHECKING:  # numbers and sequences are accepted; they become arrays
         def __init__(self, natural_frequency: float = ..., damping_ratio: float = ...,
                      stiffness: ArrayLike | None = ..., damping: ArrayLike | None = ...,
-                     speed: float = ..., ramp: float = ..., leash: float = ...) -> None: ...
+                     speed: float = ..., ramp: float = ..., leash: float = ...,
+                     friction: float = ...) -> None: ...
 
     def __post_init__(self) -> None:
         """Convert to arrays; refuse numbers out of their range."""
@@ -94,6 +101,9 @@ class JointDrive:
             if not (np.isfinite(value) and 0.0 < value <= most):
                 raise InputError(f'joint drive: {name} {value}: accepted is more than 0'
                                  + (f', at most {most:g}' if np.isfinite(most) else ''))
+        if not 0.0 <= self.friction < np.inf:
+            raise InputError(f'joint drive: friction {self.friction}: accepted is a finite number '
+                             'of 0 or more')
         for name in ('stiffness', 'damping'):
             if getattr(self, name) is not None:
                 value = np.array(getattr(self, name), dtype=np.float64)
@@ -114,6 +124,13 @@ class JointDrive:
         squares = (stiffness / inertia.mean(axis=0))[stiffness > 0.0]
         typical = math.exp(0.5 * float(np.log(squares).mean())) if len(squares) else 0.0
         return Posture(0.0, damping=max(2.0 * self.damping_ratio * typical, 1.0))
+
+    @property
+    def compensated(self) -> Disturbance | None:
+        """Model errors that this drive compensates; None with springs, which yield to loads."""
+        if self.stiffness is not None or self.friction == 0.0:
+            return None
+        return Disturbance(friction=self.friction)
 
     def tasks(self, given: tuple[Task, ...]) -> tuple[Task, ...]:
         """Return tasks that give no forces while this drive is in force."""

@@ -92,7 +92,7 @@ class Settings:
         Settings of free drive, in which a person guides the arm: see `FreeDrive.applied_to`.
     joints : JointDrive, optional
         With it the joints follow a motion of their own, and the tasks give no forces: see
-        `Law.move_joints`.
+        `Law.move_joints`. Model errors are compensated, see `JointDrive.friction`.
     clearance : Clearance, optional
         With it the links keep clear of each other, of `Law.obstacles`, and of a fence.
 
@@ -151,6 +151,13 @@ class Settings:
             own = freedoms_of(robot)
             found['tasks'] = (Task(axes=own.axes, frame=own.frame),)
         return cls(**{**found, **given})
+
+    @property
+    def compensated(self) -> Disturbance | None:
+        """Model errors that are compensated: `disturbance`, or those of the joint drive."""
+        if self.disturbance is None and self.joints is not None:
+            return self.joints.compensated
+        return self.disturbance
 
     @property
     def leader(self) -> str:

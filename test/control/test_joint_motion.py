@@ -13,9 +13,13 @@ import pytest
 from arm import Arm, PERIOD, READY
 from attacked import home, robot_of
 from foreign import ForeignPlant
-from osc_ros import InputError, JointDrive, Law, Settings
+from judge import robot_cases
+from osc_ros import InputError, JointDrive, Law, Settings, Simulation
 from osc_ros.control.setpoint.joint_motion import JointMotion
+from osc_ros.sim.plant_payload import with_payload
 
+LOAD = {'payload.mass': 0.5, 'payload.center_of_mass': (0.0, 0.0, 0.0),
+        'payload.inertia': (1e-3, 0.0, 0.0, 1e-3, 0.0, 1e-3)}
 GOAL = READY + np.array([0.8, 0.4, -0.5, 0.6, 0.4, 0.3, -0.9])
 
 
@@ -159,6 +163,18 @@ def test_springs_too_stiff_for_the_loop_are_reduced():
     assert arm.law.gain_share() < 0.1
     run(arm.law.move_joints(GOAL) + 1.0)
     np.testing.assert_allclose(arm.plant.q, GOAL, atol=0.05)
+
+
+@pytest.mark.parametrize('name', ['panda', 'ur5e'])
+def test_joints_arrive_against_unknown_friction_and_payload(name):
+    robot = robot_of(name)
+    case = robot_cases()[name]
+    law = Law(robot, Settings.of(robot, joints=JointDrive()))
+    arm = Simulation(with_payload(case.urdf_text, robot.tip, LOAD), law, home(robot),
+                     friction=[0.5] * robot.n, locked=dict(case.locked))
+    goal = np.clip(arm.q + 0.6, *(robot.position_limits + [0.1, -0.1]).T)
+    arm.run(law.move_joints(goal) + 1.5)
+    np.testing.assert_allclose(arm.q, goal, atol=1e-3)
 
 
 def test_motion_pauses_while_the_arm_is_held_and_goes_on_when_it_is_released():

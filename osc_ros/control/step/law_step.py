@@ -57,7 +57,8 @@ INFINITE = REFUSED - 1  # code of the kernels for torques that are not finite
 
 _limiter_views = LIMITER.only('counts_unexplained', 'added', 'is_at_work')
 _room_views, _own_views = ROOM.only('tau'), OWN.only(
-    'asks', 'period', 'longest_period', 'integrates', 'feedback', 'friction', 'driver')
+    'posture', 'asks', 'period', 'longest_period', 'integrates', 'feedback', 'friction',
+    'driver')
 _blend_views = blend.BLEND.only('before', 'driver')
 
 
@@ -151,8 +152,10 @@ def _compensate(own, parts, time, tau):
     if len(own.other) > 0:
         driver = _blend_views(own.blend, n).driver
     integrates = setup.integrates[0] > 0.0
+    is_joint_drive = setup.posture[3] > 0.0  # targets then wait for a tip that is not theirs
     is_held = (law_views(own.law, n).in_contact[0] > 0.0 and at.free[0] <= 0.0
-               or integrates and limits.is_at_work[0] > 0.0 or any_waits(parts.guides))
+               or integrates and limits.is_at_work[0] > 0.0
+               or not is_joint_drive and any_waits(parts.guides))
     plan = disturbance.plan_views(own.compensation_plan, n)
     for i in range(n):
         room.tau[i] = tau[i] + driver[i]

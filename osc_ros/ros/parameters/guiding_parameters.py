@@ -34,6 +34,9 @@ GUIDING = (
           lower=0.01, upper=60.0, live=True),
     Entry('joints.leash', _JOINTS.leash, 'Lag of a joint at which a motion of the joints pauses '
           '[rad, m]', lower=1e-3, upper=100.0, live=True),
+    Entry('joints.friction', _JOINTS.friction, 'Largest unknown dry friction of a joint '
+          '[N m, N], which mode joints compensates without joints.stiffness, as disturbance.mode '
+          'does; 0: it compensates nothing', lower=0.0, upper=1e3, live=True),
     Entry('free.translation.damping', float(_DRIVE.damping[1]),
           'Damping of the tip in free drive [N s/m]; reduced where the loop is too slow for it',
           lower=0.0, upper=1e4, live=True),

@@ -150,7 +150,7 @@ def supervision(values: Values, robot: Robot, limits: Limits) -> Supervision:
 
 def _joint_drive(values: Values) -> JointDrive:
     found = {name: values[f'joints.{name}'] for name in (
-        'natural_frequency', 'damping_ratio', 'speed', 'ramp', 'leash')}
+        'natural_frequency', 'damping_ratio', 'speed', 'ramp', 'leash', 'friction')}
     for name in ('stiffness', 'damping'):
         if given := values[f'joints.{name}']:
             found[name] = given[0] if len(given) == 1 else given
