@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 import warnings
@@ -56,7 +56,7 @@ def timeout_error(text: str, backend: Backend) -> ArmTimeoutError:
     return ArmTimeoutError(missed_text(text, backend, found), found)
 
 
-def missed_text(text: str, backend: Backend, reasons: tuple[Reason, ...]) -> str:
+def missed_text(text: str, backend: Backend, reasons: Sequence[Reason]) -> str:
     """Return a text with the way that is left to the goal, and the reasons."""
     return '; '.join([f'{text}: {backend.distance()}', *map(str, reasons)])
 
