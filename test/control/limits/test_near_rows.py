@@ -1,0 +1,190 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Rows that bound distances: they are the second derivatives of the distances, and no others."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+from attacked import robot_of
+from osc_ros import Law, Limits, Settings
+from osc_ros.collision.distance import put_distances
+from osc_ros.collision.link_shapes import LinkShape
+from osc_ros.collision.obstacles import MOST_OBSTACLES, Obstacle, Obstacles
+from osc_ros.compile.compiled import kernel
+from osc_ros.control.limits.bodies import bodies_of, MOTION_WIDTH
+from osc_ros.control.limits.bounds import ceiling
+from osc_ros.control.limits.clearance import Clearance, fence_box, KeepingClear
+from osc_ros.control.limits.load import MOST_NEAR, ROW_WIDTH
+from osc_ros.control.limits.near_rows import (
+    APPROACH,
+    DISTANCE,
+    FIRST,
+    near_rows,
+    SECOND,
+)
+from osc_ros.dynamics.algebra.kinematics import link_frame, placement
+from osc_ros.errors import InputError
+
+ROBOT = robot_of('panda')
+TIME = 10.0
+
+
+@kernel
+def put_rows(clear, obstacles, bodies, q, qd, table, work, rows, most, of):
+    return near_rows((clear, obstacles), bodies, (10.0, 0.0), q, qd, table, work,
+                     (rows, most, of, 0))
+
+
+@kernel
+def put_ceiling(room, approach, deceleration, rate, found):
+    found[0] = ceiling(room, approach, np.inf, deceleration, rate, 0.0, 0.0)
+
+
+def spheres(rng, count=6):
+    """Return spheres on random links of the Panda."""
+    links = rng.choice(['panda_link0', 'panda_link3', 'panda_link5', 'panda_link7', 'panda_hand'],
+                       count)
+    return tuple(LinkShape(str(link), np.repeat(rng.uniform(-0.05, 0.05, (1, 3)), 2, axis=0), 0.02)
+                 for link in links)
+
+
+def obstacles(rng):
+    """Return an obstacle of each shape, near the arm, which moves."""
+    found = {}
+    for shape, size in (('sphere', (0.05,)), ('box', (0.1, 0.2, 0.1)), ('cylinder', (0.05, 0.2)),
+                        ('capsule', (0.05, 0.2))):
+        T = np.eye(4)
+        T[:3, :3] = Rotation.random(random_state=int(rng.integers(1 << 30))).as_matrix()
+        T[:3, 3] = rng.uniform([0.2, -0.4, 0.2], [0.7, 0.4, 0.8])
+        found[shape] = Obstacle(shape, size, T, 0.5 * rng.normal(size=6))
+    return found
+
+
+class Rows:
+    """The rows of a Panda with spheres among obstacles, and its distances by Python."""
+
+    def __init__(self, seed):
+        rng = self.rng = np.random.default_rng(seed)
+        self.obstacles, self.named = Obstacles(), obstacles(rng)
+        for name, one in self.named.items():
+            self.obstacles[name] = one
+        self.obstacles.record.reshape(MOST_OBSTACLES, -1)[:, 27] = TIME  # STAMP
+        self.clearance = Clearance(spheres(rng), fence=fence_box([-0.5] * 3, [0.8] * 3))
+        self.clear = KeepingClear(ROBOT, self.clearance, self.obstacles)
+        self.table = Limits.of(ROBOT).table
+        self.q = rng.uniform(*ROBOT.position_limits.T)
+        self.qd = rng.uniform(-1.0, 1.0, 7)
+        n, k = 7, 7 + MOST_NEAR
+        self.rows, self.most, self.of = np.zeros((k, n)), np.zeros(k), np.zeros((k, ROW_WIDTH))
+        self.count = put_rows(*self.clear.arrays, bodies_of(ROBOT), self.q, self.qd, self.table,
+                              np.zeros((n, MOTION_WIDTH)), self.rows, self.most, self.of)
+
+    def bias(self, k, found):
+        """Return the second derivative of a distance for q̈ = 0 that a row assumes."""
+        deceleration = 0.5 * np.abs(self.rows[k]) @ self.table[3]
+        limit = np.zeros(1)
+        put_ceiling(found[DISTANCE] - self.clearance.margin, found[APPROACH], deceleration,
+                    self.table[4].min(), limit)
+        return self.most[k] - limit[0]
+
+    def centre(self, i, q):
+        shape = self.clearance.shapes[i]
+        body, T = link_frame(ROBOT, shape.link)
+        at = placement(ROBOT, q)
+        R, p = (at.R[body], at.p[body]) if body >= 0 else (np.eye(3), np.zeros(3))
+        return p + R @ (T[:3, :3] @ shape.ends[0] + T[:3, 3])
+
+    def distance(self, first, second, q, t):
+        """Return the distance of a pair at positions q, t seconds after the state."""
+        S, F = len(self.clearance.shapes), len(self.clearance.fence)
+        x, radius = self.centre(first, q), self.clearance.shapes[first].radius
+        if second < S:
+            return (np.linalg.norm(x - self.centre(second, q)) - radius
+                    - self.clearance.shapes[second].radius)
+        if second < S + F:
+            *normal, offset = self.clearance.fence[second - S]
+            return x @ normal - offset - radius
+        one = self.named[self.obstacles.name_of(second - S - F)]
+        turn = Rotation.from_rotvec(one.velocity[:3] * t).as_matrix() @ one.pose[:3, :3]
+        local = turn.T @ (x - one.pose[:3, 3] - t * one.velocity[3:])
+        kind, size, more = one.solid
+        found = np.empty((1, 3))
+        put_distances(np.array([kind]), np.array([size]), np.r_[local, local][None], found)
+        return found[0, 0] - radius - more
+
+
+@pytest.mark.parametrize('seed', range(30))
+def test_rows_are_the_second_derivatives_of_the_distances(seed):
+    own, h = Rows(seed), 1e-4
+    accelerations = own.rng.uniform(-3.0, 3.0, 7)
+    found = own.clear._at.found[:own.count]
+    for k, one in enumerate(found):
+        pair = int(one[FIRST]), int(one[SECOND])
+        before, here, after = (
+            own.distance(*pair, own.q + t * own.qd + 0.5 * t * t * accelerations, t)
+            for t in (-h, 0.0, h))
+        if here < 0.0:  # within a box the normal is another one
+            continue
+        assert one[DISTANCE] == pytest.approx(here, abs=1e-9)
+        assert one[APPROACH] == pytest.approx((before - after) / (2.0 * h), abs=1e-4)
+        wanted = (after - 2.0 * here + before) / (h * h)
+        assert own.bias(k, one) - own.rows[k] @ accelerations == pytest.approx(
+            wanted, abs=1e-3 + 1e-3 * abs(wanted))
+
+
+def test_all_near_pairs_have_rows_and_the_most_urgent_ones_stay():
+    counts = [Rows(seed).count for seed in range(20)]
+    assert max(counts) == MOST_NEAR
+    assert min(counts) > 0
+
+
+def test_pairs_that_were_far_are_found_when_they_come_near():
+    shapes = LinkShape('panda_hand', np.zeros((2, 3)), 0.05),
+    law = Law(ROBOT, replace(Settings.of(ROBOT), clearance=Clearance(shapes)))
+    rng, q = np.random.default_rng(0), np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
+    law.hold(q)
+    body, T = link_frame(ROBOT, 'panda_hand')
+    at = placement(ROBOT, q)
+    hand = at.p[body] + at.R[body] @ T[:3, 3]
+    for k in range(200):
+        gap = abs(np.sin(0.05 * k)) * 2.0 + 0.06
+        direction = rng.normal(size=3)
+        direction /= np.linalg.norm(direction)
+        law.obstacles['it'] = Obstacle.at('sphere', 0.05, hand + (0.1 + gap) * direction)
+        law.torque(0.002 * k, q, np.zeros(7))
+        assert bool(law.limiter.near) == (gap < 0.07), (k, gap)
+        if law.limiter.near:
+            assert law.limiter.near[0].distance == pytest.approx(gap, abs=1e-9)
+            assert law.limiter.near[0][:2] == ('panda_hand', 'it')
+
+
+def test_clearance_and_obstacles_are_checked():
+    shape = LinkShape('panda_hand', np.zeros((2, 3)), 0.05)
+    for wrong, message in (
+            (lambda: Clearance((shape,), margin=0.0), 'margin 0.0: accepted is more than 0'),
+            (lambda: Clearance((shape,), margin=np.nan), 'margin nan'),
+            (lambda: Clearance((shape,), fence=[[0.0, 0.0, 0.0, 1.0]]), 'a direction'),
+            (lambda: Clearance(('hand',)), 'a LinkShape'),
+            (lambda: fence_box([0.0] * 3, [1.0, -1.0, 1.0]), 'lower < upper'),
+            (lambda: Law(ROBOT, replace(Settings.of(ROBOT), clearance=Clearance(
+                (replace(shape, link='arm'),)))), "'arm'"),
+            (lambda: Obstacle.at('cone', 0.1, [0.0] * 3), "'cone': accepted is one of sphere"),
+            (lambda: Obstacle.at('box', 0.1, [0.0] * 3), '3 lengths'),
+            (lambda: Obstacle.at('sphere', np.nan, [0.0] * 3), 'accepted are 1 lengths'),
+            (lambda: Obstacle.at('sphere', 0.1, [np.inf, 0.0, 0.0]), 'position'),
+            (lambda: Obstacle('sphere', (0.1,), 2.0 * np.eye(4)), 'a rotation'),
+            (lambda: Obstacle('sphere', (0.1,), np.eye(4), [0.0] * 5 + [1e3]), 'at most 20')):
+        with pytest.raises(InputError, match=message):
+            wrong()
+    found = Obstacles()
+    for k in range(MOST_OBSTACLES):
+        found[f'{k}'] = Obstacle.at('sphere', 0.1, [0.0, 0.0, k])
+    with pytest.raises(InputError, match=f"'more': there are {MOST_OBSTACLES} already"):
+        found['more'] = Obstacle.at('sphere', 0.1, [0.0] * 3)
+    del found['3']
+    found['more'] = Obstacle.at('sphere', 0.1, [0.0] * 3)
+    assert len(found) == MOST_OBSTACLES
