@@ -87,6 +87,8 @@ Array = NDArray[np.float64]
 # fence. If they contradict each other, the softer ones are violated first.
 SOFT_SELF, SOFT_OBSTACLE, SOFT_FENCE = 3e-5, 1e-4, 3e-4
 FADE_IN = 0.2  # time in which the bounds of a new obstacle come into force [s]
+LEAST_BRAKING = 0.3  # deceleration below which a bound becomes soft [m/s²]
+BEND_RATE = 100.0  # largest rate of change of the acceleration of a distance for q̈ = 0 [m/s³]
 AHEAD = 0.25  # longest time for which an obstacle moves on with its velocity [s]
 LOOK_AHEAD = 0.1  # time of travel, beside braking, at which pairs become near [s]
 AROUND = 0.05  # pairs are near at this distance beyond the margin even at rest [m]
@@ -101,8 +103,8 @@ BODY, ENDS, THICK, TOUCHES, START, WAY, PACE, SHAPE_WIDTH = 0, 1, 7, 8, 9, 12, 1
 FIRST, SECOND, DUE, PAIR_WIDTH = 0, 1, 2, 3
 # Columns of `found`: first and second as in `pairs`, the obstacles after the planes; distance,
 # without the radii; approach speed; s of the witness point on the capsule; nearest point of the
-# second solid, without its radius; INDEX of its row.
-DISTANCE, APPROACH, SHARE, POINT_AT, ROW, FOUND_WIDTH = 2, 3, 4, 5, 8, 9
+# second solid, without its radius; INDEX of its row; acceleration of the distance for q̈ = 0.
+DISTANCE, APPROACH, SHARE, POINT_AT, ROW, BIAS, FOUND_WIDTH = 2, 3, 4, 5, 8, 9, 10
 
 CLEARANCE = Table(
     'Clearance',
@@ -115,6 +117,7 @@ CLEARANCE = Table(
     Slot('number', (1,), '', 'number of rows of `found`'),
     Slot('nearest', (1,), 'm', 'smallest distance of the pairs in `found`; infinite without one'),
     Slot('found', (MOST_NEAR, FOUND_WIDTH), '', 'the witness points that bound accelerations'),
+    Slot('before', (MOST_NEAR, 2), '', 'ROW and BIAS of `found` at the last tick'),
     Slot('urgency', (MOST_NEAR,), 'm', 'distance that remains after braking, of each'),
     Slot('row', (1, 'n'), '', 'memory for a row'))
 
@@ -239,6 +242,21 @@ def _add_row(bodies, work, k, x, normal, sign, row):
         k = int(body[PARENT])
 
 
+@inlined
+def _gradual(before, index, bias, dt):
+    """
+    Return the bias of a row; it changes by at most BEND_RATE from the last tick.
+
+    The curvature jumps where the witness point passes from a face to an edge.
+
+    """
+    for k in range(len(before)):
+        if before[k, 0] == index:
+            step = BEND_RATE * dt
+            return min(max(bias, before[k, 1] - step), before[k, 1] + step)
+    return bias
+
+
 @stage
 def _put_candidate(at, bodies, work, shapes, solid, pair, numbers, loads):
     """
@@ -287,8 +305,10 @@ def _put_candidate(at, bodies, work, shapes, solid, pair, numbers, loads):
     for i in range(len(row)):
         deceleration += at.share[0] * np.abs(row[i]) * table[DECELERATION, i]
         rate = min(rate, table[RATE, i])
-    if not deceleration > 1e-6:
-        return
+    # where the distance hardly depends on the joints, the bound is soft: they would need to
+    # accelerate without limit to change it
+    firmness *= min(deceleration / LEAST_BRAKING, 1.0)
+    deceleration = max(deceleration, LEAST_BRAKING)
     room = distance - at.margin[0]
     urgency = room - 0.5 * max(approach, 0.0) ** 2 / deceleration - max(approach, 0.0) / rate
     k = int(at.number[0])
@@ -307,7 +327,8 @@ def _put_candidate(at, bodies, work, shapes, solid, pair, numbers, loads):
     here[ROW] = index
     for i in range(len(row)):
         rows[before + k, i] = row[i]
-    most[before + k] = dot(normal, a) + bend + ceiling(
+    here[BIAS] = _gradual(at.before, index, dot(normal, a) + bend, dt)
+    most[before + k] = here[BIAS] + ceiling(
         room, approach, np.inf, deceleration, rate, 0.5 / dt if dt > 0.0 else 0.0, 0.0)
     of[before + k, INDEX], of[before + k, FIRMNESS], of[before + k, SOFTNESS] = (
         index, firmness, softness)
@@ -382,6 +403,9 @@ def near_rows(clear, bodies, times, q, qd, table, work, loads):
     of_arm, of_obstacles = _put_shapes(shapes, work), _advance_obstacles(solids, time)
     fastest = 2.0 * of_arm + of_obstacles
     at.odometer[0] += max(fastest, at.fastest[0]) * dt
+    for k in range(MOST_NEAR):
+        is_old = k < at.number[0] and dt > 0.0
+        at.before[k, 0], at.before[k, 1] = at.found[k, ROW] if is_old else -1.0, at.found[k, BIAS]
     at.fastest[0], at.number[0], at.nearest[0] = fastest, 0.0, np.inf
     longest, rate = 0.0, np.inf  # longest time in which a joint stops
     for i in range(n):

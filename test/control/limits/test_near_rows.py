@@ -17,12 +17,13 @@ from osc_ros.collision.obstacles import MOST_OBSTACLES, Obstacle, Obstacles
 from osc_ros.compile.compiled import kernel
 from osc_ros.control.limits.bodies import bodies_of, MOTION_WIDTH
 from osc_ros.control.limits.bounds import ceiling
-from osc_ros.control.limits.clearance import Clearance, fence_box, KeepingClear
+from osc_ros.control.limits.clearance import BRAKING, Clearance, fence_box, KeepingClear
 from osc_ros.control.limits.load import MOST_NEAR, ROW_WIDTH
 from osc_ros.control.limits.near_rows import (
     APPROACH,
     DISTANCE,
     FIRST,
+    LEAST_BRAKING,
     near_rows,
     SECOND,
 )
@@ -85,7 +86,7 @@ class Rows:
 
     def bias(self, k, found):
         """Return the second derivative of a distance for q̈ = 0 that a row assumes."""
-        deceleration = 0.5 * np.abs(self.rows[k]) @ self.table[3]
+        deceleration = max(BRAKING * np.abs(self.rows[k]) @ self.table[3], LEAST_BRAKING)
         limit = np.zeros(1)
         put_ceiling(found[DISTANCE] - self.clearance.margin, found[APPROACH], deceleration,
                     self.table[4].min(), limit)
