@@ -106,6 +106,14 @@ class ClearRig:
                 least = min(least, distance)
         return least
 
+    def move(self, name, position, velocity):
+        """Move an obstacle, in MuJoCo and for the law."""
+        one, T = self.obstacles[name], np.eye(4)
+        T[:3, 3] = position
+        self.law.obstacles[name] = replace(one, pose=T, velocity=np.r_[np.zeros(3), velocity])
+        model, data = self.simulation.plant.model, self.simulation.plant.data
+        data.mocap_pos[model.body(name).mocapid[0]] = position
+
     def _late_tick(self):
         """Compute a torque, and apply the one of some ticks ago."""
         plant, law = self.simulation.plant, self.law
