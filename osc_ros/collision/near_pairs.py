@@ -123,11 +123,9 @@ def pairs_never_near(robot: Robot, model: ShapeModel, samples: int = 10_000, see
     """
     at = np.concatenate([_middle(robot)[None], random_positions(robot, samples, seed)])
     found = {}
-    carriers = {link_frame(robot, link)[0] for link in model.links}
     for pair, distances in link_distances(robot, model, at).items():
         one, other = (robot.frames[link][0] for link in pair)
-        if one == other or one in _near_bodies(robot, other, carriers) or (
-                other in _near_bodies(robot, one, carriers)):
+        if one == other or one == _parent(robot, other) or other == _parent(robot, one):
             found[pair] = 'Adjacent'
         elif (distances[1:] < 0.0).mean() >= ALWAYS:
             found[pair] = 'Always'
@@ -138,13 +136,14 @@ def pairs_never_near(robot: Robot, model: ShapeModel, samples: int = 10_000, see
     return found
 
 
-def _near_bodies(robot: Robot, body: int, carriers: set[int]) -> set[int]:
-    """Return the nearest body toward the base that carries a shape."""
-    while body >= 0:
+def _parent(robot: Robot, body: int) -> int | None:
+    """Return the body on which the joint of a body is; None for the base."""
+    if body < 0:
+        return None
+    joint = robot.joints[body]  # several bodies in a row if it has several freedoms
+    while body >= 0 and robot.joints[body] == joint:
         body = int(robot.parent[body])
-        if body in carriers:
-            return {body}
-    return set()
+    return body
 
 
 def _middle(robot: Robot) -> Array:
