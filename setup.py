@@ -53,7 +53,7 @@ setup(
     maintainer='The osc_ros maintainers',
     maintainer_email='osc-ros@example.org',
     packages=find_packages(include=[PACKAGE, f'{PACKAGE}.*']),
-    package_data={PACKAGE: ['py.typed', 'robots/*.urdf']},
+    package_data={PACKAGE: ['py.typed', 'robots/*']},
     data_files=[
         ('share/ament_index/resource_index/packages', [f'resource/{PACKAGE}']),
         (f'share/{PACKAGE}', ['package.xml']),
@@ -103,6 +103,7 @@ setup(
             f'osc_demo = {PACKAGE}.start:demo',
             f'osc_viewer = {PACKAGE}.start:viewer',
             f'osc_info = {PACKAGE}.start:info',
+            f'osc_shapes = {PACKAGE}.start:shapes',
             f'osc_check = {PACKAGE}.start:check',
             f'osc_identify = {PACKAGE}.start:identify',
             f'osc_record = {PACKAGE}.start:record',

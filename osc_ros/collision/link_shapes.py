@@ -1,30 +1,187 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Shapes of links: capsules and spheres."""
+"""Shapes of links, capsules and spheres, in YAML; and those of the arms that are shipped."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+import json
+import re
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+import yaml
+
+from osc_ros.dynamics.algebra.arrays import finite_array
+from osc_ros.errors import InputError, similar
+from osc_ros.model.files import shipped_urdf
+from osc_ros.model.srdf import disabled_pairs
 
 Array = NDArray[np.float64]
+Pair = frozenset[str]
+
+LARGEST = 100.0  # largest radius, and distance of an end from the link's origin [m]
+EXAMPLE = '{link: forearm, ends: [[0, 0, 0], [0, 0, 0.3]], radius: 0.06}'
 
 
 @dataclass(frozen=True, eq=False)
 class LinkShape:
-    """A capsule on a link."""
+    """
+    A capsule on a link: all points within a radius of a straight segment.
+
+    Attributes
+    ----------
+    link : str
+    ends : (2, 3)
+        Ends of the segment in the frame of the link [m], equal for a sphere; read-only.
+    radius : float [m]
+
+    Raises
+    ------
+    InputError
+        A radius that is not positive, ends that are not two finite points; names the link.
+
+    """
 
     link: str
     ends: Array
     radius: float
 
+    def __post_init__(self) -> None:
+        if not (isinstance(self.link, str) and self.link):
+            raise InputError(f'link {self.link!r} of a shape: accepted is the name of a link')
+        ends = finite_array(f"ends of a shape of link '{self.link}'", self.ends, (2, 3)).copy()
+        if np.abs(ends).max() > LARGEST:
+            raise InputError(f"ends {ends.tolist()} of a shape of link '{self.link}': accepted is "
+                             f'at most {LARGEST:g} m from its origin')
+        ends.flags.writeable = False
+        radius = self.radius
+        if (isinstance(radius, bool) or not isinstance(radius, (int, float, np.floating))
+                or not 0.0 < radius <= LARGEST):
+            raise InputError(f"radius {radius!r} of a shape of link '{self.link}': accepted is "
+                             f'more than 0, at most {LARGEST:g} m')
+        object.__setattr__(self, 'ends', ends)
+        object.__setattr__(self, 'radius', float(radius))
+
 
 @dataclass(frozen=True, eq=False)
 class ShapeModel:
-    """Shapes of an arm."""
+    """
+    The shapes of an arm's links, and which pairs of links are not compared.
+
+    Attributes
+    ----------
+    shapes : tuple of LinkShape
+    ignored : frozenset of frozenset of str
+        Pairs of link names.
+
+    """
 
     shapes: tuple[LinkShape, ...]
-    ignored: frozenset[frozenset[str]]
+    ignored: frozenset[Pair] = frozenset()
+
+    @property
+    def links(self) -> tuple[str, ...]:
+        """Names of the links that have shapes, in their order."""
+        return tuple(dict.fromkeys(shape.link for shape in self.shapes))
+
+    @classmethod
+    def of_yaml(cls, text: str, where: str) -> ShapeModel:
+        """
+        Return the model from the text of a YAML file; `where` names the file in errors.
+
+        Raises
+        ------
+        InputError
+            The text is not as `to_yaml` writes it; names the entry and what is accepted.
+
+        """
+        try:
+            found = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise InputError(f'{where} is not YAML: {error}') from None
+        if not isinstance(found, dict) or not isinstance(found.get('shapes'), list):
+            raise InputError(f"{where}: accepted is a list 'shapes' of entries such as {EXAMPLE}")
+        _require_keys(found, ('shapes', 'ignored'), where)
+        shapes = tuple(_shape(entry, f'{where}: entry {i} of shapes')
+                       for i, entry in enumerate(found['shapes'], 1))
+        if not shapes:
+            raise InputError(f"{where}: 'shapes' is empty: accepted are entries such as {EXAMPLE}")
+        return cls(shapes, frozenset(_pairs(found.get('ignored') or [], where)))
+
+    def to_yaml(self) -> str:
+        """Return the model as the text of a YAML file, one line for each shape and pair."""
+        lines = ['shapes:']
+        for shape in self.shapes:
+            a, b = (str(end.tolist()) for end in shape.ends)
+            place = f'center: {a}' if a == b else f'ends: [{a}, {b}]'
+            lines.append(f'- {{link: {_name(shape.link)}, {place}, radius: {shape.radius!r}}}')
+        if self.ignored:
+            lines.append('ignored:')
+            lines += [f'- [{", ".join(map(_name, pair))}]'
+                      for pair in sorted(sorted(pair) for pair in self.ignored)]
+        return '\n'.join(lines) + '\n'
+
+    def with_srdf(self, text: str, where: str) -> ShapeModel:
+        """Return the model that also ignores the pairs that an SRDF disables."""
+        return ShapeModel(self.shapes, self.ignored | disabled_pairs(text, where).keys())
+
+    def require_links(self, names: Mapping[str, object], where: str) -> None:
+        """Raise InputError if a shape's link is not one of the names."""
+        for link in self.links:
+            if link not in names:
+                near = similar(link, names, 1)
+                raise InputError(f"{where}: the arm has no link '{link}'"
+                                 + (f"; did you mean '{near[0]}'?" if near else '')
+                                 + f": accepted is one of {', '.join(names)}")
+
+
+def shipped_shapes(name: str) -> ShapeModel:
+    """
+    Return the shapes and ignored pairs of an arm that comes with the package, such as 'panda'.
+
+    Raises ModelError if no arm has that name; the message lists the names.
+
+    """
+    urdf = shipped_urdf(name)
+    shapes, srdf = urdf.with_suffix('.shapes.yaml'), urdf.with_suffix('.srdf')
+    model = ShapeModel.of_yaml(shapes.read_text(encoding='utf-8'), str(shapes))
+    return model.with_srdf(srdf.read_text(encoding='utf-8'), str(srdf))
+
+
+def _require_keys(found: Mapping[Any, Any], accepted: tuple[str, ...], where: str) -> None:
+    for key in found:
+        if key not in accepted:
+            raise InputError(f'{where}: {key!r} is unknown, accepted are {", ".join(accepted)}')
+
+
+def _shape(entry: Any, where: str) -> LinkShape:
+    if not isinstance(entry, dict):
+        raise InputError(f'{where} is {entry!r}: accepted is {EXAMPLE}')
+    _require_keys(entry, ('link', 'ends', 'center', 'radius'), where)
+    if ('ends' in entry) == ('center' in entry) or not {'link', 'radius'} <= entry.keys():
+        raise InputError(f'{where} is {entry!r}: accepted are link, radius, and either ends or, '
+                         f'for a sphere, center, as in {EXAMPLE}')
+    ends = entry['ends'] if 'ends' in entry else [entry['center']] * 2
+    try:
+        return LinkShape(entry['link'], ends, entry['radius'])  # type: ignore[arg-type]
+    except InputError as error:
+        raise InputError(f'{where}: {error}') from None
+
+
+def _pairs(entries: Any, where: str) -> Iterator[Pair]:
+    for i, pair in enumerate(entries if isinstance(entries, list) else [entries], 1):
+        if not (isinstance(pair, list) and len(pair) == 2 and pair[0] != pair[1]
+                and all(isinstance(one, str) for one in pair)):
+            raise InputError(f'{where}: entry {i} of ignored is {pair!r}: accepted are the names '
+                             'of two links, as in [hand, forearm]')
+        yield frozenset(pair)
+
+
+def _name(link: str) -> str:
+    """Return the name of a link as YAML reads it."""
+    is_plain = re.fullmatch('[A-Za-z]\\w*', link, re.ASCII) and yaml.safe_load(link) == link
+    return link if is_plain else json.dumps(link)

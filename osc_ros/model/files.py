@@ -1,16 +1,18 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""URDF files: the user's files, and those that come with the package."""
+"""URDF files: the user's files, those that come with the package, and meshes."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 import os
 from pathlib import Path
 
 from osc_ros.errors import ModelError, similar
 
 ROBOTS = Path(__file__).parents[1] / 'robots'
+PACKAGES = 'AMENT_PREFIX_PATH', 'ROS_PACKAGE_PATH'  # with folders of packages or share/
 
 
 def shipped_urdf(name: str) -> Path:
@@ -59,3 +61,28 @@ def urdf_text(urdf: str | os.PathLike[str]) -> str:
     except (OSError, ValueError) as error:
         raise ModelError(f"the URDF '{path}' cannot be read ({error}): accepted is the path of a "
                          'file, or the text of a URDF') from None
+
+
+def mesh_file(name: str, folder: Path, readable: Collection[str]) -> Path | None:
+    """
+    Return the file of a mesh with one of the `readable` suffixes; None if there is none.
+
+    The name in the URDF is 'package://…', 'file://…', an absolute path, or relative to the folder
+    of the URDF. Packages are searched in this folder, in its parents, and in the folders of
+    PACKAGES.
+
+    """
+    name = name.removeprefix('file://')
+    places = [folder / name]
+    if name.startswith('package://'):
+        rest = Path(name.removeprefix('package://'))
+        roots = [Path(root) for variable in PACKAGES
+                 for root in os.environ.get(variable, '').split(os.pathsep) if root]
+        above = [folder, *folder.parents]
+        places = [place / rest for place in (*above, *roots, *(root / 'share' for root in roots))]
+        places += [place / Path(*rest.parts[1:]) for place in above
+                   if place.name == rest.parts[0]]
+    for place in places:
+        if place.suffix.lower() in readable and place.is_file():
+            return place
+    return None

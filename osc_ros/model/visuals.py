@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""The visual elements of a URDF: the shapes to draw on each link."""
+"""The visual and collision elements of a URDF: shapes on each link."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.model.origin import origin_pose
+from osc_ros.errors import ModelError
+from osc_ros.model.origin import numbers, origin_pose
+from osc_ros.model.urdf import robot_element
 
 Array = NDArray[np.float64]
 
@@ -70,6 +72,41 @@ def visuals(urdf_text: str) -> list[Visual]:
             with suppress(ValueError):
                 found += _visual(link.get('name', ''), element, colors)
     return found
+
+
+def collision_elements(urdf_text: str) -> list[Visual]:
+    """
+    Return all collision elements of a URDF, in grey.
+
+    Raises
+    ------
+    ModelError
+        The text is not a URDF, or a shape is unknown or has wrong numbers; names the link.
+
+    """
+    return [_collision(link.get('name', ''), element)
+            for link in robot_element(urdf_text).findall('link')
+            for element in link.findall('collision')]
+
+
+def _collision(link: str, element: ElementTree.Element) -> Visual:
+    where = f"collision element of link '{link}'"
+    shapes = [shape for shape in element.iterfind('geometry/*') if isinstance(shape.tag, str)]
+    if len(shapes) != 1 or shapes[0].tag not in SIZES:
+        found = ', '.join(f'<{shape.tag}>' for shape in shapes) or 'nothing'
+        raise ModelError(f'{where}: its <geometry> has {found}: accepted is one of '
+                         + ', '.join(f'<{kind}>' for kind in SIZES))
+    shape = shapes[0]
+    is_mesh = shape.tag == 'mesh'
+    size = tuple(number for name in SIZES[shape.tag].split() for number in numbers(
+        shape, name, where, '1 1 1' if is_mesh else None, 1 if ' ' in SIZES[shape.tag]
+        or shape.tag == 'sphere' else 3))
+    if not all(abs(one) > 0.0 if is_mesh else one > 0.0 for one in size):
+        raise ModelError(f'{where}: <{shape.tag}> has the size {size}: accepted is more than 0')
+    mesh = shape.get('filename', '')
+    if is_mesh and not mesh:
+        raise ModelError(f"{where}: <mesh> has no attribute 'filename'")
+    return Visual(link, origin_pose(element, where), shape.tag, size, mesh, GREY)
 
 
 def fingers(urdf_text: str, driven: Collection[str]) -> dict[str, Array]:

@@ -27,8 +27,8 @@ ORDER = (
     'loop/process', 'viewer/scene', 'viewer', 'ros/messages', 'ros/parameters', 'ros/dds',
     'ros/process', 'ros/controller', 'ros', 'ros/crisp',
     'ros/simulator', 'ros/viewer', 'client', 'gym',
-    'tools/info', 'tools/check', 'tools/demo', 'tools/identify', 'tools/tune', 'tools/record',
-    'tools/teach')
+    'tools/info', 'tools/shapes', 'tools/check', 'tools/demo', 'tools/identify', 'tools/tune',
+    'tools/record', 'tools/teach')
 # What a folder does not import although it stands before it.
 APART = {
     'model': ('compile',), 'dynamics/papers': ('compile', 'dynamics/batch', 'dynamics/priority'),
@@ -36,7 +36,8 @@ APART = {
     'sim': ('loop', 'recording', 'identification'), 'hardware': ('control', 'loop', 'dynamics'),
     'viewer': ('control', 'loop', 'sim', 'hardware'), 'identification': ('loop',),
     'ros': ('identification', 'client'), 'client': ('viewer', 'identification', 'ros/controller'),
-    'gym': ('ros', 'loop'), 'tools/info': ('ros', 'loop', 'sim', 'client')}
+    'gym': ('ros', 'loop'), 'tools/info': ('ros', 'loop', 'sim', 'client'),
+    'tools/shapes': ('ros', 'loop', 'sim', 'client', 'control')}
 MOST_MODULES = 12  # of a folder, without __init__.py; and of test files
 TESTS = CHECKOUT / 'test'
 # Folders of tests that are no folders of the package.
@@ -48,9 +49,9 @@ OUTSIDE = {
     'mujoco': ('sim',),
     'pylibfranka': ('hardware/franka.py', 'hardware/franka_gripper.py'),
     'viser': ('viewer',),
-    'trimesh': ('viewer',),
+    'trimesh': ('viewer', 'collision/urdf_shapes.py'),
     'xml': ('model/urdf.py', 'model/origin.py', 'model/understood.py', 'model/visuals.py',
-            'identification/corrected_urdf.py', 'sim'),
+            'model/srdf.py', 'identification/corrected_urdf.py', 'sim'),
     'multiprocessing': ('dynamics/teams', 'dynamics/segments'),
     'mpi4py': ('dynamics/teams/distributed.py',),
     'numba': ('compile',),

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-import os
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -14,37 +13,12 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.model.files import mesh_file
 from osc_ros.model.origin import origin_pose
 
 Array = NDArray[np.float64]
 
 READABLE = ('.stl', '.obj', '.msh')  # file types that MuJoCo reads
-PACKAGES = ('AMENT_PREFIX_PATH', 'ROS_PACKAGE_PATH')  # with folders of packages or share/
-
-
-def file_of(name: str, folder: Path) -> Path | None:
-    """
-    Return the file of a mesh that MuJoCo can read; None if there is none.
-
-    The name in the URDF is 'package://…', 'file://…', an absolute path, or relative to the folder
-    of the URDF. Packages are searched in this folder, in its parents, and in the folders of
-    PACKAGES.
-
-    """
-    name = name.removeprefix('file://')
-    places = [folder / name]
-    if name.startswith('package://'):
-        rest = Path(name.removeprefix('package://'))
-        roots = [Path(root) for variable in PACKAGES
-                 for root in os.environ.get(variable, '').split(os.pathsep) if root]
-        above = [folder, *folder.parents]
-        places = [place / rest for place in (*above, *roots, *(root / 'share' for root in roots))]
-        places += [place / Path(*rest.parts[1:]) for place in above
-                   if place.name == rest.parts[0]]
-    for place in places:
-        if place.suffix.lower() in READABLE and place.is_file():
-            return place
-    return None
 
 
 def add_meshes(spec: mujoco.MjSpec, links: Mapping[str, ElementTree.Element],
@@ -73,7 +47,7 @@ def _found(link: ElementTree.Element, tag: str, folder: Path
            ) -> Iterator[tuple[ElementTree.Element, Path]]:
     for shape in link.iterfind(tag):
         mesh = shape.find('geometry/mesh')
-        file = None if mesh is None else file_of(mesh.get('filename', ''), folder)
+        file = None if mesh is None else mesh_file(mesh.get('filename', ''), folder, READABLE)
         if file is not None:
             yield shape, file
 

@@ -1,0 +1,228 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""The shapes of an arm from the collision elements of its URDF: primitives and meshes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from io import BytesIO
+import json
+import os
+from pathlib import Path
+import tempfile
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import ConvexHull
+
+from osc_ros.collision.enclosing import CELL, divided_triangles, Enclosure, enclosure, MOST
+from osc_ros.collision.link_shapes import LinkShape, ShapeModel
+from osc_ros.errors import InputError, installation, ModelError
+from osc_ros.model.files import mesh_file
+from osc_ros.model.robot import Robot
+from osc_ros.model.urdf import description
+from osc_ros.model.visuals import collision_elements, Visual
+
+Array = NDArray[np.float64]
+
+MESHES = '.stl', '.obj', '.ply', '.dae', '.glb', '.gltf', '.off'
+LARGEST_MESH = 2**28  # [bytes]
+ROUNDING = 1e-5  # of coordinates and radii in a result [m]
+CELLS_AT_MOST = 40_000  # of a mesh; its triangles are divided less finely if they would be more
+METHOD = 2  # number of the way of enclosing; part of the name of a cached result
+SECTORS = 32  # of the circles that stand for a cylinder
+
+
+@dataclass(frozen=True, eq=False)
+class Element:
+    """
+    The shapes that stand for a collision element, and how much larger they are.
+
+    Attributes
+    ----------
+    link, source : str
+        The link; the mesh as in the URDF, or the kind of the primitive.
+    shapes : tuple of LinkShape
+    beyond : float [m]
+        Largest distance of a point of the shapes from the element.
+    ratio : float
+        Volume of the shapes relative to the convex hull of the element.
+
+    """
+
+    link: str
+    source: str
+    shapes: tuple[LinkShape, ...]
+    beyond: float
+    ratio: float
+
+
+def shapes_of_urdf(text: str, folder: Path, robot: Robot | None = None, most: int = MOST
+                   ) -> tuple[ShapeModel, list[Element]]:
+    """
+    Return the shapes of a URDF's collision elements, without ignored pairs, and a report.
+
+    Parameters
+    ----------
+    text : str
+        Text of the URDF.
+    folder : Path
+        Of the URDF, for meshes: see `osc_ros.model.files.mesh_file`.
+    robot : Robot, optional
+        Only links of this robot have shapes. A link that a locked prismatic joint carries, such as
+        a finger, has a shape that contains all of its positions.
+    most : int
+        Largest number of capsules for an element.
+
+    Raises
+    ------
+    ModelError
+        The URDF has no usable collision element, or one is wrong, or its mesh is missing or not
+        readable; names the link and the file.
+    InputError
+        trimesh is not installed and there are meshes.
+
+    """
+    found = [one for one in collision_elements(text)
+             if robot is None or one.link in robot.frames]
+    if not found:
+        raise ModelError('no link has a <collision> element: accepted are elements with '
+                         '<sphere>, <capsule>, <cylinder>, <box> or <mesh>, or own shapes in a '
+                         'file')
+    swept = {} if robot is None else _strokes(text, robot)
+    elements = [_element(one, folder, swept.get(one.link, np.zeros((1, 3))), most)
+                for one in found]
+    return ShapeModel(tuple(shape for one in elements for shape in one.shapes)), elements
+
+
+def _element(visual: Visual, folder: Path, stroke: Array, most: int) -> Element:
+    """Return the shapes of an element that is at each of the displacements (k, 3) of its link."""
+    T, kind = visual.pose, visual.kind
+    if kind in ('sphere', 'capsule') and len(stroke) == 1 and not stroke.any():
+        half = 0.5 * visual.size[1] if kind == 'capsule' else 0.0
+        ends = T[:3, 3] + np.outer([-half, half], T[:3, 2])
+        shape = LinkShape(visual.link, ends, visual.size[0])
+        return Element(visual.link, kind, (shape,), 0.0, 1.0)
+    local = stroke @ T[:3, :3]
+    if kind == 'mesh':
+        file = mesh_file(visual.mesh, folder, MESHES)
+        if file is None:
+            raise ModelError(
+                f"link '{visual.link}': its mesh '{visual.mesh}' is not found from '{folder}': "
+                f'accepted is a file ending in {", ".join(MESHES)}; packages are searched above '
+                'this folder and in AMENT_PREFIX_PATH and ROS_PACKAGE_PATH')
+        found = _enclosed_mesh(visual, file, local, most)
+    else:
+        found = enclosure(_swept(divided_triangles(_triangles(visual)), local), most)
+    shapes = tuple(_rounded(visual.link, ends @ T[:3, :3].T + T[:3, 3], radius)
+                   for ends, radius in found.capsules)
+    return Element(visual.link, visual.mesh or kind, shapes, found.beyond, found.ratio)
+
+
+def _rounded(link: str, ends: Array, radius: float) -> LinkShape:
+    """Return a shape with few digits that contains the given capsule."""
+    digits = round(-np.log10(ROUNDING))
+    rounded = np.round(ends, digits) + 0.0  # no -0.0
+    more = np.linalg.norm(rounded - ends, axis=1).max()
+    return LinkShape(link, rounded, round(np.ceil((radius + more) / ROUNDING) * ROUNDING, digits))
+
+
+def _swept(cells: Array, stroke: Array) -> Array:
+    """Return cells (m, k, 3) that contain each cell at every displacement (n, 3)."""
+    return (cells[:, None] + stroke[:, None]).reshape(len(cells), -1, 3)
+
+
+def _triangles(visual: Visual) -> Array:
+    """Return triangles (m, 3, 3) around a box, cylinder, sphere or capsule, in its own frame."""
+    if visual.kind == 'box':
+        corners = np.stack(np.meshgrid(*[(-0.5, 0.5)] * 3), -1).reshape(-1, 3)
+        corners = corners * np.array(visual.size)
+    else:
+        r = visual.size[0] / np.cos(np.pi / SECTORS)  # the polygon is around the circle
+        half = 0.5 * visual.size[1] if len(visual.size) > 1 else 0.0
+        half += 0.0 if visual.kind == 'cylinder' else visual.size[0]
+        angle = 2.0 * np.pi * np.arange(SECTORS) / SECTORS
+        ring = np.stack([r * np.cos(angle), r * np.sin(angle), np.full(SECTORS, half)], 1)
+        corners = np.concatenate([ring, ring * (1.0, 1.0, -1.0)])
+    return np.asarray(corners[ConvexHull(corners).simplices])
+
+
+def _enclosed_mesh(visual: Visual, file: Path, stroke: Array, most: int) -> Enclosure:
+    """Return the capsules around a mesh, in its frame, computed or from the cache."""
+    size = file.stat().st_size
+    if size > LARGEST_MESH:
+        raise ModelError(f"link '{visual.link}': '{file}' has {size} bytes, accepted are at most "
+                         f'{LARGEST_MESH}')
+    data = file.read_bytes()
+    key = sha256(data + repr((METHOD, file.suffix.lower(), visual.size, stroke.tolist(), most)
+                             ).encode()).hexdigest()
+    cached = _cache() / f'{key}.json'
+    try:
+        capsules, beyond, ratio = json.loads(cached.read_text(encoding='ascii'))
+        return Enclosure(tuple((np.array(ends), radius) for ends, radius in capsules), beyond,
+                         ratio)
+    except (OSError, ValueError):  # none, or damaged
+        pass
+    triangles = _mesh_triangles(visual.link, file, data) * np.array(visual.size)
+    area = 0.5 * np.linalg.norm(np.cross(triangles[:, 1] - triangles[:, 0],
+                                         triangles[:, 2] - triangles[:, 0]), axis=1).sum()
+    edge = max(CELL, 2.0 * float(np.sqrt(area / CELLS_AT_MOST)))
+    found = enclosure(_swept(divided_triangles(triangles, edge), stroke), most)
+    _store(cached, json.dumps([[(ends.tolist(), radius) for ends, radius in found.capsules],
+                               found.beyond, found.ratio]))
+    return found
+
+
+def _mesh_triangles(link: str, file: Path, data: bytes) -> Array:
+    try:
+        import trimesh
+    except ImportError as error:
+        raise InputError(f'trimesh, which reads meshes, is not installed ({error}): '
+                         + installation('viewer')) from None
+    try:
+        mesh: Any = trimesh.load(BytesIO(data), file_type=file.suffix[1:].lower(), force='mesh')
+        triangles = np.asarray(mesh.triangles, dtype=np.float64)
+    except Exception as error:  # trimesh raises errors of many types
+        raise ModelError(f"link '{link}': the mesh '{file}' cannot be read ({error})") from None
+    if not len(triangles) or not np.isfinite(triangles).all():
+        raise ModelError(f"link '{link}': the mesh '{file}' has no triangles: accepted is a "
+                         'surface with finite coordinates')
+    return triangles
+
+
+def _cache() -> Path:
+    """Return the folder of results, beside the compiled kernels."""
+    home = os.environ.get('XDG_CACHE_HOME') or os.path.expanduser('~/.cache')
+    return Path(home) / 'osc_ros' / 'shapes'
+
+
+def _store(file: Path, text: str) -> None:
+    """Write a result; another process never reads a half-written file."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle, written = tempfile.mkstemp(dir=file.parent)
+        with open(handle, 'w', encoding='ascii') as new:
+            new.write(text)
+        os.replace(written, file)
+    except OSError:  # without a cache the next run computes it again
+        pass
+
+
+def _strokes(text: str, robot: Robot) -> dict[str, Array]:
+    """Return the displacements (k, 3) of links on locked prismatic joints, in the link's frame."""
+    found, tree = {}, description(text)
+    for i, (link, joint, kind) in enumerate(zip(tree.links, tree.joints, tree.kinds)):
+        parent = int(tree.parent[i])
+        if (kind != 'prismatic' or joint in robot.joints or link not in robot.frames
+                or tree.links[parent] not in robot.frames):
+            continue
+        T_parent, T_link = robot.frames[tree.links[parent]][1], robot.frames[link][1]
+        zero = T_parent @ tree.T_parent_link[i]
+        locked = float(tree.axis[i] @ zero[:3, :3].T @ (T_link[:3, 3] - zero[:3, 3]))
+        limits = np.where(np.isfinite(tree.position_limits[i]), tree.position_limits[i], locked)
+        found[link] = np.outer(limits - locked, tree.axis[i])
+    return found
+
