@@ -50,6 +50,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from osc_ros.client.arm import Arm
+    from osc_ros.collision.link_shapes import shipped_shapes
     from osc_ros.collision.obstacles import Obstacle
     from osc_ros.control.controllers import Controllers
     from osc_ros.control.joint_drive import JointDrive
@@ -96,13 +97,14 @@ __all__ = [
     'ForceControl', 'Friction', 'Gains', 'PoseGoal', 'InputError', 'InputWarning', 'ReachError',
     'TwistGoal', 'ChunkBlending', 'JointDrive', 'Law', 'Limits', 'LookAt', 'ModelError',
     'MomentumObserver', 'Obstacle', 'OperationalSpace', 'Path', 'Payloads', 'Posture', 'Robot',
-    'Settings', 'inverse_kinematics', 'shipped_urdf', 'Simulation', 'SingularityDamping',
-    'Stiffness', 'Target', 'TargetLimits', 'Task', 'pose',
+    'Settings', 'inverse_kinematics', 'shipped_shapes', 'shipped_urdf', 'Simulation',
+    'SingularityDamping', 'Stiffness', 'Target', 'TargetLimits', 'Task', 'pose',
 ]
 
 # Imported on first use: numba takes a second, and the simulation needs MuJoCo.
 _PLACES = {
     'client.arm': ('Arm',),
+    'collision.link_shapes': ('shipped_shapes',),
     'collision.obstacles': ('Obstacle',),
     'control.controllers': ('Controllers',),
     'control.joint_drive': ('JointDrive',),

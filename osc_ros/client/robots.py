@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from osc_ros.collision.shape_files import shape_model
+from osc_ros.collision.link_shapes import shape_model
 from osc_ros.control.limits.clearance import Clearance
 from osc_ros.control.setpoint.arrival import Tolerance
 from osc_ros.errors import InputError, require_type

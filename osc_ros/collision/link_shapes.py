@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 import json
+from pathlib import Path
 import re
 from typing import Any
 
@@ -17,12 +18,14 @@ import yaml
 
 from osc_ros.dynamics.algebra.arrays import finite_array
 from osc_ros.errors import InputError, similar
-from osc_ros.model.files import shipped_urdf
+from osc_ros.model.files import ROBOTS, shipped_urdf
 from osc_ros.model.srdf import disabled_pairs
 
 Array = NDArray[np.float64]
 Pair = frozenset[str]
 
+ENDING = '.shapes.yaml'
+LARGEST_FILE = 16e6  # of a file with shapes, or of an SRDF [bytes]
 LARGEST = 100.0  # largest radius, and distance of an end from the link's origin [m]
 EXAMPLE = '{link: forearm, ends: [[0, 0, 0], [0, 0, 0.3]], radius: 0.06}'
 
@@ -147,9 +150,49 @@ def shipped_shapes(name: str) -> ShapeModel:
 
     """
     urdf = shipped_urdf(name)
-    shapes, srdf = urdf.with_suffix('.shapes.yaml'), urdf.with_suffix('.srdf')
+    shapes, srdf = urdf.with_suffix(ENDING), urdf.with_suffix('.srdf')
     model = ShapeModel.of_yaml(shapes.read_text(encoding='utf-8'), str(shapes))
     return model.with_srdf(srdf.read_text(encoding='utf-8'), str(srdf))
+
+
+def shape_model(robot: str, file: str = '', srdf: str = '') -> ShapeModel:
+    """
+    Return the shapes of a robot from files.
+
+    Parameters
+    ----------
+    robot : str
+        Name of a robot that comes with the package, whose shapes apply if there is no file.
+    file : str
+        Path of a YAML file as `ShapeModel.of_yaml` reads it.
+    srdf : str
+        Path of an SRDF, whose `disable_collisions` are ignored, too.
+
+    Raises
+    ------
+    InputError
+        A file cannot be read, or there are no shapes for this robot.
+
+    """
+    names = sorted(path.name.removesuffix(ENDING) for path in ROBOTS.glob(f'*{ENDING}'))
+    if not file and robot not in names:
+        raise InputError(f"there are no shapes for the robot '{robot[:40]}': accepted is a file "
+                         'with shapes, as osc_shapes writes it (parameter clearance.shapes), or '
+                         f'one of: {", ".join(names)}')
+    model = ShapeModel.of_yaml(_text(file), file) if file else shipped_shapes(robot)
+    return model.with_srdf(_text(srdf), srdf) if srdf else model
+
+
+def _text(file: str) -> str:
+    """Return the text of a file; InputError if it cannot be read."""
+    path = Path(file).expanduser()
+    try:
+        if not path.is_file() or path.stat().st_size > LARGEST_FILE:
+            raise OSError(f'not a regular file of at most {LARGEST_FILE / 1e6:g} MB')
+        return path.read_text(encoding='utf-8')
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"'{path}' cannot be read ({error}): accepted is the path of a file"
+                         ) from None
 
 
 def _require_keys(found: Mapping[Any, Any], accepted: tuple[str, ...], where: str) -> None:

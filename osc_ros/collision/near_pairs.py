@@ -16,7 +16,8 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-ALWAYS = 0.95  # share of the postures in which a pair overlaps, as in MoveIt's assistant
+ALWAYS = 0.95  # share of the postures in which a pair is close, as in MoveIt's assistant
+CLOSE = 0.02  # distance below which a pair is close: the default margin of `Clearance` [m]
 FREE_RANGE = np.pi  # of a joint without limits: ± this [rad, m]
 AT_ONCE = 500  # postures in one array
 PARALLEL = 1e-12  # of det / (a e): segments with a smaller one count as parallel
@@ -100,7 +101,7 @@ def random_positions(robot: Robot, samples: int, seed: int) -> Array:
 
 
 def pairs_never_near(robot: Robot, model: ShapeModel, samples: int = 10_000, seed: int = 0,
-                     margin: float = 0.05) -> dict[Pair, str]:
+                     margin: float = 0.05, default: Array | None = None) -> dict[Pair, str]:
     """
     Return the reason for each pair of links that need not be compared.
 
@@ -112,24 +113,27 @@ def pairs_never_near(robot: Robot, model: ShapeModel, samples: int = 10_000, see
         Number of random postures within the limits, and their seed.
     margin : float [m]
         A pair is near in a posture if its distance is at most this.
+    default : (nq,), optional
+        Posture in which no pair may be close; default: each joint in the middle of its limits.
 
     Returns
     -------
     dict of frozenset of str to str
-        'Adjacent': one body, or bodies that a joint connects; 'Always': the shapes overlap in at
-        least ALWAYS of the postures; 'Default': they overlap with each joint in the middle of its
-        limits; 'Never': they are near in no posture.
+        'Adjacent': one body, or bodies that a joint connects; 'Always': the shapes are nearer than
+        CLOSE in at least ALWAYS of the postures; 'Default': they are in the default posture;
+        'Never': they are near in no posture.
 
     """
-    at = np.concatenate([_middle(robot)[None], random_positions(robot, samples, seed)])
+    first = _middle(robot) if default is None else np.asarray(default, dtype=np.float64)
+    at = np.concatenate([first[None], random_positions(robot, samples, seed)])
     found = {}
     for pair, distances in link_distances(robot, model, at).items():
         one, other = (robot.frames[link][0] for link in pair)
         if one == other or one == _parent(robot, other) or other == _parent(robot, one):
             found[pair] = 'Adjacent'
-        elif (distances[1:] < 0.0).mean() >= ALWAYS:
+        elif (distances[1:] < CLOSE).mean() >= ALWAYS:
             found[pair] = 'Always'
-        elif distances[0] < 0.0:
+        elif distances[0] < CLOSE:
             found[pair] = 'Default'
         elif distances.min() > margin:
             found[pair] = 'Never'

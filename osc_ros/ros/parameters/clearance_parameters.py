@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from osc_ros.collision.shape_files import shape_model
+from osc_ros.collision.link_shapes import shape_model
 from osc_ros.control.limits.clearance import Clearance, fence_box, LARGEST_MARGIN
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot

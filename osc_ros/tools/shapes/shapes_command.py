@@ -10,6 +10,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from osc_ros.collision.enclosing import MOST
 from osc_ros.collision.link_shapes import ShapeModel
 from osc_ros.collision.near_pairs import pairs_never_near
@@ -63,6 +65,9 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
                         "reason is 'User' remain")
     parser.add_argument('--margin', type=float, default=0.05, metavar='M',
                         help='pairs that are never nearer are not compared [m] (0.05)')
+    parser.add_argument('--at', type=float, nargs='+', metavar='Q', help=
+                        'posture of the moving joints in which no pair may be close [rad, m] '
+                        '(each joint in the middle of its limits)')
     parser.add_argument('--samples', type=int, default=10_000,
                         help='number of random postures (10000)')
     parser.add_argument('--seed', type=int, default=0, help='of the random postures (0)')
@@ -89,7 +94,11 @@ def _run(options: argparse.Namespace) -> int:
     else:
         model = ShapeModel.of_yaml(urdf_text(options.shapes), str(options.shapes))
         elements = []
-    pairs = pairs_never_near(robot, model, options.samples, options.seed, options.margin)
+    if options.at is not None and len(options.at) != robot.nq:
+        raise InputError(f'--at has {len(options.at)} positions: accepted are {robot.nq}, for '
+                         + ', '.join(robot.joint_names))
+    pairs = pairs_never_near(robot, model, options.samples, options.seed, options.margin,
+                             None if options.at is None else np.array(options.at))
     if options.srdf is not None and options.srdf.exists():
         kept = disabled_pairs(urdf_text(options.srdf), str(options.srdf))
         pairs |= {pair: reason for pair, reason in kept.items() if reason == 'User'}
