@@ -13,6 +13,7 @@ import socket
 
 import viser
 
+from osc_ros.collision.link_shapes import ShapeModel
 from osc_ros.errors import InputError, OscError
 from osc_ros.viewer.access import Access, guarded
 from osc_ros.viewer.joints import Joints
@@ -51,7 +52,7 @@ class Page:
     port : int
         Wanted port.
     actions : Actions
-    file_of : callable
+    file_of, model
         See `Scene`.
     origins : sequence of str
         See `Access`.
@@ -64,7 +65,8 @@ class Page:
     """
 
     def __init__(self, host: str, port: int, actions: Actions,
-                 file_of: Callable[[str], Path | None], origins: Sequence[str] = ()) -> None:
+                 file_of: Callable[[str], Path | None], origins: Sequence[str] = (),
+                 model: ShapeModel | None = None) -> None:
         require_address(host)
         access = Access(host, origins)
         try:
@@ -84,10 +86,13 @@ class Page:
         self._server.initial_camera.fov = FIELD
         self._server.scene.configure_environment_map('studio', environment_intensity=0.25)
         self._actions, self._had_clients = actions, False
-        self._scene = Scene(self._server, actions, file_of)
+        self._scene = Scene(self._server, actions, file_of, model)
         # the page shows these parts from top to bottom in the order in which they are created
         self._parts = (Panel(self._server, actions), Sliders(self._server, actions),
                        Joints(self._server, actions), Tip(self._server))
+        shapes = self._server.gui.add_checkbox(
+            'collision shapes', False, hint='capsules that stand for the links')
+        shapes.on_update(lambda event: self._scene.collision_shapes.show(event.target.value))
         curves = self._server.gui.add_panel()
         with curves.add_tab('Plots, last 10 s'):
             self._plots = Plots(self._server)

@@ -89,6 +89,7 @@ def test_largest_distance_beyond_a_sphere_is_that_of_the_radii():
     assert beyond([(np.zeros((2, 3)), 0.13)], tree) == pytest.approx(0.03, abs=1e-3)
 
 
+@settings(deadline=None)
 @given(SEEDS, strategies.floats(0.05, 1.0))
 def test_divided_triangles_are_small_and_have_the_same_area(seed, most):
     _, triangles = random_hull(seed, 0.3)

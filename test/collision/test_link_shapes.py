@@ -6,7 +6,7 @@
 from importlib.metadata import files, PackageNotFoundError
 from pathlib import Path
 
-from hypothesis import given, strategies
+from hypothesis import given, settings, strategies
 import numpy as np
 import pytest
 
@@ -30,6 +30,7 @@ FINGERS = {'panda_leftfinger': ('finger', 1.0), 'panda_rightfinger': ('finger', 
 OUTSIDE = 1e-4  # [m]
 
 
+@settings(deadline=None)
 @given(strategies.lists(SHAPES, min_size=1, max_size=4), PAIRS)
 def test_yaml_returns_the_same_model(shapes, ignored):
     model = ShapeModel(tuple(shapes), ignored)

@@ -20,12 +20,13 @@ from common import CHECKOUT
 pytest.importorskip('viser', reason="viser is not installed: pip install '.[viewer]'")
 
 from browser import free_port, needs_browser
+from osc_ros.collision.link_shapes import LinkShape, ShapeModel
 from osc_ros.model.visuals import fingers, visuals
 from osc_ros.viewer.banner import banner
 from osc_ros.viewer.panel import messages_html, newest_distinct, state_html
 from osc_ros.viewer.scene.push_handle import BESIDE
 from osc_ros.viewer.scene.reading import ControlReport, ERROR, Follower, OK, Reading, Solid
-from osc_ros.viewer.scene.shapes import body_shapes, capsules
+from osc_ros.viewer.scene.shapes import body_shapes, capsules, collision_meshes
 from osc_ros.viewer.scene.view_frames import displaced_pose
 from osc_ros.viewer.viewer_page import Page, PageError
 from viewer_readings import PANDA, reading_of, READY
@@ -188,6 +189,30 @@ def test_push_handle_exists_only_where_a_simulator_takes_pushes(page, asked, pan
     reading.offers = frozenset()
     page.update(reading)
     assert handle._controls is None
+
+
+def test_collision_shapes_are_drawn_on_their_bodies_and_shown_by_the_switch(page, panda):
+    page.update(reading_of(panda))
+    shapes = page._scene.collision_shapes
+    assert len(shapes._meshes) == panda[1].n + 1  # the base, too
+    assert not any(one.visible for one in shapes._meshes)
+    shapes.show(True)
+    page.update(reading_of(panda, followers=(
+        Follower('elbow', 'panda_link4', False, (0.0, 0.0, 1.0)),)))  # draws the arm anew
+    assert len(shapes._meshes) == panda[1].n + 1
+    assert all(one.visible and one.opacity < 1.0 for one in shapes._meshes)
+    shapes.show(False)
+    assert not any(one.visible for one in shapes._meshes)
+
+
+def test_meshes_of_shapes_are_as_large_as_the_shapes(panda):
+    robot = panda[1]
+    model = ShapeModel((LinkShape('panda_link3', [[0, 0, 1], [0, 0, 2]], 0.1),
+                        LinkShape('panda_link3', [[1, 0, 0], [1, 0, 0]], 0.2),
+                        LinkShape('another', [[1, 0, 0], [1, 0, 0]], 0.2)))
+    (body, mesh), = collision_meshes(robot, model).items()
+    assert body == 2
+    assert mesh.bounds == pytest.approx(np.array([[-0.1, -0.2, -0.2], [1.2, 0.2, 2.1]]), abs=5e-3)
 
 
 def test_objects_of_a_simulator_are_drawn_moved_and_removed(page, panda):

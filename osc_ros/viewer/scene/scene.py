@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 import trimesh
 
+from osc_ros.collision.link_shapes import ShapeModel
 from osc_ros.dynamics.algebra.kinematics import link_pose, Placement, placement
 from osc_ros.model.robot import Robot
 from osc_ros.model.visuals import fingers
@@ -24,7 +25,7 @@ from osc_ros.viewer.scene.camera import Cameras
 from osc_ros.viewer.scene.push_handle import PushHandle
 from osc_ros.viewer.scene.reading import Follower, Reading
 from osc_ros.viewer.scene.shapes import body_shapes
-from osc_ros.viewer.scene.surroundings import Fingers, Objects
+from osc_ros.viewer.scene.surroundings import CollisionShapes, Fingers, Objects
 from osc_ros.viewer.scene.view_frames import displaced_pose, pose_of, wxyz_of
 
 Array = NDArray[np.float64]
@@ -112,17 +113,19 @@ class Scene:
     """
     Draws the latest data of the controller, and turns dragged handles into requests.
 
-    `file_of` returns the file of a mesh by its URI in the URDF, or None.
+    `file_of` returns the file of a mesh by its URI in the URDF, or None; `model`: see
+    `CollisionShapes`.
 
     """
 
-    def __init__(self, server: Any, actions: Actions,
-                 file_of: Callable[[str], Path | None]) -> None:
+    def __init__(self, server: Any, actions: Actions, file_of: Callable[[str], Path | None],
+                 model: ShapeModel | None = None) -> None:
         self._server, self._actions, self._file_of = server, actions, file_of
         self._robot: Robot | None = None
         self._followers: tuple[Follower, ...] = ()
         self._bodies: dict[int, Any] = {}
         self._fingers, self._objects = Fingers(server, {}), Objects(server)
+        self.collision_shapes = CollisionShapes(server, model)
         self._marks: dict[int, Any] = {}
         self._handles: dict[str, Handle] = {}
         self._push = PushHandle(server, actions)
@@ -194,6 +197,7 @@ class Scene:
                 carrier, T = robot.frames[body]
                 movable[body] = f'/arm/{carrier + 1}', T, ways[body], shape
         self._fingers = Fingers(self._server, movable)
+        self.collision_shapes.draw(robot)
 
     def _draw_arm(self, robot: Robot, at: Placement, reading: Reading) -> None:
         for body, frame in self._bodies.items():

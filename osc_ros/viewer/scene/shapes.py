@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 import trimesh
 
+from osc_ros.collision.link_shapes import ShapeModel
 from osc_ros.dynamics.algebra.kinematics import placement
 from osc_ros.model.robot import Robot
 from osc_ros.model.visuals import GREY, Visual, visuals
@@ -88,13 +89,26 @@ def capsules(robot: Robot) -> dict[int, Any]:
     return found
 
 
+def collision_meshes(robot: Robot, model: ShapeModel) -> dict[int, Any]:
+    """Return the shapes of a model on the links of a robot, by body, in the body's frame."""
+    parts: dict[int, list[Any]] = {}
+    for one in model.shapes:
+        if one.link in robot.frames:
+            body, T = robot.frames[one.link]
+            shape = _capsule(one.ends[1] - one.ends[0], one.radius)
+            shape.apply_translation(one.ends[0])
+            parts.setdefault(body, []).append(shape.apply_transform(T))
+    return {body: trimesh.util.concatenate(shapes) for body, shapes in parts.items()}
+
+
 def _capsule(end: Array, radius: float) -> Any:
     """Return a capsule from the origin to `end`."""
     length = float(np.linalg.norm(end))
     shape = trimesh.creation.capsule(height=length, radius=radius, count=[16, 16])
     shape.apply_translation([0.0, 0.0, 0.5 * length])  # trimesh centres the capsule
-    along: Any = trimesh.geometry.align_vectors  # untyped
-    shape.apply_transform(along([0.0, 0.0, 1.0], end / length))
+    if length > 0.0:
+        along: Any = trimesh.geometry.align_vectors  # untyped
+        shape.apply_transform(along([0.0, 0.0, 1.0], end / length))
     return _colored(shape, GREY)
 
 

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Draws the simulator's objects beside the arm, and the fingers of the gripper."""
+"""Draws objects beside the arm, the fingers of the gripper, and collision shapes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.collision.link_shapes import ShapeModel, shipped_shapes
+from osc_ros.errors import ModelError
+from osc_ros.model.robot import Robot
 from osc_ros.viewer.scene.reading import Solid
+from osc_ros.viewer.scene.shapes import collision_meshes
 from osc_ros.viewer.scene.view_frames import wxyz_of
 
 Array = NDArray[np.float64]
+
+AMBER, OPACITY = (222, 160, 40), 0.4  # of collision shapes
 
 
 class Objects:
@@ -78,3 +84,43 @@ class Fingers:
         """Remove the fingers from the page."""
         for frame, *_ in self._fingers:
             frame.remove()
+
+
+class CollisionShapes:
+    """
+    The shapes that stand for the links where distances are computed; transparent, hidden at first.
+
+    Parameters
+    ----------
+    server : viser.ViserServer
+    model : ShapeModel, optional
+        Default: of the shipped arm with the robot's name; otherwise none.
+
+    """
+
+    def __init__(self, server: Any, model: ShapeModel | None) -> None:
+        self._scene, self._given = server.scene, model
+        self._is_shown = False
+        self._meshes: list[Any] = []
+
+    def draw(self, robot: Robot) -> None:
+        """Draw the shapes of a robot, whose bodies have scene nodes; these remove older shapes."""
+        model = self._given or _shipped(robot.name)
+        self._meshes = [] if model is None else [
+            self._scene.add_mesh_simple(
+                f'/arm/{body + 1}/collision', mesh.vertices, mesh.faces, color=AMBER,
+                opacity=OPACITY, visible=self._is_shown, cast_shadow=False, receive_shadow=False)
+            for body, mesh in collision_meshes(robot, model).items()]
+
+    def show(self, is_shown: bool) -> None:
+        """Show or hide the shapes."""
+        self._is_shown = is_shown
+        for mesh in self._meshes:
+            mesh.visible = is_shown
+
+
+def _shipped(name: str) -> ShapeModel | None:
+    try:
+        return shipped_shapes(name)
+    except ModelError:
+        return None
