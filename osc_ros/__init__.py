@@ -34,6 +34,7 @@ Task              control of one link: Gains or Stiffness, ForceControl, TargetL
 PoseGoal, Path, TwistGoal   motions of a target: a pose, a path through poses, a twist
 Simulation        arm in MuJoCo under its law
 JointDrive        gains of motions in the joints
+Clearance, Obstacle   the arm keeps clear of itself, of obstacles and of a fence
 OperationalSpace  dynamics alone: Λ, J, h, torques of a task acceleration
 inverse_kinematics   postures of the joints for a pose of a link
 MomentumObserver  estimates external joint torques and wrench from states and torques
@@ -49,9 +50,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from osc_ros.client.arm import Arm
+    from osc_ros.collision.obstacles import Obstacle
     from osc_ros.control.controllers import Controllers
     from osc_ros.control.joint_drive import JointDrive
     from osc_ros.control.law import Law
+    from osc_ros.control.limits.clearance import Clearance
     from osc_ros.control.limits.limits import Limits
     from osc_ros.control.model_error.driver import Driver
     from osc_ros.control.model_error.friction import Friction
@@ -89,20 +92,22 @@ if TYPE_CHECKING:
     from osc_ros.sim.simulation import Simulation
 
 __all__ = [
-    'Arm', 'ArmError', 'ArmTimeoutError', 'Controllers', 'Driver', 'ForceControl', 'Friction',
-    'Gains', 'PoseGoal', 'InputError', 'ArmWarning', 'InputWarning', 'ReachError', 'TwistGoal',
-    'ChunkBlending', 'JointDrive', 'Law', 'Limits', 'LookAt', 'ModelError', 'MomentumObserver',
-    'OperationalSpace', 'Path', 'Payloads', 'Posture', 'Robot', 'Settings',
-    'inverse_kinematics', 'shipped_urdf', 'Simulation', 'SingularityDamping', 'Stiffness',
-    'Target', 'TargetLimits', 'Task', 'pose',
+    'Arm', 'ArmError', 'ArmTimeoutError', 'ArmWarning', 'Clearance', 'Controllers', 'Driver',
+    'ForceControl', 'Friction', 'Gains', 'PoseGoal', 'InputError', 'InputWarning', 'ReachError',
+    'TwistGoal', 'ChunkBlending', 'JointDrive', 'Law', 'Limits', 'LookAt', 'ModelError',
+    'MomentumObserver', 'Obstacle', 'OperationalSpace', 'Path', 'Payloads', 'Posture', 'Robot',
+    'Settings', 'inverse_kinematics', 'shipped_urdf', 'Simulation', 'SingularityDamping',
+    'Stiffness', 'Target', 'TargetLimits', 'Task', 'pose',
 ]
 
 # Imported on first use: numba takes a second, and the simulation needs MuJoCo.
 _PLACES = {
     'client.arm': ('Arm',),
+    'collision.obstacles': ('Obstacle',),
     'control.controllers': ('Controllers',),
     'control.joint_drive': ('JointDrive',),
     'control.law': ('Law',),
+    'control.limits.clearance': ('Clearance',),
     'control.limits.limits': ('Limits',),
     'control.model_error.driver': ('Driver',),
     'control.model_error.friction': ('Friction',),

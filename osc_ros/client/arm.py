@@ -11,7 +11,7 @@ import os
 from types import TracebackType
 from typing import Any, TYPE_CHECKING
 
-from osc_ros.client.backend import Backend
+from osc_ros.client.backend import ArmObstacles, Backend
 from osc_ros.client.client_recording import Recording
 from osc_ros.client.gripper import GRIPPER, Gripper
 from osc_ros.client.motions import Motions
@@ -48,6 +48,9 @@ class Arm(Motions):
     ----------
     joint_names : tuple of str
     gripper : Gripper
+    obstacles : ArmObstacles
+        Solids from which the arm keeps clear, if its settings have a clearance (over ROS: the
+        parameter `clearance.margin`): a mapping of names to `osc_ros.Obstacle`.
     simulation : Simulation or None
         The arm of `Arm.simulated`, for pictures, pushes and objects; None for other arms.
 
@@ -61,7 +64,7 @@ class Arm(Motions):
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
         self.joint_names = backend.joint_names
-        self.gripper = Gripper(backend)
+        self.gripper, self.obstacles = Gripper(backend), ArmObstacles(backend)
         self.simulation: Simulation | None = getattr(backend, 'arm', None)
         self._recording: Recording | None = None
 
@@ -80,7 +83,9 @@ class Arm(Motions):
         base, tip : str
             Names of links; required for a URDF.
         **options
-            `q` (n,), the joint positions at the start; `settings` of the law; `hand`, the names of
+            `q` (n,), the joint positions at the start; `settings` of the law; `clearance`, an
+            `osc_ros.Clearance`, or True for that of a robot that comes with osc_ros: the arm keeps
+            clear of itself and of `obstacles`; `hand`, the names of
             two finger joints (default: those of panda and fr3; (): no gripper); parameters of
             `osc_ros.Simulation`, such as `rate` and `show`, and of `osc_ros.sim.Plant`, such as
             `wall` and `friction`.
@@ -150,6 +155,7 @@ class Arm(Motions):
             Values of its settings: the parameters `hardware.…` of osc_arm, without 'hardware.'.
         **options
             `settings` of the law (default: `osc_ros.loop.process.process_start.usual_settings`);
+            `clearance`, see `simulated`;
             `startup_check`, the reaction if the torques measured at rest do not agree with the
             model: 'certain' (default: refuse an error that is beyond doubt), 'refuse', 'warn' or
             'off'; `system`, an `osc_ros.loop.process.process_start.System`: priority, memory and

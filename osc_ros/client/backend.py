@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 import warnings
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.client.robots import TWIST_TIMEOUT
+from osc_ros.collision.obstacles import Obstacle, require_clear_base
 from osc_ros.control.accepted import bounded_twist, duration_text, OUTSIDE, require_reach
 from osc_ros.control.joint_drive import JointDrive
 from osc_ros.control.law import Law
@@ -24,7 +25,7 @@ from osc_ros.control.setpoint.set_point_generator import Motion, TwistGoal
 from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.control.settings import Settings
 from osc_ros.control.tasks.task import Stiffness, Target, Task
-from osc_ros.errors import ArmError, ArmTimeoutError, InputWarning
+from osc_ros.errors import ArmError, ArmTimeoutError, InputWarning, require_type
 from osc_ros.model.gripper_state import GripperState
 from osc_ros.model.robot import Robot
 
@@ -146,6 +147,13 @@ class Backend(Protocol):
 
         """
 
+    @property
+    def obstacles(self) -> Mapping[str, Obstacle]:
+        """Present obstacles by name; over ROS those of this client."""
+
+    def change_obstacles(self, changes: Mapping[str, Obstacle | None]) -> None:
+        """Add or move the named obstacles, and remove those that are None."""
+
     def move_gripper(self, command: list[float]) -> None:
         """
         Move the gripper to a width, with a largest force and a speed.
@@ -256,6 +264,16 @@ class LawBackend(ABC):
         self._use(robot=self._law.robot.without_payload().with_payload(
             mass, center_of_mass, inertia))
 
+    @property
+    def obstacles(self) -> Mapping[str, Obstacle]:
+        """Present obstacles; see `Backend`."""
+        self._require_open()
+        return self._law.obstacles
+
+    def change_obstacles(self, changes: Mapping[str, Obstacle | None]) -> None:
+        """Change obstacles; see `Backend`."""
+        self._law.obstacles.update(changes)
+
     def is_at_goal(self) -> bool:
         """Whether the goal has been reached; see `Backend`."""
         return self._arrival.state == REACHED
@@ -263,3 +281,51 @@ class LawBackend(ABC):
     def distance(self) -> str:
         """Return a text on the distance to the goal; see `Backend`."""
         return distance_text(self._arrival.angle, self._arrival.distance)
+
+
+class ArmObstacles(MutableMapping[str, Obstacle]):
+    """
+    Obstacles of an arm by name: set one to add or move it, `del` removes it.
+
+    >>> arm.obstacles['box'] = osc_ros.Obstacle.at('box', (0.2, 0.2, 0.4), (0.5, 0.3, 0.2))
+    ... # doctest: +SKIP
+    >>> arm.obstacles.update(box=moved, ball=ball)                  # doctest: +SKIP
+    >>> del arm.obstacles['box']                                    # doctest: +SKIP
+
+    `update` and `clear` change all obstacles at once, between two states of the arm. InputError
+    is raised for more obstacles than `osc_ros.collision.obstacles.MOST_OBSTACLES`, and for one
+    that contains the base; then nothing changes.
+
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    def __getitem__(self, name: str) -> Obstacle:
+        return self._backend.obstacles[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(tuple(self._backend.obstacles))
+
+    def __len__(self) -> int:
+        return len(self._backend.obstacles)
+
+    def __setitem__(self, name: str, obstacle: Obstacle) -> None:
+        self.update({name: obstacle})
+
+    def __delitem__(self, name: str) -> None:
+        self[name]  # raises KeyError
+        self._backend.change_obstacles({name: None})
+
+    def update(self, *changes: Mapping[str, Obstacle], **named: Obstacle  # type: ignore[override]
+               ) -> None:
+        """Add or move several obstacles at once."""
+        found = {name: one for given in (*changes, named) for name, one in given.items()}
+        for name, one in found.items():
+            require_type(f"obstacle '{name}'", one, Obstacle, 'an osc_ros.Obstacle')
+            require_clear_base(name, one)
+        self._backend.change_obstacles(found)
+
+    def clear(self) -> None:
+        """Remove all obstacles at once."""
+        self._backend.change_obstacles(dict.fromkeys(self))

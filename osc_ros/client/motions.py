@@ -39,7 +39,7 @@ TIMEOUT = 30.0  # default time-out [s]
 # Reasons of an arm that can go on through its joints, and of one that must not.
 BLOCKING = {'limits', 'singular'}
 PASSING = {'moves', 'waits'}  # reasons that say nothing of the cause
-HELD = {'contact', 'torque', 'replaced', 'free drive', 'watchdog'}
+HELD = {'obstacle', 'contact', 'torque', 'replaced', 'free drive', 'watchdog'}
 CREEPING = 0.2  # largest speed of the joints of a stuck arm [rad/s, m/s]
 CLEAR = 0.2  # distance from joint limits that a detour prefers [rad, m]
 FARTHEST = 3600.0  # from the observation of a chunk to the present state [s]

@@ -18,11 +18,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.client.backend import ArmState, LawBackend, warn
-from osc_ros.client.robots import JOINT_TOLERANCE, model_of, SHIPPED, TOLERANCE
+from osc_ros.client.robots import (
+    clearance_of,
+    JOINT_TOLERANCE,
+    model_of,
+    SHIPPED,
+    TOLERANCE,
+)
+from osc_ros.collision.obstacles import Obstacle
 from osc_ros.compile.compiled import on_demand
 from osc_ros.control.accepted import bounded_stiffness, require_reach
 from osc_ros.control.joint_drive import JointDrive
 from osc_ros.control.law import Law
+from osc_ros.control.limits.clearance import Clearance
 from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.reasons import Reason, reasons, watchdog_reason
 from osc_ros.control.safety.supervision import HARMLESS
@@ -76,10 +84,12 @@ class RealTimeBackend(LawBackend):
 
     def __init__(self, robot: str | os.PathLike[str], hardware: str, values: Mapping[str, Any],
                  links: tuple[str, str], settings: Settings | None = None,
-                 startup_check: str = 'certain', system: System = SYSTEM) -> None:
+                 startup_check: str = 'certain', system: System = SYSTEM,
+                 clearance: Clearance | bool = False) -> None:
         if startup_check not in CHECKS:
             raise InputError(f"startup_check is '{startup_check}': accepted is one of "
                              + ', '.join(CHECKS))
+        clear = clearance_of(robot, clearance)
         urdf, self.robot = model_of(robot, *links)
         self.joint_names: tuple[str, ...] = self.robot.joint_names
         with on_demand():
@@ -96,6 +106,8 @@ class RealTimeBackend(LawBackend):
                 self._law, self._loop, self._use_load, lambda level, text: LOGGER.log(
                     logging.INFO if level == NOTE else logging.WARNING, text), 'startup_check={}')
             self._begin(startup_check)
+            if clear is not None:
+                self._plan(replace(self._law.settings, clearance=clear))
         except BaseException:
             self._loop.close()
             raise
@@ -331,6 +343,11 @@ class RealTimeBackend(LawBackend):
             setup = self._law.new_setup(settings, robot, self._loop.q)
         self._loop.use_setup(setup, self._guard)
         self._law.use_setup(setup)
+
+    def change_obstacles(self, changes: Mapping[str, Obstacle | None]) -> None:
+        """Change obstacles; see `Backend`."""
+        self._request(requests.set_obstacles, changes)
+        super().change_obstacles(changes)
 
     def move_gripper(self, command: list[float]) -> None:
         """Move the gripper; see `Backend`."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+from osc_ros.collision.shape_files import shape_model
+from osc_ros.control.limits.clearance import Clearance
 from osc_ros.control.setpoint.arrival import Tolerance
-from osc_ros.errors import InputError
+from osc_ros.errors import InputError, require_type
 from osc_ros.model.files import ROBOTS, shipped_urdf, urdf_path
 from osc_ros.model.robot import Robot
 
@@ -56,3 +58,17 @@ def model_of(robot: str | os.PathLike[str], base: str, tip: str
                          "Arm.simulated(urdf, base='base_link', tip='tool0'); osc_ros brings "
                          + ', '.join(sorted(path.stem for path in ROBOTS.glob('*.urdf'))))
     return urdf, Robot.from_urdf(urdf, base, tip)
+
+
+def clearance_of(robot: str | os.PathLike[str], given: Clearance | bool) -> Clearance | None:
+    """
+    Return the clearance for the option `clearance` of `Arm.simulated`, and its robot.
+
+    InputError is raised for True if there are no shapes of this robot.
+
+    """
+    if given is True:
+        return Clearance.of(shape_model(str(robot)))
+    if given is not False:
+        require_type('clearance', given, Clearance, 'an osc_ros.Clearance, True or False')
+    return given or None

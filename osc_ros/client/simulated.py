@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 import os
 from typing import Any
 
@@ -13,10 +14,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.client.backend import ArmState, LawBackend, warn
-from osc_ros.client.robots import JOINT_TOLERANCE, model_of, SHIPPED, TOLERANCE
+from osc_ros.client.robots import (
+    clearance_of,
+    JOINT_TOLERANCE,
+    model_of,
+    SHIPPED,
+    TOLERANCE,
+)
 from osc_ros.control.accepted import bounded_stiffness, require_reach
 from osc_ros.control.joint_drive import JointDrive
 from osc_ros.control.law import Law
+from osc_ros.control.limits.clearance import Clearance
 from osc_ros.control.reasons import figures_of, Reason, reasons
 from osc_ros.control.setpoint.arrival import Arrival
 from osc_ros.control.setpoint.set_point_generator import Motion
@@ -51,12 +59,17 @@ class SimulatedBackend(LawBackend):
 
     def __init__(self, robot: str | os.PathLike[str], base: str, tip: str,
                  q: ArrayLike | None = None, settings: Settings | None = None,
-                 hand: tuple[str, ...] | None = None, **options: Any) -> None:
-        require_options('Arm.simulated', options, ('settings', 'hand', *option_names()))
+                 hand: tuple[str, ...] | None = None, clearance: Clearance | bool = False,
+                 **options: Any) -> None:
+        require_options('Arm.simulated', options, (
+            'settings', 'hand', 'clearance', *option_names()))
+        clear = clearance_of(robot, clearance)
         urdf, found = model_of(robot, base, tip)
         if isinstance(robot, str) and robot in SHIPPED:
             q = SHIPPED[robot].home if q is None else q
             hand = SHIPPED_HANDS.get(robot, ()) if hand is None else hand
+        if clear is not None:
+            settings = replace(settings or Settings.of(found), clearance=clear)
         law = Law(found, settings)
         self._hand = hand_of(urdf_text(urdf), hand) if hand else None
         self.arm = Simulation(urdf, law, q, **self._furnished(options))

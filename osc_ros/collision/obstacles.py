@@ -96,6 +96,22 @@ class Obstacle:
         T[:3, 3] = finite_array('position', position, (3,))
         return cls(shape, tuple(np.ravel(np.asarray(size, dtype=np.float64)).tolist()), T)
 
+    def depth(self, point: Array) -> float:
+        """Depth of a point (3,) in the base frame below the surface [m]; negative outside."""
+        T, size = self.pose, self.size
+        p = (np.asarray(point) - T[:3, 3]) @ T[:3, :3]
+        if self.shape == 'half_space':
+            return float(-p[2])
+        if self.shape == 'box':
+            gaps = np.abs(p) - 0.5 * np.array(size)
+        elif self.shape == 'cylinder':
+            gaps = np.array([math.hypot(p[0], p[1]) - size[0], abs(p[2]) - 0.5 * size[1]])
+        else:
+            half = 0.5 * size[1] if self.shape == 'capsule' else 0.0
+            p[2] -= np.clip(p[2], -half, half)
+            return size[0] - float(np.linalg.norm(p))
+        return -float(np.linalg.norm(np.maximum(gaps, 0.0)) + min(gaps.max(), 0.0))
+
     @property
     def solid(self) -> tuple[int, list[float], float]:
         """Kind, size (6,) and added radius, see `osc_ros.collision.distance`."""
@@ -110,6 +126,13 @@ class Obstacle:
         if kind == 'cylinder':
             return CYLINDER, [size[0], 0.5 * size[1], 0.0, 0.0, 0.0, 0.0], 0.0
         return HALF_SPACE, [0.0] * 6, 0.0
+
+
+def require_clear_base(name: str, obstacle: Obstacle, most: float = 0.01) -> None:
+    """Raise InputError if the origin of the base frame is deeper than `most` [m] in an obstacle."""
+    if (depth := obstacle.depth(np.zeros(3))) > most:
+        raise InputError(f"obstacle '{name}' contains the base of the arm, {depth:.3g} m deep: "
+                         f'accepted is at most {most:g} m')
 
 
 def put_solid(row: Array, obstacle: Obstacle) -> None:
@@ -166,6 +189,31 @@ class Obstacles(Mapping[str, Obstacle]):
     def __delitem__(self, name: str) -> None:
         k, _ = self._found.pop(name)
         self._rows[k] = 0.0
+
+    def update(self, changes: Mapping[str, Obstacle | None], clears: bool = False) -> None:
+        """
+        Add or move the named obstacles, and remove those that are None; all of them or none.
+
+        With `clears`, the obstacles that are not named are removed, too.
+
+        Raises
+        ------
+        InputError
+            There would be more than MOST_OBSTACLES, or an obstacle contains the base.
+
+        """
+        after = {name: one for name, one in
+                 {**({} if clears else self), **changes}.items() if one is not None}
+        if len(after) > MOST_OBSTACLES:
+            raise InputError(f'{len(after)} obstacles: accepted are at most {MOST_OBSTACLES}')
+        for name, one in after.items():
+            if name in changes:
+                require_clear_base(name, one)
+        for name in [name for name in self._found if name not in after]:
+            del self[name]
+        for name, one in after.items():
+            if name in changes:
+                self[name] = one
 
     def name_of(self, k: int) -> str:
         """Name of the obstacle in row k of the record."""

@@ -10,15 +10,17 @@ the figures of a law, which may be in another process; `Case` derives what the r
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.collision.obstacles import Obstacle
 from osc_ros.control.disturbance_compensation import Report
 from osc_ros.control.law import Law
+from osc_ros.control.limits.clearance import Near
 from osc_ros.control.tasks.task import ALL_MOTION, Task
 from osc_ros.dynamics.algebra.kinematics import link_frame, placement, point_jacobian, reach
 from osc_ros.dynamics.inverse_kinematics import inverse_kinematics
@@ -96,6 +98,10 @@ class Figures(NamedTuple):
     gravity : (3,) [m/s²]
     compensates_friction, is_free : bool
         Whether the law compensates friction; whether the arm is in free drive.
+    near, obstacles : tuple of Near, dict of str to Obstacle
+        Near pairs, nearest first; obstacles by name, empty if the arm does not keep clear of them.
+    margin, fence : float [m], (k, 4)
+        See `Clearance`; 0 and no planes without one.
 
     """
 
@@ -119,6 +125,10 @@ class Figures(NamedTuple):
     gravity: Array
     compensates_friction: bool
     is_free: bool
+    near: tuple[Near, ...]
+    obstacles: Mapping[str, Obstacle]
+    margin: float
+    fence: Array
 
 
 def figures_of(law: Law) -> Figures:
@@ -128,6 +138,7 @@ def figures_of(law: Law) -> Figures:
     if settings.joints is not None:  # the joints lead, and the task has no goal
         approach = approach._replace(goal=None)
     q = qd = tau = residual = unknown
+    clear = settings.clearance
     if law.has_ticked:
         q, qd, tau = (one.copy() for one in law.last_tick())
         residual = tau - law.inverse_dynamics(q, qd, np.zeros_like(q))
@@ -139,7 +150,9 @@ def figures_of(law: Law) -> Figures:
         law.delay, Singularity(float(solved.shares[0].min()), float(solved.ratios[0].min()),
                                solved.weakest()),
         law.external_report(), law.gravity, settings.friction is not None,
-        settings.free is not None)
+        settings.free is not None, tuple(law.limiter.near),
+        {} if clear is None else dict(law.obstacles), 0.0 if clear is None else clear.margin,
+        np.zeros((0, 4)) if clear is None else clear.fence)
 
 
 class Reason(NamedTuple):
@@ -288,6 +301,29 @@ class Case:
         return 'model' if self.load or (
             np.abs(found.residual) <= STICKS * found.effort).all() else 'contact'
 
+    @cached_property
+    def inside(self) -> str:
+        """What the goal is inside, or too near to, and how deep; empty if it is in free space."""
+        found = self.figures
+        if found.goal is None or not found.margin:
+            return ''
+        goal = found.goal[:3, 3]
+        depths = {f"'{name}'": one.depth(goal) for name, one in found.obstacles.items()
+                  if not one.touch}
+        depths.update(('what is beyond the fence', offset - float(np.dot(normal, goal)))
+                      for *normal, offset in found.fence.tolist())
+        deepest = max(depths, key=depths.__getitem__, default='')
+        if not deepest or depths[deepest] <= -found.margin:
+            return ''
+        depth = 1e3 * depths[deepest]
+        return (f'{depth:.0f} mm deep in {deepest}' if depth > 0.0 else
+                f'{-depth:.0f} mm from {deepest}, the margin is {1e3 * found.margin:.0f} mm')
+
+    @cached_property
+    def held_off(self) -> list[Near]:
+        """Pairs whose distance holds an arm that is not at its goal."""
+        return [one for one in self.figures.near if one.holds] if self.is_away else []
+
     def joints(self, indices: list[int], text: Callable[[int], str]) -> str:
         """Return the names of joints, each with a text."""
         return ', '.join(f'{self.robot.joint_names[i]} {text(i)}' for i in indices)
@@ -325,6 +361,13 @@ def _reach_text(case: Case) -> str:
     angle, distance = case.left
     return (f'no posture within the joint limits has the pose of the goal; {1e3 * distance:.1f} '
             f'mm and {np.degrees(angle):.1f}° are left')
+
+
+def _obstacle_text(case: Case) -> str:
+    pairs = [f"{one.link} is {1e3 * one.distance:.0f} mm from "
+             + ('the fence' if one.other == 'fence' else f"'{one.other}'")
+             for one in case.held_off]
+    return ', '.join(([f'the goal is inside: {case.inside}'] if case.inside else []) + pairs)
 
 
 def _torque_text(case: Case) -> str:
@@ -402,6 +445,11 @@ RULES = (
     Rule('free drive', 'free drive', lambda case: case.figures.is_free,
          lambda case: 'the arm follows the hand',
          lambda case: 'end it: ~/free_drive with data: false, or the parameter mode'),
+    Rule('obstacle', 'an obstacle, the fence or the arm itself is in the way',
+         lambda case: case.is_away and (case.inside or case.held_off), _obstacle_text,
+         lambda case: 'choose a goal in free space, or let the tips touch the obstacle: '
+         'Obstacle(touch=True), parameter obstacles.touch' if case.inside else
+         f'go around: a path, or other joint positions, {SEARCH}; or make room'),
     Rule('torque', 'torque at its limit', lambda case: case.loaded,
          _torque_text, lambda case: 'a smaller payload, a slower motion, or a higher '
          'limits.effort if the arm permits it', True),

@@ -45,6 +45,8 @@ from osc_ros.loop.statistics import Counts
 Array = NDArray[np.float64]
 Stamp = tuple[int, int]  # seconds and nanoseconds of a ROS time
 
+# Cause: no update of the obstacles; the time-out starts at each `requests.set_obstacles`.
+STALE_OBSTACLES = 'stale_obstacles'
 IDLE, ACTIVE, ENDING = MODES = 'idle', 'active', 'ending'
 # Attributes of an engine that a checkpoint stores in addition to law, supervisor and arrays.
 VALUES = 'mode', 'effort', 'q', 'qd', 'time', 'stamp', 'asks', '_left'
@@ -203,6 +205,7 @@ class Engine:
         self.guard.accept_state(self.time, self.q, self.qd)
         self.mode, self.is_last = ACTIVE, False
         self._expect_targets()
+        self.expect_obstacles()
 
     @journaled
     def use_setup(self, setup: CompiledLaw, supervision: Supervision) -> None:
@@ -218,6 +221,11 @@ class Engine:
         """Unless the tasks lead, let the time-out for missing targets start at the first one."""
         if STALE_TARGET in self.guard.settings.watchdogs and self.law.settings.leader != TASKS:
             self.guard.reset_timeout(STALE_TARGET, math.inf)
+
+    def expect_obstacles(self) -> None:
+        """Start the time-out for missing updates of the obstacles; without any, stop it."""
+        if STALE_OBSTACLES in self.guard.settings.watchdogs:
+            self.guard.reset_timeout(STALE_OBSTACLES, 0.0 if self.law.obstacles else math.inf)
 
     @journaled
     def deactivate(self) -> None:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.collision.obstacles import Obstacle
 from osc_ros.control.reasons import Figures, figures_of
 from osc_ros.control.safety.supervision import HARMLESS, STALE_TARGET
 from osc_ros.control.setpoint.arrival import Approach, JointApproach
@@ -289,6 +290,17 @@ def follow_joints(engine: Engine, times: Array, positions: Array, velocities: Ar
 def set_gravity(engine: Engine, gravity: Array) -> None:
     """Set gravity (3,) [m/s²], which `Law.checked_gravity` has checked."""
     engine.law.use_gravity(gravity)
+
+
+# obstacles
+
+
+@journaled
+def set_obstacles(engine: Engine, changes: Mapping[str, Obstacle | None], clears: bool = False
+                  ) -> None:
+    """Add, move and remove obstacles by name; for arguments and errors see `Obstacles.update`."""
+    engine.law.obstacles.update(changes, clears)
+    engine.expect_obstacles()
 
 
 # changes of settings

@@ -33,7 +33,7 @@ _ENGINE = {'activate', 'deactivate', 'leave', 'use_setup', 'refuse', 'fail', 'lo
            'learn_contact'}
 _REQUESTS = {'hold', 'release', 'set_present', 'follow', 'set_wrench', 'set_impedance',
              'set_measured_wrench', 'set_posture', 'move_joints', 'follow_joints', 'set_gravity',
-             'set_delay'}
+             'set_obstacles', 'set_delay'}
 SHOWN = {'set_present', 'set_delay', FACTS, 'refuse'}  # calls that are not reported as events
 
 
@@ -334,6 +334,7 @@ def limits_that_acted(engine: Engine) -> tuple[str, ...]:
         (wanted < lower) | (wanted > upper))
     found += [f'position or speed of {name}' for name, at in zip(names, is_beyond) if at]
     found += [f'load of {name}' for name, side in zip(names, limiter.load_sides) if side]
+    found += [f'{one.link} near {one.other}' for one in limiter.near if one.holds]
     for applies, text in (
             (limiter.damping_share > 0.0,
              f'damping replaces the posture ({limiter.damping_share:.2f})'),
@@ -361,6 +362,8 @@ def _shown(value: Any) -> str:
         return f'path of {len(value.times)} poses to {_shown(value.poses[-1, :3, 3])}'
     if isinstance(value, np.ndarray):
         return np.array2string(value, precision=4, separator=', ')
+    if isinstance(value, Mapping):  # obstacles; their poses would fill pages
+        return ', '.join(f'{name}: {_shown(one)}' for name, one in value.items())
     if hasattr(value, '__dataclass_fields__'):
         return type(value).__name__
     if isinstance(value, float):

@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 
 from arm import PERIOD
+from capsules import panda_clearance
 from osc_ros import InputError, JointDrive
+from osc_ros.collision.obstacles import Obstacle
 from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.model_error.friction import Friction
 from osc_ros.loop import journal, requests
@@ -131,6 +133,36 @@ def test_motions_of_the_joints_are_computed_again_to_the_last_bit(begins_at):
         assert found.is_identical
         texts = [event.text for event in found.events]
         assert any('follow_joints' in text for text in texts), texts
+
+
+@pytest.mark.parametrize('begins_at', [0.0, 0.3])
+def test_run_among_moving_obstacles_is_computed_again_to_the_last_bit(begins_at, tmp_path):
+    run = Recorded(begins_at=begins_at, clearance=panda_clearance(tmp_path, margin=0.03))
+
+    def ball(x, speed):
+        return replace(Obstacle.at('sphere', 0.06, run.tip + [x, 0.0, 0.05]),
+                       velocity=[0.0, 0.0, 0.0, speed, 0.0, 0.0])
+
+    requests.set_obstacles(run.engine, {'ball': ball(0.25, 0.0), 'box': Obstacle.at(
+        'box', (0.1, 0.1, 0.3), (0.1, 0.5, 0.3))})
+    run.command(0.15, 0.0, 0.0)
+    for number in range(10):
+        run.run(0.05)
+        requests.set_obstacles(run.engine, {'ball': ball(0.18, -0.3 + 0.05 * number)})
+    assert run.law.limiter.near
+    requests.renew_journal(run.engine)  # another segment begins beside the obstacles
+    run.run(0.2)
+    requests.set_obstacles(run.engine, {'box': None, 'rod': Obstacle.at(
+        'capsule', (0.03, 0.2), run.tip + [0.0, 0.15, 0.0])})
+    run.run(0.2)
+    with pytest.raises(InputError, match='contains the base'):
+        requests.set_obstacles(run.engine, {'rod': Obstacle.at('sphere', 1.0, np.zeros(3))}, True)
+    requests.set_obstacles(run.engine, {}, True)
+    run.run(0.2)
+    found = [Replay(one).compute() for one in runs_of(
+        segments_of([loaded_piece(one.dumped()) for one in run.pieces()]))]
+    assert all(one.is_identical for one in found)
+    assert any('set_obstacles' in event.text for one in found for event in one.events)
 
 
 def test_limits_that_acted_are_named():

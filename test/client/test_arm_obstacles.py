@@ -1,0 +1,68 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Obstacles of the client: a mapping by name; the arm keeps clear of them."""
+
+import numpy as np
+import pytest
+
+from capsules import panda_clearance
+from common import naming
+import osc_ros
+from osc_ros import InputError, Obstacle
+from osc_ros.collision.obstacles import MOST_OBSTACLES
+
+BALL = Obstacle.at('sphere', 0.05, (0.6, 0.3, 0.4))
+
+
+def assert_is_mapping(arm):
+    """Check that `arm.obstacles` is a mapping whose refusals change nothing."""
+    obstacles = arm.obstacles
+    assert dict(obstacles) == {}
+    obstacles['ball'] = BALL
+    obstacles.update({'box': Obstacle.at('box', (0.1, 0.2, 0.3), (0.7, -0.3, 0.2))}, rod=BALL)
+    assert set(obstacles) == {'ball', 'box', 'rod'}
+    moved = obstacles['ball'] = Obstacle.at('sphere', 0.05, (0.6, 0.35, 0.4))
+    np.testing.assert_array_equal(obstacles['ball'].pose, moved.pose)
+    del obstacles['rod']
+    with pytest.raises(KeyError):
+        del obstacles['rod']
+    for bad, text in ((Obstacle.at('sphere', 0.4, (0.1, 0.0, 0.0)),
+                       naming("obstacle 'bad' contains the base", 'accepted is at most')),
+                      ('a ball', naming("obstacle 'bad'", 'str', 'accepted is an osc_ros.Obst'))):
+        with pytest.raises(InputError, match=text):
+            obstacles.update(good=BALL, bad=bad)
+    with pytest.raises(InputError, match=naming(f'accepted are at most {MOST_OBSTACLES}')):
+        obstacles.update({str(number): BALL for number in range(MOST_OBSTACLES)})
+    assert set(obstacles) == {'ball', 'box'}
+    obstacles.clear()
+    assert len(obstacles) == 0
+
+
+def test_obstacles_of_a_simulated_arm_are_a_mapping(tmp_path):
+    with osc_ros.Arm.simulated('panda', clearance=panda_clearance(tmp_path)) as arm:
+        assert_is_mapping(arm)
+
+
+def test_obstacles_of_a_loop_are_a_mapping(tmp_path):
+    with osc_ros.Arm.real_time('panda', 'mujoco', clearance=panda_clearance(tmp_path)) as arm:
+        assert_is_mapping(arm)
+
+
+def test_goal_in_an_obstacle_is_not_reached_and_the_reason_names_it(tmp_path):
+    with osc_ros.Arm.simulated('panda', clearance=panda_clearance(tmp_path)) as arm:
+        goal = arm.pose(shift=(0.15, 0.0, 0.0))
+        arm.obstacles['box'] = Obstacle('box', (0.1, 0.1, 0.1), goal)
+        with pytest.raises(osc_ros.ArmTimeoutError, match=naming("'box'")) as caught:
+            arm.move_to(goal, timeout=4.0)
+        [reason] = [one for one in caught.value.reasons if one.name == 'obstacle']
+        assert 'the goal is inside' in reason.cause
+        del arm.obstacles['box']
+        arm.wait(timeout=4.0)
+
+
+def test_clearance_of_a_robot_without_shapes_is_refused():
+    with pytest.raises(InputError, match=naming('arm.urdf', 'accepted is a file with shapes')):
+        osc_ros.Arm.simulated('arm.urdf', base='a', tip='b', clearance=True)
+    with pytest.raises(InputError, match=naming('clearance', 'accepted is an osc_ros.Clearance')):
+        osc_ros.Arm.simulated('panda', clearance=0.02)
