@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -36,6 +36,7 @@ from osc_ros.client.gripper import GRIPPER
 from osc_ros.client.gripper_topics import GripperTopics
 from osc_ros.client.inputs import positive
 from osc_ros.client.services import ANSWERED, AnswerTopic, CHANGED, full_name, Services, START
+from osc_ros.collision.obstacles import Obstacle
 from osc_ros.control.reasons import KEY, Reason, TITLES, UNEXPLAINED, watchdog_reason
 from osc_ros.control.tasks.pose_error import pose_error
 from osc_ros.control.tasks.task import Stiffness
@@ -43,6 +44,8 @@ from osc_ros.errors import ArmError, ArmTimeoutError, InputError, ReachError
 from osc_ros.model.gripper_state import GripperState
 from osc_ros.model.robot import Robot
 from osc_ros.ros.messages import messages
+from osc_ros.ros.messages.markers import Marker, marker_of, MarkerArray, ORANGE
+from osc_ros.ros.messages.obstacle_markers import markers_of
 from osc_ros.ros.messages.qos import LATCHED_QOS
 from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.parameters.controller_parameters import STIFFEST
@@ -149,6 +152,8 @@ class TopicBackend:
         self._trouble, self._said = '', 'nothing'
         self._mark = 1 + (7 * os.getpid() + next(CLIENTS)) % 997  # shift of the stamps [ns]
         self._listener: Callable[[ArmState], None] | None = None
+        self.obstacles: dict[str, Obstacle] = {}
+        self._markers: Any = None  # publisher of the obstacles, from the first one on
         self._set: dict[str, Any] = {}  # parameters before this client changed them
         self.joint_names: tuple[str, ...] = ()
         self._names: list[str] = []  # names in the joint states
@@ -331,18 +336,49 @@ class TopicBackend:
         self._require_open()
         message.header.stamp = self._marked(
             self._newest.joints.header.stamp if stamp is None else stamp)
-        label = messages.label_of(message.header.stamp)
         with self._news:
             before = self._newest.reached
-            found = self._answers.to(partial(self._publishers[topic].publish, message), 'stamp',
-                                     label, topic)
-            if found is None:
-                raise ArmTimeoutError(f"the controller '{self._name}' did not answer to "
-                                      f'{topic} within {ANSWERED:g} s; {START}')
-            text = self._accepted(*found, goal)
+            text = self._accepted(*self._answer(
+                topic, self._publishers[topic], message, message.header.stamp), goal)
             if topic != 'target_wrench':
                 self._motion.reached_before = before  # the clock may have been reset since
             return text
+
+    def _answer(self, topic: str, publisher: Any, message: Any, stamp: Time
+                ) -> tuple[DiagnosticStatus, float]:
+        """Publish a command; return its answer and the time of the answer [s]."""
+        found = self._answers.to(partial(publisher.publish, message), 'stamp',
+                                 messages.label_of(stamp), topic)
+        if found is None:
+            raise ArmTimeoutError(f"the controller '{self._name}' did not answer to "
+                                  f'{topic} within {ANSWERED:g} s; {START}')
+        return found
+
+    def change_obstacles(self, changes: Mapping[str, Obstacle | None]) -> None:
+        """Publish obstacles as markers; see `Backend`."""
+        self._require_open()
+        if MarkerArray is None:
+            raise InputError('obstacles over ROS need the package visualization_msgs')
+        if not changes:
+            return
+        stamp = self._marked(self._newest.joints.header.stamp)
+
+        def marker(name: str) -> Any:
+            found = marker_of('', stamp, name, Marker.CUBE, ORANGE)
+            found.lifetime.sec = found.lifetime.nanosec = 0  # for ever
+            return found
+
+        message = markers_of(changes, MarkerArray(), marker)
+        if self._markers is None:
+            self._markers = self._node.create_publisher(
+                MarkerArray, f'{self._name}/obstacles', 10)
+        with self._news:
+            self._news.wait_for(self._markers.get_subscription_count, ANSWERED)
+            answer, _ = self._answer('obstacles', self._markers, message, stamp)
+        if answer.level != DiagnosticStatus.OK:
+            raise InputError(answer.message)
+        self.obstacles = {name: one for name, one in {**self.obstacles, **changes}.items()
+                          if one is not None}
 
     def _marked(self, stamp: Time) -> Time:
         """Return a stamp that is shifted by the short time of this client, less than 1 µs."""

@@ -129,7 +129,7 @@ class Obstacle:
 
 
 def require_clear_base(name: str, obstacle: Obstacle, most: float = 0.01) -> None:
-    """Raise InputError if the origin of the base frame is deeper than `most` [m] in an obstacle."""
+    """Raise InputError if the base frame's origin is deeper in an obstacle than `most` [m]."""
     if (depth := obstacle.depth(np.zeros(3))) > most:
         raise InputError(f"obstacle '{name}' contains the base of the arm, {depth:.3g} m deep: "
                          f'accepted is at most {most:g} m')

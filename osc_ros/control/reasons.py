@@ -364,7 +364,7 @@ def _reach_text(case: Case) -> str:
 
 
 def _obstacle_text(case: Case) -> str:
-    pairs = [f"{one.link} is {1e3 * one.distance:.0f} mm from "
+    pairs = [f'{one.link} is {1e3 * one.distance:.0f} mm from '
              + ('the fence' if one.other == 'fence' else f"'{one.other}'")
              for one in case.held_off]
     return ', '.join(([f'the goal is inside: {case.inside}'] if case.inside else []) + pairs)

@@ -296,11 +296,18 @@ def set_gravity(engine: Engine, gravity: Array) -> None:
 
 
 @journaled
-def set_obstacles(engine: Engine, changes: Mapping[str, Obstacle | None], clears: bool = False
-                  ) -> None:
-    """Add, move and remove obstacles by name; for arguments and errors see `Obstacles.update`."""
+def set_obstacles(engine: Engine, changes: Mapping[str, Obstacle | None], clears: bool = False,
+                  is_news: bool = True) -> None:
+    """
+    Add, move and remove obstacles by name.
+
+    For `changes`, `clears` and errors see `Obstacles.update`. `is_news`: whether the source of the
+    obstacles has sent something, so that its time-out starts.
+
+    """
     engine.law.obstacles.update(changes, clears)
-    engine.expect_obstacles()
+    if is_news:
+        engine.expect_obstacles()
 
 
 # changes of settings

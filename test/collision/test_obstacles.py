@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from clear_rig import GEOMS, geom_size
+from clear_rig import geom_size, GEOMS
 from common import naming
 from osc_ros import InputError
 from osc_ros.collision.obstacles import MOST_OBSTACLES, Obstacle, Obstacles, SHAPES

@@ -234,7 +234,8 @@ class Controller(ManagedNode):
         self._senders = senders = Senders(self, {
             'commanded by': self._targets.topics,
             'joint states of': [self.resolve_topic_name('joint_states')]})
-        diagnosis.inputs = lambda: (*policy.values(), *records.values(), *senders.values())
+        diagnosis.inputs = lambda: (*policy.values(), *self._targets.obstacles.values(),
+                                    *records.values(), *senders.values())
         self._session = Session(law, loop, self._use_load, self._tell_finding)
         self._contacts = Contacts(self, loop)
         made.callback(self._contacts.close)
@@ -452,6 +453,7 @@ class Controller(ManagedNode):
         if self._diagnosis is not None:
             self._targets.policy.record(*tick[:2])
             self._targets.joints.update()
+            self._targets.obstacles.update()
             self._diagnosis.publish_tick(*tick)
 
     def _present(self) -> dict[str, str]:
@@ -464,6 +466,7 @@ class Controller(ManagedNode):
             return
         self._senders.update()
         self._targets.joints.update()
+        self._targets.obstacles.update()
         timing, present = self._loop.read(requests.timing), self._present()
         told, delay = self._told[1], self._delay(timing)
         if present != self._told[0]:

@@ -217,6 +217,12 @@ class Diagnosis:
         yield 'saturated joints', self._joint_names(figures.saturated)
         yield 'target', figures.target
         yield 'joints held by limits', self._joint_names(figures.sides)
+        if figures.near:
+            nearest = figures.near[0]
+            yield 'nearest pair', f'{nearest.link} {nearest.other}'
+            yield 'nearest distance [mm]', f'{1e3 * nearest.distance:.1f}'
+        yield 'held off by', ', '.join(
+            f'{one.link} {one.other}' for one in figures.near if one.holds)
         yield from self._reasons(status)
         yield 'task share', f'{status.shares[0]:.3f}'
         yield 'posture share', f'{status.shares[1]:.3f}'

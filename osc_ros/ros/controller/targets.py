@@ -48,6 +48,7 @@ from osc_ros.ros.controller.policy import PolicyInput
 from osc_ros.ros.dds.ros_loop import Loop
 from osc_ros.ros.messages import messages, serialized
 from osc_ros.ros.messages.frames import Frames
+from osc_ros.ros.messages.obstacle_markers import ObstacleTopic
 
 Array = NDArray[np.float64]
 
@@ -69,6 +70,7 @@ class Targets:
         Plans chunks and streams of poses.
     joints : JointTargets
         Commands of the joints.
+    obstacles : ObstacleTopic
 
     Parameters
     ----------
@@ -119,6 +121,7 @@ class Targets:
         self._mode = 'acceleration'  # mode to return to after a free or a joint drive
         self.joints = JointTargets(node, loop, law.robot.joint_names, self._lead_joints,
                                    self._answer_joints)
+        self.obstacles = ObstacleTopic(node, loop, law, self._frame_pose, self._answer_obstacles)
 
     def _subscribe_task(self, task: str, prefix: str, kind: Any, topic: str,
                         callback: Callable[..., None], qos: Any = 10, raw: bool = False) -> Any:
@@ -128,6 +131,7 @@ class Targets:
     def close(self) -> None:
         """Destroy subscriptions, services and the publisher."""
         self.joints.close()
+        self.obstacles.close()
         for subscription in self._subscriptions:
             self._node.destroy_subscription(subscription)
         for service in self._services:
@@ -139,6 +143,7 @@ class Targets:
         self._twist_timeout: float = values['target.twist_timeout']
         self.policy.apply(values)
         self._goals.apply(values)
+        self.obstacles.apply(values['obstacles.touch'])
         self._sign = 1.0 if values['force.measured'] == 'by_robot' else -1.0
         if values['mode'] not in ('free', 'joints'):
             self._mode: str = values['mode']
@@ -174,6 +179,13 @@ class Targets:
             raise InputError(reason)
         if mode != 'joints':
             self.joints.preempt('a command of the tip has replaced it')
+
+    def _answer_obstacles(self, sent: Time, text: str) -> None:
+        """Log and answer a message with obstacles; `text` is about the refused ones."""
+        if text and self._is_new(text):
+            self._node.get_logger().warning(f'obstacles: {text}')
+        self._answer('obstacles', sent, DiagnosticStatus.WARN if text else DiagnosticStatus.OK,
+                     text)
 
     def _answer_joints(self, topic: str, sent: Time, error: InputError | None) -> None:
         """Log and answer a command of the joints."""

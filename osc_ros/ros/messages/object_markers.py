@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from builtin_interfaces.msg import Time
+from builtin_interfaces.msg import Duration, Time
 from geometry_msgs.msg import Vector3
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
@@ -17,6 +18,7 @@ from osc_ros.ros.messages.markers import Marker, marker_of, MarkerArray
 from osc_ros.sim.objects import solids
 from osc_ros.sim.plant import Plant
 
+HELD = 'cube'  # the object that a gripper holds, no obstacle
 RATE = 20.0  # [Hz] of wall time, so that the objects are shown before simulated time starts
 
 
@@ -26,16 +28,29 @@ class ObjectMarkers:
 
     Each object has one marker. The namespace of the marker is the name of the object, and its
     frame is the link `base`. Its stamp is 0, so that a viewer with another fixed frame uses the
-    newest transform.
+    newest transform. `obstacles` are topics on which `publish_obstacles` publishes them.
 
     """
 
-    def __init__(self, node: Node, plant: Plant, base: str) -> None:
-        self._plant, self._base = plant, base
+    def __init__(self, node: Node, plant: Plant, base: str, obstacles: Sequence[str] = ()
+                 ) -> None:
+        self._plant, self._base, self._sent = plant, base, list[Any]()
         if MarkerArray is None or not solids(plant):
             return
+        self._sent = [node.create_publisher(MarkerArray, topic, 10) for topic in obstacles]
         self._publisher = node.create_publisher(MarkerArray, '~/markers', 1)
         node.create_timer(1.0 / RATE, self._publish, clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+    def publish_obstacles(self, stamp: Time) -> None:
+        """Publish the objects that are fixed or move freely, with a stamp, for controllers."""
+        if not self._sent:
+            return
+        message = self.message()
+        message.markers = [one for one in message.markers if one.ns != HELD]
+        for marker in message.markers:
+            marker.header.stamp, marker.lifetime = stamp, Duration()
+        for publisher in self._sent:
+            publisher.publish(message)
 
     def message(self) -> Any:
         """Return a MarkerArray of all objects."""

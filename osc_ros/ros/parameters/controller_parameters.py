@@ -33,8 +33,10 @@ from osc_ros.control.tasks.kind_table import KINDS
 from osc_ros.control.tasks.task import AXES, ForceControl, Stiffness, TargetLimits, TOO_FAST
 from osc_ros.dynamics.methods import METHODS
 from osc_ros.errors import InputError
+from osc_ros.loop.engine import STALE_OBSTACLES
 from osc_ros.loop.startup import CHECKS
 from osc_ros.ros.parameters import robot_parameters
+from osc_ros.ros.parameters.clearance_parameters import CLEARANCE
 from osc_ros.ros.parameters.display_parameters import DISPLAY
 from osc_ros.ros.parameters.guiding_parameters import GUIDING
 from osc_ros.ros.parameters.parameters import Entry
@@ -97,6 +99,8 @@ class WatchdogEntry:
         Name of the parameter with the time-out of the watchdog [s]; empty if there is none.
     reactions : tuple of str
         Accepted reactions.
+    usual : str
+        Default reaction of a watchdog that is not in DEFAULT_WATCHDOGS.
 
     """
 
@@ -104,11 +108,12 @@ class WatchdogEntry:
     cause: str
     timeout: str = ''
     reactions: tuple[str, ...] = USUAL
+    usual: str = 'report'
 
     @property
     def default(self) -> Watchdog:
         """Default settings of the watchdog."""
-        return DEFAULT_WATCHDOGS.get(self.name, Watchdog('report'))
+        return DEFAULT_WATCHDOGS.get(self.name, Watchdog(self.usual))
 
     @property
     def entries(self) -> tuple[Entry, Entry]:
@@ -133,6 +138,8 @@ WATCHDOGS = (
                   'two states in a row, or 1.5 times in one'),
     WatchdogEntry(OTHER_PUBLISHER, 'another publisher on the command topic, checked '
                   'once a second'),
+    WatchdogEntry(STALE_OBSTACLES, 'missing messages on ~/obstacles', 'obstacles.timeout',
+                  usual='hold'),
     WatchdogEntry(CONTACT, 'external torques above contact.torque, contact.force or '
                   'contact.moment; comply: stop, and give way like a weak spring; retract: go '
                   'back along the way that the arm came', reactions=REACTIONS),
@@ -421,8 +428,8 @@ _EXTERNAL = (
           'the joint that moves most [rad/s]', lower=1e-3, upper=10.0, live=True),
 )
 
-PARAMETERS = (*_START, *_SAFETY, *_TIP, *GUIDING, *_TARGET, *_FORCE, *_JOINTS, *_EXTERNAL,
-              *RECORDING, *DISPLAY)
+PARAMETERS = (*_START, *_SAFETY, *_TIP, *GUIDING, *_TARGET, *_FORCE, *_JOINTS, *CLEARANCE,
+              *_EXTERNAL, *RECORDING, *DISPLAY)
 
 
 def task_parameters(name: str) -> tuple[Entry, ...]:

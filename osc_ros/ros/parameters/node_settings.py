@@ -31,6 +31,7 @@ from osc_ros.dynamics.algebra.task_inertia import SingularityDamping
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 from osc_ros.ros.parameters import robot_parameters
+from osc_ros.ros.parameters.clearance_parameters import clearance_of
 from osc_ros.ros.parameters.controller_parameters import WATCHDOGS
 
 UNBOUNDED = (-np.inf,) * 3, (np.inf,) * 3
@@ -124,7 +125,8 @@ def law_settings(values: Values, robot: Robot, driver: Driver | None = None) -> 
         friction=_friction(values, robot), driver=driver,
         observation=Observation(values['external_force.bandwidth'],
                                 values['external_force.efforts']),
-        disturbance=None if values['disturbance.mode'] == 'none' else _disturbance(values))
+        disturbance=None if values['disturbance.mode'] == 'none' else _disturbance(values),
+        clearance=clearance_of(values, robot))
     if values['mode'] == 'joints':
         return replace(settings, joints=_joint_drive(values))
     return _free_drive(values).applied_to(settings) if values['mode'] == 'free' else settings
@@ -135,7 +137,7 @@ def supervision(values: Values, robot: Robot, limits: Limits) -> Supervision:
     watchdogs = {
         entry.name: Watchdog(values[f'watchdog.{entry.name}.reaction'],
                              values[f'watchdog.{entry.name}.latched'],
-                             values[entry.timeout] if entry.timeout else np.inf)
+                             (values[entry.timeout] if entry.timeout else 0.0) or np.inf)
         for entry in WATCHDOGS}
     period = 1.0 / values['rate']
     return Supervision(watchdogs, limits.effort, values['stop_rate'], values['fade_time'],

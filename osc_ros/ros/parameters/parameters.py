@@ -43,7 +43,8 @@ REFUSED = ('hardware.',)
 SHOWN_NAMES = 4  # number of parameter names that a refusal suggests
 # Parameters that decide what stops the arm. Every participant of the network can set them, so
 # changes are logged.
-PROTECTIONS = re.compile(r'(watchdog|limits|contact|workspace|hardware\.collision)\..+|'
+PROTECTIONS = re.compile(r'(watchdog|limits|contact|workspace|clearance|obstacles|'
+                         r'hardware\.collision)\..+|'
                          '(state|target|command)_timeout|'
                          'startup_check|stop_rate|settle_time|idle|reaction|latched')
 _ARRAYS = {float: Parameter.Type.DOUBLE_ARRAY, str: Parameter.Type.STRING_ARRAY}

@@ -91,7 +91,10 @@ class ArmTopics:
         self._plant, self._robot = plant, robot
         self._gripper = GripperAndCubeTopics(node, models, plant, 1.0 / found['rate'])
         self._contacts = ContactTopics(node, plant, found, robot)
-        ObjectMarkers(node, plant, robot.base)
+        topics = [found['command_topic'], *found['further_command_topics']]
+        self._objects = ObjectMarkers(node, plant, robot.base, [
+            f"{topic.rpartition('/')[0]}/obstacles" for topic in topics
+            if found['world.obstacles']])
         self._report_every = max(1, round(found['rate'] / found['report_rate']))
         self._tf_every = max(1, round(found['rate'] / RATE))
         self._transforms = LinkTransforms(node, plant, text) if found['publish_tf'] else None
@@ -113,6 +116,7 @@ class ArmTopics:
         if tick % self._report_every == 0:
             self._clock.publish(ClockMessage(clock=stamp))
             self._contacts.report(stamp)
+            self._objects.publish_obstacles(stamp)
             self._poses.publish(messages.pose_message(
                 self._plant.pose(self._robot.tip), self._robot.base, stamp))
             self._gripper.publish(stamp, self._robot.base)

@@ -58,6 +58,8 @@ ENTRIES = (
     Entry('world.touch.radius', 0.01, 'Radius of these spheres [m]', lower=1e-4, upper=1.0),
     Entry('world.sensor_link', '', 'Link at whose origin ~/contact_wrench is measured, in its '
           'axes; empty: the tip'),
+    Entry('world.obstacles', False, 'Publish table, wall and ball as obstacles of the controllers '
+          'of the command topics, on ~/obstacles beside their ~/commands'),
     Entry('world.push_timeout', 0.2, 'A push on ~/push ends after this simulated time without '
           'another message for the link [s]', lower=1e-3, upper=3600.0),
 )
