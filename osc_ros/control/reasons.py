@@ -10,7 +10,7 @@ the figures of a law, which may be in another process; `Case` derives what the r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -153,6 +153,15 @@ def figures_of(law: Law) -> Figures:
         settings.free is not None, tuple(law.limiter.near),
         {} if clear is None else dict(law.obstacles), 0.0 if clear is None else clear.margin,
         np.zeros((0, 4)) if clear is None else clear.fence)
+
+
+def held_pairs(near: Iterable[Near]) -> list[Near]:
+    """Return the pairs that hold the arm, each once, from pairs that are sorted by distance."""
+    found: dict[tuple[str, str], Near] = {}
+    for one in near:
+        if one.holds:
+            found.setdefault((one.link, one.other), one)
+    return list(found.values())
 
 
 class Reason(NamedTuple):
@@ -322,7 +331,7 @@ class Case:
     @cached_property
     def held_off(self) -> list[Near]:
         """Pairs whose distance holds an arm that is not at its goal."""
-        return [one for one in self.figures.near if one.holds] if self.is_away else []
+        return held_pairs(self.figures.near) if self.is_away else []
 
     def joints(self, indices: list[int], text: Callable[[int], str]) -> str:
         """Return the names of joints, each with a text."""

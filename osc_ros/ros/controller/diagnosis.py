@@ -21,6 +21,7 @@ from osc_ros.control.disturbance_compensation import Report
 from osc_ros.control.law import Law
 from osc_ros.control.reasons import (
     direction_text,
+    held_pairs,
     KEY,
     reasons,
     TITLES,
@@ -222,7 +223,7 @@ class Diagnosis:
             yield 'nearest pair', f'{nearest.link} {nearest.other}'
             yield 'nearest distance [mm]', f'{1e3 * nearest.distance:.1f}'
         yield 'held off by', ', '.join(
-            f'{one.link} {one.other}' for one in figures.near if one.holds)
+            f'{one.link} {one.other}' for one in held_pairs(figures.near))
         yield from self._reasons(status)
         yield 'task share', f'{status.shares[0]:.3f}'
         yield 'posture share', f'{status.shares[1]:.3f}'

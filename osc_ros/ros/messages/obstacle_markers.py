@@ -403,7 +403,7 @@ def _frame(frame: str, found: dict[str, Array | InputError],
         except InputError as error:
             found[frame] = error
     if isinstance(one := found[frame], InputError):
-        raise InputError(str(one))
+        raise InputError(f'{one}: accepted is a link, or a frame that tf2 connects with the base')
     return one
 
 

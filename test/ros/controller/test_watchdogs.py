@@ -15,9 +15,10 @@ import pytest
 rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
 
 from diagnostic_msgs.msg import DiagnosticStatus  # noqa: E402
-from geometry_msgs.msg import PoseStamped  # noqa: E402
+from geometry_msgs.msg import PoseStamped, Vector3  # noqa: E402
 from std_msgs.msg import Float64MultiArray  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
+from visualization_msgs.msg import Marker, MarkerArray  # noqa: E402
 
 from node_rig import given, gravity, JOINTS, READY, Rig, ROBOT, SUCCESS  # noqa: E402
 from osc_ros.control.safety.supervision import HARMLESS  # noqa: E402
@@ -49,6 +50,17 @@ def touch(rig):
         rig.ask(q=READY + 0.005)
 
 
+def obstacle(rig):
+    """Publish an obstacle once."""
+    marker = Marker(ns='ball', type=Marker.SPHERE, scale=Vector3(x=1.0, y=1.0, z=1.0))
+    marker.pose.position.z = 2.0
+    topic = rig.hardware.create_publisher(MarkerArray, 'osc_controller/obstacles', 1)
+    rig.spin(topic.get_subscription_count)
+    topic.publish(MarkerArray(markers=[marker]))
+    obstacles = rig.controller._loop.engine.law.obstacles
+    rig.spin(lambda: rig.pulse() or 'ball/0' in obstacles, why='for the obstacle')
+
+
 def nothing(rig):
     """Do nothing: the parameters alone are the cause."""
 
@@ -58,7 +70,8 @@ def no_more_of_it(rig):
     if hasattr(rig, 'other'):
         rig.hardware.destroy_publisher(rig.other)
     rig.controller.set_parameters_atomically(given(
-        target_timeout=60.0, state_timeout=60.0, contact__torque=[1e3] * 7))
+        target_timeout=60.0, state_timeout=60.0, obstacles__timeout=60.0,
+        contact__torque=[1e3] * 7))
 
 
 CAUSES = {
@@ -69,6 +82,7 @@ CAUSES = {
     'jump': (jump, {}, "'panda_joint1' went 0.5"),
     'overspeed': (too_fast, {}, "'panda_joint1' moves at 3.5: its limit is 2.175"),
     'other_publisher': (publisher, {}, '/hardware'),
+    'stale_obstacles': (obstacle, {'obstacles.timeout': 0.3}, 'nothing for 0.3'),
     'contact': (touch, {'contact__torque': [0.002] * 7, 'watchdog__contact__latched': False},
                 'external torque of '),
 }

@@ -334,7 +334,7 @@ def test_what_names_files_programs_and_machines_or_takes_of_this_one_is_fixed():
     assert fixed == {'robot_description_file', 'black_box.directory', 'black_box.files',
                      'hardware', 'hardware.identity', 'record_cycles', 'workers',
                      'realtime.priority', 'realtime.lock_memory', 'realtime.cpus',
-                     'black_box.megabytes'}
+                     'black_box.megabytes', 'clearance.shapes', 'clearance.srdf'}
     assert [entry.name for entry in arm_node.entries_of(FrankaArm) if entry.fixed] == [
         'hardware.address', 'hardware.realtime']
 
