@@ -328,7 +328,7 @@ class RealTimeBackend(LawBackend):
             axes = LinkAxes(self.robot, self._first.frame).at(self._loop.q)[:3, :3] if (
                 self._first.frame) else np.eye(3)
             spring, text = bounded_stiffness(spring, np.linalg.inv(inertia), axes,
-                                             status.figures.period)
+                                             status.figures.gains.period)
             warn(text)
         self._use(with_first_task(
             self._law.settings, gains=self._original.tasks[0].gains if spring is None else spring))

@@ -14,6 +14,7 @@ from itertools import count
 import os
 from threading import Condition, Lock, Thread
 from time import monotonic
+from types import MappingProxyType
 from typing import Any
 
 from builtin_interfaces.msg import Time
@@ -101,6 +102,7 @@ class _Newest:
     external: WrenchStamped | None = None
     description: String | None = None
     reasons: tuple[Reason, ...] = ()
+    obstacles: Mapping[str, Obstacle] = MappingProxyType({})  # of this client
     reports: int = 0  # number of diagnostics of the controller
     state_at: float = -np.inf
     command_at: float = -np.inf
@@ -152,8 +154,6 @@ class TopicBackend:
         self._trouble, self._said = '', 'nothing'
         self._mark = 1 + (7 * os.getpid() + next(CLIENTS)) % 997  # shift of the stamps [ns]
         self._listener: Callable[[ArmState], None] | None = None
-        self.obstacles: dict[str, Obstacle] = {}
-        self._markers: Any = None  # publisher of the obstacles, from the first one on
         self._set: dict[str, Any] = {}  # parameters before this client changed them
         self.joint_names: tuple[str, ...] = ()
         self._names: list[str] = []  # names in the joint states
@@ -354,6 +354,12 @@ class TopicBackend:
                                   f'{topic} within {ANSWERED:g} s; {START}')
         return found
 
+    @property
+    def obstacles(self) -> Mapping[str, Obstacle]:
+        """Obstacles of this client; see `Backend`."""
+        self._require_open()
+        return self._newest.obstacles
+
     def change_obstacles(self, changes: Mapping[str, Obstacle | None]) -> None:
         """Publish obstacles as markers; see `Backend`."""
         self._require_open()
@@ -369,16 +375,17 @@ class TopicBackend:
             return found
 
         message = markers_of(changes, MarkerArray(), marker)
-        if self._markers is None:
-            self._markers = self._node.create_publisher(
+        publisher = self._publishers.get('obstacles')
+        if publisher is None:  # not from the start, because few clients have obstacles
+            publisher = self._publishers['obstacles'] = self._node.create_publisher(
                 MarkerArray, f'{self._name}/obstacles', 10)
         with self._news:
-            self._news.wait_for(self._markers.get_subscription_count, ANSWERED)
-            answer, _ = self._answer('obstacles', self._markers, message, stamp)
+            self._news.wait_for(publisher.get_subscription_count, ANSWERED)
+            answer, _ = self._answer('obstacles', publisher, message, stamp)
         if answer.level != DiagnosticStatus.OK:
             raise InputError(answer.message)
-        self.obstacles = {name: one for name, one in {**self.obstacles, **changes}.items()
-                          if one is not None}
+        self._newest.obstacles = {name: one for name, one in {
+            **self.obstacles, **changes}.items() if one is not None}
 
     def _marked(self, stamp: Time) -> Time:
         """Return a stamp that is shifted by the short time of this client, less than 1 µs."""

@@ -10,7 +10,7 @@ the figures of a law, which may be in another process; `Case` derives what the r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -69,6 +69,64 @@ class Singularity(NamedTuple):
     weakest: Array
 
 
+class GainFigures(NamedTuple):
+    """`Law.gain_share`; measured period of the states [s]; `Law.delay` [periods]."""
+
+    share: float
+    period: float
+    delay: float
+
+
+class Surroundings(NamedTuple):
+    """
+    What an arm keeps clear of.
+
+    Attributes
+    ----------
+    near : tuple of Near
+        Near pairs, nearest first.
+    obstacles : dict of str to Obstacle
+    margin, fence : float [m], (k, 4)
+        See `Clearance`; 0 and no planes if the arm does not keep clear.
+
+    """
+
+    near: tuple[Near, ...]
+    obstacles: Mapping[str, Obstacle]
+    margin: float
+    fence: Array
+
+    @classmethod
+    def of(cls, law: Law) -> Surroundings:
+        """Return the surroundings of a law."""
+        clear = law.settings.clearance
+        return cls(tuple(law.limiter.near), dict(law.obstacles),
+                   0.0 if clear is None else clear.margin,
+                   np.zeros((0, 4)) if clear is None else clear.fence)
+
+    @property
+    def held_off(self) -> list[Near]:
+        """Pairs whose distance holds the arm, each once, nearest first."""
+        found: dict[tuple[str, str], Near] = {}
+        for one in self.near:
+            if one.holds:
+                found.setdefault((one.link, one.other), one)
+        return list(found.values())
+
+    def place(self, point: Array) -> str:
+        """What a point (3,) is inside, or too near to, and how deep; empty in free space."""
+        depths = {f"'{name}'": one.depth(point) for name, one in self.obstacles.items()
+                  if not one.touch}
+        depths.update(('what is beyond the fence', offset - float(np.dot(normal, point)))
+                      for *normal, offset in self.fence.tolist())
+        deepest = max(depths, key=depths.__getitem__, default='')
+        if not self.margin or not deepest or depths[deepest] <= -self.margin:
+            return ''
+        depth = 1e3 * depths[deepest]
+        return (f'{depth:.0f} mm deep in {deepest}' if depth > 0.0 else
+                f'{-depth:.0f} mm from {deepest}, the margin is {1e3 * self.margin:.0f} mm')
+
+
 class Figures(NamedTuple):
     """
     Figures of a law at its last tick; NaN without a tick.
@@ -87,10 +145,7 @@ class Figures(NamedTuple):
         State of the first task's target: WAITS, AT_EDGE of the workspace box, or FREE.
     has_waiting : bool
         Whether the target of any task waits for the arm.
-    gain_share : float
-        See `Law.gain_share`.
-    period, delay : float [s], [periods]
-        Measured period of the states; delay of the commands, see `Law`.
+    gains : GainFigures
     singularity : Singularity
         Of the first task.
     external : Report, optional
@@ -98,10 +153,7 @@ class Figures(NamedTuple):
     gravity : (3,) [m/s²]
     compensates_friction, is_free : bool
         Whether the law compensates friction; whether the arm is in free drive.
-    near, obstacles : tuple of Near, dict of str to Obstacle
-        Near pairs, nearest first; obstacles by name, empty if the arm does not keep clear of them.
-    margin, fence : float [m], (k, 4)
-        See `Clearance`; 0 and no planes without one.
+    around : Surroundings
 
     """
 
@@ -117,18 +169,13 @@ class Figures(NamedTuple):
     error: Array | None
     target: str
     has_waiting: bool
-    gain_share: float
-    period: float
-    delay: float
+    gains: GainFigures
     singularity: Singularity
     external: Report | None
     gravity: Array
     compensates_friction: bool
     is_free: bool
-    near: tuple[Near, ...]
-    obstacles: Mapping[str, Obstacle]
-    margin: float
-    fence: Array
+    around: Surroundings
 
 
 def figures_of(law: Law) -> Figures:
@@ -138,7 +185,6 @@ def figures_of(law: Law) -> Figures:
     if settings.joints is not None:  # the joints lead, and the task has no goal
         approach = approach._replace(goal=None)
     q = qd = tau = residual = unknown
-    clear = settings.clearance
     if law.has_ticked:
         q, qd, tau = (one.copy() for one in law.last_tick())
         residual = tau - law.inverse_dynamics(q, qd, np.zeros_like(q))
@@ -146,22 +192,12 @@ def figures_of(law: Law) -> Figures:
         q, qd, tau, residual, settings.limits.effort.copy(), settings.limits.position.copy(),
         law.saturated.copy(), law.limiter.sides.copy(), approach.goal, approach.error(),
         WAITS if tip.waits else AT_EDGE if tip.clamped else FREE,
-        any(one.generator.waits for one in law.levels.values()), law.gain_share(), law.period,
-        law.delay, Singularity(float(solved.shares[0].min()), float(solved.ratios[0].min()),
-                               solved.weakest()),
+        any(one.generator.waits for one in law.levels.values()),
+        GainFigures(law.gain_share(), law.period, law.delay),
+        Singularity(float(solved.shares[0].min()), float(solved.ratios[0].min()),
+                    solved.weakest()),
         law.external_report(), law.gravity, settings.friction is not None,
-        settings.free is not None, tuple(law.limiter.near),
-        {} if clear is None else dict(law.obstacles), 0.0 if clear is None else clear.margin,
-        np.zeros((0, 4)) if clear is None else clear.fence)
-
-
-def held_pairs(near: Iterable[Near]) -> list[Near]:
-    """Return the pairs that hold the arm, each once, from pairs that are sorted by distance."""
-    found: dict[tuple[str, str], Near] = {}
-    for one in near:
-        if one.holds:
-            found.setdefault((one.link, one.other), one)
-    return list(found.values())
+        settings.free is not None, Surroundings.of(law))
 
 
 class Reason(NamedTuple):
@@ -313,25 +349,13 @@ class Case:
     @cached_property
     def inside(self) -> str:
         """What the goal is inside, or too near to, and how deep; empty if it is in free space."""
-        found = self.figures
-        if found.goal is None or not found.margin:
-            return ''
-        goal = found.goal[:3, 3]
-        depths = {f"'{name}'": one.depth(goal) for name, one in found.obstacles.items()
-                  if not one.touch}
-        depths.update(('what is beyond the fence', offset - float(np.dot(normal, goal)))
-                      for *normal, offset in found.fence.tolist())
-        deepest = max(depths, key=depths.__getitem__, default='')
-        if not deepest or depths[deepest] <= -found.margin:
-            return ''
-        depth = 1e3 * depths[deepest]
-        return (f'{depth:.0f} mm deep in {deepest}' if depth > 0.0 else
-                f'{-depth:.0f} mm from {deepest}, the margin is {1e3 * found.margin:.0f} mm')
+        goal = self.figures.goal
+        return '' if goal is None else self.figures.around.place(goal[:3, 3])
 
     @cached_property
     def held_off(self) -> list[Near]:
         """Pairs whose distance holds an arm that is not at its goal."""
-        return held_pairs(self.figures.near) if self.is_away else []
+        return self.figures.around.held_off if self.is_away else []
 
     def joints(self, indices: list[int], text: Callable[[int], str]) -> str:
         """Return the names of joints, each with a text."""
@@ -478,10 +502,11 @@ RULES = (
          'difference, Settings(disturbance=Disturbance()); osc_identify measures the arm'),
     Rule('friction', 'dry friction holds the arm', lambda case: case.missing == 'friction',
          _residual_text, _friction_remedy),
-    Rule('gains', 'gains are reduced', lambda case: case.figures.gain_share < LEAST_GAIN_SHARE,
-         lambda case: f'to {case.figures.gain_share:.0%}, too high for joint states every '
-         f'{1e3 * case.figures.period:.1f} ms, answered {case.figures.delay:.1f} periods after '
-         'their stamps', lambda case: 'a smaller stiffness or natural frequency, or more states '
+    Rule('gains', 'gains are reduced', lambda case: case.figures.gains.share < LEAST_GAIN_SHARE,
+         lambda case: f'to {case.figures.gains.share:.0%}, too high for joint states every '
+         f'{1e3 * case.figures.gains.period:.1f} ms, answered '
+         f'{case.figures.gains.delay:.1f} periods after their stamps',
+         lambda case: 'a smaller stiffness or natural frequency, or more states '
          'per second', True),
     Rule('workspace', 'the target is at the edge of the workspace',
          lambda case: case.figures.target == AT_EDGE,

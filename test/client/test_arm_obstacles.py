@@ -3,14 +3,17 @@
 
 """Obstacles of the client: a mapping by name; the arm keeps clear of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from capsules import panda_clearance
+from capsules import panda_clearance, shapes_file
 from common import naming
 import osc_ros
 from osc_ros import InputError, Obstacle
 from osc_ros.collision.obstacles import MOST_OBSTACLES
+from ros_arm import RosArm
 
 BALL = Obstacle.at('sphere', 0.05, (0.6, 0.3, 0.4))
 
@@ -47,6 +50,25 @@ def test_obstacles_of_a_simulated_arm_are_a_mapping(tmp_path):
 def test_obstacles_of_a_loop_are_a_mapping(tmp_path):
     with osc_ros.Arm.real_time('panda', 'mujoco', clearance=panda_clearance(tmp_path)) as arm:
         assert_is_mapping(arm)
+
+
+def test_obstacles_over_ros_are_a_mapping_and_become_those_of_the_controller(ros, tmp_path):
+    pytest.importorskip('visualization_msgs', reason='visualization_msgs is not installed')
+    nodes = RosArm(ros, clearance__margin=0.02, clearance__shapes=shapes_file(tmp_path))
+    try:
+        with osc_ros.Arm.ros() as arm:
+            assert_is_mapping(arm)
+            arm.obstacles.update(ball=BALL, rod=Obstacle.at('cylinder', (0.1, 0.2), (0.0, 0.0, 2)))
+            found = nodes.nodes[1]._loop.engine.law.obstacles
+            assert set(found) == {'ball/0', 'rod/0'}
+            np.testing.assert_allclose(found['ball/0'].pose, BALL.pose, atol=1e-12)
+            for bad in (Obstacle.at('capsule', (0.1, 0.2), np.ones(3)),
+                        replace(BALL, touch=True)):
+                with pytest.raises(InputError, match=naming("'bad'", 'accepted are box, sphere')):
+                    arm.obstacles['bad'] = bad
+            assert set(arm.obstacles) == {'ball', 'rod'}
+    finally:
+        nodes.close()
 
 
 def test_goal_in_an_obstacle_is_not_reached_and_the_reason_names_it(tmp_path):

@@ -12,7 +12,7 @@ import yaml
 rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
 
 from rclpy.parameter import Parameter  # noqa: E402
-from rosidl_parser.definition import NamespacedType  # noqa: E402
+from rosidl_parser.definition import AbstractSequence, NamespacedType  # noqa: E402
 
 from node_rig import given, Rig, ROBOT  # noqa: E402
 from osc_ros.ros.simulator.simulator import Simulator  # noqa: E402
@@ -53,6 +53,9 @@ def filled(message, values):
             value = filled(getattr(message, name), value)
         elif isinstance(getattr(message, name), float):
             value = float(value)
+        elif isinstance(of, AbstractSequence) and isinstance(of.value_type, NamespacedType):
+            made = kind('/'.join(of.value_type.namespaced_name()))
+            value = [filled(made(), one) for one in value]
         setattr(message, name, value)
     return message
 
@@ -96,9 +99,13 @@ class Conversation:
         message = filled(kind(name)(), yaml.safe_load(text))
         publisher = self.hardware.create_publisher(type(message), topic, 10)
         before = self.rig.ask()
+        obstacles = self.rig.controller._loop.engine.law.obstacles
 
         def answered():
             publisher.publish(message)
+            if topic == '/osc_controller/obstacles':
+                self.rig.ask()
+                return set(obstacles) == {f'{one.ns}/{one.id}' for one in message.markers}
             return np.abs(self.rig.ask() - before).max() > MOVES
 
         self.spin(answered, why=f'for an answer to {topic}')

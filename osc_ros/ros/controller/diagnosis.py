@@ -21,7 +21,6 @@ from osc_ros.control.disturbance_compensation import Report
 from osc_ros.control.law import Law
 from osc_ros.control.reasons import (
     direction_text,
-    held_pairs,
     KEY,
     reasons,
     TITLES,
@@ -218,12 +217,11 @@ class Diagnosis:
         yield 'saturated joints', self._joint_names(figures.saturated)
         yield 'target', figures.target
         yield 'joints held by limits', self._joint_names(figures.sides)
-        if figures.near:
-            nearest = figures.near[0]
+        for nearest in figures.around.near[:1]:
             yield 'nearest pair', f'{nearest.link} {nearest.other}'
             yield 'nearest distance [mm]', f'{1e3 * nearest.distance:.1f}'
         yield 'held off by', ', '.join(
-            f'{one.link} {one.other}' for one in held_pairs(figures.near))
+            f'{one.link} {one.other}' for one in figures.around.held_off)
         yield from self._reasons(status)
         yield 'task share', f'{status.shares[0]:.3f}'
         yield 'posture share', f'{status.shares[1]:.3f}'
@@ -241,7 +239,7 @@ class Diagnosis:
 
     def _law_values(self, status: Status) -> Pairs:
         figures = status.figures
-        yield 'gain share', f'{figures.gain_share:.3f}'
+        yield 'gain share', f'{figures.gains.share:.3f}'
         yield 'free drive', 'on' if figures.is_free else 'off'
         yield 'impedance', status.impedance
         yield 'energy tank [J]', f'{status.tank:.3f}'
