@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.client.robots import TWIST_TIMEOUT
-from osc_ros.collision.obstacles import Obstacle, require_clear_base
+from osc_ros.collision.obstacles import MOST_OBSTACLES, Obstacle, require_clear_base
 from osc_ros.control.accepted import bounded_twist, duration_text, OUTSIDE, require_reach
 from osc_ros.control.joint_drive import JointDrive
 from osc_ros.control.law import Law
@@ -25,7 +25,7 @@ from osc_ros.control.setpoint.set_point_generator import Motion, TwistGoal
 from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.control.settings import Settings
 from osc_ros.control.tasks.task import Stiffness, Target, Task
-from osc_ros.errors import ArmError, ArmTimeoutError, InputWarning, require_type
+from osc_ros.errors import ArmError, ArmTimeoutError, InputError, InputWarning, require_type
 from osc_ros.model.gripper_state import GripperState
 from osc_ros.model.robot import Robot
 
@@ -324,6 +324,8 @@ class ArmObstacles(MutableMapping[str, Obstacle]):
         for name, one in found.items():
             require_type(f"obstacle '{name}'", one, Obstacle, 'an osc_ros.Obstacle')
             require_clear_base(name, one)
+        if (count := len({*self, *found})) > MOST_OBSTACLES:
+            raise InputError(f'{count} obstacles: accepted are at most {MOST_OBSTACLES}')
         self._backend.change_obstacles(found)
 
     def clear(self) -> None:

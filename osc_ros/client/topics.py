@@ -8,13 +8,12 @@ from __future__ import annotations
 import atexit
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 import os
 from threading import Condition, Lock, Thread
 from time import monotonic
-from types import MappingProxyType
 from typing import Any
 
 from builtin_interfaces.msg import Time
@@ -102,7 +101,7 @@ class _Newest:
     external: WrenchStamped | None = None
     description: String | None = None
     reasons: tuple[Reason, ...] = ()
-    obstacles: Mapping[str, Obstacle] = MappingProxyType({})  # of this client
+    obstacles: Mapping[str, Obstacle] = field(default_factory=dict)  # of this client
     reports: int = 0  # number of diagnostics of the controller
     state_at: float = -np.inf
     command_at: float = -np.inf
@@ -192,12 +191,12 @@ class TopicBackend:
                                                 (JointTrajectory, 'joint_trajectory'))}
         self._answers = AnswerTopic(node, f'{name}/answers', self._news)
         namespace = name.rpartition('/')[0]
-        for kind, topic, field, qos in (
+        for kind, topic, kept, qos in (
                 (PoseStamped, f'{name}/pose', 'pose', 10),
                 (TwistStamped, f'{name}/pose_error', 'error', 10),
                 (WrenchStamped, f'{name}/external_wrench', 'external', 10),
                 (PoseStamped, f'{name}/goal_reached', 'reached', LATCHED_QOS)):
-            node.create_subscription(kind, topic, self._keeper(field), qos)
+            node.create_subscription(kind, topic, self._keeper(kept), qos)
         node.create_subscription(JointState, f'{name}/commands_stamped', self._on_command, 10)
         node.create_subscription(JointState, f'{namespace}/joint_states', self._on_joints,
                                  qos_profile_sensor_data)
