@@ -53,7 +53,8 @@ def shape_model(robot: str, file: str = '', srdf: str = '') -> ShapeModel:
             for link, entries in found['shapes'].items() for one in entries)
         ignored = {frozenset((str(a), str(b))) for a, b in found.get('ignored', ())}
     except (KeyError, TypeError, ValueError, AttributeError, yaml.YAMLError) as error:
-        raise InputError(f"'{path}' cannot be read as shapes ({type(error).__name__}: {error}): "
+        reason = ' '.join(str(error).split())
+        raise InputError(f"'{path}' cannot be read as shapes ({type(error).__name__}: {reason}): "
                          'accepted are shapes: LINK: [{ends: [[x, y, z], [x, y, z]], radius: r}] '
                          'and ignored: [[LINK, LINK]]') from None
     if srdf:
