@@ -19,12 +19,10 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from osc_ros.compile.compiled import inlined, kernel, stage
-from osc_ros.dynamics.algebra.spatial import add, along, cross, dot, sub, Vector, vector_at, ZERO
+from osc_ros.compile.compiled import inlined, stage
+from osc_ros.dynamics.algebra.spatial import add, along, cross, dot, sub, Vector, ZERO
 
-Array = NDArray[np.float64]
 Size: TypeAlias = tuple[float, float, float, float, float, float]
 
 # Kinds of solids, with their size, in axes of their own:
@@ -246,29 +244,6 @@ def height_and_bend(kind: int, size: Size, x: Vector, v: Vector
     moved = _stretched(kind, size, x, c, v)
     speed = dot(normal, moved)
     return d, c, normal, (dot(moved, v) - speed * speed) / d
-
-
-@kernel
-def put_distances(kinds: Array, sizes: Array, segments: Array, found: Array) -> None:
-    """
-    Write distances of segments to solids, each in the axes of the solid, for tests and pages.
-
-    Parameters
-    ----------
-    kinds, sizes : (k,) int, (k, 6)
-        See KINDS.
-    segments : (k, 6)
-        Both ends [m].
-    found : (k, 3), written
-        Distance [m], and the two values of s, see `near_points`.
-
-    """
-    for i in range(len(kinds)):
-        row = sizes[i]
-        size = (row[0], row[1], row[2], row[3], row[4], row[5])
-        a = vector_at(segments[i], 0)
-        u = sub(vector_at(segments[i], 3), a)
-        found[i, 0], found[i, 1], found[i, 2] = near_points(kinds[i], size, a, u)
 
 
 @inlined

@@ -42,6 +42,7 @@ FULL = 0.95  # share of the effort limit from which the law holds a loaded joint
 STICKS = 0.1  # dry friction of unknown size is less than this share of the effort limit
 UPRIGHT = 0.94  # least cosine between gravity and the force of a payload
 SAME = 1e-6  # largest difference of two equal goals
+PAIRS = 3  # pairs of links and obstacles that are named
 SHOWN = 0.2  # smallest component of a direction that is named
 ARRIVED = 5e-3, 1e-3  # an arm this near to its goal needs no reason [rad, m]
 KEY = 'reason '  # beginning of the keys of reasons in the diagnostics
@@ -114,17 +115,17 @@ class Surroundings(NamedTuple):
         return list(found.values())
 
     def place(self, point: Array) -> str:
-        """What a point (3,) is inside, or too near to, and how deep; empty in free space."""
-        depths = {f"'{name}'": one.depth(point) for name, one in self.obstacles.items()
+        """Return what contains a point (3,) or is too near to it; empty in free space."""
+        depths = {f"in '{name}'": one.depth(point) for name, one in self.obstacles.items()
                   if not one.touch}
-        depths.update(('what is beyond the fence', offset - float(np.dot(normal, point)))
+        depths.update(('behind the fence', offset - float(np.dot(normal, point)))
                       for *normal, offset in self.fence.tolist())
         deepest = max(depths, key=depths.__getitem__, default='')
         if not self.margin or not deepest or depths[deepest] <= -self.margin:
             return ''
         depth = 1e3 * depths[deepest]
-        return (f'{depth:.0f} mm deep in {deepest}' if depth > 0.0 else
-                f'{-depth:.0f} mm from {deepest}, the margin is {1e3 * self.margin:.0f} mm')
+        return f'{depth:.0f} mm deep {deepest}' if depth > 0.0 else (
+            f'only {-depth:.0f} mm from being {deepest}, the margin is {1e3 * self.margin:.0f} mm')
 
 
 class Figures(NamedTuple):
@@ -348,7 +349,7 @@ class Case:
 
     @cached_property
     def inside(self) -> str:
-        """What the goal is inside, or too near to, and how deep; empty if it is in free space."""
+        """`Surroundings.place` of the goal; empty without a goal."""
         goal = self.figures.goal
         return '' if goal is None else self.figures.around.place(goal[:3, 3])
 
@@ -399,8 +400,8 @@ def _reach_text(case: Case) -> str:
 def _obstacle_text(case: Case) -> str:
     pairs = [f'{one.link} is {1e3 * one.distance:.0f} mm from '
              + ('the fence' if one.other == 'fence' else f"'{one.other}'")
-             for one in case.held_off]
-    return ', '.join(([f'the goal is inside: {case.inside}'] if case.inside else []) + pairs)
+             for one in case.held_off[:PAIRS]]
+    return ', '.join(([f'the goal is {case.inside}'] if case.inside else []) + pairs)
 
 
 def _torque_text(case: Case) -> str:

@@ -78,9 +78,22 @@ def test_goal_in_an_obstacle_is_not_reached_and_the_reason_names_it(tmp_path):
         with pytest.raises(osc_ros.ArmTimeoutError, match=naming("'box'")) as caught:
             arm.move_to(goal, timeout=4.0)
         [reason] = [one for one in caught.value.reasons if one.name == 'obstacle']
-        assert 'the goal is inside' in reason.cause
+        assert "the goal is 50 mm deep in 'box'" in reason.cause
         del arm.obstacles['box']
         arm.wait(timeout=4.0)
+
+
+@pytest.mark.parametrize(('height', 'text'), [
+    (0.36, 'mm from the fence'), (0.75, 'the goal is 50 mm deep behind the fence')])
+def test_fence_is_named_that_holds_the_arm_or_has_the_goal_behind_it(tmp_path, height, text):
+    clearance = panda_clearance(tmp_path, fence=[[0.0, 0.0, 1.0, 0.35], [0.0, 0.0, -1.0, -0.7]])
+    with osc_ros.Arm.simulated('panda', clearance=clearance) as arm:
+        goal = arm.pose()
+        goal[2, 3] = height
+        with pytest.raises(osc_ros.ArmTimeoutError) as caught:
+            arm.move_to(goal, timeout=4.0)
+        [reason] = [one for one in caught.value.reasons if one.name == 'obstacle']
+        assert text in reason.cause
 
 
 def test_clearance_of_a_robot_without_shapes_is_refused():

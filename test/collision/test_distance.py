@@ -7,6 +7,7 @@ import coal
 import numpy as np
 import pytest
 
+from distance_kernel import put_distances
 from osc_ros.collision.distance import (
     BOX,
     CYLINDER,
@@ -14,7 +15,6 @@ from osc_ros.collision.distance import (
     height_and_bend,
     KINDS,
     POINT,
-    put_distances,
     SEGMENT,
     TOLERANCE,
 )

@@ -162,6 +162,17 @@ class _Known(NamedTuple):
         """Pose (4, 4) in the base frame."""
         return self.frame @ pose(self.marker.numbers[:3], self.marker.numbers[3:7])
 
+    def equals(self, other: _Known | None) -> bool:
+        """Whether both are the same solid in the same pose."""
+        return other is not None and (
+            self.marker.kind == other.marker.kind and self.marker.numbers == other.marker.numbers
+            and np.array_equal(self.frame, other.frame))
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether it has not moved since the stamp before."""
+        return self.before is None or self.equals(self.before)
+
     def obstacle(self, touch: Collection[str]) -> Obstacle:
         """Return the obstacle, with the velocity from the last two stamps."""
         marker, T = self.marker, self.pose
@@ -207,7 +218,7 @@ class MarkerObstacles:
     def __init__(self, frame_pose: Callable[[str], Array], arm: Callable[[], Array]) -> None:
         self._frame_pose, self._arm = frame_pose, arm
         self._known: dict[str, _Known] = {}
-        self._sent: dict[str, _Known] = {}
+        self._sent: dict[str, _Known | None] = {}
         self.left_out = self.refused = 0
         self.last_refusal, self.touch = '', tuple[str, ...]()
 
@@ -276,13 +287,14 @@ class MarkerObstacles:
             name for name in self._sent if name not in chosen)
         refused: list[str] = []
         for name, one in chosen.items():
-            if self._sent.get(name) is one:
+            old = self._sent.get(name)
+            if old is one or one.equals(old) and one.is_at_rest and old and old.is_at_rest:
                 continue
             try:
                 changes[name] = one.obstacle(self.touch)
             except InputError as error:
                 refused.append(f"marker '{name}' refused: {error}")
-                if (old := self._sent.get(name)) is None:
+                if old is None:
                     del self._known[name]
                 else:
                     self._known[name] = old
@@ -305,8 +317,7 @@ class MarkerObstacles:
     def use_touch(self, touch: Collection[str]) -> None:
         """Set `touch`; all obstacles are sent again if it has changed."""
         if tuple(touch) != tuple(self.touch):
-            self.touch = tuple(touch)
-            self._known = {name: one._replace() for name, one in self._known.items()}
+            self.touch, self._sent = tuple(touch), dict.fromkeys(self._sent)
 
     def values(self) -> Iterator[tuple[str, object]]:
         """Yield the keys and values of the diagnostics."""

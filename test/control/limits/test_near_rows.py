@@ -10,8 +10,8 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from attacked import robot_of
+from distance_kernel import put_distances
 from osc_ros import Law, Limits, Settings
-from osc_ros.collision.distance import put_distances
 from osc_ros.collision.link_shapes import LinkShape
 from osc_ros.collision.obstacles import MOST_OBSTACLES, Obstacle, Obstacles
 from osc_ros.compile.compiled import kernel

@@ -211,7 +211,7 @@ def test_goal_in_an_obstacle_has_a_reason_in_the_diagnostics(spin, tmp_path):
     rig.spin(lambda: rig.engine.law.limiter.near and rig.engine.law.limiter.near[0].holds,
              why='for the box to hold the arm off')
     values = rig.values(held_off_by='panda_hand box/0')
-    assert 'the goal is inside' in values['reason_obstacle']
+    assert "the goal is 50 mm deep in 'box/0'" in values['reason_obstacle']
 
 
 def test_simulator_publishes_its_world_as_obstacles(spin, tmp_path):

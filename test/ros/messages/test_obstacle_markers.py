@@ -197,6 +197,19 @@ def test_velocity_is_that_of_successive_stamps(dt, V):
                                    atol=1e-7)
 
 
+def test_obstacle_that_stands_still_is_not_sent_again():
+    known = Known().take(marker(stamp=5.0), marker('ball/0', stamp=5.0))
+    box, ball = known.obstacles['box/0'], known.obstacles['ball/0']
+    for stamp in (5.1, 5.2):
+        moved = marker('ball/0', position=(stamp, 0.0, 1.0), stamp=stamp)
+        known.take(marker(stamp=stamp, lifetime=1.0), moved, now=stamp)
+        assert known.obstacles['box/0'] is box
+        assert known.obstacles['ball/0'] is not ball
+    known.take(marker('ball/0', position=(5.2, 0.0, 1.0), stamp=5.3), now=5.3)
+    assert not known.obstacles['ball/0'].velocity.any()
+    assert set(known.pass_to(6.3).obstacles) == {'ball/0'}  # the lifetime counts from the last one
+
+
 @pytest.mark.parametrize(('stamps', 'position'), [
     ((5.0, 4.0), (3.1, 0.0, 0.0)), ((5.0, 7.0), (3.1, 0.0, 0.0)),
     ((5.0, 5.1), (-3.0, 0.0, 0.0))])
