@@ -132,6 +132,14 @@ class ShapeModel:
         """Return the model that also ignores the pairs that an SRDF disables."""
         return ShapeModel(self.shapes, self.ignored | disabled_pairs(text, where).keys())
 
+    def repeated(self, *prefixes: str) -> ShapeModel:
+        """Return the model of equal arms whose links have these prefixes before their names."""
+        return ShapeModel(
+            tuple(LinkShape(prefix + one.link, one.ends, one.radius)
+                  for prefix in prefixes for one in self.shapes),
+            frozenset(frozenset(prefix + link for link in pair)
+                      for prefix in prefixes for pair in self.ignored))
+
     def require_links(self, names: Mapping[str, object], where: str) -> None:
         """Raise InputError if a shape's link is not one of the names."""
         for link in self.links:

@@ -27,6 +27,7 @@ from osc_ros.model.understood import require_known, unused_parts
 Array = NDArray[np.float64]
 
 APART = 0.6  # distance of the two arms of `pair` [m]
+SIDES = 'left_', 'right_'  # prefixes of the names in the two arms of `pair`
 XACRO = 'this is xacro, not URDF; expand it: xacro FILE > arm.urdf'
 
 
@@ -150,7 +151,7 @@ def pair(urdf: str | os.PathLike[str]) -> str:
     both = ElementTree.Element('robot', name=f"dual_{robot_element(text).get('name', '')}")
     both.extend(robot_element(text).findall('material'))
     pedestal = ElementTree.SubElement(both, 'link', name='pedestal')
-    for side, y in (('left', APART / 2), ('right', -APART / 2)):
+    for side, y in zip(SIDES, (APART / 2, -APART / 2)):
         arm = robot_element(text)
         links, joints = _named(arm, 'link'), _named(arm, 'joint')
         root = _tree(links, joints)[0][0]
@@ -159,10 +160,10 @@ def pair(urdf: str | os.PathLike[str]) -> str:
             for element, key in ((named, 'name'), (named.find('parent'), 'link'),
                                  (named.find('child'), 'link'), (named.find('mimic'), 'joint')):
                 if element is not None:
-                    element.set(key, f'{side}_{element.get(key)}')
-        mount = ElementTree.SubElement(both, 'joint', name=f'{side}_mount', type='fixed')
+                    element.set(key, f'{side}{element.get(key)}')
+        mount = ElementTree.SubElement(both, 'joint', name=f'{side}mount', type='fixed')
         ElementTree.SubElement(mount, 'parent', link='pedestal')
-        ElementTree.SubElement(mount, 'child', link=f'{side}_{root}')
+        ElementTree.SubElement(mount, 'child', link=f'{side}{root}')
         ElementTree.SubElement(mount, 'origin', xyz=f'0 {y} 0')
     visual = ElementTree.SubElement(pedestal, 'visual')
     ElementTree.SubElement(visual, 'origin', xyz=f'0 0 {-APART / 2}')

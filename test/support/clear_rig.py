@@ -8,8 +8,9 @@ from itertools import combinations
 
 import mujoco
 import numpy as np
+from scipy.spatial.transform import Rotation
 
-from osc_ros import Law, Settings, Simulation
+from osc_ros import Law, Obstacle, Settings, Simulation
 from osc_ros.dynamics.algebra.kinematics import link_frame
 
 GEOMS = {'sphere': mujoco.mjtGeom.mjGEOM_SPHERE, 'capsule': mujoco.mjtGeom.mjGEOM_CAPSULE,
@@ -22,6 +23,8 @@ def geom_size(obstacle):
     if obstacle.shape == 'box':
         return 0.5 * np.array(size)
     return np.r_[size[0], 0.5 * size[1] if len(size) > 1 else 0.0, 0.0]
+
+LOOK = 5  # ticks between two looks at the distances
 
 
 class ClearRig:
@@ -37,12 +40,13 @@ class ClearRig:
 
     """
 
-    def __init__(self, urdf, robot, clearance, obstacles, is_on=True, look=5, delay=0, **plant):
+    def __init__(self, urdf, robot, clearance, obstacles, is_on=True, delay=0, tasks=None,
+                 **plant):
         self.robot, self.clearance, self.obstacles = robot, clearance, dict(obstacles)
-        settings = Settings.of(robot)
+        settings = Settings.of(robot, **({} if tasks is None else {'tasks': tasks}))
         self.law = Law(robot, replace(settings, clearance=clearance) if is_on else settings)
         self.simulation = Simulation(urdf, self.law, furnish=self._furnish, **plant)
-        self._look, self.smallest = look, {}
+        self.smallest = {}
         self._sent, self.law.delay = [np.zeros(robot.n)] * delay, float(delay)
         for name, obstacle in self.obstacles.items():
             self.law.obstacles[name] = obstacle
@@ -94,10 +98,10 @@ class ClearRig:
 
     def run(self, duration):
         """Run, and note the smallest distances; return the smallest."""
-        period, least = self._look * self.simulation.period, np.inf
+        period, least = LOOK * self.simulation.period, np.inf
         for _ in range(round(duration / period)):
             if self._sent:
-                for _ in range(self._look):
+                for _ in range(LOOK):
                     self._late_tick()
             else:
                 self.simulation.run(period)
@@ -132,3 +136,51 @@ class ClearRig:
         plant.data.qpos[:] = kept
         mujoco.mj_kinematics(plant.model, plant.data)
         return least > self.clearance.margin + room
+
+
+def random_obstacles(rng, count=4):
+    """Return obstacles of all shapes around an arm, at least 0.4 m from its first axis."""
+    found = {}
+    for k in range(count):
+        place = rng.uniform([-0.8, -0.8, 0.0], [0.8, 0.8, 1.0])
+        while np.hypot(*place[:2]) < 0.4:
+            place = rng.uniform([-0.8, -0.8, 0.0], [0.8, 0.8, 1.0])
+        shape = ('sphere', 'box', 'cylinder', 'capsule')[k % 4]
+        size = {'sphere': 0.1, 'box': rng.uniform(0.05, 0.3, 3), 'cylinder': (0.07, 0.3),
+                'capsule': (0.06, 0.3)}[shape]
+        found[f'obstacle{k}'] = Obstacle.at(shape, size, place)
+    return found
+
+
+def free_start(rig, rng):
+    """Return positions (n,) at which all pairs are farther apart than the margin and 2 cm."""
+    q = rig.simulation.q
+    for _ in range(3000):
+        if rig.is_clear(q, 0.02):
+            return q
+        q = rng.uniform(*np.clip(rig.robot.position_limits.T, -3.0, 3.0))
+    raise AssertionError('no posture is clear')
+
+
+def random_goal(rng, k, obstacles):
+    """Return a goal (4, 4): every fifth one near the base, every seventh one in an obstacle."""
+    place = rng.uniform([-0.8, -0.8, -0.2], [0.8, 0.8, 1.1])
+    if k % 5 == 0:
+        place = 0.3 * place
+    if k % 7 == 3 and obstacles:
+        place = list(obstacles.values())[k % len(obstacles)].pose[:3, 3]
+    T = np.eye(4)
+    T[:3, :3] = Rotation.random(random_state=int(rng.integers(1 << 30))).as_matrix()
+    T[:3, 3] = place
+    return T
+
+
+def least_distances(rig, rng, count, tasks=('',), duration=3.0):
+    """Return MuJoCo's smallest distance (count,) on the way to each of many random goals [m]."""
+    rig.simulation.reset(free_start(rig, rng))
+    found = []
+    for k in range(count):
+        for task in tasks:
+            rig.law.follow(random_goal(rng, k, rig.obstacles), task=task or None)
+        found.append(rig.run(duration))
+    return np.array(found)

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from osc_ros.collision.link_shapes import shape_model
+from osc_ros.collision.link_shapes import shape_model, shipped_shapes
 from osc_ros.control.limits.clearance import Clearance, fence_box, LARGEST_MARGIN
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
+from osc_ros.model.urdf import SIDES
 from osc_ros.ros.parameters.parameters import Entry
-from osc_ros.ros.parameters.robot_parameters import shipped_robots
+from osc_ros.ros.parameters.robot_parameters import PAIR, shipped_robots
 
 CLEARANCE = (
     Entry('clearance.margin', 0.0, 'Distance at which an approach of links to each other, to '
@@ -47,8 +48,11 @@ def clearance_of(values: Mapping[str, Any], robot: Robot) -> Clearance | None:
                              'accepted with a fence is more than 0 m')
         return None
     name = values['robot_description_file']
-    model = shape_model(name if name in shipped_robots() else robot.name,
-                        values['clearance.shapes'], values['clearance.srdf'])
+    if name == PAIR and not (values['clearance.shapes'] or values['clearance.srdf']):
+        model = shipped_shapes('panda').repeated(*SIDES)
+    else:
+        model = shape_model(name if name in shipped_robots() else robot.name,
+                            values['clearance.shapes'], values['clearance.srdf'])
     return Clearance.of(model, values['clearance.margin'], fence)
 
 
