@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 import json
+from pathlib import Path
 import re
 from typing import Any
 
@@ -17,7 +18,7 @@ import yaml
 
 from osc_ros.dynamics.algebra.arrays import finite_array
 from osc_ros.errors import InputError, similar
-from osc_ros.model.files import shipped_urdf
+from osc_ros.model.files import file_text, shipped_urdf
 from osc_ros.model.srdf import disabled_pairs
 
 Array = NDArray[np.float64]
@@ -112,6 +113,11 @@ class ShapeModel:
             raise InputError(f"{where}: 'shapes' is empty: accepted are entries such as {EXAMPLE}")
         return cls(shapes, frozenset(_pairs(found.get('ignored') or [], where)))
 
+    @classmethod
+    def of_file(cls, path: Path) -> ShapeModel:
+        """Return the model from a YAML file; ModelError if it cannot be read, see `of_yaml`."""
+        return cls.of_yaml(file_text(path, 'YAML in UTF-8'), str(path))
+
     def to_yaml(self) -> str:
         """Return the model as the text of a YAML file, one line for each shape and pair."""
         lines = ['shapes:']
@@ -147,9 +153,9 @@ def shipped_shapes(name: str) -> ShapeModel:
 
     """
     urdf = shipped_urdf(name)
-    shapes, srdf = urdf.with_suffix('.shapes.yaml'), urdf.with_suffix('.srdf')
-    model = ShapeModel.of_yaml(shapes.read_text(encoding='utf-8'), str(shapes))
-    return model.with_srdf(srdf.read_text(encoding='utf-8'), str(srdf))
+    srdf = urdf.with_suffix('.srdf')
+    return ShapeModel.of_file(urdf.with_suffix('.shapes.yaml')).with_srdf(
+        file_text(srdf, 'an SRDF'), str(srdf))
 
 
 def _require_keys(found: Mapping[Any, Any], accepted: tuple[str, ...], where: str) -> None:
