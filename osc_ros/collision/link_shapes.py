@@ -18,14 +18,13 @@ import yaml
 
 from osc_ros.dynamics.algebra.arrays import finite_array
 from osc_ros.errors import InputError, similar
-from osc_ros.model.files import ROBOTS, shipped_urdf
+from osc_ros.model.files import file_text, ROBOTS, shipped_urdf
 from osc_ros.model.srdf import disabled_pairs
 
 Array = NDArray[np.float64]
 Pair = frozenset[str]
 
 ENDING = '.shapes.yaml'
-LARGEST_FILE = 16e6  # of a file with shapes, or of an SRDF [bytes]
 LARGEST = 100.0  # largest radius, and distance of an end from the link's origin [m]
 EXAMPLE = '{link: forearm, ends: [[0, 0, 0], [0, 0, 0.3]], radius: 0.06}'
 
@@ -115,6 +114,11 @@ class ShapeModel:
             raise InputError(f"{where}: 'shapes' is empty: accepted are entries such as {EXAMPLE}")
         return cls(shapes, frozenset(_pairs(found.get('ignored') or [], where)))
 
+    @classmethod
+    def of_file(cls, path: Path) -> ShapeModel:
+        """Return the model from a YAML file; ModelError if it cannot be read, see `of_yaml`."""
+        return cls.of_yaml(file_text(path, 'YAML in UTF-8'), str(path))
+
     def to_yaml(self) -> str:
         """Return the model as the text of a YAML file, one line for each shape and pair."""
         lines = ['shapes:']
@@ -158,9 +162,9 @@ def shipped_shapes(name: str) -> ShapeModel:
 
     """
     urdf = shipped_urdf(name)
-    shapes, srdf = urdf.with_suffix(ENDING), urdf.with_suffix('.srdf')
-    model = ShapeModel.of_yaml(shapes.read_text(encoding='utf-8'), str(shapes))
-    return model.with_srdf(srdf.read_text(encoding='utf-8'), str(srdf))
+    srdf = urdf.with_suffix('.srdf')
+    return ShapeModel.of_file(urdf.with_suffix(ENDING)).with_srdf(
+        file_text(srdf, 'an SRDF'), str(srdf))
 
 
 def shape_model(robot: str, file: str = '', srdf: str = '') -> ShapeModel:
@@ -178,8 +182,8 @@ def shape_model(robot: str, file: str = '', srdf: str = '') -> ShapeModel:
 
     Raises
     ------
-    InputError
-        A file cannot be read, or there are no shapes for this robot.
+    InputError, ModelError
+        There are no shapes for this robot, or a file cannot be read.
 
     """
     names = sorted(path.name.removesuffix(ENDING) for path in ROBOTS.glob(f'*{ENDING}'))
@@ -187,20 +191,9 @@ def shape_model(robot: str, file: str = '', srdf: str = '') -> ShapeModel:
         raise InputError(f"there are no shapes for the robot '{robot[:40]}': accepted is a file "
                          'with shapes, as osc_shapes writes it (parameter clearance.shapes), or '
                          f'one of: {", ".join(names)}')
-    model = ShapeModel.of_yaml(_text(file), file) if file else shipped_shapes(robot)
-    return model.with_srdf(_text(srdf), srdf) if srdf else model
-
-
-def _text(file: str) -> str:
-    """Return the text of a file; InputError if it cannot be read."""
-    path = Path(file).expanduser()
-    try:
-        if not path.is_file() or path.stat().st_size > LARGEST_FILE:
-            raise OSError(f'not a regular file of at most {LARGEST_FILE / 1e6:g} MB')
-        return path.read_text(encoding='utf-8')
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"'{path}' cannot be read ({error}): accepted is the path of a file"
-                         ) from None
+    model = ShapeModel.of_file(Path(file).expanduser()) if file else shipped_shapes(robot)
+    return model.with_srdf(
+        file_text(Path(srdf).expanduser(), 'an SRDF'), srdf) if srdf else model
 
 
 def _require_keys(found: Mapping[Any, Any], accepted: tuple[str, ...], where: str) -> None:

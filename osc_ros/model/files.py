@@ -11,6 +11,7 @@ from pathlib import Path
 
 from osc_ros.errors import ModelError, similar
 
+LARGEST_FILE = 64e6  # largest size of a text file that is read [bytes]
 ROBOTS = Path(__file__).parents[1] / 'robots'
 PACKAGES = 'AMENT_PREFIX_PATH', 'ROS_PACKAGE_PATH'  # with folders of packages or share/
 
@@ -52,15 +53,23 @@ def urdf_text(urdf: str | os.PathLike[str]) -> str:
     path = urdf_path(urdf)
     if path is None:
         return urdf  # type: ignore[return-value]  # or of another type: refused by the parser
+    return file_text(path, 'a URDF, XML in UTF-8', 'the URDF',
+                     'the path of a file, or the text of a URDF')
+
+
+def file_text(path: Path, content: str, what: str = 'the file',
+              accepted: str = 'the path of a file') -> str:
+    """Text of a file with this `content`; ModelError if it is unreadable or no text."""
     try:
+        if path.exists() and not (path.is_file() and path.stat().st_size <= LARGEST_FILE):
+            raise OSError(f'not a regular file of at most {LARGEST_FILE / 1e6:g} MB')
         return path.read_text(encoding='utf-8')
     except UnicodeDecodeError as error:
         raise ModelError(f"'{path}' is not a text file (byte {error.start} is "
-                         f'0x{error.object[error.start]:02x}): accepted is a URDF, XML in UTF-8'
-                         ) from None
+                         f'0x{error.object[error.start]:02x}): accepted is {content}') from None
     except (OSError, ValueError) as error:
-        raise ModelError(f"the URDF '{path}' cannot be read ({error}): accepted is the path of a "
-                         'file, or the text of a URDF') from None
+        raise ModelError(f"{what} '{path}' cannot be read ({error}): accepted is {accepted}"
+                         ) from None
 
 
 def mesh_file(name: str, folder: Path, readable: Collection[str]) -> Path | None:

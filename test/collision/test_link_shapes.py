@@ -64,6 +64,15 @@ def test_wrong_file_is_refused_and_names_the_entry(text, parts):
         ShapeModel.of_yaml(text, 'own.yaml')
 
 
+def test_file_that_is_missing_or_no_text_is_refused_by_its_name(tmp_path):
+    file = tmp_path / 'own.yaml'
+    with pytest.raises(ModelError, match=naming(file, 'accepted')):
+        ShapeModel.of_file(file)
+    file.write_bytes(b'shapes: \xff')
+    with pytest.raises(ModelError, match=naming(file, '0xff', 'YAML')):
+        ShapeModel.of_file(file)
+
+
 def test_link_that_the_arm_lacks_is_refused_with_the_nearest_name():
     model = ShapeModel((LinkShape('fore_arm', np.zeros((2, 3)), 0.1),))
     with pytest.raises(InputError, match=naming('own.yaml', 'fore_arm', "'forearm'")):

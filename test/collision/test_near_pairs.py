@@ -16,12 +16,14 @@ from osc_ros.collision.near_pairs import (
     segment_distances,
 )
 from osc_ros.errors import InputError
-from osc_ros.model.files import shipped_urdf
+from osc_ros.model.files import ROBOTS, shipped_urdf
 from osc_ros.model.robot import Robot
+from shipped import ends, parameters
 
 COORDINATES = strategies.integers(-8, 8).map(lambda x: x / 8)  # parallel and equal ones are likely
 SEGMENTS = arrays(np.float64, (2, 3), elements=COORDINATES)
 STEP = 1 / 60  # of points on a segment, relative to its length
+MARGIN = 0.02  # of `Clearance` by default [m]
 REASONS = {'Adjacent', 'Always', 'Default', 'Never'}
 
 
@@ -82,6 +84,15 @@ def test_pairs_that_overlap_in_all_postures_or_in_the_middle_have_these_reasons(
     share = (link_distances(panda, wide, random_positions(panda, 200, 0)).popitem()[1] < 0).mean()
     assert share < 0.95
     assert list(pairs_never_near(panda, wide, samples=200).values()) == ['Default']
+
+
+@pytest.mark.parametrize('name', sorted(path.stem for path in ROBOTS.glob('*.urdf')))
+def test_shipped_arm_starts_with_compared_pairs_farther_apart_than_the_margin(name):
+    robot, model = Robot.from_urdf(shipped_urdf(name), *ends(name)), shipped_shapes(name)
+    home = parameters(name, '/**/osc_simulator')['initial_positions']
+    found = link_distances(robot, model, np.array([home]))
+    for pair in found.keys() - model.ignored:
+        assert found[pair][0] > MARGIN, sorted(pair)
 
 
 def test_same_seed_gives_the_same_postures_within_the_limits(panda):

@@ -19,7 +19,6 @@ from rclpy.node import Node
 from osc_ros.collision.link_shapes import ShapeModel
 from osc_ros.commandline import node_parser, parsed_node, ros_name
 from osc_ros.errors import installation, OscError
-from osc_ros.model.files import urdf_text
 from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.process.node_process import run_and_exit
 from osc_ros.ros.viewer.viewer_link import ControllerLink
@@ -110,8 +109,8 @@ class Viewer(Node):  # type: ignore[misc]
         self._link = ControllerLink(self, self._states, options.controller, options.simulator)
         self._folder: Path | None = None
         self._page = Page(options.host, options.port, self._requests, self._file_of,
-                          options.allow_origin, options.shapes and ShapeModel.of_yaml(
-                              urdf_text(options.shapes), str(options.shapes)))
+                          options.allow_origin,
+                          options.shapes and ShapeModel.of_file(options.shapes))
         self._missing: list[str] = []
         if self._page.port != options.port:
             self.get_logger().warning(f'port {options.port} is taken: using {self._page.port}')

@@ -26,7 +26,7 @@ from osc_ros.commandline import (
 )
 from osc_ros.errors import InputError
 from osc_ros.model.ends import ends_of_chains
-from osc_ros.model.files import urdf_text
+from osc_ros.model.files import file_text, urdf_text
 from osc_ros.model.robot import Robot
 from osc_ros.model.srdf import disabled_pairs, srdf_of
 
@@ -92,7 +92,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.shapes is None:
         model, elements = shapes_of_urdf(text, path.absolute().parent, robot, options.most)
     else:
-        model = ShapeModel.of_yaml(urdf_text(options.shapes), str(options.shapes))
+        model = ShapeModel.of_file(options.shapes)
         elements = []
     if options.at is not None and len(options.at) != robot.nq:
         raise InputError(f'--at has {len(options.at)} positions: accepted are {robot.nq}, for '
@@ -100,7 +100,7 @@ def _run(options: argparse.Namespace) -> int:
     pairs = pairs_never_near(robot, model, options.samples, options.seed, options.margin,
                              None if options.at is None else np.array(options.at))
     if options.srdf is not None and options.srdf.exists():
-        kept = disabled_pairs(urdf_text(options.srdf), str(options.srdf))
+        kept = disabled_pairs(file_text(options.srdf, 'an SRDF'), str(options.srdf))
         pairs |= {pair: reason for pair, reason in kept.items() if reason == 'User'}
     print('\n'.join(_report(robot, model, elements, pairs, options)))
     if options.srdf is not None:
