@@ -46,7 +46,7 @@ Array = NDArray[np.float64]
 Stamp = tuple[int, int]  # seconds and nanoseconds of a ROS time
 
 # Cause: no update of the obstacles; the time-out starts at each `requests.set_obstacles`.
-STALE_OBSTACLES = 'stale_obstacles'
+STALE_OBSTACLES, TOO_NEAR = 'stale_obstacles', 'too_near'
 IDLE, ACTIVE, ENDING = MODES = 'idle', 'active', 'ending'
 # Attributes of an engine that a checkpoint stores in addition to law, supervisor and arrays.
 VALUES = 'mode', 'effort', 'q', 'qd', 'time', 'stamp', 'asks', '_left'

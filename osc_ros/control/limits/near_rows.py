@@ -89,6 +89,7 @@ SOFT_SELF, SOFT_OBSTACLE, SOFT_FENCE = 3e-5, 1e-4, 3e-4
 FADE_IN = 0.2  # time in which the bounds of a new obstacle come into force [s]
 LEAST_BRAKING = 0.3  # deceleration below which a bound becomes soft [m/s²]
 BEND_RATE = 100.0  # largest rate of change of the acceleration of a distance for q̈ = 0 [m/s³]
+LONGEST_GAP = 0.1  # time between two ticks after which all pairs are compared [s]
 AHEAD = 0.25  # longest time for which an obstacle moves on with its velocity [s]
 LOOK_AHEAD = 0.1  # time of travel, beside braking, at which pairs become near [s]
 AROUND = 0.05  # pairs are near at this distance beyond the margin even at rest [m]
@@ -412,7 +413,8 @@ def near_rows(clear, bodies, times, q, qd, table, work, loads):
         longest = max(longest, np.abs(qd[i]) / (at.share[0] * table[DECELERATION, i]))
         rate = min(rate, table[RATE, i])
     at.zone[0] = at.margin[0] + AROUND + fastest * (0.5 * longest + 1.0 / rate + LOOK_AHEAD)
-    due = at.odometer[0] + at.zone[0]
+    # after a gap without ticks the arm may have come from anywhere
+    due = at.odometer[0] + at.zone[0] if 0.0 < dt <= LONGEST_GAP else np.inf
     place = rows, most, of, table, before
     for k in range(len(pairs)):
         pair = pairs[k]

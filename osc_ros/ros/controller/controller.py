@@ -21,7 +21,7 @@ from osc_ros.control.law import Law
 from osc_ros.control.limits.holding import require_effort, require_gradual
 from osc_ros.errors import InputError
 from osc_ros.loop import requests
-from osc_ros.loop.engine import ACTIVE, ENDING, Engine, IDLE
+from osc_ros.loop.engine import ACTIVE, ENDING, Engine, IDLE, TOO_NEAR
 from osc_ros.loop.process import realtime
 from osc_ros.loop.process.reaction_log import ReactionLog
 from osc_ros.loop.session import Session
@@ -454,12 +454,21 @@ class Controller(ManagedNode):
             self._targets.policy.record(*tick[:2])
             self._targets.joints.update()
             self._targets.obstacles.update()
+            self._tell_present()
             self._diagnosis.publish_tick(*tick)
 
-    def _present(self) -> dict[str, str]:
-        """Return the faults that are present, with their reasons."""
-        others = ', '.join(self._claims.others())
-        return {OTHER_PUBLISHER: f'{others} publishes there too'} if others else {}
+    def _tell_present(self, others: str | None = None) -> None:
+        """Tell the loop which faults are present; `others` publish commands, None: as before."""
+        before = self._told[0]
+        found = {OTHER_PUBLISHER: f'{others} publishes there too'} if others else {}
+        if others is None and OTHER_PUBLISHER in before:
+            found = {OTHER_PUBLISHER: before[OTHER_PUBLISHER]}
+        is_clear = self._law is None or self._law.settings.clearance is None
+        if not is_clear and (text := self._loop.read(requests.too_near)):
+            found[TOO_NEAR] = before.get(TOO_NEAR, text)  # the first text stays: fewer requests
+        if found != before:
+            self._loop.request(requests.set_present, found)
+        self._told = found, self._told[1]
 
     def _every_second(self) -> None:
         if self._law is None:  # the executor may still call the timer after the clean-up
@@ -467,13 +476,12 @@ class Controller(ManagedNode):
         self._senders.update()
         self._targets.joints.update()
         self._targets.obstacles.update()
-        timing, present = self._loop.read(requests.timing), self._present()
+        self._tell_present(', '.join(self._claims.others()))
+        timing = self._loop.read(requests.timing)
         told, delay = self._told[1], self._delay(timing)
-        if present != self._told[0]:
-            self._loop.request(requests.set_present, present)
         if abs(delay - told) > DELAY_CHANGE:
             self._loop.request(requests.set_delay, told := delay)
-        self._told = present, told
+        self._told = self._told[0], told
         self._diagnosis.publish_status(timing)
         self._reactions.conclude()
         realtime.collect_garbage()

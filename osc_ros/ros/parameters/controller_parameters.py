@@ -33,7 +33,7 @@ from osc_ros.control.tasks.kind_table import KINDS
 from osc_ros.control.tasks.task import AXES, ForceControl, Stiffness, TargetLimits, TOO_FAST
 from osc_ros.dynamics.methods import METHODS
 from osc_ros.errors import InputError
-from osc_ros.loop.engine import STALE_OBSTACLES
+from osc_ros.loop.engine import STALE_OBSTACLES, TOO_NEAR
 from osc_ros.loop.startup import CHECKS
 from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.parameters.clearance_parameters import CLEARANCE
@@ -140,6 +140,10 @@ WATCHDOGS = (
                   'once a second'),
     WatchdogEntry(STALE_OBSTACLES, 'missing messages on ~/obstacles', 'obstacles.timeout',
                   usual='hold'),
+    WatchdogEntry(TOO_NEAR, 'a pair of links, or a link and an obstacle or the fence, that is '
+                  'nearer than a quarter of clearance.margin, as when an obstacle is faster than '
+                  'the arm can give way; checked at report_rate. With another reaction than '
+                  'report the arm gives way no longer'),
     WatchdogEntry(CONTACT, 'external torques above contact.torque, contact.force or '
                   'contact.moment; comply: stop, and give way like a weak spring; retract: go '
                   'back along the way that the arm came', reactions=REACTIONS),
