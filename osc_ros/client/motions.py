@@ -343,8 +343,14 @@ class Motions:
             times that do not increase.
 
         """
-        positions = np.atleast_2d(np.asarray(q, dtype=np.float64))
-        self._backend.follow_joints(np.asarray(times, dtype=np.float64).ravel(), positions)
+        n = len(self._backend.joint_names)
+        try:
+            positions = np.atleast_2d(np.asarray(q, dtype=np.float64))
+        except (TypeError, ValueError):
+            raise InputError(f'q is {q!r}: accepted are rows of {n} numbers') from None
+        if positions.shape[1:] != (n,) or not np.isfinite(positions).all():
+            raise InputError(f'q {positions.tolist()}: accepted are rows of {n} finite numbers')
+        self._backend.follow_joints(finite_array('times', times, (len(positions),)), positions)
         self._has_goal = True
 
     def jog(self, twist: ArrayLike) -> None:

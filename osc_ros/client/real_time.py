@@ -223,7 +223,8 @@ class RealTimeBackend(LawBackend):
                 return
             self._checked = found.time
             if found.joints is not None:
-                self._arrival.update(found.time, found.joints.error(), JOINT_TOLERANCE)
+                self._arrival.update(found.time, found.joints.error(), JOINT_TOLERANCE,
+                                     found.joints.moves)
             elif found.approaches:
                 approach = next(iter(found.approaches.values()))
                 self._arrival.update(found.time, approach.error(), TOLERANCE)

@@ -121,7 +121,8 @@ class SimulatedBackend(LawBackend):
         self._checked = self._state.time
         law = self._law
         if (joints := law.approach_joints(self._state.q)) is not None:
-            self._arrival.update(self._state.time, joints.error(), JOINT_TOLERANCE)
+            self._arrival.update(self._state.time, joints.error(), JOINT_TOLERANCE,
+                                 joints.moves)
             return
         level = next(iter(law.levels.values()))
         self._arrival.update(self._state.time, level.approach().error(), TOLERANCE)

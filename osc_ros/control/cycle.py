@@ -224,7 +224,9 @@ class ControlCycle:
 
     @property
     def error(self) -> Array:
-        """Pose error (6,) of the first task, base axes [rad, m]."""
+        """Pose error (6,) of the first task, base axes [rad, m]; 0 in a joint drive."""
+        if self._setup.settings.joints is not None:  # the set-point of the tip does not lead
+            return np.zeros(6)
         return self._setup.levels[0].error.copy()
 
     @property

@@ -392,7 +392,7 @@ class CommandedCycle(ControlCycle):
         posture = self._posture
         way = posture.wanted - q
         way -= posture.wraps * np.round(way / (2.0 * np.pi)) * (2.0 * np.pi)
-        return JointApproach(way, np.asarray(self.robot.prismatic))
+        return JointApproach(way, np.asarray(self.robot.prismatic), posture.is_moving)
 
     def _require_joints(self) -> JointDrive:
         if (drive := self.settings.joints) is None:

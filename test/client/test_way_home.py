@@ -9,7 +9,7 @@ import pytest
 import osc_ros
 from osc_ros.client.robots import SHIPPED
 from osc_ros.dynamics.algebra.kinematics import link_pose
-from osc_ros.errors import ArmTimeoutError
+from osc_ros.errors import ArmTimeoutError, InputError
 from survey import urdf_texts
 from variants import first_quick
 
@@ -71,3 +71,28 @@ def test_goal_is_reached_or_its_cause_is_named(name, count):
           f'longest {max(times):.2f} s', *causes[:10], sep='\n')
     assert all('unexplained' not in names for _, names in causes)
     assert len(causes) <= 0.1 * count
+
+
+def test_home_is_found_from_home_and_a_path_back_to_its_start_is_waited_for():
+    for k in range(8):
+        with osc_ros.Arm.simulated('panda') as arm:
+            q = arm.sleep(0.1 + 0.02 * k).q
+            assert np.abs(arm.home().q - q).max() < 1e-3
+    with osc_ros.Arm.simulated('panda') as arm:
+        q, begin = arm.state().q, arm.state().time
+        arm.follow_joints([q + 0.1, q], times=[1.0, 2.0])
+        assert arm.wait().time > begin + 1.9
+        assert not arm.state().error.any()  # the set-point of the tip does not lead
+
+
+@pytest.mark.parametrize(('q', 'times', 'message'), [
+    ([[np.nan] * 7], [1.0], '7 finite'), ({'panda_joint1': 0.0}, [1.0], 'rows of 7'),
+    ([[0.0] * 6], [1.0], '7 finite'), ([[0.0] * 7], [1.0, 2.0], 'times')])
+def test_wrong_paths_of_the_joints_are_refused(q, times, message):
+    with osc_ros.Arm.simulated('panda') as arm, pytest.raises(InputError, match=message):
+        arm.follow_joints(q, times)
+
+
+def test_degrees_are_recognized():
+    with osc_ros.Arm.simulated('panda') as arm, pytest.raises(InputError, match='-45° are -0.78'):
+        arm.move_joints({'panda_joint2': -45.0})

@@ -165,7 +165,7 @@ def test_springs_too_stiff_for_the_loop_are_reduced():
     np.testing.assert_allclose(arm.plant.q, GOAL, atol=0.05)
 
 
-@pytest.mark.parametrize('name', ['panda', 'ur5e'])
+@pytest.mark.parametrize('name', ['panda', 'ur5'])
 def test_joints_arrive_against_unknown_friction_and_payload(name):
     robot = robot_of(name)
     case = robot_cases()[name]

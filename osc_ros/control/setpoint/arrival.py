@@ -61,10 +61,16 @@ class Approach(NamedTuple):
 
 
 class JointApproach(NamedTuple):
-    """Way (n,) of each joint to its goal, and whether each joint is prismatic (n,)."""
+    """
+    Way (n,) of each joint to its goal, and whether each joint is prismatic (n,).
+
+    `moves`: a motion is in progress; on a path the joints may pass their goal before.
+
+    """
 
     way: Array
     prismatic: NDArray[np.bool_]
+    moves: bool
 
     def error(self) -> Array:
         """Largest way of a revolute and of a prismatic joint [rad, m], as an error (6,)."""
@@ -101,9 +107,12 @@ class Arrival:
         """Record that a motion was commanded, also if its goal is the same as before."""
         self.state = ON_THE_WAY
 
-    def update(self, time: float, error: Array | None, tolerance: Tolerance) -> bool:
+    def update(self, time: float, error: Array | None, tolerance: Tolerance,
+               moves: bool = False) -> bool:
         """
         Return True once, at the update at which the goal is reached.
+
+        While the set-point `moves` along a path, the goal is not reached.
 
         `time` is the stamp [s] of the joint state from which the error was computed; `error` is
         that of `Approach.error`.
@@ -114,7 +123,8 @@ class Arrival:
             return False
         self.angle = float(np.linalg.norm(error[:3]))
         self.distance = float(np.linalg.norm(error[3:]))
-        if self.angle <= tolerance.rotation and self.distance <= tolerance.translation:
+        is_within = self.angle <= tolerance.rotation and self.distance <= tolerance.translation
+        if is_within and not moves:
             self._within_since = min(self._within_since, time)  # min: the clock may go back
         else:
             self._within_since = np.inf

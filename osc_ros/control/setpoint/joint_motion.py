@@ -19,6 +19,7 @@ from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
+SLOW = 0.2  # least duration of a motion that Ruckig does not find [s]
 SHORTEST = 1e-7  # shorter segments are left out [s]
 AT_REST = 1e-3  # larger velocities or accelerations at the end are refused
 NEAR = 0.05  # a path may begin this far from the set-point [rad, m]
@@ -101,11 +102,25 @@ class JointMotion:
             ask.minimum_duration = float(duration)
         try:
             found = ruckig.Ruckig(n).calculate(ask, plan)
-        except (ruckig.RuckigError, ValueError) as error:  # ValueError: unnamed result code
-            raise InputError(f'no joint motion was found: {error}') from None
-        if found != ruckig.Result.Working:
-            raise InputError(f'no joint motion was found: {found.name}')
-        return cls(*_segments(plan, start, goal))
+        except (ruckig.RuckigError, ValueError):  # ValueError: unnamed result code
+            found = None
+        if found == ruckig.Result.Working:
+            return cls(*_segments(plan, start, goal))
+        if goal is None:
+            raise InputError('no motion was found with which the joints stop')
+        return cls._slow(start, goal, np.array([speed, acceleration]), duration)
+
+    @classmethod
+    def _slow(cls, start: Array, goal: Array, bounds: Array, duration: float) -> JointMotion:
+        """Return a quintic within the bounds (2, n); for goals so near that Ruckig fails."""
+        time = max(duration, SLOW)
+        for _ in range(20):
+            motion = cls.through(start, [time], goal[None])
+            fastest = np.abs(motion.samples()[1][:, 1:]).max(axis=0)
+            if (fastest <= ROUNDING * bounds).all():
+                return motion
+            time *= 1.5
+        raise InputError(f'no joint motion to {goal.tolist()} was found within the bounds')
 
     @classmethod
     def through(cls, start: Array, times: ArrayLike, points: Array,

@@ -303,6 +303,9 @@ def goal_positions(goal: ArrayLike, robot: Robot, what: str = 'posture') -> Arra
                          'positions')
     lower, upper = robot.position_limits.T
     for i in np.flatnonzero((wanted < lower) | (wanted > upper)).tolist():
+        turned = np.radians(wanted[i])
+        hint = (f' ({wanted[i]:g}° are {turned:.4g} rad)' if not robot.prismatic[i]
+                and abs(wanted[i]) > 2.0 * np.pi and lower[i] <= turned <= upper[i] else '')
         raise InputError(f"{what} of joint '{robot.joint_names[i]}' is {wanted[i]:g}: "
-                         f'accepted is {lower[i]:g} to {upper[i]:g}')
+                         f'accepted is {lower[i]:g} to {upper[i]:g}{hint}')
     return wanted

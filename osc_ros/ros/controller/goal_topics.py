@@ -112,7 +112,7 @@ class Goals:
         """Publish the pose of the tip if the goal of the joints has been reached."""
         name, approach = next(iter(found.approaches.items()))
         if self._arrivals[name].update(found.time, found.joints.error(), JOINTS._replace(
-                settle_time=self._tolerance.settle_time)):
+                settle_time=self._tolerance.settle_time), found.joints.moves):
             self._events[name].publish(messages.pose_message(approach.pose, self._base, stamp))
 
     def values(self) -> Iterator[tuple[str, object]]:

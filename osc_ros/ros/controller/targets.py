@@ -37,6 +37,7 @@ from osc_ros.control.law import Law
 from osc_ros.control.setpoint.set_point_generator import Motion
 from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.setpoint.waypoints import path_through, path_within
+from osc_ros.control.tasks.free import REFUSAL
 from osc_ros.control.tasks.task import NO_ROTATION, pose
 from osc_ros.errors import InputError, ReachError
 from osc_ros.loop import requests
@@ -175,6 +176,8 @@ class Targets:
     def _lead(self, mode: str) -> None:
         """Change `mode` to or from 'joints'; raise InputError if it is refused."""
         is_joints = self._law.settings.joints is not None
+        if mode == 'joints' and self._law.settings.free is not None:
+            raise InputError(REFUSAL)
         if is_joints != (mode == 'joints') and (reason := self._set_mode(mode)):
             raise InputError(reason)
         if mode != 'joints':
@@ -422,7 +425,10 @@ class Targets:
     def _refuse(self, topic: str, what: str, reason: object, sent: Time | None = None) -> None:
         if self._is_new(text := f'{topic} refused, the old {what} stays: {reason}'):
             logger = self._node.get_logger()
-            (logger.warning if isinstance(reason, ReachError) else logger.error)(text)
+            if isinstance(reason, ReachError):  # rclpy accepts one severity for each line of code
+                logger.warning(text)
+            else:
+                logger.error(text)
         if sent is not None and isinstance(reason, ReachError):
             self._answer(topic, sent, DiagnosticStatus.WARN, str(reason), error=reason)
         elif sent is not None:

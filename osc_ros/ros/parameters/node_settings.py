@@ -127,8 +127,10 @@ def law_settings(values: Values, robot: Robot, driver: Driver | None = None) -> 
                                 values['external_force.efforts']),
         disturbance=None if values['disturbance.mode'] == 'none' else _disturbance(values),
         clearance=clearance_of(values, robot))
+    drive = _joint_drive(values)
+    drive.springs(np.ones(robot.n))  # refuses springs for another number of joints in each mode
     if values['mode'] == 'joints':
-        return replace(settings, joints=_joint_drive(values))
+        return replace(settings, joints=drive)
     return _free_drive(values).applied_to(settings) if values['mode'] == 'free' else settings
 
 
