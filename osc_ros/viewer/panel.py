@@ -74,6 +74,25 @@ class Tip:
                              else 'yellow' if share < WORST else 'green')
 
 
+class ObstacleButtons:
+    """Buttons that add an obstacle before the tip, and delete those that the page has added."""
+
+    def __init__(self, server: Any, actions: Actions) -> None:
+        self._add = server.gui.add_button('obstacle', disabled=True)
+        self._delete = server.gui.add_button(
+            'delete obstacles', disabled=True, hint='that browsers have added')
+        self._add.on_click(lambda _: actions.call('obstacle'))
+        self._delete.on_click(lambda _: actions.call('delete obstacles'))
+
+    def update(self, reading: Reading) -> None:
+        """Show the latest data of the controller."""
+        is_offered = 'obstacles' in reading.offers
+        self._add.disabled = not is_offered or reading.control.pose is None
+        self._delete.disabled = not is_offered
+        self._add.hint = ('adds a sphere before the tip, from which the arm keeps clear'
+                          if is_offered else 'needs clearance.margin above 0 m')
+
+
 def home_hint(reading: Reading) -> str:
     """Return the posture to which the button 'home' moves the arm."""
     if reading.home is None:
@@ -147,6 +166,10 @@ def state_html(reading: Reading) -> str:
     if reading.gripper is not None:
         width, grip = reading.gripper
         lines.append(f'gripper {1e3 * width:.1f} mm wide, {abs(grip):.0f} N')
+    if reading.control.nearest is not None:
+        lines.append(f"nearest pair {' – '.join(reading.control.nearest)}: "
+                     + reading.control.status.get('nearest distance [mm]', '?') + ' mm')
+        lines.append('held off by: ' + (', '.join(reading.control.held_off) or 'nothing'))
     shares = reading.torque_shares
     if shares is not None and reading.robot is not None and np.isfinite(shares).any():
         most = int(np.nanargmax(np.abs(shares)))

@@ -218,8 +218,8 @@ def test_meshes_of_shapes_are_as_large_as_the_shapes(panda):
 def test_objects_of_a_simulator_are_drawn_moved_and_removed(page, panda):
     red, pose = (1.0, 0.0, 0.0, 1.0), np.eye(4)
     reading = reading_of(panda, solids={
-        'ball': (Solid(True, (0.1, 0.1, 0.1), red), pose),
-        'wall': (Solid(False, (0.1, 0.2, 0.3), (0.0, 0.0, 1.0, 0.5)), pose)})
+        'ball': (Solid('sphere', (0.1, 0.1, 0.1), red), pose),
+        'wall': (Solid('box', (0.1, 0.2, 0.3), (0.0, 0.0, 1.0, 0.5)), pose)})
     page.update(reading)
     drawn = page._scene._objects._drawn
     assert drawn['ball'][1].radius == 0.05
@@ -227,7 +227,7 @@ def test_objects_of_a_simulator_are_drawn_moved_and_removed(page, panda):
     assert drawn['wall'][1].opacity == 0.5
     ball, moved = drawn['ball'][1], pose.copy()
     moved[0, 3] = 0.2
-    reading.solids = {'ball': (Solid(True, (0.1, 0.1, 0.1), red), moved)}
+    reading.solids = {'ball': (Solid('sphere', (0.1, 0.1, 0.1), red), moved)}
     page.update(reading)
     assert drawn.keys() == {'ball'}
     assert drawn['ball'][1] is ball

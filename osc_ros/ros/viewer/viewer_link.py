@@ -31,6 +31,7 @@ from osc_ros.ros.dds.inbox import Inbox
 from osc_ros.ros.messages import compilation_report, messages
 from osc_ros.ros.messages.qos import LATCHED_QOS
 from osc_ros.ros.parameters import robot_parameters
+from osc_ros.ros.viewer.viewer_obstacles import ObstacleLink
 from osc_ros.ros.viewer.viewer_simulator import NEWEST, SimulatorLink, tolerant
 from osc_ros.viewer.scene.reading import ABSENT, Follower, Reading, STALE
 from osc_ros.viewer.sliders import shown_parameters
@@ -61,6 +62,7 @@ class ControllerLink:
         Newest data of every topic.
     push : callable
         `SimulatorLink.push`.
+    obstacles : ObstacleLink
 
     """
 
@@ -80,6 +82,7 @@ class ControllerLink:
         self._description = ''
         self._simulator = SimulatorLink(node, simulator, self.reading)
         self.push = self._simulator.push
+        self.obstacles = ObstacleLink(node, controller, self.reading)
         subscribe, client = self._new_subscription, node.create_client
         subscribe(DiagnosticArray, '/diagnostics', self._on_diagnostics, EVENTS)
         subscribe(ParameterEvent, '/parameter_events', self._on_parameters, EVENTS)
@@ -145,6 +148,8 @@ class ControllerLink:
             offers.add('push')
         if self._node.count_subscribers(f'{self._name}/{JOINTS}'):
             offers.add('joints')
+        if self.obstacles.is_offered:
+            offers.add('obstacles')
         reading.offers = frozenset(offers)
         if not is_there and reading.lifecycle != ABSENT:
             reading.lifecycle, self._is_loaded = ABSENT, False
@@ -156,6 +161,7 @@ class ControllerLink:
         for task, heard in self._goal_heard.items():
             if monotonic() - heard > OLD:
                 reading.control.goal_errors.pop(task, None)
+        self.obstacles.update()
         self._simulator.forget_old()
         self._simulator.find_home()
         silence = monotonic() - self._diagnosed
@@ -171,6 +177,7 @@ class ControllerLink:
         if newest is None or robot is None:
             return
         message = deserialize_message(newest, JointState)
+        self.obstacles.stamp = message.header.stamp
         place = {name: i for i, name in enumerate(message.name)}
         if (len(message.position) == len(message.name)
                 and all(name in place for name in robot.joint_names)):
@@ -194,7 +201,8 @@ class ControllerLink:
                 self._get(sorted(more & known),
                           lambda found: self._use({**parameters, **found}, tasks))
 
-            self._get(sorted({*ROBOT, 'tasks', *shown_parameters(())} & known), load_tasks)
+            self._get(sorted({*ROBOT, 'tasks', 'clearance.margin', *shown_parameters(())} & known),
+                      load_tasks)
 
         self._ask('list_parameters', ListParameters.Request(), listed)
 

@@ -44,8 +44,8 @@ class Requests:
     """
     Queue of requests of the page, until the thread of the node sends them.
 
-    A new target replaces an older one of the same task or joint; so do a new push, and a new
-    value of the same parameter.
+    A new target replaces an older one of the same task or joint; so do a new push, a new position
+    of an obstacle, and a new value of the same parameter.
 
     """
 
@@ -55,10 +55,15 @@ class Requests:
         self._values: dict[str, Any] = {}
         self._pushes: dict[str, Array | None] = {}
         self._joints: dict[str, float] = {}
+        self._obstacles: dict[str, Array] = {}
 
     def target(self, task: str, pose: Array) -> None:
         """Publish a target pose (4, 4) of a task in the base frame."""
         self._targets[task] = pose
+
+    def move_obstacle(self, name: str, position: Array) -> None:
+        """Move the obstacle of the page to a position (3,) in the base frame [m]."""
+        self._obstacles[name] = position
 
     def push(self, force: Array | None) -> None:
         """Push the tip of the simulated arm with a force (3,) [N]; None ends the push."""
@@ -73,7 +78,7 @@ class Requests:
         self._values[name] = value
 
     def call(self, name: str) -> None:
-        """Call 'start', 'stop', 'hold', 'home', 'release', 'free_drive on' or 'free_drive off'."""
+        """Carry out one of the requests of `Actions.call`."""
         self._calls.put(name)
 
     def carry_out(self, link: ControllerLink) -> None:
@@ -84,11 +89,17 @@ class Requests:
                 getattr(link, name)()
             elif name == 'home':
                 link.move_home()
+            elif name == 'obstacle':
+                link.obstacles.add()
+            elif name == 'delete obstacles':
+                self._obstacles.clear()
+                link.obstacles.delete()
             elif name.startswith('free_drive'):
                 link.set_free_drive(name.endswith(' on'))
             else:
                 link.trigger(name)
-        for values, use in ((self._targets, link.target), (self._values, link.set_parameter)):
+        for values, use in ((self._targets, link.target), (self._values, link.set_parameter),
+                            (self._obstacles, link.obstacles.move)):
             for key in list(values):
                 use(key, values.pop(key))
         if self._joints:

@@ -113,6 +113,7 @@ class SimulatorLink:
     def _on_markers(self, message: Any) -> None:
         self._seen = monotonic()
         self._reading.solids = {
-            one.ns: (Solid(one.type == Marker.SPHERE, (one.scale.x, one.scale.y, one.scale.z),
+            one.ns: (Solid('sphere' if one.type == Marker.SPHERE else 'box',
+                           (one.scale.x, one.scale.y, one.scale.z),
                            (one.color.r, one.color.g, one.color.b, one.color.a)),
                      messages.pose_array(one.pose)) for one in message.markers[:MOST_SOLIDS]}

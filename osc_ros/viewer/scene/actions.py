@@ -19,6 +19,9 @@ class Actions(Protocol):
     def target(self, task: str, pose: Array) -> None:
         """Publish a target pose (4, 4) in the base frame; `task` is '' for the tip's task."""
 
+    def move_obstacle(self, name: str, position: Array) -> None:
+        """Move the obstacle of this page, a sphere, to a position (3,) in the base frame [m]."""
+
     def push(self, force: Array | None) -> None:
         """Push the tip of the simulated arm with a force (3,), base axes [N]; None ends this."""
 
@@ -29,4 +32,10 @@ class Actions(Protocol):
         """Set a parameter of the controller."""
 
     def call(self, name: str) -> None:
-        """Request 'start', 'stop', 'hold', 'home', 'release' or 'free_drive on', '… off'."""
+        """
+        Carry out a request.
+
+        It is 'start', 'stop', 'hold', 'home', 'release', 'free_drive on', '… off', 'obstacle' or
+        'delete obstacles'.
+
+        """

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.collision.obstacles import Obstacle
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
@@ -49,20 +50,20 @@ class Follower:
 @dataclass(frozen=True)
 class Solid:
     """
-    An object beside a simulated arm.
+    An object beside the arm.
 
     Attributes
     ----------
-    is_round : bool
-        True: sphere; False: box.
+    shape : str
+        'box', 'sphere', or 'cylinder' along its z axis.
     size : tuple of 3 float
-        Lengths of the edges; for a sphere the diameter three times [m].
+        Lengths of the edges of the box around it [m].
     color : tuple of 4 float
         Red, green, blue, opacity, 0 to 1.
 
     """
 
-    is_round: bool
+    shape: str
     size: tuple[float, ...]
     color: tuple[float, ...]
 
@@ -108,6 +109,17 @@ class ControlReport:
     status: dict[str, str] = field(default_factory=dict)
 
     @property
+    def nearest(self) -> tuple[str, str] | None:
+        """The nearest pair: a link, and another link, the name of an obstacle, or 'fence'."""
+        link, _, other = self.status.get('nearest pair', '').partition(' ')
+        return (link, other) if other else None
+
+    @property
+    def held_off(self) -> list[str]:
+        """The pairs that bound the motion, in the form LINK OTHER."""
+        return [one for one in self.status.get('held off by', '').split(', ') if one]
+
+    @property
     def reasons(self) -> list[str]:
         """Causes, with remedies, that keep the tip away from its goal; the most direct first."""
         return [text for name, text in self.status.items() if name.startswith(REASON)]
@@ -129,7 +141,7 @@ class Reading:
         State of the controller; 'absent' if it does not run.
     offers : frozenset of str
         Requests that are possible now: 'hold', 'release', 'free_drive', 'push', 'joints',
-        'lifecycle'.
+        'lifecycle', 'obstacles'.
     q, effort : (n,)
         Measured positions [rad, m] and efforts [N m, N].
     home : (n,)
@@ -139,6 +151,8 @@ class Reading:
         Newest data that the controller reports while it is active.
     solids : dict of str to (Solid, (4, 4))
         Objects beside the arm by name, with their poses in the base frame.
+    obstacles : dict of str to Obstacle
+        Obstacles of the controller by name, NAMESPACE/ID.
     gripper : (float, float), optional
         Width between the fingers [m] and force of each [N].
     words : deque of (str, str, str)
@@ -160,6 +174,7 @@ class Reading:
     home: Array | None = None
     control: ControlReport = field(default_factory=ControlReport)
     solids: dict[str, tuple[Solid, Array]] = field(default_factory=dict)
+    obstacles: dict[str, Obstacle] = field(default_factory=dict)
     gripper: tuple[float, float] | None = None
     words: deque[tuple[str, str, str]] = field(default_factory=lambda: deque(maxlen=WORDS))
     refusals: dict[str, str] = field(default_factory=dict)

@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.transform import Rotation
 import trimesh
 
 from osc_ros.collision.link_shapes import ShapeModel
@@ -22,11 +20,13 @@ from osc_ros.model.robot import Robot
 from osc_ros.model.visuals import fingers
 from osc_ros.viewer.scene.actions import Actions
 from osc_ros.viewer.scene.camera import Cameras
+from osc_ros.viewer.scene.handles import Handle
+from osc_ros.viewer.scene.obstacle_scene import ObstacleScene
 from osc_ros.viewer.scene.push_handle import PushHandle
 from osc_ros.viewer.scene.reading import Follower, Reading
 from osc_ros.viewer.scene.shapes import body_shapes
 from osc_ros.viewer.scene.surroundings import CollisionShapes, Fingers, Objects
-from osc_ros.viewer.scene.view_frames import displaced_pose, pose_of, wxyz_of
+from osc_ros.viewer.scene.view_frames import wxyz_of
 
 Array = NDArray[np.float64]
 
@@ -34,79 +34,9 @@ MOBILITY_SCALE = 0.1  # length of a semi-axis of the ellipsoid per mobility [m k
 LONGEST = 0.3  # longest drawn semi-axis [m]
 FORCE_SCALE = 0.005  # length of an arrow per force [m/N]
 LEAST_FORCE = 0.5  # smallest drawn force [N]
-HELD = 1.0  # time after a drag in which the handle does not follow the goal [s]
-# A handle follows the goal if this moves by more than MOVED plus the share UNSURE of its distance
-# from the tip: pose and error have different times, so the goal seems to move with the arm.
-MOVED, UNSURE = 1e-3, 0.1  # [m, rad], [-]
 AHEAD = 0.3  # distance of the first target point of a look_at task [m]
 VIOLET, GREEN = (150, 90, 220), (40, 160, 90)
 BLUE, ORANGE = (40, 110, 220), (230, 120, 20)
-
-
-class Handle:
-    """
-    A handle for the target of one task; it stays at the goal unless a user drags it.
-
-    Parameters
-    ----------
-    server : viser.ViserServer
-    name : str
-        Name of the task; '' for the tip's task.
-    moved : callable
-        Receives the pose (4, 4) while a user drags the handle.
-    is_point : bool
-        Whether the handle has only a position.
-
-    """
-
-    def __init__(self, server: Any, name: str, moved: Callable[[Array], None],
-                 is_point: bool = False) -> None:
-        self._controls = server.scene.add_transform_controls(
-            f'/target/{name or "tip"}', scale=0.25 if not name else 0.16, line_width=3.0,
-            disable_rotations=is_point, depth_test=False, opacity=0.9)
-        self._text = f'target {name}'.strip()
-        self._label = server.scene.add_label(f'/target/{name or "tip"}/name', self._text)
-        self._dragged, self._is_held, self.is_placed = -np.inf, False, False
-
-        @self._controls.on_update
-        def _(event: Any) -> None:
-            self._is_held = event.phase != 'end'
-            self._dragged, self.is_placed = monotonic(), True
-            if event.phase == 'update':
-                moved(pose_of(event.target))
-
-    @property
-    def is_free(self) -> bool:
-        """Whether no user has dragged the handle in the last HELD seconds."""
-        return not self._is_held and monotonic() - self._dragged > HELD
-
-    def place(self, pose: Array, distance: Array) -> None:
-        """
-        Move the handle to the goal, unless a user drags the handle.
-
-        The goal is displaced from `pose` (4, 4) by `distance` (6,), [angular; linear].
-
-        """
-        if not self.is_free:
-            return
-        self.is_placed, goal, is_at = True, displaced_pose(pose, distance), pose_of(self._controls)
-        angle = np.linalg.norm(Rotation.from_matrix(goal[:3, :3].T @ is_at[:3, :3]).as_rotvec())
-        if (np.linalg.norm(is_at[:3, 3] - goal[:3, 3])
-                > MOVED + UNSURE * np.linalg.norm(distance[3:])):
-            self._controls.position = goal[:3, 3]
-        if angle > MOVED + UNSURE * np.linalg.norm(distance[:3]):
-            self._controls.wxyz = wxyz_of(goal[:3, :3])
-
-    def say(self, activation: float) -> None:
-        """Show in the label of the handle whether the task is off (activation 0)."""
-        text = self._text if activation > 0.0 else f'{self._text} (off: activation 0)'
-        if self._label.text != text:
-            self._label.text = text
-
-    def remove(self) -> None:
-        """Remove the handle from the page."""
-        self._label.remove()
-        self._controls.remove()
 
 
 class Scene:
@@ -128,7 +58,7 @@ class Scene:
         self.collision_shapes = CollisionShapes(server, model)
         self._marks: dict[int, Any] = {}
         self._handles: dict[str, Handle] = {}
-        self._push = PushHandle(server, actions)
+        self._push, self._obstacles = PushHandle(server, actions), ObstacleScene(server, actions)
         self._cameras = Cameras(server)
         self.missing: list[str] = []
         scene = server.scene
@@ -165,8 +95,10 @@ class Scene:
             for one in self._followers:
                 self._place_follower(one, link_pose(robot, q, one.link), reading)
             self._push.update('push' in reading.offers, tip[:3, 3])
+            self._obstacles.update(reading, self.collision_shapes.model)
         # not while a user drags: the handle would run away from the mouse
-        if self._push.is_free and all(one.is_free for one in self._handles.values()):
+        if self._push.is_free and self._obstacles.is_free and all(
+                one.is_free for one in self._handles.values()):
             self._cameras.follow(np.vstack([np.zeros(3), at.p, tip[:3, 3]]))
 
     def _rebuild(self, reading: Reading) -> None:

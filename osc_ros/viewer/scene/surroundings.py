@@ -23,10 +23,10 @@ AMBER, OPACITY = (222, 160, 40), 0.4  # of collision shapes
 
 
 class Objects:
-    """Draws the objects beside a simulated arm, each as a box or as a sphere."""
+    """Draws objects beside the arm; `kind` is the name of their folder in the scene."""
 
-    def __init__(self, server: Any) -> None:
-        self._scene = server.scene
+    def __init__(self, server: Any, kind: str = 'object') -> None:
+        self._scene, self._kind = server.scene, kind
         self._drawn: dict[str, tuple[Solid, Any]] = {}
 
     def update(self, solids: dict[str, tuple[Solid, Array]]) -> None:
@@ -48,9 +48,12 @@ class Objects:
     def _added(self, name: str, solid: Solid) -> Any:
         look = {'color': tuple(round(255.0 * x) for x in solid.color[:3]),
                 'opacity': solid.color[3] if solid.color[3] < 1.0 else None}
-        if solid.is_round:
-            return self._scene.add_icosphere(f'/object/{name}', 0.5 * solid.size[0], **look)
-        return self._scene.add_box(f'/object/{name}', dimensions=solid.size, **look)
+        path, size = f'/{self._kind}/{name}', solid.size
+        if solid.shape == 'sphere':
+            return self._scene.add_icosphere(path, 0.5 * size[0], **look)
+        if solid.shape == 'cylinder':
+            return self._scene.add_cylinder(path, 0.5 * size[0], size[2], **look)
+        return self._scene.add_box(path, dimensions=size, **look)
 
 
 class Fingers:
@@ -90,6 +93,11 @@ class CollisionShapes:
     """
     The shapes that stand for the links where distances are computed; transparent, hidden at first.
 
+    Attributes
+    ----------
+    model : ShapeModel, optional
+        Shapes of the drawn robot.
+
     Parameters
     ----------
     server : viser.ViserServer
@@ -100,12 +108,13 @@ class CollisionShapes:
 
     def __init__(self, server: Any, model: ShapeModel | None) -> None:
         self._scene, self._given = server.scene, model
+        self.model: ShapeModel | None = None
         self._is_shown = False
         self._meshes: list[Any] = []
 
     def draw(self, robot: Robot) -> None:
         """Draw the shapes of a robot, whose bodies have scene nodes; these remove older shapes."""
-        model = self._given or _shipped(robot.name)
+        self.model = model = self._given or _shipped(robot.name)
         self._meshes = [] if model is None else [
             self._scene.add_mesh_simple(
                 f'/arm/{body + 1}/collision', mesh.vertices, mesh.faces, color=AMBER,
