@@ -30,17 +30,13 @@ from osc_ros.viewer.scene.shapes import body_shapes, capsules, collision_meshes
 from osc_ros.viewer.scene.view_frames import displaced_pose
 from osc_ros.viewer.viewer_page import Page, PageError
 from viewer_readings import PANDA, reading_of, READY
+from viewer_rig import Arm, drag, open_page, pixel, READY_TEXT, save_film, wait_for_text
 
 DOC = CHECKOUT / 'doc'
 STAND_IN = CHECKOUT / 'test' / 'support' / 'viewer_stand_in.py'
-READY_TEXT = 'at its '  # goal or set-point
 # The banner has no warning, as of late updates on a busy machine.
 IS_GREEN = ("getComputedStyle(document.querySelector('#osc-state')).backgroundColor === "
             "'rgb(47, 133, 90)'")
-# The camera of the page, to find the pixel of a point.
-EYE, AT, FIELD = np.array((1.35, 1.05, 0.8)), np.array((0.2, 0.0, 0.42)), 0.8
-
-
 def test_arm_is_drawn_from_the_visual_elements_of_its_urdf(panda):
     text, robot = panda
     found = visuals(text)
@@ -415,69 +411,6 @@ def test_page_loads_in_a_browser_and_its_sliders_request(page, asked, panda):
         assert tab.errors == []
 
 
-def pixel(tab, point):
-    """Return the pixel of a point (3,) of the scene."""
-    x, y, width, height = tab.value(
-        "(() => {const all = [...document.querySelectorAll('canvas')].map("
-        'c => c.getBoundingClientRect()); const b = all.reduce((a, b) => '
-        'a.width * a.height > b.width * b.height ? a : b);'
-        'return [b.x, b.y, b.width, b.height]})()')
-    ahead = (AT - EYE) / np.linalg.norm(AT - EYE)
-    right = np.cross(ahead, [0.0, 0.0, 1.0])
-    right /= np.linalg.norm(right)
-    up, d = np.cross(right, ahead), point - EYE
-    focal = height / 2.0 / np.tan(FIELD / 2.0)
-    return (x + width / 2.0 + focal * (d @ right) / (d @ ahead),
-            y + height / 2.0 - focal * (d @ up) / (d @ ahead))
-
-
-class Arm:
-    """Simulator, controller and viewer as processes, and a node that hears them."""
-
-    def __init__(self, spin, start, port):
-        from geometry_msgs.msg import PoseStamped
-        from rclpy.node import Node
-
-        from osc_ros.ros.process.share import share_directory
-        self._spin, self.node, self.tip = spin, Node('test_viewer'), None
-        self.file = share_directory() / 'config' / 'panda.yaml'
-        self._start = start
-        # lockstep: browsers that draw on the CPU must not delay torques
-        start('simulator', *self.arguments(), '--params-file', self.file.with_name('world.yaml'),
-              '-p', 'lockstep:=true')
-        self.controller = self.start_controller()
-        self.viewer = start('viewer', '--port', port)
-        self.node.create_subscription(PoseStamped, 'osc_simulator/tip_pose', self._on_pose, 10)
-        self.wait(lambda: self.tip is not None, 'the tip')
-
-    def start_controller(self):
-        return self._start('controller', *self.arguments(), '-p', 'state_timeout:=20.0',
-                           '-p', 'watchdog.deadline.reaction:=report')
-
-    def arguments(self):
-        """Return the arguments of both nodes."""
-        return '--ros-args', '--params-file', self.file
-
-    def _on_pose(self, message):
-        p = message.pose.position
-        self.tip = np.array([p.x, p.y, p.z])
-
-    def wait(self, happened, why):
-        self._spin(happened, self.node, why=why)
-
-    def rest(self, seconds):
-        until = time.monotonic() + seconds
-        self.wait(lambda: time.monotonic() > until, 'time')
-
-    def parameter(self, name):
-        from rcl_interfaces.srv import GetParameters
-        client = self.node.create_client(GetParameters, 'osc_controller/get_parameters')
-        self.wait(client.service_is_ready, 'the service')
-        future = client.call_async(GetParameters.Request(names=[name]))
-        self.wait(future.done, 'the parameter')
-        return list(future.result().values[0].double_array_value)
-
-
 @needs_browser
 @pytest.mark.slow
 def test_arm_follows_a_drag_in_the_browser_and_a_slider_sets_its_parameter(
@@ -486,17 +419,9 @@ def test_arm_follows_a_drag_in_the_browser_and_a_slider_sets_its_parameter(
     pytest.importorskip('rclpy', reason='rclpy is not installed')
     write = request.config.getoption('--write-tables')
     port = free_port()
-    arm = Arm(spin, start, port)
+    arm = Arm(spin, start, port, 'world.yaml')
     with chromium.browser() as tab, chromium.browser() as other:
-        for one, size in ((tab, (1440, 900)), (other, (640, 400))):
-            one.open(f'http://127.0.0.1:{port}/', *size)
-            deadline = time.monotonic() + 300.0  # the controller may compile
-            while READY_TEXT not in one.text():
-                assert time.monotonic() < deadline, one.text()
-                arm.rest(0.2)
-        arm.rest(6.0)  # the scene fades in
-        tab.value(chromium.CLOSE_NOTES)
-        other.value(chromium.CLOSE_NOTES)
+        open_page(arm, port, tab, other)
         film = []
         if write:
             tab.wait_for(IS_GREEN, 120.0)
@@ -550,47 +475,6 @@ def pull_and_let_go(tab, arm):
     arm.wait(lambda: arm.tip[1] - before[1] > 5e-3, 'the pull')
     tab.mouse('mouseReleased', *far, button='left', clickCount=1)
     arm.wait(lambda: np.linalg.norm(arm.tip - before) < 3e-3, 'the end of the pull')
-
-
-def wait_for_text(arm, tab, text):
-    deadline = time.monotonic() + 120.0
-    while text not in tab.text():
-        assert time.monotonic() < deadline, tab.text()
-        arm.rest(0.2)
-
-
-def drag(tab, arm, film, start, end, steps=16):
-    """Drag from one point (3,) of the scene to another; add pictures to the film, if any."""
-    a, b = pixel(tab, start), pixel(tab, end)
-    tab.mouse('mouseMoved', *a)
-    arm.rest(0.5)
-    tab.mouse('mouseMoved', a[0] + 0.5, a[1])
-    arm.rest(0.3)
-    tab.mouse('mousePressed', *a, button='left', buttons=1, clickCount=1)
-    for k in range(1, steps + 1):
-        tab.mouse('mouseMoved', *(x + (y - x) * k / steps for x, y in zip(a, b)), button='left',
-                  buttons=1)
-        arm.rest(0.05)
-        if film is not None and k % 2:
-            film.append((time.monotonic(), tab.picture()))
-    tab.mouse('mouseReleased', *b, button='left', clickCount=1)
-    for _ in range(10 if film is not None else 0):
-        arm.rest(0.05)
-        film.append((time.monotonic(), tab.picture()))
-
-
-def save_film(film, path):
-    """Write pictures with their times [s] as an animation of at most 10 s."""
-    from io import BytesIO
-
-    from PIL import Image
-    times = np.array([moment for moment, _ in film])
-    pictures = [Image.open(BytesIO(data)).convert('RGB').resize((960, 600)) for _, data in film]
-    spans = np.diff(times, append=times[-1] + 1.0)
-    spans *= min(1.0, 10.0 / spans.sum())
-    pictures[0].save(path, save_all=True, append_images=pictures[1:], loop=0, quality=55,
-                     duration=[round(1e3 * span) for span in spans], method=4)
-    assert path.stat().st_size < 3e6
 
 
 @pytest.mark.slow

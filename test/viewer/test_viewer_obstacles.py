@@ -8,16 +8,22 @@ import pytest
 
 pytest.importorskip('viser', reason="viser is not installed: pip install '.[viewer]'")
 
+import browser as chromium
+from browser import free_port, needs_browser
+from common import CHECKOUT
 from osc_ros import Obstacle
 from osc_ros.collision.link_shapes import LinkShape, ShapeModel, shipped_shapes
 from osc_ros.dynamics.algebra.kinematics import link_pose
 from osc_ros.viewer.panel import state_html
 from osc_ros.viewer.scene.obstacle_scene import nearest_points, OPACITY, RED, TEAL
 from viewer_readings import reading_of, READY
+from viewer_rig import Arm, open_page, wait_for_text
 
 TIP = np.array([0.5, 0.0, 0.5])
 POSE = np.block([[np.diag([1.0, -1.0, -1.0]), TIP[:, None]], [np.zeros(3), 1.0]])
+DOC = CHECKOUT / 'doc'
 OFFERS = frozenset({'obstacles'})
+MARGIN = 0.03  # [m]
 
 
 def among(panda, held_off='', nearest='panda_hand viewer/1', **values):
@@ -240,3 +246,54 @@ def test_obstacles_are_offered_by_a_controller_that_keeps_clear(known):
     assert known.link.is_offered
     known.reading.parameters['clearance.margin'] = 0.0
     assert not known.link.is_offered
+
+
+# in a browser
+
+
+class AmongObstacles(Arm):
+    """An arm that keeps clear, with a record of the markers on `~/obstacles`."""
+
+    def __init__(self, spin, start, port):
+        from visualization_msgs.msg import MarkerArray
+        super().__init__(spin, start, port, '', '-p', f'clearance.margin:={MARGIN}')
+        topic, self.heard = 'osc_controller/obstacles', []
+        self.node.create_subscription(
+            MarkerArray, topic, lambda message: self.heard.extend(message.markers), 100)
+        self._publisher = self.node.create_publisher(MarkerArray, topic, 10)
+        self.wait(lambda: self._publisher.get_subscription_count() == 3, 'the topic')
+
+    def send(self, marker, position, scale, **options):
+        """Send a marker 'ns/id' at a position (3,) with a scale (3,)."""
+        from visualization_msgs.msg import Marker, MarkerArray
+        namespace, _, number = marker.partition('/')
+        one = Marker(ns=namespace, id=int(number), **options)
+        p, s = one.pose.position, one.scale
+        (p.x, p.y, p.z), (s.x, s.y, s.z) = map(float, position), map(float, scale)
+        self._publisher.publish(MarkerArray(markers=[one]))
+
+
+@needs_browser
+@pytest.mark.slow  # quick: test_page_adds_moves_and_deletes_spheres_with_stamps
+def test_browser_shows_the_nearest_obstacle_and_its_buttons_add_and_delete(spin, start, request):
+    """With --write-tables, write the picture of doc/collision.md."""
+    pytest.importorskip('visualization_msgs', reason='visualization_msgs is not installed')
+    from visualization_msgs.msg import Marker
+    write, port = request.config.getoption('--write-tables'), free_port()
+    arm = AmongObstacles(spin, start, port)
+    with chromium.browser() as tab:
+        open_page(arm, port, tab)
+        tab.value("[...document.querySelectorAll('label')].find("
+                  "one => one.textContent === 'collision shapes').click()")
+        before = arm.tip.copy()
+        arm.send('box/0', before + [0.0, 0.0, -0.095], (0.2, 0.3, 0.1), type=Marker.CUBE)
+        wait_for_text(arm, tab, ' – box/0')
+        arm.rest(1.0)
+        if write:
+            tab.picture(DOC / 'collision.png')
+        arm.send('box/0', before, (1, 1, 1), action=Marker.DELETE)
+        tab.press('obstacle')
+        arm.wait(lambda: arm.heard[-1].ns == 'viewer', 'the sphere')
+        tab.press('delete obstacles')
+        arm.wait(lambda: arm.heard[-1].action == Marker.DELETEALL, 'the end of the sphere')
+        assert tab.errors == []

@@ -14,12 +14,14 @@ pytest.importorskip('viser', reason="viser is not installed: pip install '.[view
 
 import browser as chromium
 from browser import Asked, free_port, needs_browser
+from osc_ros import Obstacle
 from osc_ros.viewer import banner
 from osc_ros.viewer.banner import AMBER, BLUE, condition, GREEN, GREY, is_away, RED
 from osc_ros.viewer.panel import headline, messages_html
 from osc_ros.viewer.scene.reading import ABSENT, ERROR, OK, STALE, WARN
 from osc_ros.viewer.viewer_page import Page
 from viewer_readings import reading_of
+from viewer_rig import pixel
 
 WIDTH, HEIGHT = 1400, 850  # of the window [px]
 SCALE = 0.5  # of the screenshots: the scene is drawn on the CPU
@@ -239,3 +241,28 @@ def test_each_plot_has_one_unit(shown, panda):
     shown_lines = tab.value('[...document.querySelectorAll(".uplot")].map(one => '
                             'one.querySelectorAll(".u-series .u-label").length)')
     assert shown_lines[:2] == [0, 0]  # no legend beside the title of a single line
+
+
+@needs_browser
+def test_obstacle_is_at_its_place_and_red_while_it_holds_the_arm_off(shown, panda):
+    tab, show = shown
+    place = np.array([0.3, 0.5, 0.5])  # before the arm
+    reading = reading_of(panda, pose=np.eye(4), offers=frozenset({'obstacles'}), obstacles={
+        'ball/0': Obstacle.at('sphere', 0.1, place)}, **STATES['on goal'][3])
+    status = reading.control.status
+    status.update({'nearest pair': 'panda_hand ball/0', 'nearest distance [mm]': '23.4'})
+
+    def wait_for_color(is_wanted):
+        deadline = time.monotonic() + chromium.PATIENCE
+        while not is_wanted(*average_color(tab, x - 10, y - 10, 20, 20)):
+            assert time.monotonic() < deadline, average_color(tab, x - 10, y - 10, 20, 20)
+            show(reading, 'true')
+
+    distance = 'document.body.innerText.includes("nearest pair panda_hand – ball/0: 23.4 mm")'
+    show(reading, f"{distance} && !{named('button', 'obstacle')}.disabled")
+    x, y = pixel(tab, place)
+    wait_for_color(lambda r, g, b: r + 30.0 < g and r + 30.0 < b)
+    status['held off by'] = 'panda_hand ball/0'
+    wait_for_color(lambda r, g, b: r > g + 30.0 and r > b + 30.0)
+    reading.obstacles = {}
+    wait_for_color(lambda r, g, b: abs(r - g) < 30.0 and abs(r - b) < 30.0)
