@@ -31,6 +31,7 @@ SHAPES = {'sphere': 1, 'capsule': 2, 'box': 3, 'cylinder': 2, 'half_space': 0}
 (USED, KIND, SIZE, RADIUS, AXES, PLACE, SPIN, SPEED, STAMP, SINCE, CHANGED, TOUCH,
  SOLID_WIDTH) = 0, 1, 2, 8, 9, 18, 21, 24, 27, 28, 29, 30, 31
 NEW = -math.inf  # stamp of an obstacle until the next tick
+LONG_SINCE = -1e9  # time from which an obstacle counts that was there before a restart [s]
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,6 +215,10 @@ class Obstacles(Mapping[str, Obstacle]):
         for name, one in after.items():
             if name in changes:
                 self[name] = one
+
+    def note_restart(self) -> None:
+        """Let the obstacles that count already count at all times: the clock may be set back."""
+        self._rows[self._rows[:, SINCE] > NEW, SINCE] = LONG_SINCE
 
     def name_of(self, k: int) -> str:
         """Name of the obstacle in row k of the record."""

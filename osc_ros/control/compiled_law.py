@@ -308,6 +308,7 @@ class CompiledLaw:
                 if level.task.name in old:
                     level.coast(old[level.task.name].twist, np.zeros(6)
                                 if before.guidance is None else before.guidance.acceleration)
+        self.limiter.clearance.forget()
         if before is not None:
             self.take_least_inertia(before)  # the previous friction compensation fades out
             self.limiter.go_on_from(before.limiter)

@@ -297,6 +297,7 @@ class ControlCycle:
         for level, i in zip(setup.levels, setup.at):
             level.hold(poses[i])
         setup.limiter.forget()
+        setup.limiter.clearance.forget()
         setup.reference.forget()
         if setup.guidance is not None:
             setup.guidance.forget()

@@ -22,6 +22,7 @@ from osc_ros.control.limits.near_rows import (
     BODY,
     CLEARANCE,
     DISTANCE,
+    DUE,
     ENDS,
     FIRST,
     parts_in,
@@ -201,6 +202,16 @@ class KeepingClear:
             row[PLACE:SPIN] = offset * np.array(normal)
         rows[:, :2] = np.array(pairs, dtype=np.float64).reshape(-1, 2)
         self._planes, self._shapes = F, clearance.shapes
+
+    def forget(self) -> None:
+        """Compare all pairs at the next tick: the arm may have come here without ticks."""
+        if len(self.numbers):
+            at = self._at
+            *_, pairs, grid = plain(parts_in)(self.numbers, at.row.shape[1], at.sizes)
+            pairs[:, DUE], grid[:] = 0.0, 0.0
+            at.odometer[0] = at.fastest[0] = at.number[0] = 0.0
+            at.nearest[0] = np.inf
+            self.obstacles.note_restart()
 
     @property
     def nearest(self) -> float:

@@ -163,6 +163,37 @@ def test_pairs_that_were_far_are_found_when_they_come_near():
             assert law.limiter.near[0][:2] == ('panda_hand', 'it')
 
 
+def test_pairs_are_compared_wherever_the_arm_starts():
+    shapes = (LinkShape('panda_link0', np.zeros((2, 3)), 0.14),
+              LinkShape('panda_hand', np.zeros((2, 3)), 0.14))
+    law = Law(ROBOT, replace(Settings.of(ROBOT), clearance=Clearance(shapes)))
+    for time, q in enumerate(([0.0] * 7, [0.0, 0.5, 0.0, -3.0, 0.0, 0.3, 0.0],
+                              [0.0, 1.7, 0.0, -1.0, 0.0, 1.0, 0.0])):
+        law.hold(q)
+        assert not law.limiter.near
+        law.torque(float(time), np.array(q), np.zeros(7))
+        assert bool(law.limiter.near) == (time == 1)
+
+
+def test_obstacle_counts_after_the_clock_is_set_back():
+    shapes = LinkShape('panda_hand', np.zeros((2, 3)), 0.05),
+    law = Law(ROBOT, replace(Settings.of(ROBOT), clearance=Clearance(shapes)))
+    q, found = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785]), []
+    body, T = link_frame(ROBOT, 'panda_hand')
+    at = placement(ROBOT, q)
+    hand = at.p[body] + at.R[body] @ T[:3, 3]
+    for start in (100.0, 100.0, 0.0):
+        law.hold(q)
+        law.obstacles['it'] = Obstacle.at('sphere', 0.05, hand + [0.1, 0.0, 0.0])
+        for k in range(200):
+            tau = law.torque(start + 0.002 * k, q, np.zeros(7))
+        found.append(tau)
+    np.testing.assert_allclose(found[2], found[1], rtol=0.0, atol=1e-9)
+    law.obstacles.update({}, clears=True)
+    law.hold(q)
+    assert np.abs(law.torque(0.0, q, np.zeros(7)) - found[2]).max() > 0.1
+
+
 def test_clearance_and_obstacles_are_checked():
     shape = LinkShape('panda_hand', np.zeros((2, 3)), 0.05)
     for wrong, message in (
