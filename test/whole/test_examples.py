@@ -226,6 +226,16 @@ def test_two_arms_keep_the_distance_of_their_hands(capsys, folder):
     assert picture_shows(folder, 'two_arms')
 
 
+def test_two_arms_at_one_table_keep_the_margin(capsys, folder):
+    found = program('two_arms_one_table')
+    found['main']()
+    distances = re.findall(r'^(.*): at least (-?[\d.]+) mm', capsys.readouterr().out, re.M)
+    assert [label for label, _ in distances] == list(found['KINDS'].values())
+    for _, distance in distances:
+        assert 0.8 < 1e-3 * float(distance) / found['MARGIN'] < 1.2  # each pair came to its bound
+    assert picture_shows(folder, 'two_arms_one_table')
+
+
 def test_snake_of_200_links_moves_its_tip(capsys, folder):
     program('snake')['main']()
     links, error = re.match(r'(\d+) links: .* tip ([\d.]+) mm', capsys.readouterr().out).groups()
