@@ -29,6 +29,7 @@ os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
 
 import batch
 import chains
+import collision
 import cycles
 import depth
 import gaps
@@ -114,8 +115,8 @@ def main() -> None:
     parser.add_argument('--participant-seconds', type=float, default=participants.SECONDS,
                         metavar='S', help='duration for every profile of Fast DDS, with --only '
                                           'participants [s] (%(default)s)')
-    parser.add_argument('--only', choices=('batch', 'cycles', 'gaps', 'gpu', 'kinematics',
-                                           'latency', 'long_chain', 'participants', 'reach',
+    parser.add_argument('--only', choices=('batch', 'collision', 'cycles', 'gaps', 'gpu',
+                                           'kinematics', 'latency', 'long_chain', 'participants', 'reach',
                                            'ticks'),
                         help='measure and print only this section; do not write the page')
     arguments = parser.parse_args()
@@ -145,6 +146,9 @@ def main() -> None:
         turns = latency.section(arguments.latency_seconds, done=done)
         print('\n'.join(page.latency(turns)))
         return write({'machine': machine(), 'latency': turns and asdict(turns)})
+    if arguments.only == 'collision':
+        print('\n'.join(collision.page(clear := collision.section())))
+        return write({'machine': machine(), 'collision': [asdict(row) for row in clear]})
     if arguments.only == 'batch':
         many = batch.section()
         print('\n'.join(page.batch(many)))
@@ -182,6 +186,8 @@ def main() -> None:
     rows, tick = panda.update(seconds=8.0), panda.tick(seconds=2.0)
     arrived = panda.arrivals()
     done('Panda')
+    clear = collision.section()
+    done('clearance')
     robots = {case: trees.rows(case, seconds=2.0) for case in trees.CASES}
     done('several tips')
     counts = operations.section()
@@ -208,6 +214,7 @@ def main() -> None:
         *page.long_chain(segments),
         *page.parallel(parallel, exchanges, model),
         *page.tick(tick, arrived),
+        *collision.page(clear),
         *reach.page(reach.section()),
         *page.latency(turns),
         *page.nodes(over_dds),
@@ -225,6 +232,7 @@ def main() -> None:
         'several tips': {case: [asdict(row) for row in found]
                          for case, found in robots.items()},
         'tick': [asdict(row) for row in tick], 'arrivals': [asdict(row) for row in arrived],
+        'collision': [asdict(row) for row in clear],
         'states a second': [asdict(row) for row in many],
         'kinematics': [asdict(row) for row in solved],
         'chains': [asdict(at) for at in lengths], 'longest': [asdict(row) for row in longest],
