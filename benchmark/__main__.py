@@ -27,6 +27,7 @@ from time import perf_counter
 # set before importing numpy: for small matrices, BLAS threads synchronize longer than compute
 os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
 
+import barriers
 import batch
 import chains
 import collision
@@ -147,8 +148,10 @@ def main() -> None:
         print('\n'.join(page.latency(turns)))
         return write({'machine': machine(), 'latency': turns and asdict(turns)})
     if arguments.only == 'collision':
-        print('\n'.join(collision.page(clear := collision.section())))
-        return write({'machine': machine(), 'collision': [asdict(row) for row in clear]})
+        clear, keepers = collision.section(), barriers.section()
+        print('\n'.join([*collision.page(clear), *barriers.page(keepers)]))
+        return write({'machine': machine(), 'collision': [asdict(row) for row in clear],
+                      'barriers': [asdict(row) for row in keepers]})
     if arguments.only == 'batch':
         many = batch.section()
         print('\n'.join(page.batch(many)))
@@ -186,7 +189,7 @@ def main() -> None:
     rows, tick = panda.update(seconds=8.0), panda.tick(seconds=2.0)
     arrived = panda.arrivals()
     done('Panda')
-    clear = collision.section()
+    clear, keepers = collision.section(), barriers.section()
     done('clearance')
     robots = {case: trees.rows(case, seconds=2.0) for case in trees.CASES}
     done('several tips')
@@ -215,6 +218,7 @@ def main() -> None:
         *page.parallel(parallel, exchanges, model),
         *page.tick(tick, arrived),
         *collision.page(clear),
+        *barriers.page(keepers),
         *reach.page(reach.section()),
         *page.latency(turns),
         *page.nodes(over_dds),
@@ -233,6 +237,7 @@ def main() -> None:
                          for case, found in robots.items()},
         'tick': [asdict(row) for row in tick], 'arrivals': [asdict(row) for row in arrived],
         'collision': [asdict(row) for row in clear],
+        'barriers': [asdict(row) for row in keepers],
         'states a second': [asdict(row) for row in many],
         'kinematics': [asdict(row) for row in solved],
         'chains': [asdict(at) for at in lengths], 'longest': [asdict(row) for row in longest],
