@@ -861,7 +861,7 @@ def test_robots_of_the_client_are_those_of_the_package():
 
 
 def test_unknown_option_of_the_simulation_is_refused_with_the_accepted_ones():
-    with pytest.raises(InputError, match="'payload'.*settings, hand, q, rate.*friction"):
+    with pytest.raises(InputError, match="'payload'.*settings, hand, clearance, q, .*friction"):
         osc_ros.Arm.simulated('panda', payload=2)
 
 

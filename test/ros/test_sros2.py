@@ -142,7 +142,8 @@ def composed(found):
                and not one.endswith('/commands')}
     rules = {name: found[name] for name in (
         'controller', 'arm', 'relay', 'simulator', 'viewer', 'record')}
-    rules['operator'] = {'publish': private | common, 'subscribe': every['publish'],
+    of_others = found['viewer']['subscribe'] & private  # obstacles of other operators
+    rules['operator'] = {'publish': private | common, 'subscribe': every['publish'] | of_others,
                          'request': every['reply']}
     rules['observer'] = {'publish': common, 'subscribe': every['publish'], 'request': {
         one for one in every['reply'] if one.rpartition('/')[2] in READING}}
