@@ -85,7 +85,7 @@ def pytest_configure(config):
     """
     Let hypothesis try the same examples in each run, fewer if the slow tests are left out.
 
-    An example may take any time: another process may use the processor.
+    No example has a deadline, because other processes may slow this one down.
 
     With --changed, find the test files that a change reaches.
 

@@ -24,6 +24,8 @@ from osc_ros.compile.compiled import inlined, stage
 from osc_ros.dynamics.algebra.spatial import add, along, cross, dot, sub, Vector, ZERO
 
 Size: TypeAlias = tuple[float, float, float, float, float, float]
+# Point of a negative value, the value; point of a positive one, the value; last side that moved.
+Bracket: TypeAlias = tuple[float, float, float, float, int]
 
 # Kinds of solids, with their size, in axes of their own:
 # POINT (x, y, z); SEGMENT from one end (x, y, z) to the other; BOX about the origin: half of each
@@ -103,6 +105,29 @@ def _climb(kind: int, size: Size, x: Vector, u: Vector) -> float:
     return dot(sub(x, nearest_point(kind, size, x)), u)
 
 
+@inlined
+def _next_in(bracket: Bracket, bisects: bool) -> float:
+    """Return a point within a bracket of a root: by false position, or the middle."""
+    low, at_low, high, at_high, _ = bracket
+    s = low - at_low * (high - low) / (at_high - at_low)
+    is_between = low < s < high or high < s < low
+    return s if is_between and not bisects else 0.5 * (low + high)
+
+
+@inlined
+def _narrowed(bracket: Bracket, s: float, value: float) -> Bracket:
+    """
+    Return the bracket that has s, with this value, as one of its ends.
+
+    An end that stays twice counts half (Illinois method), so that both ends approach the root.
+
+    """
+    low, at_low, high, at_high, side = bracket
+    if value < 0.0:
+        return s, value, high, (0.5 if side < 0 else 1.0) * at_high, -1
+    return low, (0.5 if side > 0 else 1.0) * at_low, s, value, 1
+
+
 @stage
 def _lowest(kind: int, size: Size, a: Vector, u: Vector) -> float:
     """Return s, 0 to 1, of the point a + s u nearest to a solid."""
@@ -112,26 +137,16 @@ def _lowest(kind: int, size: Size, a: Vector, u: Vector) -> float:
         return 0.0
     if at_high <= 0.0:
         return 1.0
-    side = 0
+    bracket = (low, at_low, high, at_high, 0)
     for k in range(_MOST):
-        if high - low < _EXACT:
+        if bracket[2] - bracket[0] < _EXACT:
             break
-        # false position, with bisections so that it always converges
-        s = low - at_low * (high - low) / (at_high - at_low) if k % 8 < 7 else 0.5 * (low + high)
-        if not low < s < high:
-            s = 0.5 * (low + high)
+        s = _next_in(bracket, k % 8 == 7)
         value = _climb(kind, size, along(s, u, a), u)
         if value == 0.0:
             return s
-        if value < 0.0:
-            low, at_low = s, value
-            at_high *= 0.5 if side < 0 else 1.0
-            side = -1
-        else:
-            high, at_high = s, value
-            at_low *= 0.5 if side > 0 else 1.0
-            side = 1
-    return low if -at_low < at_high else high
+        bracket = _narrowed(bracket, s, value)
+    return bracket[0] if -bracket[1] < bracket[3] else bracket[2]
 
 
 @inlined
@@ -148,21 +163,13 @@ def _rise(kind: int, size: Size, a: Vector, u: Vector, s: float, end: float, mos
     at_high = _height_at(kind, size, along(high, u, a)) - most
     if at_high <= 0.0:
         return end
-    side = 0
+    bracket = (low, at_low, high, at_high, 0)
     for k in range(_MOST):
-        if np.abs(high - low) < 1e-7:
+        if np.abs(bracket[2] - bracket[0]) < 1e-7:
             break
-        s = low - at_low * (high - low) / (at_high - at_low) if k % 4 < 3 else 0.5 * (low + high)
-        value = _height_at(kind, size, along(s, u, a)) - most
-        if value < 0.0:
-            low, at_low = s, value
-            at_high *= 0.5 if side < 0 else 1.0
-            side = -1
-        else:
-            high, at_high = s, value
-            at_low *= 0.5 if side > 0 else 1.0
-            side = 1
-    return low
+        s = _next_in(bracket, k % 4 == 3)
+        bracket = _narrowed(bracket, s, _height_at(kind, size, along(s, u, a)) - most)
+    return bracket[0]
 
 
 @inlined

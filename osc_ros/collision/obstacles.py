@@ -130,7 +130,7 @@ class Obstacle:
 
 
 def require_clear_base(name: str, obstacle: Obstacle, most: float = 0.01) -> None:
-    """Raise InputError if the base frame's origin is deeper in an obstacle than `most` [m]."""
+    """Raise InputError if an obstacle contains the base, more than `most` below its surface."""
     if (depth := obstacle.depth(np.zeros(3))) > most:
         raise InputError(f"obstacle '{name}' contains the base of the arm, {depth:.3g} m deep: "
                          f'accepted is at most {most:g} m')

@@ -70,7 +70,7 @@ class Arm:
         self._spin(happened, self.node, why=why)
 
     def rest(self, seconds):
-        """Spin for a time, so that a film has pictures of it."""
+        """Spin for `seconds` while the film takes pictures."""
         until = time.monotonic() + seconds
         self.wait(lambda: time.monotonic() > until, 'time')
 

@@ -22,7 +22,6 @@ from osc_ros.control.limits.near_rows import (
     BODY,
     CLEARANCE,
     DISTANCE,
-    DUE,
     ENDS,
     FIRST,
     parts_in,
@@ -204,13 +203,9 @@ class KeepingClear:
         self._planes, self._shapes = F, clearance.shapes
 
     def forget(self) -> None:
-        """Compare all pairs at the next tick: the arm may have come here without ticks."""
+        """Clear the report before a first tick, which compares all pairs."""
         if len(self.numbers):
-            at = self._at
-            *_, pairs, grid = plain(parts_in)(self.numbers, at.row.shape[1], at.sizes)
-            pairs[:, DUE], grid[:] = 0.0, 0.0
-            at.odometer[0] = at.fastest[0] = at.number[0] = 0.0
-            at.nearest[0] = np.inf
+            self._at.number[0], self._at.nearest[0] = 0.0, np.inf
             self.obstacles.note_restart()
 
     @property

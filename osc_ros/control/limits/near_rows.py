@@ -306,8 +306,8 @@ def _put_candidate(at, bodies, work, shapes, solid, pair, numbers, loads):
     for i in range(len(row)):
         deceleration += at.share[0] * np.abs(row[i]) * table[DECELERATION, i]
         rate = min(rate, table[RATE, i])
-    # where the distance hardly depends on the joints, the bound is soft: they would need to
-    # accelerate without limit to change it
+    # the bound is soft where the joints hardly change the distance: a firm one would demand
+    # arbitrarily large accelerations
     firmness *= min(deceleration / LEAST_BRAKING, 1.0)
     deceleration = max(deceleration, LEAST_BRAKING)
     room = distance - at.margin[0]

@@ -19,8 +19,8 @@ from osc_ros.ros.parameters.parameters import Entry
 from osc_ros.ros.parameters.robot_parameters import PAIR, shipped_robots
 
 CLEARANCE = (
-    Entry('clearance.margin', 0.0, 'Distance at which an approach of links to each other, to '
-          'obstacles and to the fence ends [m]; 0: the arm does not keep clear', lower=0.0,
+    Entry('clearance.margin', 0.0, 'Links come no nearer than this to each other, to obstacles '
+          'and to the fence [m]; 0: the arm does not keep clear', lower=0.0,
           upper=LARGEST_MARGIN, live=True),
     Entry('clearance.shapes', '', 'YAML file with capsules of the links; empty: those that come '
           'with the robots of this package', fixed=True),
