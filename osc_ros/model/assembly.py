@@ -253,7 +253,7 @@ class _Tree:
 
         """
         made_of = JOINT_TYPES[kind]
-        z = _axis_on_z(axis) if made_of.has_axis else np.eye(4)
+        z = axis_on_z(axis) if made_of.has_axis else np.eye(4)
         T_link_last = np.eye(4)
         for step, along in made_of.steps:
             T_link_body = z @ along
@@ -313,7 +313,7 @@ def _locked_origins(description: urdf.Description, q: Array) -> Array:
     return T
 
 
-def _axis_on_z(axis: Array) -> Array:
+def axis_on_z(axis: Array) -> Array:
     """Return a rotation, (4, 4), whose third column is `axis`; the identity if `axis` is +z."""
     T = np.eye(4)
     up = axis if axis[2] >= 0 else -axis  # the formula below is singular at z = -1

@@ -34,6 +34,7 @@ from osc_ros.control.limits.near_rows import (
 from osc_ros.dynamics.algebra.arrays import finite_array
 from osc_ros.dynamics.algebra.kinematics import link_frame
 from osc_ros.errors import InputError, require_type
+from osc_ros.model.assembly import axis_on_z
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
@@ -197,7 +198,7 @@ class KeepingClear:
             row[TOUCHES] = shape.link in clearance.touching if clearance.touching else body == tip
         for row, (*normal, offset) in zip(planes, clearance.fence.tolist()):
             row[USED], row[KIND] = 1.0, HALF_SPACE
-            row[AXES:PLACE] = _axes_along(np.array(normal)).ravel()
+            row[AXES:PLACE] = axis_on_z(np.array(normal))[:3, :3].ravel()
             row[PLACE:SPIN] = offset * np.array(normal)
         rows[:, :2] = np.array(pairs, dtype=np.float64).reshape(-1, 2)
         self._planes, self._shapes = F, clearance.shapes
@@ -233,10 +234,3 @@ class KeepingClear:
                               float(row[DISTANCE]), float(row[APPROACH]),
                               bool(((held[:, 0] == row[ROW]) & (held[:, 1] != 0.0)).any())))
         return sorted(found, key=lambda one: one.distance)
-
-
-def _axes_along(z: Array) -> Array:
-    """Return axes (3, 3) whose third one is the unit vector z (3,)."""
-    x = np.cross(z, np.eye(3)[int(np.argmin(np.abs(z)))])
-    x /= np.linalg.norm(x)
-    return np.column_stack([x, np.cross(z, x), z])

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Obstacles over ROS: topic, answers, diagnostics, parameters; in lockstep an arm moves past a box."""
+"""Obstacles over ROS: topic, answers, diagnostics, parameters; an arm moves past a box."""
 
 import re
 
