@@ -7,13 +7,18 @@ Encloses a body by few capsules.
 A body is given by cells, small convex pieces whose union has its surface, such as triangles. A
 capsule is convex, so it contains a cell if it contains the cell's points. Each cell lies in one
 capsule as a whole; so the union of the capsules contains the surface.
+
+Capsules are to be small, and above all where other links come near: there they hold links off
+that could go on. So a cost has two parts: the volume, and how closely the capsules come to points
+where other links have been (`Visits`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +27,41 @@ from scipy.spatial import cKDTree, ConvexHull, QhullError
 
 Array = NDArray[np.float64]
 Capsule = tuple[Array, float]  # ends (2, 3), radius [m]
+Cover = tuple[NDArray[np.bool_], Array]  # of a capsule: points of the grid within REACH; gaps [m]
 
-MOST = 3  # capsules around a body
+MOST = 4  # capsules around a body
 GAIN, LEAST_GAIN = 0.85, 0.003  # another capsule must lower `beyond` to this share, by this [m]
-CUTS = tuple(i / 10.0 for i in range(2, 9))  # of the length of a part, where it may be divided
+VOLUME = 0.2  # cost of a volume as large as that of a capsule around the body
+REACH = 0.05  # the volume that counts is that of all points nearer than this to the capsules [m]
+AVOIDED = 0.04  # distance from the capsules at which a visit begins to cost [m]
+CUTS = 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95  # of the length of a part, to divide it
 TRIED = 8  # divisions that are optimized, of all
+EXCHANGES = 8  # largest number of times that the parts exchange cells
+BETTER = 2e-3  # least relative gain of an exchange
 ROUNDS, ADDED = 12, 12  # of the fit: rounds, and points added in each
+GRID, RANKED = 10_000, 2_000  # points of the grid; of a part, to rank divisions
 SURFACE = 400  # points on the surface of a capsule
 CELL = 0.012  # largest edge of a divided triangle [m]
+
+
+class Visits(NamedTuple):
+    """
+    Points of other links that came near a body.
+
+    Attributes
+    ----------
+    points : (n, 3)
+        In the frame of the body [m].
+    weight : float
+        Cost of a capsule that reaches a point.
+
+    """
+
+    points: Array
+    weight: float
+
+
+NO_VISITS = Visits(np.zeros((0, 3)), 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,53 +85,137 @@ class Enclosure:
     ratio: float
 
 
-def enclosure(cells: Array, most: int = MOST) -> Enclosure:
-    """
-    Return at most `most` capsules around cells (m, k, 3) [m].
-
-    The first capsule has about the least volume. Each further one replaces the capsule of a part
-    by two. Of these results, one with more capsules is returned if `beyond` is noticeably smaller:
-    see GAIN.
-
-    """
-    tree = cKDTree(np.concatenate([cells.reshape(-1, 3), cells.mean(axis=1)]))
-    parts, capsules = [cells], [capsule_around(cells.reshape(-1, 3))]
-    best, far = capsules, beyond(capsules, tree)
-    while len(parts) < most and (found := _divided(parts, capsules, tree)) is not None:
-        parts, capsules, nearer = found
-        more = len(capsules) - len(best)
-        if nearer <= min(GAIN**more * far, far - more * LEAST_GAIN):
-            best, far = capsules, nearer
-    return Enclosure(tuple(best), far, _volume_ratio(best, cells.reshape(-1, 3)))
-
-
-def _divided(parts: list[Array], capsules: list[Capsule], tree: Any
-             ) -> tuple[list[Array], list[Capsule], float] | None:
-    """Return parts, capsules and `beyond` after the best division of one part into two."""
-    tried = []
-    for i, axis, cut in product(range(len(parts)), range(3), CUTS):
-        centers = parts[i].mean(axis=1)
-        along = centers @ _axes(centers)[:, axis]
-        low = along < np.quantile(along, 0) + cut * np.ptp(along)
-        if low.all() or not low.any():
-            continue
-        halves = [parts[i][low], parts[i][~low]]
-        new = [_starts(_hull(half.reshape(-1, 3)))[0] for half in halves]
-        tried.append((beyond([*capsules[:i], *new, *capsules[i + 1:]], tree), i, halves))
-    best = None
-    for _, i, halves in sorted(tried, key=lambda one: one[0])[:TRIED]:
-        new = [capsule_around(half.reshape(-1, 3)) for half in halves]
-        found = [*capsules[:i], *new, *capsules[i + 1:]]
-        far = beyond(found, tree)
-        if best is None or far < best[2]:
-            best = [*parts[:i], *halves, *parts[i + 1:]], found, far
+def number_by_distance(beyonds: Sequence[float]) -> int:
+    """Return a number of capsules, given `beyond` [m] with 1, 2, … capsules: see GAIN."""
+    best = 1
+    for number, distance in enumerate(beyonds, 1):
+        more, far = number - best, beyonds[best - 1]
+        if distance <= min(GAIN**more * far, far - more * LEAST_GAIN):
+            best = number
     return best
+
+
+def enclosures(cells: Array, most: int = MOST, visits: Visits = NO_VISITS) -> list[Enclosure]:
+    """
+    Return capsules around cells (m, k, 3) [m]: one, two, … at most `most` in number.
+
+    The first capsule has about the least cost. Each further one replaces the capsule of a part by
+    two, and then the parts exchange cells.
+
+    """
+    body = _Body(cells, visits)
+    of_cell = np.zeros(len(cells), dtype=np.intp)
+    capsules = [body.capsule(of_cell == 0)]
+    found: list[Enclosure] = []
+    while True:
+        found.append(Enclosure(tuple(capsules), beyond(capsules, body.tree),
+                               _volume_ratio(capsules, body.points)))
+        if len(found) == most:
+            return found
+        tried = [_exchanged(body, *one) for one in _divided(body, of_cell, capsules)]
+        if not tried:
+            return found
+        of_cell, capsules, _ = min(tried, key=lambda one: one[2])
+
+
+class _Body:
+    """Cells as indices of points, visits, and a grid of points that measures volumes."""
+
+    def __init__(self, cells: Array, visits: Visits) -> None:
+        self.points, index = np.unique(cells.reshape(-1, 3), axis=0, return_inverse=True)
+        self.cells = index.reshape(cells.shape[:2])
+        self.centers = cells.mean(axis=1)
+        self.visits = visits
+        self.volume = max(volume(_around(self.points)), 1e-12)
+        low, high = (self.points.min(axis=0) - 2.0 * REACH, self.points.max(axis=0) + 2.0 * REACH)
+        step = float(np.prod(high - low) / GRID) ** (1 / 3)
+        self._grid = np.stack(np.meshgrid(*(np.arange(a, b, step)
+                                            for a, b in zip(low, high))), axis=-1).reshape(-1, 3)
+        self.tree = cKDTree(np.concatenate([self.points, self.centers]))
+        self._weight = VOLUME / self.volume * step**3
+
+    def cover(self, capsule: Capsule) -> Cover:
+        """Return what a capsule adds to the cost: see `Cover`."""
+        (ends, r), points = capsule, self.visits.points
+        return (distances(self._grid, ends)[0] <= r + REACH, distances(points, ends)[0] - r)
+
+    def cost(self, covers: list[Cover]) -> float:
+        """Return the cost of capsules with these covers."""
+        inside = np.any([one[0] for one in covers], axis=0).sum()
+        gap = np.min([one[1] for one in covers], axis=0)
+        near = np.maximum(1.0 - gap / AVOIDED, 0.0)
+        return float(self._weight * inside + self.visits.weight * (near * near).sum())
+
+    def capsule(self, chosen: NDArray[np.bool_], start: Capsule | None = None) -> Capsule:
+        """Return a capsule of about the least cost around the chosen cells."""
+        hull = _hull(self.points[np.unique(self.cells[chosen])])
+        ends, _ = start or _fitted(hull, _around(hull))
+        return _fitted(hull, (ends, float(distances(hull, ends)[0].max())), self)
+
+    def excess(self, capsules: list[Capsule]) -> Array:
+        """Return the largest distances of the cells from capsules, (k, m); negative: inside."""
+        return np.stack([distances(self.points, ends)[0][self.cells].max(axis=1) - r
+                         for ends, r in capsules])
+
+
+def _divided(body: _Body, of_cell: NDArray[np.intp], capsules: list[Capsule]
+             ) -> list[tuple[NDArray[np.intp], list[Capsule]]]:
+    """Return the most promising divisions of a part: of each cell its part; the capsules."""
+    tried, covers = [], [body.cover(one) for one in capsules]
+    for i in range(len(capsules)):
+        own = np.flatnonzero(of_cell == i)
+        few = own[::max(len(own) // RANKED, 1)]
+        centers = body.centers[few]
+        for axis, cut in product((*_axes(centers).T, *np.eye(3)), CUTS):
+            along = centers @ axis
+            at = along.min() + cut * np.ptp(along)
+            halves = [centers[along < at], centers[along >= at]]
+            if min(map(len, halves)) == 0:
+                continue
+            new = [body.cover(_around(half)) for half in halves]
+            tried.append((body.cost([*covers[:i], *new, *covers[i + 1:]]), i, axis, at))
+    found = []
+    for _, i, axis, at in sorted(tried, key=lambda one: one[0])[:TRIED]:
+        parts = of_cell.copy()
+        parts[(of_cell == i) & (body.centers @ axis >= at)] = len(capsules)
+        new_capsules = [*capsules, capsules[i]]
+        for part in (i, len(capsules)):
+            new_capsules[part] = body.capsule(parts == part)
+        found.append((parts, new_capsules))
+    return found
+
+
+def _exchanged(body: _Body, of_cell: NDArray[np.intp], capsules: list[Capsule]
+               ) -> tuple[NDArray[np.intp], list[Capsule], float]:
+    """Return parts and capsules after the parts have exchanged cells, and their cost."""
+    cost, number = body.cost([body.cover(one) for one in capsules]), len(capsules)
+    for _ in range(EXCHANGES):
+        excess = body.excess(capsules)
+        # all cells to the capsule in which they are deepest; or those of one capsule, the largest
+        # first, that another contains, too
+        choices = [(excess.argmin(axis=0), list(range(number)))]
+        for i in np.argsort([-volume(one) for one in capsules]):
+            others = excess.copy()
+            others[i] = np.inf
+            leave = (of_cell == i) & (others.min(axis=0) <= 0.0)
+            choices.append((np.where(leave, others.argmin(axis=0), of_cell), [int(i)]))
+        for parts, fitted in choices:
+            if len(np.unique(parts)) < number or (parts == of_cell).all():
+                continue
+            new = [body.capsule(parts == i, one) if i in fitted else one
+                   for i, one in enumerate(capsules)]
+            new_cost = body.cost([body.cover(one) for one in new])
+            if new_cost < (1.0 - BETTER) * cost:
+                of_cell, capsules, cost = parts, new, new_cost
+                break
+        else:
+            break
+    return of_cell, capsules, cost
 
 
 def capsule_around(points: Array) -> Capsule:
     """Return a capsule of about the least volume that contains points (m, 3) [m]."""
-    hull = _hull(points)
-    return min((_fitted(hull, start) for start in _starts(hull)), key=volume)
+    return _fitted(_hull(points), _around(points))
 
 
 def volume(capsule: Capsule) -> float:
@@ -115,7 +231,7 @@ def distances(points: Array, ends: Array) -> tuple[Array, Array, Array]:
     t = np.clip((points - ends[0]) @ u / length2, 0.0, 1.0) if length2 > 0.0 else np.zeros(
         len(points))
     away = points - ends[0] - t[:, None] * u
-    d = np.linalg.norm(away, axis=1)
+    d = np.sqrt(np.einsum('ij,ij->i', away, away))
     return d, away / np.where(d > 0.0, d, 1.0)[:, None], t
 
 
@@ -145,8 +261,8 @@ def _axes(points: Array) -> Array:
     return np.asarray(np.linalg.eigh(x.T @ x)[1][:, ::-1])
 
 
-def _starts(points: Array) -> list[Capsule]:
-    """Return a capsule around the points along each principal axis, the longest axis first."""
+def _around(points: Array) -> Capsule:
+    """Return a capsule around the points along a principal axis: that of the least volume."""
     axes, found = _axes(points), []
     for i in range(3):
         frame = np.roll(axes, -i, axis=1)
@@ -156,42 +272,55 @@ def _starts(points: Array) -> list[Capsule]:
         half = max(0.5 * np.ptp(x[:, 0]) - r, 0.0)
         ends = np.array([middle - (half, 0, 0), middle + (half, 0, 0)]) @ frame.T
         found.append((ends, float(distances(points, ends)[0].max())))
-    return found
+    return min(found, key=volume)
 
 
-def _fitted(points: Array, start: Capsule) -> Capsule:
-    """Return a capsule around the points with less volume than the start, or the start."""
+def _fitted(points: Array, start: Capsule, body: _Body | None = None) -> Capsule:
+    """Return a capsule around the points that costs less than the start, or the start."""
     origin, scale = points.mean(axis=0), float(np.ptp(points, axis=0).max()) or 1.0
     points = (points - origin) / scale
-    ends, best = (start[0] - origin) / scale, start
-    if np.ptp(ends, axis=0).max() < 1e-3:  # a direction of the length for the solver
-        ends = ends + 0.02 * np.outer([-1.0, 1.0], _axes(points)[:, 0])
+    share, visits = 1.0, NO_VISITS
+    if body is not None:
+        share, visits = VOLUME * scale**3 / body.volume, body.visits
+    cost = ((visits.points - origin) / scale, visits.weight, share, AVOIDED / scale)
+    ends = (start[0] - origin) / scale
     x = np.append(ends.ravel(), start[1] / scale)
+    best = _cost_and_slope(x, *cost)[0], start
+    if np.ptp(ends, axis=0).max() < 1e-3:  # a direction of the length for the solver
+        x[:6] += 0.02 * np.outer([-1.0, 1.0], _axes(points)[:, 0]).ravel()
     used = np.zeros(len(points), dtype=bool)
     for _ in range(ROUNDS):
         gap = distances(points, x[:6].reshape(2, 3))[0] - x[6]
         used[np.argsort(gap)[-ADDED:]] = True
         chosen = points[used]
-        x = minimize(_volume_and_slope, x, jac=True, method='SLSQP', constraints={
+        x = minimize(_cost_and_slope, x, cost, jac=True, method='SLSQP', constraints={
             'type': 'ineq', 'fun': _room, 'jac': _room_slope, 'args': (chosen,)},
-            options={'maxiter': 50, 'ftol': 1e-8}).x
+            options={'maxiter': 50, 'ftol': 1e-7}).x
         if not np.isfinite(x).all():
-            return best
+            break
         ends = x[:6].reshape(2, 3)
         farthest = float(distances(points, ends)[0].max())
         found = ends * scale + origin, farthest * scale
-        best = min(best, found, key=volume)
-        if farthest < x[6] + 1e-5:
+        best = min(best, (_cost_and_slope(np.append(x[:6], farthest), *cost)[0], found),
+                   key=lambda one: one[0])
+        if farthest < x[6] + 1e-4:
             break
-    return best
+    return best[1]
 
 
-def _volume_and_slope(x: Array) -> tuple[float, Array]:
+def _cost_and_slope(x: Array, visits: Array, weight: float, share: float, avoided: float
+                    ) -> tuple[float, Array]:
+    """Return the cost of the capsule x, its ends and radius, and the derivative (7,)."""
     u, r = x[3:6] - x[:3], x[6]
     length = float(np.linalg.norm(u)) or 1e-9
     n = np.pi * r * r * u / length
-    return (float(np.pi * r * r * (length + 4.0 / 3.0 * r)),
-            np.array([*-n, *n, 2.0 * np.pi * r * (length + 2.0 * r)]))
+    cost = share * np.pi * r * r * (length + 4.0 / 3.0 * r)
+    slope = share * np.array([*-n, *n, 2.0 * np.pi * r * (length + 2.0 * r)])
+    near = 1.0 + _room(x, visits) / avoided
+    if (close := near > 0.0).any():
+        cost += weight * float(near[close] @ near[close])
+        slope += 2.0 * weight / avoided * (near[close] @ _room_slope(x, visits[close]))
+    return float(cost), slope
 
 
 def _room(x: Array, points: Array) -> Array:

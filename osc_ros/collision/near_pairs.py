@@ -1,16 +1,24 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Pairs of links that need no comparison, found at random postures, as MoveIt's assistant does."""
+"""
+Which links come near each other, found at random postures.
+
+So it is known which pairs need no comparison, as in MoveIt's assistant; where links come near
+others, and so have to be enclosed closely; and how many capsules are worth their comparisons.
+"""
 
 from __future__ import annotations
 
-from itertools import combinations
+from collections.abc import Sequence
+from itertools import combinations, product
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 
-from osc_ros.collision.link_shapes import Pair, ShapeModel
+from osc_ros.collision.enclosing import Visits
+from osc_ros.collision.link_shapes import LinkShape, Pair, ShapeModel
 from osc_ros.dynamics.algebra.kinematics import link_frame, placement
 from osc_ros.model.robot import Robot
 
@@ -20,6 +28,11 @@ ALWAYS = 0.95  # share of the postures in which a pair is close, as in MoveIt's 
 CLOSE = 0.02  # distance below which a pair is close: the default margin of `Clearance` [m]
 FREE_RANGE = np.pi  # of a joint without limits: ± this [rad, m]
 AT_ONCE = 500  # postures in one array
+VISITED = 0.05  # distance below which links visit each other [m]
+SLOWS, SLOWED = 0.04, 0.05  # a nearer pair is slowed down [m]; its cost relative to CLOSE
+VISITS, POINTS, BODY = 300, 400, 3000  # postures; points of the visiting link, of the visited one
+NEAREST, MOST_VISITS = 3, 800  # points of a visit; of all visits of a body
+PRICE = 5e-4  # share of the postures in which a pair of capsules must avoid to hold off its links
 PARALLEL = 1e-12  # of det / (a e): segments with a smaller one count as parallel
 
 
@@ -73,16 +86,22 @@ def link_distances(robot: Robot, model: ShapeModel, positions: Array) -> dict[Pa
 
 def _ends(robot: Robot, model: ShapeModel, positions: Array) -> Array:
     """Return the ends of all shapes in the base frame, (S, shapes, 2, 3)."""
-    frames = [link_frame(robot, shape.link) for shape in model.shapes]
-    local = np.array([shape.ends @ T[:3, :3].T + T[:3, 3]
-                      for shape, (_, T) in zip(model.shapes, frames)])
-    body = np.array([body for body, _ in frames])
+    R, p = _frames(robot, [shape.link for shape in model.shapes], positions)
+    local = np.array([shape.ends for shape in model.shapes])
+    return np.asarray(np.einsum('nsij,sej->nsei', R, local) + p[:, :, None])
+
+
+def _frames(robot: Robot, links: Sequence[str], positions: Array) -> tuple[Array, Array]:
+    """Return the axes (S, links, 3, 3) and origins (S, links, 3) of links in the base frame."""
+    frames = [link_frame(robot, link) for link in links]
+    body, T = np.array([body for body, _ in frames]), np.array([T for _, T in frames])
     R = np.tile(np.eye(3), (len(positions), len(robot.parent) + 1, 1, 1))
     p = np.zeros((len(positions), len(robot.parent) + 1, 3))
     for n, q in enumerate(positions):
         at = placement(robot, q)
         R[n, :-1], p[n, :-1] = at.R, at.p  # the last row is the base, body -1
-    return np.asarray(np.einsum('nsij,sej->nsei', R[:, body], local) + p[:, body, None])
+    R, p = R[:, body], p[:, body]
+    return R @ T[:, :3, :3], np.einsum('nlij,lj->nli', R, T[:, :3, 3]) + p
 
 
 def random_positions(robot: Robot, samples: int, seed: int) -> Array:
@@ -98,6 +117,110 @@ def random_positions(robot: Robot, samples: int, seed: int) -> Array:
         high = high if np.isfinite(high) else max(FREE_RANGE, low)
         q[:, at] = random.uniform(low, high, samples)
     return q
+
+
+def visits_of(robot: Robot, links: Sequence[str], bodies: Sequence[Array], seed: int = 1
+              ) -> list[Visits]:
+    """
+    Return for each body on a link the places of other bodies that come near it.
+
+    A visit is in a posture in which two bodies are nearer than VISITED, and farther apart than
+    CLOSE: nearer ones are to be held off. Bodies that visit each other in almost all postures are
+    left out: capsules would hold them off anyhow.
+
+    Parameters
+    ----------
+    robot : Robot
+    links : sequence of str
+        The link of each body; of neighbours no visits are returned.
+    bodies : sequence of (m, 3)
+        Points of the surface in the frame of the link [m].
+    seed : int
+        Of the random postures.
+
+    """
+    R, p = _frames(robot, links, random_positions(robot, VISITS, seed))
+    trees = [cKDTree(body[::max(len(body) // BODY, 1)]) for body in bodies]
+    few = [body[::max(len(body) // POINTS, 1)] for body in bodies]
+    found: list[list[Array]] = [[] for _ in bodies]
+    for i, j in product(range(len(bodies)), repeat=2):
+        if i == j or _are_adjacent(robot, links[i], links[j]):
+            continue
+        points = few[j] @ R[:, j].swapaxes(1, 2) + (p[:, j] - p[:, i])[:, None]
+        points = points @ R[:, i]  # in the frame of link i
+        away = trees[i].query(points, distance_upper_bound=VISITED)[0]
+        least = away.min(axis=1)
+        if (least < VISITED).mean() >= ALWAYS:
+            continue
+        for n in np.flatnonzero((least > CLOSE) & (least < VISITED)):
+            found[i].append(points[n, np.argsort(away[n], kind='stable')[:NEAREST]])
+    return [_visits(one) for one in found]
+
+
+def _visits(found: list[Array]) -> Visits:
+    """Return at most MOST_VISITS points, which weigh as much as all of them."""
+    points = np.concatenate([np.zeros((0, 3)), *found])
+    few = points[np.unique(np.linspace(0, len(points) - 1, MOST_VISITS).astype(int))
+                 ] if len(points) else points
+    return Visits(few, len(points) / max(len(few), 1) / (NEAREST * VISITS))
+
+
+def chosen_shapes(robot: Robot, choices: Sequence[Sequence[tuple[LinkShape, ...]]],
+                  least: Sequence[int], seed: int = 2, samples: int = 2000) -> list[int]:
+    """
+    Return the index of the choice of each body: with the shapes that are worth their comparisons.
+
+    Parameters
+    ----------
+    robot : Robot
+    choices : sequence of sequences of tuples of LinkShape
+        For each body.
+    least : sequence of int
+        Number of shapes that each body has at least.
+    seed, samples : int
+        Of the random postures.
+
+    """
+    held = _held(robot, choices, random_positions(robot, samples, seed))
+    chosen = [len(one) - 1 for one in choices]
+
+    def cost(i: int, choice: int) -> float:
+        total = 0.0
+        for (a, b), (share, is_compared) in held.items():
+            if i in (a, b):
+                at = (choice, chosen[b]) if i == a else (chosen[a], choice)
+                pairs = len(choices[a][at[0]]) * len(choices[b][at[1]])
+                total += share[at] + PRICE * pairs * is_compared[at]
+        return total
+
+    for _ in range(len(choices)):
+        before = list(chosen)
+        for i, one in enumerate(choices):
+            chosen[i] = min((k for k, shapes in enumerate(one) if len(shapes) >= least[i]),
+                            key=lambda k: (cost(i, k), len(one[k]), k))
+        if chosen == before:
+            break
+    return chosen
+
+
+def _held(robot: Robot, choices: Sequence[Sequence[tuple[LinkShape, ...]]], positions: Array
+          ) -> dict[tuple[int, int], tuple[Array, NDArray[np.bool_]]]:
+    """Return for pairs of bodies, and pairs of their choices: cost; whether it is compared."""
+    shapes = [[(k, shape) for k, choice in enumerate(one) for shape in choice] for one in choices]
+    ends = [_ends(robot, ShapeModel(tuple(shape for _, shape in one)), positions)
+            for one in shapes]
+    radii = [np.array([shape.radius for _, shape in one]) for one in shapes]
+    starts = [np.searchsorted([k for k, _ in one], np.arange(one[-1][0] + 1)) for one in shapes]
+    found = {}
+    for a, b in combinations(range(len(choices)), 2):
+        if _are_adjacent(robot, choices[a][0][0].link, choices[b][0][0].link):
+            continue
+        gaps = segment_distances(ends[a][:, :, None], ends[b][:, None]) - (
+            radii[a][:, None] + radii[b])
+        least = np.minimum.reduceat(np.minimum.reduceat(gaps, starts[a], 1), starts[b], 2)
+        found[a, b] = ((least < CLOSE).mean(axis=0) + SLOWED * (least < SLOWS).mean(axis=0),
+                       least.min(axis=0) < VISITED)
+    return found
 
 
 def pairs_never_near(robot: Robot, model: ShapeModel, samples: int = 10_000, seed: int = 0,
@@ -128,8 +251,7 @@ def pairs_never_near(robot: Robot, model: ShapeModel, samples: int = 10_000, see
     at = np.concatenate([first[None], random_positions(robot, samples, seed)])
     found = {}
     for pair, distances in link_distances(robot, model, at).items():
-        one, other = (robot.frames[link][0] for link in pair)
-        if one == other or one == _parent(robot, other) or other == _parent(robot, one):
+        if _are_adjacent(robot, *pair):
             found[pair] = 'Adjacent'
         elif (distances[1:] < CLOSE).mean() >= ALWAYS:
             found[pair] = 'Always'
@@ -138,6 +260,12 @@ def pairs_never_near(robot: Robot, model: ShapeModel, samples: int = 10_000, see
         elif distances.min() > margin:
             found[pair] = 'Never'
     return found
+
+
+def _are_adjacent(robot: Robot, link: str, other: str) -> bool:
+    """Return whether links are on one body, or on bodies that a joint connects."""
+    a, b = robot.frames[link][0], robot.frames[other][0]
+    return a == b or a == _parent(robot, b) or b == _parent(robot, a)
 
 
 def _parent(robot: Robot, body: int) -> int | None:

@@ -18,8 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import ConvexHull
 
-from osc_ros.collision.enclosing import CELL, divided_triangles, Enclosure, enclosure, MOST
+from osc_ros.collision.enclosing import (
+    CELL,
+    divided_triangles,
+    Enclosure,
+    enclosures,
+    MOST,
+    NO_VISITS,
+    number_by_distance,
+    Visits,
+)
 from osc_ros.collision.link_shapes import LinkShape, ShapeModel
+from osc_ros.collision.near_pairs import chosen_shapes, visits_of
 from osc_ros.errors import InputError, installation, ModelError
 from osc_ros.model.files import mesh_file
 from osc_ros.model.robot import Robot
@@ -31,8 +41,9 @@ Array = NDArray[np.float64]
 MESHES = '.stl', '.obj', '.ply', '.dae', '.glb', '.gltf', '.off'
 LARGEST_MESH = 2**28  # [bytes]
 ROUNDING = 1e-5  # of coordinates and radii in a result [m]
-CELLS_AT_MOST = 40_000  # of a mesh; its triangles are divided less finely if they would be more
-METHOD = 2  # number of the way of enclosing; part of the name of a cached result
+CELLS_AT_MOST = 15_000  # of a mesh; its triangles are divided less finely if they would be more
+WEIGHTS = 1.0, 10.0  # of the visits of other links, of which the better capsules are taken
+METHOD = 3  # number of the way of enclosing; part of the name of a cached result
 SECTORS = 32  # of the circles that stand for a cylinder
 
 
@@ -73,7 +84,8 @@ def shapes_of_urdf(text: str, folder: Path, robot: Robot | None = None, most: in
         Of the URDF, for meshes: see `osc_ros.model.files.mesh_file`.
     robot : Robot, optional
         Only links of this robot have shapes. A link that a locked prismatic joint carries, such as
-        a finger, has a shape that contains all of its positions.
+        a finger, has a shape that contains all of its positions. The capsules are closest where
+        other links come near, and as many as are worth their comparisons.
     most : int
         Largest number of capsules for an element.
 
@@ -93,33 +105,53 @@ def shapes_of_urdf(text: str, folder: Path, robot: Robot | None = None, most: in
                          '<sphere>, <capsule>, <cylinder>, <box> or <mesh>, or own shapes in a '
                          'file')
     swept = {} if robot is None else _strokes(text, robot)
-    elements = [_element(one, folder, swept.get(one.link, np.zeros((1, 3))), most)
-                for one in found]
+    cells = [_cells(one, folder, swept.get(one.link, np.zeros((1, 3)))) for one in found]
+    links = [one.link for one in found]
+    visits = [NO_VISITS] * len(found) if robot is None else visits_of(
+        robot, links, [one.mean(axis=1) for one in cells])
+    choices = [[_exact(one)] if _is_exact(one, swept) else _elements(one, body, near, most)
+               for one, body, near in zip(found, cells, visits)]
+    numbers = [number_by_distance([each.beyond for each in one[:most]]) for one in choices]
+    chosen = [number - 1 for number in numbers]
+    if robot is not None:
+        chosen = chosen_shapes(robot, [[each.shapes for each in one] for one in choices], numbers)
+    elements = [one[i] for one, i in zip(choices, chosen)]
     return ShapeModel(tuple(shape for one in elements for shape in one.shapes)), elements
 
 
-def _element(visual: Visual, folder: Path, stroke: Array, most: int) -> Element:
-    """Return the shapes of an element that is at each of the displacements (k, 3) of its link."""
-    T, kind = visual.pose, visual.kind
-    if kind in ('sphere', 'capsule') and len(stroke) == 1 and not stroke.any():
-        half = 0.5 * visual.size[1] if kind == 'capsule' else 0.0
-        ends = T[:3, 3] + np.outer([-half, half], T[:3, 2])
-        shape = LinkShape(visual.link, ends, visual.size[0])
-        return Element(visual.link, kind, (shape,), 0.0, 1.0)
-    local = stroke @ T[:3, :3]
-    if kind == 'mesh':
-        file = mesh_file(visual.mesh, folder, MESHES)
-        if file is None:
-            raise ModelError(
-                f"link '{visual.link}': its mesh '{visual.mesh}' is not found from '{folder}': "
-                f'accepted is a file ending in {", ".join(MESHES)}; packages are searched above '
-                'this folder and in AMENT_PREFIX_PATH and ROS_PACKAGE_PATH')
-        found = _enclosed_mesh(visual, file, local, most)
+def _is_exact(visual: Visual, swept: dict[str, Array]) -> bool:
+    """Return whether an element is a sphere or a capsule, on a link that does not slide."""
+    return visual.kind in ('sphere', 'capsule') and not swept.get(visual.link, np.zeros(1)).any()
+
+
+def _exact(visual: Visual) -> Element:
+    """Return a sphere or capsule as it is."""
+    T, half = visual.pose, 0.5 * visual.size[1] if visual.kind == 'capsule' else 0.0
+    ends = T[:3, 3] + np.outer([-half, half], T[:3, 2])
+    shape = LinkShape(visual.link, ends, visual.size[0])
+    return Element(visual.link, visual.kind, (shape,), 0.0, 1.0)
+
+
+def _cells(visual: Visual, folder: Path, stroke: Array) -> Array:
+    """Return cells (m, k, 3) of an element at displacements (n, 3) of its link, in its frame."""
+    T, edge = visual.pose, CELL
+    if visual.kind == 'mesh':
+        triangles = _mesh_triangles(visual, folder)
+        area = 0.5 * np.linalg.norm(np.cross(triangles[:, 1] - triangles[:, 0],
+                                             triangles[:, 2] - triangles[:, 0]), axis=1).sum()
+        edge = max(CELL, 2.0 * float(np.sqrt(area / CELLS_AT_MOST)))
     else:
-        found = enclosure(_swept(divided_triangles(_triangles(visual)), local), most)
-    shapes = tuple(_rounded(visual.link, ends @ T[:3, :3].T + T[:3, 3], radius)
-                   for ends, radius in found.capsules)
-    return Element(visual.link, visual.mesh or kind, shapes, found.beyond, found.ratio)
+        triangles = _triangles(visual)
+    cells = divided_triangles(triangles, edge) @ T[:3, :3].T + T[:3, 3]
+    return (cells[:, None] + stroke[:, None]).reshape(len(cells), -1, 3)
+
+
+def _elements(visual: Visual, cells: Array, visits: Visits, most: int) -> list[Element]:
+    """Return the shapes around cells with one, two, … capsules, for each of WEIGHTS."""
+    return [Element(visual.link, visual.mesh or visual.kind,
+                    tuple(_rounded(visual.link, *capsule) for capsule in one.capsules),
+                    one.beyond, one.ratio) for weight in (WEIGHTS if visits.weight else (1.0,))
+            for one in _enclosures(cells, visits._replace(weight=weight * visits.weight), most)]
 
 
 def _rounded(link: str, ends: Array, radius: float) -> LinkShape:
@@ -128,11 +160,6 @@ def _rounded(link: str, ends: Array, radius: float) -> LinkShape:
     rounded = np.round(ends, digits) + 0.0  # no -0.0
     more = np.linalg.norm(rounded - ends, axis=1).max()
     return LinkShape(link, rounded, round(np.ceil((radius + more) / ROUNDING) * ROUNDING, digits))
-
-
-def _swept(cells: Array, stroke: Array) -> Array:
-    """Return cells (m, k, 3) that contain each cell at every displacement (n, 3)."""
-    return (cells[:, None] + stroke[:, None]).reshape(len(cells), -1, 3)
 
 
 def _triangles(visual: Visual) -> Array:
@@ -150,47 +177,48 @@ def _triangles(visual: Visual) -> Array:
     return np.asarray(corners[ConvexHull(corners).simplices])
 
 
-def _enclosed_mesh(visual: Visual, file: Path, stroke: Array, most: int) -> Enclosure:
-    """Return the capsules around a mesh, in its frame, computed or from the cache."""
-    size = file.stat().st_size
-    if size > LARGEST_MESH:
-        raise ModelError(f"link '{visual.link}': '{file}' has {size} bytes, accepted are at most "
-                         f'{LARGEST_MESH}')
-    data = file.read_bytes()
-    key = sha256(data + repr((METHOD, file.suffix.lower(), visual.size, stroke.tolist(), most)
-                             ).encode()).hexdigest()
+def _enclosures(cells: Array, visits: Visits, most: int) -> list[Enclosure]:
+    """Return the capsules around cells, computed or from the cache."""
+    key = sha256(cells.tobytes() + visits.points.tobytes()
+                 + repr((METHOD, visits.weight, most)).encode()).hexdigest()
     cached = _cache() / f'{key}.json'
     try:
-        capsules, beyond, ratio = json.loads(cached.read_text(encoding='ascii'))
-        return Enclosure(tuple((np.array(ends), radius) for ends, radius in capsules), beyond,
-                         ratio)
+        return [Enclosure(tuple((np.array(ends), radius) for ends, radius in capsules), *rest)
+                for capsules, *rest in json.loads(cached.read_text(encoding='ascii'))]
     except (OSError, ValueError):  # none, or damaged
         pass
-    triangles = _mesh_triangles(visual.link, file, data) * np.array(visual.size)
-    area = 0.5 * np.linalg.norm(np.cross(triangles[:, 1] - triangles[:, 0],
-                                         triangles[:, 2] - triangles[:, 0]), axis=1).sum()
-    edge = max(CELL, 2.0 * float(np.sqrt(area / CELLS_AT_MOST)))
-    found = enclosure(_swept(divided_triangles(triangles, edge), stroke), most)
-    _store(cached, json.dumps([[(ends.tolist(), radius) for ends, radius in found.capsules],
-                               found.beyond, found.ratio]))
+    found = enclosures(cells, most, visits)
+    _store(cached, json.dumps([[[(ends.tolist(), radius) for ends, radius in one.capsules],
+                                one.beyond, one.ratio] for one in found]))
     return found
 
 
-def _mesh_triangles(link: str, file: Path, data: bytes) -> Array:
+def _mesh_triangles(visual: Visual, folder: Path) -> Array:
+    """Return the triangles (m, 3, 3) of a mesh, in its frame [m]."""
+    link, file = visual.link, mesh_file(visual.mesh, folder, MESHES)
+    if file is None:
+        raise ModelError(
+            f"link '{link}': its mesh '{visual.mesh}' is not found from '{folder}': accepted is a "
+            f'file ending in {", ".join(MESHES)}; packages are searched above this folder and in '
+            'AMENT_PREFIX_PATH and ROS_PACKAGE_PATH')
+    if (size := file.stat().st_size) > LARGEST_MESH:
+        raise ModelError(f"link '{link}': '{file}' has {size} bytes, accepted are at most "
+                         f'{LARGEST_MESH}')
     try:
         import trimesh
     except ImportError as error:
         raise InputError(f'trimesh, which reads meshes, is not installed ({error}): '
                          + installation('viewer')) from None
     try:
-        mesh: Any = trimesh.load(BytesIO(data), file_type=file.suffix[1:].lower(), force='mesh')
+        mesh: Any = trimesh.load(BytesIO(file.read_bytes()), file_type=file.suffix[1:].lower(),
+                                 force='mesh')
         triangles = np.asarray(mesh.triangles, dtype=np.float64)
     except Exception as error:  # trimesh raises errors of many types
         raise ModelError(f"link '{link}': the mesh '{file}' cannot be read ({error})") from None
     if not len(triangles) or not np.isfinite(triangles).all():
         raise ModelError(f"link '{link}': the mesh '{file}' has no triangles: accepted is a "
                          'surface with finite coordinates')
-    return triangles
+    return np.asarray(triangles * np.array(visual.size))
 
 
 def _cache() -> Path:

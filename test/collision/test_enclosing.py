@@ -13,7 +13,10 @@ from osc_ros.collision.enclosing import (
     capsule_around,
     distances,
     divided_triangles,
-    enclosure,
+    enclosures,
+    NO_VISITS,
+    number_by_distance,
+    Visits,
     volume,
 )
 
@@ -46,11 +49,12 @@ def test_capsule_contains_the_points(seed, size):
 @given(SEEDS, SIZES)
 def test_capsules_contain_the_surface(seed, size):
     points, triangles = random_hull(seed, size)
-    found = enclosure(divided_triangles(triangles, 0.2))
     surface = inside(triangles, np.random.default_rng(seed))
-    gaps = np.min([distances(surface, ends)[0] - r for ends, r in found.capsules], axis=0)
-    assert (gaps <= ROUNDING).all()
-    assert found.ratio > 0.0 and 1 <= len(found.capsules) <= 3
+    visits = Visits(3.0 * surface, 1e-2)
+    for number, found in enumerate(enclosures(divided_triangles(triangles, 0.2), 3, visits), 1):
+        gaps = np.min([distances(surface, ends)[0] - r for ends, r in found.capsules], axis=0)
+        assert (gaps <= ROUNDING).all()
+        assert found.ratio > 0.0 and len(found.capsules) == number
 
 
 @settings(deadline=None)
@@ -78,9 +82,20 @@ def test_body_with_an_elbow_gets_more_capsules_and_less_excess():
     arms = [box * (0.5, 0.1, 0.1) + (0.25, 0.0, 0.0), box * (0.1, 0.5, 0.1) + (0.0, 0.25, 0.0)]
     cells = divided_triangles(np.concatenate([arm[ConvexHull(arm).simplices] for arm in arms]),
                               0.02)
-    one, three = enclosure(cells, 1), enclosure(cells)
-    assert len(one.capsules) == 1 < len(three.capsules)
-    assert three.beyond < 0.3 * one.beyond and three.ratio < one.ratio
+    one, two = enclosures(cells, 2)
+    assert two.beyond < 0.3 * one.beyond and two.ratio < one.ratio
+    assert number_by_distance([one.beyond, two.beyond, two.beyond]) == 2
+
+
+def test_capsule_leaves_room_where_other_links_come_near():
+    box = (np.stack(np.meshgrid(*[(-0.5, 0.5)] * 3), -1).reshape(-1, 3)) * (0.1, 0.1, 0.3)
+    cells = divided_triangles(box[ConvexHull(box).simplices], 0.03)
+    beside = np.column_stack([np.full(20, 0.08), np.zeros(20), np.linspace(-0.1, 0.1, 20)])
+    (free,), (careful,) = (enclosures(cells, 1, visits) for visits in (
+        NO_VISITS, Visits(beside, 1.0)))
+    near = [min((distances(beside, ends)[0] - r).min() for ends, r in one.capsules)
+            for one in (free, careful)]
+    assert near[1] > near[0] + 5e-3
 
 
 def test_largest_distance_beyond_a_sphere_is_that_of_the_radii():

@@ -4,17 +4,23 @@
 """Shapes of links: checks, YAML, and the shapes of the shipped arms."""
 
 from importlib.metadata import files, PackageNotFoundError
+from itertools import product
 from pathlib import Path
 
+import coal
 from hypothesis import given, settings, strategies
 import numpy as np
 import pytest
 
 from common import naming
 from osc_ros.collision.link_shapes import LinkShape, ShapeModel, shipped_shapes
+from osc_ros.collision.near_pairs import link_distances, random_positions
+from osc_ros.dynamics.algebra.kinematics import link_frame, placement
 from osc_ros.errors import InputError, ModelError
 from osc_ros.model.files import ROBOTS
+from osc_ros.model.robot import Robot
 from osc_ros.model.urdf import description
+from shipped import ends
 
 LENGTHS = strategies.floats(-2.0, 2.0)
 NAMES = strategies.text('abz_/:#- 019', min_size=1, max_size=8)
@@ -28,6 +34,9 @@ SHIPPED = sorted(path.stem for path in ROBOTS.glob('*.urdf'))
 MESHES = 'panda_description/meshes/collision'
 FINGERS = {'panda_leftfinger': ('finger', 1.0), 'panda_rightfinger': ('finger', -1.0)}
 OUTSIDE = 1e-4  # [m]
+TRAVEL = 0.0, 0.02, 0.04  # of a finger [m]
+MARGIN = 0.02  # of `Clearance` by default [m]
+FALSE_HOLDS = 0.1  # largest share of the postures
 
 
 @settings(deadline=None)
@@ -95,17 +104,55 @@ def test_unknown_arm_is_refused_with_the_names():
 
 def test_shapes_of_the_panda_contain_its_meshes():
     trimesh = pytest.importorskip('trimesh', reason='trimesh reads meshes')
-    stored = {Path(str(file)).stem: file.locate() for file in package_files()
-              if MESHES in str(file)}
-    if not stored:
-        pytest.skip('example-robot-data, which has the meshes, is not installed')
+    stored = meshes()
     model = shipped_shapes('panda')
     for link in model.links:
         stem, side = FINGERS.get(link, (link.removeprefix('panda_'), 1.0))
         points = trimesh.load(stored[stem]).vertices * (side, side, 1.0)
-        for travel in (0.0, 0.02, 0.04) if stem == 'finger' else (0.0,):
+        for travel in TRAVEL if stem == 'finger' else (0.0,):
             gap = outside(model, link, points + (0.0, side * travel, 0.0))
             assert gap <= OUTSIDE, f'{link}: {gap:.4f} m'
+
+
+def test_capsules_of_the_panda_seldom_hold_off_links_whose_meshes_are_far_apart():
+    stored, model = meshes(), shipped_shapes('panda')
+    robot = Robot.from_urdf(ROBOTS / 'panda.urdf', *ends('panda'))
+    positions = random_positions(robot, 600, seed=2026)
+    load = coal.MeshLoader().load
+    solids = {link: load(str(stored[FINGERS.get(link, (link.removeprefix('panda_'),))[0]]),
+                         np.ones(3)) for link in model.links}
+    found = set()
+    for pair, distances in link_distances(robot, model, positions).items():
+        one, other = pair
+        for n in np.flatnonzero((distances < MARGIN) & (pair not in model.ignored)):
+            at = placement(robot, positions[n])
+            if min(coal.distance(solids[one], here, solids[other], there, coal.DistanceRequest(),
+                                 coal.DistanceResult())
+                   for here, there in product(mesh_places(robot, at, one),
+                                              mesh_places(robot, at, other))) > MARGIN:
+                found.add(n)
+    print(f'{100 * len(found) / len(positions):.1f} % of the postures')
+    assert len(found) <= FALSE_HOLDS * len(positions)
+
+
+def mesh_places(robot, at, link):
+    """Return where the mesh of a link is in the base frame: a finger at all openings."""
+    body, T = link_frame(robot, link)
+    if body >= 0:
+        T = np.block([[at.R[body], at.p[body][:, None]], [np.eye(4)[3:]]]) @ T
+    side = FINGERS.get(link, ('', 0.0))[1]
+    turn = np.diag([side or 1.0, side or 1.0, 1.0])
+    return [coal.Transform3s(T[:3, :3] @ turn, T[:3, 3] + side * travel * T[:3, 1])
+            for travel in (TRAVEL if side else (0.0,))]
+
+
+def meshes():
+    """Return the file of each mesh of the Panda, without its suffix; skip if there are none."""
+    stored = {Path(str(file)).stem: file.locate() for file in package_files()
+              if MESHES in str(file)}
+    if not stored:
+        pytest.skip('example-robot-data, which has the meshes, is not installed')
+    return stored
 
 
 def package_files():

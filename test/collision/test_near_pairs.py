@@ -10,10 +10,12 @@ import pytest
 
 from osc_ros.collision.link_shapes import LinkShape, ShapeModel, shipped_shapes
 from osc_ros.collision.near_pairs import (
+    chosen_shapes,
     link_distances,
     pairs_never_near,
     random_positions,
     segment_distances,
+    visits_of,
 )
 from osc_ros.errors import InputError
 from osc_ros.model.files import ROBOTS, shipped_urdf
@@ -106,3 +108,28 @@ def test_shape_of_another_arm_is_refused(panda):
     model = ShapeModel((LinkShape('fr3_link1', np.zeros((2, 3)), 0.1),))
     with pytest.raises(InputError, match='fr3_link1.*panda_link1'):
         pairs_never_near(panda, model, samples=1)
+
+
+def test_visits_are_points_of_links_that_come_near_and_move_apart(panda):
+    point = np.zeros((1, 3))
+    neighbours = visits_of(panda, ['panda_link0', 'panda_link1'], [[[0.0, 0.0, 0.3]], point])
+    assert not any(len(one.points) for one in neighbours)
+    ball = np.random.default_rng(0).normal(size=(500, 3))
+    ball *= 0.3 / np.linalg.norm(ball, axis=1)[:, None]
+    base, _ = visits_of(panda, ['panda_link0', 'panda_hand'], [ball, point])
+    away = np.linalg.norm(base.points[:, None] - ball, axis=2).min(axis=1)
+    assert len(away) and (away > 0.02).all() and (away < 0.05).all() and base.weight > 0.0
+    always = visits_of(panda, ['panda_link0', 'panda_link2'], [[[0.0, 0.0, 0.3]], point])
+    assert not any(len(one.points) for one in always)
+
+
+def test_shapes_are_chosen_that_hold_off_less_unless_they_cost_more_comparisons(panda):
+    def ball(link, radius, count=1):
+        return (LinkShape(link, np.zeros((2, 3)), radius),) * count
+
+    base, hand = [ball('panda_link0', 0.2)], [ball('panda_hand', r) for r in (0.3, 0.1, 0.1)]
+    hand[2] *= 2
+    assert chosen_shapes(panda, [base, hand], [1, 1]) == [0, 1]
+    assert chosen_shapes(panda, [base, hand], [1, 2]) == [0, 2]
+    many = [ball('panda_hand', 0.2), ball('panda_hand', 0.199, 50)]
+    assert chosen_shapes(panda, [base, many], [1, 1]) == [0, 0]

@@ -120,8 +120,8 @@ def test_second_run_takes_a_mesh_from_the_cache_until_its_bytes_change(folder, m
     write_mesh(folder)
     text = urdf(upper=element('<mesh filename="box.stl"/>'))
     first, _ = shapes_of_urdf(text, folder)
-    calls, computed = [], urdf_shapes.enclosure
-    monkeypatch.setattr(urdf_shapes, 'enclosure', lambda *a: calls.append(a) or computed(*a))
+    calls, computed = [], urdf_shapes.enclosures
+    monkeypatch.setattr(urdf_shapes, 'enclosures', lambda *a: calls.append(a) or computed(*a))
     again, _ = shapes_of_urdf(text, folder)
     assert not calls and again.to_yaml() == first.to_yaml()
     write_mesh(folder, (0.1, 0.2, 0.31))

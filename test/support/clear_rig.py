@@ -153,10 +153,10 @@ def random_obstacles(rng, count=4):
 
 
 def free_start(rig, rng):
-    """Return positions (n,) at which all pairs are farther apart than the margin and 2 cm."""
+    """Return positions (n,) at which all pairs are farther apart than the margin and 1 cm."""
     q = rig.simulation.q
     for _ in range(3000):
-        if rig.is_clear(q, 0.02):
+        if rig.is_clear(q, 0.01):
             return q
         q = rng.uniform(*np.clip(rig.robot.position_limits.T, -3.0, 3.0))
     raise AssertionError('no posture is clear')
