@@ -153,10 +153,15 @@ class Obstacles(Mapping[str, Obstacle]):
     ----------
     record : (MOST_OBSTACLES · SOLID_WIDTH,)
         For kernels, see the columns in this module.
+    grids : list of (k, MOST_OBSTACLES)
+        For each setup whose torques are computed, the odometer before which its shapes are not
+        near each obstacle. While torques blend there are two, but only the first one that is
+        computed sees CHANGED, so a change of an obstacle clears its column in both.
 
     """
 
     def __init__(self) -> None:
+        self.grids: list[Array] = []
         self.record = np.zeros(MOST_OBSTACLES * SOLID_WIDTH)
         self._rows = self.record.reshape(-1, SOLID_WIDTH)
         self._found: dict[str, tuple[int, Obstacle]] = {}
@@ -183,6 +188,8 @@ class Obstacles(Mapping[str, Obstacle]):
             k, is_new = int(free[0]), True
         put_solid(self._rows[k], obstacle)
         self._rows[k, STAMP] = NEW
+        for grid in self.grids:
+            grid[:, k] = 0.0
         if is_new:
             self._rows[k, SINCE] = NEW
         self._found[name] = k, obstacle

@@ -189,7 +189,7 @@ class KeepingClear:
         self._at = CLEARANCE.of(self.numbers, robot.n)
         self._at.sizes[:], self._at.margin[0] = (S, F, len(pairs)), clearance.margin
         self._at.share[0], self._at.nearest[0] = BRAKING, np.inf
-        shapes, planes, rows, _ = plain(parts_in)(self.numbers, robot.n, self._at.sizes)
+        shapes, planes, rows, self._grid = plain(parts_in)(self.numbers, robot.n, self._at.sizes)
         tip = robot.frames[robot.tip][0]
         for row, shape in zip(shapes, clearance.shapes):
             body, T = link_frame(robot, shape.link)
@@ -207,6 +207,8 @@ class KeepingClear:
         """Clear the report before a first tick, which compares all pairs."""
         if len(self.numbers):
             self._at.number[0], self._at.nearest[0] = 0.0, np.inf
+            grids = [one for one in self.obstacles.grids if one is not self._grid]
+            self.obstacles.grids = [*grids[-1:], self._grid]
             self.obstacles.note_restart()
 
     @property

@@ -185,6 +185,21 @@ def test_free_path_is_the_same_with_and_without_a_clearance():
     np.testing.assert_allclose(records[1].error, records[0].error, rtol=0.0, atol=1e-9)
 
 
+def test_obstacle_that_moves_while_settings_blend_is_seen():
+    text, robot, clearance, _ = arm('panda')
+    law = Law(robot, Settings.of(robot, clearance=clearance))
+    simulation = Simulation(text, law, READY)
+    law.obstacles['ball'] = Obstacle.at('sphere', 0.05, (0.6, 1.5, 0.5))
+    simulation.run(0.3)
+    law.change(replace(law.settings, clearance=replace(clearance, margin=0.03)))
+    simulation.run(0.05)
+    assert law.is_blending
+    law.obstacles['ball'] = Obstacle.at('sphere', 0.05, law.pose[:3, 3] + [0.12, 0.0, 0.0])
+    simulation.run(1.0)
+    assert not law.is_blending
+    assert 'ball' in {one.other for one in law.limiter.near}
+
+
 def test_torques_step_little_where_obstacles_hold_the_arm():
     text, robot, clearance, _ = arm('panda')
     rng = np.random.default_rng(0)
