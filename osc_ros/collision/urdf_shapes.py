@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from io import BytesIO
 import json
@@ -20,6 +20,7 @@ from scipy.spatial import ConvexHull
 
 from osc_ros.collision.enclosing import CELL, divided_triangles, Enclosure, enclosure, MOST
 from osc_ros.collision.link_shapes import LinkShape, ShapeModel
+from osc_ros.dynamics.algebra.arrays import finite_array
 from osc_ros.errors import InputError, installation, ModelError
 from osc_ros.model.files import mesh_file
 from osc_ros.model.robot import Robot
@@ -93,12 +94,12 @@ def shapes_of_urdf(text: str, folder: Path, robot: Robot | None = None, most: in
                          '<sphere>, <capsule>, <cylinder>, <box> or <mesh>, or own shapes in a '
                          'file')
     swept = {} if robot is None else _strokes(text, robot)
-    elements = [_element(one, folder, swept.get(one.link, np.zeros((1, 3))), most)
+    elements = [enclosed(one, folder, swept.get(one.link, np.zeros((1, 3))), most)
                 for one in found]
     return ShapeModel(tuple(shape for one in elements for shape in one.shapes)), elements
 
 
-def _element(visual: Visual, folder: Path, stroke: Array, most: int) -> Element:
+def enclosed(visual: Visual, folder: Path, stroke: Array, most: int) -> Element:
     """Return the shapes of an element that is at each of the displacements (k, 3) of its link."""
     T, kind = visual.pose, visual.kind
     if kind in ('sphere', 'capsule') and len(stroke) == 1 and not stroke.any():
@@ -120,6 +121,36 @@ def _element(visual: Visual, folder: Path, stroke: Array, most: int) -> Element:
     shapes = tuple(_rounded(visual.link, ends @ T[:3, :3].T + T[:3, 3], radius)
                    for ends, radius in found.capsules)
     return Element(visual.link, visual.mesh or kind, shapes, found.beyond, found.ratio)
+
+
+def mesh_shapes(file: Path, link: str, pose: Array, scale: float = 1.0, name: str = '',
+                most: int = MOST) -> tuple[LinkShape, ...]:
+    """
+    Return capsules around a mesh that is fixed to a link, such as that of a grasped thing.
+
+    Parameters
+    ----------
+    file : Path
+    link : str
+    pose : (4, 4)
+        Of the mesh in the frame of the link.
+    scale : float
+        Length of a unit of the mesh [m].
+    name : str
+        See `LinkShape.attached`.
+    most : int
+        Largest number of capsules.
+
+    Raises
+    ------
+    ModelError, InputError
+        The mesh is missing or not readable; trimesh is not installed.
+
+    """
+    visual = Visual(link, finite_array('pose', pose, (4, 4)), 'mesh', (scale,) * 3, str(file),
+                    (1.0,) * 4)
+    return tuple(replace(one, attached=name) for one in enclosed(
+        visual, file.parent, np.zeros((1, 3)), most).shapes)
 
 
 def _rounded(link: str, ends: Array, radius: float) -> LinkShape:

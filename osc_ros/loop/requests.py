@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.collision.obstacles import Obstacle
+from osc_ros.collision.obstacles import NEW, Obstacle
 from osc_ros.control.reasons import Figures, figures_of
 from osc_ros.control.safety.supervision import HARMLESS, STALE_TARGET
 from osc_ros.control.setpoint.arrival import Approach, JointApproach
@@ -298,15 +298,16 @@ def set_gravity(engine: Engine, gravity: Array) -> None:
 
 @journaled
 def set_obstacles(engine: Engine, changes: Mapping[str, Obstacle | None], clears: bool = False,
-                  is_news: bool = True) -> None:
+                  is_news: bool = True, delay: float = 0.0) -> None:
     """
     Add, move and remove obstacles by name.
 
     For `changes`, `clears` and errors see `Obstacles.update`. `is_news`: whether the source of the
-    obstacles has sent something, so that its time-out starts.
+    obstacles has sent something, so that its time-out starts. `delay`: time after which new
+    obstacles come into force [s].
 
     """
-    engine.law.obstacles.update(changes, clears)
+    engine.law.obstacles.update(changes, clears, engine.time + delay if delay else NEW)
     if is_news:
         engine.expect_obstacles()
 
