@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
 from time import perf_counter, time_ns
 from typing import Any
 
@@ -236,7 +238,9 @@ class Controller(ManagedNode):
             'joint states of': [self.resolve_topic_name('joint_states')]})
         diagnosis.inputs = lambda: (*policy.values(), *self._targets.obstacles.values(),
                                     *records.values(), *senders.values())
-        self._session = Session(law, loop, self._use_load, self._tell_finding)
+        self._targets.obstacles.renew = partial(self._apply, found, found)
+        self._session = Session(law, loop, lambda load: self._targets.obstacles.renew(),
+                                self._tell_finding)
         self._contacts = Contacts(self, loop)
         made.callback(self._contacts.close)
         self._apply_times(found, loop)
@@ -319,11 +323,6 @@ class Controller(ManagedNode):
             self.get_logger().info(text)
         else:
             self.get_logger().warning(text)
-
-    def _use_load(self, mass: float) -> None:
-        """Compensate an unknown load at the tip, whose mass is `Session.load`."""
-        found = values(self, self._table)
-        self._apply(found, found)
 
     def _check_efforts(self) -> None:
         """Warn if external torques need measured efforts, but some joints have none."""
@@ -410,18 +409,22 @@ class Controller(ManagedNode):
     def _apply(self, found: dict[str, Any], before: dict[str, Any]) -> None:
         delay = self._delay(self._loop.read(requests.timing))
         require_bandwidth(found, self._period, delay, before)
-        q = self._loop.q
+        q, given = self._loop.q, found
         found = with_load(found, self._session.load)
         with on_demand():  # otherwise a model would compile all kernels of its method
             robot, driver = self._loaded.of(found)
             if self._active:
                 require_gradual(self._law.robot.gravity, robot.gravity)
             settings = law_settings(found, robot, driver)
+            settings = replace(settings, clearance=self._targets.obstacles.with_things(
+                settings.clearance, robot))
             if len(q):
                 require_effort(robot, q, settings.limits.effort, self._law.settings.limits.effort)
             prepared = self._law.new_setup(settings, robot, q if len(q) else None)
         self._records.apply(found)
         self._loop.use_setup(prepared, supervision(found, robot, prepared.settings.limits))
+        # the node has these values only after this call, but it may renew the settings within it
+        self._targets.obstacles.renew = partial(self._apply, given, given)
         self._apply_times(found, self._loop)
 
     def _delay(self, timing: requests.Timing) -> float:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 import math
 from time import monotonic
 from typing import Any
@@ -18,7 +19,13 @@ from osc_ros.collision.obstacles import Obstacle
 from osc_ros.dynamics.algebra.kinematics import link_pose, placement
 from osc_ros.errors import InputError
 from osc_ros.ros.messages.markers import Marker, marker_of, MarkerArray, ORANGE
-from osc_ros.ros.messages.obstacle_markers import AGAIN, DELETE_ALL, MarkerObstacles, markers_of
+from osc_ros.ros.messages.obstacle_markers import (
+    AGAIN,
+    DELETE_ALL,
+    MarkerObstacles,
+    markers_of,
+    moves,
+)
 from osc_ros.viewer.scene.obstacle_scene import OWN
 from osc_ros.viewer.scene.reading import ABSENT, Reading
 
@@ -46,6 +53,7 @@ class ObstacleLink:
     def __init__(self, node: Node, controller: str, reading: Reading) -> None:
         self._reading, self.stamp = reading, Time()
         self._markers, self._chosen = self._no_markers(), -math.inf
+        self._found: dict[str, Obstacle] = {}
         self._moving: dict[str, tuple[Array, float]] = {}  # positions, and when they were sent
         if MarkerArray is not None:
             self._publisher = node.create_publisher(MarkerArray, f'{controller}/obstacles', 10)
@@ -53,7 +61,7 @@ class ObstacleLink:
                                      raw=True)
 
     def _no_markers(self) -> MarkerObstacles:
-        return MarkerObstacles(self._frame_pose, self._arm)
+        return MarkerObstacles(self._frame_pose, self._arm, self._moves)
 
     @property
     def is_offered(self) -> bool:
@@ -89,14 +97,19 @@ class ObstacleLink:
                 del self._moving[name]
                 self._send(name, position)
         if self._reading.lifecycle in (ABSENT, 'unconfigured'):
-            self._markers, self._reading.obstacles = self._no_markers(), {}
+            self._markers, self._found = self._no_markers(), {}
         now = monotonic()
         if not self._markers.left_out or now - self._chosen > AGAIN:
             self._chosen = now
             for name, one in self._markers.changes(now)[0].items():
-                self._reading.obstacles.pop(name, None)
+                self._found.pop(name, None)
                 if one is not None:
-                    self._reading.obstacles[name] = one
+                    self._found[name] = one
+        robot, q = self._reading.robot, self._reading.q
+        self._reading.obstacles = {  # things on links move with them
+            name: one if not one.link or robot is None or q is None else replace(
+                one, pose=link_pose(robot, q, one.link) @ one.pose, link='')
+            for name, one in self._found.items()}
 
     def _send(self, name: str, position: Array) -> None:
         self._publisher.publish(markers_of(
@@ -118,6 +131,9 @@ class ObstacleLink:
         if robot is None or q is None or frame not in robot.frames:
             raise InputError(f"frame '{frame}'")
         return link_pose(robot, q, frame)
+
+    def _moves(self, frame: str) -> bool:
+        return self._reading.robot is not None and moves(self._reading.robot, frame)
 
     def _arm(self) -> Array:
         robot, q = self._reading.robot, self._reading.q
