@@ -33,7 +33,6 @@ from osc_ros.loop.statistics import Window
 
 Array = NDArray[np.float64]
 
-TOO_NEAR_SHARE = 0.25  # of the margin; a nearer pair is a fault
 FARTHEST_AHEAD = 3600.0  # a stamp farther in the future is from another clock [s]
 
 
@@ -417,16 +416,6 @@ def finding(engine: Engine) -> Finding:
     """Return the result of the start-up check, from the states received while idle."""
     friction = engine.law.settings.friction
     return engine.rest.finding(engine.law.robot, None if friction is None else friction.coulomb)
-
-
-def too_near(engine: Engine) -> str:
-    """Return which pair is much nearer than the margin of the clearance; empty if none is."""
-    clear, around = engine.law.settings.clearance, engine.law.limiter.near
-    if clear is None or not around or around[0].distance > TOO_NEAR_SHARE * clear.margin:
-        return ''
-    one = around[0]
-    return (f"'{one.link}' and '{one.other}' are {1e3 * one.distance:.1f} mm apart: the margin is "
-            f'{1e3 * clear.margin:g} mm')
 
 
 def has_efforts(engine: Engine) -> bool:

@@ -224,6 +224,14 @@ class KeepingClear:
         """Smallest distance of the pairs that are near [m]; infinite if none is."""
         return float(self._at.nearest[0]) if len(self.numbers) else np.inf
 
+    @property
+    def nearest_text(self) -> str:
+        """Which pair is the nearest one, and how near."""
+        one = next(iter(self.near(np.zeros((0, 2)))), None)
+        return '' if one is None or self.settings is None else (
+            f"'{one.link}' and '{one.other}' are {1e3 * one.distance:.1f} mm apart: the margin is "
+            f'{1e3 * self.settings.margin:g} mm')
+
     def near(self, held: Array) -> list[Near]:
         """
         Return the near pairs of the last tick, nearest first.

@@ -89,6 +89,7 @@ Array = NDArray[np.float64]
 SOFT_SELF, SOFT_OBSTACLE, SOFT_FENCE = 3e-5, 1e-4, 3e-4
 FADE_IN = 0.2  # time in which the bounds of a new obstacle come into force [s]
 LEAST_BRAKING = 0.3  # deceleration below which a bound becomes soft [m/s²]
+TOO_NEAR_SHARE = 0.25  # share of the margin below which a distance is a fault
 BEND_RATE = 100.0  # largest rate of change of the acceleration of a distance for q̈ = 0 [m/s³]
 LONGEST_GAP = 0.1  # time between two ticks after which all pairs are compared [s]
 AHEAD = 0.25  # longest time for which an obstacle moves on with its velocity [s]
@@ -126,7 +127,7 @@ CLEARANCE = Table(
     Slot('urgency', (MOST_NEAR,), 'm', 'distance that remains after braking, of each'),
     Slot('row', (1, 'n'), '', 'memory for a row'))
 
-_views = CLEARANCE.views
+_views, _near_views = CLEARANCE.views, CLEARANCE.only('margin', 'nearest')
 
 
 @inlined
@@ -146,6 +147,15 @@ def parts_in(numbers, n, sizes):
 
 
 START_OF_PARTS = CLEARANCE.size(0)
+
+
+@inlined
+def is_too_near(numbers, n):
+    """Return whether a pair was much nearer than the margin at the last tick of n joints."""
+    if len(numbers) == 0:
+        return False
+    at = _near_views(numbers, n)
+    return at.nearest[0] < TOO_NEAR_SHARE * at.margin[0]
 
 
 def size_of(n: int, shapes: int, planes: int, pairs: int) -> int:

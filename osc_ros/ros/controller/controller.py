@@ -23,7 +23,7 @@ from osc_ros.control.law import Law
 from osc_ros.control.limits.holding import require_effort, require_gradual
 from osc_ros.errors import InputError
 from osc_ros.loop import requests
-from osc_ros.loop.engine import ACTIVE, ENDING, Engine, IDLE, TOO_NEAR
+from osc_ros.loop.engine import ACTIVE, ENDING, Engine, IDLE
 from osc_ros.loop.process import realtime
 from osc_ros.loop.process.reaction_log import ReactionLog
 from osc_ros.loop.session import Session
@@ -248,7 +248,7 @@ class Controller(ManagedNode):
                                   clock=Clock(clock_type=ClockType.STEADY_TIME))
         made.callback(self.destroy_timer, timer)
         self._loop, self._diagnosis = loop, diagnosis
-        self._told: tuple[dict[str, str], float] = {}, DELAY
+        self._told: tuple[str, float] = '', DELAY
 
     def _make_loop(self, law: Law, found: dict[str, Any], urdf: str) -> Any:
         """Return a `Loop`, or another object with its interface."""
@@ -457,21 +457,7 @@ class Controller(ManagedNode):
             self._targets.policy.record(*tick[:2])
             self._targets.joints.update()
             self._targets.obstacles.update()
-            self._tell_present()
             self._diagnosis.publish_tick(*tick)
-
-    def _tell_present(self, others: str | None = None) -> None:
-        """Tell the loop which faults are present; `others` publish commands, None: as before."""
-        before = self._told[0]
-        found = {OTHER_PUBLISHER: f'{others} publishes there too'} if others else {}
-        if others is None and OTHER_PUBLISHER in before:
-            found = {OTHER_PUBLISHER: before[OTHER_PUBLISHER]}
-        is_clear = self._law is None or self._law.settings.clearance is None
-        if not is_clear and (text := self._loop.read(requests.too_near)):
-            found[TOO_NEAR] = before.get(TOO_NEAR, text)  # the first text stays: fewer requests
-        if found != before:
-            self._loop.request(requests.set_present, found)
-        self._told = found, self._told[1]
 
     def _every_second(self) -> None:
         if self._law is None:  # the executor may still call the timer after the clean-up
@@ -479,12 +465,14 @@ class Controller(ManagedNode):
         self._senders.update()
         self._targets.joints.update()
         self._targets.obstacles.update()
-        self._tell_present(', '.join(self._claims.others()))
-        timing = self._loop.read(requests.timing)
-        told, delay = self._told[1], self._delay(timing)
+        (others, told), timing = self._told, self._loop.read(requests.timing)
+        if (found := ', '.join(self._claims.others())) != others:
+            self._loop.request(requests.set_present, {
+                OTHER_PUBLISHER: f'{found} publishes there too'} if found else {})
+        delay = self._delay(timing)
         if abs(delay - told) > DELAY_CHANGE:
             self._loop.request(requests.set_delay, told := delay)
-        self._told = self._told[0], told
+        self._told = found, told
         self._diagnosis.publish_status(timing)
         self._reactions.conclude()
         realtime.collect_garbage()

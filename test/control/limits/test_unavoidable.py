@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from clear_rig import ClearRig
-from osc_ros import Clearance, Obstacle, Robot, shipped_shapes, shipped_urdf
+from osc_ros import Clearance, Law, Obstacle, Robot, Settings, shipped_shapes, shipped_urdf
 from osc_ros.control.limits.clearance import fence_box
+from osc_ros.control.safety.supervision import Supervision, TOO_NEAR, Watchdog
 from osc_ros.dynamics.algebra.kinematics import link_frame, placement
+from osc_ros.loop.engine import Engine
 
 MARGIN, READY = 0.02, np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
 PANDA = Robot.from_urdf(shipped_urdf('panda'), 'panda_link0', 'panda_hand_tcp')
@@ -125,3 +127,20 @@ def test_push_against_the_fence_hardly_moves_an_arm_at_the_margin(force):
         gaps.append(rig.law.limiter.clearance.nearest)
     assert min(gaps) > 0.95 * MARGIN
     assert gaps[-1] == pytest.approx(MARGIN, abs=1e-3)
+
+
+def test_obstacle_that_the_arm_cannot_flee_is_a_fault_at_once():
+    law = Law(PANDA, Settings.of(PANDA, clearance=CLEARANCE))
+    engine = Engine(law, Supervision({TOO_NEAR: Watchdog('damp')}, PANDA.effort_limits), 0.002,
+                    lambda tau, stamp: None, lambda *event: None)
+    engine.update(0.0, READY, np.zeros(7), (0, 0), 0.0)
+    engine.activate()
+    causes = []
+    for k in range(1, 10):
+        if k == 3:
+            hand = law.pose[:3, 3] - 0.05 * law.pose[:3, 2]
+            engine.law.obstacles['hand'] = Obstacle.at('sphere', 0.05, hand)
+        engine.update(0.002 * k, READY, np.zeros(7), (0, 2_000_000 * k), 0.002 * k)
+        causes.append(engine.guard.cause)
+    assert causes[:2] == ['', ''] and causes[4:] == [TOO_NEAR] * 5
+    assert "'hand' are -" in engine.guard.reason
