@@ -26,13 +26,15 @@ from osc_ros.ros.messages.obstacle_markers import (
     markers_of,
     moves,
 )
-from osc_ros.viewer.scene.obstacle_scene import OWN
-from osc_ros.viewer.scene.reading import ABSENT, Reading
+from osc_ros.viewer.scene.obstacle_scene import is_own, OWN
+from osc_ros.viewer.scene.reading import ABSENT, MARGIN, Reading
 
 Array = NDArray[np.float64]
 
 RADIUS = 0.06  # of a sphere that the page adds [m]
-AHEAD = 0.2  # distance of its centre from the tip, along z of the tip [m]
+# Its centre is farther from the base than the tip, and lower, so that its handle does not cover
+# that of the target [m].
+FARTHER, LOWER = 0.3, 0.15
 REST = 0.1  # time without a new position after which a sphere is sent at rest [s]
 
 
@@ -67,16 +69,17 @@ class ObstacleLink:
     def is_offered(self) -> bool:
         """Whether the controller keeps clear of obstacles."""
         return (MarkerArray is not None and 'obstacles' in self._reading.control.status
-                and self._reading.parameters.get('clearance.margin', 0.0) > 0.0)
+                and self._reading.parameters.get(MARGIN, 0.0) > 0.0)
 
     def add(self) -> None:
-        """Publish another sphere before the tip."""
+        """Publish another sphere beside the tip."""
         pose = self._reading.control.pose
         if pose is not None:
-            taken = [int(name.removeprefix(f'{OWN}/')) for name in self._reading.obstacles
-                     if name.startswith(f'{OWN}/')]
-            self.move(f'{OWN}/{max(taken, default=0) + 1}',
-                      pose[:3, 3] + AHEAD * pose[:3, 2])
+            taken = [int(name.removeprefix(f'{OWN}/'))
+                     for name in filter(is_own, self._reading.obstacles)]
+            way = np.arctan2(pose[1, 3], pose[0, 3])
+            self.move(f'{OWN}/{max(taken, default=0) + 1}', pose[:3, 3] + np.array(
+                [FARTHER * np.cos(way), FARTHER * np.sin(way), -LOWER]))
 
     def move(self, name: str, position: Array) -> None:
         """Publish the sphere of this name at a position (3,) in the base frame [m]."""
