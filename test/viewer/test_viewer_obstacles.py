@@ -17,7 +17,7 @@ from osc_ros import Obstacle
 from osc_ros.collision.link_shapes import LinkShape, ShapeModel, shipped_shapes
 from osc_ros.dynamics.algebra.kinematics import link_pose
 from osc_ros.viewer.panel import state_html
-from osc_ros.viewer.scene.obstacle_scene import GREY, nearest_points, OPACITY, RED, TEAL
+from osc_ros.viewer.scene.obstacle_scene import GREY, nearest_points, OPACITY, PLATE, RED, TEAL
 from tolerances import SHOWN_DISTANCE
 from viewer_readings import reading_of, READY
 from viewer_rig import Arm, drag, Film, open_page, wait_for_text
@@ -87,6 +87,22 @@ def test_distance_of_a_capsule_and_a_sphere(panda):
     assert distance == pytest.approx(0.5 - 0.1 - 0.06)
     assert a == pytest.approx([0.1, 0.0, 0.3], abs=1e-4)
     assert b == pytest.approx([0.44, 0.0, 0.3], abs=1e-4)
+
+
+@pytest.mark.parametrize(('shape', 'size', 'drawn_size'), (
+    ('capsule', (0.05, 0.3), (0.1, 0.1, 0.4)), ('half_space', (), PLATE)))
+def test_capsule_and_half_space_are_drawn_with_their_distance(page, panda, shape, size,
+                                                               drawn_size):
+    one = Obstacle.at(shape, size, (0.6, 0.0, -0.1))
+    reading = among(panda, nearest='panda_hand a/0', obstacles={'a/0': one})
+    page.update(reading)
+    (_, drawn), = page._scene._obstacles._objects._drawn.values()
+    extent = drawn.dimensions if shape == 'half_space' else np.ptp(drawn.vertices, axis=0)
+    assert extent == pytest.approx(drawn_size, abs=2e-3)
+    a, b, distance = nearest_points(reading, shipped_shapes('panda'))
+    assert np.linalg.norm(a - b) == pytest.approx(distance, abs=1e-9)
+    assert one.depth(b) == pytest.approx(0.0, abs=1e-6)
+    assert -one.depth(a) == pytest.approx(distance, abs=1e-4)
 
 
 @pytest.mark.parametrize('nearest', ('', 'panda_hand fence', 'panda_hand gone/0', 'gone viewer/1'))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -27,6 +28,7 @@ OWN = 'viewer'  # namespace of the obstacles that the page adds
 TEAL, RED = (20, 130, 140), (220, 50, 40)  # of all; of those that bound the motion
 GREY = (150, 150, 155)  # of all, while the arm does not keep clear
 OPACITY = 0.5
+PLATE = 2.0, 2.0, 2e-3  # edges of the part of a half-space's surface that is drawn [m]
 POINTS, SEARCHES = 17, 4  # of a segment that are compared; each search divides its range by 8
 
 
@@ -137,12 +139,17 @@ def _core_points(one: Obstacle | tuple[Array, float], x: Array) -> Array:
         around = np.linalg.norm(p[:, :2], axis=1, keepdims=True)
         p[:, :2] *= np.minimum(1.0, one.size[0] / np.maximum(around, 1e-12))
         half = np.array([np.inf, np.inf, 0.5 * one.size[1]])
+    elif one.shape == 'half_space':
+        return np.asarray(np.minimum(p, [np.inf, np.inf, 0.0]) @ R.T + center)
     else:
-        half = 0.5 * np.array(one.size) if one.shape == 'box' else np.zeros(3)
+        half = 0.5 * np.array({'box': one.size, 'capsule': (0.0, 0.0, one.size[-1])}.get(
+            one.shape, (0.0, 0.0, 0.0)))
     return np.asarray(np.clip(p, -half, half) @ R.T + center)
 
 
 def _solid(one: Obstacle, color: tuple[int, int, int]) -> Solid:
+    if one.shape == 'half_space':
+        return _solid(replace(one, shape='box', size=PLATE), color)
     size = (one.size if one.shape == 'box' else (2.0 * one.size[0],) * 3 if one.shape == 'sphere'
             else (2.0 * one.size[0], 2.0 * one.size[0], one.size[1]))
     return Solid(one.shape, size, (*(x / 255.0 for x in color), OPACITY))

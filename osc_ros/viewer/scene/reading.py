@@ -56,9 +56,9 @@ class Solid:
     Attributes
     ----------
     shape : str
-        'box', 'sphere', or 'cylinder' along its z axis.
+        'box', 'sphere', or 'cylinder' or 'capsule' along its z axis.
     size : tuple of 3 float
-        Lengths of the edges of the box around it [m].
+        Lengths of the edges of the box around it, of a capsule without its ends [m].
     color : tuple of 4 float
         Red, green, blue, opacity, 0 to 1.
 
