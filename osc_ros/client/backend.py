@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Protocol
 import warnings
 
@@ -15,17 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.client.robots import TWIST_TIMEOUT
-from osc_ros.collision.obstacles import MOST_OBSTACLES, Obstacle, require_clear_base
+from osc_ros.collision.link_shapes import LinkShape
+from osc_ros.collision.obstacles import changed_obstacles, Obstacle
 from osc_ros.control.accepted import bounded_twist, duration_text, OUTSIDE, require_reach
 from osc_ros.control.joint_drive import JointDrive
 from osc_ros.control.law import Law
+from osc_ros.control.limits.attached import thing_shapes, with_attached
 from osc_ros.control.reasons import Reason
 from osc_ros.control.setpoint.arrival import Arrival, REACHED
 from osc_ros.control.setpoint.set_point_generator import Motion, TwistGoal
 from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.control.settings import Settings
 from osc_ros.control.tasks.task import Stiffness, Target, Task
-from osc_ros.errors import ArmError, ArmTimeoutError, InputError, InputWarning, require_type
+from osc_ros.errors import ArmError, ArmTimeoutError, InputWarning, require_type
 from osc_ros.model.gripper_state import GripperState
 from osc_ros.model.robot import Robot
 
@@ -149,10 +152,16 @@ class Backend(Protocol):
 
     @property
     def obstacles(self) -> Mapping[str, Obstacle]:
-        """Present obstacles by name; over ROS those of this client."""
+        """Present obstacles, and things on links, by name; over ROS those of this client."""
 
     def change_obstacles(self, changes: Mapping[str, Obstacle | None]) -> None:
-        """Add or move the named obstacles, and remove those that are None."""
+        """
+        Add or move the named obstacles, and remove those that are None; all of them or none.
+
+        One with a link is held by this link; without a link it is let go. For errors see
+        `changed_obstacles`, `thing_shapes` and `with_attached`.
+
+        """
 
     def move_gripper(self, command: list[float]) -> None:
         """
@@ -206,6 +215,8 @@ class LawBackend(ABC):
 
     _arrival: Arrival
     _is_open = True
+    # what links hold, and its shapes
+    _things: Mapping[str, tuple[Obstacle, tuple[LinkShape, ...]]] = MappingProxyType({})
 
     @property
     @abstractmethod
@@ -228,6 +239,15 @@ class LawBackend(ABC):
     @abstractmethod
     def _follow(self, motion: Motion) -> bool:
         """Command a motion of the tip; return whether its goal is in the workspace."""
+
+    @abstractmethod
+    def _update_obstacles(self, changes: Mapping[str, Obstacle | None], delay: float = 0.0
+                          ) -> None:
+        """Change obstacles without links; new ones come into force after a delay [s]."""
+
+    @abstractmethod
+    def state(self) -> ArmState:
+        """Return the newest state; see `Backend`."""
 
     def _require_open(self) -> None:
         if not self._is_open:
@@ -266,13 +286,30 @@ class LawBackend(ABC):
 
     @property
     def obstacles(self) -> Mapping[str, Obstacle]:
-        """Present obstacles; see `Backend`."""
+        """Present obstacles, and things on links; see `Backend`."""
         self._require_open()
-        return self._law.obstacles
+        return {**self._law.obstacles, **{name: one for name, (one, _) in self._things.items()}}
 
     def change_obstacles(self, changes: Mapping[str, Obstacle | None]) -> None:
-        """Change obstacles; see `Backend`."""
-        self._law.obstacles.update(changes)
+        """Change obstacles, and things on links; see `Backend`."""
+        changed_obstacles(self.obstacles, changes)
+        law, before = self._law, self._things
+        things = {name: one for name, one in before.items() if name not in changes} | {
+            name: (one, thing_shapes(name, one, law.robot))
+            for name, one in changes.items() if one is not None and one.link}
+        settings, is_other = law.settings, things != before
+        if is_other and settings.clearance is not None:
+            settings = replace(settings, clearance=with_attached(settings.clearance, [
+                shape for _, shapes in things.values() for shape in shapes], law.robot,
+                self.state().q))
+        if settings is not law.settings:
+            self._use(settings)
+        self._things = things
+        changes = {name: None if name in things else one for name, one in changes.items()}
+        self._update_obstacles({name: changes[name] for name in changes.keys() - before.keys()})
+        # while the torques blend, the replaced settings have the thing on its link, too
+        self._update_obstacles({name: changes[name] for name in changes.keys() & before.keys()},
+                               settings.blend_time)
 
     def is_at_goal(self) -> bool:
         """Whether the goal has been reached; see `Backend`."""
@@ -292,9 +329,14 @@ class ArmObstacles(MutableMapping[str, Obstacle]):
     >>> arm.obstacles.update(box=moved, ball=ball)                  # doctest: +SKIP
     >>> del arm.obstacles['box']                                    # doctest: +SKIP
 
-    `update` and `clear` change all obstacles at once, between two states of the arm. InputError
-    is raised for more obstacles than `osc_ros.collision.obstacles.MOST_OBSTACLES`, and for one
-    that contains the base; then nothing changes.
+    One with a link is held by this link, and its pose is in the frame of the link; without a link
+    it is let go, and is an obstacle again.
+
+    >>> arm.obstacles['box'] = osc_ros.Obstacle.at('box', (0.05, 0.05, 0.1), (0.0, 0.0, 0.1),
+    ...                                            link='panda_hand')  # doctest: +SKIP
+
+    `update` and `clear` change all obstacles at once, between two states of the arm. If they raise
+    InputError, see `Backend.change_obstacles`, nothing changes.
 
     """
 
@@ -323,9 +365,6 @@ class ArmObstacles(MutableMapping[str, Obstacle]):
         found = {name: one for given in (*changes, named) for name, one in given.items()}
         for name, one in found.items():
             require_type(f"obstacle '{name}'", one, Obstacle, 'an osc_ros.Obstacle')
-            require_clear_base(name, one)
-        if (count := len({*self, *found})) > MOST_OBSTACLES:
-            raise InputError(f'{count} obstacles: accepted are at most {MOST_OBSTACLES}')
         self._backend.change_obstacles(found)
 
     def clear(self) -> None:

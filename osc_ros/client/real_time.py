@@ -345,10 +345,10 @@ class RealTimeBackend(LawBackend):
         self._loop.use_setup(setup, self._guard)
         self._law.use_setup(setup)
 
-    def change_obstacles(self, changes: Mapping[str, Obstacle | None]) -> None:
-        """Change obstacles; see `Backend`."""
-        self._request(requests.set_obstacles, changes)
-        super().change_obstacles(changes)
+    def _update_obstacles(self, changes: Mapping[str, Obstacle | None], delay: float = 0.0
+                          ) -> None:
+        self._request(requests.set_obstacles, changes, False, True, delay)
+        self._law.obstacles.update(changes)
 
     def move_gripper(self, command: list[float]) -> None:
         """Move the gripper; see `Backend`."""

@@ -60,20 +60,20 @@ class AnswerTopic:
             self._answers = [*self._answers[-99:], message]
             self._news.notify_all()
 
-    def to(self, publish: Callable[[], None], key: str, label: str, command: str = ''
-           ) -> tuple[DiagnosticStatus, float] | None:
+    def to(self, publish: Callable[[], None], key: str, label: str, command: str = '',
+           timeout: float = ANSWERED) -> tuple[DiagnosticStatus, float] | None:
         """
         Publish a command, and wait for the answer; return the answer and its time [s].
 
         The answer is the first message in which `key` has the value `label` and, unless
-        `command` is empty, whose name is `command`. Returns None if no answer comes within
-        ANSWERED.
+        `command` is empty, whose name is `command`. Returns None if no answer comes within the
+        time-out [s].
 
         """
         with self._news:
             self._answers = []
             publish()
-            deadline = monotonic() + ANSWERED
+            deadline = monotonic() + timeout
             while monotonic() <= deadline:
                 for answer in self._answers:
                     found = {pair.key: pair.value for pair in answer.values}

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 import os
 from typing import Any
@@ -21,6 +21,7 @@ from osc_ros.client.robots import (
     SHIPPED,
     TOLERANCE,
 )
+from osc_ros.collision.obstacles import NEW, Obstacle
 from osc_ros.control.accepted import bounded_stiffness, require_reach
 from osc_ros.control.joint_drive import JointDrive
 from osc_ros.control.law import Law
@@ -148,6 +149,10 @@ class SimulatedBackend(LawBackend):
 
     def _use(self, settings: Settings | None = None, robot: Robot | None = None) -> None:
         self._law.change(settings, robot)
+
+    def _update_obstacles(self, changes: Mapping[str, Obstacle | None], delay: float = 0.0
+                          ) -> None:
+        self._law.obstacles.update(changes, since=self._time + delay if delay else NEW)
 
     def _follow(self, motion: Motion) -> bool:
         self._lead(None)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -36,7 +36,8 @@ from osc_ros.client.gripper import GRIPPER
 from osc_ros.client.gripper_topics import GripperTopics
 from osc_ros.client.inputs import positive
 from osc_ros.client.services import ANSWERED, AnswerTopic, CHANGED, full_name, Services, START
-from osc_ros.collision.obstacles import Obstacle
+from osc_ros.collision.obstacles import changed_obstacles, Obstacle
+from osc_ros.control.limits.attached import require_moving
 from osc_ros.control.reasons import KEY, Reason, TITLES, UNEXPLAINED, watchdog_reason
 from osc_ros.control.tasks.pose_error import pose_error
 from osc_ros.control.tasks.task import Stiffness
@@ -45,7 +46,7 @@ from osc_ros.model.gripper_state import GripperState
 from osc_ros.model.robot import Robot
 from osc_ros.ros.messages import messages
 from osc_ros.ros.messages.markers import Marker, marker_of, MarkerArray, ORANGE
-from osc_ros.ros.messages.obstacle_markers import markers_of
+from osc_ros.ros.messages.obstacle_markers import markers_of, moved_back
 from osc_ros.ros.messages.qos import LATCHED_QOS
 from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.parameters.controller_parameters import STIFFEST
@@ -56,6 +57,8 @@ REPORTED = 2.5  # longest time between two diagnostics of a controller [s]
 SILENCE = 5.0  # longest time between two joint states, and between two torques [s]
 GAINS = ('mode', 'translation.stiffness', 'rotation.stiffness', 'translation.damping_ratio',
          'rotation.damping_ratio')
+TOUCH = 'obstacles.touch'
+BACK = 10_000_000  # time between the two markers that give a velocity [ns]
 SAME_JOINT = 2e-3  # tolerance for a joint at its goal [rad, m]
 SAME = 1e-6  # tolerance for equal times [s] and equal entries of poses
 CLIENTS = count()  # numbers of the clients of this process
@@ -343,14 +346,14 @@ class TopicBackend:
                 self._motion.reached_before = before  # the clock may have been reset since
             return text
 
-    def _answer(self, topic: str, publisher: Any, message: Any, stamp: Time
-                ) -> tuple[DiagnosticStatus, float]:
+    def _answer(self, topic: str, publisher: Any, message: Any, stamp: Time,
+                timeout: float = ANSWERED) -> tuple[DiagnosticStatus, float]:
         """Publish a command; return its answer and the time of the answer [s]."""
         found = self._answers.to(partial(publisher.publish, message), 'stamp',
-                                 messages.label_of(stamp), topic)
+                                 messages.label_of(stamp), topic, timeout)
         if found is None:
             raise ArmTimeoutError(f"the controller '{self._name}' did not answer to "
-                                  f'{topic} within {ANSWERED:g} s; {START}')
+                                  f'{topic} within {timeout:g} s; {START}')
         return found
 
     @property
@@ -366,25 +369,58 @@ class TopicBackend:
             raise InputError('obstacles over ROS need the package visualization_msgs')
         if not changes:
             return
-        stamp = self._marked(self._newest.joints.header.stamp)
+        after = changed_obstacles(self.obstacles, changes)
+        for name, one in changes.items():
+            if one is not None and one.link:
+                require_moving(name, one.link, self.robot)
+        touch = self._touch(after, {*after, *changes})
+        answer = self._publish_obstacles(changes)
+        if answer.level != DiagnosticStatus.OK:
+            self._publish_obstacles({name: self.obstacles.get(name) for name in changes})
+            raise InputError(answer.message)
+        self._newest.obstacles = after
+        if touch is not None:
+            self.services.set_parameters({TOUCH: touch})
 
-        def marker(name: str) -> Any:
+    def _publish_obstacles(self, changes: Mapping[str, Obstacle | None]) -> DiagnosticStatus:
+        """Publish two markers for each obstacle, which give its velocity; return the answer."""
+        stamp = self._marked(self._newest.joints.header.stamp)
+        later = stamp.sec * 1_000_000_000 + stamp.nanosec + BACK
+
+        def marker(stamp: Time, name: str) -> Any:
             found = marker_of('', stamp, name, Marker.CUBE, ORANGE)
             found.lifetime.sec = found.lifetime.nanosec = 0  # for ever
             return found
 
-        message = markers_of(changes, MarkerArray(), marker)
+        message = markers_of({name: None if one is None else moved_back(one, 1e-9 * BACK)
+                              for name, one in changes.items()}, MarkerArray(),
+                             partial(marker, stamp))
+        markers_of({name: one for name, one in changes.items() if one is not None}, message,
+                   partial(marker, messages.time_of(divmod(later, 1_000_000_000))))
         publisher = self._publishers.get('obstacles')
         if publisher is None:  # not from the start, because few clients have obstacles
             publisher = self._publishers['obstacles'] = self._node.create_publisher(
                 MarkerArray, f'{self._name}/obstacles', 10)
         with self._news:
             self._news.wait_for(publisher.get_subscription_count, ANSWERED)
-            answer, _ = self._answer('obstacles', publisher, message, stamp)
-        if answer.level != DiagnosticStatus.OK:
-            raise InputError(answer.message)
-        self._newest.obstacles = {name: one for name, one in {
-            **self.obstacles, **changes}.items() if one is not None}
+            return self._answer('obstacles', publisher, message, stamp, CHANGED)[0]
+
+    def _touch(self, after: Mapping[str, Obstacle], own: Iterable[str]) -> list[str] | None:
+        """
+        Add the obstacles that the tips may touch to the parameter obstacles.touch.
+
+        Return its value without the other ones of this client; None if it is in use.
+
+        """
+        if not any(one.touch for one in (*self.obstacles.values(), *after.values())):
+            return None
+        present = self.services.parameters([TOUCH])[TOUCH]
+        names = [f'{name}/0' for name, one in after.items() if one.touch]
+        if more := [name for name in names if name not in present]:
+            self.services.set_parameters({TOUCH: [*present, *more]})
+        others = {f'{name}/0' for name in own} - {*names}
+        return None if others.isdisjoint(present) else [
+            name for name in (*present, *more) if name not in others]
 
     def _marked(self, stamp: Time) -> Time:
         """Return a stamp that is shifted by the short time of this client, less than 1 µs."""

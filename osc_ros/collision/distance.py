@@ -7,7 +7,7 @@ Distance of a straight segment to a convex solid, its witness points, and its se
 A capsule is the set of points within a radius of a segment, so the distance of a capsule to a
 solid is that of its segment, minus the radius. For a point x, `nearest_point` returns the point
 of the solid nearest to x in closed form. Along the segment x(s) = a + s u the distance is convex,
-and (x - nearest point) · u increases with s: its root is the nearest point of the segment.
+so (x - nearest point) · u increases with s; its root is the nearest point of the segment.
 
 If segment and face are parallel, many points of the segment are nearest, and the one that is
 found jumps as the segment tilts. So `near_points` returns the two ends of the part of the segment
@@ -24,15 +24,13 @@ from osc_ros.compile.compiled import inlined, stage
 from osc_ros.dynamics.algebra.spatial import add, along, cross, dot, sub, Vector, ZERO
 
 Size: TypeAlias = tuple[float, float, float, float, float, float]
-# Point of a negative value, the value; point of a positive one, the value; last side that moved.
-Bracket: TypeAlias = tuple[float, float, float, float, int]
 
 # Kinds of solids, with their size, in axes of their own:
 # POINT (x, y, z); SEGMENT from one end (x, y, z) to the other; BOX about the origin: half of each
 # edge; CYLINDER about the origin and the z axis: radius, half of the length; HALF_SPACE z ≤ 0.
 KINDS = POINT, SEGMENT, BOX, CYLINDER, HALF_SPACE = range(5)
 TOLERANCE = 1e-3  # see the docstring of the module [m]
-_EXACT = 1e-12  # tolerance of a root, relative to the length of the segment
+_EXACT = 1e-12  # tolerance of a root, relative to the length of the segment or the distance
 _MOST = 100  # largest number of steps of a search
 _INSIDE = 1e-9  # a point is in a solid if it is nearer than this [m]
 
@@ -97,56 +95,35 @@ def _height(kind: int, x: Vector, c: Vector) -> float:
     return float(np.sqrt(dot(e, e)))
 
 
-@inlined
-def _climb(kind: int, size: Size, x: Vector, u: Vector) -> float:
-    """Return half the derivative of the squared distance of x along u."""
-    if kind == HALF_SPACE:
-        return u[2]
-    return dot(sub(x, nearest_point(kind, size, x)), u)
-
-
-@inlined
-def _next_in(bracket: Bracket, bisects: bool) -> float:
-    """Return a point within a bracket of a root: by false position, or the middle."""
-    low, at_low, high, at_high, _ = bracket
-    s = low - at_low * (high - low) / (at_high - at_low)
-    is_between = low < s < high or high < s < low
-    return s if is_between and not bisects else 0.5 * (low + high)
-
-
-@inlined
-def _narrowed(bracket: Bracket, s: float, value: float) -> Bracket:
-    """
-    Return the bracket that has s, with this value, as one of its ends.
-
-    An end that stays twice counts half (Illinois method), so that both ends approach the root.
-
-    """
-    low, at_low, high, at_high, side = bracket
-    if value < 0.0:
-        return s, value, high, (0.5 if side < 0 else 1.0) * at_high, -1
-    return low, (0.5 if side > 0 else 1.0) * at_low, s, value, 1
-
-
 @stage
 def _lowest(kind: int, size: Size, a: Vector, u: Vector) -> float:
-    """Return s, 0 to 1, of the point a + s u nearest to a solid."""
-    low, high = 0.0, 1.0
-    at_low, at_high = _climb(kind, size, a, u), _climb(kind, size, add(a, u), u)
-    if at_low >= 0.0:
-        return 0.0
-    if at_high <= 0.0:
-        return 1.0
-    bracket = (low, at_low, high, at_high, 0)
+    """
+    Return s, 0 to 1, of the point a + s u nearest to a solid, by Newton's method in a bracket.
+
+    Half the derivative of the squared distance increases with s; it is piecewise linear unless the
+    solid is a cylinder.
+
+    """
+    if kind == HALF_SPACE:
+        return 0.0 if u[2] > 0.0 else 1.0
+    low, high, s = 0.0, 1.0, 0.0
     for k in range(_MOST):
-        if bracket[2] - bracket[0] < _EXACT:
-            break
-        s = _next_in(bracket, k % 8 == 7)
-        value = _climb(kind, size, along(s, u, a), u)
-        if value == 0.0:
+        x = along(s, u, a)
+        c = nearest_point(kind, size, x)
+        e = sub(x, c)
+        climb = dot(e, u)
+        if np.abs(climb) <= _EXACT * dot(e, e) or (s == 0.0 and climb > 0.0) or (
+                s == 1.0 and climb < 0.0):
             return s
-        bracket = _narrowed(bracket, s, value)
-    return bracket[0] if -bracket[1] < bracket[3] else bracket[2]
+        low, high = (s, high) if climb < 0.0 else (low, s)
+        slope = dot(_stretched(kind, size, x, c, u), u)
+        following = min(s - climb / slope, 1.0) if slope > 0.0 else 1.0
+        if k > 1 and (k % 8 == 7 or not low < following < high):
+            following = 0.5 * (low + high)
+        if np.abs(following - s) < _EXACT:
+            return following
+        s = following
+    return s
 
 
 @inlined
@@ -158,18 +135,29 @@ def _height_at(kind: int, size: Size, x: Vector) -> float:
 def _rise(kind: int, size: Size, a: Vector, u: Vector, s: float, end: float, most: float
           ) -> float:
     """Return where, from s to `end`, the distance reaches `most`, or `end` if it does not."""
-    low, high = s, end
-    at_low = _height_at(kind, size, along(low, u, a)) - most
-    at_high = _height_at(kind, size, along(high, u, a)) - most
-    if at_high <= 0.0:
+    if _height_at(kind, size, along(end, u, a)) <= most:
         return end
-    bracket = (low, at_low, high, at_high, 0)
+    if kind == HALF_SPACE:
+        return s + (most - a[2] - s * u[2]) / u[2]
+    inner, outer, side = s, end, 1.0 if end > s else -1.0
     for k in range(_MOST):
-        if np.abs(bracket[2] - bracket[0]) < 1e-7:
-            break
-        s = _next_in(bracket, k % 4 == 3)
-        bracket = _narrowed(bracket, s, _height_at(kind, size, along(s, u, a)) - most)
-    return bracket[0]
+        x = along(s, u, a)
+        c = nearest_point(kind, size, x)
+        e = sub(x, c)
+        left, climb = most * most - dot(e, e), side * dot(e, u)
+        if np.abs(left) <= 1e-9 * most * most:
+            return s
+        inner, outer = (s, outer) if left > 0.0 else (inner, s)
+        if np.abs(outer - inner) < 1e-7:
+            return inner
+        # the squared distance to second order: climb and slope are half of its derivatives
+        slope = dot(_stretched(kind, size, x, c, u), u)
+        root = climb * climb + slope * left
+        reach = climb + np.sqrt(root) if root > 0.0 else 0.0
+        s = s + side * left / reach if reach > 0.0 else outer
+        if k % 8 == 7 or not (min(inner, outer) < s < max(inner, outer)):
+            s = 0.5 * (inner + outer)
+    return inner
 
 
 @inlined
@@ -183,13 +171,15 @@ def near_points(kind: int, size: Size, a: Vector, u: Vector) -> tuple[float, flo
     """
     Return the distance of the segment a + s u, 0 ≤ s ≤ 1, to a solid, and two values of s.
 
-    Between these the segment is nearer to the solid than the distance plus TOLERANCE. All vectors
-    are in the axes of the solid. The distance is 0 if the segment meets the solid; that to a
-    half-space is then negative.
+    Between these the segment is nearer to the solid than the distance plus TOLERANCE; if the solid
+    is a point, both are the nearest one. All vectors are in the axes of the solid. The distance is
+    0 if the segment meets the solid; that to a half-space is then negative.
 
     """
     s = _lowest(kind, size, a, u)
     least = _height_at(kind, size, along(s, u, a))
+    if kind == POINT:  # the nearest point is unique
+        return least, s, s
     return (least, _rise(kind, size, a, u, s, 0.0, least + TOLERANCE),
             _rise(kind, size, a, u, s, 1.0, least + TOLERANCE))
 

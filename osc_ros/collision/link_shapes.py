@@ -40,6 +40,8 @@ class LinkShape:
     ends : (2, 3)
         Ends of the segment in the frame of the link [m], equal for a sphere; read-only.
     radius : float [m]
+    attached : str
+        Name of the thing on the link that has this shape; empty: a shape of the link itself.
 
     Raises
     ------
@@ -51,6 +53,7 @@ class LinkShape:
     link: str
     ends: Array
     radius: float
+    attached: str = ''
 
     def __post_init__(self) -> None:
         if not (isinstance(self.link, str) and self.link):

@@ -47,16 +47,20 @@ class Obstacle:
         Radius; radius and distance of the centres of the two ends; edges along x, y, z; radius and
         length; nothing. Capsules and cylinders lie along their z axis.
     pose : (4, 4)
-        Axes and centre in the base frame.
+        Axes and centre in the base frame, or in that of `link`.
     velocity : (6,)
         Angular and linear velocity, base axes [rad/s, m/s].
     touch : bool
         Whether the tips may touch it: the shapes on the links of the tips ignore it.
+    link : str
+        Link of the arm that holds the solid, which is then no obstacle but moves with the link,
+        see `osc_ros.control.limits.attached`; empty: none.
 
     Raises
     ------
     InputError
-        Another shape, lengths that are not positive and finite, a pose that is not rigid.
+        Another shape, lengths that are not positive and finite, a pose that is not rigid; a link
+        with a half-space or with a velocity.
 
     """
 
@@ -65,6 +69,7 @@ class Obstacle:
     pose: Array
     velocity: Array = None  # type: ignore[assignment]
     touch: bool = False
+    link: str = ''
 
     def __post_init__(self) -> None:
         if self.shape not in SHAPES:
@@ -87,15 +92,20 @@ class Obstacle:
         if np.linalg.norm(V[3:]) > FASTEST:
             raise InputError(f'velocity {V[3:].tolist()} of an obstacle: accepted is at most '
                              f'{FASTEST:g} m/s')
+        if self.link and (self.shape == 'half_space' or V.any()):
+            raise InputError(f"a {self.shape} with velocity {V.tolist()} on link '{self.link}': "
+                             'accepted is another shape than a half_space, without a velocity')
         for name, value in (('size', tuple(size.tolist())), ('pose', T), ('velocity', V)):
             object.__setattr__(self, name, value)
 
     @classmethod
-    def at(cls, shape: str, size: ArrayLike, position: ArrayLike) -> Obstacle:
-        """Return an obstacle at a position (3,) [m], with its axes along those of the base."""
+    def at(cls, shape: str, size: ArrayLike, position: ArrayLike, touch: bool = False,
+           link: str = '') -> Obstacle:
+        """Return an obstacle at a position (3,) [m], axes along those of the base or the link."""
         T = np.eye(4)
         T[:3, 3] = finite_array('position', position, (3,))
-        return cls(shape, tuple(np.ravel(np.asarray(size, dtype=np.float64)).tolist()), T)
+        return cls(shape, tuple(np.ravel(np.asarray(size, dtype=np.float64)).tolist()), T,
+                   touch=touch, link=link)
 
     def depth(self, point: Array) -> float:
         """Depth of a point (3,) in the base frame below the surface [m]; negative outside."""
@@ -136,6 +146,26 @@ def require_clear_base(name: str, obstacle: Obstacle, most: float = 0.01) -> Non
                          f'accepted is at most {most:g} m')
 
 
+def changed_obstacles(present: Mapping[str, Obstacle], changes: Mapping[str, Obstacle | None]
+                      ) -> dict[str, Obstacle]:
+    """
+    Return the obstacles after changes; None removes one.
+
+    Raises
+    ------
+    InputError
+        There are more than MOST_OBSTACLES without a link, or a new one contains the base.
+
+    """
+    after = {name: one for name, one in {**present, **changes}.items() if one is not None}
+    if (count := sum(not one.link for one in after.values())) > MOST_OBSTACLES:
+        raise InputError(f'{count} obstacles: accepted are at most {MOST_OBSTACLES}')
+    for name, one in after.items():
+        if name in changes and not one.link:
+            require_clear_base(name, one)
+    return after
+
+
 def put_solid(row: Array, obstacle: Obstacle) -> None:
     """Write an obstacle to its row (SOLID_WIDTH,), except STAMP and SINCE."""
     kind, size, radius = obstacle.solid
@@ -153,10 +183,15 @@ class Obstacles(Mapping[str, Obstacle]):
     ----------
     record : (MOST_OBSTACLES · SOLID_WIDTH,)
         For kernels, see the columns in this module.
+    grids : list of (k, MOST_OBSTACLES)
+        For each setup whose torques are computed, the odometer before which its shapes are not
+        near each obstacle. While torques blend there are two, but only the first one that is
+        computed sees CHANGED, so a change of an obstacle clears its column in both.
 
     """
 
     def __init__(self) -> None:
+        self.grids: list[Array] = []
         self.record = np.zeros(MOST_OBSTACLES * SOLID_WIDTH)
         self._rows = self.record.reshape(-1, SOLID_WIDTH)
         self._found: dict[str, tuple[int, Obstacle]] = {}
@@ -172,6 +207,10 @@ class Obstacles(Mapping[str, Obstacle]):
 
     def __setitem__(self, name: str, obstacle: Obstacle) -> None:
         """Add an obstacle, or move the one of this name; InputError if there are too many."""
+        if obstacle.link:
+            raise InputError(f"obstacle '{name}' is on link '{obstacle.link}': accepted in "
+                             '`Law.obstacles` is one without; for things that a link holds see '
+                             '`osc_ros.control.limits.attached`')
         if name in self._found:
             k, before = self._found[name]
             is_new = before.shape != obstacle.shape or before.size != obstacle.size
@@ -183,6 +222,8 @@ class Obstacles(Mapping[str, Obstacle]):
             k, is_new = int(free[0]), True
         put_solid(self._rows[k], obstacle)
         self._rows[k, STAMP] = NEW
+        for grid in self.grids:
+            grid[:, k] = 0.0
         if is_new:
             self._rows[k, SINCE] = NEW
         self._found[name] = k, obstacle
@@ -191,30 +232,23 @@ class Obstacles(Mapping[str, Obstacle]):
         k, _ = self._found.pop(name)
         self._rows[k] = 0.0
 
-    def update(self, changes: Mapping[str, Obstacle | None], clears: bool = False) -> None:
+    def update(self, changes: Mapping[str, Obstacle | None], clears: bool = False,
+               since: float = NEW) -> None:
         """
         Add or move the named obstacles, and remove those that are None; all of them or none.
 
-        With `clears`, the obstacles that are not named are removed, too.
-
-        Raises
-        ------
-        InputError
-            There would be more than MOST_OBSTACLES, or an obstacle contains the base.
+        With `clears`, the obstacles that are not named are removed, too. New ones come into force
+        from the time `since` on [s], by default from the next tick on. For errors see
+        `changed_obstacles`.
 
         """
-        after = {name: one for name, one in
-                 {**({} if clears else self), **changes}.items() if one is not None}
-        if len(after) > MOST_OBSTACLES:
-            raise InputError(f'{len(after)} obstacles: accepted are at most {MOST_OBSTACLES}')
-        for name, one in after.items():
-            if name in changes:
-                require_clear_base(name, one)
-        for name in [name for name in self._found if name not in after]:
+        after, before = changed_obstacles({} if clears else self, changes), set(self._found)
+        for name in before - after.keys():
             del self[name]
-        for name, one in after.items():
-            if name in changes:
-                self[name] = one
+        for name in [name for name in after if name in changes]:
+            self[name] = after[name]
+            if name not in before:
+                self._rows[self._found[name][0], SINCE] = since
 
     def note_restart(self) -> None:
         """Let the obstacles that count already count at all times: the clock may be set back."""

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from io import BytesIO
 import json
@@ -30,6 +30,7 @@ from osc_ros.collision.enclosing import (
 )
 from osc_ros.collision.link_shapes import LinkShape, ShapeModel
 from osc_ros.collision.near_pairs import chosen_shapes, visits_of
+from osc_ros.dynamics.algebra.arrays import finite_array
 from osc_ros.errors import InputError, installation, ModelError
 from osc_ros.model.files import mesh_file
 from osc_ros.model.robot import Robot
@@ -105,12 +106,13 @@ def shapes_of_urdf(text: str, folder: Path, robot: Robot | None = None, most: in
                          '<sphere>, <capsule>, <cylinder>, <box> or <mesh>, or own shapes in a '
                          'file')
     swept = {} if robot is None else _strokes(text, robot)
-    cells = [_cells(one, folder, swept.get(one.link, np.zeros((1, 3)))) for one in found]
+    strokes = [swept.get(one.link, np.zeros((1, 3))) for one in found]
+    cells = [_cells(one, folder, stroke) for one, stroke in zip(found, strokes)]
     links = [one.link for one in found]
     visits = [NO_VISITS] * len(found) if robot is None else visits_of(
         robot, links, [one.mean(axis=1) for one in cells])
-    choices = [[_exact(one)] if _is_exact(one, swept) else _elements(one, body, near, most)
-               for one, body, near in zip(found, cells, visits)]
+    choices = [[_exact(one)] if _is_exact(one, stroke) else _elements(one, body, near, most)
+               for one, stroke, body, near in zip(found, strokes, cells, visits)]
     numbers = [number_by_distance([each.beyond for each in one[:most]]) for one in choices]
     chosen = [number - 1 for number in numbers]
     if robot is not None:
@@ -119,9 +121,17 @@ def shapes_of_urdf(text: str, folder: Path, robot: Robot | None = None, most: in
     return ShapeModel(tuple(shape for one in elements for shape in one.shapes)), elements
 
 
-def _is_exact(visual: Visual, swept: dict[str, Array]) -> bool:
+def enclosed(visual: Visual, folder: Path, stroke: Array, most: int) -> Element:
+    """Return the shapes of an element at displacements (n, 3), without regard to other links."""
+    if _is_exact(visual, stroke):
+        return _exact(visual)
+    found = _elements(visual, _cells(visual, folder, stroke), NO_VISITS, most)
+    return found[number_by_distance([one.beyond for one in found]) - 1]
+
+
+def _is_exact(visual: Visual, stroke: Array) -> bool:
     """Return whether an element is a sphere or a capsule, on a link that does not slide."""
-    return visual.kind in ('sphere', 'capsule') and not swept.get(visual.link, np.zeros(1)).any()
+    return visual.kind in ('sphere', 'capsule') and len(stroke) == 1 and not stroke.any()
 
 
 def _exact(visual: Visual) -> Element:
@@ -148,10 +158,41 @@ def _cells(visual: Visual, folder: Path, stroke: Array) -> Array:
 
 def _elements(visual: Visual, cells: Array, visits: Visits, most: int) -> list[Element]:
     """Return the shapes around cells with one, two, … capsules, for each of WEIGHTS."""
+    around = _stored_enclosures if visual.kind == 'mesh' else enclosures
     return [Element(visual.link, visual.mesh or visual.kind,
                     tuple(_rounded(visual.link, *capsule) for capsule in one.capsules),
                     one.beyond, one.ratio) for weight in (WEIGHTS if visits.weight else (1.0,))
-            for one in _enclosures(cells, visits._replace(weight=weight * visits.weight), most)]
+            for one in around(cells, most, visits._replace(weight=weight * visits.weight))]
+
+
+def mesh_shapes(file: Path, link: str, pose: Array, scale: float = 1.0, name: str = '',
+                most: int = MOST) -> tuple[LinkShape, ...]:
+    """
+    Return capsules around a mesh that is fixed to a link, such as that of a grasped thing.
+
+    Parameters
+    ----------
+    file : Path
+    link : str
+    pose : (4, 4)
+        Of the mesh in the frame of the link.
+    scale : float
+        Length of a unit of the mesh [m].
+    name : str
+        See `LinkShape.attached`.
+    most : int
+        Largest number of capsules.
+
+    Raises
+    ------
+    ModelError, InputError
+        The mesh is missing or not readable; trimesh is not installed.
+
+    """
+    visual = Visual(link, finite_array('pose', pose, (4, 4)), 'mesh', (scale,) * 3, str(file),
+                    (1.0,) * 4)
+    return tuple(replace(one, attached=name) for one in enclosed(
+        visual, file.parent, np.zeros((1, 3)), most).shapes)
 
 
 def _rounded(link: str, ends: Array, radius: float) -> LinkShape:
@@ -177,7 +218,7 @@ def _triangles(visual: Visual) -> Array:
     return np.asarray(corners[ConvexHull(corners).simplices])
 
 
-def _enclosures(cells: Array, visits: Visits, most: int) -> list[Enclosure]:
+def _stored_enclosures(cells: Array, most: int, visits: Visits) -> list[Enclosure]:
     """Return the capsules around cells, computed or from the cache."""
     key = sha256(cells.tobytes() + visits.points.tobytes()
                  + repr((METHOD, visits.weight, most)).encode()).hexdigest()

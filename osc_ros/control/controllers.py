@@ -322,5 +322,5 @@ def _put_holds(memory: Array, plan: slice, state: slice, rows: NDArray[np.intp],
             (plan, at.kind, HOLD), (plan, at.pose, poses.reshape(-1, 16)),
             (plan, at.begin, np.inf), (plan, at.event, np.inf), (plan, at.until, np.inf),
             (plan, at.wakes, np.inf), (state, now.late, 0.0), (state, now.waits, 0.0),
-            (state, now.is_open, 0.0), (state, now.went_back, 0.0)):
+            (state, now.slow, 0.0), (state, now.is_open, 0.0), (state, now.went_back, 0.0)):
         memory[rows, begin.start + slot.ravel().astype(int)] = value

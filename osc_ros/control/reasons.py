@@ -355,8 +355,8 @@ class Case:
 
     @cached_property
     def held_off(self) -> list[Near]:
-        """Pairs whose distance holds an arm that is not at its goal."""
-        return self.figures.around.held_off if self.is_away else []
+        """Pairs whose distance holds an arm that is not at its goal, or has none."""
+        return self.figures.around.held_off if self.is_away or self.figures.goal is None else []
 
     def joints(self, indices: list[int], text: Callable[[int], str]) -> str:
         """Return the names of joints, each with a text."""
@@ -480,7 +480,7 @@ RULES = (
          lambda case: 'the arm follows the hand',
          lambda case: 'end it: ~/free_drive with data: false, or the parameter mode'),
     Rule('obstacle', 'an obstacle, the fence or the arm itself is in the way',
-         lambda case: case.is_away and (case.inside or case.held_off), _obstacle_text,
+         lambda case: case.held_off or case.is_away and case.inside, _obstacle_text,
          lambda case: 'choose a goal in free space, or let the tips touch the obstacle: '
          'Obstacle(touch=True), parameter obstacles.touch' if case.inside else
          f'go around: a path, or other joint positions, {SEARCH}; or make room'),

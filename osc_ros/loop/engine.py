@@ -29,6 +29,7 @@ from osc_ros.control.safety.supervision import (
     NOT_FINITE,
     STALE_TARGET,
     Supervision,
+    TOO_NEAR,
 )
 from osc_ros.control.safety.supervisor import Supervisor
 from osc_ros.control.safety.tables import PLANS, WAITS
@@ -46,7 +47,7 @@ Array = NDArray[np.float64]
 Stamp = tuple[int, int]  # seconds and nanoseconds of a ROS time
 
 # Cause: no update of the obstacles; the time-out starts at each `requests.set_obstacles`.
-STALE_OBSTACLES, TOO_NEAR = 'stale_obstacles', 'too_near'
+STALE_OBSTACLES = 'stale_obstacles'
 IDLE, ACTIVE, ENDING = MODES = 'idle', 'active', 'ending'
 # Attributes of an engine that a checkpoint stores in addition to law, supervisor and arrays.
 VALUES = 'mode', 'effort', 'q', 'qd', 'time', 'stamp', 'asks', '_left'
@@ -330,6 +331,8 @@ class Engine:
             except Exception as error:  # of any kind, for a method that is not compiled
                 self.guard.set_reason(NOT_FINITE, f'{type(error).__name__}: {error}')
         if done.has_changed:
+            if self.guard.acting(done).cause == TOO_NEAR:
+                self.guard.set_reason(TOO_NEAR, self.law.limiter.clearance.nearest_text)
             self._on_change(done)
         if done.code > STOPPED:
             self.law.note(done.code)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.collision.obstacles import Obstacle
+from osc_ros.collision.obstacles import NEW, Obstacle
 from osc_ros.control.reasons import Figures, figures_of
 from osc_ros.control.safety.supervision import HARMLESS, STALE_TARGET
 from osc_ros.control.setpoint.arrival import Approach, JointApproach
@@ -33,7 +33,6 @@ from osc_ros.loop.statistics import Window
 
 Array = NDArray[np.float64]
 
-TOO_NEAR_SHARE = 0.25  # of the margin; a nearer pair is a fault
 FARTHEST_AHEAD = 3600.0  # a stamp farther in the future is from another clock [s]
 
 
@@ -298,15 +297,16 @@ def set_gravity(engine: Engine, gravity: Array) -> None:
 
 @journaled
 def set_obstacles(engine: Engine, changes: Mapping[str, Obstacle | None], clears: bool = False,
-                  is_news: bool = True) -> None:
+                  is_news: bool = True, delay: float = 0.0) -> None:
     """
     Add, move and remove obstacles by name.
 
     For `changes`, `clears` and errors see `Obstacles.update`. `is_news`: whether the source of the
-    obstacles has sent something, so that its time-out starts.
+    obstacles has sent something, so that its time-out starts. `delay`: time after which new
+    obstacles come into force [s].
 
     """
-    engine.law.obstacles.update(changes, clears)
+    engine.law.obstacles.update(changes, clears, engine.time + delay if delay else NEW)
     if is_news:
         engine.expect_obstacles()
 
@@ -416,16 +416,6 @@ def finding(engine: Engine) -> Finding:
     """Return the result of the start-up check, from the states received while idle."""
     friction = engine.law.settings.friction
     return engine.rest.finding(engine.law.robot, None if friction is None else friction.coulomb)
-
-
-def too_near(engine: Engine) -> str:
-    """Return which pair is much nearer than the margin of the clearance; empty if none is."""
-    clear, around = engine.law.settings.clearance, engine.law.limiter.near
-    if clear is None or not around or around[0].distance > TOO_NEAR_SHARE * clear.margin:
-        return ''
-    one = around[0]
-    return (f"'{one.link}' and '{one.other}' are {1e3 * one.distance:.1f} mm apart: the margin is "
-            f'{1e3 * clear.margin:g} mm')
 
 
 def has_efforts(engine: Engine) -> bool:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 import re
 from typing import Any
 
@@ -14,11 +14,12 @@ import numpy as np
 from osc_ros.viewer.banner import Banner
 from osc_ros.viewer.mirror import Mirror
 from osc_ros.viewer.scene.actions import Actions
-from osc_ros.viewer.scene.reading import OK, Reading, WORST
+from osc_ros.viewer.scene.obstacle_scene import is_own
+from osc_ros.viewer.scene.reading import MARGIN, OK, Reading, WORST
 from osc_ros.viewer.text import block, line
 
 MOST_WORDS = 4  # number of shown log lines
-SETTLED = 2.0  # `settled` of a check box, see `Mirror` [s]
+SETTLED = 2.0  # `settled` of a check box and of the clearance, see `Mirror` [s]
 NO_MESSAGE = 'no messages'
 ONE_LINE = 42  # longest label of the messages [characters]
 MANY_JOINTS = 4  # number of named joints near a limit
@@ -74,23 +75,35 @@ class Tip:
                              else 'yellow' if share < WORST else 'green')
 
 
-class ObstacleButtons:
-    """Buttons that add an obstacle before the tip, and delete those that the page has added."""
+class Obstacles:
+    """A folder: the clearance, buttons that add and delete obstacles, and the collision shapes."""
 
-    def __init__(self, server: Any, actions: Actions) -> None:
-        self._add = server.gui.add_button('obstacle', disabled=True)
-        self._delete = server.gui.add_button(
-            'delete obstacles', disabled=True, hint='that browsers have added')
-        self._add.on_click(lambda _: actions.call('obstacle'))
+    def __init__(self, server: Any, actions: Actions, show_shapes: Callable[[bool], None]) -> None:
+        gui = server.gui
+        with gui.add_folder('Obstacles'):
+            self._margin = Mirror(
+                gui.add_slider('clearance [m]', 0.0, 0.1, 0.005, 0.0, hint=f'{MARGIN}: links '
+                               'come no nearer to each other, to obstacles and to the fence; '
+                               '0: the arm does not keep clear'),
+                lambda value: actions.set_parameter(MARGIN, value), SETTLED)
+            self._add = gui.add_button('add obstacle', hint='a sphere beside the tip, with a '
+                                       'handle; from which the arm keeps clear')
+            self._delete = gui.add_button('delete obstacles', hint='that browsers have added')
+            shapes = gui.add_checkbox('collision shapes', False,
+                                      hint='capsules that stand for the links')
+        self._add.on_click(lambda _: actions.call('add obstacle'))
         self._delete.on_click(lambda _: actions.call('delete obstacles'))
+        shapes.on_update(lambda event: show_shapes(event.target.value))
 
     def update(self, reading: Reading) -> None:
         """Show the latest data of the controller."""
-        is_offered = 'obstacles' in reading.offers
-        self._add.disabled = not is_offered or reading.control.pose is None
-        self._delete.disabled = not is_offered
-        self._add.hint = ('adds a sphere before the tip, from which the arm keeps clear'
-                          if is_offered else 'needs clearance.margin above 0 m')
+        margin, slider = reading.parameters.get(MARGIN), self._margin.handle
+        slider.disabled = margin is None
+        if margin is not None:
+            slider.max = max(slider.max, margin)
+            self._margin.update(margin)
+        self._add.disabled = 'obstacles' not in reading.offers or reading.control.pose is None
+        self._delete.disabled = not any(map(is_own, reading.obstacles))
 
 
 def home_hint(reading: Reading) -> str:

@@ -11,11 +11,12 @@ from typing import Any
 
 from osc_ros.viewer.mirror import Mirror
 from osc_ros.viewer.scene.actions import Actions
-from osc_ros.viewer.scene.reading import Follower, Reading
+from osc_ros.viewer.scene.reading import Follower, MARGIN, Reading
 from osc_ros.viewer.text import block, line
 
 SETTLED = 1.0  # `settled` of a slider, see `Mirror` [s]
-ACCELERATION, IMPEDANCE = 'acceleration', 'impedance'  # values of parameter mode
+ACCELERATION, IMPEDANCE = 'acceleration', 'impedance'
+MODES = ACCELERATION, IMPEDANCE, 'free', 'joints'  # values of parameter mode
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def ranges(followers: tuple[Follower, ...]) -> Iterator[Range]:
 def shown_parameters(followers: tuple[str, ...]) -> list[str]:
     """Return the names of all parameters that the page shows; `followers` are task names."""
     return ['mode', 'limits.effort', 'goal.rotation.tolerance', 'goal.translation.tolerance',
-            *(one.name for one in RANGES), *(f'{name}.activation' for name in followers)]
+            MARGIN, *(one.name for one in RANGES), *(f'{name}.activation' for name in followers)]
 
 
 def numbers(value: Any) -> list[float]:
@@ -127,7 +128,7 @@ class Sliders:
         self._ranges = {one.name: one for one in ranges(reading.followers)}
         with self._folder:
             self._mode = self._mirror('mode', self._server.gui.add_dropdown(
-                'mode', (ACCELERATION, IMPEDANCE)))
+                'mode', MODES))
         for one in self._ranges.values():
             with self._advanced if one.is_advanced else self._folder:
                 self._sliders[one.name] = self._mirror(one.name, self._server.gui.add_slider(

@@ -17,7 +17,7 @@ from osc_ros.collision.link_shapes import ShapeModel
 from osc_ros.errors import InputError, OscError
 from osc_ros.viewer.access import Access, guarded
 from osc_ros.viewer.joints import Joints
-from osc_ros.viewer.panel import ObstacleButtons, Panel, Tip
+from osc_ros.viewer.panel import Obstacles, Panel, Tip
 from osc_ros.viewer.scene.actions import Actions
 from osc_ros.viewer.scene.reading import Reading
 from osc_ros.viewer.scene.scene import Scene
@@ -90,10 +90,7 @@ class Page:
         # the page shows these parts from top to bottom in the order in which they are created
         self._parts = (Panel(self._server, actions), Sliders(self._server, actions),
                        Joints(self._server, actions), Tip(self._server),
-                       ObstacleButtons(self._server, actions))
-        shapes = self._server.gui.add_checkbox(
-            'collision shapes', False, hint='capsules that stand for the links')
-        shapes.on_update(lambda event: self._scene.collision_shapes.show(event.target.value))
+                       Obstacles(self._server, actions, self._scene.collision_shapes.show))
         curves = self._server.gui.add_panel()
         with curves.add_tab('Plots, last 10 s'):
             self._plots = Plots(self._server)

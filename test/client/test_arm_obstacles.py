@@ -13,6 +13,7 @@ from common import naming
 import osc_ros
 from osc_ros import InputError, Obstacle
 from osc_ros.collision.obstacles import MOST_OBSTACLES
+from osc_ros.control.limits.attached import MOST_THINGS
 from ros_arm import RosArm
 
 BALL = Obstacle.at('sphere', 0.05, (0.6, 0.3, 0.4))
@@ -42,14 +43,56 @@ def assert_is_mapping(arm):
     assert len(obstacles) == 0
 
 
+def clearance_in(law):
+    """Return the names of the things in the clearance of a law."""
+    return {one.attached for one in law.settings.clearance.shapes} - {''}
+
+
+def assert_holds_things(arm, law, ending=''):
+    """Check that links hold what has a link; `law` returns that of the loop."""
+    obstacles, held = arm.obstacles, Obstacle.at('sphere', 0.03, (0.0, 0.0, 0.13),
+                                                 link='panda_hand')
+    obstacles.update(cup=Obstacle.at('sphere', 0.03, (0.5, 0.3, 0.5)), ball=BALL)
+    obstacles['cup'] = held
+    assert (obstacles['cup'].link, obstacles['ball'].link) == ('panda_hand', '')
+    assert set(obstacles) == {'cup', 'ball'}
+    assert (clearance_in(law()), set(law().obstacles)) == ({f'cup{ending}'}, {f'ball{ending}'})
+    pan = Obstacle.at('cylinder', (0.05, 0.1), (0.0, 0.0, 0.15), link='panda_hand')
+    for bad, text in (
+            (replace(held, link='moon'), naming("'moon'", 'links:')),
+            (replace(held, link='panda_link0'), naming('does not move', 'accepted is a link'))):
+        with pytest.raises(InputError, match=text):
+            obstacles.update(pan=pan, bad=bad)
+    assert set(obstacles) == {'cup', 'ball'}
+    with pytest.raises(InputError, match=naming('things', 'accepted are at most')):
+        obstacles.update({str(k): held for k in range(MOST_THINGS)})
+    del obstacles['ball']
+    with pytest.raises(InputError):
+        obstacles['ball'] = replace(held, link='moon')
+    obstacles['pan'] = pan
+    assert clearance_in(law()) == {f'cup{ending}', f'pan{ending}'}
+    obstacles['cup'] = Obstacle.at('sphere', 0.03, (0.5, 0.3, 0.5))  # let go
+    assert (clearance_in(law()), set(law().obstacles)) == ({f'pan{ending}'}, {f'cup{ending}'})
+    del obstacles['pan']
+    assert not clearance_in(law())
+    assert set(obstacles) == {'cup'}
+    obstacles.clear()
+    assert not law().obstacles
+
+
 def test_obstacles_of_a_simulated_arm_are_a_mapping(tmp_path):
     with osc_ros.Arm.simulated('panda', clearance=panda_clearance(tmp_path)) as arm:
         assert_is_mapping(arm)
+        assert_holds_things(arm, lambda: arm._backend.arm.law)
 
 
 def test_obstacles_of_a_loop_are_a_mapping(tmp_path):
     with osc_ros.Arm.real_time('panda', 'mujoco', clearance=panda_clearance(tmp_path)) as arm:
         assert_is_mapping(arm)
+        assert_holds_things(arm, lambda: arm._backend._law)
+        state = arm.state()
+        arm.sleep(0.5)
+        np.testing.assert_allclose(arm.state().q, state.q, atol=1e-3)
 
 
 def test_obstacles_over_ros_are_a_mapping_and_become_those_of_the_controller(ros, tmp_path):
@@ -62,11 +105,25 @@ def test_obstacles_over_ros_are_a_mapping_and_become_those_of_the_controller(ros
             found = nodes.nodes[1]._loop.engine.law.obstacles
             assert set(found) == {'ball/0', 'rod/0'}
             np.testing.assert_allclose(found['ball/0'].pose, BALL.pose, atol=1e-12)
-            for bad in (Obstacle.at('capsule', (0.1, 0.2), np.ones(3)),
-                        replace(BALL, touch=True)):
-                with pytest.raises(InputError, match=naming("'bad'", 'accepted are box, sphere')):
-                    arm.obstacles['bad'] = bad
-            assert set(arm.obstacles) == {'ball', 'rod'}
+            arm.obstacles.clear()
+            controller = nodes.nodes[1]
+            assert_holds_things(arm, lambda: controller._loop.engine.law, '/0')
+            sent = {'floor': Obstacle.at('half_space', (), (0.0, 0.0, -0.5), touch=True),
+                    'stick': Obstacle('capsule', (0.1, 0.2), BALL.pose,
+                                      [0.1, 0.2, 0.3, 0.4, 0.5, 0.6])}
+            arm.obstacles.update(sent)
+            found = controller._loop.engine.law.obstacles
+            for name, one in sent.items():
+                got = found[f'{name}/0']
+                assert (got.shape, got.touch) == (one.shape, one.touch)
+                np.testing.assert_allclose(got.pose, one.pose, atol=1e-12)
+                np.testing.assert_allclose(got.velocity, one.velocity, atol=1e-5)
+                np.testing.assert_allclose(got.size, one.size, atol=1e-12)
+            arm.obstacles['stick'] = Obstacle.at('capsule', (0.1, 0.2), (0.7, 0.3, 0.4))
+            assert not found['stick/0'].velocity.any()
+            del arm.obstacles['floor']
+            assert list(controller.get_parameter('obstacles.touch').value) == []
+            assert set(found) == {'stick/0'}
     finally:
         nodes.close()
 

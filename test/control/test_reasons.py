@@ -10,15 +10,26 @@ import numpy as np
 import pytest
 
 import osc_ros
-from osc_ros import Limits, Robot, Settings, TargetLimits
+from osc_ros import (
+    Clearance,
+    Law,
+    Limits,
+    Obstacle,
+    Robot,
+    Settings,
+    shipped_shapes,
+    Simulation,
+    TargetLimits,
+)
 from osc_ros.client.robots import SHIPPED
-from osc_ros.control.reasons import Reason, RULES, TITLES
+from osc_ros.control.reasons import figures_of, Reason, reasons, RULES, TITLES
 from osc_ros.control.tasks.free import FreeDrive
 from osc_ros.dynamics.algebra.kinematics import link_pose
 from osc_ros.errors import ArmTimeoutError, InputWarning, ReachError
 from osc_ros.model.files import shipped_urdf
 from osc_ros.sim.plant_payload import with_payload
 
+HOME = [0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785]  # of a Panda
 STRETCHED = [0.0, -1.5708, 0.0, -1.5708, 0.0, 0.0]  # an UR5e that stands upright
 PLACED = 1e-3  # tolerance of a position where the tip stands [m]
 
@@ -201,6 +212,20 @@ def test_free_drive_is_named(arm):
     assert 'free drive' in [reason.name for reason in arm._backend.reasons()]
     law.change(before)
     arm.sleep(0.1)
+
+
+def test_obstacle_that_pushes_an_arm_without_a_goal_is_named():
+    settings = replace(settings_of('panda'), clearance=Clearance.of(shipped_shapes('panda'), 0.03))
+    law = Law(Robot.from_urdf(shipped_urdf('panda'), *SHIPPED['panda'][:2]), settings)
+    arm = Simulation(shipped_urdf('panda'), law, HOME)
+    arm.run(0.1)
+    before = arm.pose()[:3, 3]
+    law.obstacles['hand'] = Obstacle.at('sphere', 0.06, before + [0.1, 0.0, 0.04])
+    arm.run(1.0)
+    assert np.linalg.norm(arm.pose()[:3, 3] - before) > 0.01
+    first, *_ = reasons(law.robot, law.settings.tasks[0], figures_of(law), searches=False)
+    assert first.name == 'obstacle'
+    assert "panda_hand is 30 mm from 'hand'" in first.cause
 
 
 def test_reason_is_read_from_its_text():

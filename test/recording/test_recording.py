@@ -14,12 +14,13 @@ from time import perf_counter
 import numpy as np
 import pytest
 
-from arm import PERIOD
+from arm import moved, PERIOD
 from capsules import panda_clearance
 from osc_ros import InputError, JointDrive
 from osc_ros.collision.obstacles import Obstacle
 from osc_ros.control.model_error.disturbance import Disturbance
 from osc_ros.control.model_error.friction import Friction
+from osc_ros.control.setpoint.trajectory import Path
 from osc_ros.loop import journal, requests
 from osc_ros.loop.engine import ACTIVE
 from osc_ros.loop.journal import CALL, Journal, loaded_piece, RESPOND
@@ -163,6 +164,25 @@ def test_run_among_moving_obstacles_is_computed_again_to_the_last_bit(begins_at,
         segments_of([loaded_piece(one.dumped()) for one in run.pieces()]))]
     assert all(one.is_identical for one in found)
     assert any('set_obstacles' in event.text for one in found for event in one.events)
+
+
+def test_path_that_waits_before_an_obstacle_is_computed_again_to_the_last_bit(tmp_path):
+    run = Recorded(clearance=panda_clearance(tmp_path, margin=0.03))
+    requests.set_obstacles(run.engine, {'box': Obstacle.at(
+        'box', (0.1, 0.5, 0.5), run.tip + [0.3, 0.0, 0.0])})
+    run.run(0.3)
+    pose = run.plant.pose(run.robot.tip)
+    path = Path(run.plant.time + np.array([0.1, 1.3]), [pose, moved(pose, (0.4, 0.0, 0.0))])
+    requests.follow(run.engine, path, 0.0, 'tip')
+    run.run(0.9)
+    assert 1e-3 < np.linalg.norm(run.law.error[3:]) < 0.01
+    requests.renew_journal(run.engine)  # another segment begins while the time is slowed
+    run.run(0.4)
+    requests.set_obstacles(run.engine, {'box': None})
+    run.run(0.5)
+    found = [Replay(one).compute() for one in runs_of(
+        segments_of([loaded_piece(one.dumped()) for one in run.pieces()]))]
+    assert len(found) > 0 and all(one.is_identical for one in found)
 
 
 def test_limits_that_acted_are_named():

@@ -77,11 +77,13 @@ class ClearRig:
         ignored = {frozenset(pair) for pair in self.clearance.ignored}
         bodies = [link_frame(self.robot, one.link)[0] for one in self.clearance.shapes]
         for i, j in combinations(range(len(bodies)), 2):
-            links = frozenset((self.clearance.shapes[i].link, self.clearance.shapes[j].link))
+            shapes = [self.clearance.shapes[k] for k in (i, j)]
+            links = frozenset(one.attached or one.link for one in shapes)
+            are_things = any(one.attached for one in shapes)
             parents = [int(self.robot.parent[one]) if one >= 0 else -2
                        for one in (bodies[i], bodies[j])]
-            if not (bodies[i] == bodies[j] or links in ignored or parents[0] == bodies[j]
-                    or parents[1] == bodies[i]):
+            if not (bodies[i] == bodies[j] or links in ignored or not are_things and (
+                    parents[0] == bodies[j] or parents[1] == bodies[i])):
                 yield self._names[i], self._names[j]
         for i, body in enumerate(bodies):
             if body >= 0:

@@ -52,3 +52,4 @@ GUIDE_RATE = 5e-5  # rad/s, m/s: difference quotients over 2 ms at a jerk of 125
 GUIDE_LIMIT = 1.15  # relative to a limit: peak rates of a target that gets new goals in motion
 GUIDE_LIMIT_MOVING = 1.05  # the same for the rates of translation
 SPLINE_IN_PIECES = 1e-9  # rad/s², m/s²: a spline in pieces of 128 knots against one piece
+SHOWN_DISTANCE = 1.0  # mm: below the margin, on the page of a simulated arm at rest

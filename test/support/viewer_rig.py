@@ -104,8 +104,8 @@ def wait_for_text(arm, tab, text):
         arm.rest(0.2)
 
 
-def drag(tab, arm, film, start, end, steps=16):
-    """Drag from one point (3,) of the scene to another; add pictures to the film, if any."""
+def drag(tab, arm, start, end, steps=16, each=None):
+    """Drag from one point (3,) of the scene to another; call `each` after every second step."""
     a, b = pixel(tab, start), pixel(tab, end)
     tab.mouse('mouseMoved', *a)
     arm.rest(0.5)
@@ -116,23 +116,38 @@ def drag(tab, arm, film, start, end, steps=16):
         tab.mouse('mouseMoved', *(x + (y - x) * k / steps for x, y in zip(a, b)), button='left',
                   buttons=1)
         arm.rest(0.05)
-        if film is not None and k % 2:
-            film.append((time.monotonic(), tab.picture()))
+        if each is not None and k % 2:
+            each()
     tab.mouse('mouseReleased', *b, button='left', clickCount=1)
-    for _ in range(10 if film is not None else 0):
+    for _ in range(10 if each is not None else 0):
         arm.rest(0.05)
-        film.append((time.monotonic(), tab.picture()))
+        each()
 
 
-def save_film(film, path):
-    """Write pictures with their times [s] as an animation of at most 10 s."""
-    from io import BytesIO
+class Film:
+    """Pictures of a page with their times; without `is_wanted` none."""
 
-    from PIL import Image
-    times = np.array([moment for moment, _ in film])
-    pictures = [Image.open(BytesIO(data)).convert('RGB').resize((960, 600)) for _, data in film]
-    spans = np.diff(times, append=times[-1] + 1.0)
-    spans *= min(1.0, 10.0 / spans.sum())
-    pictures[0].save(path, save_all=True, append_images=pictures[1:], loop=0, quality=55,
-                     duration=[round(1e3 * span) for span in spans], method=4)
-    assert path.stat().st_size < 3e6
+    def __init__(self, tab, is_wanted):
+        """Take pictures of this tab."""
+        self._tab, self._is_wanted, self._pictures = tab, is_wanted, []
+
+    def take(self):
+        """Take a picture."""
+        if self._is_wanted:
+            self._pictures.append((time.monotonic(), self._tab.picture()))
+
+    def save(self, path):
+        """Write the pictures as an animation of at most 10 s."""
+        from io import BytesIO
+
+        from PIL import Image
+        if not self._is_wanted:
+            return
+        times = np.array([moment for moment, _ in self._pictures])
+        first, *others = (Image.open(BytesIO(data)).convert('RGB').resize((960, 600))
+                          for _, data in self._pictures)
+        spans = np.diff(times, append=times[-1] + 1.0)
+        spans *= min(1.0, 10.0 / spans.sum())
+        first.save(path, save_all=True, append_images=others, loop=0, quality=55,
+                   duration=[round(1e3 * span) for span in spans], method=4)
+        assert path.stat().st_size < 2.5e6

@@ -30,7 +30,7 @@ from osc_ros.viewer.scene.shapes import body_shapes, capsules, collision_meshes
 from osc_ros.viewer.scene.view_frames import displaced_pose
 from osc_ros.viewer.viewer_page import Page, PageError
 from viewer_readings import PANDA, reading_of, READY
-from viewer_rig import Arm, drag, open_page, pixel, READY_TEXT, save_film, wait_for_text
+from viewer_rig import Arm, drag, Film, open_page, pixel, READY_TEXT, wait_for_text
 
 DOC = CHECKOUT / 'doc'
 STAND_IN = CHECKOUT / 'test' / 'support' / 'viewer_stand_in.py'
@@ -141,6 +141,9 @@ def test_controls_show_what_the_controller_has_and_request_what_a_user_asks(page
     assert sliders['translation.stiffness'].disabled
     assert '20 20 10' in page._parts[1]._note.content
     assert 'too much' in page._parts[1]._note.content
+    for reading.parameters['mode'] in ('free', 'joints', 'acceleration'):
+        page.update(reading)
+        assert page._parts[1]._mode.handle.value == reading.parameters['mode']
     assert asked.calls == []  # showing a value sets none
     # as viser does for a user, long before it calls back
     sliders['translation.natural_frequency']._impl.value = 30.0
@@ -422,13 +425,13 @@ def test_arm_follows_a_drag_in_the_browser_and_a_slider_sets_its_parameter(
     arm = Arm(spin, start, port, 'world.yaml')
     with chromium.browser() as tab, chromium.browser() as other:
         open_page(arm, port, tab, other)
-        film = []
+        film = Film(tab, write)
         if write:
             tab.wait_for(IS_GREEN, 120.0)
         before = arm.tip.copy()
         # the blue arrow of the handle is along z of the tip, down
         grip, up = np.array([0.0, 0.0, -0.2]), np.array([0.0, 0.0, 0.12])
-        drag(tab, arm, film if write else None, before + grip, before + grip + up)
+        drag(tab, arm, before + grip, before + grip + up, each=film.take)
         arm.wait(lambda: np.linalg.norm(arm.tip - before) > 0.05, 'the arm')
         arm.rest(2.0)
         moved = arm.tip - before
@@ -437,9 +440,8 @@ def test_arm_follows_a_drag_in_the_browser_and_a_slider_sets_its_parameter(
         if write:
             tab.wait_for(IS_GREEN, 120.0)
             tab.picture(DOC / 'viewer.png')
-        drag(tab, arm, film if write else None, arm.tip + grip, arm.tip + grip - 2.0 * up)
-        if write:
-            save_film(film, DOC / 'viewer.webp')
+        drag(tab, arm, arm.tip + grip, arm.tip + grip - 2.0 * up, each=film.take)
+        film.save(DOC / 'viewer.webp')
         arm.rest(2.0)
         tab.set_slider('ω position [rad/s]', 35.0)
         arm.wait(lambda: '35' in str(arm.parameter('translation.natural_frequency')), 'the slider')

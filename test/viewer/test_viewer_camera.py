@@ -5,6 +5,7 @@
 
 from io import BytesIO
 import time
+from types import SimpleNamespace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ pytest.importorskip('viser', reason="viser is not installed: pip install '.[view
 
 import browser as chromium
 from browser import Asked, free_port, needs_browser
-from osc_ros.viewer.scene.camera import camera_shift, is_shown
+from osc_ros.viewer.scene.camera import camera_shift, Cameras, is_shown
 from osc_ros.viewer.viewer_page import CAMERA, Page
 from viewer_readings import described_panda, reading_of, READY
 
@@ -44,6 +45,21 @@ def test_camera_moves_only_as_far_as_needed():
     assert right == pytest.approx([0.3, 0.0, 0.0])
     back = camera_shift(R, np.zeros(3), np.array([[-1.0, 0.0, 1.0], [1.0, 0.0, 1.0]]), half, 0.1)
     assert back == pytest.approx([0.0, 0.0, -1.2])
+
+
+def test_camera_does_not_move_back_for_a_picture_that_is_too_narrow():
+    camera = SimpleNamespace(position=np.zeros(3), wxyz=np.array([1.0, 0.0, 0.0, 0.0]), fov=0.8,
+                             aspect=1.0)
+    cameras = Cameras(SimpleNamespace(
+        initial_camera=SimpleNamespace(position=np.zeros(3)),
+        get_clients=lambda: {0: SimpleNamespace(camera=camera)}))
+    points = np.array([[-0.2, 0.0, 1.0], [0.2, 0.0, 1.0]])
+    for camera.aspect in (1.0, 0.04, 0.0):  # as while a user makes the window narrow
+        cameras.follow(points)
+        assert camera.position == pytest.approx(np.zeros(3))
+    camera.aspect = 0.4
+    cameras.follow(points)
+    assert camera.position[2] < 0.0
 
 
 @needs_browser

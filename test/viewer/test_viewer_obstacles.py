@@ -3,6 +3,8 @@
 
 """Obstacles on the page: what it draws, and what it publishes when one is dragged."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -15,15 +17,17 @@ from osc_ros import Obstacle
 from osc_ros.collision.link_shapes import LinkShape, ShapeModel, shipped_shapes
 from osc_ros.dynamics.algebra.kinematics import link_pose
 from osc_ros.viewer.panel import state_html
-from osc_ros.viewer.scene.obstacle_scene import nearest_points, OPACITY, RED, TEAL
+from osc_ros.viewer.scene.obstacle_scene import GREY, nearest_points, OPACITY, PLATE, RED, TEAL
+from tolerances import SHOWN_DISTANCE
 from viewer_readings import reading_of, READY
-from viewer_rig import Arm, open_page, wait_for_text
+from viewer_rig import Arm, drag, Film, open_page, wait_for_text
 
 TIP = np.array([0.5, 0.0, 0.5])
 POSE = np.block([[np.diag([1.0, -1.0, -1.0]), TIP[:, None]], [np.zeros(3), 1.0]])
 DOC = CHECKOUT / 'doc'
 OFFERS = frozenset({'obstacles'})
 MARGIN = 0.03  # [m]
+STEPS = 60  # of the mouse that drags an obstacle towards the arm
 
 
 def among(panda, held_off='', nearest='panda_hand viewer/1', **values):
@@ -51,6 +55,8 @@ def test_obstacles_are_half_transparent_and_red_while_they_hold_the_arm_off(page
     assert set(drawn_colors(page).values()) == {TEAL}
     page.update(among(panda, 'panda_link5 panda_link7, panda_hand a box/0'))
     assert drawn_colors(page) == {'viewer/1': TEAL, 'a box/0': RED, 'post/7': TEAL}
+    page.update(among(panda, offers=frozenset()))  # the arm ignores them
+    assert set(drawn_colors(page).values()) == {GREY}
     page.update(among(panda, obstacles={}))
     assert drawn == {}
     assert page._scene._obstacles._handles == {}
@@ -81,6 +87,22 @@ def test_distance_of_a_capsule_and_a_sphere(panda):
     assert distance == pytest.approx(0.5 - 0.1 - 0.06)
     assert a == pytest.approx([0.1, 0.0, 0.3], abs=1e-4)
     assert b == pytest.approx([0.44, 0.0, 0.3], abs=1e-4)
+
+
+@pytest.mark.parametrize(('shape', 'size', 'drawn_size'), (
+    ('capsule', (0.05, 0.3), (0.1, 0.1, 0.4)), ('half_space', (), PLATE)))
+def test_capsule_and_half_space_are_drawn_with_their_distance(page, panda, shape, size,
+                                                               drawn_size):
+    one = Obstacle.at(shape, size, (0.6, 0.0, -0.1))
+    reading = among(panda, nearest='panda_hand a/0', obstacles={'a/0': one})
+    page.update(reading)
+    (_, drawn), = page._scene._obstacles._objects._drawn.values()
+    extent = drawn.dimensions if shape == 'half_space' else np.ptp(drawn.vertices, axis=0)
+    assert extent == pytest.approx(drawn_size, abs=2e-3)
+    a, b, distance = nearest_points(reading, shipped_shapes('panda'))
+    assert np.linalg.norm(a - b) == pytest.approx(distance, abs=1e-9)
+    assert one.depth(b) == pytest.approx(0.0, abs=1e-6)
+    assert -one.depth(a) == pytest.approx(distance, abs=1e-4)
 
 
 @pytest.mark.parametrize('nearest', ('', 'panda_hand fence', 'panda_hand gone/0', 'gone viewer/1'))
@@ -119,15 +141,35 @@ def test_only_obstacles_of_the_page_have_handles_which_request_while_they_are_dr
     assert position == pytest.approx([0.4, 0.0, 0.3])
 
 
-def test_buttons_are_off_without_a_controller_that_keeps_clear(page, panda):
+def test_obstacles_are_added_where_the_arm_keeps_clear_and_deleted_where_there_are_any(
+        page, panda):
     buttons = page._parts[4]
     page.update(reading_of(panda, pose=POSE))
     assert buttons._add.disabled and buttons._delete.disabled
-    assert 'clearance.margin' in buttons._add.hint
     page.update(reading_of(panda, offers=OFFERS))
-    assert buttons._add.disabled and not buttons._delete.disabled  # where is the tip?
+    assert buttons._add.disabled and buttons._delete.disabled  # where is the tip?
     page.update(among(panda))
-    assert not buttons._add.disabled
+    assert not buttons._add.disabled and not buttons._delete.disabled
+    page.update(among(panda, offers=frozenset()))
+    assert buttons._add.disabled and not buttons._delete.disabled
+    obstacles = among(panda).obstacles
+    del obstacles['viewer/1']
+    page.update(among(panda, obstacles=obstacles))
+    assert buttons._delete.disabled  # the others are not of a page
+
+
+def test_slider_shows_and_sets_the_clearance(page, asked, panda):
+    slider, reading = page._parts[4]._margin.handle, among(panda)
+    page.update(reading)
+    assert slider.disabled  # a controller without this parameter
+    reading.parameters['clearance.margin'] = 0.25
+    page.update(reading)
+    assert (slider.disabled, slider.value) == (False, 0.25)
+    slider._impl.value = 0.0  # as viser does for a user
+    page.update(reading)
+    page.update(reading)
+    assert slider.value == 0.0
+    assert asked.calls == [('set_parameter', 'clearance.margin', 0.0)]
 
 
 # over ROS
@@ -214,11 +256,11 @@ def test_page_adds_moves_and_deletes_spheres_with_stamps(known):
         link.stamp = messages.stamp(stamp)
         requests.carry_out(SimpleNamespace(obstacles=link, target=None, set_parameter=None))
 
-    requests.call('obstacle')
+    requests.call('add obstacle')
     carry_out(1.0)
     known.wait(lambda: 'viewer/1' in known.places, 'for the sphere')
-    assert known.places['viewer/1'] == pytest.approx([0.5, 0.0, 0.3])  # before the tip
-    requests.call('obstacle')
+    assert known.places['viewer/1'] == pytest.approx([0.8, 0.0, 0.35])  # beside the tip
+    requests.call('add obstacle')
     carry_out(1.5)
     known.wait(lambda: known.places.keys() == {'box/3', 'viewer/1', 'viewer/2'}, 'for another')
     # several positions of one period are one message
@@ -252,16 +294,22 @@ def test_obstacles_are_offered_by_a_controller_that_keeps_clear(known):
 
 
 class AmongObstacles(Arm):
-    """An arm that keeps clear, with a record of the markers on `~/obstacles`."""
+    """An arm with a clearance, and a record of the markers on `~/obstacles`."""
 
-    def __init__(self, spin, start, port):
+    def __init__(self, spin, start, port, margin):
         from visualization_msgs.msg import MarkerArray
-        super().__init__(spin, start, port, '', '-p', f'clearance.margin:={MARGIN}')
+        super().__init__(spin, start, port, '', '-p', f'clearance.margin:={margin}')
         topic, self.heard = 'osc_controller/obstacles', []
         self.node.create_subscription(
             MarkerArray, topic, lambda message: self.heard.extend(message.markers), 100)
         self._publisher = self.node.create_publisher(MarkerArray, topic, 10)
         self.wait(lambda: self._publisher.get_subscription_count() == 3, 'the topic')
+
+    @property
+    def place(self):
+        """Position (3,) in the newest marker."""
+        p = self.heard[-1].pose.position
+        return np.array([p.x, p.y, p.z])
 
     def send(self, marker, position, scale, **options):
         """Send a marker 'ns/id' at a position (3,) with a scale (3,)."""
@@ -273,27 +321,75 @@ class AmongObstacles(Arm):
         self._publisher.publish(MarkerArray(markers=[one]))
 
 
+def show_shapes(tab):
+    """Click the box that shows the collision shapes."""
+    tab.value("[...document.querySelectorAll('label')].find("
+              "one => one.textContent === 'collision shapes').click()")
+
+
 @needs_browser
 @pytest.mark.slow  # quick: test_page_adds_moves_and_deletes_spheres_with_stamps
-def test_browser_shows_the_nearest_obstacle_and_its_buttons_add_and_delete(spin, start, request):
+def test_arm_gives_way_to_an_obstacle_that_is_dragged_in_the_browser(spin, start, request):
+    """With --write-tables, write the film of doc/collision.md."""
+    pytest.importorskip('visualization_msgs', reason='visualization_msgs is not installed')
+    from visualization_msgs.msg import Marker
+    port, shown = free_port(), []
+    arm = AmongObstacles(spin, start, port, 0.0)
+    with chromium.browser() as tab:
+        film = Film(tab, request.config.getoption('--write-tables'))
+
+        def look():
+            film.take()
+            shown.extend(map(float, re.findall(r'nearest pair .*: ([\d.-]+) mm', tab.text())))
+            return shown[-1]
+
+        open_page(arm, port, tab)
+        show_shapes(tab)
+        tab.set_slider('clearance [m]', MARGIN)
+        wait_for_text(arm, tab, 'nearest pair')
+        look()
+        before = arm.tip.copy()
+        tab.press('add obstacle')
+        arm.wait(lambda: arm.heard, 'the sphere')
+        place = arm.place
+        up, back = np.array([0.0, 0.0, before[2] + 0.04 - place[2]]), np.array([-0.29, 0.0, 0.0])
+        arrow_up, arrow_ahead = np.array([0.0, 0.0, 0.12]), np.array([0.12, 0.0, 0.0])
+        drag(tab, arm, place + arrow_up, place + arrow_up + up, each=look)
+        arm.wait(lambda: arm.place == pytest.approx(place + up, abs=5e-3), 'the move upwards')
+        place = arm.place + arrow_ahead
+        drag(tab, arm, place, place + back, STEPS, look)
+        wait_for_text(arm, tab, " mm from 'viewer/1'")  # the reason of the controller
+        wait_for_text(arm, tab, ' – viewer/1: ')
+        arm.wait(lambda: look() >= 1e3 * MARGIN - SHOWN_DISTANCE, 'the margin, at rest')
+        assert np.linalg.norm(arm.tip - before) > 0.05
+        drag(tab, arm, place + back, place, 30, look)
+        arm.wait(lambda: np.linalg.norm(arm.tip - before) < 5e-3, 'the way back')
+        tab.press('delete obstacles')
+        arm.wait(lambda: arm.heard[-1].action == Marker.DELETEALL, 'the end of the sphere')
+        wait_for_text(arm, tab, 'held off by: nothing')
+        look()
+        assert tab.errors == []
+        film.save(DOC / 'collision.webp')
+    # a slow mouse rests between its steps: the arm gives way only after a step
+    step = 1e3 * np.linalg.norm(back) / STEPS
+    assert min(shown) >= 1e3 * MARGIN - step - SHOWN_DISTANCE
+
+
+@needs_browser
+@pytest.mark.slow  # quick: test_line_joins_the_surfaces_of_the_nearest_pair
+def test_browser_shows_the_nearest_obstacle(spin, start, request):
     """With --write-tables, write the picture of doc/collision.md."""
     pytest.importorskip('visualization_msgs', reason='visualization_msgs is not installed')
     from visualization_msgs.msg import Marker
     write, port = request.config.getoption('--write-tables'), free_port()
-    arm = AmongObstacles(spin, start, port)
+    arm = AmongObstacles(spin, start, port, MARGIN)
     with chromium.browser() as tab:
         open_page(arm, port, tab)
-        tab.value("[...document.querySelectorAll('label')].find("
-                  "one => one.textContent === 'collision shapes').click()")
+        show_shapes(tab)
         before = arm.tip.copy()
         arm.send('box/0', before + [0.0, 0.0, -0.095], (0.2, 0.3, 0.1), type=Marker.CUBE)
         wait_for_text(arm, tab, ' – box/0')
         arm.rest(1.0)
         if write:
             tab.picture(DOC / 'collision.png')
-        arm.send('box/0', before, (1, 1, 1), action=Marker.DELETE)
-        tab.press('obstacle')
-        arm.wait(lambda: arm.heard[-1].ns == 'viewer', 'the sphere')
-        tab.press('delete obstacles')
-        arm.wait(lambda: arm.heard[-1].action == Marker.DELETEALL, 'the end of the sphere')
         assert tab.errors == []

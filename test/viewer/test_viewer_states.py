@@ -259,7 +259,7 @@ def test_obstacle_is_at_its_place_and_red_while_it_holds_the_arm_off(shown, pand
             show(reading, 'true')
 
     distance = 'document.body.innerText.includes("nearest pair panda_hand – ball/0: 23.4 mm")'
-    show(reading, f"{distance} && !{named('button', 'obstacle')}.disabled")
+    show(reading, f"{distance} && !{named('button', 'add obstacle')}.disabled")
     x, y = pixel(tab, place)
     wait_for_color(lambda r, g, b: r + 30.0 < g and r + 30.0 < b)
     status['held off by'] = 'panda_hand ball/0'

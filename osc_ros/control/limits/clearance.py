@@ -50,7 +50,8 @@ class Near(NamedTuple):
     Attributes
     ----------
     link, other : str
-        The link; another link, the name of an obstacle, or 'fence'.
+        The link, or the name of a thing that it holds; another of these, the name of an obstacle,
+        or 'fence'.
     distance, approach : float [m, m/s]
         Between the surfaces; speed at which it shrinks.
     holds : bool
@@ -73,10 +74,11 @@ class Clearance:
     Attributes
     ----------
     shapes : tuple of LinkShape
-        Capsules of the links; `Clearance.of` takes those of a `ShapeModel`.
+        Capsules of the links; `Clearance.of` takes those of a `ShapeModel`. Those of things that
+        links hold are added by `osc_ros.control.limits.attached`.
     ignored : tuple of (str, str)
-        Pairs of links that are not compared. Links on the same body never are, nor those of
-        bodies that one joint connects.
+        Pairs of links or things that are not compared. Those on the same body never are, nor links
+        of bodies that one joint connects.
     margin : float [m]
         Distance at which the approach ends, at most LARGEST_MARGIN.
     fence : (k, 4)
@@ -132,15 +134,21 @@ def fence_box(lower: ArrayLike, upper: ArrayLike) -> Array:
     return np.vstack([np.column_stack([np.eye(3), low]), np.column_stack([-np.eye(3), -high])])
 
 
+def _name(shape: LinkShape) -> str:
+    """Name of a link, or of the thing on it that has the shape."""
+    return shape.attached or shape.link
+
+
 def _near_pairs(robot: Robot, clearance: Clearance) -> Iterator[tuple[int, int]]:
     """Yield the pairs of shapes that are compared."""
     bodies = [link_frame(robot, shape.link)[0] for shape in clearance.shapes]
     ignored = {frozenset(pair) for pair in clearance.ignored}
+    names, parents = list(map(_name, clearance.shapes)), [*robot.parent.tolist(), None]
     for i, j in combinations(range(len(bodies)), 2):
         a, b = bodies[i], bodies[j]
-        links = frozenset((clearance.shapes[i].link, clearance.shapes[j].link))
-        if a == b or links in ignored or int(robot.parent[a]) == b and a >= 0 or (
-                b >= 0 and int(robot.parent[b]) == a):
+        of_links = not (clearance.shapes[i].attached or clearance.shapes[j].attached)
+        if a == b or frozenset((names[i], names[j])) in ignored or (
+                of_links and (parents[a] == b or parents[b] == a)):
             continue
         yield (i, j) if a >= 0 else (j, i)
 
@@ -189,7 +197,7 @@ class KeepingClear:
         self._at = CLEARANCE.of(self.numbers, robot.n)
         self._at.sizes[:], self._at.margin[0] = (S, F, len(pairs)), clearance.margin
         self._at.share[0], self._at.nearest[0] = BRAKING, np.inf
-        shapes, planes, rows, _ = plain(parts_in)(self.numbers, robot.n, self._at.sizes)
+        shapes, planes, rows, self._grid = plain(parts_in)(self.numbers, robot.n, self._at.sizes)
         tip = robot.frames[robot.tip][0]
         for row, shape in zip(shapes, clearance.shapes):
             body, T = link_frame(robot, shape.link)
@@ -207,12 +215,22 @@ class KeepingClear:
         """Clear the report before a first tick, which compares all pairs."""
         if len(self.numbers):
             self._at.number[0], self._at.nearest[0] = 0.0, np.inf
+            grids = [one for one in self.obstacles.grids if one is not self._grid]
+            self.obstacles.grids = [*grids[-1:], self._grid]
             self.obstacles.note_restart()
 
     @property
     def nearest(self) -> float:
         """Smallest distance of the pairs that are near [m]; infinite if none is."""
         return float(self._at.nearest[0]) if len(self.numbers) else np.inf
+
+    @property
+    def nearest_text(self) -> str:
+        """Which pair is the nearest one, and how near."""
+        one = next(iter(self.near(np.zeros((0, 2)))), None)
+        return '' if one is None or self.settings is None else (
+            f"'{one.link}' and '{one.other}' are {1e3 * one.distance:.1f} mm apart: the margin is "
+            f'{1e3 * self.settings.margin:g} mm')
 
     def near(self, held: Array) -> list[Near]:
         """
@@ -227,10 +245,10 @@ class KeepingClear:
         S = len(self._shapes)
         for row in self._at.found[:int(self._at.number[0])]:
             second = int(row[SECOND])
-            other = (self._shapes[second].link if second < S
+            other = (_name(self._shapes[second]) if second < S
                      else 'fence' if second < S + self._planes
                      else self.obstacles.name_of(second - S - self._planes))
-            found.append(Near(self._shapes[int(row[FIRST])].link, other,
+            found.append(Near(_name(self._shapes[int(row[FIRST])]), other,
                               float(row[DISTANCE]), float(row[APPROACH]),
                               bool(((held[:, 0] == row[ROW]) & (held[:, 1] != 0.0)).any())))
         return sorted(found, key=lambda one: one.distance)

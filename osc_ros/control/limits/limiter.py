@@ -30,7 +30,7 @@ from osc_ros.control.limits.bounds import (
 )
 from osc_ros.control.limits.clearance import KeepingClear, Near
 from osc_ros.control.limits.limits import EFFORT, EFFORT_RATE, Limits, ROWS
-from osc_ros.control.limits.load import bounded_loads, IDLE, LOADS, MOST_NEAR
+from osc_ros.control.limits.load import bounded_loads, IDLE, INDEX, LOADS, MOST_NEAR
 from osc_ros.control.limits.near_rows import near_rows
 from osc_ros.control.limits.nearest import MEMORY, torques_within
 from osc_ros.dynamics.algebra.fade import smoothed
@@ -90,6 +90,7 @@ ROOM = Table(
 
 _plan_views, _state_views, _room_views = (table.views for table in (PLAN, STATE, ROOM))
 _note_views, _inverse_views = STATE.only('accelerations', 'offset'), ROOM.only('M_inv')
+_loss_views = ROOM.only('rows', 'of', 'vectors', 'joint_vectors', 'M_inv', 'there')
 _bound_views = ROOM.only('rows', 'most', 'of', 'work', 'window')
 _rate_views = STATE.only('table', 'accelerations', 'counts_unexplained', 'is_at_work', 'has_last',
                          'time', 'last', 'rate_share')
@@ -165,7 +166,8 @@ def near_bounds(records, clear, gravity, time, q, qd, tau):
         count = bounded_loads(settings.bodies, gravity, q, qd, at.added, at.table[EFFORT], room)
         at.are_low[0], at.idle[0] = (1.0, IDLE) if count < 0 else (0.0, 0.0)
         count = max(count, 0)
-    count += near_rows(clear, settings.bodies, (time, dt), q, qd, at.table, own.work,
+    count += near_rows(clear, settings.bodies, (time, dt), q, qd,
+                       (at.table, at.accelerations[UNEXPLAINED]), own.work,
                        (own.rows, own.most, own.of, count))
     if not (is_beyond or count > 0 or at.was_at_bound[0] > 0.0):
         at.is_at_work[0] = 0.0
@@ -205,6 +207,36 @@ def limit(state, room, tasks, count, time, qd, tau):
     for i in range(n):
         for j in range(n):
             at.accelerations[COMMANDED, i] += own.M_inv[i, j] * (tau[j] - own.tau[j])
+
+
+@stage
+def put_near_loss(room, count, lost):
+    """
+    Write the accelerations `lost` (n,) that near pairs took from the law; call it after `limit`.
+
+    `count` is the result of `near_bounds`. Return whether there are any.
+
+    """
+    n, is_held = len(lost), False
+    own = _loss_views(room, n)
+    push, x = own.vectors[3], own.joint_vectors[0]  # multipliers of the bounds
+    x[:] = 0.0
+    for k in range(count):
+        if own.of[k, INDEX] >= n and push[2 * n + k] != 0.0:
+            is_held = True
+            for i in range(n):
+                x[i] += own.rows[k, i] * push[2 * n + k]
+    if is_held:
+        y = own.joint_vectors[1]
+        for i in range(n):
+            y[i] = 0.0
+            for j in range(n):
+                y[i] += own.M_inv[i, j] * x[j]
+        for i in range(n):
+            lost[i] = -y[i]
+            for j in range(n):
+                lost[i] += own.there[i, j] * y[j]
+    return is_held
 
 
 @kernel

@@ -14,7 +14,8 @@ witness points x on both bodies, ḋ = n · ẋ and
 -d̈ is bounded like the acceleration of a joint towards its position limit (`bounds.ceiling`), with
 the deceleration that the joints reach along this direction, Σ |row| · deceleration. This gives a
 row for `nearest`, which solves one problem for all limits. A pair of long parallel shapes gives
-two rows, see `osc_ros.collision.distance`.
+two rows, see `osc_ros.collision.distance`. An acceleration of approach that the torques do not
+explain, due for example to a payload, friction or a person, lowers the bound.
 
 Most pairs are far apart. Each has the length of travel before which it cannot come near, from its
 last distance; an odometer sums upper bounds of the travel of the links and the obstacles.
@@ -88,10 +89,13 @@ Array = NDArray[np.float64]
 SOFT_SELF, SOFT_OBSTACLE, SOFT_FENCE = 3e-5, 1e-4, 3e-4
 FADE_IN = 0.2  # time in which the bounds of a new obstacle come into force [s]
 LEAST_BRAKING = 0.3  # deceleration below which a bound becomes soft [m/s²]
+TOO_NEAR_SHARE = 0.25  # share of the margin below which a distance is a fault
 BEND_RATE = 100.0  # largest rate of change of the acceleration of a distance for q̈ = 0 [m/s³]
 LONGEST_GAP = 0.1  # time between two ticks after which all pairs are compared [s]
 AHEAD = 0.25  # longest time for which an obstacle moves on with its velocity [s]
 LOOK_AHEAD = 0.1  # time of travel, beside braking, at which pairs become near [s]
+AVERAGING = 0.02  # time constant of the accelerations that torques do not explain [s]
+RETREAT = 0.25  # largest speed of separation that a bound demands [m/s]
 AROUND = 0.05  # pairs are near at this distance beyond the margin even at rest [m]
 
 # Columns of `shapes`, a row for each capsule: its body, -1 for the base; its ends in the frame of
@@ -104,8 +108,9 @@ BODY, ENDS, THICK, TOUCHES, START, WAY, PACE, SHAPE_WIDTH = 0, 1, 7, 8, 9, 12, 1
 FIRST, SECOND, DUE, PAIR_WIDTH = 0, 1, 2, 3
 # Columns of `found`: first and second as in `pairs`, the obstacles after the planes; distance,
 # without the radii; approach speed; s of the witness point on the capsule; nearest point of the
-# second solid, without its radius; INDEX of its row; acceleration of the distance for q̈ = 0.
-DISTANCE, APPROACH, SHARE, POINT_AT, ROW, BIAS, FOUND_WIDTH = 2, 3, 4, 5, 8, 9, 10
+# second solid, without its radius; INDEX of its row; acceleration of the distance for q̈ = 0;
+# acceleration of approach that the torques do not explain.
+DISTANCE, APPROACH, SHARE, POINT_AT, ROW, BIAS, DRIVEN, FOUND_WIDTH = 2, 3, 4, 5, 8, 9, 10, 11
 
 CLEARANCE = Table(
     'Clearance',
@@ -118,11 +123,11 @@ CLEARANCE = Table(
     Slot('number', (1,), '', 'number of rows of `found`'),
     Slot('nearest', (1,), 'm', 'smallest distance of the pairs in `found`; infinite without one'),
     Slot('found', (MOST_NEAR, FOUND_WIDTH), '', 'the witness points that bound accelerations'),
-    Slot('before', (MOST_NEAR, 2), '', 'ROW and BIAS of `found` at the last tick'),
+    Slot('before', (MOST_NEAR, 3), '', 'ROW, BIAS and DRIVEN of `found` at the last tick'),
     Slot('urgency', (MOST_NEAR,), 'm', 'distance that remains after braking, of each'),
     Slot('row', (1, 'n'), '', 'memory for a row'))
 
-_views = CLEARANCE.views
+_views, _near_views = CLEARANCE.views, CLEARANCE.only('margin', 'nearest')
 
 
 @inlined
@@ -142,6 +147,15 @@ def parts_in(numbers, n, sizes):
 
 
 START_OF_PARTS = CLEARANCE.size(0)
+
+
+@inlined
+def is_too_near(numbers, n):
+    """Return whether a pair was much nearer than the margin at the last tick of n joints."""
+    if len(numbers) == 0:
+        return False
+    at = _near_views(numbers, n)
+    return at.nearest[0] < TOO_NEAR_SHARE * at.margin[0]
 
 
 def size_of(n: int, shapes: int, planes: int, pairs: int) -> int:
@@ -244,18 +258,21 @@ def _add_row(bodies, work, k, x, normal, sign, row):
 
 
 @inlined
-def _gradual(before, index, bias, dt):
+def _gradual(before, index, dt, bias, driven):
     """
-    Return the bias of a row; it changes by at most BEND_RATE from the last tick.
+    Return the bias and the unexplained approach of a row, continued from the last tick.
 
-    The curvature jumps where the witness point passes from a face to an edge.
+    The curvature jumps where the witness point passes from a face to an edge, so the bias changes
+    by at most BEND_RATE. The approach that torques do not explain is averaged over AVERAGING, from
+    0 when the row is new.
 
     """
     for k in range(len(before)):
         if before[k, 0] == index:
-            step = BEND_RATE * dt
-            return min(max(bias, before[k, 1] - step), before[k, 1] + step)
-    return bias
+            step, share = BEND_RATE * dt, min(dt / AVERAGING, 1.0)
+            return (min(max(bias, before[k, 1] - step), before[k, 1] + step),
+                    before[k, 2] + share * (driven - before[k, 2]))
+    return bias, 0.0
 
 
 @stage
@@ -273,13 +290,14 @@ def _put_candidate(at, bodies, work, shapes, solid, pair, numbers, loads):
         the radii; s of the point on the capsule; firmness of the bound.
     numbers : (float, float, float, float, float)
         Time of the state; time of one tick, 0 at the first; softness; index of the row; radii.
-    loads : (rows, most, of, table, first)
-        Where the row is written, see `load.LOADS`; limits; number of rows before.
+    loads : (rows, most, of, table, unexplained, first)
+        Where the row is written, see `load.LOADS`; limits; unexplained accelerations of the
+        joints; number of rows before.
 
     """
     first, second, is_shape, distance, s, firmness = pair
     time, dt, softness, index, thickness = numbers
-    rows, most, of, table, before = loads
+    rows, most, of, table, unexplained, before = loads
     kind, size, _, R, p = _solid(shapes, solid, time, is_shape)
     capsule = shapes[first]
     x = along(s, vector_at(capsule, WAY), vector_at(capsule, START))
@@ -302,8 +320,9 @@ def _put_candidate(at, bodies, work, shapes, solid, pair, numbers, loads):
         row[i] = 0.0
     _add_row(bodies, work, int(capsule[BODY]), x, normal, -1.0, row)
     _add_row(bodies, work, other, x, normal, 1.0, row)
-    deceleration, rate = 0.0, np.inf
+    deceleration, rate, driven = 0.0, np.inf, 0.0
     for i in range(len(row)):
+        driven += row[i] * unexplained[i]
         deceleration += at.share[0] * np.abs(row[i]) * table[DECELERATION, i]
         rate = min(rate, table[RATE, i])
     # the bound is soft where the joints hardly change the distance: a firm one would demand
@@ -328,9 +347,10 @@ def _put_candidate(at, bodies, work, shapes, solid, pair, numbers, loads):
     here[ROW] = index
     for i in range(len(row)):
         rows[before + k, i] = row[i]
-    here[BIAS] = _gradual(at.before, index, dot(normal, a) + bend, dt)
+    here[BIAS], here[DRIVEN] = _gradual(at.before, index, dt, dot(normal, a) + bend, driven)
     most[before + k] = here[BIAS] + ceiling(
-        room, approach, np.inf, deceleration, rate, 0.5 / dt if dt > 0.0 else 0.0, 0.0)
+        max(room, -RETREAT / rate), approach, np.inf, deceleration, rate,
+        0.5 / dt if dt > 0.0 else 0.0, 0.0) - max(here[DRIVEN], 0.0)
     of[before + k, INDEX], of[before + k, FIRMNESS], of[before + k, SOFTNESS] = (
         index, firmness, softness)
     of[before + k, UNIT] = deceleration
@@ -371,7 +391,7 @@ def _look(at, bodies, work, shapes, solid, pair, numbers, loads):
 
 
 @stage
-def near_rows(clear, bodies, times, q, qd, table, work, loads):
+def near_rows(clear, bodies, times, q, qd, limits, work, loads):
     """
     Write the rows of the near pairs, see `load.LOADS`; return their number.
 
@@ -383,15 +403,15 @@ def near_rows(clear, bodies, times, q, qd, table, work, loads):
     times : float, float [s]
         Stamp of the state; time since the last tick, 0 at the first.
     q, qd : (n,)
-    table : (8, n)
-        `Limits.table`.
+    limits : (8, n), (n,)
+        `Limits.table`; unexplained accelerations of the joints, see `bounds.exceeds`.
     work : (n, …), written
         See `bodies`.
     loads : (rows, most, of, first)
         Where the rows are written, and the number of rows that are there.
 
     """
-    (numbers, obstacles), (time, dt), n = clear, times, len(q)
+    (numbers, obstacles), (time, dt), (table, unexplained), n = clear, times, limits, len(q)
     if len(numbers) == 0:
         return 0
     at = _views(numbers, n)
@@ -406,7 +426,8 @@ def near_rows(clear, bodies, times, q, qd, table, work, loads):
     at.odometer[0] += max(fastest, at.fastest[0]) * dt
     for k in range(MOST_NEAR):
         is_old = k < at.number[0] and dt > 0.0
-        at.before[k, 0], at.before[k, 1] = at.found[k, ROW] if is_old else -1.0, at.found[k, BIAS]
+        at.before[k, 0] = at.found[k, ROW] if is_old else -1.0
+        at.before[k, 1], at.before[k, 2] = at.found[k, BIAS], at.found[k, DRIVEN]
     at.fastest[0], at.number[0], at.nearest[0] = fastest, 0.0, np.inf
     longest, rate = 0.0, np.inf  # longest time in which a joint stops
     for i in range(n):
@@ -415,7 +436,7 @@ def near_rows(clear, bodies, times, q, qd, table, work, loads):
     at.zone[0] = at.margin[0] + AROUND + fastest * (0.5 * longest + 1.0 / rate + LOOK_AHEAD)
     # after a gap without ticks the arm may have come from anywhere
     due = at.odometer[0] + at.zone[0] if 0.0 < dt <= LONGEST_GAP else np.inf
-    place = rows, most, of, table, before
+    place = rows, most, of, table, unexplained, before
     for k in range(len(pairs)):
         pair = pairs[k]
         if pair[DUE] > due:

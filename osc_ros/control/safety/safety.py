@@ -227,6 +227,13 @@ def report_contact(plan, state, now):
 
 
 @inlined
+def report_too_near(plan, state, now):
+    """Record at a time [s] that a pair is too near."""
+    n = int(plan[0])
+    report_fault(_causes_views(state, n), int(_causes_plan(plan, n).too_near[0]), now)
+
+
+@inlined
 def _update(plan, state, now):
     """Find the reaction at a time [s]; return whether it or its cause has changed."""
     n = int(plan[0])

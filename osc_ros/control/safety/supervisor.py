@@ -41,6 +41,7 @@ from osc_ros.control.safety.supervision import (
     REACTIONS,
     STALE_STATE,
     Supervision,
+    TOO_NEAR,
 )
 from osc_ros.control.safety.tables import (
     ANSWERED,
@@ -187,7 +188,8 @@ class Supervisor:
             dog = settings.watchdogs[name]
             row[:] = dog.timeout, REACTIONS.index(dog.reaction), dog.latched
         causes.of_fault[:] = [self._number(cause) for cause in FAULTS]
-        causes.stale[0], causes.contact[0] = self._number(STALE_STATE), self._number(CONTACT)
+        causes.stale[0], causes.contact[0], causes.too_near[0] = (
+            self._number(one) for one in (STALE_STATE, CONTACT, TOO_NEAR))
         stopping.leaves[0] = 0.0
         stopping.rate[0], stopping.hardest[0] = settings.stop_rate, settings.hardest
         stopping.frequency[0], stopping.idle[0] = (

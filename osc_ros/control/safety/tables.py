@@ -51,7 +51,8 @@ CAUSES_PLAN = Table(
     Slot('watchdogs', (WATCHDOGS, 3), 's, –, –', 'time-out, reaction, and whether it is latched'),
     Slot('of_fault', (FAULT_CODES,), '', 'watchdog of each fault of a sample; -1: none'),
     Slot('stale', (1,), '', 'watchdog of stale states; -1: none'),
-    Slot('contact', (1,), '', 'watchdog of contacts; -1: none'))
+    Slot('contact', (1,), '', 'watchdog of contacts; -1: none'),
+    Slot('too_near', (1,), '', 'watchdog of pairs that are too near; -1: none'))
 
 STOPPING_PLAN = Table(
     'stopping',

@@ -17,14 +17,14 @@ from osc_ros.compile.addresses import numbers_at
 from osc_ros.compile.compiled import inlined, kernel, view
 from osc_ros.compile.record import Slot, Table
 from osc_ros.control.setpoint.trajectory import put_segment
-from osc_ros.control.tasks.task_numbers import AXES, LAG
+from osc_ros.control.tasks.task_numbers import AXES, axes_of, LAG, MOVES, SHAPE
 from osc_ros.dynamics.algebra.rotation import (
     body_acceleration,
     body_rate,
     exponential,
     rotation_of,
 )
-from osc_ros.dynamics.algebra.spatial import add, compose, cross, rotate
+from osc_ros.dynamics.algebra.spatial import add, compose, cross, rotate, unrotate
 from osc_ros.dynamics.algebra.vectors import assign, interval_of
 
 PIECES = 12  # segments of constant jerk: 2 to brake into the limits, 7, 1 after the end, 2 spare
@@ -35,6 +35,13 @@ LONGEST_STEPS = 4.0  # longest step at low rates of the states, relative to the 
 LONGEST_BACK = 0.25  # longest step at any rate; a larger step back stops the target [s]
 ROUNDING = 1e-6  # rounding error of stamps and of their differences [s]
 RATE = 10.0  # decay rate of the speed if Python is late [1/s]
+# The time of a path stands if near pairs take this acceleration along the path from the arm
+# [m/s²]. At the default natural frequency, 20 rad/s, the arm is then 2 mm behind the target.
+LARGEST_LOSS = 0.8
+SLOWING = 0.04  # time constant with which the rate of this time changes [s]
+SETTLED = 1e-9  # deviation of this rate from 1 that is neglected
+LENGTH = 0.2  # length that weights a rotation of 1 rad like a translation [m]
+SLOWEST = 1e-4  # speed of a path below which the direction of the path counts less [m/s]
 
 HOLD, DRIFT, COAST, PATH = range(4)  # kinds of motions
 
@@ -71,7 +78,11 @@ STATE = Table(
     Slot('waits', (1,), '', '1 if the target pauses because the arm lags'),
     Slot('stopped', (1,), 's', 'start of this pause, on the clock of the motion'),
     Slot('is_open', (1,), '', '1 if Python has not looked at the last target yet'),
-    Slot('went_back', (1,), '', '1 if the clock went back far since Python looked'))
+    Slot('went_back', (1,), '', '1 if the clock went back far since Python looked'),
+    Slot('course', (6,), 'rad/s, m/s', 'twist of the last target, if time had not been slowed'),
+    Slot('loss', (1,), '', 'acceleration along the path that near pairs took at the last tick, '
+         'relative to LARGEST_LOSS; 0 after its use'),
+    Slot('slow', (2,), '1, 1/s', '1 - rate at which the time of the path passes; its derivative'))
 
 PLAN_SIZE, STATE_SIZE = PLAN.size(0), STATE.size(0)
 _plan_views, _state_views = PLAN.views, STATE.views
@@ -198,9 +209,44 @@ def _longest_step(state):
 
 
 @inlined
-def _went_back(state, time):
+def _slow_down(plan, state, dt):
     """
-    Set the time of the tick [s], and delay the motion by a pause of the clock.
+    Advance the rate of the time of a path by dt [s], critically damped, and delay the motion.
+
+    The time stands where near pairs take LARGEST_LOSS, and runs back where they take more.
+
+    """
+    wanted = state.loss[0] if plan.kind[0] == PATH else 0.0
+    state.loss[0], before = 0.0, state.slow[0]
+    if wanted == 0.0 and before == 0.0 and state.slow[1] == 0.0:
+        return
+    if wanted > 1.0:  # the time runs back, but not to before the path or the offset
+        knots = plan.knots.view(np.int64)
+        begin = max(numbers_at(knots[1], knots[0])[0],
+                    plan.begin[0] if plan.begin[0] < np.inf else -np.inf)
+        passed = state.now[0] - state.late[0] - begin
+        wanted = min(wanted, 2.0) if passed > LONGEST_STEP + SLOWING else 1.0
+    fade, push = np.exp(-dt / SLOWING), state.slow[1] + (before - wanted) / SLOWING
+    state.slow[0] = wanted + (before - wanted + push * dt) * fade
+    state.slow[1] = (state.slow[1] - push * dt / SLOWING) * fade
+    if wanted == 0.0 and abs(state.slow[0]) + SLOWING * abs(state.slow[1]) < SETTLED:
+        state.slow[0] = state.slow[1] = 0.0
+    state.late[0] += 0.5 * (before + state.slow[0]) * dt
+
+
+@inlined
+def put_slowed(slow, twist, acceleration):
+    """Convert twist and acceleration (6,) of a motion to those with its time slowed by `slow`."""
+    rate = 1.0 - slow[0]
+    for i in range(6):
+        acceleration[i] = rate * rate * acceleration[i] - slow[1] * twist[i]
+        twist[i] *= rate
+
+
+@inlined
+def _went_back(plan, state, time):
+    """
+    Set the time of the tick [s]; delay the motion by a pause of the clock, and by near pairs.
 
     Return whether the clock went back by more than LONGEST_BACK.
 
@@ -208,9 +254,10 @@ def _went_back(state, time):
     step = time - state.now[0]
     if step == 0.0:
         return False
-    if not 0.0 <= step <= LONGEST_STEP and state.now[0] > -np.inf:
-        if not 0.0 <= step <= _longest_step(state):
-            state.late[0] += step
+    if 0.0 < step <= _longest_step(state):
+        _slow_down(plan, state, step)
+    elif state.now[0] > -np.inf:
+        state.late[0] += step
     state.pace[0], state.now[0] = step, time
     return -np.inf < step < -LONGEST_BACK
 
@@ -231,6 +278,7 @@ def _is_overdue(plan, state):
 def _coast(plan, state):
     """Bring the target to rest from the last tick on, until Python plans."""
     plan.kind[0], plan.since[0], plan.begin[0] = COAST, state.now[0] - state.late[0], np.inf
+    state.slow[0] = state.slow[1] = 0.0
     for i in range(4):
         assign(plan.pose[i], state.pose[i])
     assign(plan.twist, state.twist)
@@ -264,9 +312,12 @@ def put_target(plan, state, time, row):
     plan, at = _plan_views(plan, 0), _state_views(state, 0)
     if _is_overdue(plan, at):
         _coast(plan, at)
-    if _went_back(at, time):
+    if _went_back(plan, at, time):
         at.went_back[0] = at.is_open[0] = 1.0
     _put_motion(plan, time - at.late[0], at.pose, at.twist, at.acceleration)
+    assign(at.course, at.twist)
+    if at.slow[0] != 0.0:
+        put_slowed(at.slow, at.twist, at.acceleration)
     for i in range(AXES):  # both begin with pose, twist and acceleration
         row[i] = state[i]
     if plan.kind[0] != HOLD or plan.begin[0] < np.inf or _is_due(plan, at):
@@ -306,6 +357,83 @@ def look(guides, tasks):
 
 
 @inlined
+def note_loss(guides, tasks, links, J, lost):
+    """
+    Note which acceleration along the paths of all tasks near pairs take; axes of motion count.
+
+    Parameters
+    ----------
+    guides, tasks
+        See `put_targets`.
+    links : (k,) int
+        Index of the link of each task.
+    J : (6 m, n)
+        Jacobian of the links.
+    lost : (n,) [rad/s², m/s²]
+        Accelerations of the joints that near pairs took from the law.
+
+    """
+    for i in range(len(tasks)):
+        if _plan_views(numbers_at(guides[i, 0], PLAN_SIZE), 0).kind[0] != PATH:
+            continue
+        at, R = _state_views(numbers_at(guides[i, 1], STATE_SIZE), 0), axes_of(tasks[i])
+        speed, along = SLOWEST * SLOWEST, 0.0
+        for part in range(0, 6, 3):
+            rows = J[6 * links[i] + part:]
+            way = unrotate(R, (at.course[part], at.course[part + 1], at.course[part + 2]))
+            taken = unrotate(R, (_product(rows[0], lost), _product(rows[1], lost),
+                                 _product(rows[2], lost)))
+            for a in range(3):
+                unit = tasks[i, SHAPE + 6 * MOVES + part + a] * (
+                    LENGTH * LENGTH if part == 0 else 1.0)
+                speed += unit * way[a] * way[a]
+                along += unit * way[a] * taken[a]
+        if along > 0.0:  # not NaN either
+            at.loss[0] = along / np.sqrt(speed) / LARGEST_LOSS
+
+
+@inlined
+def _product(row, x):
+    """Return the scalar product of two arrays (n,)."""
+    total = 0.0
+    for j in range(len(x)):
+        total += row[j] * x[j]
+    return total
+
+
+@inlined
+def _share_loss(guides):
+    """
+    Note the largest loss of targets on one schedule for each of them.
+
+    Paths with the same first and last time, delayed equally, are one schedule.
+
+    """
+    for i in range(len(guides)):
+        one = _state_views(numbers_at(guides[i, 1], STATE_SIZE), 0)
+        if one.loss[0] == 0.0:
+            continue
+        for j in range(len(guides)):
+            if _have_one_schedule(guides, i, j):
+                other = _state_views(numbers_at(guides[j, 1], STATE_SIZE), 0)
+                other.loss[0] = max(other.loss[0], one.loss[0])
+
+
+@inlined
+def _have_one_schedule(guides, i, j):
+    """Whether two targets follow paths with the same first and last time, delayed equally."""
+    one, other = (_plan_views(numbers_at(guides[i, 0], PLAN_SIZE), 0),
+                  _plan_views(numbers_at(guides[j, 0], PLAN_SIZE), 0))
+    if one.kind[0] != PATH or other.kind[0] != PATH:
+        return False
+    a, b = one.knots.view(np.int64), other.knots.view(np.int64)
+    times, others = numbers_at(a[1], a[0]), numbers_at(b[1], b[0])
+    return (times[0] == others[0] and times[-1] == others[-1]
+            and _state_views(numbers_at(guides[i, 1], STATE_SIZE), 0).late[0]
+            == _state_views(numbers_at(guides[j, 1], STATE_SIZE), 0).late[0])
+
+
+@inlined
 def any_waits(guides):
     """Whether a target waits for the arm; for `guides` see `put_targets`."""
     waits = False
@@ -315,9 +443,15 @@ def any_waits(guides):
 
 
 @kernel
-def put_motion(plan, now, pose, twist, acceleration):
-    """Write the target of a plan at a time on the clock of its motion [s]; see `put_target`."""
+def put_motion(plan, slow, now, pose, twist, acceleration):
+    """
+    Write the target of a plan at a time on the clock of its motion [s]; see `put_target`.
+
+    `slow` (2,) is that of STATE.
+
+    """
     _put_motion(_plan_views(plan, 0), now, pose, twist, acceleration)
+    put_slowed(slow, twist, acceleration)
 
 
 @kernel
@@ -328,6 +462,7 @@ def put_targets(guides, time, tasks):
     `guides` (k, 2) are the addresses of each task's records of PLAN and STATE.
 
     """
+    _share_loss(guides)
     for i in range(len(tasks)):
         put_target(numbers_at(guides[i, 0], PLAN_SIZE), numbers_at(guides[i, 1], STATE_SIZE),
                    time, tasks[i])

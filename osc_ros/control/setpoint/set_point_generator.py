@@ -22,6 +22,7 @@ from osc_ros.control.setpoint.motion import (
     DRIFT,
     HOLD,
     leaves,
+    LENGTH,
     PATH,
     PLAN,
     put_motion,
@@ -40,8 +41,11 @@ TOLERATED = 1.02  # largest ratio to a limit at which the target changes directi
 COASTED = 9.0  # number of time constants after which a coasting target is at rest
 LOOKS = 0.02  # period in which a target that waits for the arm checks the arm's error [s]
 SPARSEST = 0.25  # longest time between two poses of one stream [s]
+# A path leads on where the target was going if its way in this time [s] has this cosine with it.
+FORWARD, LEADS_ON = 0.2, 0.7
 FORESIGHT = 1000.0  # ignore a face of the box that a twist would reach later than this [s]
 
+AT_RATE = np.zeros(2)  # `slow` of a target whose time is not slowed
 _NO_BOX = np.array([[-np.inf] * 3, [np.inf] * 3])
 _NO_PATH = np.zeros(2), np.zeros((2, 4, 4)), np.zeros((1, 6, 6))  # placeholders without a path
 
@@ -119,7 +123,8 @@ class SetPointGenerator(Recorded):
     ends before the next tick. So the computation time of `plan` has no effect on the motion, if
     `plan` returns before the next tick.
 
-    If the arm cannot follow, the target pauses: see `TargetLimits.leash`. After a pause of the
+    If the arm cannot follow, the target pauses: see `TargetLimits.leash`. The time of a path slows
+    down before an obstacle: see `osc_ros.control.setpoint.motion.note_loss`. After a pause of the
     clock the target resumes where it was. If the clock goes back, the target stops and all
     scheduled motions are dropped.
 
@@ -302,8 +307,11 @@ class SetPointGenerator(Recorded):
         plan, state = self.views
         if not scheduled and time <= plan.until[0]:
             now = max(time, state.now[0]) - state.late[0]
+            if state.slow[0] != 0.0:
+                now -= state.slow[0] * max(time - state.now[0], 0.0)
             end = float(self._base.times[-1]) if isinstance(self._base, Path) else np.inf
-            return self._sample(now) if now <= end else Target(self._sample(end).pose)
+            return (self._sample(now, state.slow) if now <= end
+                    else Target(self._sample(end).pose))
         if not scheduled or isinstance(scheduled[-1], TwistGoal):  # its course is not planned yet
             return Target(state.pose.copy())
         return scheduled[-1].at(time)
@@ -332,7 +340,12 @@ class SetPointGenerator(Recorded):
     def _change_motion(self, motion: Motion, limits: TargetLimits, late: float, now: float
                        ) -> None:
         plan, state = self.views
-        present = self._sample(now + late - state.late[0])
+        at = now + late - state.late[0]
+        present = self._sample(at, state.slow)
+        if self._leads_on(motion, present, now):
+            present = self._sample(at)  # with the time as slow as it is
+        else:
+            state.slow[:] = 0.0
         if isinstance(motion, Path) and now >= motion.times[-1]:
             motion = PoseGoal(motion.poses[-1])  # the path is over: go to its end
         self._motion, state.late[0], plan.event[0] = motion, late, np.inf
@@ -444,9 +457,26 @@ class SetPointGenerator(Recorded):
         way[:3] = goal.pose[:3, :3] @ way[:3]
         return not plain(leaves)(error, way, near)
 
-    def _sample(self, now: float) -> Target:
+    def _leads_on(self, motion: Motion, present: Target, now: float) -> bool:
+        """
+        Whether the time of the present path is slowed, and a path leads on in its direction.
+
+        Then the time stays slow. In another direction it starts at full rate: an arm that is held
+        may leave.
+
+        """
+        state = self.views[1]
+        if not (isinstance(motion, Path) and state.slow.any()):
+            return False
+        goal = motion.at(now + FORWARD)
+        way = -difference(goal, present)[0]
+        way[:3] = goal.pose[:3, :3] @ way[:3]
+        way, course = (np.repeat([LENGTH, 1.0], 3) * x for x in (way, state.course))
+        return bool(way @ course > LEADS_ON * np.linalg.norm(way) * np.linalg.norm(course))
+
+    def _sample(self, now: float, slow: Array = AT_RATE) -> Target:
         found = Target(np.empty((4, 4)), np.empty(6), np.empty(6))
-        put_motion(self.records[0], now, found.pose, found.twist, found.acceleration)
+        put_motion(self.records[0], slow, now, found.pose, found.twist, found.acceleration)
         return found
 
     # plans

@@ -14,7 +14,7 @@ from __future__ import annotations
 from osc_ros.compile.addresses import stage_at
 from osc_ros.compile.compiled import inlined, kernel, stage, view
 from osc_ros.control.limits.bounds import POSTURE, TOTAL
-from osc_ros.control.limits.limiter import limit, near_bounds, ROOM, STATE
+from osc_ros.control.limits.limiter import limit, near_bounds, put_near_loss, ROOM, STATE
 from osc_ros.control.limits.nearest import tasks_of
 from osc_ros.control.model_error.command_model import put_driver
 from osc_ros.control.model_error.friction import (
@@ -25,7 +25,7 @@ from osc_ros.control.model_error.friction import (
     put_compensation,
 )
 from osc_ros.control.safety.safety import REJECTED
-from osc_ros.control.setpoint.motion import look
+from osc_ros.control.setpoint.motion import look, note_loss
 from osc_ros.control.setpoint.posture import posture_acceleration, put_springs
 from osc_ros.control.step.block import block_in, OWN
 from osc_ros.control.step.reference import integrate, memory_in, note_tick, put_forces, put_motion
@@ -214,5 +214,7 @@ def setup_torque(table, time, q, qd, tau):
     if near >= 0:
         tasks = tasks_of(priority.room_of(integers, parts.solver), count, own.damping[0])
         limit(parts.limiter, parts.room, tasks, near, time, qd, tau)
+        if put_near_loss(parts.room, near, room.tau):
+            note_loss(parts.guides, parts.tasks, integers[3:3 + integers[0]], parts.J, room.tau)
     finish(given, q, qd, tau)
     return count if status == DONE else REFUSED

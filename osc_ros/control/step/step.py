@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from osc_ros.compile.addresses import entry_of, Pointers, tick_at
 from osc_ros.compile.compiled import inlined, kernel, plain, stage, view
+from osc_ros.control.limits.near_rows import is_too_near
 from osc_ros.control.model_error import disturbance
 from osc_ros.control.model_error.command_model import CommandModel, put_driver
 from osc_ros.control.model_error.contact import CONTACT, contact_views, NOT_TOUCHED, touched
@@ -33,6 +34,7 @@ from osc_ros.control.safety.safety import (
     output_views,
     REJECTED,
     report_contact,
+    report_too_near,
     state_views,
     STOPPED,
     update,
@@ -166,6 +168,8 @@ def step(table, tau):
         if count < 0:
             found.has_changed[0] = 1.0 if fail(guarded.plan, guarded.state, _now_views(
                 guarded.sample, n).now[0]) else found.has_changed[0]
+        elif is_too_near(given.clearance, n):
+            report_too_near(guarded.plan, guarded.state, _now_views(guarded.sample, n).now[0])
     is_replaced = replaces_law(cause_views(guarded.state, n))
     found.asks[0] = WAITS if ends(guarded.state, n) else 0.0
     if count == REJECTED and not is_replaced:

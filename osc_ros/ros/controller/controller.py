@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
 from time import perf_counter, time_ns
 from typing import Any
 
@@ -21,7 +23,7 @@ from osc_ros.control.law import Law
 from osc_ros.control.limits.holding import require_effort, require_gradual
 from osc_ros.errors import InputError
 from osc_ros.loop import requests
-from osc_ros.loop.engine import ACTIVE, ENDING, Engine, IDLE, TOO_NEAR
+from osc_ros.loop.engine import ACTIVE, ENDING, Engine, IDLE
 from osc_ros.loop.process import realtime
 from osc_ros.loop.process.reaction_log import ReactionLog
 from osc_ros.loop.session import Session
@@ -236,7 +238,9 @@ class Controller(ManagedNode):
             'joint states of': [self.resolve_topic_name('joint_states')]})
         diagnosis.inputs = lambda: (*policy.values(), *self._targets.obstacles.values(),
                                     *records.values(), *senders.values())
-        self._session = Session(law, loop, self._use_load, self._tell_finding)
+        self._targets.obstacles.renew = partial(self._apply, found, found)
+        self._session = Session(law, loop, lambda load: self._targets.obstacles.renew(),
+                                self._tell_finding)
         self._contacts = Contacts(self, loop)
         made.callback(self._contacts.close)
         self._apply_times(found, loop)
@@ -244,7 +248,7 @@ class Controller(ManagedNode):
                                   clock=Clock(clock_type=ClockType.STEADY_TIME))
         made.callback(self.destroy_timer, timer)
         self._loop, self._diagnosis = loop, diagnosis
-        self._told: tuple[dict[str, str], float] = {}, DELAY
+        self._told: tuple[str, float] = '', DELAY
 
     def _make_loop(self, law: Law, found: dict[str, Any], urdf: str) -> Any:
         """Return a `Loop`, or another object with its interface."""
@@ -319,11 +323,6 @@ class Controller(ManagedNode):
             self.get_logger().info(text)
         else:
             self.get_logger().warning(text)
-
-    def _use_load(self, mass: float) -> None:
-        """Compensate an unknown load at the tip, whose mass is `Session.load`."""
-        found = values(self, self._table)
-        self._apply(found, found)
 
     def _check_efforts(self) -> None:
         """Warn if external torques need measured efforts, but some joints have none."""
@@ -410,18 +409,22 @@ class Controller(ManagedNode):
     def _apply(self, found: dict[str, Any], before: dict[str, Any]) -> None:
         delay = self._delay(self._loop.read(requests.timing))
         require_bandwidth(found, self._period, delay, before)
-        q = self._loop.q
+        q, given = self._loop.q, found
         found = with_load(found, self._session.load)
         with on_demand():  # otherwise a model would compile all kernels of its method
             robot, driver = self._loaded.of(found)
             if self._active:
                 require_gradual(self._law.robot.gravity, robot.gravity)
             settings = law_settings(found, robot, driver)
+            settings = replace(settings, clearance=self._targets.obstacles.with_things(
+                settings.clearance, robot))
             if len(q):
                 require_effort(robot, q, settings.limits.effort, self._law.settings.limits.effort)
             prepared = self._law.new_setup(settings, robot, q if len(q) else None)
         self._records.apply(found)
         self._loop.use_setup(prepared, supervision(found, robot, prepared.settings.limits))
+        # the node has these values only after this call, but it may renew the settings within it
+        self._targets.obstacles.renew = partial(self._apply, given, given)
         self._apply_times(found, self._loop)
 
     def _delay(self, timing: requests.Timing) -> float:
@@ -454,21 +457,7 @@ class Controller(ManagedNode):
             self._targets.policy.record(*tick[:2])
             self._targets.joints.update()
             self._targets.obstacles.update()
-            self._tell_present()
             self._diagnosis.publish_tick(*tick)
-
-    def _tell_present(self, others: str | None = None) -> None:
-        """Tell the loop which faults are present; `others` publish commands, None: as before."""
-        before = self._told[0]
-        found = {OTHER_PUBLISHER: f'{others} publishes there too'} if others else {}
-        if others is None and OTHER_PUBLISHER in before:
-            found = {OTHER_PUBLISHER: before[OTHER_PUBLISHER]}
-        is_clear = self._law is None or self._law.settings.clearance is None
-        if not is_clear and (text := self._loop.read(requests.too_near)):
-            found[TOO_NEAR] = before.get(TOO_NEAR, text)  # the first text stays: fewer requests
-        if found != before:
-            self._loop.request(requests.set_present, found)
-        self._told = found, self._told[1]
 
     def _every_second(self) -> None:
         if self._law is None:  # the executor may still call the timer after the clean-up
@@ -476,12 +465,14 @@ class Controller(ManagedNode):
         self._senders.update()
         self._targets.joints.update()
         self._targets.obstacles.update()
-        self._tell_present(', '.join(self._claims.others()))
-        timing = self._loop.read(requests.timing)
-        told, delay = self._told[1], self._delay(timing)
+        (others, told), timing = self._told, self._loop.read(requests.timing)
+        if (found := ', '.join(self._claims.others())) != others:
+            self._loop.request(requests.set_present, {
+                OTHER_PUBLISHER: f'{found} publishes there too'} if found else {})
+        delay = self._delay(timing)
         if abs(delay - told) > DELAY_CHANGE:
             self._loop.request(requests.set_delay, told := delay)
-        self._told = self._told[0], told
+        self._told = found, told
         self._diagnosis.publish_status(timing)
         self._reactions.conclude()
         realtime.collect_garbage()

@@ -106,7 +106,7 @@ class MarkerMessages:
         origin = tick.pose[:3, 3] + tick.error[3:]
         R = Rotation.from_rotvec(tick.error[:3]).as_matrix() @ tick.pose[:3, :3]
         for axis, color in zip(R.T, (RED, GREEN, BLUE)):
-            marker.points += [_point(origin), _point(origin + AXIS * axis)]
+            marker.points += [point(origin), point(origin + AXIS * axis)]
             marker.colors += [_color(color)] * 2
         return marker
 
@@ -121,7 +121,7 @@ class MarkerMessages:
                 (EXTERNAL, FORCE_SCALE * external[3:], FORCE_SCALE * LEAST_FORCE, ORANGE)):
             if np.linalg.norm(vector) > least:
                 marker = self._marker(tick, ns, Marker.ARROW, color)
-                marker.points = [_point(place), _point(place + vector)]
+                marker.points = [point(place), point(place + vector)]
                 marker.scale = Vector3(x=0.008, y=0.02, z=0.0)  # diameters of shaft and head
                 found.append(marker)
         return found
@@ -133,7 +133,7 @@ class MarkerMessages:
         values, axes = np.linalg.eigh(Lambda_inv[3:, 3:])
         axes[:, 2] *= np.sign(np.linalg.det(axes))
         marker = self._marker(tick, MOBILITY, Marker.SPHERE, VIOLET)
-        marker.pose.position = _point(tick.pose[:3, 3])
+        marker.pose.position = point(tick.pose[:3, 3])
         r = marker.pose.orientation
         r.x, r.y, r.z, r.w = Rotation.from_matrix(axes).as_quat().tolist()
         x, y, z = (2.0 * np.clip(MOBILITY_SCALE * values, 1e-3, LONGEST)).tolist()
@@ -154,7 +154,7 @@ class MarkerMessages:
             if not left < min(NEAR * (high - low), NEAR_TURN):
                 continue
             marker = self._marker(tick, LIMITS, Marker.SPHERE, RED, int(k))
-            marker.pose.position = _point(at.p[body])
+            marker.pose.position = point(at.p[body])
             marker.scale = Vector3(x=0.08, y=0.08, z=0.08)
             found += [marker, self._text(tick, int(k), at.p[body],
                                          f'{name}: {max(left, 0.0):.2f} to its limit')]
@@ -162,7 +162,7 @@ class MarkerMessages:
 
     def _text(self, tick: Tick, number: int, place: Array, text: str) -> Any:
         marker = self._marker(tick, TEXTS, Marker.TEXT_VIEW_FACING, WHITE, number)
-        marker.pose.position = _point(place + [0.0, 0.0, 0.1])
+        marker.pose.position = point(place + [0.0, 0.0, 0.1])
         marker.scale.z, marker.text = 0.05, text
         return marker
 
@@ -177,7 +177,7 @@ def marker_of(frame: str, time: Time, ns: str, kind: int, color: tuple[float, ..
     return marker
 
 
-def _point(p: Array) -> Point:
+def point(p: Array) -> Point:
     x, y, z = p.tolist()
     return Point(x=x, y=y, z=z)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 import math
 import struct
 from typing import Any, NamedTuple
@@ -16,24 +17,40 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from osc_ros.collision.obstacles import FASTEST, MOST_OBSTACLES, Obstacle, require_clear_base
+from osc_ros.collision.link_shapes import LinkShape
+from osc_ros.collision.obstacles import (
+    FASTEST,
+    LARGEST,
+    MOST_OBSTACLES,
+    Obstacle,
+    require_clear_base,
+)
 from osc_ros.control.law import Law
+from osc_ros.control.limits.attached import thing_shapes, with_attached
+from osc_ros.control.limits.clearance import Clearance
 from osc_ros.control.tasks.task import pose, UNIT_TOLERANCE
 from osc_ros.dynamics.algebra.kinematics import placement
 from osc_ros.errors import InputError
 from osc_ros.loop import requests
+from osc_ros.model.assembly import axis_on_z
+from osc_ros.model.robot import Robot
 from osc_ros.recording.cdr import HEAD, LITTLE_ENDIAN
 from osc_ros.ros.messages import messages
-from osc_ros.ros.messages.markers import MarkerArray
+from osc_ros.ros.messages.markers import MarkerArray, point
 
 Array = NDArray[np.float64]
 
 ADD, DELETE, DELETE_ALL = 0, 2, 3  # actions of a marker
-SHAPES = {1: 'box', 2: 'sphere', 3: 'cylinder'}  # by the type of a marker
-ACCEPTED = 'accepted are CUBE, SPHERE and CYLINDER (types 1, 2, 3) with ADD, DELETE or DELETEALL'
+# By the type of a marker. The tail of an arrow is on the surface of a half-space, and the arrow
+# points out of it; a line of two points is the axis of a capsule.
+SHAPES = {0: 'half_space', 1: 'box', 2: 'sphere', 3: 'cylinder', 4: 'capsule'}
+ACCEPTED = ('accepted are ARROW, CUBE, SPHERE, CYLINDER and LINE_STRIP (types 0 to 4) with ADD, '
+            'DELETE or DELETEALL')
 MOST_KNOWN = 10_000  # markers of which the nearest MOST_OBSTACLES count
 SHOWN = 3  # refused markers that an answer names
 AGAIN = 0.2  # time after which the nearest ones of many markers are chosen again [s]
+SAME = 1e-3  # a thing on a link is not placed again for a smaller change [m, and of a quaternion]
+ARROW, LINE_STRIP, LEAST_LENGTH = 0, 4, 1e-6
 SHORTEST, LONGEST = 1e-3, 1.0  # time between two stamps from which a velocity is computed [s]
 
 
@@ -50,6 +67,10 @@ class Marker(NamedTuple):
         Fields ns, id, type and action.
     numbers : (10,)
         Position [m], quaternion x y z w, scale [m].
+    is_locked : bool
+        Field frame_locked.
+    points : (6,)
+        The points, if there are two [m]; otherwise empty.
 
     """
 
@@ -61,11 +82,44 @@ class Marker(NamedTuple):
     action: int
     numbers: tuple[float, ...]
     lifetime: float
+    is_locked: bool
+    points: tuple[float, ...]
 
     @property
     def name(self) -> str:
         """Name of the obstacle."""
         return f'{self.namespace}/{self.number}'
+
+    @property
+    def solid(self) -> tuple[str, tuple[float, ...], Array]:
+        """Shape and size of the obstacle, and its pose (4, 4) in the frame of `numbers`."""
+        x, y, z = self.numbers[7:]
+        shape, T = SHAPES[self.kind], np.eye(4)
+        if self.kind not in (ARROW, LINE_STRIP):
+            return shape, {'box': (x, y, z), 'sphere': (0.5 * max(x, y, z),),
+                           'cylinder': (0.5 * max(x, y), z)}[shape], T
+        points = self.points or (0.0, 0.0, 0.0, 1.0, 0.0, 0.0)  # an arrow without is along x
+        length = math.dist(points[:3], points[3:])
+        if not (all(abs(one) <= LARGEST for one in points) and length > LEAST_LENGTH):
+            raise InputError(f'points {[*points]}: accepted are two different ones, finite, at '
+                             f'most {LARGEST:g} m along each axis')
+        a, b = np.reshape(points, (2, 3))
+        T = axis_on_z((b - a) / length)
+        T[:3, 3] = a if self.kind == ARROW else 0.5 * (a + b)
+        return shape, (() if self.kind == ARROW else (0.5 * x, length)), T
+
+    def require_valid(self) -> None:
+        """Raise InputError if the marker describes no solid."""
+        numbers = self.numbers
+        lengths = {ARROW: 0, LINE_STRIP: 1}.get(self.kind, 3)
+        if not all(map(math.isfinite, numbers)) or min(numbers[7:7 + lengths], default=1) <= 0.0:
+            raise InputError(f'pose and scale {[round(one, 6) for one in numbers]}: accepted are '
+                             'finite numbers, and a scale of more than 0 m')
+        if abs(math.hypot(*numbers[3:7]) - 1.0) > UNIT_TOLERANCE:
+            raise InputError(f'quaternion {list(numbers[3:7])}: accepted is one of length 1')
+        if self.kind == LINE_STRIP and not self.points:
+            raise InputError('LINE_STRIP: accepted are two points, the axis of a capsule')
+        _ = self.solid
 
 
 class _Cursor:
@@ -81,6 +135,15 @@ class _Cursor:
         found = struct.unpack_from(self._order + form, self._data, self.at)
         self.at += struct.calcsize('=' + form)
         return found
+
+    def points(self) -> tuple[float, ...]:
+        """Return the numbers (6,) of two points; for another number of points, skip them."""
+        start = self.at
+        if self.take(4, 'I') == (2,):
+            return self.take(8, '6d')
+        self.at = start
+        self.skip(8, 24)
+        return ()
 
     def skip(self, size: int, width: int) -> None:
         """Skip a sequence of elements of `width` bytes at multiples of `size` bytes."""
@@ -112,8 +175,8 @@ def markers_in(data: bytes) -> Iterator[Marker]:
             frame, namespace = cursor.text(), cursor.text()
             number, kind, action = cursor.take(4, '3i')
             numbers = cursor.take(8, '10d')
-            *_, life, rest, _ = cursor.take(4, '4fiI?')
-            cursor.skip(8, 24)  # points
+            *_, life, rest, is_locked = cursor.take(4, '4fiI?')
+            points = cursor.points()
             cursor.skip(4, 16)  # colors
             cursor.text()  # texture_resource
             cursor.take(4, 'iI')
@@ -124,7 +187,7 @@ def markers_in(data: bytes) -> Iterator[Marker]:
             cursor.skip(1, 1)
             cursor.take(1, '?')
             yield Marker(frame, seconds + 1e-9 * nanoseconds, namespace, number, kind, action,
-                         numbers, life + 1e-9 * rest)
+                         numbers, life + 1e-9 * rest, is_locked, points)
     except struct.error as error:
         raise InputError(f'the message cannot be read ({error}): accepted is a '
                          'visualization_msgs/MarkerArray') from None
@@ -139,7 +202,9 @@ class _Known(NamedTuple):
     marker : Marker
         Its stamp is never 0.
     frame : (4, 4)
-        Pose of its frame in the base frame.
+        Pose of its frame in the base frame; of a thing on a link the identity.
+    link : str
+        Link that holds it; empty for an obstacle.
     until : float [s]
         End of its lifetime.
     before : _Known, optional
@@ -149,24 +214,33 @@ class _Known(NamedTuple):
 
     marker: Marker
     frame: Array
+    link: str
     until: float
     before: _Known | None
 
     @property
     def extent(self) -> float:
-        """Radius of a sphere that contains it [m]."""
+        """Radius of a sphere around its position that contains it [m]."""
+        if self.marker.kind == ARROW:
+            return math.inf
+        if self.marker.kind == LINE_STRIP:
+            points = self.marker.points
+            return max(math.hypot(*points[:3]), math.hypot(*points[3:])) + self.marker.numbers[7]
         return 0.5 * math.hypot(*self.marker.numbers[7:])
 
     @property
     def pose(self) -> Array:
-        """Pose (4, 4) in the base frame."""
-        return self.frame @ pose(self.marker.numbers[:3], self.marker.numbers[3:7])
+        """Pose (4, 4) of the solid in the base frame, or in that of the link."""
+        numbers = self.marker.numbers
+        return self.frame @ pose(numbers[:3], numbers[3:7]) @ self.marker.solid[2]
 
     def equals(self, other: _Known | None) -> bool:
         """Whether both are the same solid in the same pose."""
-        return other is not None and (
-            self.marker.kind == other.marker.kind and self.marker.numbers == other.marker.numbers
-            and np.array_equal(self.frame, other.frame))
+        if other is None or (self.link, self.marker.kind) != (other.link, other.marker.kind):
+            return False
+        mine, its = ((*one.marker.numbers, *one.marker.points) for one in (self, other))
+        return mine == its and np.array_equal(self.frame, other.frame) or bool(
+            self.link) and len(mine) == len(its) and np.allclose(mine, its, 0.0, SAME)
 
     @property
     def is_at_rest(self) -> bool:
@@ -176,12 +250,11 @@ class _Known(NamedTuple):
     def obstacle(self, touch: Collection[str]) -> Obstacle:
         """Return the obstacle, with the velocity from the last two stamps."""
         marker, T = self.marker, self.pose
-        x, y, z = marker.numbers[7:]
-        shape = SHAPES[marker.kind]
-        size = {'box': (x, y, z), 'sphere': (0.5 * max(x, y, z),),
-                'cylinder': (0.5 * max(x, y), z)}[shape]
+        shape, size, _ = marker.solid
         found = Obstacle(shape, size, T, touch=not {marker.name, marker.namespace}.isdisjoint(
-            touch))
+            touch), link=self.link)
+        if self.link:
+            return found
         require_clear_base(marker.name, found)
         dt = 0.0 if self.before is None else marker.stamp - self.before.marker.stamp
         if self.before is None or not SHORTEST <= dt <= LONGEST:
@@ -212,18 +285,18 @@ class MarkerObstacles:
         Returns the pose (4, 4) of a frame in the base frame; InputError for an unknown one.
     arm : callable
         Returns points (k, 3) of the arm, to which the distances are measured.
+    moves : callable
+        Returns whether a frame is a link that a joint moves. It holds what is locked to it.
 
     """
 
-    def __init__(self, frame_pose: Callable[[str], Array], arm: Callable[[], Array]) -> None:
-        self._frame_pose, self._arm = frame_pose, arm
+    def __init__(self, frame_pose: Callable[[str], Array], arm: Callable[[], Array],
+                 moves: Callable[[str], bool]) -> None:
+        self._frame_pose, self._arm, self._moves = frame_pose, arm, moves
         self._known: dict[str, _Known] = {}
         self._sent: dict[str, _Known | None] = {}
         self.left_out = self.refused = 0
         self.last_refusal, self.touch = '', tuple[str, ...]()
-
-    def __len__(self) -> int:
-        return len(self._sent)
 
     def take(self, data: bytes, now: float) -> list[str]:
         """Take a serialized MarkerArray at a time [s]; return a text for each refused marker."""
@@ -257,27 +330,25 @@ class MarkerObstacles:
             raise InputError(f'type {marker.kind}, action {marker.action}: {ACCEPTED}')
 
     def _add(self, marker: Marker, now: float, frames: dict[str, Array | InputError]) -> None:
-        numbers, name = marker.numbers, marker.name
-        if not (all(map(math.isfinite, numbers)) and min(numbers[7:]) > 0.0):
-            raise InputError(f'pose and scale {[round(one, 6) for one in numbers]}: accepted are '
-                             'finite numbers, and a scale of more than 0 m')
-        if abs(math.hypot(*numbers[3:7]) - 1.0) > UNIT_TOLERANCE:
-            raise InputError(f'quaternion {list(numbers[3:7])}: accepted is one of length 1')
-        before = self._known.get(name)
+        marker.require_valid()
+        name, before = marker.name, self._known.get(marker.name)
         if before is None and len(self._known) >= MOST_KNOWN:
             raise InputError(f'there are {MOST_KNOWN} markers already: accepted are no more')
         T = _frame(marker.frame, frames, self._frame_pose)
+        link = marker.frame if marker.is_locked and self._moves(marker.frame) else ''
         marker = marker._replace(stamp=marker.stamp or now)
-        earlier = None if before is None else before.before if (
+        earlier = None if before is None or link or before.link else before.before if (
             before.marker.stamp == marker.stamp) else before._replace(before=None)
-        self._known[name] = _Known(marker, T, now + (marker.lifetime or math.inf), earlier)
+        self._known[name] = _Known(marker, np.eye(4) if link else T, link,
+                                   now + (marker.lifetime or math.inf), earlier)
 
-    def changes(self, now: float) -> tuple[dict[str, Obstacle | None], list[str]]:
+    def changes(self, now: float, attach: Callable[[str, Obstacle], None] | None = None
+                ) -> tuple[dict[str, Obstacle | None], list[str]]:
         """
-        Return the changes of the nearest obstacles since the last call, for `set_obstacles`.
+        Return the changes of the nearest obstacles, and of things on links, since the last call.
 
         The second result has a text for each marker that is refused, such as one that contains
-        the base.
+        the base, or for which `attach` raises InputError; it is called with each thing on a link.
 
         """
         for name in [name for name, one in self._known.items() if one.until <= now]:
@@ -289,39 +360,56 @@ class MarkerObstacles:
         for name, one in chosen.items():
             old = self._sent.get(name)
             if old is one or one.equals(old) and one.is_at_rest and old and old.is_at_rest:
+                if one.link and old:  # otherwise many small changes would add up unnoticed
+                    self._known[name] = old._replace(until=one.until)
                 continue
             try:
-                changes[name] = one.obstacle(self.touch)
+                found = one.obstacle(self.touch)
+                if found.link and attach is not None:
+                    attach(name, found)
+                changes[name] = found
             except InputError as error:
-                refused.append(f"marker '{name}' refused: {error}")
-                if old is None:
-                    del self._known[name]
-                else:
-                    self._known[name] = old
+                refused.append(self._refusal(name, error))
         self._sent = {name: self._known[name] for name in chosen if name in self._known}
         self._note(refused)
         return changes, refused
 
+    def _refusal(self, name: str, error: InputError) -> str:
+        """Forget a marker, so that the one before stays; return the text."""
+        old = self._sent.get(name)
+        if old is None:
+            del self._known[name]
+        else:
+            self._known[name] = old
+        return f"marker '{name}' refused: {error}"
+
     def _nearest(self) -> dict[str, _Known]:
-        self.left_out = max(0, len(self._known) - MOST_OBSTACLES)
+        things = {name: one for name, one in self._known.items() if one.link}
+        self.left_out = max(0, len(self._known) - len(things) - MOST_OBSTACLES)
         if not self.left_out:
             return dict(self._known)
-        names, found = list(self._known), list(self._known.values())
+        names = [name for name in self._known if name not in things]
+        found = [self._known[name] for name in names]
         frames = np.array([one.frame[:3] for one in found])
         places = np.einsum('kij,kj->ki', frames[:, :, :3], np.array(
             [one.marker.numbers[:3] for one in found])) + frames[:, :, 3]
         gaps = np.linalg.norm(places[:, None] - self._arm()[None], axis=2).min(axis=1) - np.array(
             [one.extent for one in found])
-        return {names[k]: found[k] for k in np.argsort(gaps, kind='stable')[:MOST_OBSTACLES]}
+        return things | {names[k]: found[k] for k in np.argsort(gaps, kind='stable')[
+            :MOST_OBSTACLES]}
 
     def use_touch(self, touch: Collection[str]) -> None:
         """Set `touch`; all obstacles are sent again if it has changed."""
         if tuple(touch) != tuple(self.touch):
-            self.touch, self._sent = tuple(touch), dict.fromkeys(self._sent)
+            self.touch, self._sent = tuple(touch), {
+                name: one if one is not None and one.link else None
+                for name, one in self._sent.items()}
 
     def values(self) -> Iterator[tuple[str, object]]:
         """Yield the keys and values of the diagnostics."""
-        yield 'obstacles', len(self)
+        things = [name for name, one in self._sent.items() if one is not None and one.link]
+        yield 'obstacles', len(self._sent) - len(things)
+        yield 'things on links', ' '.join(things)
         yield 'obstacles left out', self.left_out
         yield 'obstacles refused', self.refused
         yield 'last refused obstacle', self.last_refusal
@@ -330,6 +418,12 @@ class MarkerObstacles:
 class ObstacleTopic:
     """
     Topic `~/obstacles` of a configured controller.
+
+    Attributes
+    ----------
+    renew : callable
+        Applies the parameters in use again, with the clearance of `with_things`; called when the
+        things on links have changed.
 
     Parameters
     ----------
@@ -345,12 +439,15 @@ class ObstacleTopic:
     def __init__(self, node: Any, loop: Any, law: Law, frame_pose: Callable[[str], Array],
                  answer: Callable[[Time, str], None]) -> None:
         self._node, self._loop, self._answer, robot = node, loop, answer, law.robot
+        self._law, self.renew = law, lambda: None
+        self._things: dict[str, tuple[Obstacle, tuple[LinkShape, ...]]] = {}
 
         def arm() -> Array:
             return (np.asarray(placement(robot, loop.q).p) if len(loop.q) else np.zeros((1, 3)))
 
         self._markers = MarkerObstacles(
-            lambda frame: np.eye(4) if frame in ('', robot.base) else frame_pose(frame), arm)
+            lambda frame: np.eye(4) if frame in ('', robot.base) else frame_pose(frame), arm,
+            partial(moves, robot))
         self.values, self._chosen_at = self._markers.values, -math.inf
         self._subscription = None if MarkerArray is None else node.create_subscription(
             MarkerArray, '~/obstacles', self._on_markers, 10, raw=True)
@@ -371,6 +468,28 @@ class ObstacleTopic:
         if not self._markers.left_out or abs(now - self._chosen_at) > AGAIN:
             self._send(False)
 
+    def with_things(self, clearance: Clearance | None, robot: Robot) -> Clearance | None:
+        """Return a clearance with the shapes of the things that links hold."""
+        if clearance is None or not self._things:
+            return clearance
+        return with_attached(clearance, [
+            shape for _, shapes in self._things.values() for shape in shapes], robot,
+            self._loop.q, self._law.settings.clearance)
+
+    def _attach(self, name: str, thing: Obstacle) -> None:
+        """Add a thing to those that links hold; InputError if it is refused."""
+        before, robot = self._things, self._law.robot
+        old, shapes = before.get(name, (thing, ()))
+        if not shapes or (old.shape, old.size, old.link, old.pose.tolist()) != (
+                thing.shape, thing.size, thing.link, thing.pose.tolist()):
+            shapes = thing_shapes(name, thing, robot)
+        self._things = {**before, name: (thing, shapes)}
+        try:
+            self.with_things(self._law.settings.clearance or Clearance(()), robot)
+        except InputError:
+            self._things = before
+            raise
+
     def _on_markers(self, data: bytes) -> None:
         stamp = first_stamp(data)
         refused = self._markers.take(data, self._loop.time)
@@ -378,9 +497,22 @@ class ObstacleTopic:
 
     def _send(self, is_news: bool) -> list[str]:
         had_left_out, self._chosen_at = self._markers.left_out, self._loop.time
-        changes, refused = self._markers.changes(self._loop.time)
+        before, blend_time = self._things, self._law.settings.blend_time
+        found, refused = self._markers.changes(self._loop.time, self._attach)
+        changes = {name: None if one is None or one.link else one for name, one in found.items()}
+        self._things = {name: one for name, one in self._things.items()
+                        if name not in found or found[name] is one[0]}
+        if self._things != before:
+            try:
+                self.renew()
+            except InputError as error:
+                self._things, changes = before, {}
+                refused.append(f'things on links refused, the old ones stay: {error}')
+        let_go = {name: changes.pop(name) for name in before if name in changes}
         if changes or is_news:
             self._loop.request(requests.set_obstacles, changes, False, is_news)
+        if let_go:  # while the torques blend, the replaced settings have the thing on its link
+            self._loop.request(requests.set_obstacles, let_go, False, is_news, blend_time)
         if self._markers.left_out and not had_left_out:
             self._node.get_logger().warning(
                 f'{self._markers.left_out} obstacles are left out: the nearest {MOST_OBSTACLES} '
@@ -418,31 +550,47 @@ def _frame(frame: str, found: dict[str, Array | InputError],
     return one
 
 
+def moves(robot: Robot, frame: str) -> bool:
+    """Whether a frame is a link that a joint moves."""
+    return robot.frames.get(frame, (-1,))[0] >= 0
+
+
 def markers_of(changes: Mapping[str, Obstacle | None], message: Any, marker_of: Callable[
         [str], Any]) -> Any:
     """
     Fill a MarkerArray with changes of obstacles; `marker_of` returns the marker of a name.
 
-    InputError for an obstacle that no marker can describe.
+    A marker does not have `Obstacle.touch`, for which see the parameter obstacles.touch, and no
+    velocity, which is that between two markers: see `moved_back`.
 
     """
+    kinds = {shape: kind for kind, shape in SHAPES.items()}
     for name, one in changes.items():
         marker = marker_of(name)
         if one is None:
             marker.action = DELETE
         else:
-            kinds = {shape: kind for kind, shape in SHAPES.items()}
-            if one.shape not in kinds or one.touch or one.velocity.any():
-                raise InputError(f"obstacle '{name}': over ROS a {one.shape} with touch "
-                                 f'{one.touch} and velocity {one.velocity.tolist()} cannot be '
-                                 f"sent; accepted are {', '.join(kinds)}, without both: see the "
-                                 'parameter obstacles.touch, and move it for a velocity')
             marker.type = kinds[one.shape]
-            marker.scale.x, marker.scale.y, marker.scale.z = (
-                one.size if one.shape == 'box' else (2.0 * one.size[0],) * 3
-                if one.shape == 'sphere' else (2.0 * one.size[0],) * 2 + (one.size[1],))
+            marker.scale.x, marker.scale.y, marker.scale.z = {
+                'box': lambda x, y, z: (x, y, z), 'sphere': lambda r: (2.0 * r,) * 3,
+                'cylinder': lambda r, length: (2.0 * r, 2.0 * r, length),
+                'capsule': lambda r, length: (2.0 * r, 0.0, 0.0),
+                'half_space': lambda: (0.01, 0.02, 0.0)}[one.shape](*one.size)
+            if one.shape in ('capsule', 'half_space'):
+                half = 0.5 * one.size[1] if one.size else 0.0
+                marker.points = [point(np.array([0.0, 0.0, z])) for z in (-half, half or 0.1)]
+            if one.link:
+                marker.header.frame_id, marker.frame_locked = one.link, True
             p, r = marker.pose.position, marker.pose.orientation
             p.x, p.y, p.z = one.pose[:3, 3].tolist()
             r.x, r.y, r.z, r.w = Rotation.from_matrix(one.pose[:3, :3]).as_quat().tolist()
         message.markers.append(marker)
     return message
+
+
+def moved_back(one: Obstacle, time: float) -> Obstacle:
+    """Return the obstacle at the place where it was `time` seconds ago, by its velocity."""
+    T = one.pose.copy()
+    T[:3, :3] = Rotation.from_rotvec(-time * one.velocity[:3]).as_matrix() @ T[:3, :3]
+    T[:3, 3] -= time * one.velocity[3:]
+    return replace(one, pose=T)

@@ -24,6 +24,7 @@ from osc_ros.control.safety.supervision import (
     STALE_STATE,
     STALE_TARGET,
     Supervision,
+    TOO_NEAR,
     Watchdog,
 )
 from osc_ros.control.setpoint.chunks import ChunkBlending
@@ -33,7 +34,7 @@ from osc_ros.control.tasks.kind_table import KINDS
 from osc_ros.control.tasks.task import AXES, ForceControl, Stiffness, TargetLimits, TOO_FAST
 from osc_ros.dynamics.methods import METHODS
 from osc_ros.errors import InputError
-from osc_ros.loop.engine import STALE_OBSTACLES, TOO_NEAR
+from osc_ros.loop.engine import STALE_OBSTACLES
 from osc_ros.loop.startup import CHECKS
 from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.parameters.clearance_parameters import CLEARANCE
@@ -142,8 +143,8 @@ WATCHDOGS = (
                   usual='hold'),
     WatchdogEntry(TOO_NEAR, 'a pair of links, or a link and an obstacle or the fence, that is '
                   'nearer than a quarter of clearance.margin, as when an obstacle is faster than '
-                  'the arm can give way; checked at report_rate. With another reaction than '
-                  'report the arm gives way no longer'),
+                  'the arm can give way. With another reaction than report the arm gives way no '
+                  'longer; when it ends, the arm tries again'),
     WatchdogEntry(CONTACT, 'external torques above contact.torque, contact.force or '
                   'contact.moment; comply: stop, and give way like a weak spring; retract: go '
                   'back along the way that the arm came', reactions=REACTIONS),

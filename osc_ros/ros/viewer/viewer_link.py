@@ -201,8 +201,7 @@ class ControllerLink:
                 self._get(sorted(more & known),
                           lambda found: self._use({**parameters, **found}, tasks))
 
-            self._get(sorted({*ROBOT, 'tasks', 'clearance.margin', *shown_parameters(())} & known),
-                      load_tasks)
+            self._get(sorted({*ROBOT, 'tasks', *shown_parameters(())} & known), load_tasks)
 
         self._ask('list_parameters', ListParameters.Request(), listed)
 

@@ -88,7 +88,7 @@ class Requests:
                 getattr(link, name)()
             elif name == 'home':
                 link.move_home()
-            elif name == 'obstacle':
+            elif name == 'add obstacle':
                 link.obstacles.add()
             elif name == 'delete obstacles':
                 self._obstacles.clear()

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 import math
 from time import monotonic
 from typing import Any
@@ -18,14 +19,22 @@ from osc_ros.collision.obstacles import Obstacle
 from osc_ros.dynamics.algebra.kinematics import link_pose, placement
 from osc_ros.errors import InputError
 from osc_ros.ros.messages.markers import Marker, marker_of, MarkerArray, ORANGE
-from osc_ros.ros.messages.obstacle_markers import AGAIN, DELETE_ALL, MarkerObstacles, markers_of
-from osc_ros.viewer.scene.obstacle_scene import OWN
-from osc_ros.viewer.scene.reading import ABSENT, Reading
+from osc_ros.ros.messages.obstacle_markers import (
+    AGAIN,
+    DELETE_ALL,
+    MarkerObstacles,
+    markers_of,
+    moves,
+)
+from osc_ros.viewer.scene.obstacle_scene import is_own, OWN
+from osc_ros.viewer.scene.reading import ABSENT, MARGIN, Reading
 
 Array = NDArray[np.float64]
 
 RADIUS = 0.06  # of a sphere that the page adds [m]
-AHEAD = 0.2  # distance of its centre from the tip, along z of the tip [m]
+# Its centre is farther from the base than the tip, and lower, so that its handle does not cover
+# that of the target [m].
+FARTHER, LOWER = 0.3, 0.15
 REST = 0.1  # time without a new position after which a sphere is sent at rest [s]
 
 
@@ -46,6 +55,7 @@ class ObstacleLink:
     def __init__(self, node: Node, controller: str, reading: Reading) -> None:
         self._reading, self.stamp = reading, Time()
         self._markers, self._chosen = self._no_markers(), -math.inf
+        self._found: dict[str, Obstacle] = {}
         self._moving: dict[str, tuple[Array, float]] = {}  # positions, and when they were sent
         if MarkerArray is not None:
             self._publisher = node.create_publisher(MarkerArray, f'{controller}/obstacles', 10)
@@ -53,22 +63,23 @@ class ObstacleLink:
                                      raw=True)
 
     def _no_markers(self) -> MarkerObstacles:
-        return MarkerObstacles(self._frame_pose, self._arm)
+        return MarkerObstacles(self._frame_pose, self._arm, self._moves)
 
     @property
     def is_offered(self) -> bool:
         """Whether the controller keeps clear of obstacles."""
         return (MarkerArray is not None and 'obstacles' in self._reading.control.status
-                and self._reading.parameters.get('clearance.margin', 0.0) > 0.0)
+                and self._reading.parameters.get(MARGIN, 0.0) > 0.0)
 
     def add(self) -> None:
-        """Publish another sphere before the tip."""
+        """Publish another sphere beside the tip."""
         pose = self._reading.control.pose
         if pose is not None:
-            taken = [int(name.removeprefix(f'{OWN}/')) for name in self._reading.obstacles
-                     if name.startswith(f'{OWN}/')]
-            self.move(f'{OWN}/{max(taken, default=0) + 1}',
-                      pose[:3, 3] + AHEAD * pose[:3, 2])
+            taken = [int(name.removeprefix(f'{OWN}/'))
+                     for name in filter(is_own, self._reading.obstacles)]
+            way = np.arctan2(pose[1, 3], pose[0, 3])
+            self.move(f'{OWN}/{max(taken, default=0) + 1}', pose[:3, 3] + np.array(
+                [FARTHER * np.cos(way), FARTHER * np.sin(way), -LOWER]))
 
     def move(self, name: str, position: Array) -> None:
         """Publish the sphere of this name at a position (3,) in the base frame [m]."""
@@ -89,14 +100,19 @@ class ObstacleLink:
                 del self._moving[name]
                 self._send(name, position)
         if self._reading.lifecycle in (ABSENT, 'unconfigured'):
-            self._markers, self._reading.obstacles = self._no_markers(), {}
+            self._markers, self._found = self._no_markers(), {}
         now = monotonic()
         if not self._markers.left_out or now - self._chosen > AGAIN:
             self._chosen = now
             for name, one in self._markers.changes(now)[0].items():
-                self._reading.obstacles.pop(name, None)
+                self._found.pop(name, None)
                 if one is not None:
-                    self._reading.obstacles[name] = one
+                    self._found[name] = one
+        robot, q = self._reading.robot, self._reading.q
+        self._reading.obstacles = {  # things on links move with them
+            name: one if not one.link or robot is None or q is None else replace(
+                one, pose=link_pose(robot, q, one.link) @ one.pose, link='')
+            for name, one in self._found.items()}
 
     def _send(self, name: str, position: Array) -> None:
         self._publisher.publish(markers_of(
@@ -118,6 +134,9 @@ class ObstacleLink:
         if robot is None or q is None or frame not in robot.frames:
             raise InputError(f"frame '{frame}'")
         return link_pose(robot, q, frame)
+
+    def _moves(self, frame: str) -> bool:
+        return self._reading.robot is not None and moves(self._reading.robot, frame)
 
     def _arm(self) -> Array:
         robot, q = self._reading.robot, self._reading.q

@@ -17,6 +17,7 @@ Array = NDArray[np.float64]
 MARGIN = 0.92  # the camera keeps the arm within this share of the picture
 THICK = 0.1  # radius of the arm, relative to its extent in the present posture
 NEAREST = 0.1  # smallest distance of a point before the camera [m]
+NARROWEST = 0.3  # width / height of a picture that is followed: others need a far camera
 STILL = 1e-4  # two views that differ by less are the same [m, -, rad]
 LATE = 30  # number of latest views that a browser may still report
 
@@ -75,6 +76,8 @@ class Cameras:
         self._views = {key: view for key, view in self._views.items() if key in clients}
         for key, client in clients.items():
             camera = client.camera
+            if camera.aspect < NARROWEST:
+                continue
             view = self._views.setdefault(key, _View(self._first))
             up = np.tan(0.5 * camera.fov) * MARGIN
             half = np.array([up * camera.aspect, up])

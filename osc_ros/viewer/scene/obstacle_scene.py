@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -25,8 +26,15 @@ Pair = tuple[Array, Array, float]
 
 OWN = 'viewer'  # namespace of the obstacles that the page adds
 TEAL, RED = (20, 130, 140), (220, 50, 40)  # of all; of those that bound the motion
+GREY = (150, 150, 155)  # of all, while the arm does not keep clear
 OPACITY = 0.5
+PLATE = 2.0, 2.0, 2e-3  # edges of the part of a half-space's surface that is drawn [m]
 POINTS, SEARCHES = 17, 4  # of a segment that are compared; each search divides its range by 8
+
+
+def is_own(name: str) -> bool:
+    """Whether a page has added the obstacle of this name."""
+    return name.startswith(f'{OWN}/')
 
 
 class ObstacleScene:
@@ -47,10 +55,11 @@ class ObstacleScene:
     def update(self, reading: Reading, model: ShapeModel | None) -> None:
         """Draw the obstacles, and the nearest pair by the shapes of a model."""
         found, holding = reading.obstacles, reading.control.held_off
-        self._objects.update({name: (_solid(one, any(
-            pair.endswith(f' {name}') for pair in holding)), one.pose)
+        free = TEAL if 'obstacles' in reading.offers else GREY
+        self._objects.update({name: (_solid(one, RED if any(
+            pair.endswith(f' {name}') for pair in holding) else free), one.pose)
             for name, one in found.items()})
-        own = {name for name in found if name.startswith(f'{OWN}/')}
+        own = set(filter(is_own, found))
         for name in self._handles.keys() - own:
             self._handles.pop(name).remove()
         for name in own:
@@ -130,13 +139,17 @@ def _core_points(one: Obstacle | tuple[Array, float], x: Array) -> Array:
         around = np.linalg.norm(p[:, :2], axis=1, keepdims=True)
         p[:, :2] *= np.minimum(1.0, one.size[0] / np.maximum(around, 1e-12))
         half = np.array([np.inf, np.inf, 0.5 * one.size[1]])
+    elif one.shape == 'half_space':
+        return np.asarray(np.minimum(p, [np.inf, np.inf, 0.0]) @ R.T + center)
     else:
-        half = 0.5 * np.array(one.size) if one.shape == 'box' else np.zeros(3)
+        half = 0.5 * np.array({'box': one.size, 'capsule': (0.0, 0.0, one.size[-1])}.get(
+            one.shape, (0.0, 0.0, 0.0)))
     return np.asarray(np.clip(p, -half, half) @ R.T + center)
 
 
-def _solid(one: Obstacle, holds: bool) -> Solid:
+def _solid(one: Obstacle, color: tuple[int, int, int]) -> Solid:
+    if one.shape == 'half_space':
+        return _solid(replace(one, shape='box', size=PLATE), color)
     size = (one.size if one.shape == 'box' else (2.0 * one.size[0],) * 3 if one.shape == 'sphere'
             else (2.0 * one.size[0], 2.0 * one.size[0], one.size[1]))
-    r, g, b = RED if holds else TEAL
-    return Solid(one.shape, size, (r / 255.0, g / 255.0, b / 255.0, OPACITY))
+    return Solid(one.shape, size, (*(x / 255.0 for x in color), OPACITY))

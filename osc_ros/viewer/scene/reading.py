@@ -19,6 +19,7 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 
 ABSENT = 'absent'
+MARGIN = 'clearance.margin'  # parameter; at 0 m the arm does not keep clear
 REASON = 'reason '  # beginning of the keys of the reasons why the tip is not at its goal
 OK, WARN, ERROR, STALE = range(4)  # levels of diagnostic_msgs/DiagnosticStatus
 WORDS = 50  # number of stored log lines
@@ -55,9 +56,9 @@ class Solid:
     Attributes
     ----------
     shape : str
-        'box', 'sphere', or 'cylinder' along its z axis.
+        'box', 'sphere', or 'cylinder' or 'capsule' along its z axis.
     size : tuple of 3 float
-        Lengths of the edges of the box around it [m].
+        Lengths of the edges of the box around it, of a capsule without its ends [m].
     color : tuple of 4 float
         Red, green, blue, opacity, 0 to 1.
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+import trimesh
 
 from osc_ros.collision.link_shapes import ShapeModel, shipped_shapes
 from osc_ros.errors import ModelError
@@ -51,6 +52,9 @@ class Objects:
         path, size = f'/{self._kind}/{name}', solid.size
         if solid.shape == 'sphere':
             return self._scene.add_icosphere(path, 0.5 * size[0], **look)
+        if solid.shape == 'capsule':
+            mesh = trimesh.creation.capsule(size[2], 0.5 * size[0])
+            return self._scene.add_mesh_simple(path, mesh.vertices, mesh.faces, **look)
         if solid.shape == 'cylinder':
             return self._scene.add_cylinder(path, 0.5 * size[0], size[2], **look)
         return self._scene.add_box(path, dimensions=size, **look)

@@ -25,6 +25,7 @@ from osc_ros.control.limits.near_rows import (
     FIRST,
     LEAST_BRAKING,
     near_rows,
+    RETREAT,
     SECOND,
 )
 from osc_ros.dynamics.algebra.kinematics import link_frame, placement
@@ -35,8 +36,8 @@ TIME = 10.0
 
 
 @kernel
-def put_rows(clear, obstacles, bodies, q, qd, table, work, rows, most, of):
-    return near_rows((clear, obstacles), bodies, (10.0, 0.0), q, qd, table, work,
+def put_rows(clear, obstacles, bodies, q, qd, table, unexplained, work, rows, most, of):
+    return near_rows((clear, obstacles), bodies, (10.0, 0.0), q, qd, (table, unexplained), work,
                      (rows, most, of, 0))
 
 
@@ -82,14 +83,15 @@ class Rows:
         n, k = 7, 7 + MOST_NEAR
         self.rows, self.most, self.of = np.zeros((k, n)), np.zeros(k), np.zeros((k, ROW_WIDTH))
         self.count = put_rows(*self.clear.arrays, bodies_of(ROBOT), self.q, self.qd, self.table,
-                              np.zeros((n, MOTION_WIDTH)), self.rows, self.most, self.of)
+                              np.zeros(n), np.zeros((n, MOTION_WIDTH)), self.rows, self.most,
+                              self.of)
 
     def bias(self, k, found):
         """Return the second derivative of a distance for q̈ = 0 that a row assumes."""
         deceleration = max(BRAKING * np.abs(self.rows[k]) @ self.table[3], LEAST_BRAKING)
-        limit = np.zeros(1)
-        put_ceiling(found[DISTANCE] - self.clearance.margin, found[APPROACH], deceleration,
-                    self.table[4].min(), limit)
+        limit, rate = np.zeros(1), self.table[4].min()
+        room = max(found[DISTANCE] - self.clearance.margin, -RETREAT / rate)
+        put_ceiling(room, found[APPROACH], deceleration, rate, limit)
         return self.most[k] - limit[0]
 
     def centre(self, i, q):

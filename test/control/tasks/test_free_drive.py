@@ -13,7 +13,8 @@ import pytest
 
 from arm import PANDA, PERIOD, READY
 from foreign import ForeignPlant
-from osc_ros import InputError, Law, Robot, Settings
+from osc_ros import Clearance, InputError, Law, Robot, Settings, shipped_shapes
+from osc_ros.control.limits.clearance import fence_box
 from osc_ros.control.model_error.friction import Friction
 from osc_ros.control.safety.supervision import STALE_TARGET, Supervision, Watchdog
 from osc_ros.control.tasks.free import FreeDrive
@@ -124,6 +125,30 @@ def test_push_of_a_second_before_and_now(drawn):
 def test_arm_that_nobody_touches_stays():
     for foreign in (False, True):
         assert Hand(foreign=foreign).run(1.0).moved().max() < 1e-6
+
+
+@pytest.mark.parametrize('foreign', (False, True), ids=('mujoco', 'pinocchio'))
+def test_hand_in_free_drive_feels_the_fence_as_a_soft_wall(foreign):
+    start = Hand().place
+    for axis, force in ((0, 10.0), (0, 60.0), (1, 10.0), (1, 60.0)):
+        high = np.full(3, 5.0)
+        high[axis] = start[axis] + 0.25
+        fence = fence_box([-5.0] * 3, high)
+        settings = replace(
+            Settings.of(panda()), clearance=Clearance.of(shipped_shapes('panda'), fence=fence))
+        hand = Hand(settings=settings, foreign=foreign)
+        push = force * np.eye(3)[axis]
+        free = Hand(foreign=foreign).run(2.0, push)
+        hand.run(2.0, push)
+        gap = min(near.distance for near in hand.law.limiter.near if near.other == 'fence')
+        assert gap > 0.8 * hand.base.clearance.margin
+        assert (start + 0.25 - np.array(hand.places))[:, axis].min() > 0.0
+        # it slows down before the wall, and does not bounce back
+        along = np.array(hand.places)[:, axis]
+        assert (np.maximum.accumulate(along) - along).max() < 5e-3
+        assert max(hand.speeds) <= 1.1 * max(free.speeds)
+        hand.run(1.0)
+        assert max(hand.speeds[-100:]) < 0.02
 
 
 def test_elbow_gives_way_too():

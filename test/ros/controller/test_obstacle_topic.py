@@ -3,6 +3,7 @@
 
 """Obstacles over ROS: topic, answers, diagnostics, parameters; an arm moves past a box."""
 
+from dataclasses import replace
 import re
 
 import mujoco
@@ -13,7 +14,7 @@ rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
 pytest.importorskip('visualization_msgs', reason='visualization_msgs is not installed')
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus  # noqa: E402
-from geometry_msgs.msg import PoseStamped  # noqa: E402
+from geometry_msgs.msg import Point, PoseStamped  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
 from visualization_msgs.msg import Marker, MarkerArray  # noqa: E402
 
@@ -24,6 +25,7 @@ from common import naming  # noqa: E402
 from node_rig import given, READY, Rig, ROBOT, set_live, SUCCESS, target  # noqa: E402
 from osc_ros import Obstacle  # noqa: E402
 from osc_ros.collision.obstacles import MOST_OBSTACLES  # noqa: E402
+from osc_ros.control.limits.attached import MOST_THINGS, thing_shapes  # noqa: E402
 from osc_ros.ros.messages import messages  # noqa: E402
 from osc_ros.ros.simulator.simulator import Simulator  # noqa: E402
 
@@ -150,6 +152,46 @@ def test_near_pair_is_named_and_touch_and_margin_change_live(spin, tmp_path):
     assert set(rig.obstacles) == {'table/0'}
 
 
+def things(rig):
+    """Return the names of the things that links hold, with their links."""
+    clear = rig.engine.law.settings.clearance
+    return {one.attached: one.link for one in clear.shapes if one.attached}
+
+
+def test_marker_locked_to_a_link_is_held_and_let_go_and_live_changes_keep_it(spin, tmp_path):
+    rig = Among(spin, tmp_path)
+    rig.activate()
+    rig.find()
+    cup = ('cup/0', (0.0, 0.0, 0.13), (0.06, 0.06, 0.1))
+    rig.send(marker('cup/0', (0.5, 0.3, 0.5)), marker('box/0'))
+    held = marker(*cup, frame='panda_hand', frame_locked=True)
+    for _ in range(2):  # a publisher repeats its markers
+        assert rig.send(held) == (DiagnosticStatus.OK, '')
+        assert (things(rig), set(rig.obstacles)) == ({'cup/0': 'panda_hand'}, {'box/0'})
+        setup = rig.engine.law.setup
+        assert rig.send(held)[0] == DiagnosticStatus.OK
+        assert rig.engine.law.setup is setup
+    rig.ask()
+    rig.values(things_on_links='cup/0', obstacles='1')
+    for parameters in ({'clearance__margin': 0.03}, {'clearance__margin': 0.0},
+                       {'obstacles__touch': ['cup']}, {'clearance__margin': 0.02}):
+        assert not set_live(rig, **parameters)
+    assert things(rig) == {'cup/0': 'panda_hand'}
+    many = [marker(f'a/{k}', *cup[1:], frame='panda_hand', frame_locked=True, kind=Marker.SPHERE)
+            for k in range(MOST_THINGS)]
+    level, text = rig.send(*many)
+    assert level == DiagnosticStatus.WARN
+    assert re.search(naming(f"'a/{MOST_THINGS - 1}'", 'accepted are at most'), text)
+    assert len(things(rig)) == MOST_THINGS
+    rig.send(marker('a/0', action=Marker.DELETEALL))
+    assert rig.send(marker('cup/0', (0.5, 0.3, 0.5))) == (DiagnosticStatus.OK, '')
+    assert (things(rig), set(rig.obstacles)) == ({}, {'cup/0', 'box/0'})
+    rig.send(held)
+    rig.send(marker('cup/0', action=Marker.DELETE))
+    assert (things(rig), set(rig.obstacles)) == ({}, {'box/0'})
+    rig.ask()
+
+
 @pytest.mark.parametrize(('bad', 'text'), [
     ({'clearance__fence__lower': [0.0] * 3}, naming('clearance.fence', 'accepted are both')),
     ({'clearance__fence__planes': [1.0] * 3}, naming('clearance.fence.planes', 'four for each')),
@@ -202,6 +244,26 @@ def test_arm_goes_to_a_goal_behind_a_box_without_a_contact(spin, tmp_path, margi
     rig.spin(lambda: rig.reached, why='for the goal')
     least = rig.least_distance(panda_clearance(tmp_path), {'box': Obstacle.at('box', size, place)})
     assert least > 0.8 * margin if margin else least < -0.01  # without it, the arm hits the box
+
+
+def test_thing_that_the_hand_holds_keeps_clear_of_a_box(spin, tmp_path):
+    rig = Simulated(spin, tmp_path)
+    place, size = (0.307, 0.0, 0.2), (0.2, 0.2, 0.1)
+    rig.send(marker('box/0', place, size))
+    rod = Obstacle.at('capsule', (0.02, 0.1), (0.0, 0.0, 0.16), link='panda_hand')
+    message = marker('rod/0', (0.0, 0.0, 0.16), (0.04, 0.0, 0.0), Marker.LINE_STRIP,
+                     'panda_hand', frame_locked=True)
+    message.points = [Point(z=-0.05), Point(z=0.05)]
+    rig.send(message)
+    goal = target((0.307, 0.0, 0.32))  # the rod would be in the box
+    rig.hardware.poses.publish(goal)
+    rig.spin(lambda: any(one.holds and one.link == 'rod/0' for one in
+                         rig.engine.law.limiter.near), why='for the box to hold the rod off')
+    held = replace(panda_clearance(tmp_path), shapes=panda_clearance(tmp_path).shapes
+                   + thing_shapes('rod', rod, rig.engine.law.robot))
+    least = rig.least_distance(held, {'box': Obstacle.at('box', size, place)})
+    assert least > 0.8 * 0.02
+    rig.values(held_off_by='rod/0 box/0')
 
 
 def test_goal_in_an_obstacle_has_a_reason_in_the_diagnostics(spin, tmp_path):

@@ -24,26 +24,34 @@ from visualization_msgs.msg import Marker, MarkerArray
 from osc_ros import InputError, Obstacle
 from osc_ros.collision.obstacles import MOST_OBSTACLES, Obstacles
 from osc_ros.ros.messages import messages
-from osc_ros.ros.messages.obstacle_markers import MarkerObstacles, markers_in, markers_of
+from osc_ros.ros.messages.obstacle_markers import (
+    MarkerObstacles,
+    markers_in,
+    markers_of,
+    moved_back,
+)
 
 NUMBERS = st.floats() | st.floats(-2.0, 2.0)
+TEXTS = st.text(st.characters(codec='utf-8', exclude_characters='\0'), max_size=5)  # C ends at 0
 patient = settings(suppress_health_check=[HealthCheck.too_slow])  # a draw has many numbers
 
 
 def frame_pose(frame):
-    """Return the pose of the base, or of 'table', 1 m beside it."""
-    if frame not in ('', 'base', 'table'):
-        raise InputError(f"no frame '{frame}': accepted are base, table")
+    """Return the pose of the base, of 'hand', or of 'table', 1 m beside it."""
+    if frame not in ('', 'base', 'hand', 'table'):
+        raise InputError(f"no frame '{frame}': accepted are base, hand, table")
     T = np.eye(4)
     T[0, 3] = 1.0 * (frame == 'table')
     return T
 
 
 def marker(name='box/0', kind=Marker.CUBE, position=(0.5, 0.0, 0.5), scale=(0.1, 0.2, 0.3),
-           frame='base', stamp=0.0, action=Marker.ADD, lifetime=0.0, xyzw=(0.0, 0.0, 0.0, 1.0)):
+           frame='base', stamp=0.0, action=Marker.ADD, lifetime=0.0, xyzw=(0.0, 0.0, 0.0, 1.0),
+           points=(), locked=False):
     """Return a marker."""
     namespace, _, number = name.rpartition('/')
-    found = Marker(ns=namespace, id=int(number), type=kind, action=action)
+    found = Marker(ns=namespace, id=int(number), type=kind, action=action, frame_locked=locked)
+    found.points = [Point(x=float(x), y=float(y), z=float(z)) for x, y, z in points]
     found.header.frame_id, found.header.stamp = frame, messages.stamp(stamp)
     p, r, s = found.pose.position, found.pose.orientation, found.scale
     p.x, p.y, p.z = map(float, position)
@@ -61,35 +69,38 @@ class Known:
     """Obstacles as a controller knows them."""
 
     def __init__(self, arm=((0.0, 0.0, 0.0),)):
-        self.source = MarkerObstacles(frame_pose, lambda: np.array(arm))
-        self.obstacles, self.refused = Obstacles(), []
+        self.source = MarkerObstacles(frame_pose, lambda: np.array(arm), 'hand'.__eq__)
+        self.obstacles, self.refused, self.things = Obstacles(), [], {}
 
     def take(self, *markers, now=0.0, data=None):
         self.refused = self.source.take(data_of(*markers) if data is None else data, now)
-        changes, more = self.source.changes(now)
-        self.obstacles.update(changes)
-        self.refused += more
+        self.refused += self.pass_to(now).more
         return self
 
     def pass_to(self, now):
-        changes, _ = self.source.changes(now)
-        self.obstacles.update(changes)
+        changes, self.more = self.source.changes(now)
+        for name, one in changes.items():
+            self.things.pop(name, None)
+            if one is not None and one.link:
+                self.things[name] = one
+        self.obstacles.update({name: None if name in self.things else one
+                               for name, one in changes.items()})
         return self
 
 
 @st.composite
 def any_markers(draw):
-    found = marker(f'{draw(st.text(max_size=5))}/{draw(st.integers(-3, 3))}',
+    found = marker(f'{draw(TEXTS)}/{draw(st.integers(-3, 3))}',
                    draw(st.integers(-1, 12)), [draw(NUMBERS) for _ in range(3)],
                    [draw(NUMBERS) for _ in range(3)],
-                   draw(st.sampled_from(['base', 'table', '', 'moon', 'ÿ'])),
+                   draw(st.sampled_from(['base', 'table', 'hand', '', 'moon', 'ÿ'])),
                    draw(st.floats(0.0, 1e6)), draw(st.integers(-1, 4)),
                    draw(st.floats(0.0, 1e3)), [draw(NUMBERS) for _ in range(4)])
     for _ in range(draw(st.integers(0, 3))):
-        found.points.append(Point(x=draw(NUMBERS)))
+        found.points.append(Point(x=draw(NUMBERS), z=draw(NUMBERS)))
         found.colors.append(ColorRGBA())
-    found.text, found.mesh_resource = draw(st.text(max_size=5)), draw(st.text(max_size=5))
-    found.texture_resource = draw(st.text(max_size=3))
+    found.text, found.mesh_resource = draw(TEXTS), draw(TEXTS)
+    found.texture_resource = draw(TEXTS)
     found.texture.data = draw(st.binary(max_size=5))
     found.mesh_file.data = draw(st.binary(max_size=5))
     found.frame_locked = draw(st.booleans())
@@ -108,6 +119,9 @@ def test_fields_are_those_that_rclpy_reads(given_markers):
         np.testing.assert_array_equal(one.numbers, (
             p.x, p.y, p.z, r.x, r.y, r.z, r.w, s.x, s.y, s.z))
         assert one.lifetime == pytest.approx(messages.seconds(wanted.lifetime))
+        assert one.is_locked == wanted.frame_locked
+        np.testing.assert_array_equal(one.points, [
+            x for p in wanted.points for x in (p.x, p.y, p.z)] if len(wanted.points) == 2 else [])
 
 
 @patient
@@ -142,8 +156,14 @@ def test_bytes_that_are_no_message_raise_nothing(tail, length):
     (marker(scale=(2.0, 2.0, 2.0)), naming("'box/0'", 'contains the base', 'accepted is')),
     (marker(position=(2e3, 0.0, 0.0)), naming("'box/0'", 'accepted is at most 1000 m')),
     (marker(frame='moon'), naming("'box/0'", "no frame 'moon'", 'accepted are')),
-    (marker(kind=Marker.LINE_LIST), naming("'box/0'", 'type 5', 'accepted are CUBE, SPHERE')),
-    (marker(action=1), naming("'box/0'", 'action 1', 'accepted are CUBE, SPHERE'))])
+    (marker(kind=Marker.LINE_STRIP), naming("'box/0'", 'LINE_STRIP', 'accepted are two points')),
+    (marker(kind=Marker.LINE_STRIP, points=np.ones((2, 3))), naming('points', 'two different')),
+    (marker(kind=Marker.ARROW, points=[[0, 0, 0], [np.inf, 0, 0]]), naming('points', 'finite')),
+    (marker(kind=Marker.ARROW, position=(0.0, 0.0, 1.0), points=[[0, 0, 0], [0, 0, 1]]),
+     naming("'box/0'", 'contains the base', 'accepted is')),
+    (marker(frame='hand', locked=True, kind=Marker.ARROW), naming("'box/0'", 'half_space')),
+    (marker(kind=Marker.LINE_LIST), naming("'box/0'", 'type 5', 'accepted are ARROW, CUBE')),
+    (marker(action=1), naming("'box/0'", 'action 1', 'accepted are ARROW, CUBE, SPHERE'))])
 def test_refused_marker_is_named_with_what_is_accepted_and_the_old_one_stays(bad, text):
     known = Known().take(bad)
     assert not known.obstacles
@@ -248,20 +268,80 @@ def test_tips_may_touch_the_names_and_namespaces_of_the_parameter():
     assert not any(one.touch for one in known.pass_to(0.0).obstacles.values())
 
 
+@pytest.mark.parametrize('link', ['', 'hand'])
 @pytest.mark.parametrize(('shape', 'size'), [
-    ('box', (0.1, 0.2, 0.3)), ('sphere', 0.2), ('cylinder', (0.1, 0.4))])
-def test_obstacle_comes_back_from_its_marker(shape, size):
+    ('box', (0.1, 0.2, 0.3)), ('sphere', 0.2), ('cylinder', (0.1, 0.4)), ('capsule', (0.1, 0.4)),
+    ('half_space', ())])
+def test_obstacle_comes_back_from_its_marker(shape, size, link):
+    if shape == 'half_space' and link:
+        return
     sent = Obstacle(shape, Obstacle.at(shape, size, np.ones(3)).size, messages.pose_array(
-        marker(position=(1.0, 2.0, 3.0), xyzw=(0.6, 0.0, 0.0, 0.8)).pose))
+        marker(position=(1.0, 2.0, 3.0), xyzw=(0.6, 0.0, 0.0, 0.8)).pose), link=link)
     message = markers_of({'one': sent, 'other': None}, MarkerArray(), lambda name: Marker(ns=name))
-    found = Known().take(marker('other/0'), *message.markers).obstacles
+    known = Known().take(marker('other/0'), *message.markers)
+    found = known.things if link else known.obstacles
     assert list(found) == ['one/0']
-    assert (found['one/0'].shape, found['one/0'].size) == (sent.shape, sent.size)
-    np.testing.assert_allclose(found['one/0'].pose, sent.pose, atol=1e-12)
+    assert [*known.obstacles, *known.things] == ['one/0']
+    one = found['one/0']
+    assert (one.shape, one.link) == (sent.shape, link)
+    np.testing.assert_allclose(one.size, sent.size, atol=1e-12)
+    np.testing.assert_allclose(one.pose, sent.pose, atol=1e-12)
 
 
-def test_obstacle_that_is_no_marker_is_refused():
-    for one in (Obstacle.at('capsule', (0.1, 0.2), np.ones(3)),
-                Obstacle('sphere', (0.1,), np.eye(4), touch=True)):
-        with pytest.raises(InputError, match=naming("'one'", 'accepted are box, sphere, cyl')):
-            markers_of({'one': one}, MarkerArray(), lambda name: Marker())
+def test_velocity_is_that_of_two_markers_of_one_message():
+    sent = Obstacle('box', (0.1, 0.2, 0.3), Obstacle.at('box', (1, 1, 1), (2, 0, 1)).pose,
+                    [0.1, 2.0, -0.3, 1.0, 2.0, -3.0])
+    message = MarkerArray()
+    for one, stamp in ((moved_back(sent, 0.01), 5.0), (sent, 5.01)):
+        markers_of({'one': one}, message, lambda name, t=stamp: marker(f'{name}/0', stamp=t))
+    known = Known().take(marker('one/0', position=(2.0, 1.0, 1.0), stamp=4.999))
+    found = known.take(*message.markers).obstacles['one/0']
+    np.testing.assert_allclose(found.velocity, sent.velocity, atol=1e-6)
+
+
+def test_line_is_a_capsule_and_an_arrow_points_out_of_a_half_space():
+    known = Known().take(
+        marker('a/1', Marker.LINE_STRIP, (0.0, 0.0, 1.0), (0.2, 0.0, 0.0),
+               points=[[1.0, -0.2, 0.0], [1.0, 0.4, 0.0]]),
+        marker('a/2', Marker.ARROW, (0.0, 0.0, -1.0), (0.0, 0.0, 0.0), frame='table',
+               points=[[0.0, 0.0, 0.5], [0.0, 0.0, 0.7]]),
+        marker('a/3', Marker.ARROW, (-1.0, 0.0, 0.0), (0.1, 0.1, 0.1)))
+    assert not known.refused
+    rod, floor, wall = (known.obstacles[f'a/{number}'] for number in (1, 2, 3))
+    assert (rod.shape, rod.size) == ('capsule', pytest.approx((0.1, 0.6)))
+    np.testing.assert_allclose(rod.pose[:3, 2:].T, [[0.0, 1.0, 0.0], [1.0, 0.1, 1.0]], atol=1e-12)
+    np.testing.assert_allclose(floor.pose[:3, 2:].T, [[0.0, 0.0, 1.0], [1.0, 0.0, -0.5]],
+                               atol=1e-12)
+    np.testing.assert_allclose(wall.pose[:3, 2], [1.0, 0.0, 0.0], atol=1e-12)
+    assert (floor.shape, wall.depth(np.array([-1.5, 3.0, 0.0]))) == ('half_space', 0.5)
+
+
+def test_marker_locked_to_a_link_that_moves_is_held_until_another_frame_or_its_end():
+    held = marker('a/1', frame='hand', locked=True, position=(0.5, 0.0, 0.1))
+    known = Known().take(held, marker('a/2', frame='table', locked=True), marker('a/3'))
+    thing = known.things['a/1']
+    assert (thing.link, thing.pose[2, 3]) == ('hand', 0.1)
+    assert set(known.obstacles) == {'a/2', 'a/3'}  # a table does not hold things
+    held.pose.position.z = 0.1005
+    assert known.take(held).things['a/1'] is thing
+    held.pose.position.z = 0.1015  # small changes do not add up unnoticed
+    assert known.take(held).things['a/1'].pose[2, 3] == 0.1015
+    held.frame_locked = False
+    assert not known.take(held).things
+    assert not known.obstacles['a/1'].velocity.any()
+    held.frame_locked, held.lifetime.sec = True, 1
+    assert set(known.take(held, now=1.0).things) == {'a/1'}
+    assert set(known.obstacles) == {'a/2', 'a/3'}
+    assert not known.pass_to(3.0).things
+    known.take(held, marker('a/1', action=Marker.DELETE))
+    assert not known.things
+
+
+def test_things_on_links_count_beside_the_nearest_obstacles():
+    known = Known().take(marker('far/1', frame='hand', locked=True, position=(3.0, 0.0, 0.0)),
+                         marker('floor/1', Marker.ARROW, (0.0, 0.0, -0.9), (0.0, 0.0, 0.0),
+                                points=[[0, 0, 0], [0, 0, 1]]),
+                         *(marker(f'a/{k}') for k in range(MOST_OBSTACLES)))
+    assert set(known.things) == {'far/1'}
+    assert 'floor/1' in known.obstacles
+    assert known.source.left_out == 1
