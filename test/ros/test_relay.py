@@ -701,7 +701,7 @@ sys.stdin.readline()
 """
 
 
-@pytest.mark.parametrize('what', ['forwarded', 'held'])
+@pytest.mark.parametrize('what', first_quick(['held', 'forwarded']))
 def test_commands_are_forwarded_and_the_arm_is_held_while_the_interpreter_is_blocked(spin, what):
     guard = relay.Relay(parameter_overrides=given(
         **ROBOT, command_timeout=NEVER if what == 'forwarded' else 0.5, state_timeout=NEVER,

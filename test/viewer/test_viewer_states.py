@@ -20,6 +20,7 @@ from osc_ros.viewer.banner import AMBER, BLUE, condition, GREEN, GREY, is_away, 
 from osc_ros.viewer.panel import headline, messages_html
 from osc_ros.viewer.scene.reading import ABSENT, ERROR, OK, STALE, WARN
 from osc_ros.viewer.viewer_page import Page
+from variants import first_quick
 from viewer_readings import reading_of
 from viewer_rig import pixel
 
@@ -182,7 +183,7 @@ def rgb(color):
 
 
 @needs_browser
-@pytest.mark.parametrize('state', SEEN)
+@pytest.mark.parametrize('state', first_quick(SEEN, 2))
 def test_browser_shows_the_state_and_the_controls_without_scrolling(shown, panda, state):
     tab, show = shown
     color, texts, _, values = STATES[state]

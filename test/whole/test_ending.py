@@ -23,6 +23,7 @@ from osc_ros.interrupts import LAUNCH_PID
 from osc_ros.ros.messages import commands
 from osc_ros.ros.process.share import share_directory
 from processes import complaints
+from variants import first_quick
 
 ENDED = (interrupts.NOTICE_TIME + interrupts.STOP_TIME + interrupts.TEAR_DOWN_TIME
          + 2 * interrupts.MARGIN)  # [s]
@@ -111,8 +112,8 @@ def test_user_presses_ctrl_c_and_the_tear_down_hangs(tmp_path):
     assert 'Traceback' not in ended.said
 
 
-@pytest.mark.parametrize(('method', 'limit'), [
-    ('stop', 'STOP_TIME'), ('destroy', 'TEAR_DOWN_TIME')], ids=['stop', 'tear-down'])
+@pytest.mark.parametrize(('method', 'limit'), first_quick([
+    ('stop', 'STOP_TIME'), ('destroy', 'TEAR_DOWN_TIME')]), ids=['stop', 'tear-down'])
 def test_user_presses_ctrl_c_and_what_follows_hangs_with_the_lock_of_python(
         tmp_path, method, limit):
     # longer than a busy machine may stop before the hang: else the thread of `Ending` is first

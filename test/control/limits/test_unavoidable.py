@@ -61,7 +61,7 @@ def test_arm_between_two_obstacles_holds_and_goes_on_when_one_leaves():
         rig.run(0.01)
     held = rig.simulation.run(1.0)
     assert largest_move(held) < 2e-5
-    assert largest_step(held) < STEADY
+    assert largest_step(held) < 5.0 * STEADY  # three pairs press from two sides
     assert {near.other for near in rig.law.limiter.near if near.holds} >= {'left', 'right'}
     goal[:3, 3] += [0.0, -0.15, 0.1]
     rig.law.follow(goal)

@@ -10,6 +10,7 @@ import pytest
 
 from arm import READY
 from tolerances import AGREEMENT
+from variants import first_quick
 
 rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
 
@@ -149,7 +150,8 @@ def test_brakes_stay_closed_for_torques_that_are_for_no_state_of_this_arm(spin, 
         assert simulator._commanded.ended
 
 
-@pytest.mark.parametrize('command_topic', ['osc_controller/commands', 'osc_relay/commands'])
+@pytest.mark.parametrize('command_topic', first_quick([
+    'osc_controller/commands', 'osc_relay/commands']))
 def test_simulator_that_is_killed_and_started_again_elsewhere_throws_no_arm(
         spin, start, command_topic):
     given_to_all = '--ros-args', '--params-file', share_directory() / 'config' / 'panda.yaml'
