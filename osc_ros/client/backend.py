@@ -28,7 +28,7 @@ from osc_ros.control.setpoint.set_point_generator import Motion, TwistGoal
 from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.control.settings import Settings
 from osc_ros.control.tasks.task import Stiffness, Target, Task
-from osc_ros.errors import ArmError, ArmTimeoutError, InputWarning, require_type
+from osc_ros.errors import ArmError, ArmTimeoutError, InputWarning
 from osc_ros.model.gripper_state import GripperState
 from osc_ros.model.robot import Robot
 
@@ -363,8 +363,6 @@ class ArmObstacles(MutableMapping[str, Obstacle]):
                ) -> None:
         """Add or move several obstacles at once."""
         found = {name: one for given in (*changes, named) for name, one in given.items()}
-        for name, one in found.items():
-            require_type(f"obstacle '{name}'", one, Obstacle, 'an osc_ros.Obstacle')
         self._backend.change_obstacles(found)
 
     def clear(self) -> None:

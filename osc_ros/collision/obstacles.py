@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.collision.distance import BOX, CYLINDER, HALF_SPACE, POINT, SEGMENT
-from osc_ros.dynamics.algebra.arrays import finite_array
-from osc_ros.errors import InputError
+from osc_ros.dynamics.algebra.arrays import finite_array, float_array
+from osc_ros.errors import InputError, require_type
 
 Array = NDArray[np.float64]
 
@@ -24,12 +24,14 @@ FASTEST = 20.0  # largest speed [m/s]
 # Number of lengths that each kind has: radius; radius, distance of the centres of the ends; three
 # edges; radius, length; none.
 SHAPES = {'sphere': 1, 'capsule': 2, 'box': 3, 'cylinder': 2, 'half_space': 0}
-# Columns of the array, a row for each obstacle: 1 if there is one; kind and size of the solid, see
-# `distance`; radius that is added to it; rotation and position of its axes in the base frame;
-# angular velocity, velocity; time for which the pose is given; time from which it counts; 1 if the
-# obstacle has changed since the last tick; 1 if the tips may touch it.
+# Columns of the array, a row for each obstacle: 1 if there is one, LEAVING for a while after it
+# was removed; kind and size of the solid, see `distance`; radius that is added to it; rotation and
+# position of its axes in the base frame; angular velocity, velocity; time for which the pose is
+# given; time from which it counts or leaves; 1 if the obstacle has changed since the last tick; 1
+# if the tips may touch it.
 (USED, KIND, SIZE, RADIUS, AXES, PLACE, SPIN, SPEED, STAMP, SINCE, CHANGED, TOUCH,
  SOLID_WIDTH) = 0, 1, 2, 8, 9, 18, 21, 24, 27, 28, 29, 30, 31
+LEAVING = 2.0
 NEW = -math.inf  # stamp of an obstacle until the next tick
 LONG_SINCE = -1e9  # time from which an obstacle counts that was there before a restart [s]
 
@@ -104,8 +106,9 @@ class Obstacle:
         """Return an obstacle at a position (3,) [m], axes along those of the base or the link."""
         T = np.eye(4)
         T[:3, 3] = finite_array('position', position, (3,))
-        return cls(shape, tuple(np.ravel(np.asarray(size, dtype=np.float64)).tolist()), T,
-                   touch=touch, link=link)
+        return cls(shape, tuple(np.ravel(float_array(
+            'size', size, np.shape(size))).tolist()), T, touch=touch,
+                   link=link)
 
     def depth(self, point: Array) -> float:
         """Depth of a point (3,) in the base frame below the surface [m]; negative outside."""
@@ -157,6 +160,9 @@ def changed_obstacles(present: Mapping[str, Obstacle], changes: Mapping[str, Obs
         There are more than MOST_OBSTACLES without a link, or a new one contains the base.
 
     """
+    for name, one in changes.items():
+        if one is not None:
+            require_type(f"obstacle '{name}'", one, Obstacle, 'an osc_ros.Obstacle')
     after = {name: one for name, one in {**present, **changes}.items() if one is not None}
     if (count := sum(not one.link for one in after.values())) > MOST_OBSTACLES:
         raise InputError(f'{count} obstacles: accepted are at most {MOST_OBSTACLES}')
@@ -207,6 +213,7 @@ class Obstacles(Mapping[str, Obstacle]):
 
     def __setitem__(self, name: str, obstacle: Obstacle) -> None:
         """Add an obstacle, or move the one of this name; InputError if there are too many."""
+        require_type(f"obstacle '{name}'", obstacle, Obstacle, 'an osc_ros.Obstacle')
         if obstacle.link:
             raise InputError(f"obstacle '{name}' is on link '{obstacle.link}': accepted in "
                              '`Law.obstacles` is one without; for things that a link holds see '
@@ -215,8 +222,9 @@ class Obstacles(Mapping[str, Obstacle]):
             k, before = self._found[name]
             is_new = before.shape != obstacle.shape or before.size != obstacle.size
         else:
-            free = np.flatnonzero(self._rows[:, USED] == 0.0)
-            if not len(free):
+            free = [*np.flatnonzero(self._rows[:, USED] == 0.0),
+                    *np.flatnonzero(self._rows[:, USED] == LEAVING)]
+            if not free:
                 raise InputError(f"obstacle '{name}': there are {MOST_OBSTACLES} already, the "
                                  'largest number: remove one first')
             k, is_new = int(free[0]), True
@@ -230,7 +238,7 @@ class Obstacles(Mapping[str, Obstacle]):
 
     def __delitem__(self, name: str) -> None:
         k, _ = self._found.pop(name)
-        self._rows[k] = 0.0
+        self._rows[k, USED], self._rows[k, SINCE] = LEAVING, NEW
 
     def update(self, changes: Mapping[str, Obstacle | None], clears: bool = False,
                since: float = NEW) -> None:

@@ -31,8 +31,8 @@ from osc_ros.control.limits.near_rows import (
     THICK,
     TOUCHES,
 )
-from osc_ros.dynamics.algebra.arrays import finite_array
-from osc_ros.dynamics.algebra.kinematics import link_frame
+from osc_ros.dynamics.algebra.arrays import finite_array, float_array
+from osc_ros.dynamics.algebra.kinematics import link_frame, placement
 from osc_ros.errors import InputError, require_type
 from osc_ros.model.assembly import axis_on_z
 from osc_ros.model.robot import Robot
@@ -40,6 +40,7 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 
 LARGEST_MARGIN = 1.0  # [m]
+BASE_OUTSIDE = 0.1  # largest distance of a joint at the base beyond a plane of the fence [m]
 BRAKING = 0.5  # share of the decelerations of the joints with which the arm stops at the margin
 
 
@@ -105,11 +106,14 @@ class Clearance:
         object.__setattr__(self, 'shapes', tuple(self.shapes))
         object.__setattr__(self, 'ignored', tuple((str(a), str(b)) for a, b in self.ignored))
         object.__setattr__(self, 'touching', tuple(self.touching))
-        if not 0.0 < self.margin <= LARGEST_MARGIN:
+        if not (isinstance(self.margin, (int, float)) and 0.0 < self.margin <= LARGEST_MARGIN):
             raise InputError(f'clearance margin {self.margin}: accepted is more than 0, at most '
                              f'{LARGEST_MARGIN:g} m')
-        planes = np.zeros((0, 4)) if self.fence is None else np.array(
-            self.fence, dtype=np.float64).reshape(-1, 4)
+        given = np.zeros((0, 4)) if self.fence is None else self.fence
+        planes = float_array('fence', given, np.shape(given))
+        if planes.size % 4:
+            raise InputError(f'fence of {planes.size} numbers: accepted are rows of four')
+        planes = planes.reshape(-1, 4)
         lengths = np.linalg.norm(planes[:, :3], axis=1)
         if not (np.isfinite(planes).all() and (lengths > 1e-6).all()):
             raise InputError(f'fence {planes.tolist()}: accepted are rows of four finite numbers, '
@@ -151,6 +155,18 @@ def _near_pairs(robot: Robot, clearance: Clearance) -> Iterator[tuple[int, int]]
                 of_links and (parents[a] == b or parents[b] == a)):
             continue
         yield (i, j) if a >= 0 else (j, i)
+
+
+def _require_first_joints_within(robot: Robot, fence: Array) -> None:
+    """Raise InputError if a plane of a fence excludes the place of a joint at the base."""
+    at = placement(robot, robot.neutral)
+    for body in np.flatnonzero(robot.parent < 0):
+        for *normal, offset in fence.tolist():
+            if (room := float(at.p[body] @ np.array(normal)) - offset) < -BASE_OUTSIDE:
+                raise InputError(
+                    f"the fence x · {np.round(normal, 3).tolist()} ≥ {offset:g} m excludes the "
+                    f"joint '{robot.joint_names[body]}', which is {-room:.3g} m beyond it and "
+                    f'cannot leave: accepted are {BASE_OUTSIDE:g} m at most')
 
 
 class KeepingClear:
@@ -204,6 +220,7 @@ class KeepingClear:
             row[BODY], row[THICK] = body, shape.radius
             row[ENDS:THICK] = (shape.ends @ T[:3, :3].T + T[:3, 3]).ravel()
             row[TOUCHES] = shape.link in clearance.touching if clearance.touching else body == tip
+        _require_first_joints_within(robot, clearance.fence)
         for row, (*normal, offset) in zip(planes, clearance.fence.tolist()):
             row[USED], row[KIND] = 1.0, HALF_SPACE
             row[AXES:PLACE] = axis_on_z(np.array(normal))[:3, :3].ravel()
@@ -248,7 +265,9 @@ class KeepingClear:
             other = (_name(self._shapes[second]) if second < S
                      else 'fence' if second < S + self._planes
                      else self.obstacles.name_of(second - S - self._planes))
-            found.append(Near(_name(self._shapes[int(row[FIRST])]), other,
-                              float(row[DISTANCE]), float(row[APPROACH]),
-                              bool(((held[:, 0] == row[ROW]) & (held[:, 1] != 0.0)).any())))
+            if other:  # else an obstacle that was removed
+                found.append(Near(
+                    _name(self._shapes[int(row[FIRST])]), other, float(row[DISTANCE]),
+                    float(row[APPROACH]),
+                    bool(((held[:, 0] == row[ROW]) & (held[:, 1] != 0.0)).any())))
         return sorted(found, key=lambda one: one.distance)

@@ -167,7 +167,7 @@ def near_bounds(records, clear, gravity, time, q, qd, tau):
         at.are_low[0], at.idle[0] = (1.0, IDLE) if count < 0 else (0.0, 0.0)
         count = max(count, 0)
     count += near_rows(clear, settings.bodies, (time, dt), q, qd,
-                       (at.table, at.accelerations[UNEXPLAINED]), own.work,
+                       (at.table, at.accelerations), own.work,
                        (own.rows, own.most, own.of, count))
     if not (is_beyond or count > 0 or at.was_at_bound[0] > 0.0):
         at.is_at_work[0] = 0.0

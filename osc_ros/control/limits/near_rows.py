@@ -37,6 +37,7 @@ from osc_ros.collision.obstacles import (
     AXES,
     CHANGED,
     KIND,
+    LEAVING,
     MOST_OBSTACLES,
     PLACE,
     RADIUS,
@@ -65,7 +66,7 @@ from osc_ros.control.limits.bodies import (
     TURN,
     VELOCITY,
 )
-from osc_ros.control.limits.bounds import ceiling
+from osc_ros.control.limits.bounds import BEFORE, ceiling, UNEXPLAINED
 from osc_ros.control.limits.limits import DECELERATION, RATE
 from osc_ros.control.limits.load import FIRMNESS, INDEX, MOST_NEAR, SOFTNESS, UNIT
 from osc_ros.dynamics.algebra.spatial import (
@@ -86,8 +87,8 @@ Array = NDArray[np.float64]
 
 # Softness of the bounds, see `nearest`: of two links, of a link and an obstacle, of a link and the
 # fence. If they contradict each other, the softer ones are violated first.
-SOFT_SELF, SOFT_OBSTACLE, SOFT_FENCE = 3e-5, 1e-4, 3e-4
-FADE_IN = 0.2  # time in which the bounds of a new obstacle come into force [s]
+SOFT_SELF, SOFT_OBSTACLE, SOFT_FENCE = 3e-4, 1e-3, 3e-3
+FADE_IN = 0.2  # time in which the bounds of an obstacle come into force, and end [s]
 LEAST_BRAKING = 0.3  # deceleration below which a bound becomes soft [m/s²]
 TOO_NEAR_SHARE = 0.25  # share of the margin below which a distance is a fault
 BEND_RATE = 100.0  # largest rate of change of the acceleration of a distance for q̈ = 0 [m/s³]
@@ -124,7 +125,8 @@ CLEARANCE = Table(
     Slot('nearest', (1,), 'm', 'smallest distance of the pairs in `found`; infinite without one'),
     Slot('found', (MOST_NEAR, FOUND_WIDTH), '', 'the witness points that bound accelerations'),
     Slot('before', (MOST_NEAR, 3), '', 'ROW, BIAS and DRIVEN of `found` at the last tick'),
-    Slot('urgency', (MOST_NEAR,), 'm', 'distance that remains after braking, of each'),
+    Slot('urgency', (MOST_NEAR,), '', 'by how much the accelerations of the last tick exceed each '
+         'bound, in decelerations'),
     Slot('row', (1, 'n'), '', 'memory for a row'))
 
 _views, _near_views = CLEARANCE.views, CLEARANCE.only('margin', 'nearest')
@@ -188,7 +190,7 @@ def _put_shapes(shapes, work):
 
 @inlined
 def _advance_obstacles(rows, time):
-    """Note when new obstacles come into force; return the largest speed of the obstacles."""
+    """Note when obstacles come and go; return the largest speed of the obstacles."""
     fastest = 0.0
     for i in range(len(rows)):
         row = rows[i]
@@ -198,6 +200,9 @@ def _advance_obstacles(rows, time):
             row[STAMP] = time
         if row[SINCE] == -np.inf:
             row[SINCE] = time
+        if row[USED] == LEAVING and time - row[SINCE] > FADE_IN:
+            row[USED] = 0.0
+            continue
         v, spin, size = vector_at(row, SPEED), vector_at(row, SPIN), 0.0
         for k in range(SIZE, RADIUS + 1):
             size += np.abs(row[k])
@@ -290,14 +295,14 @@ def _put_candidate(at, bodies, work, shapes, solid, pair, numbers, loads):
         the radii; s of the point on the capsule; firmness of the bound.
     numbers : (float, float, float, float, float)
         Time of the state; time of one tick, 0 at the first; softness; index of the row; radii.
-    loads : (rows, most, of, table, unexplained, first)
-        Where the row is written, see `load.LOADS`; limits; unexplained accelerations of the
-        joints; number of rows before.
+    loads : (rows, most, of, table, accelerations, first)
+        Where the row is written, see `load.LOADS`; limits; accelerations of the joints, see
+        `bounds.exceeds`; number of rows before.
 
     """
     first, second, is_shape, distance, s, firmness = pair
     time, dt, softness, index, thickness = numbers
-    rows, most, of, table, unexplained, before = loads
+    rows, most, of, table, accelerations, before = loads
     kind, size, _, R, p = _solid(shapes, solid, time, is_shape)
     capsule = shapes[first]
     x = along(s, vector_at(capsule, WAY), vector_at(capsule, START))
@@ -320,37 +325,37 @@ def _put_candidate(at, bodies, work, shapes, solid, pair, numbers, loads):
         row[i] = 0.0
     _add_row(bodies, work, int(capsule[BODY]), x, normal, -1.0, row)
     _add_row(bodies, work, other, x, normal, 1.0, row)
-    deceleration, rate, driven = 0.0, np.inf, 0.0
+    deceleration, rate, driven, last = 0.0, np.inf, 0.0, 0.0
     for i in range(len(row)):
-        driven += row[i] * unexplained[i]
+        driven += row[i] * accelerations[UNEXPLAINED, i]
+        last += row[i] * accelerations[BEFORE + 2, i]
         deceleration += at.share[0] * np.abs(row[i]) * table[DECELERATION, i]
         rate = min(rate, table[RATE, i])
     # the bound is soft where the joints hardly change the distance: a firm one would demand
     # arbitrarily large accelerations
     firmness *= min(deceleration / LEAST_BRAKING, 1.0)
     deceleration = max(deceleration, LEAST_BRAKING)
-    room = distance - at.margin[0]
-    urgency = room - 0.5 * max(approach, 0.0) ** 2 / deceleration - max(approach, 0.0) / rate
+    room = max(distance - at.margin[0], -RETREAT / rate)
+    bias, driven = _gradual(at.before, index, dt, dot(normal, a) + bend, driven)
+    bound = bias + ceiling(room, approach, np.inf, deceleration, rate,
+                           0.5 / dt if dt > 0.0 else 0.0, 0.0) - max(driven, 0.0)
+    urgency = (max(last if np.isfinite(last) else 0.0, 0.0) - bound) / deceleration
     k = int(at.number[0])
     if k < MOST_NEAR:
         at.number[0] += 1.0
     else:
         k = 0
         for m in range(1, MOST_NEAR):
-            k = m if at.urgency[m] > at.urgency[k] else k
-        if at.urgency[k] <= urgency:
+            k = m if at.urgency[m] < at.urgency[k] else k
+        if at.urgency[k] >= urgency:
             return
     at.urgency[k], here = urgency, at.found[k]
     here[FIRST], here[SECOND], here[DISTANCE], here[APPROACH], here[SHARE] = (
         first, second, distance, approach, s)
     put(here, POINT_AT, c)
-    here[ROW] = index
+    here[ROW], here[BIAS], here[DRIVEN], most[before + k] = index, bias, driven, bound
     for i in range(len(row)):
         rows[before + k, i] = row[i]
-    here[BIAS], here[DRIVEN] = _gradual(at.before, index, dt, dot(normal, a) + bend, driven)
-    most[before + k] = here[BIAS] + ceiling(
-        max(room, -RETREAT / rate), approach, np.inf, deceleration, rate,
-        0.5 / dt if dt > 0.0 else 0.0, 0.0) - max(here[DRIVEN], 0.0)
     of[before + k, INDEX], of[before + k, FIRMNESS], of[before + k, SOFTNESS] = (
         index, firmness, softness)
     of[before + k, UNIT] = deceleration
@@ -403,15 +408,15 @@ def near_rows(clear, bodies, times, q, qd, limits, work, loads):
     times : float, float [s]
         Stamp of the state; time since the last tick, 0 at the first.
     q, qd : (n,)
-    limits : (8, n), (n,)
-        `Limits.table`; unexplained accelerations of the joints, see `bounds.exceeds`.
+    limits : (8, n), (ACCELERATION_ROWS, n)
+        `Limits.table`; accelerations of the joints, see `bounds.exceeds`.
     work : (n, …), written
         See `bodies`.
     loads : (rows, most, of, first)
         Where the rows are written, and the number of rows that are there.
 
     """
-    (numbers, obstacles), (time, dt), (table, unexplained), n = clear, times, limits, len(q)
+    (numbers, obstacles), (time, dt), (table, accelerations), n = clear, times, limits, len(q)
     if len(numbers) == 0:
         return 0
     at = _views(numbers, n)
@@ -436,7 +441,7 @@ def near_rows(clear, bodies, times, q, qd, limits, work, loads):
     at.zone[0] = at.margin[0] + AROUND + fastest * (0.5 * longest + 1.0 / rate + LOOK_AHEAD)
     # after a gap without ticks the arm may have come from anywhere
     due = at.odometer[0] + at.zone[0] if 0.0 < dt <= LONGEST_GAP else np.inf
-    place = rows, most, of, table, unexplained, before
+    place = rows, most, of, table, accelerations, before
     for k in range(len(pairs)):
         pair = pairs[k]
         if pair[DUE] > due:
@@ -453,6 +458,8 @@ def near_rows(clear, bodies, times, q, qd, limits, work, loads):
         if solid[USED] == 0.0:
             continue
         firmness = min(max((time - solid[SINCE]) / FADE_IN, 0.0), 1.0)
+        if solid[USED] == LEAVING:
+            firmness = 1.0 - firmness
         for i in range(S):
             if solid[CHANGED] > 0.0:
                 grid[i, m] = 0.0

@@ -18,6 +18,8 @@ from osc_ros.model.urdf import SIDES
 from osc_ros.ros.parameters.parameters import Entry
 from osc_ros.ros.parameters.robot_parameters import PAIR, shipped_robots
 
+FAR = 1e3  # bound of a fence that is not given [m]
+
 CLEARANCE = (
     Entry('clearance.margin', 0.0, 'Links come no nearer than this to each other, to obstacles '
           'and to the fence [m]; 0: the arm does not keep clear', lower=0.0,
@@ -63,8 +65,7 @@ def _fence(values: Mapping[str, Any]) -> Any:
     if len(planes) % 4:
         raise InputError(f"parameter 'clearance.fence.planes' has {len(planes)} numbers: accepted "
                          'are four for each plane')
-    if bool(lower) != bool(upper):
-        raise InputError("parameter 'clearance.fence.lower' and 'clearance.fence.upper': accepted "
-                         'are both or none')
     found = [np.reshape(planes, (-1, 4))] if planes else []
-    return np.vstack([np.zeros((0, 4)), *found, *([fence_box(lower, upper)] if lower else [])])
+    if lower or upper:
+        found.append(fence_box(lower or [-FAR] * 3, upper or [FAR] * 3))
+    return np.vstack([np.zeros((0, 4)), *found])

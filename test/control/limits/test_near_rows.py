@@ -16,7 +16,7 @@ from osc_ros.collision.link_shapes import LinkShape
 from osc_ros.collision.obstacles import MOST_OBSTACLES, Obstacle, Obstacles
 from osc_ros.compile.compiled import kernel
 from osc_ros.control.limits.bodies import bodies_of, MOTION_WIDTH
-from osc_ros.control.limits.bounds import ceiling
+from osc_ros.control.limits.bounds import ACCELERATION_ROWS, ceiling
 from osc_ros.control.limits.clearance import BRAKING, Clearance, fence_box, KeepingClear
 from osc_ros.control.limits.load import MOST_NEAR, ROW_WIDTH
 from osc_ros.control.limits.near_rows import (
@@ -36,8 +36,8 @@ TIME = 10.0
 
 
 @kernel
-def put_rows(clear, obstacles, bodies, q, qd, table, unexplained, work, rows, most, of):
-    return near_rows((clear, obstacles), bodies, (10.0, 0.0), q, qd, (table, unexplained), work,
+def put_rows(clear, obstacles, bodies, q, qd, table, accelerations, work, rows, most, of):
+    return near_rows((clear, obstacles), bodies, (10.0, 0.0), q, qd, (table, accelerations), work,
                      (rows, most, of, 0))
 
 
@@ -83,8 +83,8 @@ class Rows:
         n, k = 7, 7 + MOST_NEAR
         self.rows, self.most, self.of = np.zeros((k, n)), np.zeros(k), np.zeros((k, ROW_WIDTH))
         self.count = put_rows(*self.clear.arrays, bodies_of(ROBOT), self.q, self.qd, self.table,
-                              np.zeros(n), np.zeros((n, MOTION_WIDTH)), self.rows, self.most,
-                              self.of)
+                              np.zeros((ACCELERATION_ROWS, n)), np.zeros((n, MOTION_WIDTH)),
+                              self.rows, self.most, self.of)
 
     def bias(self, k, found):
         """Return the second derivative of a distance for q̈ = 0 that a row assumes."""
@@ -203,6 +203,12 @@ def test_clearance_and_obstacles_are_checked():
             (lambda: Clearance((shape,), margin=np.nan), 'margin nan'),
             (lambda: Clearance((shape,), fence=[[0.0, 0.0, 0.0, 1.0]]), 'a direction'),
             (lambda: Clearance(('hand',)), 'a LinkShape'),
+            (lambda: Clearance((shape,), margin='x'), 'margin x: accepted'),
+            (lambda: Clearance((shape,), fence=[0.0, 1.0, 0.0]), 'fence of 3 numbers'),
+            (lambda: Law(ROBOT, replace(Settings.of(ROBOT), clearance=Clearance(
+                (shape,), fence=[[0.0, 0.0, 1.0, 1.0]]))), "excludes the joint 'panda_joint1'"),
+            (lambda: Obstacle.at('box', 'abc', [0.0] * 3), 'size is not made of numbers'),
+            (lambda: Obstacles().update({'a': 1.0}), 'an osc_ros.Obstacle'),
             (lambda: fence_box([0.0] * 3, [1.0, -1.0, 1.0]), 'lower < upper'),
             (lambda: Law(ROBOT, replace(Settings.of(ROBOT), clearance=Clearance(
                 (replace(shape, link='arm'),)))), "'arm'"),

@@ -48,6 +48,26 @@ def test_arm_leaves_an_obstacle_that_appears_around_it_gently():
     assert rig.law.limiter.clearance.nearest > 0.9 * MARGIN
 
 
+def test_obstacle_that_is_removed_lets_the_arm_go_without_a_step():
+    rig = rig_of({})
+    tip = rig.law.pose[:3, 3].copy()
+    rig.law.obstacles['ball'] = Obstacle.at('sphere', 0.06, tip)
+    rig.simulation.run(2.0)
+    assert np.linalg.norm(rig.law.pose[:3, 3] - tip) > 0.05
+    del rig.law.obstacles['ball']
+    rig.law.torque(rig.simulation.time, rig.simulation.q, rig.simulation.qd)
+    record = rig.simulation.run(2.0)
+    assert largest_step(record) < 0.03
+    np.testing.assert_allclose(rig.law.pose[:3, 3], tip, atol=1e-3)
+    assert not any(near.other == 'ball' for near in rig.law.limiter.near)
+
+
+def test_margin_wider_than_the_arm_leaves_the_limits_of_speed():
+    rig = rig_of({}, replace(CLEARANCE, margin=0.3))
+    record = rig.simulation.run(3.0)
+    assert (np.abs(record.qd) / PANDA.velocity_limits).max() < 1.1
+
+
 def test_arm_between_two_obstacles_holds_and_goes_on_when_one_leaves():
     tip = np.array([0.307, 0.0, 0.487])
     rig = rig_of({name: Obstacle.at('box', (0.3, 0.1, 0.3), tip + [0.0, side * 0.4, 0.0])
