@@ -193,7 +193,8 @@ def test_marker_locked_to_a_link_is_held_and_let_go_and_live_changes_keep_it(spi
 
 
 @pytest.mark.parametrize(('bad', 'text'), [
-    ({'clearance__fence__lower': [0.0] * 3}, naming('clearance.fence', 'accepted are both')),
+    ({'clearance__fence__lower': [-1.0, -1.0, 1.0]},
+     naming('the fence', "excludes the joint 'panda_joint1'")),
     ({'clearance__fence__planes': [1.0] * 3}, naming('clearance.fence.planes', 'four for each')),
     ({'clearance__margin': 0.0, 'clearance__fence__planes': [0.0, 0.0, 1.0, 0.0]},
      naming('clearance.margin', 'accepted with a fence is more than 0 m')),
@@ -202,6 +203,14 @@ def test_bad_clearance_is_refused_with_what_is_accepted(spin, tmp_path, bad, tex
     rig = Among(spin, tmp_path)
     assert rig.controller.trigger_configure() == SUCCESS
     assert re.search(text, set_live(rig, **bad))
+
+
+def test_one_side_of_the_fence_may_be_set_alone(spin, tmp_path):
+    rig = Among(spin, tmp_path)
+    assert rig.controller.trigger_configure() == SUCCESS
+    for side, value in (('lower', -1.0), ('upper', 2.0)):
+        assert set_live(rig, **{f'clearance__fence__{side}': [value] * 3}) == ''
+    assert len(rig.controller._law.settings.clearance.fence) == 6
 
 
 class Simulated(Among):
