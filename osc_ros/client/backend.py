@@ -158,8 +158,8 @@ class Backend(Protocol):
         """
         Add or move the named obstacles, and remove those that are None; all of them or none.
 
-        One with a link is held by this link; without a link it is let go. For errors see
-        `changed_obstacles`, `thing_shapes` and `with_attached`.
+        An obstacle that names a link is held by this link, until it is set again without a link.
+        For errors see `changed_obstacles`, `thing_shapes` and `with_attached`.
 
         """
 
@@ -329,8 +329,8 @@ class ArmObstacles(MutableMapping[str, Obstacle]):
     >>> arm.obstacles.update(box=moved, ball=ball)                  # doctest: +SKIP
     >>> del arm.obstacles['box']                                    # doctest: +SKIP
 
-    One with a link is held by this link, and its pose is in the frame of the link; without a link
-    it is let go, and is an obstacle again.
+    An obstacle that names a link is held by this link; its pose is in the frame of the link. The
+    link lets it go when it is set again without a link.
 
     >>> arm.obstacles['box'] = osc_ros.Obstacle.at('box', (0.05, 0.05, 0.1), (0.0, 0.0, 0.1),
     ...                                            link='panda_hand')  # doctest: +SKIP

@@ -150,7 +150,8 @@ def _rise(kind: int, size: Size, a: Vector, u: Vector, s: float, end: float, mos
         inner, outer = (s, outer) if left > 0.0 else (inner, s)
         if np.abs(outer - inner) < 1e-7:
             return inner
-        # the squared distance to second order: climb and slope are half of its derivatives
+        # Newton's method: climb and slope are half of the first and the second derivative of the
+        # squared distance
         slope = dot(_stretched(kind, size, x, c, u), u)
         root = climb * climb + slope * left
         reach = climb + np.sqrt(root) if root > 0.0 else 0.0

@@ -19,7 +19,7 @@ from scipy.spatial import cKDTree
 
 from osc_ros.collision.enclosing import Visits
 from osc_ros.collision.link_shapes import LinkShape, Pair, ShapeModel
-from osc_ros.dynamics.algebra.kinematics import link_frame, placement
+from osc_ros.dynamics.algebra.kinematics import are_adjacent, link_frame, placement
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
@@ -144,7 +144,7 @@ def visits_of(robot: Robot, links: Sequence[str], bodies: Sequence[Array], seed:
     few = [body[::max(len(body) // POINTS, 1)] for body in bodies]
     found: list[list[Array]] = [[] for _ in bodies]
     for i, j in product(range(len(bodies)), repeat=2):
-        if i == j or _are_adjacent(robot, links[i], links[j]):
+        if i == j or are_adjacent(robot, links[i], links[j]):
             continue
         points = few[j] @ R[:, j].swapaxes(1, 2) + (p[:, j] - p[:, i])[:, None]
         points = points @ R[:, i]  # in the frame of link i
@@ -213,7 +213,7 @@ def _held(robot: Robot, choices: Sequence[Sequence[tuple[LinkShape, ...]]], posi
     starts = [np.searchsorted([k for k, _ in one], np.arange(one[-1][0] + 1)) for one in shapes]
     found = {}
     for a, b in combinations(range(len(choices)), 2):
-        if _are_adjacent(robot, choices[a][0][0].link, choices[b][0][0].link):
+        if are_adjacent(robot, choices[a][0][0].link, choices[b][0][0].link):
             continue
         gaps = segment_distances(ends[a][:, :, None], ends[b][:, None]) - (
             radii[a][:, None] + radii[b])
@@ -251,7 +251,7 @@ def pairs_never_near(robot: Robot, model: ShapeModel, samples: int = 10_000, see
     at = np.concatenate([first[None], random_positions(robot, samples, seed)])
     found = {}
     for pair, distances in link_distances(robot, model, at).items():
-        if _are_adjacent(robot, *pair):
+        if are_adjacent(robot, *pair):
             found[pair] = 'Adjacent'
         elif (distances[1:] < CLOSE).mean() >= ALWAYS:
             found[pair] = 'Always'
@@ -260,22 +260,6 @@ def pairs_never_near(robot: Robot, model: ShapeModel, samples: int = 10_000, see
         elif distances.min() > margin:
             found[pair] = 'Never'
     return found
-
-
-def _are_adjacent(robot: Robot, link: str, other: str) -> bool:
-    """Return whether links are on one body, or on bodies that a joint connects."""
-    a, b = robot.frames[link][0], robot.frames[other][0]
-    return a == b or a == _parent(robot, b) or b == _parent(robot, a)
-
-
-def _parent(robot: Robot, body: int) -> int | None:
-    """Return the body on which the joint of a body is; None for the base."""
-    if body < 0:
-        return None
-    joint = robot.joints[body]  # several bodies in a row if it has several freedoms
-    while body >= 0 and robot.joints[body] == joint:
-        body = int(robot.parent[body])
-    return body
 
 
 def _middle(robot: Robot) -> Array:

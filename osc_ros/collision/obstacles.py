@@ -106,9 +106,8 @@ class Obstacle:
         """Return an obstacle at a position (3,) [m], axes along those of the base or the link."""
         T = np.eye(4)
         T[:3, 3] = finite_array('position', position, (3,))
-        return cls(shape, tuple(np.ravel(float_array(
-            'size', size, np.shape(size))).tolist()), T, touch=touch,
-                   link=link)
+        lengths = float_array('size', size, np.shape(size))
+        return cls(shape, tuple(lengths.ravel().tolist()), T, touch=touch, link=link)
 
     def depth(self, point: Array) -> float:
         """Depth of a point (3,) in the base frame below the surface [m]; negative outside."""

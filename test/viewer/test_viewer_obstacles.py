@@ -269,7 +269,7 @@ def test_page_adds_moves_and_deletes_spheres_with_stamps(known):
     del known.heard[:]
     carry_out(2.0)
     known.wait(lambda: known.places['viewer/1'] == pytest.approx([0.4, 0.0, 0.3]), 'for the move')
-    # where the user lets go it is sent at rest: otherwise it would keep its velocity
+    # when the user lets go, the page sends the position again, so that the velocity becomes 0
     link.stamp = messages.stamp(2.2)
     known.wait(lambda: [one.id for one in known.heard].count(1) == 2, 'for the rest')
     moved = [one for one in known.heard if one.id == 1]

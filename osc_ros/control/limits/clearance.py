@@ -32,7 +32,7 @@ from osc_ros.control.limits.near_rows import (
     TOUCHES,
 )
 from osc_ros.dynamics.algebra.arrays import finite_array, float_array
-from osc_ros.dynamics.algebra.kinematics import link_frame, placement
+from osc_ros.dynamics.algebra.kinematics import are_adjacent, link_frame, placement
 from osc_ros.errors import InputError, require_type
 from osc_ros.model.assembly import axis_on_z
 from osc_ros.model.robot import Robot
@@ -147,14 +147,14 @@ def _near_pairs(robot: Robot, clearance: Clearance) -> Iterator[tuple[int, int]]
     """Yield the pairs of shapes that are compared."""
     bodies = [link_frame(robot, shape.link)[0] for shape in clearance.shapes]
     ignored = {frozenset(pair) for pair in clearance.ignored}
-    names, parents = list(map(_name, clearance.shapes)), [*robot.parent.tolist(), None]
+    names = list(map(_name, clearance.shapes))
     for i, j in combinations(range(len(bodies)), 2):
-        a, b = bodies[i], bodies[j]
-        of_links = not (clearance.shapes[i].attached or clearance.shapes[j].attached)
-        if a == b or frozenset((names[i], names[j])) in ignored or (
-                of_links and (parents[a] == b or parents[b] == a)):
+        one, other = clearance.shapes[i], clearance.shapes[j]
+        if bodies[i] == bodies[j] or frozenset((names[i], names[j])) in ignored or (
+                not (one.attached or other.attached)
+                and are_adjacent(robot, one.link, other.link)):
             continue
-        yield (i, j) if a >= 0 else (j, i)
+        yield (i, j) if bodies[i] >= 0 else (j, i)
 
 
 def _require_first_joints_within(robot: Robot, fence: Array) -> None:

@@ -32,7 +32,7 @@ from osc_ros.control.limits.clearance import KeepingClear, Near
 from osc_ros.control.limits.limits import EFFORT, EFFORT_RATE, Limits, ROWS
 from osc_ros.control.limits.load import bounded_loads, IDLE, INDEX, LOADS, MOST_NEAR
 from osc_ros.control.limits.near_rows import near_rows
-from osc_ros.control.limits.nearest import MEMORY, torques_within
+from osc_ros.control.limits.nearest import MEMORY, PUSH, torques_within
 from osc_ros.dynamics.algebra.fade import smoothed
 from osc_ros.dynamics.algebra.vectors import assign
 from osc_ros.errors import InputError
@@ -219,7 +219,7 @@ def put_near_loss(room, count, lost):
     """
     n, is_held = len(lost), False
     own = _loss_views(room, n)
-    push, x = own.vectors[3], own.joint_vectors[0]  # multipliers of the bounds
+    push, x = own.vectors[PUSH], own.joint_vectors[0]
     x[:] = 0.0
     for k in range(count):
         if own.of[k, INDEX] >= n and push[2 * n + k] != 0.0:

@@ -296,8 +296,8 @@ def _put_candidate(at, bodies, work, shapes, solid, pair, numbers, loads):
     numbers : (float, float, float, float, float)
         Time of the state; time of one tick, 0 at the first; softness; index of the row; radii.
     loads : (rows, most, of, table, accelerations, first)
-        Where the row is written, see `load.LOADS`; limits; accelerations of the joints, see
-        `bounds.exceeds`; number of rows before.
+        Arrays to which the row is written, see `load.LOADS`; limits, and accelerations of the
+        joints, see `bounds.exceeds`; number of rows before.
 
     """
     first, second, is_shape, distance, s, firmness = pair

@@ -52,6 +52,7 @@ SOFT_ACCELERATION, SOFT_TORQUE = 1e-5, 1e-7
 # While limits change the torques of the law, nullspace damping replaces the posture: its rate
 # [1/s], and the time in which it fades in or out [s].
 DAMPING_RATE, DAMPING_TIME = 20.0, 0.1
+PUSH = 3  # row of `vectors`: after a solve, the multipliers of the bounds
 _LEAST = 1e-12  # least softness of the bound of a load, for loads that hardly depend on q
 
 _ROWS = f'3n + {MOST_NEAR}'  # most rows: accelerations, torques, loads, distances
@@ -244,7 +245,7 @@ def torques_within(at, own, tasks, count, dt, qd, tau):
     G = view(own.G, 0, (total_rows, total_rows))
     factor = view(own.factor, 0, (total_rows, total_rows))
     vectors, sides = own.vectors, view(at.sides, 0, (3 * n,)).view(np.int64)
-    low, high, value, push, change = vectors[0], vectors[1], vectors[2], vectors[3], vectors[4]
+    low, high, value, push, change = vectors[0], vectors[1], vectors[2], vectors[PUSH], vectors[4]
     chosen, start_of = vectors[5].view(np.int64), vectors[6].view(np.int64)
     x, y = own.joint_vectors[0], own.joint_vectors[1]
     put_inverse(M_inv, chosen, view(own.factor, 0, (n, n)), M)

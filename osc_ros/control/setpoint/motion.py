@@ -421,7 +421,7 @@ def _share_loss(guides):
 
 @inlined
 def _have_one_schedule(guides, i, j):
-    """Whether two targets follow paths with the same first and last time, delayed equally."""
+    """Whether two targets are on paths that begin and end together and have equal delays."""
     one, other = (_plan_views(numbers_at(guides[i, 0], PLAN_SIZE), 0),
                   _plan_views(numbers_at(guides[j, 0], PLAN_SIZE), 0))
     if one.kind[0] != PATH or other.kind[0] != PATH:

@@ -71,6 +71,22 @@ def link_frame(robot: Robot, link: str) -> tuple[int, Array]:
     return robot.frames[link]
 
 
+def are_adjacent(robot: Robot, link: str, other: str) -> bool:
+    """Return whether links are on one body, or on bodies that a joint connects."""
+    a, b = robot.frames[link][0], robot.frames[other][0]
+    return a == b or a == _parent(robot, b) or b == _parent(robot, a)
+
+
+def _parent(robot: Robot, body: int) -> int | None:
+    """Return the body on which the joint of a body is; None for the base."""
+    if body < 0:
+        return None
+    joint = robot.joints[body]  # several bodies in a row if it has several freedoms
+    while body >= 0 and robot.joints[body] == joint:
+        body = int(robot.parent[body])
+    return body
+
+
 def bodies_to(robot: Robot, body: int) -> list[int]:
     """Return the bodies from the base to a body, which is the last one; none for the base, -1."""
     path: list[int] = []

@@ -67,5 +67,6 @@ def _fence(values: Mapping[str, Any]) -> Any:
                          'are four for each plane')
     found = [np.reshape(planes, (-1, 4))] if planes else []
     if lower or upper:
-        found.append(fence_box(lower or [-FAR] * 3, upper or [FAR] * 3))
+        box = fence_box(lower or [-FAR] * 3, upper or [FAR] * 3)
+        found.append(box[0 if lower else 3:6 if upper else 3])
     return np.vstack([np.zeros((0, 4)), *found])

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""An arm that cannot keep clear, or cannot reach its target, moves gently, and then holds."""
+"""Arms that cannot keep clear or reach their target: they move slowly, and then hold still."""
 
 from dataclasses import replace
 
