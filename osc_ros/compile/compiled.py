@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, ExitStack, suppress
 import ctypes
+from functools import partial
 import gc
+import hashlib
 import logging
 import os
 from pathlib import Path
+import pickle
 import sys
 import tempfile
 from threading import RLock
@@ -27,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.compile.compiler import KnownFlags, OperationCompiler
-from osc_ros.compile.kernel_source import PACKAGE, stored_digest
+from osc_ros.compile.kernel_source import PACKAGE, stored_digests
 from osc_ros.errors import OscError
 
 try:
@@ -56,6 +59,7 @@ _OF_PYTHON: list[dict[int, Any]] = []
 _UNLOCKED: list[bool] = []
 _LOCKED: set[Any] = set()
 _GATE = RLock()
+_UNSAVED: list[bool] = []  # not empty after the warning that machine code cannot be stored
 _ANNOUNCED: list[bool] = []  # not empty after the log message that this process compiles kernels
 
 # fastmath without 'nnan' and 'ninf', which would let the compiler remove checks for NaN and inf.
@@ -134,9 +138,9 @@ def kernel(function: Callable[..., Any], nogil: bool = False) -> Any:
     The entry point keeps the GIL: a control loop that released it for a few microseconds would
     have to wait until another thread gives it back. Use `released` for kernels that take long.
 
-    The cache is in the user's cache folder, so that a read-only installation works. The name of
-    the folder contains a digest of the source of all kernels (`stored_digest`): kernels are
-    compiled again only if this source changes.
+    The cache is in the user's cache folder, so that a read-only installation works, and several
+    installations share it. The names of its files contain a digest of the source that the kernel
+    uses (`stored_digests`): a kernel is compiled again only if this source changes.
 
     """
     compiled = _compiled(function, nogil=nogil, **_OPTIONS)
@@ -145,7 +149,7 @@ def kernel(function: Callable[..., Any], nogil: bool = False) -> Any:
     if _CACHE is not None:
         outer, config.CACHE_DIR = config.CACHE_DIR, str(_CACHE)
         try:
-            compiled._cache = _KernelCache(function)
+            compiled._cache = _KernelCache(function, _CACHE)
         finally:
             config.CACHE_DIR = outer
     compiled.compile = _compile_alone(compiled)
@@ -225,22 +229,72 @@ def lock(compiled: Any) -> None:
         _LOCKED.add(compiled)
 
 
+class _CheckedFiles(IndexDataCacheFile):  # type: ignore[misc]
+    """Files of Numba that end with the digest of their content."""
+
+    def _dump(self, content: Any) -> bytes:
+        data: bytes = super()._dump(content)
+        return data + hashlib.sha256(data).digest()
+
+    def _load_data(self, name: str) -> Any:
+        data = Path(self._data_path(name)).read_bytes()
+        if hashlib.sha256(data[:-32]).digest() != data[-32:]:
+            raise ValueError(f'{name} is damaged')
+        return pickle.loads(data)
+
+
 class _KernelCache(FunctionCache):  # type: ignore[misc]
     """
-    The machine code of one kernel on disk.
+    The machine code of one kernel on disk; what cannot be read is compiled again.
 
-    Numba's own index depends on the modification time of the kernel's file and on line numbers.
-    Kernels of this package need neither, because the name of the folder contains the digest of
-    their source.
+    The folder and the index of Numba's own cache depend on where the source is, on its
+    modification time and on line numbers. Kernels of this package need none of these, because the
+    name of each file contains the digest of the source that the kernel uses.
 
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], folder: Path) -> None:
         super().__init__(function)
         self.name = f'{function.__module__}.{function.__name__}'
-        if function.__module__.startswith(f'{PACKAGE.name}.'):
-            self._cache_file = IndexDataCacheFile(
-                self._cache_path, f'{self.name}-{sys.implementation.cache_tag}', source_stamp='')
+        self.is_own = function.__module__ in DIGESTS
+        if self.is_own:
+            self.name += f'-{DIGESTS[function.__module__]}-{sys.implementation.cache_tag}'
+            self._cache_path = str(folder)
+            self._cache_file = _CheckedFiles(self._cache_path, self.name, source_stamp='')
+            self._impl.locator.ensure_cache_path = partial(
+                folder.mkdir, parents=True, exist_ok=True)
+
+    def has(self, signature: Any, codegen: Any) -> bool:
+        """Whether the machine code for these argument types is there."""
+        try:
+            return self._index_key(signature, codegen) in self._cache_file._load_index()
+        except Exception:  # a damaged file: pickle raises errors of many kinds
+            return False
+
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        """Return the compiled kernel for these argument types; None if it is to be compiled."""
+        try:
+            return super().load_overload(signature, target)
+        except Exception as error:  # pickle raises errors of many kinds
+            _log().warning('the machine code of %s in %s is damaged and is compiled again: %s',
+                           self.name, self._cache_path, error)
+            with suppress(OSError):
+                os.remove(self._cache_file._index_path)
+            return None
+
+    def save_overload(self, signature: Any, data: Any) -> None:
+        """Store a compiled kernel."""
+        try:
+            super().save_overload(signature, data)
+        except OSError as error:
+            if not _UNSAVED:
+                _UNSAVED.append(True)
+                _log().warning('machine code cannot be stored, so the next start compiles it '
+                               'again: %s', error)
+
+
+def _log() -> logging.Logger:
+    return logging.getLogger(PACKAGE.name)
 
 
 def _compile_alone(compiled: Any) -> Callable[[Any], Any]:
@@ -276,17 +330,14 @@ def _observe(compiled: Any, is_new: bool, begins: bool = True) -> None:
         observer(compiled.py_func.__name__, begins)
     if not (OBSERVERS or _ANNOUNCED):  # no observer reports why the call takes so long
         _ANNOUNCED.append(True)
-        logging.getLogger(PACKAGE.name).warning(
+        _log().warning(
             'osc_ros compiles its kernels: some minutes, once; then they are in %s', _CACHE)
 
 
 def is_cached(compiled: Any, signature: Any) -> bool:
     """Whether the machine code of a kernel for these argument types is in the cache."""
     cache = compiled._cache
-    if not isinstance(cache, _KernelCache):
-        return False
-    key = cache._index_key(signature, compiled.targetctx.codegen())
-    return key in cache._cache_file._load_index()
+    return isinstance(cache, _KernelCache) and cache.has(signature, compiled.targetctx.codegen())
 
 
 def is_being_compiled(compiled: Any) -> bool:
@@ -452,19 +503,18 @@ def recorded_uses(run: Callable[[], object]) -> list[tuple[Any, tuple[Any, ...]]
     return list(uses)
 
 
-def _cache_directory() -> Path | None:
+def _cache_directory() -> tuple[Path | None, dict[str, str]]:
+    """Return the folder of the machine code, None if there is none, and `stored_digests`."""
     home = os.environ.get('XDG_CACHE_HOME') or os.path.expanduser('~/.cache')
     for parent in (config.CACHE_DIR, home, tempfile.gettempdir()):
         if not parent or parent.startswith('~'):
             continue
-        own = Path(parent) / 'osc_ros'
+        folder = Path(parent) / 'osc_ros' / f'kernels-{numba.__version__}'
         with suppress(OSError):
-            own.mkdir(parents=True, exist_ok=True)
-            folder = own / f'osc_ros-{stored_digest(own, numba.__version__)}'
-            folder.mkdir(exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
             if os.access(folder, os.W_OK):
-                return folder
-    return None
+                return folder, stored_digests(folder, numba.__version__)
+    return None, {}
 
 
-_CACHE = _cache_directory()
+_CACHE, DIGESTS = _cache_directory()

@@ -29,7 +29,7 @@ SECOND = 1_000_000_000
 def versions() -> dict[str, str]:
     """Return the versions of software and machine that affect the last digits of a result."""
     found = {'python': platform.python_version(), 'machine': platform.machine(),
-             'kernels': '' if compiled._CACHE is None else compiled._CACHE.name}
+             'kernels': compiled.DIGESTS.get('', '')}
     for name in ('osc_ros', *LIBRARIES):
         try:
             found[name] = metadata.version(name)

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 import os
 from pathlib import Path
+import shutil
 import subprocess
 import sys
 from threading import Event
@@ -23,7 +24,7 @@ from osc_ros.compile import compiled as compiled_module
 from osc_ros.compile import kernel_source as source_module
 from osc_ros.compile.compilation import _Team, Progress
 from osc_ros.compile.compiled import KERNELS, on_demand, OPERATIONS
-from osc_ros.compile.kernel_source import kernel_modules, kernel_source, stored_digest
+from osc_ros.compile.kernel_source import kernel_modules, kernel_source, stored_digests
 from osc_ros.control.law import Law
 from osc_ros.control.limits.limits import Limits
 from osc_ros.control.model_error.disturbance import Compensation
@@ -69,8 +70,9 @@ def allocating(n):
 
 def machine_code(compiled):
     """Return numba's cache files of a kernel as bytes: machine code with symbols."""
-    folder = Path(compiled.stats.cache_path)
-    kept = list(folder.glob(f'*.{compiled.py_func.__name__}-*.nbc'))
+    folder, name = Path(compiled.stats.cache_path), getattr(
+        compiled._cache, 'name', f'*.{compiled.py_func.__name__}-*')
+    kept = list(folder.glob(f'{name}.*.nbc'))
     assert kept, f'no compiled {compiled.py_func.__name__} is kept in {folder}'
     return b''.join(file.read_bytes() for file in kept)
 
@@ -213,6 +215,76 @@ def test_of_two_processes_one_compiles_a_kernel_and_the_other_loads_it(tmp_path)
     assert sorted(found) == ["['put_link_axes']", '[]']
 
 
+def first_use(cache, package=None, script=ONE_KERNEL):
+    """Run a script in a process of its own with a cache; return what it prints, and its log."""
+    path = import_path(Path(compiled_module.__file__).parents[2]) if package is None else package
+    environment = {**os.environ, 'XDG_CACHE_HOME': str(cache), 'PYTHONPATH': str(path)}
+    environment.pop('NUMBA_CACHE_DIR', None)
+    done = subprocess.run([sys.executable, '-c', script], input='now\n', capture_output=True,
+                          text=True, check=True, env=environment)
+    return done.stdout.strip(), done.stderr
+
+
+def test_the_same_source_in_another_folder_compiles_nothing(tmp_path):
+    assert first_use(tmp_path / 'cache')[0] == "['put_link_axes']"
+    package = Path(compiled_module.__file__).parents[1]
+    shutil.copytree(package, tmp_path / 'other' / package.name)
+    assert first_use(tmp_path / 'cache', tmp_path / 'other')[0] == '[]'
+
+
+def test_damaged_machine_code_is_compiled_again_with_a_word(tmp_path):
+    first_use(tmp_path)
+    for kind, how in (('nbc', lambda data: data[:-100] + bytes(100)), ('nbi', lambda data: b'x'),
+                      ('nbc', lambda data: b'')):
+        [file] = tmp_path.rglob(f'*put_link_axes*.{kind}')
+        file.write_bytes(how(file.read_bytes()))
+        printed, log = first_use(tmp_path)
+        assert printed == "['put_link_axes']" or 'damaged' in log
+        assert 'Traceback' not in log
+        assert first_use(tmp_path) == ('[]', '')
+    for file in tmp_path.rglob('*.nbc'):  # removed by hand
+        file.unlink()
+    assert 'Traceback' not in first_use(tmp_path)[1]
+
+
+def test_a_change_compiles_only_the_kernels_that_use_it(tmp_path, monkeypatch):
+    package = tmp_path / 'osc_ros'
+    (package / 'compile').mkdir(parents=True)
+    monkeypatch.setattr(source_module, 'PACKAGE', package)
+    texts = {'low': 'C = 1\n@inlined\ndef f(x):\n    return x + C\n',
+             'high': 'from osc_ros.low import f\n@kernel\ndef g(x):\n    return f(x)\n',
+             'other': '\n@kernel\ndef h(x):\n    return x\n',
+             'compile/base': 'D = 1\n'}
+    found = []
+    for name, old, new in ((None, '', ''), ('low', 'C = 1', 'C = 2'), ('other', 'return x', 'pass'),
+                           ('compile/base', 'D = 1', 'D = 2')):
+        for file, text in texts.items():
+            (package / f'{file}.py').write_text(text.replace(old, new) if file == name else text)
+        found.append(source_module.source_digests('1'))
+    changed = [{name for name in found[0] if one[name] != found[0][name]} for one in found[1:]]
+    low, high, other = (f'osc_ros.{name}' for name in ('low', 'high', 'other'))
+    assert changed == [{'', low, high}, {'', other}, {'', low, high, other}]
+
+
+def test_machine_code_of_old_versions_is_removed(tmp_path, monkeypatch):
+    (package := tmp_path / 'osc_ros').mkdir()
+    monkeypatch.setattr(source_module, 'PACKAGE', package)
+    (cache := tmp_path / 'cache').mkdir()
+
+    def kernel_of(constant):
+        (package / 'one.py').write_text(f'\n@kernel\ndef f(x):\n    return x + {constant}\n')
+        file = cache / f"osc_ros.one.f-{stored_digests(cache, '1')['osc_ros.one']}-tag.1.nbc"
+        file.touch()
+        return file
+
+    files = [kernel_of(constant) for constant in range(2)]
+    assert all(file.exists() for file in files)  # both may be in use
+    for file in cache.iterdir():
+        os.utime(file, (0, 0))
+    last = kernel_of(2)
+    assert [*cache.glob('*.nbc')] == [last]
+
+
 SHARED = """
 from time import perf_counter, sleep
 from osc_ros.compile import compiled
@@ -270,19 +342,19 @@ def test_digest_is_found_again_without_parsing_until_a_source_file_changes(tmp_p
     file = package / 'one.py'
     file.write_text('@kernel\ndef f(x):\n    return x + 1\n')
     monkeypatch.setattr(source_module, 'PACKAGE', package)
-    parsed, compute = [], source_module.source_digest
-    monkeypatch.setattr(source_module, 'source_digest',
+    parsed, compute = [], source_module.source_digests
+    monkeypatch.setattr(source_module, 'source_digests',
                         lambda version: parsed.append(version) or compute(version))
-    first = stored_digest(tmp_path, '1')
-    assert (stored_digest(tmp_path, '1'), parsed) == (first, ['1'])
-    assert stored_digest(tmp_path, '2') != first  # another version of the compiler
+    first = stored_digests(tmp_path, '1')
+    assert (stored_digests(tmp_path, '1'), parsed) == (first, ['1'])
+    assert stored_digests(tmp_path, '2') != first  # another version of the compiler
     before = file.stat()
     file.write_text('\n@kernel\ndef f(x):\n    return x + 2'.ljust(before.st_size))
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert file.stat().st_size == before.st_size  # and the same time of modification
-    assert stored_digest(tmp_path, '1') != first
+    assert stored_digests(tmp_path, '1') != first
     assert not list(tmp_path.glob('tmp*'))
-    assert stored_digest(tmp_path / 'no folder', '1') == compute('1')
+    assert stored_digests(tmp_path / 'no folder', '1') == compute('1')
 
 
 def test_nothing_is_told_after_the_compilation():
