@@ -3,9 +3,11 @@
 
 """ROS settings for the tests (a separate domain on loopback), and fixtures of all tests."""
 
+from collections import Counter
 import gc
 import os
 from pathlib import Path
+import subprocess
 import sys
 import tempfile
 import time
@@ -46,6 +48,9 @@ class Judge:
 sys.meta_path.append(Judge)
 
 REACHED = pytest.StashKey()  # the test files that a change reaches, with --changed
+SPENT = Counter()  # time of the tests of each file [s]
+FIGURES = []  # the process that computes the figures of the code
+SLOWEST = 10  # number of files whose time is printed
 
 # The slowest test files, slowest first. If a slow file started last, the other workers of
 # `make test` would be idle while it runs.
@@ -59,12 +64,39 @@ LONGEST = ('test_compiled.py', 'test_arm.py', 'test_demo.py', 'test_nodes.py', '
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config):
-    """Run the suite in several processes, if pytest-xdist is installed and no file is named."""
+    """
+    Run the suite in several processes, if pytest-xdist is installed and no file is named.
+
+    Compute the figures of the code in another process, if all tests run.
+
+    """
     option, is_worker = config.option, 'PYTEST_XDIST_WORKER' in os.environ
-    if (config.args_source is config.ArgsSource.TESTPATHS and not is_worker
-            and not option.collectonly and getattr(option, 'numprocesses', 0) is None):
+    if (config.args_source is not config.ArgsSource.TESTPATHS or is_worker
+            or option.collectonly):
+        return
+    if not option.keyword:
+        FIGURES.append(subprocess.Popen(
+            [sys.executable, CHECKOUT / 'test' / 'support' / 'code_figures.py'],
+            stdout=subprocess.PIPE, text=True))
+    if getattr(option, 'numprocesses', 0) is None:
         option.numprocesses, option.maxprocesses = 'auto', option.maxprocesses or 4
         option.dist, option.loadscopereorder = 'loadfile', False
+
+
+def pytest_runtest_logreport(report):
+    """Add the time of a test to that of its file."""
+    SPENT[report.location[0]] += report.duration
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Print the files whose tests take the longest time, and the figures of the code."""
+    if len(SPENT) > SLOWEST:
+        terminalreporter.section('slowest files')
+        for file, seconds in SPENT.most_common(SLOWEST):
+            terminalreporter.write_line(f'{seconds:6.1f} s  {file}')
+    for process in FIGURES:
+        terminalreporter.section('figures of the code')
+        terminalreporter.write_line(process.communicate()[0].strip())
 
 
 def pytest_exception_interact(call):
