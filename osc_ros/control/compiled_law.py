@@ -38,6 +38,7 @@ from osc_ros.control.tasks.free import Guidance
 from osc_ros.control.tasks.task import Task
 from osc_ros.control.tasks.task_numbers import TURNS_WITH
 from osc_ros.dynamics.algebra.kinematics import LinkAxes
+from osc_ros.dynamics.contract.method import Method
 from osc_ros.dynamics.methods import ONE_TIP
 from osc_ros.dynamics.operational_space import OperationalSpace
 from osc_ros.dynamics.priority.priority import Priorities
@@ -85,7 +86,9 @@ class CompiledLaw:
     at : list of int
         Index of each task's link in `links`.
     space : OperationalSpace
-        Dynamics of the robot at these links.
+        Dynamics of the robot at these links, in the memory of a tick.
+    beside : OperationalSpace
+        The same with memory of its own, for calls that may run beside a tick.
     command_model : CommandModel
     solver : Priorities
     limiter : Limiter
@@ -113,10 +116,11 @@ class CompiledLaw:
         self.links = tuple(dict.fromkeys(links))
         self.at = [self.links.index(link) for link in links]
         if before is not None and before.robot is robot and before.links == self.links:
-            space = before.space
+            space, beside = before.space, before.beside
         else:
-            space = self._space(method, workers)
+            space, beside = self._space(method, workers), self._space(method, 1)
         self.space: OperationalSpace = space
+        self.beside: OperationalSpace = beside
         self.command_model = self._command_model(before)
         block = block_of(self.at, len(self.links), robot.n)
         self._parts = parts = views_of(*block)
@@ -428,7 +432,13 @@ class CompiledLaw:
 
     def inverse_dynamics(self, q: Array, qd: Array, qdd: Array) -> Array:
         """Joint torques M q̈ + C + G (n,) [N·m]; NaN where the state is not accepted."""
-        return self.space.dynamics.inverse_dynamics(q, qd, qdd)
+        return self.dynamics_beside().inverse_dynamics(q, qd, qdd)
+
+    def dynamics_beside(self) -> Method:
+        """Dynamics in the present gravity, which a tick does not use; for one call at a time."""
+        dynamics = self.beside.dynamics
+        dynamics.gravity[:] = self.space.dynamics.gravity
+        return dynamics
 
     def added_weight(self, before: CompiledLaw, q: Array) -> Array:
         """Gravity torques (n,) of this model at q (n,), minus those of `before` [N·m]."""

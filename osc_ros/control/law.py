@@ -430,7 +430,8 @@ class Law(CommandedCycle):
         """
         q, qd, _ = self.last_tick()
         own = slice(6 * self._setup.at[0], 6 * self._setup.at[0] + 6)
-        found = self._setup.space.outward(q, qd, posture_acceleration=self._rest)
+        self._setup.dynamics_beside()
+        found = self._setup.beside.outward(q, qd, posture_acceleration=self._rest)
         return task_inertia(found.Lambda_inv[own, own].copy())
 
     def predicted_and_measured(self) -> tuple[Array, Array]:
@@ -454,15 +455,11 @@ class Law(CommandedCycle):
         if self._setup.settings.driver is not None:
             tau = tau + self._setup.command_model.driver_torque(q, qd)
         # use kernels of the tick, because forward dynamics would have to be compiled only for this
-        dynamics, no_force = self._setup.space.dynamics, np.zeros(len(self._setup.J))
+        dynamics, no_force = self._setup.dynamics_beside(), np.zeros(len(self._setup.J))
         h, predicted = np.empty_like(tau), np.empty_like(tau)
-        results = dynamics.pose, dynamics.twist, dynamics.Lambda_inv, dynamics.a0
-        kept = [one.copy() for one in results]  # the next tick reads them
         dynamics.outward(q, qd, None, self._rest)
         dynamics.inward(no_force, h)
         dynamics.acceleration_response(tau - h, no_force, predicted)
-        for one, numbers in zip(results, kept):
-            one[:] = numbers
         return predicted, measured
 
     def bias_torque(self, q: Array, qd: Array) -> Array:

@@ -90,6 +90,8 @@ class CommandModel:
     gravities : list of (3,)
         Gravity in the base frame, for the robot and the driver [m/s²]; write to the arrays to
         change it.
+    beside : array
+        Working memory for calls from Python, which may run beside a tick.
 
     """
 
@@ -108,6 +110,7 @@ class CommandModel:
         self._n = robot.n
         self._integers = np.concatenate([head, *integers]).astype(np.int64)
         self._numbers, self._room = np.concatenate(numbers), np.concatenate(rooms)
+        self.beside = self._room.copy()
         first = len(numbers[0])
         self.gravities: list[Array] = [plain(constants_in)(one, part).gravity for one, part in zip(
             integers, (self._numbers[:first], self._numbers[first:]))]
@@ -120,6 +123,10 @@ class CommandModel:
         return self._integers, self._numbers, self._room
 
     @property
+    def _arrays_beside(self) -> tuple[Integers, Array, Array]:
+        return self._integers, self._numbers, self.beside
+
+    @property
     def command_model(self) -> CommandModel:
         """This object; a law has a property of the same name."""
         return self
@@ -127,11 +134,11 @@ class CommandModel:
     def driver_torque(self, q: Array, qd: Array) -> Array:
         """Torques (n,) that the driver adds to commands at q, q̇ (n,), (n,) [N·m]."""
         tau = np.empty(self._n)
-        put_driver(*self.arrays, kernel_array(q), kernel_array(qd), tau)
+        put_driver(*self._arrays_beside, kernel_array(q), kernel_array(qd), tau)
         return tau
 
     def torque(self, q: Array, qd: Array, qdd: Array) -> Array:
         """Torques (n,) to command for accelerations q̈ (n,) at q, q̇ (n,), not limited [N·m]."""
         tau = np.empty(self._n)
-        put_command(*self.arrays, kernel_array(q), kernel_array(qd), kernel_array(qdd), tau)
+        put_command(*self._arrays_beside, kernel_array(q), kernel_array(qd), kernel_array(qdd), tau)
         return tau

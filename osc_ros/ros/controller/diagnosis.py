@@ -125,9 +125,9 @@ class Diagnosis:
             self._publish_external(external, time)
         # the results are None or empty if the law has begun to hold a pose since that joint state
         if self._inertia.get_subscription_count() and (
-                Lambda := self._loop.request(requests.inertia)) is not None:
+                Lambda := self._loop.read(requests.inertia)) is not None:
             self._inertia.publish(messages.inertia_message(Lambda, time))
-        if self._terms.get_subscription_count() and (rows := self._loop.request(requests.terms)):
+        if self._terms.get_subscription_count() and (rows := self._loop.read(requests.terms)):
             self._terms.publish(messages.table_message(
                 list(rows), self._law.robot.joint_names, np.array(list(rows.values())), time))
 
