@@ -5,7 +5,6 @@
 
 from dataclasses import replace
 import gc
-import inspect
 from types import BuiltinFunctionType, FunctionType, ModuleType
 
 import numpy as np
@@ -26,15 +25,8 @@ from osc_ros.control.tasks.free import FreeDrive
 from osc_ros.control.tasks.impedance import Impedance
 from osc_ros.control.tasks.task import Stiffness, Task
 from osc_ros.loop import requests
+from readers import arguments_of, READERS
 
-# Functions of `requests` that change the engine, although no journal records them.
-CHANGING = {'leave', 'learn_contact', 'set_report_period', 'begin_journal', 'tell_journal',
-            'renew_journal'}
-READERS = [
-    function for name, function in sorted(vars(requests).items())
-    if inspect.isfunction(function) and function.__module__ == requests.__name__
-    and not name.startswith('_') and not hasattr(function, '__wrapped__')
-    and name not in CHANGING]
 MODES = 'tasks', 'impedance', 'free', 'joints', 'blend'
 OTHER = 1e-3  # change of the last state, so that its torque is another one [rad, rad/s]
 
@@ -125,11 +117,6 @@ class Memory:
         values = self.present_values()
         assert {key[1]: (self.values.get(key), value) for key, value in values.items()
                 if value != self.values.get(key) and value == value} == {}, name
-
-
-def arguments_of(function, engine):
-    values = {'engine': engine, 'task': 'tip', 'time': engine.time + 0.1, 'at': None}
-    return [values[name] for name in inspect.signature(function).parameters]
 
 
 @pytest.mark.parametrize('mode', MODES)

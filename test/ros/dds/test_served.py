@@ -23,7 +23,11 @@ from common import import_path, PATIENCE
 from node_rig import gravity, JOINTS, READY, Rig
 from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.loop import requests
+from osc_ros.loop.journal import loaded_piece
+from osc_ros.recording.replay import Replay
+from osc_ros.recording.tape import runs_of, segments_of
 from osc_ros.ros.messages import commands
+from readers import arguments_of, READERS
 
 COUNT, BEFORE, ATTEMPTS, REST = 30, 400, 20, [0.0] * 7
 REAL_TIME = 4.0  # a state_timeout, with which states do not wait for plans [s]
@@ -31,7 +35,7 @@ REAL_TIME = 4.0  # a state_timeout, with which states do not wait for plans [s]
 # next one: first BEFORE states, when it is told the tick of the first one; then, after a line on
 # its standard input, it does what `task` says. It writes '.' if that was well, otherwise '!'.
 DRIVER = f"""
-import json, os, sys, time
+import json, math, os, sys, time
 from common import PATIENCE
 from node_rig import Hardware, READY
 import rclpy
@@ -63,19 +67,29 @@ if task == 'states':
     done = all(asks(VELOCITY) for _ in range({COUNT}))
 elif task == 'jumps':  # states that are not plausible
     done = all(asks(VELOCITY, READY + 0.5 * (-1.0) ** k) for k in range({COUNT}))
+elif task.startswith('moves'):  # for some seconds, or at least COUNT states
+    end, k = time.perf_counter() + float(task[5:]), 0
+    done = True
+    while done and (k < {COUNT} or time.perf_counter() < end):
+        k += 1
+        done = asks([0.1 * math.cos(0.004 * k)] * 7, READY + 0.05 * math.sin(0.004 * k))
 elif task == 'silence':  # no state comes, then some come again
     done = wait(lambda: held() >= {COUNT}, 10.0) and all(asks(VELOCITY) for _ in range(3))
 os.write(1, b'.' if done else b'!')
 """
 
 
+def driver_of(task, velocity):
+    """Start a driver."""
+    return subprocess.Popen(
+        [sys.executable, '-c', DRIVER, os.environ['ROS_DOMAIN_ID'], json.dumps(velocity), task],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={
+            **os.environ, 'PYTHONSAFEPATH': '', 'PYTHONPATH': import_path()})
+
+
 def task_is_done(rig, task, velocity, prepare):
     """Whether the driver's task went well while a C function had the interpreter's lock."""
-    with subprocess.Popen(
-            [sys.executable, '-c', DRIVER, os.environ['ROS_DOMAIN_ID'], json.dumps(velocity),
-             task], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={
-                 **os.environ, 'PYTHONSAFEPATH': '',
-                 'PYTHONPATH': import_path()}) as driver:
+    with driver_of(task, velocity) as driver:
         assert driver.stdout.readline() == b'there\n'
         prepare()
         driver.stdin.write(f'{rig.hardware.tick}\n'.encode())
@@ -267,3 +281,32 @@ def test_what_is_read_beside_the_loop_is_of_one_state(spin):
     rig.ask()
     with pytest.raises(KeyError):
         rig.controller._loop.read(requests.predicted_target, 'no task', 0.0)
+
+
+@pytest.mark.parametrize('seconds', [2.0, pytest.param(60.0, marks=pytest.mark.slow)])
+def test_torques_are_those_of_a_quiet_process_while_everything_is_read(spin, seconds):
+    rig = Rig(spin, velocity='measured', disturbance__mode='observer', driver_compensates=(
+        'gravity+coriolis'), black_box__duration=1e3, black_box__megabytes=1e3).activate()
+    loop, diagnosis = rig.controller._loop, rig.controller._diagnosis
+    calls = [(one, arguments_of(one, loop.engine)[1:]) for one in READERS
+             if one is not requests.journal_piece]
+    with driver_of(f'moves{seconds}', [0.1] * 7) as driver:
+        first = loop.read(requests.journal_piece, None)
+        assert driver.stdout.readline() == b'there\n'
+        driver.stdin.write(f'{rig.hardware.tick}\n'.encode())
+        driver.stdin.flush()
+        assert driver.stdout.readline() == b'ready\n'
+        driver.stdin.write(b'\n')
+        driver.stdin.flush()
+        while driver.poll() is None:
+            for what, arguments in calls:
+                loop.read(what, *arguments)
+            diagnosis.publish_status()
+            loop.do_posted()
+        assert driver.stdout.read() == b'.'
+    pieces = [first]
+    while (piece := loop.read(requests.journal_piece, pieces[-1].following)) is not None:
+        pieces.append(piece)
+    for run in runs_of(segments_of([loaded_piece(one.dumped()) for one in pieces])):
+        found = Replay(run).compute()
+        assert found.is_identical, (found.differing, found.commands, found.largest)
