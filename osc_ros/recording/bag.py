@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import chain
 import os
@@ -28,6 +28,18 @@ METADATA = 'metadata.yaml'
 UNKNOWN_QOS = ''
 UNNAMED = '', ''  # topic and type of messages whose channel was lost
 MOST_TOLD = 5  # largest number of damaged chunks whose times are reported
+# Largest accepted size of a record, of the content of a chunk, and of metadata.yaml [bytes]: a
+# small file may declare, or decompress to, more than the memory holds.
+MOST_RECORD, MOST_CHUNK, MOST_METADATA = 2 ** 30, 2 ** 26, 2 ** 20
+
+
+class _Loader(yaml.SafeLoader):
+    """Loads YAML without aliases, with which a few lines can fill the memory."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError('an alias')
+        return super().compose_node(parent, index)
 
 
 class Message(NamedTuple):
@@ -164,9 +176,10 @@ class BagWriter:
 
     def remove(self) -> None:
         """Remove the folder again, after `close` or `abandon`."""
-        self.file.unlink()
+        self.file.unlink(missing_ok=True)
         (self.folder / METADATA).unlink(missing_ok=True)
-        self.folder.rmdir()
+        with suppress(FileNotFoundError):
+            self.folder.rmdir()
 
     def _metadata(self) -> dict[str, Any]:
         start = {'nanoseconds_since_epoch': self._first}
@@ -232,7 +245,9 @@ class BagReader:
         self._damaged, nameless = list[Any](), 0
         try:
             with file.open('rb') as stream:
-                reader = self._streams.StreamReader(stream, emit_chunks=True)
+                reader = self._streams.StreamReader(
+                    stream, emit_chunks=True,
+                    record_size_limit=min(MOST_RECORD, file.stat().st_size))
                 for record in chain.from_iterable(map(self._opened, reader.records)):
                     place = stream.tell()
                     if isinstance(record, records.Schema):
@@ -270,7 +285,8 @@ class BagReader:
     def _channels_of(file: Path) -> dict[int, tuple[str, str]]:
         """Topics and types by channel number, from the summary of a file."""
         with suppress(Exception), file.open('rb') as stream:  # of many kinds, see `_messages_of`
-            found = required_module('mcap.reader').make_reader(stream).get_summary()
+            found = required_module('mcap.reader').SeekingReader(
+                stream, record_size_limit=min(MOST_RECORD, file.stat().st_size)).get_summary()
             return {number: (one.topic, found.schemas[one.schema_id].name)
                     for number, one in found.channels.items()}
         return {}
@@ -280,7 +296,8 @@ class BagReader:
         if self._damaged:
             self.left_out.append(
                 f"'{file.name}' is damaged: {len(self._damaged)} of its chunks have a wrong "
-                f'checksum and are left out: {self._damaged_times(first)} after the first message')
+                f'checksum or size and are left out: {self._damaged_times(first)} after the first '
+                'message')
         if nameless:
             self.left_out.append(f"'{file.name}' is damaged: {nameless} messages are left out, "
                                  'because the names of their topics were in a damaged chunk')
@@ -296,33 +313,60 @@ class BagReader:
         if not isinstance(record, self._records.Chunk):
             return [record]
         try:
-            return list(self._streams.breakup_chunk(record, validate_crc=True))
+            plain = _decompressed(record)
+        except Exception:  # of many kinds: another size, bytes that are not compressed data
+            self._damaged.append(record)
+            return []
+        try:
+            return list(self._streams.breakup_chunk(plain, validate_crc=True))
         except Exception:  # of many kinds: wrong checksum, lengths that do not fit
             self._damaged.append(record)
         with suppress(Exception):
-            return [one for one in self._streams.breakup_chunk(record)
+            return [one for one in self._streams.breakup_chunk(plain)
                     if not isinstance(one, self._records.Message)]
         return []
+
+
+def _decompressed(chunk: Any) -> Any:
+    """Return a chunk without compression; InputError if it has not the declared size."""
+    size, data = chunk.uncompressed_size, chunk.data
+    if size > MOST_CHUNK:
+        raise InputError(f'a chunk of {size} bytes: it must have at most {MOST_CHUNK}')
+    if chunk.compression == 'zstd':
+        data = required_module('zstandard').ZstdDecompressor(max_window_size=MOST_CHUNK
+                                                             ).stream_reader(data).read(size + 1)
+    elif chunk.compression == 'lz4':
+        data = required_module('lz4.frame').LZ4FrameDecompressor().decompress(data, size + 1)
+    if len(data) != size:
+        raise InputError(f'a chunk of other than the declared {size} bytes')
+    return replace(chunk, compression='', data=data)
+
+
+def _metadata_of(folder: Path) -> Any:
+    """Return the content of metadata.yaml; None without a regular file of at most its size."""
+    file = folder / METADATA
+    if not file.is_file() or file.stat().st_size > MOST_METADATA:
+        return None
+    return yaml.load(file.read_text(encoding='utf-8'), _Loader)
 
 
 def _files_of(path: Path) -> list[Path]:
     if path.is_file():
         return [path]
     if not path.is_dir():
-        raise InputError(f"recording '{path}' does not exist: accepted is a folder of rosbag2, or "
-                         'an .mcap file')
+        raise InputError(f"recording '{path}' {'is no file' if path.exists() else 'does not exist'}"
+                         ': accepted is a folder of rosbag2, or an .mcap file')
     try:
-        about = yaml.safe_load((path / METADATA).read_text(encoding='utf-8'))
-        about = about['rosbag2_bagfile_information']
+        about = _metadata_of(path)['rosbag2_bagfile_information']
         if about['storage_identifier'] != 'mcap':
             raise InputError(f"recording '{path}' has the storage '{about['storage_identifier']}':"
                              ' accepted is mcap (ros2 bag record -s mcap)')
         named = [path / Path(name).name for name in about['relative_file_paths']]
         if all(file.is_file() for file in named):
             return named
-    except (OSError, KeyError, TypeError, yaml.YAMLError):
+    except (OSError, KeyError, TypeError, UnicodeError, RecursionError, yaml.YAMLError):
         pass  # a recording that was killed has no metadata
-    found = sorted(path.glob('*.mcap'))
+    found = sorted(file for file in path.glob('*.mcap') if file.is_file())
     if not found:
         raise InputError(f"'{path}' has no .mcap file: accepted is a folder of rosbag2 with "
                          'storage mcap')

@@ -10,6 +10,7 @@ import os
 import pickle
 import re
 from time import perf_counter
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -30,7 +31,10 @@ from osc_ros.recording.replay import Replay
 from osc_ros.recording.tape import runs_of, Segment, segments_of
 
 pytest.importorskip('mcap', reason='mcap is not installed')
+import lz4.frame
 from mcap.reader import make_reader
+from mcap.writer import MCAP0_MAGIC as MCAP_MAGIC
+import zstandard
 
 from osc_ros.recording.bag import BagReader, BagWriter
 from osc_ros.recording.recorded_joints import joint_recording, loaded_bag
@@ -446,10 +450,58 @@ def test_bag_that_is_cut_short_is_read_and_its_end_is_said(recorded, tmp_path):
     damaged[begin:begin + 300] = 300 * b'\xff'
     file.write_bytes(damaged)
     reader = BagReader(file)
-    assert len(list(reader.messages())) == count  # only this chunk is left out
+    assert len(list(reader.messages())) == count, reader.left_out  # only this chunk
     file.write_bytes(whole[:30])
     with pytest.raises(InputError, match='MCAP'):
         list(BagReader(file).messages())
+
+
+def chunked(compression, content, declared):
+    """Return an MCAP file with a chunk of bytes that declares another size."""
+    from mcap.data_stream import RecordBuilder
+    from mcap.records import Chunk, Footer, Header
+    data = {'zstd': zstandard.compress, 'lz4': lz4.frame.compress, '': bytes}[compression](content)
+    builder = RecordBuilder()
+    builder.write(MCAP_MAGIC)
+    for record in (Header(profile='', library=''), Chunk(
+            compression=compression, data=data, message_start_time=0, message_end_time=0,
+            uncompressed_crc=0, uncompressed_size=declared),
+            Footer(summary_start=0, summary_offset_start=0, summary_crc=0)):
+        record.write(builder)
+    builder.write(MCAP_MAGIC)
+    return builder.end()
+
+
+@pytest.mark.parametrize('compression', ['zstd', 'lz4'])
+def test_chunk_that_is_larger_than_it_declares_is_left_out(compression, tmp_path):
+    for content, declared in ((bytes(2 ** 24), 100), (bytes(2 ** 24), 2 ** 23),
+                              (bytes(100), 200), (bytes(2 ** 27), 2 ** 27)):
+        (tmp_path / 'x.mcap').write_bytes(chunked(compression, content, declared))
+        reader = BagReader(tmp_path / 'x.mcap')
+        tracemalloc.start()
+        assert list(reader.messages()) == []
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert most < 2 ** 20 + 2 * min(declared, 2 ** 23)
+        assert 'wrong checksum or size' in reader.left_out[0]
+
+
+def test_metadata_with_aliases_and_files_that_are_none_are_not_read(recorded, tmp_path):
+    folder = bag_of(recorded, tmp_path / 'run')
+    count = len(list(BagReader(folder).messages()))
+    lines = ['a0: &a0 [x, x, x, x, x, x, x, x, x]'] + [
+        f'a{k + 1}: &a{k + 1} [{", ".join(9 * [f"*a{k}"])}]' for k in range(9)]
+    for text in ('\n'.join(lines), '[' * 100000, 'x' * 2 ** 21):
+        (folder / 'metadata.yaml').write_text(text)
+        assert len(list(BagReader(folder).messages())) == count
+    (folder / 'metadata.yaml').unlink()
+    os.mkfifo(folder / 'metadata.yaml')
+    os.mkfifo(folder / 'a.mcap')
+    assert len(list(BagReader(folder).messages())) == count
+    (folder / 'run_0.mcap').unlink()
+    for path in (folder, folder / 'a.mcap'):
+        with pytest.raises(InputError, match='mcap'):
+            BagReader(path)
 
 
 def test_what_follows_a_gap_in_the_journal_is_left_out_and_that_is_said(recorded, tmp_path):

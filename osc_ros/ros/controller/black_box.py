@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from itertools import chain
 import os
 from pathlib import Path
@@ -27,6 +28,10 @@ AFTER = 2.0  # time after the event that the file contains, too [s]
 BATCH, PAUSE = 20, 2e-3  # after BATCH messages the writing thread pauses for PAUSE seconds
 CLOSING = 5.0  # longest time to wait for a file when the node ends [s]
 FOLDER = 'osc_black_box'
+BETWEEN = 60.0  # least time between two files of the same cause [s]
+MOST_BYTES = 1e9  # largest total size of the files of all controllers in the folder [bytes]
+# Folders of all controllers: name of the node, time, process, cause.
+PATTERN = re.compile(r'(?P<name>\w+)_(?P<time>\d{8}_\d{6})_(?P<pid>\d+)_[a-z]\w*')
 
 
 def log_folder() -> Path:
@@ -64,6 +69,7 @@ class BlackBox:
         self._facts, self._log = facts, log
         self.text, self._cause, self._due = 'ready', '', float('inf')
         self._folder, self._most = log_folder() / FOLDER, 0
+        self._written = dict[str, float]()  # times of the last files, by cause
         self._thread: Thread | None = None
         self._hurries = Event()
         try:
@@ -79,9 +85,11 @@ class BlackBox:
 
     def on_change(self, cause: str, reaction: str) -> None:
         """Prepare a file if a watchdog has replaced the law."""
-        if reaction in HARMLESS or cause == STOP or not self._most or self._cause:
+        now = perf_counter()
+        if (reaction in HARMLESS or cause == STOP or not self._most or self._cause
+                or now < self._written.get(cause, -BETWEEN) + BETWEEN):
             return
-        self._cause, self._due = cause, perf_counter() + AFTER
+        self._written[cause], self._cause, self._due = now, cause, now + AFTER
 
     def update(self) -> None:
         """Begin to write a file if it is due; call this regularly."""
@@ -109,23 +117,44 @@ class BlackBox:
             self._thread.join(CLOSING)
 
     def _try_to_write(self, cause: str, pieces: list[Piece]) -> None:
-        folder = self._folder / f"{self._name}_{strftime('%Y%m%d_%H%M%S')}_{cause}"
+        folder = self._folder / (f"{self._name}_{strftime('%Y%m%d_%H%M%S')}_{os.getpid()}_"
+                                 f'{cause}')
+        is_new = not folder.exists()
         try:
             self._remove_old()
             self._write(folder, pieces)
             self.text = f'{cause}: written to {folder}'
         except Exception as error:  # any error, such as a full disk or missing mcap
             self.text = f'{cause}: not written to {self._folder}: {error}'
-            rmtree(folder, ignore_errors=True)
+            if is_new:
+                rmtree(folder, ignore_errors=True)
         self._log(f'black box: {self.text}')
 
     def _remove_old(self) -> None:
-        """Remove the oldest files, so that there is room for one more within the limit."""
-        ours = re.compile(re.escape(self._name) + r'_\d{8}_\d{6}_\w+')
-        if self._folder.is_dir():
-            found = sorted(one for one in self._folder.iterdir() if ours.fullmatch(one.name))
-            for one in found[:max(0, len(found) + 1 - self._most)]:
-                rmtree(one)
+        """
+        Remove the oldest files, so that there is room for one more within the limits.
+
+        Files of other controllers that run remain; OscError if they leave no room.
+
+        """
+        found = []
+        for one in self._folder.iterdir() if self._folder.is_dir() else ():
+            if match := PATTERN.fullmatch(one.name):
+                is_ours = int(match['pid']) == os.getpid() or not _runs(int(match['pid']))
+                found.append((match['time'], match['name'], one, is_ours))
+        ours = [one for _, name, one, is_ours in sorted(found) if is_ours and name == self._name]
+        dropped = ours[:max(0, len(ours) + 1 - self._most)]
+        left = [(one, is_ours) for *_, one, is_ours in sorted(found) if one not in dropped]
+        total = sum(_size(one) for one, _ in left)
+        for one, is_ours in left:
+            if is_ours and total > MOST_BYTES:
+                dropped.append(one)
+                total -= _size(one)
+        for one in dropped:
+            rmtree(one, ignore_errors=True)
+        if total > MOST_BYTES:
+            raise OscError(f'it has {1e-9 * total:.1f} GB of files of other controllers: give '
+                           "another folder ('black_box.directory'), or remove some")
 
     def _write(self, folder: Path, pieces: list[Piece]) -> None:
         if not pieces:
@@ -150,3 +179,16 @@ class BlackBox:
     def _first_time(self, pieces: list[Piece], offset: float) -> int:
         return next((one.time for one in journal_messages(pieces[:1], '', offset) if one.time),
                     0)
+
+
+def _runs(pid: int) -> bool:
+    return Path(f'/proc/{pid}').exists()
+
+
+def _size(folder: Path) -> int:
+    """Total size of the files in a folder [bytes]; another process may be removing them."""
+    total = 0
+    for one in folder.glob('*'):
+        with suppress(OSError):
+            total += one.lstat().st_size
+    return total

@@ -45,7 +45,8 @@ EXAMPLE = """examples:
 Replay: osc_replay run1. The format is that of ros2 bag and Foxglove.
 
 exit status: 0 written; 1 no such controller runs; 2 bad arguments, or nothing can be written;
-3 ended because the file cannot grow (disk full, ulimit -f): what was written before is kept"""
+3 ended because the file cannot grow (disk full, ulimit -f): what was written before is kept; or
+because it was removed"""
 SHARED = ('joint_states', 'robot_description', '/diagnostics', '/tf', '/tf_static', '/clock',
           '/parameter_events', '/rosout')
 COSTLY = 'terms', 'inertia', 'commands_stamped'  # published only while they have a subscriber
@@ -160,7 +161,7 @@ class Recorder(Node):  # type: ignore[misc]
         self.failure: OSError | None = None
         self.has_ended = False
         self.journal, self.gaps, self._following = 0, 0, None
-        self._look()
+        self._attempt(self._look)
         self.create_timer(LOOK, self._look_again)
 
     @property
@@ -191,12 +192,17 @@ class Recorder(Node):  # type: ignore[misc]
         return [name for name in self._asked if name not in self._taken]
 
     def _look_again(self) -> None:
-        self._look()
+        self._attempt(self._look)
         self._attempt(self._bag.flush_if_due)
 
     def _look(self) -> None:
-        """Subscribe to new topics; check the free disk space, and if the controller runs."""
-        self.has_ended = disk_usage(self._bag.folder).free < RESERVE
+        """
+        Subscribe to new topics; check the free disk space, and if the controller runs.
+
+        OSError if the file was removed.
+
+        """
+        self.has_ended = disk_usage(self._bag.file).free < RESERVE
         if self.has_ended:
             self._tell_once(f'ended: the disk has less than {RESERVE / 1e9:g} GB of free space')
             return
@@ -258,7 +264,7 @@ class Recorder(Node):  # type: ignore[misc]
         self._attempt(self._bag.write, name, kind, time_ns(), data)
 
     def _attempt(self, write: Callable[..., None], *arguments: Any) -> None:
-        """Write to the bag, unless a write has failed before."""
+        """Call a function that needs the files of the bag, unless one has failed before."""
         if self.failure is None:
             try:
                 write(*arguments)
@@ -333,32 +339,47 @@ def _record(options: argparse.Namespace) -> int:
         finally:
             recorder.destroy_node()
             rclpy.try_shutdown()
-            _close(bag, recorder)
+            failure = _close(bag, recorder)
     with stdout_for_json(options.json):
         _tell(options, bag, recorder, perf_counter() - began)
+    if failure:
+        print(f'osc_record: {failure}', file=sys.stderr)
+        return 3
     if not recorder.is_found:
         print(f"osc_record: no node '{options.controller}' was found, or one without ~/{JOURNAL}: "
               'start the controller, or name it with --controller', file=sys.stderr)
         return 1
-    if recorder.failure is not None:
-        print(f"osc_record: ended because '{bag.file}' cannot grow beyond its "
-              f'{bag.file.stat().st_size} bytes ({recorder.failure.strerror}): make room, or '
-              'raise the limit (ulimit -f). Kept is what was written before', file=sys.stderr)
-        return 3
     return 0
 
 
-def _close(bag: BagWriter, recorder: Recorder) -> None:
-    """Close the bag; remove it if it has no messages or no controller was found."""
+def _failure_text(bag: BagWriter, failure: OSError) -> str:
+    if not bag.file.exists():
+        return (f"ended because '{bag.file}' was removed while it was written "
+                f'({failure.strerror}): record again, and leave the folder in place')
+    return (f"ended because '{bag.file}' cannot grow beyond its "
+            f'{bag.file.stat().st_size} bytes ({failure.strerror}): make room, or raise the limit '
+            '(ulimit -f). Kept is what was written before')
+
+
+def _close(bag: BagWriter, recorder: Recorder) -> str:
+    """
+    Close the bag; return why the recording has failed, otherwise empty text.
+
+    Remove the bag if it has no messages or no controller was found.
+
+    """
     try:
         if recorder.failure is None:
             bag.close()
     except OSError as error:
         recorder.failure = error
+    text = ''
     if recorder.failure is not None:
         bag.abandon()
+        text = _failure_text(bag, recorder.failure)
     if not (bag.count and recorder.is_found):
         bag.remove()
+    return text
 
 
 def _spin(recorder: Recorder, duration: float, is_over: Callable[[], bool]) -> float:
@@ -407,6 +428,8 @@ def _tell(options: argparse.Namespace, bag: BagWriter, recorder: Recorder, took:
     for problem in recorder.problems:
         if problem not in recorder.printed:
             print(f'note: {problem}')
+    if not is_kept and recorder.failure is not None:
+        return  # the error says it
     if not is_kept:
         print(f"{'no controller' if bag.count else 'nothing'} came in {took:.1f} s: "
               f'{bag.folder} is not kept')

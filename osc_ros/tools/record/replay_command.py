@@ -28,7 +28,7 @@ EXAMPLE = """examples:
   osc_replay run1                               is it the same? which limits acted, and when?
   osc_replay run1 --at 3.2                      every term of the torque 3.2 s after the beginning
   osc_replay run1 --set translation.natural_frequency=[30.0,30.0,30.0] --html run1.html
-  osc_replay ~/.ros/log/osc_black_box/osc_controller_20260101_120000_jump --csv jump.csv
+  osc_replay ~/.ros/log/osc_black_box/osc_controller_20260101_120000_4711_jump --csv jump.csv
 
 exit status: 0 every torque is the recorded one to the last bit; 1 some differ (of another version
 or processor); 2 bad arguments, or there is nothing to compute"""

@@ -6,6 +6,7 @@
 import json
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -179,8 +180,10 @@ def test_black_box_that_cannot_write_says_so_and_raises_nothing(tmp_path, monkey
 
 
 def test_black_box_keeps_a_number_of_files_and_no_others(tmp_path, monkeypatch):
-    names = [f'left_osc_controller_2026010{k}_120000_jump' for k in range(1, 5)]
-    others = ['osc_controller_20260101_120000_jump', 'left_osc_controller_x']
+    ended = subprocess.Popen(['true'])
+    ended.wait()
+    names = [f'left_osc_controller_2026010{k}_120000_{ended.pid}_jump' for k in range(1, 5)]
+    others = [f'osc_controller_20260101_120000_{ended.pid}_jump', 'left_osc_controller_x']
     for name in (*names, *others):
         (tmp_path / name).mkdir()
     monkeypatch.setattr(BlackBox, '_write', lambda self, folder, pieces: folder.mkdir())
@@ -193,6 +196,42 @@ def test_black_box_keeps_a_number_of_files_and_no_others(tmp_path, monkeypatch):
     for cause, reaction, most in (('jump', 'report', 2), ('stop', 'deactivate', 2),
                                   ('jump', 'hold', 0)):
         assert Boxed(tmp_path, most).fire(cause, reaction).told == []
+
+
+def test_black_boxes_of_controllers_of_one_name_leave_each_others_files(tmp_path, monkeypatch):
+    def write(self, folder, pieces):
+        folder.mkdir()
+        (folder / 'file').write_bytes(bytes(1000))
+
+    monkeypatch.setattr(BlackBox, '_write', write)
+    running = [tmp_path / f'left_osc_controller_2026010{k}_120000_1_jump' for k in range(1, 5)]
+    for folder in running:  # of the process 1, which runs
+        write(None, folder, [])
+    first, second = Boxed(tmp_path), Boxed(tmp_path, most=3)
+    assert 'written to' in first.fire().told[0]
+    own = set(tmp_path.iterdir()) - set(running)
+    assert 'not written' in second.fire().told[0]  # a file of the same time, process and cause
+    assert set(tmp_path.iterdir()) == own | set(running)
+    monkeypatch.setattr(black_box, 'MOST_BYTES', 4500.0)
+    second.fire('contact')
+    assert 'contact: written' in second.told[-1]
+    assert set(running) < set(tmp_path.iterdir()) and not own & set(tmp_path.iterdir())
+    monkeypatch.setattr(black_box, 'MOST_BYTES', 3500.0)
+    second.fire('overspeed')
+    assert 'of other controllers' in second.told[-1]
+    assert set(tmp_path.iterdir()) == set(running)
+
+
+def test_cause_that_comes_again_and_again_has_one_file_a_minute(tmp_path, monkeypatch):
+    monkeypatch.setattr(BlackBox, '_write', lambda self, folder, pieces: folder.mkdir())
+    boxed = Boxed(tmp_path, most=100)
+    for _ in range(3):
+        for cause in ('jump', 'contact'):
+            boxed.fire(cause)
+    assert len(boxed.told) == len(list(tmp_path.iterdir())) == 2
+    monkeypatch.setattr(black_box, 'BETWEEN', 0.0)
+    boxed.fire('jump')
+    assert len(boxed.told) == 3
 
 
 def readers_of_journal(controller):
@@ -420,3 +459,16 @@ def test_record_whose_file_cannot_grow_says_which_file_and_how_long_and_keeps_it
     reader = BagReader(tmp_path / 'run')
     assert len(list(reader.messages())) > 20
     assert 'is cut short' in reader.left_out[0]
+
+
+def test_record_whose_folder_is_removed_says_so(tmp_path):
+    with subprocess.Popen(
+            [sys.executable, '-m', 'osc_ros.start', 'record', '--output', tmp_path / 'run',
+             '--controller', 'nobody'], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            ) as process:
+        until(lambda: (tmp_path / 'run' / 'run_0.mcap').exists())
+        shutil.rmtree(tmp_path / 'run')
+        out, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 3, said
+    assert f"'{tmp_path / 'run' / 'run_0.mcap'}' was removed" in said
+    assert 'Traceback' not in said and 'no node' not in said and 'computes' not in out

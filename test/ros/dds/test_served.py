@@ -72,7 +72,8 @@ elif task.startswith('moves'):  # for some seconds, or at least COUNT states
     done = True
     while done and (k < {COUNT} or time.perf_counter() < end):
         k += 1
-        done = asks([0.1 * math.cos(0.004 * k)] * 7, READY + 0.05 * math.sin(0.004 * k))
+        moved = [0.1 * math.cos(0.004 * k)] * 7, READY + 0.05 * math.sin(0.004 * k)
+        done = any(asks(*moved) for _ in range({ATTEMPTS}))  # a message may be lost
 elif task == 'silence':  # no state comes, then some come again
     done = wait(lambda: held() >= {COUNT}, 10.0) and all(asks(VELOCITY) for _ in range(3))
 os.write(1, b'.' if done else b'!')
