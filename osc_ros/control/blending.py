@@ -6,9 +6,8 @@ Blend of the torques for the old settings with the torques for the new ones, aft
 
 A setup is a law compiled for one robot and one choice of settings: see `CompiledLaw`. After a
 change of robot or settings, the replaced setup and the new one both compute torques for a while,
-and these are blended, see `osc_ros.control.step.blend`. It would not suffice to fade out the
-difference of the torques before the limits: the limiter finds the nearest admissible torques in a
-norm that changes at once with the setup, so the torques would step.
+and these are blended, see `osc_ros.control.step.blend`. There is one blend at a time: a change that
+comes within it waits for its end.
 """
 
 from __future__ import annotations
@@ -25,6 +24,8 @@ from osc_ros.control.step.blend import Blend
 from osc_ros.control.step.tick_arrays import NO_INTEGERS
 
 Array = NDArray[np.float64]
+
+LOADING = 0.5  # least time for a change of the payload [s/kg]
 
 
 class SetupBlending:
@@ -75,28 +76,31 @@ class SetupBlending:
         if self.replaced is not None and self._blend.weight == 0.0:
             self.end(setup)
 
+    @property
+    def left(self) -> float:
+        """Time until the end of the blend [s]."""
+        at = self._blend.views[0]
+        return float(at.duration[0] - at.age[0])
+
+    def hurry(self, setup: CompiledLaw) -> None:
+        """Shorten the blend to `setup`, because another change waits for its end."""
+        self._blend.hurry(setup.settings.limits.effort)
+
     def begin(self, before: tuple[CompiledLaw, PostureSetPoint],
               after: tuple[CompiledLaw, PostureSetPoint], time: float, q: Array, qd: Array,
-              tau: Array) -> None:
+              tau: Array, carried: Array) -> None:
         """
         Start to blend from tau (n,), the torques of this tick, to the torques for new settings.
 
         `before` and `after` are the `CompiledLaw` in force until now, and the next one, each with
         its set-point of the posture; `time` is the stamp of the state [s]. tau excludes the
-        compensation of model errors that continues with the next setup [N·m].
+        compensation of model errors that continues with the next setup; `carried` (n,) is the
+        rest of it [N·m].
 
         """
         (old, posture), (new, following) = before, after
-        added, difference = np.zeros(len(tau)), np.empty(len(tau))
-        # otherwise tau is the torque of the old setup
-        if self.replaced is not None or old.robot is not new.robot:
-            if old.torque(time, q, qd, posture, self.friction, added) < 0:
-                old.refuse(q, qd)
-            added = tau - added
-            self.end(old)
-        self.replaced, self.posture = old, posture
+        difference, settings = np.empty(len(tau)), new.settings
         old.take_least_inertia(new)  # a new friction compensation acts on both setups
-        settings = new.settings
         self.friction.begin(time, settings.friction, settings.limits.effort,
                             np.asarray(new.robot.velocity_limits), settings.blend_time)
         for setup in old, new:
@@ -104,9 +108,12 @@ class SetupBlending:
         if new.torque(time, q, qd, following, self.friction, difference) < 0:
             self.end(old)
             new.refuse(q, qd)
+        self.replaced, self.posture = old, posture
         difference = tau - difference
         new.limiter.add(difference)
-        self._blend.begin(time, difference, settings.limits.effort, settings.blend_time)
+        loads = LOADING * abs(new.robot.payload_mass - old.robot.payload_mass)
+        self._blend.begin(time, difference, settings.limits.effort,
+                          max(settings.blend_time, loads))
         at = self._blend.views[0]
-        at.added[:], at.is_other[0] = added, old.robot is not new.robot
+        at.carried[:], at.is_other[0] = carried, old.robot is not new.robot
         at.driver[:] = new.driver_torque

@@ -24,9 +24,9 @@ class LawRecipe(NamedTuple):
         See `Law`.
     setups : tuple of (Settings, Robot, Precomputed)
         Arguments of each `CompiledLaw`: first the one that is being replaced, if a change of
-        settings is in progress, then the one in force.
+        settings is in progress, then the one in force, then the one that waits, if any.
     guides : tuple of tuple of int
-        For each of these, and each of its tasks, the index of its `SetPointGenerator`, because
+        For the first two, and each of their tasks, the index of its `SetPointGenerator`, because
         the old and the new settings may share it.
 
     """

@@ -62,6 +62,8 @@ class ControlCycle:
         robot = setup.robot
         self._rest = np.zeros(robot.n)
         self._setup = setup
+        self._waiting: CompiledLaw | None = None  # accepted during a blend, not yet in force
+        self._deferred: list[tuple[str, tuple[Any, ...]]] = []  # commands that wait with it
         self._setup.start(q)
         self._blending, self._compensation = SetupBlending(robot.n), self._rest
         self._observed = -math.inf
@@ -72,18 +74,27 @@ class ControlCycle:
 
     @property
     def robot(self) -> Robot:
-        """The robot in force."""
-        return self._setup.robot
+        """The robot of the last change; see `waits`."""
+        return self._latest.robot
 
     @property
     def settings(self) -> Settings:
-        """The settings in force; `limits` are never None."""
-        return self._setup.settings
+        """The settings of the last change; `limits` are never None; see `waits`."""
+        return self._latest.settings
 
     @property
     def setup(self) -> CompiledLaw:
         """The `CompiledLaw` in force: the law for the present robot and settings."""
         return self._setup
+
+    @property
+    def _latest(self) -> CompiledLaw:
+        return self._waiting or self._setup
+
+    @property
+    def waits(self) -> bool:
+        """Whether the last change is not yet in force, because the one before is in progress."""
+        return self._waiting is not None
 
     @property
     def is_blending(self) -> bool:
@@ -105,7 +116,7 @@ class ControlCycle:
     @property
     def is_settled(self) -> bool:
         """
-        Whether no change of settings is in progress, and torques need no Python.
+        Whether no change of settings is in progress or waits, and torques need no Python.
 
         Torques need Python if the chosen method of the dynamics is not compiled.
 
@@ -288,6 +299,8 @@ class ControlCycle:
 
         """
         here = finite_array('q', q, self._rest.shape).copy()
+        self._replace_by_waiting()
+        self._deferred = []
         setup = self._setup
         self._blending.end(setup)
         setup.set_gravity(self._memory.gravity)
@@ -312,6 +325,7 @@ class ControlCycle:
         A joint drive holds q.
 
         """
+        self._replace_by_waiting()
         setup = self._setup
         if setup.settings.joints is not None:
             self._posture.hold(q)
@@ -374,7 +388,7 @@ class ControlCycle:
         if not self.has_ticked:
             for level in self._setup.levels:
                 level.jump(time)
-        if self._setup.asks:
+        if self._setup.asks or self.waits:
             self.plan()
         tau = np.empty(len(q))
         count = int(law_torque(self.table(), time, q, qd, tau))
@@ -439,11 +453,13 @@ class ControlCycle:
         return (self._observed, self._is_placed, self._compensation is not self._rest,
                 tuple(generator.motions for generator in self.generators),
                 tuple(posture.motion for posture in self._postures()),
-                self.obstacles.named)
+                self.obstacles.named, tuple(self._deferred))
 
     @remembered.setter
     def remembered(self, values: tuple[Any, ...]) -> None:
-        self._observed, self._is_placed, compensates, motions, of_joints, obstacles = values
+        (self._observed, self._is_placed, compensates, motions, of_joints, obstacles,
+         deferred) = values
+        self._deferred = list(deferred)
         self.obstacles.named = obstacles
         for generator, one in zip(self.generators, motions, strict=True):
             generator.motions = one
@@ -478,18 +494,7 @@ class ControlCycle:
         self._blending.end_if_over(self._setup)
 
     def plan(self) -> None:
-        """
-        Plan the motions of the targets, and reduce the gains for a longer period of the states.
-
-        Call this when the torque has been sent. Otherwise the next `torque` does it first, and
-        takes longer; the torques are the same.
-
-        Raises
-        ------
-        InputError
-            A target has no motion within its limits; its previous motion continues.
-
-        """
+        """Plan the motions of the targets; see `CommandedCycle.plan`."""
         for setup in reversed(self._setups()):
             setup.plan(self._memory.period_for_gains)
 
@@ -523,27 +528,27 @@ class ControlCycle:
         replaced = self._blending.replaced
         return (self._posture,) if replaced is None else (self._blending.posture, self._posture)
 
-    def _hand_over(self, following: CompiledLaw, q: Array) -> Array:
+    def _hand_over(self, following: CompiledLaw, q: Array) -> None:
         """
         Pass the estimate and the compensation of external torques to the next `CompiledLaw`.
 
-        Return the part (n,) of the compensation that the next robot model computes [N·m].
+        The next robot model computes a part of the compensation.
 
         """
-        before, taken = self._setup, self._rest
+        before = self._setup
         if following.unmodelled is not None and before.unmodelled is not None:
             following.unmodelled.go_on_from(before.unmodelled)
             if following.robot is not before.robot:
-                taken = following.unmodelled.leave_to_model(following.added_weight(before, q))
+                following.unmodelled.leave_to_model(following.added_weight(before, q))
         self._find_compensation(following)
-        return taken
 
     def _prepare(self, following: CompiledLaw, q: Array) -> None:
         """Prepare a `CompiledLaw` to continue from the state of the one in force, at q (n,)."""
         before = self._setup
         following.reference.go_on_as(before.reference)
         following.set_gravity(self._memory.gravity)
-        following.limiter.added[:] = before.limiter.added - self._hand_over(following, q)
+        self._hand_over(following, q)
+        following.limiter.added[:] = self._compensation
         if self._memory.period_for_gains > following.longest_period:
             following.limit_gains(self._memory.period_for_gains)
 
@@ -560,6 +565,27 @@ class ControlCycle:
             before.space.close()
         self._setup = following
 
+    def _use(self, following: CompiledLaw, commands: bool) -> None:
+        """Blend to a `CompiledLaw`; at once, if no torque of the law was sent to the arm."""
+        following.start(self._memory.q, self._setup)
+        last = self._memory.tick()
+        if last is None or not commands:
+            self._replace(following)
+        else:
+            self._take_over(following, *last)
+
+    def _begin_waiting(self) -> None:
+        """Begin the change that waits, if the one before has ended."""
+        if self._waiting is not None and not self.is_blending:
+            following, self._waiting = self._waiting, None
+            self._use(following, True)
+
+    def _replace_by_waiting(self) -> None:
+        """Use the settings that wait at once, because another source commands the arm."""
+        if self._waiting is not None:
+            following, self._waiting = self._waiting, None
+            self._use(following, False)
+
     def _take_over(self, following: CompiledLaw, time: float, q: Array, qd: Array, tau: Array
                    ) -> None:
         """Start to blend from tau (n,), the torques of the last tick, to the torques of a law."""
@@ -572,7 +598,9 @@ class ControlCycle:
             if following.settings.joints is not None:
                 self._posture.start_from(q, qd, following.joint_bounds)
         self._posture.pause_beyond(following.joint_leash(self._posture.motion))
+        compensation = before.limiter.added.copy()
         self._prepare(following, q)
+        now = following.limiter.added
         self._blending.begin((before, posture), (following, self._posture), time, q, qd,
-                             tau - following.limiter.added)
+                             tau - now, compensation - now)
         self._setup = following

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,6 +39,7 @@ from osc_ros.errors import InputError
 Array = NDArray[np.float64]
 
 STRONGEST = 1e5  # largest accepted entry of a wrench [N·m, N]
+MOST_DEFERRED = 100  # commands that wait for a change of settings
 LONGEST = 1e6  # longest accepted duration of a motion of the joints [s]
 
 
@@ -46,13 +48,15 @@ class CommandedCycle(ControlCycle):
     Commands to the tasks and the posture of a law.
 
     A command takes effect at the next tick. Before `hold` or the first tick the position of the
-    arm is unknown, and commands raise.
+    arm is unknown, and commands raise. While a change of settings waits (`waits`), commands are
+    checked for these settings; those that the present settings cannot execute wait, too. If one of
+    them turns out to be impossible, `plan` raises.
 
     """
 
-    def level(self, task: str | None = None) -> Level:
-        """Return the state of a task by its name (default: first task); raise for another name."""
-        levels = self._setup.levels
+    def _commanded(self, task: str | None) -> Level:
+        """Return the level of a task in the settings of the last change; raise without it."""
+        levels = self._latest.levels
         if task is None:
             return levels[0]
         for level in levels:
@@ -60,6 +64,65 @@ class CommandedCycle(ControlCycle):
                 return level
         raise InputError(f"there is no task '{task}' (there are: "
                          f"{', '.join(level.task.name for level in levels)})")
+
+    def _is_early(self, task: str | None = None) -> bool:
+        """Whether a command for the settings that wait must wait with them."""
+        present = self._setup.settings
+        return self.waits and (present.leader != self.settings.leader or task is not None
+                               and task not in (one.name for one in present.tasks))
+
+    def _defer(self, name: str, *arguments: Any) -> None:
+        """Execute a command when the settings that wait are in force."""
+        if name.startswith('set_'):  # only the last one counts
+            self._deferred = [one for one in self._deferred
+                              if (one[0], one[1][-1]) != (name, arguments[-1])]
+        self._deferred = [*self._deferred[-MOST_DEFERRED:], (name, arguments)]
+
+    def deferred_goal(self, task: str, goal: Array | None) -> Array | None:
+        """Goal (4, 4) of the last motion that waits for its settings; `goal` if there is none."""
+        for name, (motion, *_, own) in reversed(self._deferred):
+            if name == 'follow' and own in (None, task):
+                return motion.pose if isinstance(motion, PoseGoal) else (
+                    motion.poses[-1] if isinstance(motion, Path) else None)
+        return goal
+
+    def plan(self) -> None:
+        """
+        Plan the motions of the targets, and reduce the gains for a longer period of the states.
+
+        If a change of settings waits, and the one before has ended, begin it, with the commands
+        that wait for it. Call this when the torque has been sent. Otherwise the next `torque` does
+        it first, and takes longer; the torques are the same.
+
+        Raises
+        ------
+        InputError
+            A target has no motion within its limits; its previous motion continues. A command that
+            has waited for its settings is impossible.
+
+        """
+        self._begin_waiting()
+        errors = []
+        if not self.waits:
+            commands, self._deferred = self._deferred, []
+            for name, arguments in commands:
+                try:
+                    getattr(self, name)(*arguments)
+                except InputError as error:
+                    errors.append(error)
+        super().plan()
+        if errors:
+            raise errors[0]
+
+    def level(self, task: str | None = None) -> Level:
+        """
+        Return the state of a task in force by its name (default: first task).
+
+        Raise for another name.
+
+        """
+        name = self._commanded(task).task.name if task is None else task
+        return self.levels.get(name) or self._commanded(name)
 
     def follow(self, motion: Motion | ArrayLike, start: float = -math.inf,
                task: str | None = None) -> bool:
@@ -94,7 +157,7 @@ class CommandedCycle(ControlCycle):
             drive.
 
         """
-        level = self.level(task)
+        level = self._commanded(task)
         self._require_ready()
         limits = level.task.limits
         if math.isnan(start):
@@ -103,8 +166,12 @@ class CommandedCycle(ControlCycle):
             motion = path_within(motion, limits)
         elif not isinstance(motion, TwistGoal):
             motion = _hold(motion, level.task.kind)
-        level.generator.add(motion, start)
-        level.jump()
+        if self._is_early(task):
+            self._defer('follow', motion, start, task)
+        else:
+            level = self.level(task)
+            level.generator.add(motion, start)
+            level.jump()
         return not isinstance(motion, PoseGoal) or limits.inside(motion.pose) is motion.pose
 
     def path(self, times: ArrayLike, poses: ArrayLike, task: str | None = None) -> Path:
@@ -170,10 +237,16 @@ class CommandedCycle(ControlCycle):
         return entry
 
     def stop(self) -> None:
-        """Stop all targets as fast as their limits allow; set the posture to the present one."""
+        """
+        Stop all targets as fast as their limits allow; set the posture to the present one.
+
+        This does not wait; commands that wait are dropped.
+
+        """
+        self._deferred = []
         for level in self._setup.levels:
             level.generator.add(STOP, -math.inf)
-        if self.settings.joints is not None:
+        if self._setup.settings.joints is not None:
             self._follow_joints(JointMotion.to_goal(
                 self._posture.state, None, self._setup.joint_bounds))
         else:
@@ -198,14 +271,17 @@ class CommandedCycle(ControlCycle):
             unknown task; the position of the arm is unknown (no `hold`, no tick); free drive.
 
         """
-        level = self.level(task)
+        level = self._commanded(task)
         self._require_ready()
         wanted = _wrench(wrench)
         for k in np.flatnonzero(wanted * (1.0 - level.task.along('force'))).tolist():
             raise InputError(f"wrench {wanted.tolist()} of task '{level.task.name}': axis {k} is "
                              f"one of {level.task.axes[k]}, accepted there is 0 (its axes are "
                              f"{', '.join(level.task.axes)})")
-        level.wanted_wrench[:] = wanted
+        if self.waits:
+            self._defer('set_wrench', wanted, task)
+        else:
+            level.wanted_wrench[:] = wanted
 
     def set_impedance(self, impedance: Impedance, task: str | None = None) -> None:
         """
@@ -229,9 +305,13 @@ class CommandedCycle(ControlCycle):
             `hold`, no tick); free drive.
 
         """
-        level = self.level(task)
+        level = self._commanded(task)
         self._require_ready()
-        level.set_impedance(impedance)
+        level.require_impedance(impedance)
+        if self.waits:
+            self._defer('set_impedance', impedance, task)
+        else:
+            level.set_impedance(impedance)
 
     def set_measured_wrench(self, wrench: ArrayLike, time: float, task: str | None = None) -> None:
         """
@@ -269,7 +349,11 @@ class CommandedCycle(ControlCycle):
 
         """
         self._require_ready()
-        self._move_posture(goal_positions(q, self.robot))
+        goal = goal_positions(q, self.robot)
+        if self._is_early():
+            self._defer('set_posture', goal)
+        else:
+            self._move_posture(goal)
 
     def _move_posture(self, goal: Array, bounds: Array | None = None, duration: float = 0.0
                       ) -> JointMotion:
@@ -278,8 +362,9 @@ class CommandedCycle(ControlCycle):
         bounds, start = self._setup.joint_bounds if bounds is None else bounds, posture.state
         goal = posture.nearest_turn(goal)
         motion = JointMotion.to_goal(start, goal, bounds, duration)
-        if self.settings.joints is not None:
-            motion = slowed_to_effort(motion, start, bounds, self.settings.limits.effort,
+        settings = self._setup.settings
+        if settings.joints is not None:
+            motion = slowed_to_effort(motion, start, bounds, settings.limits.effort,
                                       self._setup.inverse_dynamics)
         self._follow_joints(motion, goal)
         return motion
@@ -328,6 +413,10 @@ class CommandedCycle(ControlCycle):
             raise InputError(f'speed {fastest.tolist()}: accepted is more than 0, one number or '
                              f'{self.robot.n}, one for each joint')
         bounds = motion_bounds(self.settings.limits, drive, fastest)
+        if self._is_early():
+            self._defer('move_joints', np.array(goal), duration, speed)
+            return self._blending.left + JointMotion.to_goal(
+                self._at_rest, wanted, bounds, duration or 0.0).duration
         margins = self._setup.limiter.table[LOWER:UPPER + 1]
         return self._move_posture(np.clip(wanted, *margins), bounds, duration or 0.0).duration
 
@@ -357,17 +446,26 @@ class CommandedCycle(ControlCycle):
 
         """
         self._require_joints()
-        if np.shape(times) == np.shape(positions)[:1] == (1,) and (
+        is_early = self._is_early()
+        state = self._at_rest if is_early else self._posture.state
+        held = state[0] if is_early else self._posture.wanted
+        if not is_early and np.shape(times) == np.shape(positions)[:1] == (1,) and (
                 velocities is accelerations is None):
             return self._reach_at(float(np.ravel(times)[0]), np.asarray(positions)[0])
         v, a = (None if rows is None else _held(rows, 0.0) for rows in (velocities, accelerations))
-        motion = joint_path(self._posture.state, times, _held(positions, self._posture.wanted),
-                            v, a)
+        motion = joint_path(state, times, _held(positions, held), v, a)
         robot, limits = self.robot, self.settings.limits
-        require_within(motion, robot.joint_names, robot.position_limits, limits.velocity,
-                       self._posture.now)
+        require_within(motion, robot.joint_names, robot.position_limits, limits.velocity, state[0])
+        if is_early:
+            self._defer('follow_joints', times, positions, velocities, accelerations)
+            return self._blending.left + motion.duration
         self._follow_joints(motion)
         return motion.duration
+
+    @property
+    def _at_rest(self) -> Array:
+        """Position, velocity and acceleration (3, n) of an arm that rests at the last state."""
+        return np.array([self._memory.q, self._rest, self._rest])
 
     def _reach_at(self, duration: float, goal: Array) -> float:
         """Move the joints to a goal (n,) in a duration [s]; raise if that is too short."""
@@ -392,7 +490,8 @@ class CommandedCycle(ControlCycle):
         posture = self._posture
         way = posture.wanted - q
         way -= posture.wraps * np.round(way / (2.0 * np.pi)) * (2.0 * np.pi)
-        return JointApproach(way, np.asarray(self.robot.prismatic), posture.is_moving)
+        return JointApproach(way, np.asarray(self.robot.prismatic),
+                             posture.is_moving or bool(self._deferred))
 
     def _require_joints(self) -> JointDrive:
         if (drive := self.settings.joints) is None:

@@ -41,6 +41,7 @@ Array = NDArray[np.float64]
 
 UNLIMITED = 2.0  # assumed speed limit of joints without one [rad/s, m/s]
 JERK_SHARE = 0.25  # share of `JointDrive.ramp` in which the acceleration builds up
+BUILD_UP = 0.1  # but not in less time: it may need all torque there is [s]
 REFUSAL = ('the joints follow a motion of their own: accepted again after a change to settings '
            'without `joints` (in ROS: after ~/hold)')
 
@@ -211,4 +212,4 @@ def motion_bounds(limits: Limits, drive: JointDrive, speed: ArrayLike = np.nan) 
     most, ramp = np.where(np.isinf(limits.velocity), UNLIMITED, limits.velocity), drive.ramp
     fastest = np.where(np.isnan(speed), drive.speed * most, np.minimum(speed, limits.velocity))
     acceleration = np.minimum(fastest / ramp, limits.deceleration)
-    return np.array([fastest, acceleration, acceleration / (JERK_SHARE * ramp)])
+    return np.array([fastest, acceleration, acceleration / max(JERK_SHARE * ramp, BUILD_UP)])

@@ -98,9 +98,10 @@ class Law(CommandedCycle):
     def recipe(self) -> LawRecipe:
         """Data to construct an equal law, see `of_recipe`."""
         setups, generators = self._setups(), self.generators
+        waiting = () if self._waiting is None else (self._waiting,)
         return LawRecipe(
             self._method, self._setup.space.plan.workers,
-            tuple((one.settings, one.robot, one.precomputed) for one in setups),
+            tuple((one.settings, one.robot, one.precomputed) for one in (*setups, *waiting)),
             tuple(tuple(generators.index(level.generator) for level in one.levels)
                   for one in setups))
 
@@ -126,7 +127,7 @@ class Law(CommandedCycle):
                                  'the same joints in both setups')
         law, before, generators = cls.__new__(cls), None, dict[int, SetPointGenerator]()
         law._method, law._workers, law._weight = recipe.method, 1, None
-        for (settings, robot, precomputed), own in zip(recipe.setups, recipe.guides, strict=True):
+        for (settings, robot, precomputed), own in zip(recipe.setups, recipe.guides):
             setup = CompiledLaw(robot, settings, recipe.method, 1, before, precomputed)
             if before is None:
                 CommandedCycle.__init__(law, setup, np.zeros(robot.n))
@@ -139,6 +140,8 @@ class Law(CommandedCycle):
             for level, k in zip(setup.levels, own, strict=True):
                 level.generator = generators.setdefault(k, level.generator)
             before = setup
+        for settings, robot, precomputed in recipe.setups[len(recipe.guides):]:
+            law._waiting = CompiledLaw(robot, settings, recipe.method, 1, before, precomputed)
         return law
 
     def copied(self) -> Law:
@@ -189,20 +192,20 @@ class Law(CommandedCycle):
         q : (n,), optional
             Present position of the arm, which it must be able to hold; None if it is unknown.
         acts : bool
-            Whether the controller is active; a large change of direction is then refused.
+            Whether the controller is active; a large change is then refused.
 
         Raises
         ------
         InputError
-            The errors of the property `gravity`; and, while the controller is active, a direction
-            that differs too much from the present one
-            (`osc_ros.control.limits.holding.require_gradual`).
+            The errors of the property `gravity`; and, while the controller is active, another one
+            than that in force (`osc_ros.control.limits.holding.require_gradual`).
 
         """
         wanted = finite_array('gravity', gravity, (3,)).copy()
         require_gravity(wanted)
         if acts:
-            require_gradual(self._memory.gravity_wanted, wanted)
+            require_gradual(self._memory.gravity if self.has_ticked
+                            else self._memory.gravity_wanted, wanted)
         if q is not None:
             robot = self.robot
             if self._weight is None or self._weight[0] is not robot:
@@ -303,7 +306,7 @@ class Law(CommandedCycle):
         thread than the ticks. For parameters and errors see `change`.
 
         """
-        before = self._setup
+        before = self._latest
         settings = before.settings if settings is None else settings
         robot = before.robot if robot is None else robot
         accepted = 'settings, then a robot: change(settings, robot), or change(robot=robot)'
@@ -338,6 +341,9 @@ class Law(CommandedCycle):
         """
         Use a `CompiledLaw` from `new_setup`; the torques blend from the torques of the last tick.
 
+        If an earlier change is still in progress, this one waits for its end, which is hastened;
+        of several that wait, the last one counts.
+
         Parameters
         ----------
         following : CompiledLaw
@@ -346,19 +352,21 @@ class Law(CommandedCycle):
             arm, nothing is blended.
 
         """
-        following.start(self._memory.q, self._setup)
         if not np.array_equal(following.robot.gravity, self.robot.gravity):
             self._memory.gravity_wanted[:] = following.robot.gravity
-        last = self._memory.tick()
-        if last is None or not commands:
-            self._replace(following)
+        if following.settings.leader != self.settings.leader:
+            self._deferred = []  # these commands were for the settings that are replaced
+        self._waiting = None
+        if commands and self.is_blending and self.has_ticked:
+            self._waiting = following
+            self._blending.hurry(self._setup)
         else:
-            self._take_over(following, *last)
+            self._use(following, commands)
 
     def go_back_to(self, setup: CompiledLaw) -> None:
         """Use a previous `CompiledLaw` again at once; the caller then sets the state."""
         self._blending.end(setup)
-        self._setup = setup
+        self._setup, self._waiting = setup, None
 
     def gain_share(self) -> float:
         """

@@ -48,6 +48,8 @@ Stamp = tuple[int, int]  # seconds and nanoseconds of a ROS time
 
 # Cause: no update of the obstacles; the time-out starts at each `requests.set_obstacles`.
 STALE_OBSTACLES = 'stale_obstacles'
+# of a change of settings that came before the last one had ended
+WAITS_TEXT = 'a change of settings waits for the end of the one before'
 IDLE, ACTIVE, ENDING = MODES = 'idle', 'active', 'ending'
 # Attributes of an engine that a checkpoint stores in addition to law, supervisor and arrays.
 VALUES = 'mode', 'effort', 'q', 'qd', 'time', 'stamp', 'asks', '_left'
@@ -177,7 +179,8 @@ class Engine:
     def state(self) -> str:
         """Return the state of the controller as a text, with the reason of an active watchdog."""
         is_at_work = self.acts or self.guard.runaway
-        return self.guard.acting().text('active') if is_at_work else 'inactive'
+        text = f'active, {WAITS_TEXT}' if self.law.waits else 'active'
+        return self.guard.acting().text(text) if is_at_work else 'inactive'
 
     @journaled
     def activate(self, missing: Array | None = None) -> None:
@@ -209,14 +212,20 @@ class Engine:
         self.expect_obstacles()
 
     @journaled
-    def use_setup(self, setup: CompiledLaw, supervision: Supervision) -> None:
-        """Use a `CompiledLaw` from `Law.new_setup`, and new settings of the watchdogs."""
+    def use_setup(self, setup: CompiledLaw, supervision: Supervision) -> bool:
+        """
+        Use a `CompiledLaw` from `Law.new_setup`, and new settings of the watchdogs.
+
+        Return whether it waits for the end of the change before.
+
+        """
         before, commands = self.law.setup, self.acts and self.guard.source == SOURCES[LAW]
         self.law.use_setup(setup, commands)
         if self.acts and not commands:  # the reaction uses the new model, too
             self.guard.fade(setup.added_weight(before, self.q))
         self.guard.settings = supervision
         self._expect_targets()
+        return self.law.waits
 
     def _expect_targets(self) -> None:
         """Unless the tasks lead, let the time-out for missing targets start at the first one."""
@@ -361,7 +370,7 @@ class Engine:
     def _use_contact(self) -> None:
         """Set the thresholds of contacts; none in free drive, where the user pushes the arm."""
         settings, law = self.guard.settings.contact, self.law
-        self.touch.use(None if law.settings.free is not None else settings, law.compensation,
+        self.touch.use(None if law.setup.settings.free is not None else settings, law.compensation,
                        self._observes_first)
 
     @property

@@ -79,6 +79,8 @@ class Status:
         Source of the stiffness of the first task: 'parameters', or `VariableImpedance.source`.
     tank : float [J]
         Energy in the tank of a commanded impedance; NaN without a command.
+    waits : bool
+        Whether the last change of settings waits, see `Law.waits`.
 
     """
 
@@ -93,6 +95,7 @@ class Status:
     disturbance_use: float
     impedance: str
     tank: float
+    waits: bool
 
 
 class Progress(NamedTuple):
@@ -370,6 +373,8 @@ def progress(engine: Engine) -> Progress | None:
         return Progress(engine.time, engine.stamp, {}, None)
     joints = engine.law.approach_joints(engine.q)
     approaches = {name: level.approach() for name, level in engine.law.levels.items()}
+    approaches = {name: one._replace(goal=engine.law.deferred_goal(name, one.goal))
+                  for name, one in approaches.items()}
     if joints is not None:
         approaches = {name: one._replace(goal=None) for name, one in approaches.items()}
     return Progress(engine.time, engine.stamp, approaches, joints)
@@ -381,8 +386,11 @@ def joint_progress(engine: Engine) -> JointProgress | None:
     if (engine.mode != ACTIVE or engine.guard.reaction not in HARMLESS
             or engine.law.settings.joints is None):
         return None
-    return JointProgress(engine.time, engine.q.copy(), engine.qd.copy(), joints.state,
-                         joints.wraps.copy(), joints.is_moving)
+    desired = joints.state
+    if engine.law.setup.settings.joints is None:  # the settings for the joints wait
+        desired = np.array([engine.q, engine.qd, 0.0 * engine.q])
+    return JointProgress(engine.time, engine.q.copy(), engine.qd.copy(), desired,
+                         joints.wraps.copy(), joints.is_moving or engine.law.waits)
 
 
 def inertia(engine: Engine) -> Array | None:
@@ -441,7 +449,7 @@ def status(engine: Engine) -> Status:
         friction_use=float(np.max(np.abs(law.friction_torque) / effort)),
         disturbance_use=float(np.max(np.abs(law.compensation) / effort)),
         impedance='parameters' if commanded is None else commanded.source,
-        tank=math.nan if commanded is None else float(commanded.energy[TANK]))
+        tank=math.nan if commanded is None else float(commanded.energy[TANK]), waits=law.waits)
 
 
 def _require_active(engine: Engine) -> None:

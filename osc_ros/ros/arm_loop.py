@@ -111,10 +111,11 @@ class ArmLoop(LoopProcess):
         return self.refusal or f'{self.description.name} has sent ' + (
             f'the newest {self.state_age:.1f} s ago' if self.count else 'none')
 
-    def use_setup(self, setup: CompiledLaw, supervision: Supervision) -> None:
-        """Use other settings or another robot (`setup`), and other settings of the watchdogs."""
-        super().use_setup(setup, supervision)
+    def use_setup(self, setup: CompiledLaw, supervision: Supervision) -> bool:
+        """See `Engine.use_setup`."""
+        waits = super().use_setup(setup, supervision)
         self._law.use_setup(setup)
+        return waits
 
     def set_velocity_source(self, mode: str) -> None:
         """Do nothing: the arm measures its velocities."""

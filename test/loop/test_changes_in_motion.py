@@ -4,19 +4,24 @@
 """Settings, payload and limits change while the arm moves fast; Pinocchio moves foreign arms."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
-from attacked import home, robot_of
+from attacked import Attacked, home, robot_of
 from foreign import ForeignPlant
 from hardware import ARMS
-from osc_ros import JointDrive, Law, Robot
+from osc_ros import Clearance, InputError, JointDrive, Law, Robot, shipped_shapes
+from osc_ros.collision.obstacles import Obstacle
 from osc_ros.control.model_error.friction import Friction
 from osc_ros.control.setpoint.set_point_generator import TwistGoal
+from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.control.settings import Settings
 from osc_ros.control.tasks.free import FreeDrive
+from osc_ros.control.tasks.impedance import Impedance
 from osc_ros.control.tasks.task import Gains, Stiffness
+from osc_ros.loop import requests
 
 PERIOD = 0.002  # [s]
 SPEEDS = 1.0, 0.3  # of the twist that the tip follows [rad/s], [m/s]
@@ -178,3 +183,295 @@ def test_two_hundred_changes_in_motion_do_not_kick_the_arm(name, change):
 def test_second_task_does_not_kick_the_arm_near_a_singularity_of_the_first():
     step, _ = largest_steps('xarm7', tasks_from_the_start, 40)
     assert step <= STEP
+
+
+# several changes, each before the one before has blended
+
+ANY = 0.1  # largest torque step that the settings permit, relative to the effort limit
+BRAKED = 1.2  # joint speed at which a watchdog brakes, relative to its limit
+
+
+def usual(robot, settings):
+    return Settings.of(robot)
+
+
+def spring(robot, settings):
+    return with_tip(Settings.of(robot), gains=Stiffness())
+
+
+def hand(robot, settings):
+    return FreeDrive().applied_to(Settings.of(robot))
+
+
+def locked(robot, settings):
+    return FreeDrive(axes=('free',) * 3 + ('locked',) * 3).applied_to(Settings.of(robot))
+
+
+def joints(robot, settings):
+    return replace(Settings.of(robot), joints=JointDrive())
+
+
+def springs(robot, settings):
+    return replace(Settings.of(robot), joints=JointDrive(stiffness=50.0))
+
+
+def loaded(robot, settings):
+    return robot.without_payload().with_payload(LOAD)
+
+
+def bare(robot, settings):
+    return robot.without_payload()
+
+
+def then_of(change):
+    def found(robot, settings):
+        return change(robot, Settings.of(robot))[1]
+    found.__name__ = change.__name__
+    return found
+
+
+MODES = usual, spring, hand, joints, springs
+KINDS = {one.__name__: one for one in (*MODES, locked, loaded, bare, *map(then_of, (
+    to_gains, to_fewer_axes, to_lower_limits, to_another_task, to_activation, to_posture)))}
+
+
+def moving(name, first, speed, seed):
+    """Return a law in motion at a share of the joints' or the tip's speed, and its plant."""
+    robot, rng = robot_of(name), np.random.default_rng(seed)
+    law, plant = Law(robot, KINDS[first](robot, None)), ForeignPlant(name, robot.joint_names)
+    lower, upper = robot.position_limits.T
+    plant.reset(np.clip(HOMES.get(name, home(robot)), lower, upper))
+    law.hold(plant.q)
+    if law.settings.leader == 'joints' and speed:
+        law.move_joints(np.clip(plant.q + rng.choice([-1.5, 1.5], robot.n), lower + 0.1,
+                                upper - 0.1), speed=speed * robot.velocity_limits)
+    elif law.settings.leader == 'tasks':
+        twist = rng.normal(size=(2, 3))
+        twist *= speed * np.reshape([1.0, 0.6], (2, 1)) / np.linalg.norm(twist, axis=1,
+                                                                         keepdims=True)
+        law.follow(TwistGoal(twist.ravel(), 1.6))
+    return law, plant
+
+
+def change_to(law, kind):
+    found = KINDS[kind](law.robot, law.settings)
+    law.change(**{'robot' if isinstance(found, Robot) else 'settings': found})
+
+
+def after_changes(name, first, kinds, gaps, speed, seed):
+    """Return the largest joint speed and torque step, both relative, after changes in motion."""
+    law, plant = moving(name, first, speed, seed)
+    due = 250 + np.cumsum([0, *gaps])
+    fastest, step, last = 0.0, 0.0, None
+    for k in range(due[-1] + 600):
+        for j in np.flatnonzero(due == k):
+            change_to(law, kinds[j])
+        tau = law.torque(1.0 + k * PERIOD, plant.q, plant.qd)
+        if k >= 250:
+            step = max(step, float((np.abs(tau - last) / plant.effort).max()))
+            fastest = max(fastest, float((np.abs(plant.qd) / plant.velocity).max()))
+        last = tau
+        plant.step(tau, PERIOD)
+        law.plan()
+    return fastest, step
+
+
+@pytest.mark.parametrize('case', [
+    ('panda', 'springs', ('to_fewer_axes', 'joints'), [1], 1.0, 8),  # the arm was lost
+    ('panda', 'spring', ('joints', 'hand'), [40], 1.0, 18),
+    ('kinova', 'joints', ('springs', 'usual', 'hand'), [10, 60], 1.0, 3)], ids=str)
+def test_changes_that_follow_each_other_closely_do_not_throw_the_arm(case):
+    fastest, step = after_changes(*case)
+    assert fastest <= FASTEST
+    assert step <= ANY * (1.0 + 1e-9)
+
+
+@pytest.mark.slow  # quick: test_changes_that_follow_each_other_closely_do_not_throw_the_arm
+@pytest.mark.parametrize('length', [2, 3])
+@pytest.mark.parametrize('name', ['panda', 'kinova', 'xarm7', 'tiago', 'ur5', 'talos_left_arm'])
+def test_pairs_and_triples_of_changes_do_not_throw_the_arm(name, length):
+    rng, found = np.random.default_rng(length), []
+    for seed in range(100):
+        kinds = rng.choice(list(KINDS), length)
+        gaps = np.exp(rng.uniform(0.0, np.log(500.0), length - 1)).astype(int)
+        first = MODES[rng.integers(len(MODES))].__name__
+        found.append(after_changes(name, first, kinds, gaps, rng.choice([0.0, 0.5, 1.0]), seed))
+    speeds, steps = np.array(found).T
+    print(f'{name}, {length} changes: speed {speeds.max():.2f}, step: median '
+          f'{np.median(steps):.3f}, {(steps > 0.03).mean():.0%} above 0.03, {steps.max():.3f}')
+    assert speeds.max() <= FASTEST
+    assert np.median(steps) <= STEP and steps.max() <= ANY * (1.0 + 1e-9)
+
+
+def run_on(law, plant, start, seconds):
+    """Control the plant from tick `start` on; return the next tick."""
+    for k in range(start, start + round(seconds / PERIOD)):
+        plant.step(law.torque(1.0 + k * PERIOD, plant.q, plant.qd), PERIOD)
+        law.plan()
+    return k + 1
+
+
+def test_goals_for_settings_that_wait_are_reached():
+    law, plant = moving('panda', 'usual', 0.0, 0)
+    k = run_on(law, plant, 0, 0.1)
+    change_to(law, 'spring')
+    k = run_on(law, plant, k, 0.02)
+    change_to(law, 'joints')
+    goal = plant.q + 0.3
+    assert law.waits and law.settings.leader == 'joints'
+    duration = law.move_joints(goal)
+    k = run_on(law, plant, k, duration + 1.0)
+    assert not law.waits
+    np.testing.assert_allclose(plant.q, goal, atol=5e-3)
+    change_to(law, 'springs')
+    change_to(law, 'usual')
+    pose = plant.pose()
+    pose[:3, 3] -= [0.0, 0.05, 0.05]
+    law.follow(pose)
+    assert law.waits
+    run_on(law, plant, k, 3.0)
+    np.testing.assert_allclose(plant.pose()[:3, 3], pose[:3, 3], atol=2e-3)
+
+
+def test_stop_does_not_wait_for_settings_that_wait():
+    law, plant = moving('panda', 'usual', 0.3, 0)
+    k = run_on(law, plant, 0, 0.5)
+    change_to(law, 'spring')
+    k = run_on(law, plant, k, 0.02)
+    change_to(law, 'joints')
+    law.move_joints(plant.q + 0.5)
+    law.stop()
+    k = run_on(law, plant, k, 0.2)
+    before = plant.q
+    run_on(law, plant, k, 0.5)
+    assert np.abs(plant.q - before).max() < 0.02
+
+
+def test_last_of_several_changes_that_wait_counts_and_the_engine_says_that_one_waits():
+    arm = Attacked('panda')
+    arm.run(0.1)
+    engine = arm.engine
+
+    def use(kind):
+        return engine.use_setup(engine.law.new_setup(KINDS[kind](arm.robot, None)),
+                                engine.guard.settings)
+
+    assert not use('spring')
+    arm.run(0.02)
+    assert use('joints') and use('hand')
+    assert 'waits' in requests.status(engine).text
+    assert engine.law.settings.leader == 'hand' and engine.law.setup.settings.leader == 'tasks'
+    arm.run(1.0)
+    assert engine.law.setup.settings.leader == 'hand'
+    assert requests.status(engine).text == 'active'
+
+
+# random commands and changes
+
+
+class Fuzzed(Attacked):
+    """An arm that gets random commands and changes, and what became of it."""
+
+    def __init__(self, name, seed):
+        robot = robot_of(name)
+        settings = Settings.of(robot)
+        if name == 'panda':
+            settings = replace(settings, clearance=Clearance.of(shipped_shapes('panda')))
+        self.clearance, self.rng = settings.clearance, np.random.default_rng(seed)
+        lower, upper = robot.position_limits.T
+        super().__init__(name, settings, np.clip(HOMES.get(name, home(robot)), lower, upper))
+        self.accepted, self.done, self.steps, self.silent = 0, [], [], 0
+
+    def run(self, seconds):
+        for _ in range(max(1, round(seconds / PERIOD))):
+            before, self.sent = self.sent, None
+            super_run(self, PERIOD)
+            if self.sent is None:
+                self.silent += 1
+                self.sent = before
+            elif before is not None:
+                self.steps.append(float((np.abs(self.sent - before) / self.plant.effort).max()))
+        return self
+
+    def use(self, kind):
+        found = KINDS[kind](self.law.robot, self.law.settings)
+        robot, settings = (found, self.law.settings) if isinstance(found, Robot) else (
+            self.law.robot, replace(found, clearance=self.clearance))
+        self.engine.use_setup(self.law.new_setup(settings, robot, self.engine.q),
+                              self.engine.guard.settings)
+
+    def goal(self):
+        pose = self.plant.pose()
+        pose[:3, 3] += self.rng.uniform(-0.3, 0.3, 3)
+        return PoseGoal(pose)
+
+    def commands(self):
+        rng, engine, n = self.rng, self.engine, self.robot.n
+        twist = rng.normal(size=6) * rng.choice([0.1, 0.5, 2.0])
+        return {
+            'pose': lambda: requests.follow(engine, self.goal(), 0.0, 'tip'),
+            'twist': lambda: requests.follow(
+                engine, TwistGoal(twist, engine.time + rng.uniform(0.1, 1.0)), 0.0, 'tip'),
+            'joints': lambda: requests.move_joints(
+                engine, engine.q + rng.uniform(-1.0, 1.0, n), None, None),
+            'points': lambda: requests.follow_joints(
+                engine, np.array([1.0, 2.0]), engine.q + rng.uniform(-0.4, 0.4, (2, n)), None,
+                None),
+            'posture': lambda: requests.set_posture(engine, engine.q + rng.uniform(-0.5, 0.5, n)),
+            'impedance': lambda: requests.set_impedance(engine, Impedance(
+                rng.choice([5.0, 200.0, 2000.0], 6)), 'tip'),
+            'hold': lambda: requests.hold(engine),
+            'ball': lambda: requests.set_obstacles(engine, {'ball': Obstacle.at(
+                'sphere', 0.05, self.plant.pose()[:3, 3] + 0.3 * rng.normal(size=3))}),
+            'no ball': lambda: requests.set_obstacles(engine, {}, True)}
+
+    def act(self):
+        """Try one random command or change; note it if it is accepted."""
+        commands = self.commands()
+        if self.rng.random() < 0.5:
+            what = str(self.rng.choice(list(KINDS)))
+            do = partial(self.use, what)
+        else:
+            what = str(self.rng.choice(list(commands)))
+            do = commands[what]
+        try:
+            do()
+        except InputError:
+            return
+        self.accepted += 1
+        self.done.append((round(self.now, 3), what))
+
+
+super_run = Attacked.run
+
+
+def fuzz(name, count, episode=25):
+    """Return the worst speed, step and silence over `count` accepted commands and changes."""
+    worst, tried, seed = np.zeros(3), 0, 0
+    while tried < count:
+        arm, seed = Fuzzed(name, (seed, 11)), seed + 1
+        while arm.accepted < min(episode, count - tried) and arm.engine.acts:
+            arm.act()
+            arm.run(np.exp(arm.rng.uniform(np.log(0.002), np.log(0.5))))
+            if arm.speeds[-1] > 3.0:
+                break
+        arm.run(0.5)
+        tried += max(arm.accepted, 1)
+        found = np.array([max(arm.speeds), max(arm.steps), arm.silent])
+        if found[0] > BRAKED or found[1] > ANY * (1.0 + 1e-9) or arm.silent:
+            print(f'{name} {seed - 1}: speed {found[0]:.2f}, step {found[1]:.3f}, silent '
+                  f'{arm.silent}: {arm.done} {arm.changes}')
+        worst = np.maximum(worst, found)
+    return worst
+
+
+FUZZED = 'panda', 'kinova', 'xarm7', 'tiago', 'ur5', 'ur10', 'baxter', 'iiwa_like'
+
+
+@pytest.mark.parametrize(('name', 'count'), [
+    ('panda', 25), *(pytest.param(name, 250, marks=pytest.mark.slow) for name in FUZZED)])
+def test_random_commands_and_changes_in_motion_keep_the_limits(name, count):
+    speed, step, silent = fuzz(name, count)
+    assert silent == 0
+    assert speed <= BRAKED
+    assert step <= ANY * (1.0 + 1e-9)

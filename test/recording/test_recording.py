@@ -140,6 +140,35 @@ def test_motions_of_the_joints_are_computed_again_to_the_last_bit(begins_at):
         assert any('follow_joints' in text for text in texts), texts
 
 
+def test_changes_that_wait_are_computed_again_to_the_last_bit():
+    run = Recorded(begins_at=0.3)
+
+    def use(**changes):
+        run.engine.use_setup(run.law.new_setup(replace(run.law.settings, **changes)),
+                             run.engine.guard.settings)
+
+    run.command(0.1, 0.0, 0.0)
+    run.tune(4.0).run(0.05)
+    use(joints=JointDrive())
+    requests.move_joints(run.engine, run.engine.q + 0.3, None, None)
+    assert run.law.waits
+    requests.renew_journal(run.engine)  # another segment begins while change and goal wait
+    run.run(1.0)
+    assert not run.law.waits and run.law.joints.is_moving
+    use(joints=None)
+    run.run(0.01)
+    use(joints=JointDrive())
+    requests.renew_journal(run.engine)
+    use(joints=None)
+    run.command(0.0, 0.1, 0.0)
+    run.run(1.0)
+    found = [Replay(one).compute() for one in runs_of(
+        segments_of([loaded_piece(one.dumped()) for one in run.pieces()]))]
+    assert found and all(one.is_identical for one in found)
+    for segment in segments_of(run.pieces()):  # the state also suffices from each segment on
+        assert Replay([segment]).compute().is_identical
+
+
 @pytest.mark.parametrize('begins_at', [0.0, 0.3])
 def test_run_among_moving_obstacles_is_computed_again_to_the_last_bit(begins_at, tmp_path):
     run = Recorded(begins_at=begins_at, clearance=panda_clearance(tmp_path, margin=0.03))

@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 HOLDING = 0.9  # share of the effort limit available for holding, beside motion and friction
 LARGEST_GRAVITY = 1e3  # largest accepted component of gravity [m/s²]
-TURN = 2.1  # largest change of the direction of gravity while the controller is active [rad]
+CHANGE = 7.0  # largest change of gravity at once while the controller is active [m/s²]
 
 
 def require_gravity(gravity: Array) -> None:
@@ -27,23 +27,14 @@ def require_gravity(gravity: Array) -> None:
 
 
 def require_gradual(before: Array, gravity: Array) -> None:
-    """
-    Raise if the angle between two values of gravity (3,) [m/s²] is larger than TURN.
-
-    Call this only while the controller is active. The error names the angle and the remedies:
-    change the sign, or deactivate the controller first.
-
-    """
-    sizes = float(np.linalg.norm(before) * np.linalg.norm(gravity))
-    if sizes == 0.0 or not np.isfinite(sizes):
-        return
-    angle = float(np.arccos(np.clip(before @ gravity / sizes, -1.0, 1.0)))
-    if angle > TURN:
+    """Raise if gravity (3,) [m/s²] differs too much for an active controller from `before` (3,)."""
+    change = float(np.linalg.norm(gravity - before))
+    if change > CHANGE:
         raise InputError(
-            f'gravity {np.round(gravity, 3).tolist()} is turned by {np.degrees(angle):.0f}° from '
-            f'{np.round(before, 3).tolist()}: accepted while the controller is active are up to '
-            f'{np.degrees(TURN):.0f}° at once. Gravity is the negated reading of an '
-            'accelerometer; if the base has been turned over, deactivate first')
+            f'gravity {np.round(gravity, 3).tolist()} differs by {change:.3g} m/s² from '
+            f'{np.round(before, 3).tolist()}, which is in force: while the controller is active, it '
+            f'must differ by at most {CHANGE:g} m/s². Gravity is the negated reading of an '
+            'accelerometer; if the base has been turned, deactivate first')
 
 
 def require_holding(robot: Robot, gravity: Array, q: Array, effort: Array,

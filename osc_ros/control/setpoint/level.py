@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
 
 from osc_ros.control.setpoint.arrival import Approach
 from osc_ros.control.setpoint.set_point_generator import SetPointGenerator
@@ -18,6 +19,7 @@ from osc_ros.control.tasks.bandwidth import (
     largest_integral_rate,
     largest_natural_frequency,
 )
+from osc_ros.control.tasks.feedback import pose_error
 from osc_ros.control.tasks.impedance import CARRIED, Impedance, VariableImpedance
 from osc_ros.control.tasks.kind_table import number_of
 from osc_ros.control.tasks.task import Gains, Stiffness, Target, Task
@@ -99,6 +101,7 @@ class Level:
         self.activation[:] = (0.0 if is_new else 1.0) * self._plan.activation
         if before is not None and (before.task.link, before.task.kind) == (task.link, task.kind):
             self._go_on_as(before)
+            self._begin_to_lead(before)
         else:
             self.hold(pose)
         self._state.activation[:] = self.activation
@@ -294,9 +297,9 @@ class Level:
             VariableImpedance(self._plan, self._state).go_on_as(
                 before.impedance, own.change_time, own.tank)
 
-    def set_impedance(self, wanted: Impedance) -> None:
+    def require_impedance(self, wanted: Impedance) -> None:
         """
-        Approach another stiffness, damping ratio and feedforward wrench from the next tick on.
+        Raise if an impedance does not fit this task.
 
         InputError if the task has Gains instead of a Stiffness, or if the wrench has components
         along axes without motion control, or is larger than the limits of the spring.
@@ -315,6 +318,46 @@ class Level:
                 if size > gains.force[half]:
                     raise InputError(f"{what} {size:g} of task '{name}': accepted is at most "
                                      f'{gains.force[half]:g}, the largest {what} of the spring')
+
+    def _begin_to_lead(self, before: Level) -> None:
+        """
+        Begin the motion of the set-point at the link, along axes that have followed a push until now.
+
+        Along axes that the previous task did not move, the set-point comes to rest where the link
+        is; but a motion in progress, or the goal of a spring, leads on from there.
+
+        """
+        springs, task = before._yields > self._yields, self.task
+        rises = self.moves * (1.0 - before.moves * (not springs))
+        if not rises.any() or 'pose' not in task.kind.goals:
+            return
+        if task.frame != before.task.frame:
+            rises = np.ones(6)
+        old, axes = before.generator, np.kron(np.eye(2), before.axes)
+        along = axes @ np.diag(rises) @ axes.T  # projection onto these axes
+        way = along @ pose_error(self._seen, old.target.pose)
+        pose = self._seen.copy()
+        pose[:3, 3] = old.target.pose[:3, 3] - way[3:]
+        pose[:3, :3] = Rotation.from_rotvec(-way[:3]).as_matrix() @ old.target.pose[:3, :3]
+        if springs or old.moves:
+            self.generator = old.copied()
+            self.generator.rejoin(pose)
+        else:
+            self.generator = SetPointGenerator.coasting(
+                pose, along @ before.twist, np.full(2, COASTING[0]), old)
+        wanted = rises * self._plan.activation
+        self._state.activation[:] = self.activation[:] = np.maximum(self.activation, wanted)
+
+    def set_impedance(self, wanted: Impedance) -> None:
+        """
+        Approach another stiffness, damping ratio and feedforward wrench from the next tick on.
+
+        The errors are those of `require_impedance`.
+
+        """
+        self.require_impedance(wanted)
+        gains = self.task.gains
+        assert isinstance(gains, Stiffness)
         found = VariableImpedance(self._plan, self._state)
         if self.impedance is None:
             found.begin(gains.stiffness, gains.damping_ratio, gains.change_time, gains.tank)

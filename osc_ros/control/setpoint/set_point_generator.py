@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, TYPE_CHECKING, TypeAlias
 
@@ -168,6 +169,14 @@ class SetPointGenerator(Recorded):
             state.twist[:] = twist
         return guide
 
+    def copied(self) -> SetPointGenerator:
+        """Return an independent copy."""
+        found = copy(self)
+        found.records = tuple(one.copy() for one in self.records)
+        found._connect()
+        found._pending = list(self._pending)
+        return found
+
     @property
     def motions(self) -> tuple[Any, ...]:
         """Motions and flags: the part of the state that is not in the records."""
@@ -209,6 +218,11 @@ class SetPointGenerator(Recorded):
     def _moves(self) -> bool:
         plan = self.views[0]
         return bool(plan.kind[0] != HOLD or plan.begin[0] < np.inf)
+
+    @property
+    def moves(self) -> bool:
+        """Whether a motion is in progress or scheduled."""
+        return self._moves or bool(self._pending)
 
     def _ask(self) -> None:
         """Write to the plan the time at which `plan` must be called."""

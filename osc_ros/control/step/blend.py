@@ -7,9 +7,10 @@ Blend of the torques of two setups while one replaces the other, on records.
 A setup is a law compiled for one robot and one choice of settings, see
 `osc_ros.control.compiled_law.CompiledLaw`.
 
-All limits of a state are linear in the torques, so a blend of torques that satisfy the limits
-satisfies them, too. Therefore the torques are blended after the limits. If the setups have
-different robots, they are blended before, and the limits of the new robot act on the blend.
+All limits of a state are linear in the torques, and during a blend both setups have the limits in
+force, so a blend of torques that satisfy the limits satisfies them, too. Therefore the torques are
+blended after the limits. If the setups have different robots, they are blended before, and the
+limits of the new robot act on the blend.
 """
 
 from __future__ import annotations
@@ -19,11 +20,14 @@ from numpy.typing import NDArray
 
 from osc_ros.compile.compiled import kernel, stage
 from osc_ros.compile.record import Recorded, Slot, Table
-from osc_ros.control.limits.limiter import add
+from osc_ros.control.limits.limiter import add, STATE
 from osc_ros.control.step.block import block_in, OWN
 from osc_ros.dynamics.algebra.fade import CHANGE_RATE, LONGEST_TICK, smoothed
+from osc_ros.dynamics.algebra.vectors import assign
 
 Array = NDArray[np.float64]
+
+HURRIED = 0.1  # least duration of a blend for whose end another change of settings waits [s]
 
 BLEND = Table(
     'Blend',
@@ -32,13 +36,13 @@ BLEND = Table(
     Slot('age', (1,), 's', 'time since the blend began'),
     Slot('duration', (1,), 's', 'length of the blend'),
     Slot('is_other', (1,), '', '1 if the replaced setup has another robot'),
-    Slot('added', ('n',), 'N·m, N', 'added to the torques of the replaced setup, if it was itself '
-         'still blended with an older one'),
-    Slot('before', ('n',), 'N·m, N', 'torques of the replaced setup at this tick, with `added`'),
+    Slot('carried', ('n',), 'N·m, N', 'compensation of model errors that only the replaced setup '
+         'needs, because the new model includes it'),
+    Slot('before', ('n',), 'N·m, N', 'torques of the replaced setup at this tick, with `carried`'),
     Slot('difference', ('n',), 'N·m, N', 'torques of this tick minus those of the new setup'),
     Slot('driver', ('n',), 'N·m, N', 'torques that the driver adds'))
 
-_views, _own_views = BLEND.views, OWN.views
+_views, _own_views, _limits_views = BLEND.views, OWN.views, STATE.only('table', 'is_changing')
 
 
 @kernel
@@ -68,8 +72,19 @@ def prepare(blend, old_integers, old_numbers, integers, numbers):
                 _own_views(block_in(integers, numbers).own, n))
     own.weight[0] = at.weight[0] * at.is_other[0]
     for i in range(n):
-        at.before[i] += at.added[i]
-        own.other[i] = old.within[i] + at.added[i]
+        at.before[i] += at.carried[i]
+        own.other[i] = old.within[i] + at.carried[i]
+
+
+@stage
+def put_limits(old_integers, old_numbers, integers, numbers):
+    """Let the limits in force hold for the replaced setup, too; the arguments as in `prepare`."""
+    n = integers[2]
+    old, new = block_in(old_integers, old_numbers), block_in(integers, numbers)
+    before, now = _limits_views(old.limiter, n), _limits_views(new.limiter, n)
+    for row in range(len(now.table)):
+        assign(before.table[row], now.table[row])
+    before.is_changing[0] = 0.0
 
 
 @stage
@@ -93,7 +108,7 @@ def mix(blend, old_integers, old_numbers, integers, numbers, tau):
                             else at.weight[0] * (at.before[i] - tau[i]))
         tau[i] += at.difference[i]
         # from now on: torques that are sent in addition to those of the replaced setup
-        at.before[i] = tau[i] - at.before[i] + at.added[i]
+        at.before[i] = tau[i] - at.before[i] + at.carried[i]
     add(new.limiter, new.room, at.difference)
     add(old.limiter, old.room, at.before)
 
@@ -129,6 +144,19 @@ class Blend(Recorded):
 
         """
         [at] = self.views
-        share = float((np.abs(difference) / limits).max())
-        at.duration[0] = max(blend_time, 2.0 * share / CHANGE_RATE)
+        at.duration[0] = _duration(difference, limits, blend_time)
         at.difference[:], at.time[0], at.age[0], at.weight[0] = difference, time, 0.0, 1.0
+
+    def hurry(self, limits: Array) -> None:
+        """Shorten the blend to HURRIED, or to what the present difference of the torques needs."""
+        [at] = self.views
+        if at.weight[0] == 0.0 or at.is_other[0]:  # then `difference` excludes most of it
+            return
+        found = _duration(at.difference / at.weight[0], limits, HURRIED)
+        if found < at.duration[0]:
+            at.age[0] *= found / at.duration[0]
+            at.duration[0] = found
+
+
+def _duration(difference: Array, limits: Array, least: float) -> float:
+    return max(least, 2.0 * float((np.abs(difference) / limits).max()) / CHANGE_RATE)

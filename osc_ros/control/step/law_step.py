@@ -131,6 +131,7 @@ def _ask(given, n):
 def _blended(table, given, own, time, q, qd, tau):
     """Write the torques for the settings in force, blended with those for the replaced ones."""
     old, before = given_in(own.other), _blend_views(own.blend, len(q)).before
+    blend.put_limits(old.integers, old.numbers, given.integers, given.numbers)
     count = tick_at(entry_in(own.other), own.other, time, q, qd, before)
     if count < 0:
         return count

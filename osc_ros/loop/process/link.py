@@ -230,14 +230,14 @@ class LoopProcess:
         """Clear an error of the arm."""
         self._request(STARTING, ArmEngine.recover)
 
-    def use_setup(self, setup: CompiledLaw, supervision: Supervision) -> None:
-        """Use the settings and the robot of a `CompiledLaw`, and new settings of the watchdogs."""
+    def use_setup(self, setup: CompiledLaw, supervision: Supervision) -> bool:
+        """See `Engine.use_setup`."""
         # several requests, because each must end before the next state
         if setup.robot is not self._robot:
             self.request(ArmEngine.use_robot, setup.robot)
             self._robot = setup.robot
         self.request(ArmEngine.prepare, setup.settings, setup.precomputed)
-        self.request(ArmEngine.use_prepared, supervision)
+        return self.request(ArmEngine.use_prepared, supervision)
 
     # events
 

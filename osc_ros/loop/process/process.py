@@ -140,9 +140,9 @@ class ArmEngine(Engine):
         with on_demand():  # without it, the first model would load all kernels of its method
             self._prepared = self.law.same_setup(settings, self._robot, precomputed)
 
-    def use_prepared(self, supervision: Supervision) -> None:
-        """Use the `CompiledLaw` that `prepare` has built, and new settings of the watchdogs."""
-        self.use_setup(self._prepared, supervision)
+    def use_prepared(self, supervision: Supervision) -> bool:
+        """Use the `CompiledLaw` that `prepare` has built; see `use_setup`."""
+        return self.use_setup(self._prepared, supervision)
 
     def end(self) -> None:
         """Bring the arm to rest, then end the process; may be called from a signal handler."""

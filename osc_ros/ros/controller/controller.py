@@ -20,10 +20,10 @@ from std_msgs.msg import Float64MultiArray, String
 from osc_ros.compile.compilation import compile_in_parallel
 from osc_ros.compile.compiled import on_demand
 from osc_ros.control.law import Law
-from osc_ros.control.limits.holding import require_effort, require_gradual
+from osc_ros.control.limits.holding import require_effort
 from osc_ros.errors import InputError
 from osc_ros.loop import requests
-from osc_ros.loop.engine import ACTIVE, ENDING, Engine, IDLE
+from osc_ros.loop.engine import ACTIVE, ENDING, Engine, IDLE, WAITS_TEXT
 from osc_ros.loop.process import realtime
 from osc_ros.loop.process.reaction_log import ReactionLog
 from osc_ros.loop.session import Session
@@ -406,15 +406,15 @@ class Controller(ManagedNode):
 
     # live parameters
 
-    def _apply(self, found: dict[str, Any], before: dict[str, Any]) -> None:
+    def _apply(self, found: dict[str, Any], before: dict[str, Any]) -> str:
         delay = self._delay(self._loop.read(requests.timing))
         require_bandwidth(found, self._period, delay, before)
         q, given = self._loop.q, found
         found = with_load(found, self._session.load)
         with on_demand():  # otherwise a model would compile all kernels of its method
             robot, driver = self._loaded.of(found)
-            if self._active:
-                require_gradual(self._law.robot.gravity, robot.gravity)
+            if not np.array_equal(robot.gravity, self._law.robot.gravity):
+                self._law.checked_gravity(robot.gravity, None, self._active or self._ending)
             settings = law_settings(found, robot, driver)
             settings = replace(settings, clearance=self._targets.obstacles.with_things(
                 settings.clearance, robot))
@@ -422,10 +422,11 @@ class Controller(ManagedNode):
                 require_effort(robot, q, settings.limits.effort, self._law.settings.limits.effort)
             prepared = self._law.new_setup(settings, robot, q if len(q) else None)
         self._records.apply(found)
-        self._loop.use_setup(prepared, supervision(found, robot, prepared.settings.limits))
+        waits = self._loop.use_setup(prepared, supervision(found, robot, prepared.settings.limits))
         # the node has these values only after this call, but it may renew the settings within it
         self._targets.obstacles.renew = partial(self._apply, given, given)
         self._apply_times(found, self._loop)
+        return WAITS_TEXT if waits else ''
 
     def _delay(self, timing: requests.Timing) -> float:
         """Return the median time from a state's stamp to its command, at least DELAY [periods]."""

@@ -41,7 +41,7 @@ from osc_ros.control.tasks.free import REFUSAL
 from osc_ros.control.tasks.task import NO_ROTATION, pose
 from osc_ros.errors import InputError, ReachError
 from osc_ros.loop import requests
-from osc_ros.loop.engine import ACTIVE
+from osc_ros.loop.engine import ACTIVE, IDLE
 from osc_ros.recording import cdr
 from osc_ros.ros.controller.goal_topics import Goals, task_prefixes
 from osc_ros.ros.controller.joint_targets import JointTargets
@@ -415,7 +415,7 @@ class Targets:
             R = self._frame_pose(message.header.frame_id)[:3, :3]
             gravity = self._law.checked_gravity(R @ messages.vector_array(message.vector),
                                                 self._loop.q if len(self._loop.q) else None,
-                                                self._active)
+                                                self._loop.mode != IDLE)
             self._loop.request(requests.set_gravity, gravity)
             self._law.use_gravity(gravity)
         except InputError as error:

@@ -272,9 +272,9 @@ class Loop:
         """Hold the pose of the newest state, see `Engine.activate`."""
         self.request(Engine.activate, missing)
 
-    def use_setup(self, setup: CompiledLaw, supervision: Supervision) -> None:
-        """Use a `CompiledLaw` from `Law.new_setup`, and other settings of the watchdogs."""
-        self.request(Engine.use_setup, setup, supervision)
+    def use_setup(self, setup: CompiledLaw, supervision: Supervision) -> bool:
+        """See `Engine.use_setup`."""
+        return self.request(Engine.use_setup, setup, supervision)
 
     def set_velocity_source(self, mode: str) -> None:
         """Set the source of the velocities; see `StateInput`."""

@@ -214,7 +214,7 @@ def values(node: Node, table: Iterable[Entry],
 
 
 def refuse_bad_sets(node: Node, table: Iterable[Entry], is_configured: Callable[[], bool],
-                    apply: Callable[[dict[str, Any], dict[str, Any]], None]) -> None:
+                    apply: Callable[[dict[str, Any], dict[str, Any]], str | None]) -> None:
     """
     Make a node accept a set of parameters only if all of them are valid.
 
@@ -226,14 +226,14 @@ def refuse_bad_sets(node: Node, table: Iterable[Entry], is_configured: Callable[
         While it returns True, only live parameters can be changed.
     apply : callable
         While configured, called with all values by name after and before a change. It applies the
-        new ones, or raises InputError and changes nothing.
+        new ones, and returns a remark for the answer, or raises InputError and changes nothing.
 
     """
     entries = {entry.name: entry for entry in table}
     _wrap_parameter_services(node, entries)
 
     def checked_set(parameters: list[Parameter]) -> SetParametersResult:
-        replaced = {p.name: p.value for p in parameters if p.name in entries}
+        replaced, remark = {p.name: p.value for p in parameters if p.name in entries}, None
         try:
             found = values(node, entries.values(), replaced)
             if replaced and is_configured():
@@ -244,7 +244,7 @@ def refuse_bad_sets(node: Node, table: Iterable[Entry], is_configured: Callable[
                     raise InputError(f"parameter '{fixed[0]}' can be set only while the node is "
                                      'unconfigured' + _settable(fixed[0], entries.values()))
                 if found != before:
-                    apply(found, before)
+                    remark = apply(found, before)
         except OscError as error:
             node.get_logger().warning(f'parameters refused, nothing changed: {error}')
             return SetParametersResult(successful=False, reason=str(error))
@@ -252,7 +252,7 @@ def refuse_bad_sets(node: Node, table: Iterable[Entry], is_configured: Callable[
                    if PROTECTIONS.fullmatch(name) and found[name] != (old := _present(node, name))]
         if changed:
             node.get_logger().warning(f"what stops the arm was changed: {', '.join(changed)}")
-        return SetParametersResult(successful=True)
+        return SetParametersResult(successful=True, reason=remark or '')
 
     node.add_on_set_parameters_callback(checked_set)
 

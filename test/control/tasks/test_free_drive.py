@@ -290,6 +290,43 @@ def test_wrong_settings_are_refused(given, text):
         FreeDrive(**given)
 
 
+@pytest.mark.parametrize(('axes', 'seconds'), [
+    (('free',) * 3 + ('locked',) * 3, 1.0), (('free',) * 5 + ('locked',), 2.0),
+    *(pytest.param(axes, 4.0, marks=pytest.mark.slow) for axes in (
+        ('free',) * 3 + ('locked',) * 3, ('locked',) * 6))])
+def test_axes_that_are_locked_during_free_drive_stay_where_the_hand_has_led_them(axes, seconds):
+    hand = Hand(foreign=True).run(seconds, [-5.0, -10.0, 10.0]).run(0.5)
+    before = hand.place
+    assert np.linalg.norm(before - hand.places[0]) > 0.05
+    hand.speeds, first = [], len(hand.torques) - 1
+    hand.law.change(FreeDrive(axes=axes).applied_to(hand.base))
+    hand.run(1.0)
+    np.testing.assert_allclose(hand.place, before, atol=2e-3)
+    assert max(hand.speeds) < 0.02
+    assert np.abs(np.diff(hand.torques[first:], axis=0) / panda().effort_limits).max() < 0.01
+
+
+@pytest.mark.parametrize('pushed', ['force', 'spring'])
+def test_tip_is_not_thrown_back_when_axes_of_force_or_a_spring_become_motion(pushed):
+    usual = Settings.of(panda())
+    soft = replace(usual, tasks=(replace(usual.tasks[0], axes=('motion',) * 3 + ('force',) * 3)
+                                 if pushed == 'force' else replace(usual.tasks[0], gains=Stiffness(
+                                     [20.0] * 3 + [100.0] * 3)),))
+    hand = Hand(drive=None, settings=soft, foreign=True).run(0.5, [0.0, 15.0, 0.0])
+    start, before = hand.places[0], hand.place
+    assert np.linalg.norm(before - start) > 0.03
+    first = len(hand.torques) - 1
+    hand.law.change(usual)
+    hand.run(3.0)
+    limits = usual.tasks[0].limits
+    assert max(hand.speeds[first + 100:]) < 1.1 * limits.speed[1]
+    assert np.abs(np.diff(hand.torques[first:], axis=0) / panda().effort_limits).max() < 0.03
+    if pushed == 'spring':  # its goal stays
+        np.testing.assert_allclose(hand.place, start, atol=2e-3)
+    else:
+        assert np.linalg.norm(hand.place - before) < 0.1
+
+
 def test_terms_of_the_torque_name_the_free_drive():
     hand = Hand().run(0.3, [0.0, 10.0, 0.0])
     terms = hand.law.terms()
