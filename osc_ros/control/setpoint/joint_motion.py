@@ -196,7 +196,9 @@ def rehearse(n: int) -> None:
     """Plan each kind of motion of n joints once, which compiles the kernels."""
     start, bounds = np.zeros((3, n)), np.ones((3, n))
     JointMotion.to_goal(start, np.ones(n), bounds).at(0.0)
-    JointMotion.through(start, [1.0, 2.0], np.ones((2, n))).samples()
+    motion = JointMotion.through(start, [1.0, 2.0], np.ones((2, n)))
+    motion.samples()
+    _ = motion.extremes
 
 
 def joint_path(start: Array, times: ArrayLike, positions: ArrayLike,

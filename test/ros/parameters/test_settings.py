@@ -246,11 +246,16 @@ for changed in ({'payload__mass': 1.0}, {'payload__inertia': [1e-3, 0.0, 0.0, 1e
                 {'payload__mass': 0.0, 'payload__inertia': [0.0] * 6}, {'mode': 'impedance'},
                 {'tool__position': [0.0, 0.0, 0.1]}, {'limits__effort': [60.0] * 7},
                 {'friction__coulomb': [0.5] * 7}, {'friction__from_description': 0.5},
-                {'translation__axes': ['motion', 'motion', 'force']}, {'mode': 'free'}):
+                {'translation__axes': ['motion', 'motion', 'force']}, {'mode': 'free'},
+                {'mode': 'joints'}, {'joints__ramp': 0.2}, {'mode': 'acceleration'}):
     result = node.set_parameters_atomically(parameters(**changed))
     assert result.successful, (changed, result.reason)
     require_nothing_new(changed)
     node._law.torque(0.0, node._loop.q, np.zeros(7))
+    if changed.get('mode') == 'joints':
+        node._law.move_joints(node._loop.q + 0.1)
+        node._law.follow_joints([1.0, 2.0], [node._loop.q + 0.1, node._loop.q])
+        require_nothing_new('motions of the joints')
 node.trigger_cleanup()
 """
 
