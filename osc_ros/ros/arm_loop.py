@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from builtin_interfaces.msg import Time
@@ -119,6 +119,17 @@ class ArmLoop(LoopProcess):
 
     def set_velocity_source(self, mode: str) -> None:
         """Do nothing: the arm measures its velocities."""
+
+    def require_publishers(self) -> None:
+        """Do nothing: the states come from the arm, not from a topic."""
+
+    def publisher_names(self, wanted: Iterable[str]) -> tuple[str, str, int]:
+        """Return no publishers, see `require_publishers`."""
+        return '', '', 0
+
+    def replace_ended_publishers(self) -> str:
+        """Return '', see `require_publishers`."""
+        return ''
 
     # events and states for the node
 

@@ -30,6 +30,7 @@ from osc_ros.loop.process.reaction_log import ReactionLog
 from osc_ros.model.robot import Robot
 from osc_ros.ros.dds.forwarder import Forwarder, NONSENSE, OTHER_PUBLISHER, Parts, SILENCE
 from osc_ros.ros.dds.forwarding import compile_forward
+from osc_ros.ros.dds.state_publishers import StatePublishers
 from osc_ros.ros.messages import messages
 from osc_ros.ros.messages.commands import CommandOutput
 from osc_ros.ros.messages.compilation_report import CompilationReport
@@ -37,9 +38,10 @@ from osc_ros.ros.messages.publishers import gids, publishers
 from osc_ros.ros.messages.qos import COMMAND_QOS, LATCHED_QOS, RECEIPT
 from osc_ros.ros.parameters import robot_parameters
 from osc_ros.ros.parameters.parameters import declare, Entry, refuse_bad_sets, values
-from osc_ros.ros.parameters.state_input import compile_velocity, StateInput, VELOCITY
+from osc_ros.ros.parameters.state_input import compile_velocity, FROM, StateInput, VELOCITY
 from osc_ros.ros.process.node_process import run_and_exit
 
+USED, IGNORED = 'joint states of', 'ignored joint states of'  # keys of the diagnostics
 POST_PERIOD = 0.02  # period at which the loop's texts are logged [s]
 LONG = 0.25  # a longer time-out of the commands causes a warning [s]
 STEEPEST = 200.0  # default limit of the rate of a torque, relative to the torque limit [1/s]
@@ -48,6 +50,7 @@ PARAMETERS = (
     *robot_parameters.ENTRIES,
     *(replace(entry, live=False) for entry in robot_parameters.LOAD_ENTRIES),
     VELOCITY,
+    FROM,
     Entry('rate', 500.0, 'Rate at which commands are expected [Hz]', lower=1.0, upper=20000.0),
     Entry('reaction', 'hold', 'Reaction to missing or invalid commands: hold, stop and hold '
           'the pose; damp, stop, and the arm can be pushed; gravity, only carry the weight; zero, '
@@ -89,6 +92,7 @@ class Relay(Node):  # type: ignore[misc]
         declare(self, PARAMETERS)
         refuse_bad_sets(self, PARAMETERS, lambda: self._robot is not None, self._apply)
         self._robot: Robot | None = None
+        self._states_of = '', ''  # publishers of joint states that are used, and ignored
         self._reactions = ReactionLog(self.get_logger(), 'forwards')
         self._commands = self.create_publisher(Float64MultiArray, '~/commands', COMMAND_QOS)
         self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
@@ -126,8 +130,9 @@ class Relay(Node):  # type: ignore[misc]
                              settings.period)
         states = StateInput(robot, found['velocity'], partial(self._loop.post, 'warning'),
                             partial(self._loop.post, 'info'))
-        self._loop.use_parts(Parts(guard, states, check,
-                                   CommandOutput(self._commands, order)))
+        self._loop.use_parts(Parts(
+            guard, states, StatePublishers(self, robot.joint_names, found[FROM.name]), check,
+            CommandOutput(self._commands, order)))
         self._robot = robot
         self._warn(found)
         self.get_logger().info(
@@ -145,6 +150,7 @@ class Relay(Node):  # type: ignore[misc]
             self._loop.note_change()
             self._loop.parts.guard.settings = _settings(found, self._robot)
             self._loop.parts.states.mode = found['velocity']
+            self._loop.parts.publishers.wanted = tuple(found[FROM.name])
         self._warn(found)
 
     def _warn(self, found: dict[str, Any]) -> None:
@@ -155,9 +161,14 @@ class Relay(Node):  # type: ignore[misc]
 
     def _on_forward(self, request: Trigger.Request, response: Trigger.Response
                     ) -> Trigger.Response:
+        if self._loop.parts is not None:
+            self._loop.parts.publishers.resolve()
         with self._loop.parked():
-            response.success = self._loop.release()
-            response.message = self._loop.state()
+            try:
+                response.success = self._loop.release()
+                response.message = self._loop.state()
+            except InputError as error:
+                response.message = f'not released: {error}'
         return response
 
     # stop at the end of the process
@@ -206,7 +217,9 @@ class Relay(Node):  # type: ignore[misc]
         self._diagnose()
 
     def _diagnose(self) -> None:
-        everybody = publishers(self, self._loop.topic)
+        everybody, parts = publishers(self, self._loop.topic), self._loop.parts
+        if parts is not None:
+            parts.publishers.resolve()
         if self._loop.is_open and everybody and not self._loop.publisher_count():
             self.get_logger().warning(
                 f"'{self._loop.topic}' has publishers, and none of them is reliable: commands of "
@@ -214,6 +227,13 @@ class Relay(Node):  # type: ignore[misc]
         with self._loop.parked():
             level, text, pairs = self._figures(everybody)
             latencies = self._loop.latencies()
+        before, found = self._states_of, dict(pairs)
+        self._states_of = used, ignored = found.get(USED, ''), found.get(IGNORED, '')
+        if used != before[0]:
+            self.get_logger().info(f'joint states of {used or "nobody"}')
+        if ignored not in ('', before[1]):
+            self.get_logger().warning(f'joint states of {ignored} are ignored: used are those of '
+                                      f'{used}')
         times = np.percentile(latencies, (50, 99, 100)) if len(latencies) else [np.nan] * 3
         pairs.extend(zip(('relay p50 [us]', 'relay p99 [us]', 'relay max [us]'), (
             f'{1e6 * x:.1f}' for x in times)))
@@ -246,6 +266,9 @@ class Relay(Node):  # type: ignore[misc]
                  ('velocity', '' if parts is None else parts.states.used),
                  ('command age [s]', f'{perf_counter() - loop.heard:.3f}')]
         if parts is not None:
+            pairs += [(USED, parts.publishers.used_names()),
+                      (IGNORED, parts.publishers.ignored_names(perf_counter())),
+                      ('ignored joint states', int(parts.publishers.known.ignored[0]))]
             level = DiagnosticStatus.ERROR if parts.guard.reaction else level
             pairs.extend(parts.guard.counts.items())
         return level, text, pairs

@@ -35,12 +35,12 @@ from trajectory_msgs.msg import (
 )
 
 from common import PATIENCE
-from node_rig import Rig
+from node_rig import JOINTS, READY, Rig
 from osc_ros.errors import InputError, ModelError
 from osc_ros.model.urdf import description as urdf_description
 from osc_ros.recording.bag import BagWriter
 from osc_ros.ros.controller.controller import Controller
-from osc_ros.ros.messages import serialized
+from osc_ros.ros.messages import messages, serialized
 from osc_ros.ros.parameters import robot_parameters
 from osc_ros.tools.record import record_node
 from parameter_calls import Other
@@ -270,12 +270,15 @@ def test_whoever_commands_the_arm_or_sends_its_states_is_seen_in_the_diagnostics
             (one.key, one.value) for status in message.status for one in status.values), 10)
     rig.activate()
     spin(lambda: found.get('commanded by') == '/hardware'
-         and found.get('joint states of') == '/hardware', why='for the names')
+         and found.get('joint states of', '').startswith('/hardware (GID '), why='for the names')
     twists = other.create_publisher(TwistStamped, 'osc_controller/target_twist', 10)
     states = other.create_publisher(JointState, 'joint_states', 10)
-    spin(lambda: found['commanded by'] == found['joint states of'] == '/hardware, /stranger',
+    state = messages.joint_state(JOINTS, 0.0, READY, 0.0 * READY, 0.0 * READY)
+    spin(lambda: states.publish(state) or found['commanded by'] == '/hardware, /stranger'
+         and found['ignored joint states of'].startswith('/stranger (GID '),
          other, why='for the second node')
     assert spin.said('commanded by /hardware, /stranger')
+    assert spin.said('[WARN]') and spin.said('joint states of /stranger (GID ')
     other.destroy_publisher(twists)
     other.destroy_publisher(states)
     spin(lambda: found['commanded by'] == '/hardware', why='for its end')

@@ -155,6 +155,21 @@ class Rig:
         self.spin(said, why=f'for the log to say {text!r}')
 
 
+def use_newest_publisher(rig, act):
+    """Repeat `act`, which sends states, until the loop uses the states of their publisher."""
+    loop = rig.controller._loop
+    before = loop.publishers.known.used.copy()
+
+    def is_used():
+        act()
+        with loop._parked():
+            newest = loop.publishers.known.heard.argmax()
+            loop.publishers.fix(np.full(7, newest))
+        return before[newest] == 0
+
+    rig.spin(is_used, why='for states of another publisher')
+
+
 def target(position=(0.4, 0.0, 0.4), quaternion=(1.0, 0.0, 0.0, 0.0), frame='panda_link0',
            stamp=0.0):
     """Return a message with a target pose."""

@@ -42,7 +42,7 @@ def fault_text(code: int, joint: str, given: Any, one: float, two: float, three:
         return f'joint state {given.q.tolist()}, {given.qd.tolist()}'
     if code == sample.CLOCK:
         return (f'the time of the states went from {one:.3f} s to {two:.3f} s: a simulation '
-                'was reset, or two nodes publish the states')
+                "was reset, or the driver's clock was set")
     if code == sample.IS_FROZEN:
         return (f'the positions are frozen: none has changed for {one:.4g} s, although '
                 f'{name} moved at {two:.4g}')

@@ -91,6 +91,8 @@ class Supervisor:
     robot : Robot
     clock : callable
         Monotonic clock [s].
+    silence_reason : callable
+        Returns why no states come, for the reason of 'stale_state'; '' if that is unknown.
 
     Parameters
     ----------
@@ -113,6 +115,7 @@ class Supervisor:
         self._plan, self._state = PLAN.zeros(robot.n), STATE.zeros(robot.n)
         # reasons by cause; time of the last rejected state, and the reason
         self._texts, self._rejected = dict[str, str](), (-np.inf, '')
+        self.silence_reason: Callable[[], str] = str
         self._names: tuple[str, ...] = ()
         self._lasting: dict[str, str] = {}  # causes set by `set_present`, and their reasons
         self._n, self._rest = (n := robot.n), np.zeros(robot.n)
@@ -277,8 +280,10 @@ class Supervisor:
                   else float(done.acting[2]))
         is_rejected = cause == STALE_STATE and (
             self.clock() if done is None else done.now) - when < silent
-        return Acting(cause, reaction, silence_text(silent, why if is_rejected else '')
-                      if silent > 0.0 else self._texts.get(cause, ''))
+        if not is_rejected:
+            why = self.silence_reason() if cause == STALE_STATE and silent > 0.0 else ''
+        return Acting(cause, reaction, silence_text(silent, why) if silent > 0.0
+                      else self._texts.get(cause, ''))
 
     def _in_force(self) -> tuple[float, float]:
         return self._at.causes.cause.item(), self._at.causes.reaction.item()

@@ -64,6 +64,7 @@ from osc_ros.ros.parameters.parameters import (
     refuse_bad_sets,
     values,
 )
+from osc_ros.ros.parameters.state_input import FROM
 from osc_ros.ros.process.node_process import run_and_exit
 
 UPDATES_FOR_DELAY = 100  # fewest updates from which their duration is estimated
@@ -233,11 +234,12 @@ class Controller(ManagedNode):
         self._records = records = Records(self, loop, found, urdf, law.robot.joint_names)
         made.callback(records.close)
         policy = self._targets.policy
-        self._senders = senders = Senders(self, {
-            'commanded by': self._targets.topics,
-            'joint states of': [self.resolve_topic_name('joint_states')]})
+        self._senders = senders = Senders(self, {'commanded by': self._targets.topics})
+        self._states_of = '', '', 0
         diagnosis.inputs = lambda: (*policy.values(), *self._targets.obstacles.values(),
-                                    *records.values(), *senders.values())
+                                    *records.values(), *senders.values(), *zip((
+                                        'joint states of', 'ignored joint states of',
+                                        'ignored joint states'), self._states_of))
         self._targets.obstacles.renew = partial(self._apply, found, found)
         self._session = Session(law, loop, lambda load: self._targets.obstacles.renew(),
                                 self._tell_finding)
@@ -256,7 +258,7 @@ class Controller(ManagedNode):
                     CommandOutput(self._commands,
                                   robot_parameters.command_order(found, law.robot)),
                     Timing(self._period, found['update'] == 'on_timer'), found['velocity'],
-                    self._handlers())
+                    found[FROM.name], self._handlers())
 
     def _make_claims(self, is_coming: bool) -> Any:
         """Return the claims, which decide which of several controllers may be active."""
@@ -300,11 +302,14 @@ class Controller(ManagedNode):
         self._check()
         self._check_efforts()
         self._session.activate()
+        self._show_publishers()
         self.get_logger().info('active: holding the present pose')
 
     def _require_states(self) -> None:
         loop = self._loop
+        self._show_publishers()
         if loop.state_age <= self._state_timeout:
+            loop.require_publishers()
             return
         text = f'required are {loop.required} ({loop.lack_of_states()})'
         if np.isinf(loop.state_age) and not loop.refusal:
@@ -393,6 +398,11 @@ class Controller(ManagedNode):
         if text := self._claims.blocking_reason():
             self.get_logger().warning(f'waiting: {text}', throttle_duration_sec=5.0)
             return
+        try:
+            self._loop.require_publishers()
+        except InputError as error:
+            self.get_logger().warning(f'waiting: {error}', throttle_duration_sec=5.0)
+            return
         self._starter.cancel()
         self.trigger_activate()
 
@@ -460,10 +470,21 @@ class Controller(ManagedNode):
             self._targets.obstacles.update()
             self._diagnosis.publish_tick(*tick)
 
+    def _show_publishers(self) -> None:
+        """Log the publishers of joint states if they have changed; this takes 0.3 ms."""
+        (used, ignored, _), names = self._states_of, self.get_parameter(FROM.name).value or ()
+        self._states_of = self._loop.publisher_names(names)
+        if self._states_of[0] != used:
+            self.get_logger().info(f'joint states of {self._states_of[0] or "nobody"}')
+        if self._states_of[1] not in ('', ignored):
+            self.get_logger().warning(f'joint states of {self._states_of[1]} are ignored: used are '
+                                      f'those of {self._states_of[0] or "nobody"}')
+
     def _every_second(self) -> None:
         if self._law is None:  # the executor may still call the timer after the clean-up
             return
         self._senders.update()
+        self._show_publishers()
         self._targets.joints.update()
         self._targets.obstacles.update()
         (others, told), timing = self._told, self._loop.read(requests.timing)

@@ -477,5 +477,15 @@ class Targets:
 
     def _on_release(self, request: Trigger.Request, response: Trigger.Response
                     ) -> Trigger.Response:
+        try:
+            if names := self._loop.replace_ended_publishers():
+                self._node.get_logger().warning(f'uses the joint states of {names} from now on')
+        except InputError as error:
+            response.message = f'not released: {error}'
+            return response
         response.success, response.message = self._loop.request(requests.release)
+        if names:
+            response.success, response.message = True, (
+                f'uses the joint states of {names} from now on: the law continues when they have '
+                'been valid for settle_time')
         return response

@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager
 
 import numpy as np
 from numpy.typing import NDArray
-from rclpy.publisher import Publisher
 
 from osc_ros.compile.addresses import address_of, entry_of
 from osc_ros.control.safety.answered import ANSWER, Answers, WATCH_PERIOD
@@ -17,7 +16,6 @@ from osc_ros.control.safety.safety import answer, watch
 from osc_ros.control.step.step import sense, step
 from osc_ros.loop.answering import Answering
 from osc_ros.model.robot import Robot
-from osc_ros.ros.dds.inbox import Inbox
 from osc_ros.ros.dds.rcl_calls import RclCalls
 from osc_ros.ros.dds.rcl_plan import LENGTH, NANO_DIGITS
 from osc_ros.ros.dds.serving import (
@@ -39,12 +37,14 @@ from osc_ros.ros.dds.serving import (
     WOKEN,
     WRITTEN,
 )
+from osc_ros.ros.dds.state_publishers import Known
 from osc_ros.ros.messages.commands import HOLD_LABEL
 from osc_ros.ros.messages.serialized_states import Reading, SEC
 from osc_ros.ros.parameters.state_input import compile_velocity
 
 Integers = NDArray[np.int64]
 
+MORE_ENTRIES = 8  # entries of the plan from MORE on
 ROWS = 4096  # rows of the ring: 8 s at 500 Hz
 
 
@@ -57,11 +57,10 @@ def compile_kernels(robot: Robot) -> None:
 
 class CompiledAnswers:
     """
-    Compiled answers to the joint states of an inbox.
+    Compiled answers to joint states.
 
-    The arguments are the publisher of the commands, the joint index (n,) of each entry of a
-    command, and the expected time between states [s]. For errors and the life of the publisher see
-    `RclCalls`.
+    The arguments are `RclCalls` with MORE_ENTRIES, the joint index (n,) of each entry of a
+    command, and the expected time between states [s].
 
     Attributes
     ----------
@@ -71,11 +70,10 @@ class CompiledAnswers:
 
     """
 
-    def __init__(self, inbox: Inbox, publisher: Publisher, order: NDArray[np.intp],
-                 period: float) -> None:
+    def __init__(self, calls: RclCalls, order: NDArray[np.intp], period: float) -> None:
         compile_serve()
         self._n, self._order = len(order), np.array(order, dtype=np.int64)
-        self._calls = calls = RclCalls(inbox, publisher, self._n, 8)
+        self._calls = calls
         calls.plan[STEP:REACT + 1] = [*map(entry_of, (step, sense, watch, answer))]
         calls.plan[UNASKED_OUTBOUND:UNASKED_VALUES + 1] = calls.labelled_command(HOLD_LABEL)
         calls.plan[POST:SEMAPHORE + 1] = calls.semaphore
@@ -84,10 +82,6 @@ class CompiledAnswers:
         between = min(WATCH_PERIOD, period)
         self._times = np.array([0.0, 2.0 * between, between, np.inf])
         self.table: Integers | None = None
-
-    def close(self) -> None:
-        """Release the memory; no call may be in progress."""
-        self._calls.close()
 
     def begin(self, table: Integers | None, longest: float, pauses: bool) -> None:
         """
@@ -126,7 +120,7 @@ class CompiledAnswers:
         """Let `wait_for_wake` return."""
         self._calls.post()
 
-    def run(self, reading: Reading, until: float) -> int:
+    def run(self, reading: Reading, known: Known, until: float) -> int:
         """
         Run `serve` until Python has work; return the reason.
 
@@ -139,13 +133,8 @@ class CompiledAnswers:
             self._calls.prepare(length)
         self._times[0] = until
         with self._calls.publisher_kept():
-            return int(serve(self._calls.plan, reading, self._order, self._ring, self._shared,
-                             self._times))
-
-    @property
-    def message(self) -> bytes:
-        """Message that was taken last."""
-        return self._calls.message()
+            return int(serve(self._calls.plan, reading, known, self._order, self._ring,
+                             self._shared, self._times))
 
     def interrupt(self) -> None:
         """Make the present call of `run` return at once, and each later one until `begin`."""

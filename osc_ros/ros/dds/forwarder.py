@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, ExitStack, suppress
+from functools import partial
 from threading import RLock, Thread
 from time import perf_counter, sleep
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ from std_msgs.msg import Float64MultiArray
 from osc_ros.compile.addresses import entry_of
 from osc_ros.control.safety.command_check import CommandCheck
 from osc_ros.control.safety.safety import answer
+from osc_ros.control.safety.supervision import STALE_STATE
 from osc_ros.control.safety.supervisor import Supervisor
 from osc_ros.errors import InputError
 from osc_ros.ros.dds.forwarding import (
@@ -47,8 +49,18 @@ from osc_ros.ros.dds.forwarding import (
 from osc_ros.ros.dds.inbox import hidden_node, Inbox
 from osc_ros.ros.dds.rcl_calls import RclCalls
 from osc_ros.ros.dds.rcl_plan import LENGTH
+from osc_ros.ros.dds.state_publishers import StatePublishers
 from osc_ros.ros.messages import commands, messages
-from osc_ros.ros.messages.publishers import gids, KNOWN, NEW, publishers, SEVERAL, Source, UNCLEAR
+from osc_ros.ros.messages.publishers import (
+    gids,
+    KNOWN,
+    NEW,
+    publishers,
+    SEVERAL,
+    Source,
+    UNCLEAR,
+    UNKNOWN_GID,
+)
 from osc_ros.ros.messages.serialized_states import Reading
 from osc_ros.ros.parameters.state_input import StateInput
 
@@ -69,6 +81,7 @@ class Parts(NamedTuple):
 
     guard: Supervisor
     states: StateInput
+    publishers: StatePublishers
     check: CommandCheck
     output: commands.CommandOutput
 
@@ -130,6 +143,8 @@ class Forwarder:
         n = len(parts.output.order)
         calls = self._new_calls(parts.output)
         model, records = parts.guard.model.arrays, parts.guard.records
+        parts.guard.silence_reason = lambda: (
+            parts.states.lack or parts.publishers.silence(perf_counter()))
         names = list(parts.guard.settings.watchdogs)
         with self.parked():
             self._wanted, self.parts, self._calls = np.zeros(n), parts, calls
@@ -215,6 +230,9 @@ class Forwarder:
         if self.parts is None or not self.has_command:
             return False
         self.note_change()
+        if names := self.parts.publishers.replace_ended(
+                perf_counter(), self._guard.settings.watchdogs[STALE_STATE].timeout):
+            self.post('warning', f'uses the joint states of {names} from now on')
         guard, self.has_command = self._guard, not self._guard.runaway
         guard.release()
         if not self.has_command:
@@ -303,7 +321,8 @@ class Forwarder:
         try:
             with calls.publisher_kept():
                 return int(forward(calls.plan, Reading(*states.reader.arrays, states.record),
-                                   *arrays, self._shared, self._took, self._times))
+                                   self.parts.publishers.known, *arrays, self._shared, self._took,
+                                   self._times))
         except Exception as error:  # any error: the commands must not stop
             self.post('error', f'{type(error).__name__}: {error}')
             return FAILED
@@ -312,7 +331,7 @@ class Forwarder:
         """Return whether compiled code can handle the next messages."""
         return (self.has_command and self.parts is not None and self.source.has_one
                 and bool(self.source.gid.any()) and self.parts.states.reader.knows_names
-                and not self._gave_up)
+                and self.parts.publishers.is_single and not self._gave_up)
 
     def _handle(self, why: int) -> None:
         """Handle the reason for which `_pass` returned."""
@@ -323,7 +342,7 @@ class Forwarder:
         if why == WAITED:
             self._take()
         elif why == STATE:
-            self._on_state(self._message(STATES))
+            self._on_state(self._message(STATES), self._gid)
         elif why == COMMAND:
             self._on_command(self._message(COMMANDS), self._gid)
         elif why == REJECTED:
@@ -345,7 +364,7 @@ class Forwarder:
 
     def _take(self) -> None:
         if (data := self._take_message(STATES)) is not None:
-            self._on_state(data)
+            self._on_state(data, self._gid)
         if (data := self._take_message(COMMANDS)) is not None:
             self._on_command(data, self._gid)
 
@@ -370,14 +389,18 @@ class Forwarder:
 
     # states and commands, in Python
 
-    def _on_state(self, data: bytes) -> None:
+    def _on_state(self, data: bytes, gid: bytes) -> None:
         if self.parts is None:
             return
-        states = self.parts.states
+        states, known = self.parts.states, self.parts.publishers
+        if not self.has_command:
+            known.free()
+        row = known.note(gid or UNKNOWN_GID, perf_counter())
         try:
-            state = states.read(data)
+            state = states.read(data, partial(known.used_joints, row))
         except InputError as error:
-            self.post('error', f'joint state refused: {error}')
+            if known.uses(row):
+                self.post('error', f'joint state refused: {error}')
             return
         if state is None:
             return
@@ -415,6 +438,8 @@ class Forwarder:
         was_stopping = self.has_command and self._stops()
         if was_stopping and self._guard.last_feed(SILENCE) < self._guard.began:
             self.parts.check.forget()  # the arm has the torques of the reaction, not commands
+        if not self.has_command and not self._fixes_publishers(self.parts.publishers):
+            return
         label = (self._accept_command(data, started)
                  if self._is_of_the_source(gid, started) else None)
         if label is None and not (self.has_command and self._stops()):
@@ -426,6 +451,16 @@ class Forwarder:
             place = self.forwarded % TIMED
             self._send(self._label if label is None or is_last else label)
             self._took[place] = perf_counter() - started
+
+    def _fixes_publishers(self, known: StatePublishers) -> bool:
+        """Choose the publishers of joint states; return whether that was possible."""
+        known.resolve()
+        try:
+            known.fix(known.choice(perf_counter()))
+        except InputError as error:
+            self.post('error', f'not forwarded: {error}')
+            return False
+        return True
 
     def _begin_silence(self, was_stopping: bool) -> None:
         """

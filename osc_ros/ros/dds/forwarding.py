@@ -46,6 +46,7 @@ from osc_ros.ros.dds.rcl_plan import (
     VALUES,
     wait,
 )
+from osc_ros.ros.dds.state_publishers import IGNORED, Known, source_of, USED
 from osc_ros.ros.messages.serialized_states import NANOSEC, puts_motion, Reading, reads, SEC
 
 Array = NDArray[np.float64]
@@ -262,11 +263,15 @@ def _watch(plan, guarded, expected, shared, now):
 
 
 @inlined
-def _look(plan, reading, guarded, expected, shared, took, times, now):
+def _look(plan, reading, known, guarded, expected, shared, took, times, now):
     """Take and handle the messages that have arrived; return the reason to leave, or GO_ON."""
-    has_come, why = take(plan, 0), GO_ON
-    if has_come:
-        why = _pass_state(plan, reading, guarded, expected, shared, now)
+    why, source = GO_ON, IGNORED
+    if take(plan, 0):
+        source = source_of(plan, known, now)
+    if source != IGNORED:
+        why = STATE
+        if source == USED:
+            why = _pass_state(plan, reading, guarded, expected, shared, now)
         if why != STATE:
             times[0] = now + times[1]
     if why == GO_ON and take(plan, 1):
@@ -280,7 +285,7 @@ def _look(plan, reading, guarded, expected, shared, took, times, now):
 
 
 @released
-def forward(plan, reading, guarded, expected, shared, took, times):
+def forward(plan, reading, known, guarded, expected, shared, took, times):
     """
     Forward commands until Python has work; return the reason.
 
@@ -289,6 +294,7 @@ def forward(plan, reading, guarded, expected, shared, took, times):
     plan : (MORE + 3,) int
         See ANSWER and `osc_ros.ros.dds.rcl_plan`; the topics are joint states and commands.
     reading : Reading
+    known : Known
     guarded : Guarded
     expected : Expected
     shared : (6,) int
@@ -307,7 +313,7 @@ def forward(plan, reading, guarded, expected, shared, took, times):
             return FAILED
         c_at(plan[LOCK], (plan[MUTEX],))  # while Python changes the records
         why = ASKED if shared[LEAVE] > 0 else _look(
-            plan, reading, guarded, expected, shared, took, times, clock(plan))
+            plan, reading, known, guarded, expected, shared, took, times, clock(plan))
         c_at(plan[UNLOCK], (plan[MUTEX],))
         if why != GO_ON:
             return why
@@ -319,6 +325,6 @@ def compile_forward() -> None:
     x, k = np.zeros(0), np.zeros(0, dtype=np.int64)
     reading = Reading(np.zeros(0, dtype=np.uint8), k, np.zeros((3, 1), dtype=np.uint64), k, x)
     shared = np.array([1, 0, 0, 0, 0, 0])  # interrupted: returns at once
-    forward(k, reading, Guarded(k, *[x] * 6), Expected(k, x, np.zeros((2, 1)), x, k, k), shared, x,
-            x)
+    forward(k, reading, Known.empty(), Guarded(k, *[x] * 6),
+            Expected(k, x, np.zeros((2, 1)), x, k, k), shared, x, x)
     lock(forward)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -30,10 +30,13 @@ from osc_ros.control.safety.supervision import STALE_STATE, Supervision
 from osc_ros.errors import InputError
 from osc_ros.loop.engine import Engine, Stamp
 from osc_ros.loop.rest_check import ENOUGH, STILL
-from osc_ros.ros.dds.compiled_answers import CompiledAnswers
+from osc_ros.ros.dds.compiled_answers import CompiledAnswers, MORE_ENTRIES
 from osc_ros.ros.dds.inbox import hidden_node, Inbox
+from osc_ros.ros.dds.rcl_calls import RclCalls
 from osc_ros.ros.dds.serving import FAILED, LEFT, UNREAD
+from osc_ros.ros.dds.state_publishers import StatePublishers
 from osc_ros.ros.messages import commands, messages
+from osc_ros.ros.messages.publishers import UNKNOWN_GID
 from osc_ros.ros.messages.serialized_states import Reading
 from osc_ros.ros.parameters.state_input import StateInput
 
@@ -80,6 +83,8 @@ class Loop:
     engine : Engine
     joints : tuple of n str
         Names of the joints in the order of a command.
+    publishers : StatePublishers
+        Use it only under the lock, as the methods of this class do.
 
     Parameters
     ----------
@@ -89,8 +94,9 @@ class Loop:
     supervision : Supervision
     output : CommandOutput
     timing : Timing
-    velocity : str
-        Source of the velocities, see `StateInput`.
+    velocity, states_from : str, iterable of str
+        Source of the velocities, see `StateInput`; nodes whose joint states are used, see
+        `StatePublishers`.
     handlers : mapping of str to callable
         Callback for each event of the engine; called in the owner's thread, within POST_PERIOD.
 
@@ -98,12 +104,15 @@ class Loop:
 
     def __init__(self, owner: Node, law: Law, supervision: Supervision,
                  output: commands.CommandOutput, timing: Timing, velocity: str,
-                 handlers: Mapping[str, Callable[..., None]]) -> None:
+                 states_from: Iterable[str], handlers: Mapping[str, Callable[..., None]]) -> None:
         self._timing = timing
         self.engine = Engine(law, supervision, timing.period, self._publish, self._post)
         self._owner, self._output = owner, output
         self._reader = StateInput(law.robot, velocity, partial(self._post, 'velocity'),
                                   partial(self._post, 'unrelated'))
+        self.publishers = StatePublishers(owner, law.robot.joint_names, states_from)
+        self.engine.guard.silence_reason = lambda: (
+            self._reader.lack or self.publishers.silence(perf_counter()))
         self._lock, self._handlers = RLock(), handlers
         self._depth = 0  # number of `_parked` contexts that this thread is in
         self.joints = tuple(law.robot.joint_names[i] for i in output.order)
@@ -119,7 +128,9 @@ class Loop:
             JointState, owner.resolve_topic_name('joint_states'), qos_profile_sensor_data))
         self._poster = owner.create_timer(POST_PERIOD, self.do_posted,
                                           clock=Clock(clock_type=ClockType.STEADY_TIME))
-        self._compiled = self._new_compiled_answers()
+        self._calls = self._new_calls()
+        self._compiled = None if self._calls is None or timing.on_timer else CompiledAnswers(
+            self._calls, output.order, timing.period)
         self._is_open = True
         self._threads = [Thread(target=self._spin, name='control loop', daemon=True)]
         if self._compiled is not None:
@@ -138,20 +149,17 @@ class Loop:
                 self._compiled.wake()
         for thread in self._threads:
             thread.join()
-        if self._compiled is not None:
-            self._compiled.close()
+        if self._calls is not None:
+            self._calls.close()
         self._inbox.node.destroy_node()
 
-    def _new_compiled_answers(self) -> CompiledAnswers | None:
-        """Return the compiled loop; None with a timer, or if compiled code cannot call rcl."""
-        if self._timing.on_timer:
-            return None
+    def _new_calls(self) -> RclCalls | None:
+        """Return the calls of rcl; None if this process cannot make them."""
         try:
-            return CompiledAnswers(self._inbox, self._output.publisher, self._output.order,
-                                   self._timing.period)
+            return RclCalls(self._inbox, self._output.publisher, len(self.joints), MORE_ENTRIES)
         except (OSError, AttributeError) as error:
-            self._post('warning', f'states are answered by Python, and not in compiled code: '
-                       f'{error}')
+            self._post('warning', 'states are answered by Python, and not in compiled code, and '
+                       f'their publishers cannot be told apart: {error}')
             return None
 
     @property
@@ -266,11 +274,53 @@ class Loop:
         joint state with all joints has come; Python then handles the states.
 
         """
-        return self.engine.table() if self._reader.reader.knows_names else None
+        return (self.engine.table() if self._reader.reader.knows_names
+                and self.publishers.is_single else None)
 
     def activate(self, missing: Array | None = None) -> None:
-        """Hold the pose of the newest state, see `Engine.activate`."""
-        self.request(Engine.activate, missing)
+        """
+        Hold the pose of the newest state, see `Engine.activate`.
+
+        From now on the states of each joint are of one publisher only. For the errors see also
+        `StatePublishers.choice`.
+
+        """
+        self.publishers.resolve()
+        with self._parked():
+            chosen = self.publishers.choice(perf_counter())
+            self.engine.activate(missing)
+            self.publishers.fix(chosen)
+
+    def require_publishers(self) -> None:
+        """Raise InputError unless each joint has one publisher, see `StatePublishers.choice`."""
+        self.publishers.resolve()
+        with self._lock:
+            self.publishers.choice(perf_counter())
+
+    def publisher_names(self, wanted: Iterable[str]) -> tuple[str, str, int]:
+        """
+        Return publishers whose states are used and ignored, and the number of ignored states.
+
+        `wanted` is the value of `state_publishers.FROM`.
+
+        """
+        self.publishers.resolve()
+        with self._lock:
+            self.publishers.wanted = tuple(wanted)
+            return (self.publishers.used_names(), self.publishers.ignored_names(perf_counter()),
+                    int(self.publishers.known.ignored[0]))
+
+    def replace_ended_publishers(self) -> str:
+        """
+        Use other publishers of states if the present ones have ended; return their names.
+
+        Returns '' if nothing changes. For errors see `StatePublishers.choice`.
+
+        """
+        self.publishers.resolve()
+        with self._parked():
+            return self.publishers.replace_ended(
+                perf_counter(), self.engine.guard.settings.watchdogs[STALE_STATE].timeout)
 
     def use_setup(self, setup: CompiledLaw, supervision: Supervision) -> bool:
         """See `Engine.use_setup`."""
@@ -290,13 +340,15 @@ class Loop:
     @property
     def refusal(self) -> str:
         """Reason why the last joint states were not used; empty if there is none."""
-        return self.engine.counts.refusal or self._reader.unrelated
+        return self._reader.lack or self.engine.counts.refusal
 
     def lack_of_states(self) -> str:
         """Return the reason why no valid joint states arrive."""
         topic = self._owner.resolve_topic_name('joint_states')
         if self.refusal:
             return self.refusal
+        if lack := self.publishers.lack():
+            return lack
         if self._came > 0.0:
             return (f"the newest of '{topic}' came {perf_counter() - self._came:.1f} s ago" + (
                 '' if self.has_enough_states else
@@ -346,13 +398,17 @@ class Loop:
         watch_at, update_at = watched + watch_period, watched if self._timing.on_timer else np.inf
         with self._inbox.opened():
             while self._is_open and self._owner.context.ok():
-                why, data = self._serve(watch_at)
+                why = self._serve(watch_at)
+                data = None
                 if why == NOT_COMPILED:
                     self._inbox.wait(min(watch_at, update_at) - perf_counter())
-                    data = self._inbox.take()
+                    data = self._inbox.take() if self._calls is None else self._calls.take()
+                elif why == UNREAD and self._calls is not None:
+                    data = self._calls.message()
                 if data is not None:
                     self._came = perf_counter()
-                    self._call(self._on_joint_states, data)
+                    self._call(self._on_joint_states, data,
+                               UNKNOWN_GID if self._calls is None else self._calls.gid)
                 if data is not None or why != NOT_COMPILED:
                     if self.engine.state_age < watch_period:  # the next state may come in time
                         watch_at = min(watched + WATCH_PERIOD,
@@ -367,17 +423,16 @@ class Loop:
                     self._call(self._watch)
                     watched, watch_at = now, now + watch_period
 
-    def _serve(self, until: float) -> tuple[int, bytes | None]:
+    def _serve(self, until: float) -> int:
         """
         Answer states in compiled code until Python has work; return the reason.
 
-        For the reasons see `CompiledAnswers.run`. The second result is the message that compiled
-        code has left to Python, or None. If no state comes, Python must check for a reaction at
-        the time `until` [s].
+        For the reasons see `CompiledAnswers.run`. If no state comes, Python must check for a
+        reaction at the time `until` [s].
 
         """
         if (compiled := self._compiled) is None:
-            return NOT_COMPILED, None
+            return NOT_COMPILED
         with self._lock:
             self._fail_after(self._process_answers(compiled))
             if self.engine.asks:
@@ -385,10 +440,11 @@ class Loop:
             compiled.begin(self._table() if self._is_open else None,
                            self.engine.guard.settings.deadline, self._pauses)
             if compiled.table is None:
-                return NOT_COMPILED, None
+                return NOT_COMPILED
         error = 'a function of rcl has failed'
         try:
-            why = compiled.run(Reading(*self._reader.reader.arrays, self._reader.record), until)
+            why = compiled.run(Reading(*self._reader.reader.arrays, self._reader.record),
+                               self.publishers.known, until)
         except Exception as failure:  # any error: the commands must not stop
             why, error = FAILED, f'{type(failure).__name__}: {failure}'
         with self._lock:
@@ -397,7 +453,7 @@ class Loop:
             self._compiled = None
             compiled.wake()  # so that the thread that plans ends
             self._call(self.engine.fail, f'{error}; from now on Python answers the states')
-        return why, compiled.message if why == UNREAD else None
+        return why
 
     @property
     def _pauses(self) -> bool:
@@ -439,7 +495,7 @@ class Loop:
         times, arrived = done.time.tolist(), done.arrived.tolist()
         is_of_state = done.code[0] != UNASKED
         if is_of_state:
-            self._came, self._reader.unrelated = arrived[-1], ''
+            self._came, self._reader.lack = arrived[-1], ''
         if self.engine.conclude(done, is_plain):
             for time, since in zip(times, arrived):
                 self._add_age(time, perf_counter() - since)
@@ -458,12 +514,16 @@ class Loop:
             except Exception as error:  # any error: the commands must not stop
                 self.engine.fail(f'{type(error).__name__}: {error}')
 
-    def _on_joint_states(self, data: bytes) -> None:
+    def _on_joint_states(self, data: bytes, gid: bytes) -> None:
         arrived, engine, states = perf_counter(), self.engine, self._reader.reader
+        if not engine.acts:
+            self.publishers.free()
+        row = self.publishers.note(gid, arrived)
         try:
-            state = self._reader.read(data)
+            state = self._reader.read(data, partial(self.publishers.used_joints, row))
         except InputError as error:
-            engine.refuse(str(error), states.has_all_joints)
+            if self.publishers.uses(row):
+                engine.refuse(str(error), states.has_joints)
             return
         if state is None:
             return

@@ -39,6 +39,7 @@ from osc_ros.ros.dds.rcl_plan import (
     VALUES,
     wait,
 )
+from osc_ros.ros.dds.state_publishers import IGNORED, Known, source_of, USED
 from osc_ros.ros.messages.serialized_states import (
     COUNTS,
     NAMES,
@@ -130,7 +131,7 @@ def _watch(plan, order, table, at):
 
 
 @released
-def serve(plan, reading, order, ring, shared, times):
+def serve(plan, reading, known, order, ring, shared, times):
     """
     Answer joint states until Python has work; return the reason.
 
@@ -139,6 +140,7 @@ def serve(plan, reading, order, ring, shared, times):
     plan : (MORE + 8,) int
         See STEP and `osc_ros.ros.dds.rcl_plan`.
     reading : Reading
+    known : Known
     order : (n,) int
         For each entry of a command, the index of its joint.
     ring : (ROWS, …)
@@ -161,11 +163,14 @@ def serve(plan, reading, order, ring, shared, times):
             return FAILED
         if shared[LEAVE] > 0:
             return ASKED
-        has_come = take(plan, 0)
+        has_come, source = take(plan, 0), IGNORED
         arrived = clock(plan)
         if has_come:
+            source = source_of(plan, known, arrived)
+            has_come = source != IGNORED
+        if has_come:
             record = reading.record
-            if not (reads(plan[INBOUND], reading)
+            if not (source == USED and reads(plan[INBOUND], reading)
                     and puts_label(plan, record[SEC], record[NANOSEC])):
                 return UNREAD
         elif arrived < until:
@@ -201,6 +206,6 @@ def compile_serve() -> None:
                       np.zeros((3, 1), dtype=np.uint64), np.zeros(10, dtype=np.int64),
                       VELOCITY.zeros(1))
     shared = np.array([1, *[0] * (len(COUNTERS) - 1)])  # interrupted: returns at once
-    serve(np.zeros(MORE + 8, dtype=np.int64), reading, np.zeros(1, dtype=np.int64),
+    serve(np.zeros(MORE + 8, dtype=np.int64), reading, Known.empty(), np.zeros(1, dtype=np.int64),
           np.zeros((1, ANSWER.size(1))), shared, np.zeros(4))
     lock(serve)

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ from osc_ros.loop.velocity import find_velocity, FOUND
 from osc_ros.recording.cdr import aligned, bits, counted, end_of_header, HEAD, LITTLE_ENDIAN, word
 
 Array = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 # Accepted number of bytes after the last field. A publisher of Fast DDS adds none,
 # `rclpy.serialization.serialize_message` leaves at most 12, other middleware pads to 4.
@@ -44,6 +45,14 @@ class Reading(NamedTuple):
     velocity: Array
 
 
+class IncompleteError(InputError):
+    """Raised if a joint state has only a part of the robot's joints, and the rest has not come."""
+
+
+class UnusedError(InputError):
+    """Raised if no joint of a joint state is used, because its publisher is ignored."""
+
+
 class UnrelatedError(InputError):
     """Raised if a joint state has none of the robot's joints; it may be of another device."""
 
@@ -62,8 +71,8 @@ class JointStateReader:
         Seconds and nanoseconds of the last message.
     time : float
         The same stamp [s].
-    has_all_joints : bool
-        Whether the last message names all joints.
+    has_joints : bool
+        Whether the last message names all joints, or a part of them that is used.
 
     Parameters
     ----------
@@ -74,55 +83,87 @@ class JointStateReader:
     """
 
     def __init__(self, names: Sequence[str], topic: str = 'joint_states') -> None:
-        self.names, self.has_all_joints = tuple(names), False
+        self.names, self.has_joints = tuple(names), False
         self.stamp, self.time = (0, 0), 0.0
         self._topic = topic
         self._values = np.zeros((len(FIELDS), len(self.names)))
         self._words = self._values.view(np.uint64)
         self._record = np.zeros(SIZE, dtype=np.int64)
-        # record and values of the last message
+        # record of the last message; values of the last state
         self._found: list[int] = self._record.tolist()
-        self._rows: tuple[Array, ...] = tuple(self._values.copy())
+        self._rows = self._values.copy()
+        # of messages with a part of the joints: values and stamp of each joint; whether it has
+        # come since the last state; and the names of all their joints
+        self._parts, self._stamps = self._rows.copy(), [(0, 0)] * len(self.names)
+        self._has_come, self._others = np.zeros(len(self.names), dtype=bool), dict[str, None]()
         self._known, self._places = np.zeros(0, dtype=np.uint8), np.zeros(0, dtype=np.int64)
         # compile now, and not when the first message comes
         read(LITTLE_ENDIAN, self._known, self._places, self._words, self._record)
 
     @property
     def knows_names(self) -> bool:
-        """Whether a message with all joints has come."""
-        return len(self._places) > 0
+        """Whether the last message of these joints had all of them."""
+        return len(self._places) > 0 and bool((self._places >= 0).all())
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
         """Arguments of `read` after the first one, `data`."""
         return self._known, self._places, self._words, self._record
 
-    def positions(self, data: bytes) -> Array:
+    def positions(self, data: bytes, chosen: Callable[[Flags], Flags] | None = None) -> Array:
         """
         Return the positions (n,) [rad, m] from a serialized message.
 
+        With `chosen`, a message may have a part of the joints. When all have come since the last
+        state, the parts are a state; its stamp is the oldest one of theirs. `chosen` gets the
+        joints (n,) that the message names, and returns those to be used.
+
         Raises
         ------
-        UnrelatedError
-            The message has none of the joints.
+        UnrelatedError, UnusedError
+            The message has none of the joints, or none is used.
+        IncompleteError
+            The message has a part of the joints, and the rest has not come.
         InputError
             The bytes are not a joint state, a joint is missing or named twice, the message does
             not have as many positions as names, or a position is not finite.
 
         """
-        self.has_all_joints = False
+        self.has_joints = False
         if data[:2] != LITTLE_ENDIAN:
             data = self._converted(data)
         status = read(data, self._known, self._places, self._words, self._record)
         if status != READ:
-            self._read_again(data, status)
+            self._read_again(data, status, chosen is not None)
         self._found = found = self._record.tolist()
-        self.stamp = sec, nanosec = found[SEC], found[NANOSEC]
-        self.time = sec + 1e-9 * nanosec
-        values = self._values.copy()
-        self._rows = values[0], values[1], values[2]
-        self.has_all_joints = True
-        return self._chosen(0)
+        used = self._places >= 0
+        if chosen is not None and not (used := chosen(used)).any():
+            raise UnusedError(f'{self._topic}: no joint of this publisher is used')
+        self.has_joints = True
+        values, stamp = self._values.copy(), (found[SEC], found[NANOSEC])
+        for field in (1, 2):
+            if found[COUNTS + field] != found[NAMES]:
+                values[field] = np.nan
+        self._require_numbers(0, values, used)
+        if not used.all():
+            values, stamp = self._joined(data, values, stamp, used)
+        self._rows, self.stamp, self.time = values, stamp, stamp[0] + 1e-9 * stamp[1]
+        self._has_come[:] = False
+        self._others.clear()
+        return values[0]
+
+    def _joined(self, data: bytes, values: Array, stamp: tuple[int, int], used: Flags
+                ) -> tuple[Array, tuple[int, int]]:
+        """Add a message with a part of the joints; return the values (3, n) of all, and a stamp."""
+        self._parts[:, used] = values[:, used]
+        self._stamps = [stamp if is_new else old for is_new, old in zip(used, self._stamps)]
+        self._has_come |= used
+        self._others.update(dict.fromkeys(self._names_in(data)[0]))
+        if not self._has_come.all():
+            missing = self.names[int(self._has_come.argmin())]
+            raise IncompleteError(f"{self._topic} lacks '{missing}' (has: "
+                                  f"{', '.join(self._others)})")
+        return self._parts.copy(), min(self._stamps)
 
     def velocities(self) -> Array:
         """
@@ -135,18 +176,17 @@ class JointStateReader:
             velocity is not finite.
 
         """
-        return self._chosen(1)
+        self._require_numbers(1, self._rows, np.ones(len(self.names), dtype=bool))
+        return np.asarray(self._rows[1])
 
     def efforts(self) -> Array:
-        """Return the efforts (n,) [N·m; N] of the last message; NaN if it has no efforts."""
-        if self._found[COUNTS + 2] != self._found[NAMES]:
-            return np.full(len(self.names), np.nan)
-        return self._rows[2]
+        """Return the efforts (n,) [N·m; N] of the last message; NaN where it has none."""
+        return np.asarray(self._rows[2])
 
-    def _read_again(self, data: bytes, status: int) -> None:
+    def _read_again(self, data: bytes, status: int, accepts_parts: bool) -> None:
         """Read a message whose names have changed; raise InputError if it is no joint state."""
         if status == OTHER_NAMES:
-            self._learn_names(data)
+            self._learn_names(data, accepts_parts)
             status = read(data, self._known, self._places, self._words, self._record)
         if status == CUT_SHORT:
             raise InputError(f'{self._topic}: the serialized message of {len(data)} bytes is cut '
@@ -165,8 +205,16 @@ class JointStateReader:
                              f'encapsulation {bytes(data[:2]).hex() or "none"}, cannot be read: '
                              f'{reason}') from error
 
-    def _learn_names(self, data: bytes) -> None:
+    def _learn_names(self, data: bytes, accepts_parts: bool) -> None:
         """Store the names of a message, and the places of the joints among them."""
+        names, known = self._names_in(data)
+        self.has_joints = set(self.names) <= set(names)
+        places = self._find(names, accepts_parts)
+        self._known = np.array(bytearray().join(known), dtype=np.uint8)
+        self._places = np.array(places, dtype=np.int64)
+
+    def _names_in(self, data: bytes) -> tuple[list[str], list[bytes]]:
+        """Return the names in a message, and their bytes without padding."""
         at, count = self._record[NAMES_AT:COUNTS].tolist()
         names, known = [], []
         for _ in range(count):
@@ -175,32 +223,30 @@ class JointStateReader:
             known.append(bytes(data[begin:at]))
             # a string ends at its first zero, as in rclpy
             names.append(known[-1][4:].split(b'\0', 1)[0].decode('utf-8', 'replace'))
-        self.has_all_joints = set(self.names) <= set(names)
-        places = self._find(names)
-        self._known = np.array(bytearray().join(known), dtype=np.uint8)
-        self._places = np.array(places, dtype=np.int64)
+        return names, known
 
-    def _find(self, names: list[str]) -> list[int]:
+    def _find(self, names: list[str], accepts_parts: bool) -> list[int]:
+        """Return the index (n,) of each joint in `names`; -1 if it is missing."""
         has = ', '.join(names) or 'none'
-        kind = UnrelatedError if names and not set(self.names) & set(names) else InputError
+        is_unrelated = bool(names) and not set(self.names) & set(names)
         for name in self.names:
-            if name not in names:
-                raise kind(f"{self._topic} lacks '{name}' (has: {has})")
             if names.count(name) > 1:
                 raise InputError(f"{self._topic} has '{name}' more than once (has: {has})")
-        return [names.index(name) for name in self.names]
+            if name not in names and (is_unrelated or not names or not accepts_parts):
+                raise (UnrelatedError if is_unrelated else InputError)(
+                    f"{self._topic} lacks '{name}' (has: {has})")
+        return [names.index(name) if name in names else -1 for name in self.names]
 
-    def _chosen(self, field: int) -> Array:
-        found = self._found
-        names, count, i = found[NAMES], found[COUNTS + field], found[BAD + field]
+    def _require_numbers(self, field: int, values: Array, used: Flags) -> None:
+        """Raise InputError unless a field of the values (3, n) is finite for the used joints."""
+        names, count = self._found[NAMES], self._found[COUNTS + field]
         if count != names:
             raise InputError(f'{self._topic} has {names} names and {count} '
-                             f'entries of {FIELDS[field]}: accepted is one {FIELDS[field]} for '
-                             'each name')
-        if i != FINITE:
-            raise InputError(f"{self._topic}: {FIELDS[field]} of '{self.names[i]}' is "
-                             f'{self._rows[field][i]}: accepted are finite numbers')
-        return self._rows[field]
+                             f'entries of {FIELDS[field]}: give one {FIELDS[field]} for each name')
+        bad = np.flatnonzero(used & ~np.isfinite(values[field]))
+        if len(bad):
+            raise InputError(f"{self._topic}: {FIELDS[field]} of '{self.names[bad[0]]}' is "
+                             f'{values[field][bad[0]]}: give finite numbers')
 
 
 @kernel
@@ -215,7 +261,7 @@ def read(data, known, places, words, record):
     known : (k,) uint8
         Names of the last message, without the padding between them, whose values are arbitrary.
     places : (n,) int
-        Index of each joint in the names; empty before the first message.
+        Index of each joint in the names, -1 if it is missing; empty before the first message.
     words : (3, n) uint64
         Gets the bits of positions, velocities and efforts; a row is not written if the message
         does not have one such number for every name.
@@ -264,6 +310,8 @@ def read(data, known, places, words, record):
         if record[COUNTS + field] == names:
             start = starts[0]
             for i in range(len(places)):
+                if places[i] < 0:
+                    continue
                 number = bits(data, start + 8 * places[i])
                 words[field, i] = number
                 if np.int64(number >> np.uint64(52)) & 0x7ff == 0x7ff and (

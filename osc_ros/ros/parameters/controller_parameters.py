@@ -41,7 +41,7 @@ from osc_ros.ros.parameters.clearance_parameters import CLEARANCE
 from osc_ros.ros.parameters.display_parameters import DISPLAY
 from osc_ros.ros.parameters.guiding_parameters import GUIDING
 from osc_ros.ros.parameters.parameters import Entry
-from osc_ros.ros.parameters.state_input import VELOCITY
+from osc_ros.ros.parameters.state_input import FROM, VELOCITY
 
 OTHER_PUBLISHER = 'other_publisher'
 ON_ACTIVATION = f'watchdog.{OTHER_PUBLISHER}.on_activation'
@@ -165,6 +165,7 @@ _START = (
           'states, longer updates as missed deadlines; limits the gains', lower=1.0,
           upper=20000.0, when='joint states do not come 500 times a second'),
     VELOCITY,
+    FROM,
     Entry('update', 'on_state', 'When the torque is computed: on_state, when a joint state '
           'arrives; on_timer, at `rate`, from the newest joint state: those between are not '
           'checked, and two periods must be shorter than `state_timeout`',

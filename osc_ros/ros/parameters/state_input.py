@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,16 +14,29 @@ from numpy.typing import NDArray
 from osc_ros.errors import InputError
 from osc_ros.loop.velocity import SOURCES, VelocitySource
 from osc_ros.model.robot import Robot
-from osc_ros.ros.messages.serialized_states import JointStateReader, UnrelatedError
+from osc_ros.ros.messages.serialized_states import (
+    Flags,
+    IncompleteError,
+    JointStateReader,
+    UnrelatedError,
+    UnusedError,
+)
 from osc_ros.ros.parameters.parameters import Entry
 
 Array = NDArray[np.float64]
+
+LONG = 0.2  # a state that is incomplete for longer is reported [s]
 
 VELOCITY = Entry(
     'velocity', 'auto', 'Source of the joint velocities: measured, from joint_states, which are '
     'refused without them; estimated, from the positions (a parabola fitted to 30 ms of them, or '
     'to 5 states); auto, measured if they are present and finite, otherwise estimated',
     choices=SOURCES, live=True)
+FROM = Entry(
+    'joint_states_from', (), 'Nodes whose joint states are used, such as /driver; empty: those of '
+    'any node, if each joint has one publisher. A change applies at the next activation (of '
+    'osc_relay: when it begins to forward), or at the next release', of=str, live=True,
+    when='two nodes publish states of the same joints')
 
 
 def compile_velocity(robot: Robot) -> None:
@@ -35,31 +49,34 @@ class StateInput(VelocitySource):
     Reader of serialized joint states with measured or estimated velocities (`mode`, see VELOCITY).
 
     Joints in the messages that the robot lacks are ignored. `tell` gets a text when the source of
-    the velocities changes; `tell_unrelated` gets one once, at the first message with none of the
-    joints.
+    the velocities changes, and while messages lack a joint for longer than LONG; `tell_unrelated`
+    gets one once, at the first message with none of the joints.
 
     Attributes
     ----------
     reader : JointStateReader
         Has the stamp and the efforts of the last message.
-    unrelated : str
-        Error text of the last message if it had none of the joints; otherwise empty.
+    lack : str
+        Why the last message made no state: it has none or a part of the joints. Else empty.
 
     """
 
     def __init__(self, robot: Robot, mode: str, tell: Callable[[str], object],
                  tell_unrelated: Callable[[str], object]) -> None:
         super().__init__(robot, mode)
-        self.reader, self.unrelated = JointStateReader(robot.joint_names), ''
+        self.reader, self.lack = JointStateReader(robot.joint_names), ''
+        self._incomplete_since = np.inf
         self._tell, self._tell_unrelated = tell, tell_unrelated
         self._is_unrelated_reported = False
 
-    def read(self, data: bytes) -> tuple[float, Array, Array] | None:
+    def read(self, data: bytes, chosen: Callable[[Flags], Flags]
+             ) -> tuple[float, Array, Array] | None:
         """
         Return stamp [s], positions (n,) and velocities (n,) of a serialized message.
 
-        Return None for a message with none of the joints, such as one of a gripper on the same
-        topic, and while there are too few positions to estimate velocities.
+        Return None for a message with no joint that is used, such as one of a gripper on the same
+        topic; with a part of the joints, before the rest has come; and while there are too few
+        positions to estimate velocities. For `chosen` see `JointStateReader.positions`.
 
         Raises
         ------
@@ -68,14 +85,22 @@ class StateInput(VelocitySource):
 
         """
         try:
-            q = self.reader.positions(data)
+            q = self.reader.positions(data, chosen)
         except UnrelatedError as error:
-            self.unrelated = str(error)
+            self.lack = str(error)
             if not self._is_unrelated_reported:
                 self._is_unrelated_reported = True
                 self._tell_unrelated(f'joint states of other joints are ignored: {error}')
             return None
-        self.unrelated = ''
+        except UnusedError:
+            return None
+        except IncompleteError as error:
+            self.lack, now = str(error), perf_counter()
+            self._incomplete_since = min(self._incomplete_since, now)
+            if now - self._incomplete_since > LONG:
+                self._tell(f'joint states are incomplete: {error}')
+            return None
+        self.lack, self._incomplete_since = '', np.inf
         measured, missing = None, ''
         if self.mode != 'estimated':
             try:

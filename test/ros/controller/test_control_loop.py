@@ -23,7 +23,7 @@ from geometry_msgs.msg import Transform, Twist, Vector3  # noqa: E402
 from rclpy.serialization import serialize_message  # noqa: E402
 from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectoryPoint  # noqa: E402
 
-from node_rig import gravity, Hardware, Rig  # noqa: E402
+from node_rig import gravity, Hardware, Rig, use_newest_publisher  # noqa: E402
 from osc_ros.ros.controller.diagnosis import state_delay  # noqa: E402
 from osc_ros.ros.messages import messages, serialized  # noqa: E402
 from osc_ros.ros.process.node_process import EventsExecutor  # noqa: E402
@@ -43,6 +43,7 @@ def alone(spin):
     hardware, executor = Hardware(), EventsExecutor()
     hardware.tick = rig.hardware.tick
     executor.add_node(hardware)
+    use_newest_publisher(rig, hardware.state)
 
     def answered(**state):
         labels, deadline = [], perf_counter() + PATIENCE

@@ -20,7 +20,7 @@ from std_msgs.msg import Float64MultiArray
 
 from blocked import done_while_python_is_blocked
 from common import import_path, PATIENCE
-from node_rig import gravity, JOINTS, READY, Rig
+from node_rig import gravity, JOINTS, READY, Rig, use_newest_publisher
 from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.loop import requests
 from osc_ros.loop.journal import loaded_piece
@@ -88,14 +88,17 @@ def driver_of(task, velocity):
             **os.environ, 'PYTHONSAFEPATH': '', 'PYTHONPATH': import_path()})
 
 
-def task_is_done(rig, task, velocity, prepare):
+def task_is_done(rig, task, velocity, prepare, is_first):
     """Whether the driver's task went well while a C function had the interpreter's lock."""
     with driver_of(task, velocity) as driver:
         assert driver.stdout.readline() == b'there\n'
+        if not is_first:
+            use_newest_publisher(rig, rig.hardware.state)
         prepare()
         driver.stdin.write(f'{rig.hardware.tick}\n'.encode())
         driver.stdin.flush()
         rig.hardware.tick += 2 * (COUNT + BEFORE)
+        use_newest_publisher(rig, lambda: None)
         assert driver.stdout.readline() == b'ready\n'
         return done_while_python_is_blocked(driver)
 
@@ -107,7 +110,7 @@ def is_done_in_an_attempt(rig, task, velocity=REST, prepare=lambda: None):
     A busy machine can send a state so late that the loop stops for Python: then the task fails.
 
     """
-    return any(task_is_done(rig, task, velocity, prepare) for _ in range(ATTEMPTS))
+    return any(task_is_done(rig, task, velocity, prepare, k == 0) for k in range(ATTEMPTS))
 
 
 def require_weight_carried(rig):

@@ -44,9 +44,9 @@ def test_joints_are_taken_by_name_from_any_order_among_others():
     (state(('base', 'shoulder', 'wrist')), r"'elbow' \(has: base, shoulder, wrist\)"),
     (state(('base', 'base', 'elbow', 'shoulder'), [0.0] * 4, [0.0] * 4), "'base' .*once"),
     (state((), (), ()), r"'base' \(has: none\)"),
-    (state(velocity=()), '3 names.* 0 .*velocity: accepted'),
+    (state(velocity=()), '3 names.* 0 .*velocity: give'),
     (state(position=(1.0, 2.0)), '3 names.* 2 .*position'),
-    (state(position=(1.0, np.nan, 3.0)), "position .*'shoulder' .*nan: accepted"),
+    (state(position=(1.0, np.nan, 3.0)), "position .*'shoulder' .*nan: give"),
     (state(velocity=(4.0, 5.0, np.inf)), "velocity .*'elbow' .*inf"),
 ], ids=('missing', 'twice', 'empty', 'no velocities', 'too few positions', 'nan', 'inf'))
 def test_bad_joint_states_are_refused_by_message(bad, message):

@@ -105,7 +105,7 @@ def test_any_joint_state_is_read_as_rclpy_reads_it(state, serialized):
         for _ in range(2):
             with pytest.raises(InputError):
                 found(reader, data)
-        assert reader.has_all_joints == (set(names) <= set(message.name))
+        assert reader.has_joints == (set(names) <= set(message.name))
     else:
         for _ in range(2):  # the second time the names are known
             assert_same(found(reader, data), expected)
@@ -135,8 +135,8 @@ def test_states_of_any_size_are_read(size, length):
 def test_names_are_parsed_only_if_they_differ(monkeypatch):
     message, names = whole()
     reader, parsed = JointStateReader(names), []
-    monkeypatch.setattr(reader, '_learn_names', lambda data, learn=reader._learn_names: (
-        parsed.append(data), learn(data)))
+    monkeypatch.setattr(reader, '_learn_names', lambda data, parts, learn=reader._learn_names: (
+        parsed.append(data), learn(data, parts)))
     data = bytearray(serialize_message(message))
     expected = found(reader, bytes(data))
     end = data.index(b'joint_x1') + len('joint_x1') + 1
@@ -176,7 +176,7 @@ def test_bytes_that_are_cut_short_or_too_long_are_refused():
     for size in range(len(data)):
         with pytest.raises(InputError, match=f'joint_states: .*{size} bytes'):
             found(reader, data[:size])
-        assert not reader.has_all_joints
+        assert not reader.has_joints
     for size in range(MOST_TRAILING + 1):
         assert_same(found(reader, data + b'\xff' * size), expected)
     for size in (MOST_TRAILING + 1, 1000):
