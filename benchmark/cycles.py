@@ -241,11 +241,11 @@ def _node(way: Way, file: Path, stack: ExitStack, work: Path, environment: dict[
              'watchdog.deadline.reaction': 'report'}
     if way.loop == MUJOCO:
         given |= {'robot_description_file': 'panda', 'base': nodes.BASE, 'tip': nodes.TIP,
-                  'hardware': 'mujoco', 'hardware.initial_positions': list(nodes.READY)}
+                  'hardware.kind': 'mujoco', 'hardware.initial_positions': list(nodes.READY)}
     else:
         server = stack.enter_context(_franka(work))
         given |= {'robot_description_file': 'fr3', 'base': 'fr3_link0', 'tip': 'fr3_hand_tcp',
-                  'hardware': 'franka', 'hardware.address': server.address,
+                  'hardware.kind': 'franka', 'hardware.address': server.address,
                   'hardware.realtime': 'ignore', 'driver_compensates': 'gravity',
                   'rotor_inertia': [ROTOR_INERTIA] * 7, 'limits.effort_rate': [900.0] * 7}
     arguments = [part for name, value in given.items() for part in ('-p', f'{name}:={value}')]

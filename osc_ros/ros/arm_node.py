@@ -35,7 +35,7 @@ from osc_ros.ros.parameters.node_settings import supervision
 from osc_ros.ros.parameters.parameters import Entry, initial_value
 from osc_ros.ros.process.node_process import run_and_exit
 
-HARDWARE = Entry('hardware', 'mujoco', 'Kind of the arm: '
+HARDWARE = Entry('hardware.kind', 'mujoco', 'Kind of the arm: '
                  f"{', '.join(sorted(hardware_locations()))}; read when the node starts",
                  fixed=True)
 OWN = (
@@ -91,7 +91,7 @@ class ArmNode(Controller):
         if found['record_cycles']:
             require_place(Path(found['record_cycles']))
         start = Start(
-            found['hardware'],
+            found[HARDWARE.name],
             {one.name: found[f'hardware.{one.name}'] for one in self._settings}, urdf, law.robot,
             law.settings, found['method'], supervision(found, law.robot, law.settings.limits),
             System(found['realtime.priority'], found['realtime.lock_memory'],

@@ -724,7 +724,7 @@ def test_arm_of_osc_arm_is_recovered_over_ros(ros):
     program = 'import sys; from osc_ros.ros.arm_node import main; main(sys.argv)'
     node = subprocess.Popen([
         sys.executable, '-c', program, '--ros-args', '-r', '__ns:=/loop', '--params-file',
-        str(CHECKOUT / 'config' / 'panda.yaml'), '-p', 'hardware:=mujoco', '-p',
+        str(CHECKOUT / 'config' / 'panda.yaml'), '-p', 'hardware.kind:=mujoco', '-p',
         'hardware.base:=panda_link0', '-p',
         f'hardware.initial_positions:={list(HOME)}', '-p', 'rate:=1000.0', '-p',
         'state_timeout:=30.0'])

@@ -235,7 +235,7 @@ def test_refused_value_that_is_fixed_at_start_leaves_nothing_behind(spin, parame
 
 def test_unknown_kind_of_arm_is_refused_at_once(ros):
     with pytest.raises(InputError, match='accepted.*franka, mujoco'):
-        ArmNode(parameter_overrides=given(**{**ARM, 'hardware': 'nonesuch'}))
+        ArmNode(parameter_overrides=given(**{**ARM, 'hardware.kind': 'nonesuch'}))
 
 
 def test_unknown_setting_of_the_arm_is_refused_at_once_but_not_one_of_another_kind(ros):

@@ -446,7 +446,7 @@ def test_live_parameters_apply_at_once_and_bad_sets_change_nothing(spin):
 
 def test_robot_may_come_by_topic_and_commands_in_another_order(spin):
     reverse = list(reversed(JOINTS))
-    rig = Rig(spin, robot_description_file='', joints=reverse, latched=True)
+    rig = Rig(spin, robot_description_file='', joint_order=reverse, latched=True)
     rig.until(lambda: spin.said('before there is a robot'), rig.talk)
     publisher = rig.ends.create_publisher(String, 'robot_description', LATCHED_QOS)
     publisher.publish(String(data=PANDA.urdf_text))

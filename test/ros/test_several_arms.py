@@ -154,7 +154,7 @@ def test_simulator_in_lockstep_waits_for_the_commands_of_both_arms(spin):
      "'left_panda_joint.'.*'left_panda_hand_tcp'.*'left_panda_link4'"),
     ({'further_tips': ['rigth_panda_hand_tcp']}, "'right_panda_hand_tcp'"),
     ({'further_tips': [HANDS[0]]}, 'accepted.*once'),
-    ({'joints': ['left_panda_joint1']}, "'left_panda_hand_tcp', 'right_panda_hand_tcp'"),
+    ({'joint_order': ['left_panda_joint1']}, "'left_panda_hand_tcp', 'right_panda_hand_tcp'"),
 ])
 def test_arms_and_topics_that_do_not_fit_are_refused(ros, parameters, message):
     with pytest.raises(OscError, match=message):

@@ -169,7 +169,7 @@ class Guided:
     def __init__(self, ros):
         """Start nodes and threads; the commands have another order than the recorded joints."""
         joints = list(reversed(PANDA.joint_names))
-        self.arm = RosArm(ros, {'joints': joints}, rate=500.0, joints=joints)
+        self.arm = RosArm(ros, {'joint_order': joints}, rate=500.0, joint_order=joints)
         self.plant = self.arm.nodes[0]._plant
         self.node, self.begin, self.goes_on = Node('hand'), np.inf, True
         self.is_ready = False  # to push as soon as the arm is in free drive

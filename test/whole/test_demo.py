@@ -268,7 +268,7 @@ def test_simulated_arm_of_osc_arm_has_the_parameters_of_osc_simulator(tmp_path):
     wanted = demonstration(Parameters([file]), {}, 5.0, lambda text: None)
     with demo_loops.arm_parameters('mujoco', wanted, tmp_path) as found:
         assert {name: value for name, value in found.items() if name.startswith('hardware')} == {
-            'hardware': 'mujoco', 'hardware.base': 'panda_link0',
+            'hardware.kind': 'mujoco', 'hardware.base': 'panda_link0',
             'hardware.initial_positions': (0.0, -0.8, 0.0, -2.4, 0.0, 1.6, 0.8),
             'hardware.payload.mass': 1.5, 'hardware.payload.link': 'panda_hand_tcp',
             'hardware.friction': (0.1,) * 7, 'hardware.position_noise': 1e-5,

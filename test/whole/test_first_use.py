@@ -263,7 +263,7 @@ def test_goal_of_a_further_task_and_a_twist_that_has_none(spin):
 
 
 def test_user_who_records_commands_gets_them_with_names_and_the_stamp_of_the_state(spin):
-    rig, seen = Rig(spin, joints=list(reversed(JOINTS))).activate(), []
+    rig, seen = Rig(spin, joint_order=list(reversed(JOINTS))).activate(), []
     assert rig.controller._loop.listener is None  # no subscriber: nothing is recorded
     rig.hardware.create_subscription(JointState, 'osc_controller/commands_stamped', seen.append,
                                      100)

@@ -47,7 +47,7 @@ ENTRIES = (
     Entry('locked_positions', (), 'Positions of locked_joints [rad, m], one each; empty: all 0'),
     Entry('rotor_inertia', (), 'Reflected rotor inertia of every moving joint, base first '
           '[kg m²]; empty: 0', lower=0.0),
-    Entry('joints', (), 'Order of the joints in the command; empty: from base to tip, branches '
+    Entry('joint_order', (), 'Order of the joints in the command; empty: from base to tip, branches '
           'in the order of the robot description', of=str),
     Entry('gravity', (0.0, 0.0, -9.81), 'Gravity in the base frame [m/s²]; for an arm on a '
           'ceiling: 0 0 9.81', lower=-1e3, upper=1e3, size=3),
@@ -189,12 +189,12 @@ def command_order(values: dict[str, Any], robot: Robot) -> NDArray[np.intp]:
     """
     Return for each entry of a command the index (n,) of its joint.
 
-    Raises InputError if parameter `joints` does not have exactly the joints of the robot.
+    Raises InputError if parameter `joint_order` does not have exactly the joints of the robot.
 
     """
-    joints = values['joints'] or robot.joint_names
+    joints = values['joint_order'] or robot.joint_names
     if sorted(joints) != sorted(robot.joint_names):
-        raise InputError(f"parameter 'joints' is {list(joints)}: accepted are the joints from "
+        raise InputError(f"parameter 'joint_order' is {list(joints)}: accepted are the joints from "
                          f"'{robot.base}' to {', '.join(map(repr, robot.tips))} in any order: "
                          + ', '.join(robot.joint_names))
     return np.array([robot.joint_names.index(name) for name in joints])

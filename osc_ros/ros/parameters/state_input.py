@@ -35,8 +35,7 @@ VELOCITY = Entry(
 FROM = Entry(
     'joint_states_from', (), 'Nodes whose joint states are used, such as /driver; empty: those of '
     'any node, if each joint has one publisher. A change applies at the next activation (of '
-    'osc_relay: when it begins to forward), or at the next release', of=str, live=True,
-    when='two nodes publish states of the same joints')
+    'osc_relay: when it begins to forward), or at the next release', of=str, live=True)
 
 
 def compile_velocity(robot: Robot) -> None:

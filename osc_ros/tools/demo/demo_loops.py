@@ -78,7 +78,7 @@ def arm_parameters(loop: str, wanted: Demonstration, output: Path) -> Iterator[V
              'autostart': False}
     given['joint_state_rate'] = given['rate']
     if loop == MUJOCO:
-        yield {**given, 'hardware': 'mujoco', **_simulated(wanted, given['rate'])}
+        yield {**given, 'hardware.kind': 'mujoco', **_simulated(wanted, given['rate'])}
         return
     q = wanted.start.q.tolist()
     urdf = shipped_urdf(FRANKA)
@@ -89,7 +89,7 @@ def arm_parameters(loop: str, wanted: Demonstration, output: Path) -> Iterator[V
         except ServerError as error:
             raise InputError(str(error)) from None
         yield {'limits.effort_rate': (EFFORT_RATE,) * wanted.robot.n,
-               'rotor_inertia': (ROTOR_INERTIA,) * wanted.robot.n, **given, 'hardware': 'franka',
+               'rotor_inertia': (ROTOR_INERTIA,) * wanted.robot.n, **given, 'hardware.kind': 'franka',
                'driver_compensates': 'gravity',
                'hardware.address': server.address, 'hardware.realtime': 'ignore'}
 

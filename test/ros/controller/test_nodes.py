@@ -99,7 +99,7 @@ def test_transition_that_cannot_be_made_now_is_refused_and_the_node_goes_on(spin
 
 
 def test_commands_are_in_the_order_of_the_parameter_and_states_in_any(spin):
-    rig = Rig(spin, joints=list(reversed(JOINTS))).activate()
+    rig = Rig(spin, joint_order=list(reversed(JOINTS))).activate()
     order = [3, 0, 6, 1, 5, 2, 4]
     tau = rig.ask(q=[*READY[order], 0.02], names=[*(JOINTS[i] for i in order), 'finger'])
     np.testing.assert_allclose(tau, gravity(READY)[::-1], atol=1e-8)
@@ -628,7 +628,7 @@ def test_topics_terms_inertia_and_wrench_explain_the_torque(spin):
     ({'base': ''}, "parameter 'base' is empty"),
     ({'method': 'magic'}, "'method' is 'magic': accepted is one of sweep, "),
     ({'workers': -1}, "'workers' is -1: accepted is an integer, at least 0"),
-    ({'joints': ['panda_joint1']}, "accepted are the joints from 'panda_link0'"),
+    ({'joint_order': ['panda_joint1']}, "accepted are the joints from 'panda_link0'"),
     ({'translation.speed': 'fast'}, "'translation.speed' is 'fast': accepted is a number"),
     ({'rotor_inertia': [1.0]}, 'rotor'),
 ])
@@ -863,7 +863,7 @@ def test_same_seed_same_noise(spin):
     ({'seed': -1}, "'seed' .*-1: accepted.* 0"),
     ({'initial_positions': [9.0] * 7}, 'panda_joint1'),
     ({'friction': [1.0]}, 'friction'),
-    ({'joints': ['a', 'b']}, 'panda_joint1'),
+    ({'joint_order': ['a', 'b']}, 'panda_joint1'),
     ({'robot_description': 'hello', 'base': ''}, "'hello'.*URDF"),
 ])
 def test_simulator_refuses_bad_parameters(ros, parameters, message):

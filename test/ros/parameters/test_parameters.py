@@ -3,6 +3,7 @@
 
 """Tables of parameters: accepted values, and the errors for all other values."""
 
+from contextlib import suppress
 import difflib
 import json
 import re
@@ -22,8 +23,10 @@ from rclpy.parameter import Parameter  # noqa: E402
 from rclpy.parameter_client import AsyncParameterClient  # noqa: E402
 
 from osc_ros.errors import InputError  # noqa: E402
+from osc_ros.hardware.hardware_table import hardware_class, hardware_locations  # noqa: E402
 from osc_ros.ros import arm_node, relay  # noqa: E402
 from osc_ros.ros.controller import controller  # noqa: E402
+from osc_ros.ros.crisp import crisp_node, crisp_parameters  # noqa: E402
 from osc_ros.ros.parameters import controller_parameters, robot_parameters  # noqa: E402
 from osc_ros.ros.parameters.parameters import Entry, MISSPELT, values  # noqa: E402
 from osc_ros.ros.simulator import simulator  # noqa: E402
@@ -270,13 +273,44 @@ def test_no_name_of_another_node_looks_like_a_misspelt_one():
             assert not difflib.get_close_matches(other, known, 1, MISSPELT), (one, other)
 
 
+def nodes_tables():
+    """Yield the parameters of each node: with further tasks, and of each kind of arm."""
+    yield from ([entry.name for entry in table] for table in TABLES.values())
+    yield [entry.name for entry in (*crisp_parameters.TABLE, crisp_node.CONTROLLER)]
+    for names in ((), ('elbow', 'camera')):
+        common = controller_parameters.with_tasks(names)
+        yield [entry.name for entry in common]
+        for kind in hardware_locations():
+            with suppress(InputError):  # a driver that is not installed
+                yield [entry.name for entry in (*common, *arm_node.OWN, *arm_node.entries_of(
+                    hardware_class(kind)))]
+
+
+def test_no_parameter_is_the_prefix_of_another_because_ros2_param_dump_nests_them():
+    for names in nodes_tables():
+        assert not [(one, other) for one in names for other in names
+                    if other.startswith(f'{one}.')]
+
+
+def nested(values):
+    """Return parameters as `ros2 param dump` writes them: 'a.b' as {a: {b: …}}."""
+    found = {}
+    for name in sorted(values):
+        *groups, last = name.split('.')
+        inner = found
+        for group in groups:
+            inner = inner.setdefault(group, {})
+        inner[last] = values[name]
+    return found
+
+
 def test_what_a_node_dumps_starts_the_same_node_again(spin, tmp_path):
     given = [Parameter('autostart', value=False), Parameter('posture.damping', value=2),
              Parameter('locked_joints', value=['a', 'b']), Parameter('tip', value='somewhere')]
     first = controller.Controller(parameter_overrides=given)
     dumped = Other(spin, first).dump()
     path = tmp_path / 'dump.yaml'
-    path.write_text(yaml.safe_dump({'/**': {'ros__parameters': dumped}}))
+    path.write_text(yaml.safe_dump({'/**': {'ros__parameters': nested(dumped)}}))
     second = controller.Controller(cli_args=['--ros-args', '--params-file', str(path)])
     spin(lambda: True, second)
     assert values(second, controller_parameters.PARAMETERS) == values(
@@ -294,7 +328,7 @@ def test_user_loads_with_ros2_param_what_ros2_param_dumped(spin, tmp_path):
         *(Parameter(name, value=value) for name, value in TEXTS.items())])
     other, path = Other(spin, node), tmp_path / 'dump.yaml'
     before = other.dump()
-    path.write_text(yaml.safe_dump({'/osc_controller': {'ros__parameters': before}}))
+    path.write_text(yaml.safe_dump({'/osc_controller': {'ros__parameters': nested(before)}}))
     # as `ros2 param load`: every value is written as a text and read as YAML, which has no 'inf'
     client = AsyncParameterClient(other, 'osc_controller')
     future = client.load_parameter_file(str(path))
@@ -332,7 +366,7 @@ def test_what_names_files_programs_and_machines_or_takes_of_this_one_is_fixed():
     from osc_ros.hardware.franka import FrankaArm
     fixed = {entry.name for _, entry in FIXED}
     assert fixed == {'robot_description_file', 'black_box.directory', 'black_box.files',
-                     'hardware', 'hardware.identity', 'record_cycles', 'workers',
+                     'hardware.kind', 'hardware.identity', 'record_cycles', 'workers',
                      'realtime.priority', 'realtime.lock_memory', 'realtime.cpus',
                      'black_box.megabytes', 'clearance.shapes', 'clearance.srdf'}
     assert [entry.name for entry in arm_node.entries_of(FrankaArm) if entry.fixed] == [

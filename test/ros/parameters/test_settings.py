@@ -271,7 +271,7 @@ loop, law, q = node._loop, node._law, node._loop.engine.q
 for k in range(3):  # a driver that sends velocities no longer; a state that is refused
     state = JointState(name=list(law.robot.joint_names), position=q.tolist())
     state.header.stamp.nanosec = (k + 1) * 10 ** 7
-    loop._reader.read(serialize_message(state))
+    loop._reader.read(serialize_message(state), lambda joints: joints)
     loop._reader.reject()
 serialized.trajectory(serialize_message(MultiDOFJointTrajectory(points=[
     MultiDOFJointTrajectoryPoint(transforms=[Transform()], velocities=[Twist()])] * 2)))
