@@ -32,6 +32,7 @@ MARGIN = 0.5  # added to these limits before the process is ended by force [s]
 POLL_PERIOD = 0.02  # [s]
 _FIRST_STATUS = 128  # exit status for a signal, as in a shell: this plus the signal number
 _ending: list[int] = []  # the pipe to the thread that ends the process, once it runs
+_statuses: list[int | None] = []  # the last one is its exit status; None: see _FIRST_STATUS
 
 
 def set_handler(handler: Callable[[int, Any], object] | signal.Handlers) -> dict[int, Any]:
@@ -39,9 +40,9 @@ def set_handler(handler: Callable[[int, Any], object] | signal.Handlers) -> dict
     return {number: signal.signal(number, handler) for number in SIGNALS}
 
 
-def end_quietly() -> None:
+def end_quietly(status: int | None = None) -> None:
     """
-    From now on, SIGINT or SIGTERM ends the process at once, with status 128 + signal number.
+    From now on, SIGINT or SIGTERM ends the process at once, by default with 128 + signal number.
 
     An exception from a signal handler would arise in arbitrary code: imports and compilers print
     it with their own stack, or swallow it. Therefore no exception is raised, and a thread ends the
@@ -50,6 +51,7 @@ def end_quietly() -> None:
     because launch leaves its nodes running if it is killed or gets SIGTERM alone.
 
     """
+    _statuses.append(status)
     if not _ending:
         reading, writing = _pipe()
         _ending.append(writing)
@@ -117,7 +119,8 @@ def _end_on_signal(reading: int) -> None:
     while True:
         for number in os.read(reading, 64):
             if number in SIGNALS:
-                os._exit(_FIRST_STATUS + number)
+                status = _statuses[-1]
+                os._exit(_FIRST_STATUS + number if status is None else status)
 
 
 class Ending:

@@ -15,12 +15,15 @@ from importlib import import_module
 import os
 import signal
 import sys
-from typing import NoReturn
+from typing import NoReturn, TYPE_CHECKING
 
 from osc_ros.interrupts import end_quietly
 
-STATUS = """Exit status: 0 after Ctrl-C or SIGTERM; 1 if it cannot start, for example for a wrong
-parameter, which it names; 2 for wrong arguments; 130 if Ctrl-C ends it before it has started."""
+if TYPE_CHECKING:
+    from osc_ros.commandline import Parser
+
+STATUS = """Exit status: 0 after Ctrl-C or SIGTERM, also while it starts; 1 if it cannot start, for
+example for a wrong parameter, which it names; 2 for wrong arguments."""
 # Modules of the commands; the modules after 'teach' need ROS.
 MODULES = {
     'info': 'tools.info.info_command', 'shapes': 'tools.shapes.shapes_command',
@@ -35,7 +38,7 @@ PRINTING = 'info', 'replay', 'shapes'  # these only print and write files
 # Nodes whose only arguments are those of ROS: what they do, and examples.
 NODES = {
     'controller': ('Controls an arm: joint states in, joint torques out, over ROS.', """examples:
-  osc_controller --ros-args --params-file config/panda.yaml
+  osc_controller --robot panda
   osc_controller --ros-args --params-file my_arm.yaml -p autostart:=false -r __ns:=/left"""),
     'arm': ('Controls an arm as osc_controller does, with the arm in the process of the control '
             'loop.', """example:
@@ -74,14 +77,31 @@ def _print(name: str) -> NoReturn:
 
 
 def _run(name: str) -> NoReturn:
-    end_quietly()  # before the import of NumPy, rclpy and Numba, which takes seconds
+    # before the import of NumPy, rclpy and Numba, which takes seconds
+    end_quietly(0 if name in NODES or name == 'viewer' else None)
     if name in NODES:
-        from osc_ros.commandline import node_parser, parsed_node
+        from osc_ros.commandline import node_parser, parsed_node, ROS_ARGUMENTS
         description, example = NODES[name]
-        parsed_node(node_parser(f'osc_{name}', description=description,
-                                epilog=f'{example}\n\n{STATUS}'), None)
+        parser = node_parser(f'osc_{name}', description=description,
+                             epilog=f'{example}\n\n{STATUS}')
+        if name != 'crisp':
+            parser.add_argument('--robot', metavar='NAME', help='parameter file of this package, '
+                                'such as panda; later arguments take precedence')
+        options, rest = parsed_node(parser, None)
+        if name != 'crisp' and options.robot is not None:
+            sys.argv[1:] = [ROS_ARGUMENTS, '--params-file', _file_of(parser, options.robot), *rest]
     import_module(f'osc_ros.{MODULES[name]}').main()
     sys.exit(0)
+
+
+def _file_of(parser: Parser, robot: str) -> str:
+    """Return the path of the shipped parameter file of a robot; exit with 2 if there is none."""
+    from osc_ros.ros.process.share import share_directory
+    files = {file.stem: file for file in (share_directory() / 'config').glob('*.yaml')}
+    if robot not in files:
+        parser.error(f"argument --robot: '{robot}' is no shipped robot: give one of "
+                     + ', '.join(sorted(files)))
+    return str(files[robot])
 
 
 if __name__ == '__main__':  # python -m osc_ros.start controller ...

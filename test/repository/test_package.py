@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 import subprocess
 import sys
+import tarfile
 from xml.etree import ElementTree
 
 import pytest
@@ -126,3 +127,20 @@ def test_package_xml_depends_on_every_ros_package_that_is_imported():
     ros = {name for name in imported
            if name == 'rclpy' or name.endswith(('_msgs', '_srvs', '_interfaces', '_index_python'))}
     assert ros <= declared
+
+
+def test_source_distribution_has_every_file_of_the_repository(tmp_path):
+    pytest.importorskip('setuptools', reason='setuptools is not installed')
+    git = subprocess.run(['git', 'ls-files', '-z'], cwd=SOURCE, capture_output=True, text=True)
+    if git.returncode:
+        pytest.skip('not in a repository')
+    wanted = {name for name in git.stdout.split('\0') if name and (SOURCE / name).is_file()}
+    for name in wanted:
+        (copy := tmp_path / 'copy' / name).parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes((SOURCE / name).read_bytes())
+    done = subprocess.run([sys.executable, 'setup.py', '-q', 'sdist', '-d', tmp_path],
+                          cwd=tmp_path / 'copy', capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    with tarfile.open(next(tmp_path.glob('*.tar.gz'))) as archive:
+        has = {name.partition('/')[2] for name in archive.getnames()}
+    assert wanted - has == {'.ci/run', '.gitignore'}

@@ -6,10 +6,12 @@
 from importlib import import_module
 from io import StringIO
 import json
+from pathlib import Path
 import re
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -78,6 +80,25 @@ def test_help_has_an_example_and_the_exit_statuses(name, answers):
     assert code == 0 and not errors
     assert re.search(rf'examples?:\n  {name}', text)
     assert re.search('exit status: 0', text, re.IGNORECASE)
+
+
+def test_node_finds_the_parameter_file_of_a_shipped_robot_by_name(monkeypatch, capsys):
+    pytest.importorskip('rclpy', reason='rclpy is not installed')
+    given = []
+    monkeypatch.setattr(start, 'end_quietly', lambda status: None)
+    monkeypatch.setattr(start, 'import_module', lambda name: SimpleNamespace(
+        main=lambda: given.extend(sys.argv[1:])))
+    monkeypatch.setattr('sys.argv', ['osc_controller', '--robot', 'panda', '--ros-args', '-p',
+                                     'rate:=250.0'])
+    with pytest.raises(SystemExit):
+        start.controller()
+    assert given[:2] == ['--ros-args', '--params-file']
+    assert given[2].endswith('config/panda.yaml') and Path(given[2]).is_file()
+    assert given[3:] == ['--ros-args', '-p', 'rate:=250.0']
+    monkeypatch.setattr('sys.argv', ['osc_controller', '--robot', 'pand'])
+    with pytest.raises(SystemExit, match='2'):
+        start.controller()
+    assert "'pand' is no shipped robot: give one of" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize('name', COMMANDS)

@@ -269,7 +269,29 @@ def test_node_whose_launch_has_ended_before_it_ends_at_once(module, tmp_path):
     started = subprocess.run(
         [sys.executable, '-m', 'osc_ros.start', module], timeout=STARTED, text=True,
         env={**os.environ, LAUNCH_PID: str(launch.pid)}, capture_output=True)
-    assert started.returncode == 128 + signal.SIGTERM, started.stderr
+    assert started.returncode == 0, started.stderr
+
+
+COMPILING = """
+import sys, time
+from osc_ros.ros import relay
+def guard_of(*arguments):
+    print('compiles', flush=True)
+    time.sleep(3600.0)
+relay.guard_of = guard_of
+relay.main(['--ros-args', '--params-file', sys.argv[1]])
+"""
+
+
+@pytest.mark.parametrize('number', interrupts.SIGNALS)
+def test_relay_that_is_interrupted_while_it_compiles_ends_without_an_error(number):
+    with subprocess.Popen(
+            [sys.executable, '-c', COMPILING, share_directory() / 'config' / 'panda.yaml'],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == 'compiles\n'
+        process.send_signal(number)
+        assert process.wait(ENDED + LOADED) == 0
+        assert not complaints(process.stderr.read())
 
 
 def test_node_that_is_not_to_end_with_launch_goes_on(spin):

@@ -122,6 +122,8 @@ def declare(node: Node, table: Sequence[Entry], elsewhere: Container[str] = ()) 
         except ParameterException:
             descriptor.floating_point_range, descriptor.integer_range = [], []
             node.set_descriptor(entry.name, descriptor)
+    for text in _unused_files(sys.argv, node.get_name()):
+        node.get_logger().warning(text)
     known = [entry.name for entry in table]
     unknown = [name for name in getattr(node, '_parameter_overrides', {})
                if not node.has_parameter(name)]
@@ -136,14 +138,32 @@ def declare(node: Node, table: Sequence[Entry], elsewhere: Container[str] = ()) 
             node.get_logger().warning(f"parameter '{name}' is unknown and has no effect{meant}")
 
 
-def _names_for_all(arguments: Sequence[str], node: str) -> set[str]:
-    """Return the parameters that files on a command line set for all nodes, not for this one."""
-    names: dict[str, set[str]] = {'*': set(), node: set()}
+def _unused_files(arguments: Sequence[str], node: str) -> Iterator[str]:
+    """Yield a warning for each parameter file on a command line that has nothing for this node."""
+    for path, names in _names_in_files(arguments):
+        near = similar(node, names, 1, MISSPELT)
+        if names and node not in names and (near or '*' not in names):
+            yield (f"parameter file '{path}' has no section for the node '{node}' (has: "
+                   f"{', '.join(names)})" + (
+                       f": did you mean '{node}' where it says '{near[0]}'?" if near else ''))
+
+
+def _names_in_files(arguments: Sequence[str]) -> Iterator[tuple[str, dict[str, set[str]]]]:
+    """Yield path and parameters by node of each parameter file on a command line."""
     for option, path in pairwise(arguments):
         if option == '--params-file':
+            names = dict[str, set[str]]()
             with suppress(OSError, ValueError, yaml.YAMLError):
                 _add_names(yaml.safe_load(Path(path).read_text(encoding='utf-8')), '', names)
-    return names['*'] - names[node]
+            yield path, names
+
+
+def _names_for_all(arguments: Sequence[str], node: str) -> set[str]:
+    """Return the parameters that files on a command line set for all nodes, not for this one."""
+    found = [names for _, names in _names_in_files(arguments)]
+    for_all, own = (set[str]().union(*(names.get(key, ()) for names in found))
+                    for key in ('*', node))
+    return for_all - own
 
 
 def _add_names(section: Any, key: str, names: dict[str, set[str]]) -> None:

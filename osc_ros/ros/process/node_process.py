@@ -62,8 +62,8 @@ def run(make: Callable[[], Stoppable], arguments: list[str] | None = None,
 
     The signal handlers of rclpy are not used: they would shut the context down before the node
     could publish. After the signal the process ends in bounded time (see `Ending`). Before the
-    node exists, there is no arm to stop, and a signal ends the process with status 128 + its
-    number. SystemExit is raised if ROS or the node cannot be started.
+    node exists, there is no arm to stop, and a signal ends the process at once, with status 0.
+    SystemExit is raised if ROS or the node cannot be started.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def run(make: Callable[[], Stoppable], arguments: list[str] | None = None,
         Returns the executor.
 
     """
-    end_quietly()
+    end_quietly(0)
     try:
         rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
     except RuntimeError as error:  # such as an RCLError about a parameter file

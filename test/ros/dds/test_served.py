@@ -299,6 +299,7 @@ def test_torques_are_those_of_a_quiet_process_while_everything_is_read(spin, sec
         assert driver.stdout.readline() == b'there\n'
         driver.stdin.write(f'{rig.hardware.tick}\n'.encode())
         driver.stdin.flush()
+        use_newest_publisher(rig, lambda: None)
         assert driver.stdout.readline() == b'ready\n'
         driver.stdin.write(b'\n')
         driver.stdin.flush()

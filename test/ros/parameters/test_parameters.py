@@ -266,6 +266,27 @@ def test_nodes_warn_of_misspelt_parameters_but_not_of_those_of_other_nodes(
     assert not spin.said('is unknown', 5)
 
 
+@pytest.mark.parametrize('sections, meant', [
+    ({'/**': {'rate': 400.0}, '/**/osc_controler': {'rate': 250.0}}, 'osc_controler'),
+    ({'osc_controler': {'rate': 250.0}}, 'osc_controler'),
+    ({'/left/osc_contoller': {'rate': 250.0}}, 'osc_contoller'),
+    ({'/**/osc_simulator': {'rate': 250.0}}, ''),
+    ({'/**': {'rate': 400.0}, '/**/osc_simulator': {'rate': 250.0}}, None),
+    ({'osc_controller': {'rate': 250.0}, 'osc_controller2': {'rate': 250.0}}, None)])
+def test_file_without_a_section_for_the_node_is_said_with_the_nearest_name(
+        sections, meant, spin, tmp_path, monkeypatch):
+    path = tmp_path / 'my.yaml'
+    path.write_text(yaml.safe_dump({
+        key: {'ros__parameters': value} for key, value in sections.items()}))
+    arguments = ['--ros-args', '--params-file', str(path), '-p', 'autostart:=false']
+    monkeypatch.setattr('sys.argv', ['osc_controller', *arguments])
+    spin(lambda: True, controller.Controller(cli_args=arguments))
+    said = f"parameter file '{path}' has no section for the node 'osc_controller' (has: "
+    assert spin.said(said) == (meant is not None)
+    if meant:
+        assert spin.said(f"did you mean 'osc_controller' where it says '{meant}'?")
+
+
 def test_no_name_of_another_node_looks_like_a_misspelt_one():
     for one, table in TABLES.items():
         known = {entry.name for entry in table}
