@@ -88,12 +88,10 @@ def driver_of(task, velocity):
             **os.environ, 'PYTHONSAFEPATH': '', 'PYTHONPATH': import_path()})
 
 
-def task_is_done(rig, task, velocity, prepare, is_first):
+def task_is_done(rig, task, velocity, prepare):
     """Whether the driver's task went well while a C function had the interpreter's lock."""
     with driver_of(task, velocity) as driver:
         assert driver.stdout.readline() == b'there\n'
-        if not is_first:
-            use_newest_publisher(rig, rig.hardware.state)
         prepare()
         driver.stdin.write(f'{rig.hardware.tick}\n'.encode())
         driver.stdin.flush()
@@ -110,7 +108,12 @@ def is_done_in_an_attempt(rig, task, velocity=REST, prepare=lambda: None):
     A busy machine can send a state so late that the loop stops for Python: then the task fails.
 
     """
-    return any(task_is_done(rig, task, velocity, prepare, k == 0) for k in range(ATTEMPTS))
+    for _ in range(ATTEMPTS):
+        is_done = task_is_done(rig, task, velocity, prepare)
+        use_newest_publisher(rig, rig.hardware.state)
+        if is_done:
+            return True
+    return False
 
 
 def require_weight_carried(rig):
