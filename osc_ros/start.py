@@ -96,8 +96,8 @@ def _run(name: str) -> NoReturn:
 
 def _file_of(parser: Parser, robot: str) -> str:
     """Return the path of the shipped parameter file of a robot; exit with 2 if there is none."""
-    from osc_ros.ros.process.share import share_directory
-    files = {file.stem: file for file in (share_directory() / 'config').glob('*.yaml')}
+    share = import_module('osc_ros.ros.process.share').share_directory()
+    files = {file.stem: file for file in (share / 'config').glob('*.yaml')}
     if robot not in files:
         parser.error(f"argument --robot: '{robot}' is no shipped robot: give one of "
                      + ', '.join(sorted(files)))

@@ -86,8 +86,9 @@ def test_node_finds_the_parameter_file_of_a_shipped_robot_by_name(monkeypatch, c
     pytest.importorskip('rclpy', reason='rclpy is not installed')
     given = []
     monkeypatch.setattr(start, 'end_quietly', lambda status: None)
-    monkeypatch.setattr(start, 'import_module', lambda name: SimpleNamespace(
-        main=lambda: given.extend(sys.argv[1:])))
+    node = SimpleNamespace(main=lambda: given.extend(sys.argv[1:]))
+    monkeypatch.setattr(start, 'import_module', lambda name: (
+        node if name.endswith('.controller') else import_module(name)))
     monkeypatch.setattr('sys.argv', ['osc_controller', '--robot', 'panda', '--ros-args', '-p',
                                      'rate:=250.0'])
     with pytest.raises(SystemExit):
