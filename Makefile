@@ -42,13 +42,22 @@ endif
 crisp := $(venv)/crisp
 export FRANKA_SIM_PYTHON ?= $(CURDIR)/$(franka_sim)/bin/python
 
-pip := $(bin)/python -m pip install --disable-pip-version-check $(constraints:%=-c %)
-# Of the output of pip, the names of the packages; errors are on another stream.
-named := sed -n 's/^Collecting \([^ ]*\).*/  \1/p; s/^Installing collected.*/  unpacking .../p'
+# The user's uv, or that of .venv; pip if there is none, which takes several times as long.
+uv = $(shell command -v uv || command -v $(bin)/uv)
+# Without a cache if its folder cannot be written.
+uncached = $(shell d="$${UV_CACHE_DIR:-$${XDG_CACHE_HOME:-$$HOME/.cache}/uv}"; \
+             mkdir -p "$$d" 2>/dev/null && test -w "$$d" || echo --no-cache)
+# $(call install,VENV) ARGUMENTS
+install = { $(if $(uv),$(uv) pip install $(uncached) --python $(1)/bin/python,\
+  $(1)/bin/python -m pip install --disable-pip-version-check --progress-bar off)
+failed = || { echo 'The installation failed, see above. Without a network connection or with a full disk (df -h .) it' >&2; \
+  echo 'cannot succeed. To go on, call make again: complete downloads are kept.' >&2; exit 1; }; }
 
 .DELETE_ON_ERROR:
+ifndef PARALLEL
 .NOTPARALLEL:
-.PHONY: help demo test test-all test-changed test-kilted bench lint docs clean FORCE
+endif
+.PHONY: help demo test test-all test-changed test-kilted test-oldest environments bench lint docs clean FORCE
 
 help:
 	@echo 'make demo   a simulated arm tracks targets over ROS 2; writes a table and plots'
@@ -60,19 +69,23 @@ help:
 	@echo 'make test-changed  the tests whose imports reach a file that differs from the merge base with'
 	@echo "            origin/main, or from the last commit but one (BASE=main, ARGS='-x')"
 	@echo 'make test-kilted  the test suite with ROS 2 Kilted instead of Jazzy, in .venv-kilted'
+	@echo 'make test-oldest  imports, and all modes in simulation, with the oldest allowed versions; in .venv-oldest'
 	@echo 'make bench  the time of an update, compared with Pinocchio and MuJoCo: doc/measurements/benchmarks.md, .png'
 	@echo "            (26 minutes; ARGS='--json out.json', ARGS='--only gaps')"
 	@echo 'make lint   ruff and mypy'
 	@echo 'make docs   the documentation as a site: site/index.html'
-	@echo 'make clean  remove .venv, .venv-kilted, .venv-franka-sim, site and build outputs'
+	@echo 'make clean  remove .venv, .venv-kilted, .venv-oldest, .venv-franka-sim, site and build outputs'
 	@echo 'PYTHON=python3.12 selects the Python of .venv (3.10 or later; now $(PYTHON)).'
 
 # `--loop franka-sim` needs pylibfranka, and franka-sim in its own virtual environment.
 demo: $(venv)/.demo $(if $(findstring franka-sim,$(ARGS)),$(venv)/.franka $(franka_sim)/.made) $(venv)/.installed
 	@$(bin)/osc_demo $(ARGS)
 
-test: $(venv)/.test $(venv)/.installed $(franka_sim)/.made $(venv)/.crisp
+test: environments $(venv)/.installed
 	@PYTHONPATH='$(CURDIR)/$(crisp)' $(bin)/pytest $(ARGS)
+
+environments:
+	@$(MAKE) --no-print-directory -j PARALLEL=1 $(venv)/.test $(franka_sim)/.made $(venv)/.crisp
 
 test-all: override ARGS := -m 'slow or not slow' $(ARGS)
 test-all: test
@@ -83,6 +96,14 @@ test-changed: test
 
 test-kilted:
 	@$(MAKE) --no-print-directory test DISTRO=kilted
+
+# Imports, and 200 ticks of each mode, with the oldest versions that setup.py allows. Numba 0.59 compiles for minutes;
+# ARGS=--imports takes seconds.
+test-oldest: $(venv)/.made
+	@$(uv) venv -q --clear --python '>=3.10,<3.13' .venv-oldest
+	@$(call install,.venv-oldest) -q --resolution lowest-direct --only-binary matplotlib '.[demo,jazzy]' $(failed)
+	@$(remove_build)
+	@.venv-oldest/bin/python test/support/oldest.py $(ARGS)
 
 bench: $(venv)/.test $(venv)/.bench $(venv)/.installed $(franka_sim)/.made
 	@$(bin)/python benchmark $(ARGS)
@@ -97,7 +118,7 @@ docs: $(venv)/.doc $(venv)/.installed
 	@echo 'site/index.html'
 
 clean:
-	rm -rf .venv .venv-kilted $(franka_sim) site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-kilted .venv-oldest $(franka_sim) site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@$(remove_build)
 
 # Removes only outputs of setuptools: colcon may use build/ too.
@@ -117,14 +138,15 @@ $(venv)/.made:
 	  { echo 'osc_ros needs the module venv of $(PYTHON). On Debian and Ubuntu: sudo apt install python3-venv' >&2; exit 1; }
 	@rm -rf $(venv)
 	@'$(PYTHON)' -m venv $(venv)
+	@command -v uv >/dev/null || $(bin)/python -m pip install -qq --disable-pip-version-check -c requirements/constraints.txt uv \
+	  || echo 'Without uv, so pip installs the packages: some minutes.' >&2
 	@echo "$(CURDIR)" > $@
 
 $(venv)/.demo $(venv)/.test $(venv)/.bench $(venv)/.franka $(venv)/.doc: $(venv)/.made $(constraints) setup.py
-	@echo 'Installing the requirements of $(subst doc,docs,$(@F:.%=make %)) in $(venv), pinned, once: some minutes ...'
+	@echo 'Installing the requirements of $(subst doc,docs,$(@F:.%=make %)) in $(venv), pinned, once ...'
 	@$(remove_build)
-	@$(pip) -qq setuptools wheel
-	@{ $(pip) --progress-bar off --no-build-isolation '.[$(DISTRO),$(@F:.%=%)]' || touch $@.failed; } | $(named)
-	@! rm $@.failed 2>/dev/null
+	@$(call install,$(venv)) $(constraints:%=-c %) -q setuptools wheel $(failed)
+	@$(call install,$(venv)) $(constraints:%=-c %) --no-build-isolation '.[$(DISTRO),$(@F:.%=%)]' $(failed)
 	@$(remove_build)
 	@touch $@
 
@@ -133,16 +155,14 @@ $(franka_sim)/.made: $(venv)/.made requirements/franka-sim.txt
 	@echo 'Installing franka-sim in $(franka_sim), pinned, once ...'
 	@rm -rf $(franka_sim)
 	@'$(PYTHON)' -m venv $(franka_sim)
-	@$(franka_sim)/bin/python -m pip install -qq --disable-pip-version-check --only-binary :all: \
-	  -r requirements/franka-sim.txt && touch $@ || \
+	@$(call install,$(franka_sim)) -q --only-binary :all: -r requirements/franka-sim.txt; } && touch $@ || \
 	  { rm -rf $(franka_sim); echo 'Without franka-sim, which needs Python 3.10 to 3.12.' >&2; }
 
 # If it cannot be installed, the tests that need it are skipped.
 $(venv)/.crisp: $(venv)/.test requirements/crisp.txt test/support/interfaces.py
 	@echo 'Installing crisp_py and generating messages in $(crisp), once: a minute ...'
 	@rm -rf $(crisp)
-	@{ $(bin)/python -m pip install -qq --disable-pip-version-check --no-deps --target $(crisp) \
-	  -r requirements/crisp.txt && $(bin)/python test/support/interfaces.py $(crisp); } || \
+	@{ $(call install,$(venv)) -q --no-deps --target $(crisp) -r requirements/crisp.txt; } && $(bin)/python test/support/interfaces.py $(crisp); } || \
 	  { rm -rf $(crisp); echo 'Without crisp_py, which needs Python 3.11 and a C++ compiler.' >&2; }
 	@touch $@
 
@@ -152,11 +172,11 @@ $(venv)/.crisp: $(venv)/.test requirements/crisp.txt test/support/interfaces.py
 $(venv)/.installed: $(venv)/.made $(sources)
 	@$(remove_build)
 	@echo 'Installing osc_ros in $(venv) ...'
-	@$(pip) -qq --no-deps --no-build-isolation --force-reinstall .
+	@$(call install,$(venv)) -q --no-deps --no-build-isolation --force-reinstall . $(failed)
 	@$(remove_build)
 	@find osc_ros -name '*.py' -exec sh -c 'touch -r "$$0" $(venv)/lib/python*/site-packages/"$$0"' {} ';'
 	@touch $@
 
 $(venv)/.lint: $(venv)/.made requirements/lint.txt
-	@$(bin)/python -m pip install -qq --disable-pip-version-check -r requirements/lint.txt
+	@$(call install,$(venv)) -q -r requirements/lint.txt $(failed)
 	@touch $@

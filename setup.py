@@ -27,7 +27,7 @@ KILTED = [
     'ros-std-srvs==5.5.1',
     *(f'ros-{name}==2.3.0' for name in INTERFACES),
 ]
-SIM = ['mujoco>=3.1']
+SIM = ['mujoco>=3.7']
 VIEWER = ['viser>=1.1.1,<2']
 RECORD = ['mcap>=1.6', 'mcap-ros2-support>=0.5.5', 'matplotlib>=3.6']
 DEMO = [*SIM, *VIEWER, *RECORD]
@@ -65,7 +65,9 @@ setup(
     zip_safe=False,
     # Not in pyproject.toml: `requires-python` there makes `colcon build` fail.
     python_requires='>=3.10',
-    install_requires=['numpy>=1.23', 'scipy>=1.9', 'numba>=0.57', 'PyYAML>=5.4', 'ruckig>=0.12'],
+    # NumPy, SciPy and PyYAML of Ubuntu 24.04, for which its ROS 2 packages are built.
+    install_requires=['numpy>=1.26.4', 'scipy>=1.11.4', 'PyYAML>=6.0.1', 'numba>=0.59',
+                      'ruckig>=0.12.1'],
     extras_require={
         'sim': SIM,
         'demo': DEMO,

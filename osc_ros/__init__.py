@@ -137,7 +137,11 @@ _PLACES = {
 def __getattr__(name: str) -> object:
     for place, names in _PLACES.items():
         if name in names:
-            found = globals()[name] = getattr(import_module(f'{__name__}.{place}'), name)
+            try:
+                module = import_module(f'{__name__}.{place}')
+            except AttributeError as error:  # of a library; `from osc_ros import` would hide it
+                raise ImportError(f'{__name__}.{place} cannot be imported: {error}') from error
+            found = globals()[name] = getattr(module, name)
             return found
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 

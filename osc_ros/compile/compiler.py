@@ -36,7 +36,6 @@ class _OperationLibrary(JITCodeLibrary):  # type: ignore[misc]
     def finalize(self) -> None:
         """Link the code with that of the operations that it calls."""
         for library in dict.fromkeys(self._linking_libraries):
-            self._reload_init.update(library._reload_init)
             self._final_module.link_in(library._get_module_for_linking(), preserve=True)
         self._final_module.verify()
         self._finalized = True

@@ -136,13 +136,17 @@ def _define(function: Any, count: int, result: Callable[[Any], Any],
             build: Callable[[Any, Any], Any]) -> None:
     """Define a function of `count` arguments: lanes or numbers, at least one of them lanes."""
 
-    @infer_global(function)
     class Template(AbstractTemplate):  # type: ignore[misc]
+        key = function
+
         def generic(self, args: Any, kws: Any) -> Any:
             of = common_lanes(*args) if len(args) == count and not kws else None
             if of is None:
                 return None
             return signature(result(of), *(one if one == of else types.float64 for one in args))
+
+    # As a decorator, infer_global reads __module__, which a ufunc has from NumPy 2.2 on.
+    infer_global(function, types.Function(Template))
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         of = common_lanes(*sig.args)
