@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import qmc
 
 from osc_ros.compile.compiled import inlined, kernel, part, released, view
 from osc_ros.dynamics.algebra.arrays import finite_array
@@ -27,7 +26,7 @@ from osc_ros.dynamics.algebra.spatial import add, along, compose, cross, rotate,
 from osc_ros.dynamics.algebra.task_inertia import solve_in_place
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
-from osc_ros.model.validation import are_rigid
+from osc_ros.model.validation import are_rigid, why_not_rigid
 
 Array = NDArray[np.float64]
 
@@ -99,7 +98,7 @@ def inverse_kinematics(robot: Robot, pose: ArrayLike, near: ArrayLike | None = N
     solver = _solver(robot, robot.tip if link is None else link)
     goal = finite_array('pose', pose, (4, 4))
     if not are_rigid(goal[None])[0]:
-        raise InputError(f'pose is not a rotation and a position: {goal.tolist()}')
+        raise InputError(f'pose {why_not_rigid(goal)}')
     here = solver.middle if near is None else finite_array('near', near, (robot.n,))
     if most < 1:
         raise InputError(f'most is {most}: accepted is 1 or more')
@@ -311,6 +310,7 @@ class _Solver:
         ranges = np.where(np.isfinite(limits), limits, [-np.pi, np.pi])
         self._path = _Path(np.array([*robot.T_parent_body[bodies], T_body_link]),
                            np.array(robot.prismatic[bodies]), np.array(limits), np.ones(1))
+        from scipy.stats import qmc  # takes a second to import
         k = len(bodies)
         unit = qmc.Sobol(k, seed=0).random(TABLE) if k else np.zeros((0, 0))
         self._table = ranges[:, 0] + unit * (ranges[:, 1] - ranges[:, 0])
