@@ -74,6 +74,10 @@ class ModelWarning(UserWarning):
     """A robot description is usable but physically implausible."""
 
 
+class UnitWarning(ModelWarning):
+    """A robot description has numbers that are probably in another unit, such as kg mm²."""
+
+
 class WorkerWarning(RuntimeWarning):
     """A worker process has failed; the result is correct, and the team is replaced."""
 

@@ -340,7 +340,8 @@ def _check_tensors(description: urdf.Description, body: NDArray[np.intp]) -> Non
     for i in np.flatnonzero((body >= 0) & (moments[:, 0] < floor)):
         raise ModelError(
             f"link '{description.links[i]}': its inertia tensor is not positive semi-definite "
-            f"(principal moments {', '.join(f'{m:.6g}' for m in moments[i])} kg m²)")
+            f"(principal moments {', '.join(f'{m:.6g}' for m in moments[i])} kg m²): are the six "
+            'numbers ixx ixy ixz iyy iyz izz the rows of a matrix, read in another order?')
     excess = moments[:, 2] * (1 - TRIANGLE_TOLERANCE) - moments[:, 0] - moments[:, 1]
     suspect = np.flatnonzero((body >= 0) & (excess > NO_MOMENT))
     if suspect.size:
@@ -402,5 +403,5 @@ def _warn_of_limits(description: urdf.Description, moving: list[int]) -> None:
         warnings.warn(f"robot '{description.name}': {shown}" + (
             f'; and {more} more' if more > 0 else ''), ModelWarning, stacklevel=4)
     if gaps:
-        warnings.warn(f"robot '{description.name}': {'; '.join(gaps)}: taken as unlimited",
-                      ModelWarning, stacklevel=4)
+        warnings.warn(f"robot '{description.name}': {'; '.join(gaps)}: 0 or missing, taken as "
+                      'unlimited', ModelWarning, stacklevel=4)

@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Collection
 import os
 from pathlib import Path
+import re
 
 from osc_ros.errors import ModelError, similar
 
 LARGEST_FILE = 64e6  # largest size of a text file that is read [bytes]
+DECLARED = re.compile(rb'\s*<\?xml[^>]*?encoding\s*=\s*["\']([\w.-]+)["\']')
 ROBOTS = Path(__file__).parents[1] / 'robots'
 PACKAGES = 'AMENT_PREFIX_PATH', 'ROS_PACKAGE_PATH'  # with folders of packages or share/
 
@@ -53,7 +56,8 @@ def urdf_text(urdf: str | os.PathLike[str]) -> str:
     path = urdf_path(urdf)
     if path is None:
         return urdf  # type: ignore[return-value]  # or of another type: refused by the parser
-    return file_text(path, 'a URDF, XML in UTF-8', 'the URDF',
+    return file_text(path, 'a URDF, XML in UTF-8 or in the encoding that its first line declares, '
+                     "as <?xml version='1.0' encoding='iso-8859-1'?>", 'the URDF',
                      'the path of a file, or the text of a URDF')
 
 
@@ -63,10 +67,18 @@ def file_text(path: Path, content: str, what: str = 'the file',
     try:
         if path.exists() and not (path.is_file() and path.stat().st_size <= LARGEST_FILE):
             raise OSError(f'not a regular file of at most {LARGEST_FILE / 1e6:g} MB')
-        return path.read_text(encoding='utf-8')
+        data = path.read_bytes()
+        declared = DECLARED.match(data)
+        encoding = ('utf-16' if data[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) else
+                    declared[1].decode() if declared else 'utf-8')
+        return data.decode(encoding)
     except UnicodeDecodeError as error:
-        raise ModelError(f"'{path}' is not a text file (byte {error.start} is "
-                         f'0x{error.object[error.start]:02x}): accepted is {content}') from None
+        raise ModelError(
+            f"'{path}' is not a text file in {error.encoding} (byte {error.start} is "
+            f'0x{error.object[error.start]:02x}): give {content}') from None
+    except LookupError:
+        raise ModelError(f"'{path}' declares the encoding '{encoding}', which is unknown: give "
+                         f'{content}') from None
     except (OSError, ValueError) as error:
         raise ModelError(f"{what} '{path}' cannot be read ({error}): accepted is {accepted}"
                          ) from None

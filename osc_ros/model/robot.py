@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from osc_ros.errors import ModelError
 from osc_ros.model import assembly, files, urdf
 from osc_ros.model.assembly import NO_MOMENT, read_only, SEMIDEFINITE_TOLERANCE
+from osc_ros.model.plausibility import warn_of_doubts
 from osc_ros.model.validation import (
     are_rigid,
     DEFINITE_TOLERANCE,
@@ -26,6 +27,7 @@ from osc_ros.model.validation import (
     require_structure,
     require_tips,
     SYMMETRY_TOLERANCE,
+    why_not_rigid,
 )
 
 Array = NDArray[np.float64]
@@ -284,14 +286,17 @@ class Robot:
         Warns
         -----
         ModelWarning
-            If limits are missing, an inertia violates the triangle inequality, or a locked joint
-            mimics a moving joint or has a position outside of its limits.
+            If limits are missing, an inertia violates the triangle inequality, a locked joint
+            mimics a moving joint or has a position outside of its limits, or a number is
+            implausible; UnitWarning if it is probably in another unit.
 
         """
         tips = assembly.names('tip', [tip] if isinstance(tip, str) else tip)
         description = urdf.description(files.urdf_text(urdf_text))
-        return cls(**assembly.bodies(description, base, tips, rotor_inertia, locked or {}, gravity,
-                                     free, floating_base))
+        found = cls(**assembly.bodies(description, base, tips, rotor_inertia, locked or {},
+                                      gravity, free, floating_base))
+        warn_of_doubts(description, found)
+        return found
 
     def with_payload(self, mass: float, center_of_mass: ArrayLike = (0.0, 0.0, 0.0),
                      inertia: ArrayLike | None = None, link: str | None = None) -> Robot:
@@ -377,7 +382,7 @@ class Robot:
                              'is another name')
         T = read_only('tool: T_tip_tool', T_tip_tool, (4, 4))
         if not are_rigid(T[None])[0]:
-            raise ModelError(f'tool: {T.tolist()} is not a rigid transform')
+            raise ModelError(f'tool: T_tip_tool {why_not_rigid(T)}')
         body, T_body_tip = self.frames[self.tip]
         return replace(self, tips=(name, *self.tips[1:]),
                        frames={**self.frames, name: (body, T_body_tip @ T)})

@@ -23,6 +23,7 @@ UNDERSTOOD: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     'limit': (('lower', 'upper', 'velocity', 'effort', 'deceleration'), ()),
     'dynamics': (('damping', 'friction'), ()),
     'mimic': (('joint', 'multiplier', 'offset'), ())}
+REPEATED = 'visual', 'collision'  # a link may have several
 DECISIVE = 'origin', 'inertial', 'mass', 'inertia'  # unknown parts of these raise ModelError
 UNUSED = 'acceleration', 'jerk'  # attributes of <limit> from URDF 1.2 on
 

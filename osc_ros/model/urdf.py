@@ -22,12 +22,13 @@ from osc_ros.errors import ModelError, similar
 from osc_ros.model.files import urdf_text
 from osc_ros.model.joint_types import JOINT_TYPES, OF_ONE_FREEDOM
 from osc_ros.model.origin import numbers, origin, poses
-from osc_ros.model.understood import require_known, unused_parts
+from osc_ros.model.understood import REPEATED, require_known, UNDERSTOOD, unused_parts
 
 Array = NDArray[np.float64]
 
 APART = 0.6  # distance of the two arms of `pair` [m]
 SIDES = 'left_', 'right_'  # prefixes of the names in the two arms of `pair`
+FULL_TURN = 6.3  # rounded up [rad]
 XACRO = 'this is xacro, not URDF; expand it: xacro FILE > arm.urdf'
 
 
@@ -70,8 +71,13 @@ class Description:
         Friction and damping of <dynamics> [N·m, N], [N·m·s/rad, N·s/m]; zero if missing.
     mimics : mapping of int to Mimic
         By the index of the link that the mimic joint carries.
-    unused : tuple of str
-        A sentence for each part of the links and joints that this package does not use.
+    unused, turned : tuple of str
+        Sentences on parts of the links and joints that this package does not use, and on angles
+        of origins that are probably in degrees.
+    shaped : (m,) bool
+        Whether the link has a visual or collision shape.
+    soft_limits : (m, 2)
+        Of <safety_controller> [rad, m]; infinite if missing.
 
     """
 
@@ -92,6 +98,9 @@ class Description:
     viscous_friction: Array
     mimics: Mapping[int, Mimic]
     unused: tuple[str, ...]
+    turned: tuple[str, ...]
+    shaped: NDArray[np.bool_]
+    soft_limits: Array
 
 
 def description(text: str) -> Description:
@@ -135,6 +144,10 @@ def description(text: str) -> Description:
         viscous_friction=friction[:, 1],
         mimics=_mimics(elements, joint_index),
         unused=tuple(unused_parts(robot)),
+        turned=tuple(_turned(robot)),
+        shaped=np.array([links[link].find('visual') is not None
+                         or links[link].find('collision') is not None for link in order]),
+        soft_limits=np.array([_soft_limits(e) for e in elements]),
     )
 
 
@@ -213,6 +226,12 @@ def robot_element(text: str) -> ElementTree.Element:
         raise ModelError(f"the root element is <{robot.tag}>, a URDF's is <robot>")
     for part in (part for part in robot if part.tag in ('link', 'joint')):
         for element in part.iter():
+            tags = [child.tag for child in element if child.tag not in REPEATED]
+            for tag in dict.fromkeys(tags):
+                if tags.count(tag) > 1 and element.tag in (*UNDERSTOOD, *REPEATED):
+                    raise ModelError(f'{_label(part)} has {tags.count(tag)} <{tag}>'
+                                     + (f' in its <{element.tag}>' if element is not part else '')
+                                     + ': give one')
             for name, value in element.items():
                 if '${' in value or '$(' in value:
                     raise ModelError(f"{_label(part)}: <{element.tag} {name}='{value}'>: {XACRO}")
@@ -355,6 +374,29 @@ def _limits(joint: ElementTree.Element | None) -> tuple[float, ...]:
         raise ModelError(f'{where}: its limits of velocity {velocity:g}, effort {effort:g} and '
                          f'deceleration {deceleration:g} must not be negative (0: unlimited)')
     return lower, upper, velocity or np.inf, effort or np.inf, deceleration or np.inf
+
+
+def _soft_limits(joint: ElementTree.Element | None) -> tuple[float, float]:
+    """Return the soft limits of <safety_controller>; infinite if missing."""
+    soft = None if joint is None else joint.find('safety_controller')
+    if joint is None or soft is None or not (
+            'soft_lower_limit' in soft.attrib or 'soft_upper_limit' in soft.attrib):
+        return -np.inf, np.inf
+    (low,), (high,) = (numbers(soft, f'soft_{end}_limit', _label(joint), '0')
+                       for end in ('lower', 'upper'))
+    return low, high
+
+
+def _turned(robot: ElementTree.Element) -> list[str]:
+    """Return a sentence for each <origin> of a link or joint with an angle above a full turn."""
+    found = []
+    for part in (part for part in robot if part.tag in ('link', 'joint')):
+        for at in part.iter('origin'):
+            angles = numbers(at, 'rpy', _label(part), '0 0 0', 3)
+            if max(map(abs, angles)) > FULL_TURN:
+                found.append(f"{_label(part)}: <origin rpy='{at.get('rpy')}'>: degrees? A URDF "
+                             'has radians')
+    return found
 
 
 def _friction(joint: ElementTree.Element | None) -> tuple[float, float]:

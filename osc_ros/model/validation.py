@@ -180,6 +180,22 @@ def are_rigid(T: Array) -> NDArray[np.bool_]:
     return np.asarray(rigid)
 
 
+def why_not_rigid(T: Array) -> str:
+    """Return how a matrix T (4, 4) that is no pose differs from one, and what must be given."""
+    must = 'must be a rotation and a position, [[R, p], [0, 0, 0, 1]]'
+    if not np.isfinite(T).all():
+        return f'has numbers that are not finite: it {must}'
+    if T[3, :3].any() and are_rigid(T.T[None])[0]:
+        return f'is transposed, with the position {T[3, :3].tolist()} in its last row: it {must}'
+    if np.abs(T[3] - [0.0, 0.0, 0.0, 1.0]).max() > RIGID_TOLERANCE:
+        return f'has the last row {T[3].tolist()}: it {must}'
+    R = T[:3, :3]
+    if np.linalg.det(R) < 0.0:
+        return f'mirrors (its determinant is {np.linalg.det(R):.3g}): it {must}'
+    return (f'has axes that are not orthogonal unit vectors, off by '
+            f'{np.abs(R @ R.T - np.eye(3)).max():.3g}: it {must}')
+
+
 def _motion_transform(T: Array) -> Array:
     """Motion transform X (6, 6) from the parent to a body with the pose T (4, 4) in the parent."""
     R_t = T[:3, :3].T

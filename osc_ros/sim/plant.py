@@ -11,14 +11,15 @@ import math
 import os
 from pathlib import Path
 from typing import Any
+import warnings
 
 import mujoco
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.errors import InputError
+from osc_ros.errors import InputError, ModelWarning
 from osc_ros.model.files import urdf_path, urdf_text
-from osc_ros.sim.mjcf.mjcf_description import FLOOR, require, Urdf
+from osc_ros.sim.mjcf.mjcf_description import FLOOR, give_least, require, Urdf
 from osc_ros.sim.mjcf.parts import (
     add_ball,
     add_wall,
@@ -66,8 +67,9 @@ class Plant:
     at the locked position (default 0). A mimic joint follows its locked source unless it is locked
     itself. There are no collisions, except between ball and wall if both are given, and collisions
     that `furnish` adds. Masses and inertias are exactly those of the URDF, except that a massless
-    link between two joints, or a link without inertia, gets a tiny value. The arm starts at rest
-    at q = 0, or at the nearest limit.
+    link between two joints, or a link without inertia, gets a tiny value, and an impossible
+    inertia the nearest possible one; a ModelWarning names these links. The arm starts at rest at
+    q = 0, or at the nearest limit.
 
     Parameters
     ----------
@@ -139,6 +141,9 @@ class Plant:
             description.compiled_model(spec)  # refuse a bad URDF before parts are added
             furnish(spec)
         self.model = description.compiled_model(spec)
+        if description.substitutes:
+            warnings.warn('the simulated arm differs from its description: '
+                          + '; '.join(description.substitutes), ModelWarning, stacklevel=2)
         self._find_places(description.links)
         self._drawing = partial(description.scene, locks,
                                 folder=Path(folder) if folder else file and file.parent)
@@ -167,6 +172,8 @@ class Plant:
         for i, name in enumerate(self.joint_names):
             joint = spec.joint(name)
             joint.armature = armature[i]
+            if armature[i] > 0.0 and joint.parent.mass == 0.0:  # the rotor alone moves
+                give_least(joint.parent)
             joint.damping = (viscous[i], 0.0, 0.0)  # linear in the velocity
             joint.frictionloss = self._brakes.friction[i]
             joint.limited = bool(np.isfinite(self._position_limits[i]).all())

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from judge import SHIPPED_PANDA
-from osc_ros.errors import ModelError, ModelWarning, similar
+from osc_ros.errors import ModelError, ModelWarning, similar, UnitWarning
 from osc_ros.model import Robot
+from osc_ros.sim import Plant
 
 BODY = ("<inertial><origin xyz='0 0 0.1'/><mass value='2'/>"
         "<inertia ixx='0.03' ixy='0' ixz='0' iyy='0.03' iyz='0' izz='0.01'/></inertial>")
@@ -221,6 +222,119 @@ def test_inertia_that_breaks_the_triangle_inequality_is_warned_of():
     assert "inertia of links 'lower' breaks the triangle inequality" in messages[0]
 
 
+def lower_with(old, new):
+    return arm(lower=link('lower', BODY.replace(old, new)))
+
+
+def elbow_with(inside):
+    return arm(elbow=joint('elbow', 'upper', 'lower', inside=inside))
+
+
+POINT = ("<inertial><origin xyz='0.1 0 0.1'/><mass value='2'/><inertia ixx='0' iyy='0' izz='0'/>"
+         '</inertial>')
+BOX = "<visual><geometry><box size='1 1 1'/></geometry></visual>"
+DOUBTFUL = {
+    'kg mm²': (lower_with("'0.03'", "'30000'"), UnitWarning, ("'lower'", 'kg mm²')),
+    'grams': (lower_with("'2'", "'2000'"), UnitWarning, ("'lower'", 'grams')),
+    'centre of mass in mm': (lower_with('0 0 0.1', '0 0 100'), UnitWarning,
+                             ("'lower'", '100 m', 'millimetres')),
+    'lengths in mm': (elbow_with(LIMIT + "<origin xyz='0 0 333'/>"), UnitWarning,
+                      ("'elbow'", '333 m', 'millimetres')),
+    'rpy in degrees': (elbow_with(LIMIT + "<origin rpy='0 0 90'/>"), UnitWarning,
+                       ("'elbow'", '0 0 90', 'degrees')),
+    'rpy of a centre of mass in degrees': (
+        lower_with("xyz='0 0 0.1'", "xyz='0 0 0.1' rpy='90 0 0'"), UnitWarning,
+        ("'lower'", '90 0 0', 'degrees')),
+    'limits in degrees': (
+        elbow_with("<limit lower='-170' upper='170' velocity='2' effort='3'/>"), ModelWarning,
+        ("'elbow'", '-170 to 170', 'degrees')),
+    'mass without rotational inertia': (arm(lower=link('lower', POINT)), ModelWarning,
+                                        ("'lower'", 'ixx')),
+    'shape without mass': (arm(lower=link('lower', BOX)), ModelWarning,
+                           ("'lower'", 'shape', '<inertial>')),
+    'equal limits': (elbow_with("<limit lower='0' upper='0' velocity='2' effort='3'/>"),
+                     ModelWarning, ("'elbow'", 'lower', 'upper', 'continuous')),
+    'soft limits': (elbow_with(LIMIT + "<safety_controller soft_lower_limit='-0.5' "
+                               "soft_upper_limit='0.5' k_velocity='1'/>"), ModelWarning,
+                    ("'elbow'", '-0.5 to 0.5', '<limit>')),
+    'effort and velocity 0': (elbow_with("<limit lower='-1' upper='1' velocity='0' effort='0'/>"),
+                              ModelWarning, ("'elbow'", 'effort', 'velocity', '0 or missing')),
+    'friction above effort': (elbow_with(LIMIT + "<dynamics friction='30'/>"), ModelWarning,
+                              ("'elbow'", '30', '3', 'effort')),
+    'triangle inequality': (lower_with("iyy='0.03'", "iyy='0.05'"), ModelWarning,
+                            ("'lower'", 'triangle')),
+}
+
+
+@pytest.mark.parametrize('case', DOUBTFUL)
+def test_doubtful_description_is_warned_of_by_name_and_the_simulation_starts(case):
+    text, kind, said = DOUBTFUL[case]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter('always')
+        robot = load(text, rotor_inertia=[0.1, 0.1])
+        Plant(text, 'base', robot.joint_names, rotor_inertia=robot.rotor_inertia).step([0.0, 0.0])
+    assert all(issubclass(one.category, ModelWarning) for one in caught)
+    of_load = [one for one in caught if one.category is kind and one.filename == __file__]
+    assert any(all(part in str(one.message) for part in said) for one in of_load)
+
+
+@pytest.mark.parametrize('tag', ['axis xyz="1 0 0"', 'origin xyz="0 0 0"', 'limit effort="1"'])
+def test_doubled_element_of_a_joint_is_refused(tag):
+    message = refusal(elbow_with(f'<{tag}/><{tag}/>'))
+    assert "'elbow'" in message and f'2 <{tag.split()[0]}>' in message
+
+
+@pytest.mark.parametrize('inside, tag', [
+    (BODY + BODY, 'inertial'), (BODY.replace('<mass', "<mass value='1'/><mass"), 'mass'),
+    (BODY.replace('<origin', "<origin xyz='0 0 1'/><origin"), 'origin')])
+def test_doubled_inertia_of_a_link_is_refused(inside, tag):
+    message = refusal(arm(lower=link('lower', inside)))
+    assert "'lower'" in message and f'2 <{tag}>' in message
+
+
+def test_inertia_read_by_the_rows_of_a_matrix_is_refused_with_that_hint():
+    text = lower_with("iyy='0.03' iyz='0' izz='0.01'", "iyy='0' iyz='0.03' izz='0'")
+    assert 'rows of a matrix' in refusal(text)
+
+
+@pytest.mark.parametrize('encoding', ['iso-8859-1', 'windows-1252', 'utf-16', 'gb2312', 'utf-8'])
+def test_declared_encoding_of_a_file_is_read(tmp_path, encoding):
+    name = '手臂' if encoding == 'gb2312' else 'Gelenkarm süß'
+    text = f"<?xml version='1.0' encoding='{encoding}'?>\n" + arm().replace("'arm'", f"'{name}'")
+    file = tmp_path / 'arm.urdf'
+    file.write_bytes(text.encode(encoding))
+    robot = load(str(file))
+    assert robot.name == name
+    Plant(file, 'base', robot.joint_names)
+
+
+def test_undeclared_or_unknown_encoding_is_refused_with_what_to_declare(tmp_path):
+    file = tmp_path / 'arm.urdf'
+    file.write_bytes(arm().replace("'arm'", "'süß'").encode('iso-8859-1'))
+    assert 'encoding=' in refusal(str(file))
+    file.write_bytes(b"<?xml version='1.0' encoding='klingon'?>" + arm().encode())
+    assert "'klingon'" in refusal(str(file))
+
+
+def test_finger_as_tip_is_warned_of_with_the_link_of_the_gripper():
+    text = arm(more=link('f') + joint('f', 'lower', 'f', 'prismatic')
+               + link('g') + joint('g', 'lower', 'g', 'prismatic'))
+    with pytest.warns(ModelWarning, match="tip 'f'.*finger.*'lower'"):
+        load(text, tip='f')
+
+
+@pytest.mark.parametrize('change, said', [
+    (lambda T: T.T, 'transposed'), (lambda T: T + 0.1 * (np.arange(4)[:, None] == 3), 'last row'),
+    (lambda T: T @ np.diag([1.0, 1.0, -1.0, 1.0]), 'mirrors'),
+    (lambda T: 2.0 * T - np.diag([0.0, 0.0, 0.0, 1.0]), 'orthogonal'),
+    (lambda T: T * np.nan, 'finite')])
+def test_matrix_that_is_no_pose_is_refused_with_the_reason(change, said):
+    T = np.eye(4)
+    T[:3, 3] = 0.1, 0.2, 0.3
+    with pytest.raises(ModelError, match=said):
+        load(arm()).with_tool(change(T))
+
+
 def test_flat_plate_keeps_the_triangle_inequality():
     plate = BODY.replace("ixx='0.03'", "ixx='0.0333'").replace("'0.03'", "'0.0667'").replace(
         "'0.01'", "'0.1'")
@@ -243,7 +357,7 @@ def test_missing_limits_are_unlimited_and_warned_of_once():
     assert messages == [
         "robot 'arm': no position limit for 'shoulder'; "
         "no velocity limit for 'shoulder', 'elbow'; "
-        "no effort limit for 'shoulder', 'elbow': taken as unlimited"]
+        "no effort limit for 'shoulder', 'elbow': 0 or missing, taken as unlimited"]
 
 
 def test_position_limits_of_a_continuous_joint_are_infinite():

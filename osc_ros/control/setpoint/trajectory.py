@@ -26,6 +26,7 @@ from osc_ros.dynamics.algebra.rotation import (
 from osc_ros.dynamics.algebra.spatial import compose, rotate, transpose, unrotate
 from osc_ros.dynamics.algebra.vectors import interval_of
 from osc_ros.errors import InputError
+from osc_ros.model.validation import why_not_rigid
 
 Array = NDArray[np.float64]
 
@@ -280,7 +281,7 @@ def require_rigid(what: str, poses: Array) -> None:
     k = _first_not_rigid(poses)
     if k >= 0:
         index = f' {k}' if len(poses) > 1 else ''
-        raise InputError(f'{what}{index} is not a rotation and a position: {poses[k].tolist()}')
+        raise InputError(f'{what}{index} {why_not_rigid(poses[k])}')
 
 
 def _phase(times: Array, duration: float, ramp: float, period: float
@@ -358,6 +359,7 @@ def _first_not_rigid(poses):
         for i in range(4):
             for j in range(4):
                 total += T[i, j]
+        excess = max(excess, abs(T[3, 0]), abs(T[3, 1]), abs(T[3, 2]), abs(T[3, 3] - 1.0))
         if not (excess < RIGID_TOLERANCE and turn > 0.0 and abs(total) < np.inf):
             return k
     return -1

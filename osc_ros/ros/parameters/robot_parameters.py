@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from osc_ros.control.model_error.driver import COMPENSATES
 from osc_ros.control.tasks.task import pose
 from osc_ros.errors import InputError, similar
+from osc_ros.model.files import file_text
 from osc_ros.model.robot import Robot
 from osc_ros.model.urdf import near, pair, robot_element
 from osc_ros.model.validation import require_compact
@@ -74,7 +75,7 @@ def urdf_text(name: str) -> str:
         path = Path(name).expanduser()
         if path.exists() and not (path.is_file() and 0 < path.stat().st_size <= LARGEST_FILE):
             raise OSError(f'not a regular file of at most {LARGEST_FILE / 1e6:g} MB, or empty')
-        return path.read_text(encoding='utf-8')
+        return file_text(path, 'a URDF')
     except (OSError, RuntimeError, ValueError) as error:  # such as an unknown user, a zero byte
         known = [*shipped_robots(), PAIR]
         near = similar(name.lower(), known, 1)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 import math
 from pathlib import Path
@@ -17,11 +17,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from osc_ros.errors import InputError, ModelError, similar
+from osc_ros.model.assembly import TRIANGLE_TOLERANCE
 from osc_ros.model.joint_types import JOINT_TYPES, OF_ONE_FREEDOM
 from osc_ros.model.origin import replace_quaternions
 from osc_ros.sim.mjcf.meshes import add_meshes
 
 FLOOR = 0  # index of the floor among the geoms of a scene
+PLAY = 1e-6  # of a joint whose limits are equal [rad, m]
 LEAST_MASS, LEAST_INERTIA = 1e-9, 1e-12  # for a massless moving body [kg], [kg m²]
 GREY, PALE, WHITE = (0.6, 0.62, 0.65), (0.9, 0.91, 0.92), (1.0, 1.0, 1.0)
 
@@ -35,12 +37,16 @@ class Urdf:
         except ElementTree.ParseError as error:
             raise ModelError(f'the URDF is not XML: {error}') from error
         replace_quaternions(root)
+        for inertia in root.iterfind('link/inertial/inertia'):
+            for product in ('ixy', 'ixz', 'iyz'):
+                inertia.set(product, inertia.get(product, '0'))
         self.links, self._joints = (_by_name(root.findall(tag)) for tag in ('link', 'joint'))
         self._joint_of = {self._end(name, 'child'): name for name in self._joints}
         roots = sorted(self.links.keys() - self._joint_of.keys())
         if len(roots) != 1:
             raise ModelError(f'the URDF has {len(roots)} root links {roots}; accepted: one')
         self._colours = root.findall('material')
+        self.substitutes: dict[str, None] = {}  # sentences on what differs from the description
 
     def number(self, joint: str, tag: str, attribute: str, absent: float = 0.0) -> float:
         """Return an attribute of a child element of the joint; `absent` if it is missing."""
@@ -55,8 +61,14 @@ class Urdf:
     def span(self, joint: str) -> tuple[float, float]:
         """Return lower and upper position; infinite without <limit> and for continuous joints."""
         lower, upper = (self.number(joint, 'limit', end) for end in ('lower', 'upper'))
-        if not JOINT_TYPES[self._kind(joint)].has_range or lower == upper == 0.0:
+        limit = self._joints[joint].find('limit')
+        if (not JOINT_TYPES[self._kind(joint)].has_range or limit is None
+                or not {'lower', 'upper'} & {*limit.attrib}):
             return -math.inf, math.inf
+        if lower == upper and math.isfinite(lower):
+            self.substitutes[f"joint '{joint}': a range of {2 * PLAY:g} about {lower:g}, where "
+                             'its limits are equal'] = None
+            return lower - PLAY, upper + PLAY
         if not -math.inf < lower < upper < math.inf:
             raise ModelError(f"joint '{joint}': limits {lower} to {upper}; "
                              'accepted: lower < upper')
@@ -84,12 +96,15 @@ class Urdf:
             value = float(locked.get(name, 0.0))
         else:
             source = mimic.get('joint', '')
-            if source not in self._joints or source in (*barred, name):
-                raise ModelError(f"joint '{name}' mimics '{source}', which is not a locked joint; "
-                                 f"accepted: '{name}' or its source locked (locked_joints), or a "
-                                 'tip before both, if they are those of a gripper')
-            value = (self.number(name, 'mimic', 'multiplier', 1.0)
-                     * self._lock(source, locked, (*barred, name))
+            if source not in self._joints or source == name:
+                raise ModelError(f"joint '{name}' mimics '{source}', which is not another joint")
+            followed = 0.0
+            if source in barred:
+                self.substitutes[f"joint '{name}': locked, where it mimics '{source}', which "
+                                 'moves'] = None
+            else:
+                followed = self._lock(source, locked, (*barred, name))
+            value = (self.number(name, 'mimic', 'multiplier', 1.0) * followed
                      + self.number(name, 'mimic', 'offset'))
         if not math.isfinite(value) or value != 0.0 and self._kind(name) not in OF_ONE_FREEDOM:
             raise InputError(f"joint '{name}' ({self._kind(name)}) is locked at {value}; "
@@ -126,7 +141,7 @@ class Urdf:
             spec = mujoco.MjSpec.from_string(text + '</robot>')
         except ValueError as error:
             raise self._refusal(error) from error
-        _give_mass(spec)
+        self.substitutes.update(dict.fromkeys(_give_mass(spec)))
         for name, value in locks.items():
             body = spec.body(self._end(name, 'child'))
             for joint in list(body.joints):
@@ -259,20 +274,41 @@ def require(kind: str, name: str, names: Iterable[str]) -> None:
         raise InputError(f"unknown {kind} '{name}'; accepted: {', '.join(near)}")
 
 
-def _give_mass(spec: mujoco.MjSpec) -> None:
+def _give_mass(spec: mujoco.MjSpec) -> Iterator[str]:
     """
-    Give a tiny mass or inertia to links that MuJoCo would refuse.
+    Give links the nearest mass and inertia that MuJoCo accepts; return what to tell the user.
 
-    These are massless links between two joints, and moving links with a mass but no inertia.
+    Massless links between two joints and links without rotational inertia get tiny values. A
+    principal moment above the sum of the others is lowered to it.
 
     """
     for body in spec.bodies:
+        I = body.fullinertia
+        if np.isfinite(I).all() and I.any():
+            moments, axes = np.linalg.eigh(
+                [[I[0], I[3], I[4]], [I[3], I[1], I[5]], [I[4], I[5], I[2]]])
+            if moments[0] < 0.0 or moments[2] >= moments[0] + moments[1]:
+                given = moments.copy()
+                moments = np.maximum(moments, LEAST_INERTIA)
+                moments[2] = min(moments[2], (1.0 - 1e-9) * (moments[0] + moments[1]))
+                new = axes @ np.diag(moments) @ axes.T
+                body.fullinertia = [*np.diag(new), new[0, 1], new[0, 2], new[1, 2]]
+                if given[2] - moments[2] > TRIANGLE_TOLERANCE * given[2]:
+                    yield (f"link '{body.name}': a principal moment of {moments[2]:.3g} kg m² in "
+                           f'place of {given[2]:.3g}, which is above the sum of the others')
         between = body.joints and _moves_a_link(body)
         if between and body.mass == 0.0 and not body.explicitinertial:
-            body.mass, body.inertia = LEAST_MASS, [LEAST_INERTIA] * 3
-            body.explicitinertial = True
+            give_least(body)
+        elif body.joints and body.mass == 0.0 and np.nan_to_num(body.fullinertia).any():
+            body.mass = LEAST_MASS
         elif body.joints and body.mass > 0.0 and not np.nan_to_num(body.fullinertia).any():
             body.fullinertia = [LEAST_INERTIA] * 3 + [0.0] * 3
+            yield f"link '{body.name}': {LEAST_INERTIA:g} kg m² in place of no rotational inertia"
+
+
+def give_least(body: mujoco.MjsBody) -> None:
+    """Give a body the least mass and inertia."""
+    body.mass, body.inertia, body.explicitinertial = LEAST_MASS, [LEAST_INERTIA] * 3, True
 
 
 def _moves_a_link(body: mujoco.MjsBody) -> bool:

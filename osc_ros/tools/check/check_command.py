@@ -39,7 +39,7 @@ from osc_ros.tools.check.robot_options import (
     users_files,
     write_new,
 )
-from osc_ros.tools.info.description_rules import Description, notes, problems
+from osc_ros.tools.info.description_rules import Description, loaded, notes, problems
 
 EXAMPLE = """examples:
   osc_check --robot panda
@@ -117,15 +117,14 @@ def _description(wanted: Demonstration) -> tuple[Description, list[str]]:
 
     """
     values, arm = wanted.values['osc_controller'], wanted.values['osc_simulator']
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter('always', ModelWarning)
-        robot = robot_parameters.robot(values, robot_parameters.description(values))
+    robot, warned = loaded(
+        lambda: robot_parameters.robot(values, robot_parameters.description(values)))
     robot = robot_parameters.with_payload(arm, robot)
     robot = replace(robot, effort_limits=robot_parameters.per_joint(
         values, 'limits.effort', robot.effort_limits, robot))
-    about = Description(robot, np.array(arm['initial_positions'] or wanted.postures[0]))
-    return about, [*(str(one.message) for one in caught
-                     if issubclass(one.category, ModelWarning)), *notes(about)]
+    about = Description(robot, np.array(arm['initial_positions'] or wanted.postures[0]),
+                        warned=warned)
+    return about, notes(about)
 
 
 def _tell(found: Check, options: argparse.Namespace) -> None:

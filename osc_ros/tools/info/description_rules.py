@@ -1,28 +1,25 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Rules that find errors and missing data in a robot description."""
+"""Rules on an arm at its home posture; `osc_ros.model.plausibility` has those on its URDF."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+import warnings
 
 import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.tasks.freedoms import require_single_freedoms
-from osc_ros.errors import InputError
+from osc_ros.errors import InputError, ModelWarning, UnitWarning
 from osc_ros.model.robot import Robot
 from osc_ros.tools.info.arm_dynamics import weight
 
 Array = NDArray[np.float64]
 
 HEAVY = 0.9  # the weight may take this share of a torque limit
-MANY_TURNS, VERY_FAST = 8.0 * np.pi, 60.0  # limits in degrees, rather [rad, rad/s]
-# Largest radius of gyration of a body about its joint, relative to the size of the robot, which is
-# taken as at least SMALLEST [m]. All robots of example-robot-data stay below 0.9.
-GYRATION, SMALLEST = 2.0, 1.0
 UPRIGHT = np.array([0.0, 0.0, -9.81])  # gravity in the base frame of an arm on a table [m/s²]
 SAME = 0.2  # smaller differences of gravity are not noted [m/s²]: 1° of direction, 2 % of size
 
@@ -35,6 +32,8 @@ class Description:
     Attributes
     ----------
     robot : Robot
+    warned : tuple of Warning
+        From `Robot.from_urdf`: a UnitWarning is a problem, another ModelWarning a note.
     home : (n,)
         Joint positions at which the rules check the weight of the arm [rad, m].
     freedoms : int
@@ -45,6 +44,7 @@ class Description:
     robot: Robot
     home: Array
     freedoms: int = 6
+    warned: tuple[Warning, ...] = ()
 
     @property
     def weight(self) -> Array:
@@ -54,12 +54,22 @@ class Description:
 
 def problems(about: Description) -> list[str]:
     """Return the errors that make it impossible to control the arm, each with a remedy."""
-    return [text for rule in PROBLEMS for text in rule(about)]
+    return [*(str(one) for one in about.warned if isinstance(one, UnitWarning)),
+            *(text for rule in PROBLEMS for text in rule(about))]
 
 
 def notes(about: Description) -> list[str]:
     """Return missing and unusual data of the description, each with advice for the user."""
-    return [text for rule in NOTES for text in rule(about)]
+    return [*(str(one) for one in about.warned if not isinstance(one, UnitWarning)),
+            *(text for rule in NOTES for text in rule(about))]
+
+
+def loaded(load: Callable[[], Robot]) -> tuple[Robot, tuple[Warning, ...]]:
+    """Return a robot, and the warnings of `Robot.from_urdf` on its description."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter('always', ModelWarning)
+        robot = load()
+    return robot, tuple(one.message for one in caught if isinstance(one.message, ModelWarning))
 
 
 def links_by_joint(robot: Robot) -> dict[str, list[str]]:
@@ -68,10 +78,6 @@ def links_by_joint(robot: Robot) -> dict[str, list[str]]:
     for link, (body, _) in robot.frames.items():
         found[robot.joints[body] if body >= 0 else ''].append(link)
     return found
-
-
-def _names(links: list[str]) -> str:
-    return ', '.join(map(repr, links))
 
 
 def _no_mass(about: Description) -> Iterator[str]:
@@ -85,20 +91,6 @@ def _several_freedoms(about: Description) -> Iterator[str]:
         require_single_freedoms(about.robot)
     except InputError as error:
         yield str(error)
-
-
-def _wrong_units(about: Description) -> Iterator[str]:
-    robot, masses = about.robot, about.robot.inertia[:, 5, 5]
-    size = max(SMALLEST, float(
-        np.linalg.norm(robot.T_parent_body[:, :3, 3], axis=1).sum()
-        + max(np.linalg.norm(T[:3, 3]) for _, T in robot.frames.values())))
-    moments = np.linalg.eigvalsh(robot.inertia[:, :3, :3])[:, -1]  # about each body's joint
-    links = links_by_joint(robot)
-    for i in np.flatnonzero((masses > 0.0) & (moments > masses * (GYRATION * size)**2)):
-        yield (f"{_names(links[robot.joints[i]])}, moved by '{robot.joints[i]}', has a moment of "
-               f'inertia of {moments[i]:.3g} kg m² with a mass of {masses[i]:.3g} kg, as if the '
-               f'mass were {np.sqrt(moments[i] / masses[i]):.3g} m from the joint, of a robot of '
-               f'about {size:.2g} m: check the units of <inertia> (kg mm²? g cm²?)')
 
 
 def _too_heavy(about: Description) -> Iterator[str]:
@@ -119,16 +111,6 @@ def _home_outside(about: Description) -> Iterator[str]:
                f'{high[k]:g}')
 
 
-def _degrees(about: Description) -> Iterator[str]:
-    robot, speeds = about.robot, about.robot.velocity_limits
-    low, high = robot.position_limits.T
-    for k in np.flatnonzero(~robot.prismatic & (
-            np.isfinite(low) & (high - low > MANY_TURNS)
-            | np.isfinite(speeds) & (speeds > VERY_FAST))):
-        yield (f"joint '{robot.joint_names[k]}': {low[k]:g} to {high[k]:g} rad, {speeds[k]:g} "
-               'rad/s: degrees? A URDF has radians')
-
-
 def _turned_gravity(about: Description) -> Iterator[str]:
     gravity = about.robot.gravity
     if np.linalg.norm(gravity - UPRIGHT) > SAME:
@@ -141,15 +123,6 @@ def _few_freedoms(about: Description) -> Iterator[str]:
     if about.freedoms < 6:
         yield (f'the tip can move along {about.freedoms} of 6 axes at once: control those '
                "(parameters 'translation.axes', 'rotation.axes'; `osc_demo` chooses them)")
-
-
-def _light_links(about: Description) -> Iterator[str]:
-    robot = about.robot
-    links_of_bodies = list(links_by_joint(robot).values())[1:]
-    for body, (joint, links) in enumerate(zip(robot.joints, links_of_bodies)):
-        if robot.inertia[body, 5, 5] == 0.0:
-            yield (f"{_names(links)}, moved by '{joint}', has no mass: its weight "
-                   'is not carried; add <inertial> if it has some')
 
 
 def _no_rotors(about: Description) -> Iterator[str]:
@@ -165,6 +138,5 @@ def _no_friction(about: Description) -> Iterator[str]:
 
 
 Rule = Callable[[Description], Iterator[str]]
-PROBLEMS: tuple[Rule, ...] = (_several_freedoms, _no_mass, _wrong_units, _too_heavy)
-NOTES: tuple[Rule, ...] = (_home_outside, _degrees, _turned_gravity, _few_freedoms, _light_links,
-                           _no_rotors, _no_friction)
+PROBLEMS: tuple[Rule, ...] = (_several_freedoms, _no_mass, _too_heavy)
+NOTES: tuple[Rule, ...] = (_home_outside, _turned_gravity, _few_freedoms, _no_rotors, _no_friction)

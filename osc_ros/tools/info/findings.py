@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-import warnings
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +13,12 @@ from numpy.typing import NDArray
 from osc_ros.control.tasks.bandwidth import largest_natural_frequency
 from osc_ros.dynamics.algebra.conditioning import conditioning, scaled_jacobian
 from osc_ros.dynamics.algebra.kinematics import placement, tip_jacobian
-from osc_ros.errors import InputError, ModelError, ModelWarning
+from osc_ros.errors import InputError, ModelError
 from osc_ros.model import urdf
 from osc_ros.model.robot import Robot
 from osc_ros.tools.info import description_rules
 from osc_ros.tools.info.arm_dynamics import mass_matrix
-from osc_ros.tools.info.description_rules import Description, links_by_joint
+from osc_ros.tools.info.description_rules import Description, links_by_joint, loaded
 
 Array = NDArray[np.float64]
 
@@ -115,10 +114,7 @@ def findings(text: str, base: str, tip: str, home: Array | None = None,
     if the URDF or `home` cannot be used.
 
     """
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter('always', ModelWarning)
-        robot = Robot.from_urdf(text, base, tip, locked=locked)
-    warned = [str(one.message) for one in caught if issubclass(one.category, ModelWarning)]
+    robot, warned = loaded(lambda: Robot.from_urdf(text, base, tip, locked=locked))
     _require_usable(robot, home)
     postures = _postures(robot)
     scaled = [_scaled(robot, q) for q in postures]
@@ -131,7 +127,7 @@ def findings(text: str, base: str, tip: str, home: Array | None = None,
         # motion within rounding errors counts as none
         effective = np.where(np.diag(mobility) > 1e-12 * np.trace(mobility),
                              1.0 / np.diag(mobility), np.inf)
-    about = Description(robot, home, freedoms)
+    about = Description(robot, home, freedoms, warned)
     distances = [float(np.linalg.norm(at.T_tip[:3, 3] - at.p[0]))
                  for at in (placement(robot, q) for q in postures)]
     return Findings(
@@ -142,7 +138,7 @@ def findings(text: str, base: str, tip: str, home: Array | None = None,
         singularities=_singularities(robot, home, freedoms),
         reach=(min(distances), max(distances)),
         frequencies={rate: largest_natural_frequency(1.0, 1.0 / rate) for rate in RATES},
-        notes=warned + description_rules.notes(about),
+        notes=description_rules.notes(about),
         problems=description_rules.problems(about))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from osc_ros.commandline import colored_text, json_values, Parser, ProgressBar
 from osc_ros.errors import InputError, ModelError, OscError, similar
 from osc_ros.model.ends import ends_of_chains, fork_at
-from osc_ros.model.files import ROBOTS
+from osc_ros.model.files import file_text, ROBOTS
 from osc_ros.model.urdf import named_in, quoted
 from osc_ros.tools.info.findings import AXES, Findings, findings
 
@@ -87,8 +87,8 @@ def _text(name: str) -> str:
         return (ROBOTS / f'{name}.urdf').read_text(encoding='utf-8')
     path = Path(name).expanduser()
     try:
-        return path.read_text(encoding='utf-8')
-    except (OSError, UnicodeDecodeError) as error:
+        return file_text(path, 'a URDF')
+    except ModelError as error:
         nearby = [str(one) for one in path.parent.glob('*.urdf')] if path.parent.is_dir() else []
         near = similar(name, [*_shipped(), *nearby], 1)
         raise InputError(f"'{name}' cannot be read ({error})"
