@@ -7,6 +7,7 @@ import importlib.metadata
 from importlib.resources import files
 import os
 from pathlib import Path
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -72,6 +73,25 @@ def test_executable_of_ros2_run_uses_the_python_that_it_was_installed_for():
     shown = subprocess.run(
         [Path(sys.prefix, 'lib', 'osc_ros', 'osc_demo'), '--help'], env=without_path,
         capture_output=True, text=True, timeout=60, check=True)
+    assert '--urdf' in shown.stdout
+
+
+# quick: test_executable_of_ros2_run_uses_the_python_that_it_was_installed_for
+@pytest.mark.slow
+def test_demo_starts_from_a_wheel_by_uvx(tmp_path):
+    uv = shutil.which('uv', path=os.pathsep.join([f'{sys.prefix}/bin', os.environ['PATH']]))
+    if uv is None:
+        pytest.skip('no uv')
+    source = tmp_path / 'source'
+    shutil.copytree(SOURCE, source,
+                    ignore=shutil.ignore_patterns('.*', 'build', 'site', '*.egg-info'))
+    subprocess.run([uv, 'build', '-q', '--wheel', '-o', tmp_path, source], check=True)
+    [wheel] = tmp_path.glob('*.whl')
+    shown = subprocess.run(
+        [uv, 'tool', 'run', '-q', '-c', SOURCE / 'requirements' / 'constraints.txt',
+         '--from', f'{wheel}[demo,jazzy]', 'osc_demo', '--help'],
+        env={name: value for name, value in os.environ.items() if name != 'AMENT_PREFIX_PATH'
+             and not name.startswith('PYTHON')}, capture_output=True, text=True, check=True)
     assert '--urdf' in shown.stdout
 
 

@@ -18,7 +18,7 @@ from osc_ros.commandline import colored_text, json_values, Parser, ProgressBar
 from osc_ros.errors import InputError, ModelError, OscError, similar
 from osc_ros.model.ends import ends_of_chains, fork_at
 from osc_ros.model.files import file_text, ROBOTS
-from osc_ros.model.urdf import named_in, quoted
+from osc_ros.model.urdf import named_in
 from osc_ros.tools.info.findings import AXES, Findings, findings
 
 EXAMPLE = """examples:
@@ -39,8 +39,6 @@ def main(arguments: list[str] | None = None) -> None:
         home, locked = _home(options.home), dict(_position(one) for one in options.lock)
         base, tip = _ends(options, text)
         found = findings(text, base, tip, home, locked)
-        if not options.tip:
-            found.notes.extend(_doubts(text, tip))
     except ModelError as error:
         asked, known = {*filter(None, (options.base, options.tip)), *locked}, named_in(text)
         if not known or not asked <= known:
@@ -105,17 +103,10 @@ def _ends(options: argparse.Namespace, text: str) -> tuple[str, str]:
         root, ends = ends_of_chains(text)
     except OscError:
         return options.base or '', options.tip or ''  # `findings` reports the error
-    return options.base or root, options.tip or ends[0][0]
-
-
-def _doubts(text: str, tip: str) -> list[str]:
-    """Return a note if the tip, chosen by default, may be a finger of a gripper."""
-    link, others = fork_at(text, tip)
-    if not others:
-        return []
-    return [f"the tip '{tip}', the end of the longest chain, is moved on '{link}' beside "
-            f'{quoted(others)}, as a finger is: if it is one, choose the link of the gripper '
-            f'(--tip {link})']
+    tip = options.tip or ends[0][0]
+    while not options.tip and (beside := fork_at(text, tip))[1]:  # a finger: the gripper's link
+        tip = beside[0]
+    return options.base or root, tip
 
 
 def _home(given: str | None) -> Any:
