@@ -279,6 +279,7 @@ def after_changes(name, first, kinds, gaps, speed, seed):
 @pytest.mark.parametrize('case', [
     ('panda', 'springs', ('to_fewer_axes', 'joints'), [1], 1.0, 8),  # the arm was lost
     ('panda', 'spring', ('joints', 'hand'), [40], 1.0, 18),
+    ('talos_left_arm', 'usual', ('to_gains', 'usual'), [30], 1.0, 1),  # set, and set back
     ('kinova', 'joints', ('springs', 'usual', 'hand'), [10, 60], 1.0, 3)], ids=str)
 def test_changes_that_follow_each_other_closely_do_not_throw_the_arm(case):
     fastest, step = after_changes(*case)
@@ -331,6 +332,24 @@ def test_goals_for_settings_that_wait_are_reached():
     assert law.waits
     run_on(law, plant, k, 3.0)
     np.testing.assert_allclose(plant.pose()[:3, 3], pose[:3, 3], atol=2e-3)
+
+
+def test_joint_goal_pose_and_mode_in_one_period_end_at_the_pose():
+    law, plant = moving('panda', 'usual', 1.0, 2)
+    k = run_on(law, plant, 0, 0.6)
+    change_to(law, 'joints')
+    law.move_joints(plant.q + 0.5)
+    change_to(law, 'usual')
+    pose = plant.pose()
+    pose[:3, 3] -= [0.1, 0.0, 0.05]
+    law.follow(pose)
+    change_to(law, 'spring')
+    fastest = 0.0
+    for _ in range(40):
+        k = run_on(law, plant, k, 0.1)
+        fastest = max(fastest, float((np.abs(plant.qd) / plant.velocity).max()))
+    assert fastest <= FASTEST
+    np.testing.assert_allclose(plant.pose()[:3, 3], pose[:3, 3], atol=5e-3)
 
 
 def test_stop_does_not_wait_for_settings_that_wait():
