@@ -63,7 +63,8 @@ class ControlCycle:
         self._rest = np.zeros(robot.n)
         self._setup = setup
         self._waiting: CompiledLaw | None = None  # accepted during a blend, not yet in force
-        self._deferred: list[tuple[str, tuple[Any, ...]]] = []  # commands that wait with it
+        # commands that wait with it: kind, task, start, name of the method, arguments
+        self._deferred: list[tuple[str, str | None, float, str, tuple[Any, ...]]] = []
         self._setup.start(q)
         self._blending, self._compensation = SetupBlending(robot.n), self._rest
         self._observed = -math.inf

@@ -39,7 +39,6 @@ from osc_ros.errors import InputError
 Array = NDArray[np.float64]
 
 STRONGEST = 1e5  # largest accepted entry of a wrench [N·m, N]
-MOST_DEFERRED = 100  # commands that wait for a change of settings
 LONGEST = 1e6  # longest accepted duration of a motion of the joints [s]
 
 
@@ -71,17 +70,22 @@ class CommandedCycle(ControlCycle):
         return self.waits and (present.leader != self.settings.leader or task is not None
                                and task not in (one.name for one in present.tasks))
 
-    def _defer(self, name: str, *arguments: Any) -> None:
-        """Execute a command when the settings that wait are in force."""
-        if name.startswith('set_'):  # only the last one counts
-            self._deferred = [one for one in self._deferred
-                              if (one[0], one[1][-1]) != (name, arguments[-1])]
-        self._deferred = [*self._deferred[-MOST_DEFERRED:], (name, arguments)]
+    def _defer(self, what: str, start: float, task: str | None, name: str, *arguments: Any
+               ) -> None:
+        """
+        Execute a command, a call of the method `name`, when the settings that wait are in force.
+
+        It replaces those of the same kind `what` and task that begin at `start` [s] or later.
+
+        """
+        self._deferred = [*(one for one in self._deferred
+                            if one[:2] != (what, task) or one[2] < start),
+                          (what, task, start, name, arguments)]
 
     def deferred_goal(self, task: str, goal: Array | None) -> Array | None:
         """Goal (4, 4) of the last motion that waits for its settings; `goal` if there is none."""
-        for name, (motion, *_, own) in reversed(self._deferred):
-            if name == 'follow' and own in (None, task):
+        for what, own, _, _, (motion, *_) in reversed(self._deferred):
+            if what == 'motion' and own in (None, task):
                 return motion.pose if isinstance(motion, PoseGoal) else (
                     motion.poses[-1] if isinstance(motion, Path) else None)
         return goal
@@ -105,7 +109,7 @@ class CommandedCycle(ControlCycle):
         errors = []
         if not self.waits:
             commands, self._deferred = self._deferred, []
-            for name, arguments in commands:
+            for *_, name, arguments in commands:
                 try:
                     getattr(self, name)(*arguments)
                 except InputError as error:
@@ -167,7 +171,7 @@ class CommandedCycle(ControlCycle):
         elif not isinstance(motion, TwistGoal):
             motion = _hold(motion, level.task.kind)
         if self._is_early(task):
-            self._defer('follow', motion, start, task)
+            self._defer('motion', start, task, 'follow', motion, start, task)
         else:
             level = self.level(task)
             level.generator.add(motion, start)
@@ -279,7 +283,7 @@ class CommandedCycle(ControlCycle):
                              f"one of {level.task.axes[k]}, accepted there is 0 (its axes are "
                              f"{', '.join(level.task.axes)})")
         if self.waits:
-            self._defer('set_wrench', wanted, task)
+            self._defer('wrench', -math.inf, task, 'set_wrench', wanted, task)
         else:
             level.wanted_wrench[:] = wanted
 
@@ -309,7 +313,7 @@ class CommandedCycle(ControlCycle):
         self._require_ready()
         level.require_impedance(impedance)
         if self.waits:
-            self._defer('set_impedance', impedance, task)
+            self._defer('impedance', -math.inf, task, 'set_impedance', impedance, task)
         else:
             level.set_impedance(impedance)
 
@@ -351,7 +355,7 @@ class CommandedCycle(ControlCycle):
         self._require_ready()
         goal = goal_positions(q, self.robot)
         if self._is_early():
-            self._defer('set_posture', goal)
+            self._defer('posture', -math.inf, None, 'set_posture', goal)
         else:
             self._move_posture(goal)
 
@@ -414,7 +418,7 @@ class CommandedCycle(ControlCycle):
                              f'{self.robot.n}, one for each joint')
         bounds = motion_bounds(self.settings.limits, drive, fastest)
         if self._is_early():
-            self._defer('move_joints', np.array(goal), duration, speed)
+            self._defer('joints', -math.inf, None, 'move_joints', np.array(goal), duration, speed)
             return self._blending.left + JointMotion.to_goal(
                 self._at_rest, wanted, bounds, duration or 0.0).duration
         margins = self._setup.limiter.table[LOWER:UPPER + 1]
@@ -457,7 +461,8 @@ class CommandedCycle(ControlCycle):
         robot, limits = self.robot, self.settings.limits
         require_within(motion, robot.joint_names, robot.position_limits, limits.velocity, state[0])
         if is_early:
-            self._defer('follow_joints', times, positions, velocities, accelerations)
+            self._defer('joints', -math.inf, None, 'follow_joints', times, positions, velocities,
+                        accelerations)
             return self._blending.left + motion.duration
         self._follow_joints(motion)
         return motion.duration

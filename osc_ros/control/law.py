@@ -280,6 +280,8 @@ class Law(CommandedCycle):
         targets. The activation of tasks and of single axes changes to its new value over
         `blend_time`, from 0 for a new task.
 
+        A change that comes before the last one has ended waits for its end, see `waits`.
+
         Parameters
         ----------
         settings : Settings, optional

@@ -27,13 +27,13 @@ def require_gravity(gravity: Array) -> None:
 
 
 def require_gradual(before: Array, gravity: Array) -> None:
-    """Raise if gravity (3,) [m/s²] differs too much for an active controller from `before` (3,)."""
+    """Raise if gravity (3,) differs by more than CHANGE from that in force, `before` (3,)."""
     change = float(np.linalg.norm(gravity - before))
     if change > CHANGE:
         raise InputError(
             f'gravity {np.round(gravity, 3).tolist()} differs by {change:.3g} m/s² from '
-            f'{np.round(before, 3).tolist()}, which is in force: while the controller is active, it '
-            f'must differ by at most {CHANGE:g} m/s². Gravity is the negated reading of an '
+            f'{np.round(before, 3).tolist()}, which is in force: while the controller is active, '
+            f'it must differ by at most {CHANGE:g} m/s². Gravity is the negated reading of an '
             'accelerometer; if the base has been turned, deactivate first')
 
 

@@ -321,7 +321,7 @@ class Level:
 
     def _begin_to_lead(self, before: Level) -> None:
         """
-        Begin the motion of the set-point at the link, along axes that have followed a push until now.
+        Begin the motion of the set-point at the link, along axes that a push has moved until now.
 
         Along axes that the previous task did not move, the set-point comes to rest where the link
         is; but a motion in progress, or the goal of a spring, leads on from there.
