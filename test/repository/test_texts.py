@@ -44,6 +44,7 @@ NOT_RUN = {
     'cd': "the folder is the reader's",
     'git': 'the address is not known',
     'python3': 'makes a virtual environment; `make` does the same in every run of the tests',
+    'uvx': 'downloads packages; test_demo_starts_from_a_wheel_by_uvx runs it',
     'touch': "makes a file in the reader's workspace",
     '.': "a file of the reader's virtual environment",
     'source': "a file of the reader's workspace",
@@ -384,3 +385,13 @@ def test_parameters_of_yaml_blocks_are_those_of_the_nodes(page, block):
                                        if isinstance(entry.default, tuple) else None), name
                 given = value if isinstance(value, list) else [value]
                 assert not entry.choices or set(given) <= set(entry.choices), name
+
+
+def test_functions_that_the_page_of_the_law_names_are_in_their_files():
+    page = (CHECKOUT / 'doc' / 'methods.md').read_text(encoding='utf-8')
+    rows = re.findall(r'^\| \d \| `(\w+)` \| (.*) \|$', page, re.MULTILINE)
+    named = [(name, file) for name, files in rows for file in re.findall(r'\(\.\./(.*?)\)', files)]
+    named += re.findall(r'`(\w+)` in \[.*?\]\(\.\./(.*?\.py)\)', page)
+    assert len(named) > len(rows) > 8
+    for name, file in named:
+        assert f'\ndef {name}(' in (CHECKOUT / file).read_text(encoding='utf-8'), f'{name} in {file}'
