@@ -12,6 +12,7 @@ from numpy.testing import assert_array_equal
 import pytest
 
 from arm import JUMPS, PANDA, READY
+from driven import Driven
 from osc_ros import Law, Robot, Settings
 from osc_ros.control.model_error.contact import Contact, NOT_TOUCHED, touched
 from osc_ros.control.model_error.disturbance import Disturbance
@@ -498,3 +499,29 @@ def test_a_fault_that_is_over_before_python_looks_is_told_in_words():
     [begun, ended] = [event[1:] for event in told if event[0] == 'change']
     assert begun[:2] == (JUMP, 'hold') and "'panda_joint4' went" in begun[2]
     assert ended == ('', '', 'active')
+
+
+@pytest.mark.parametrize('slower', [1.0, pytest.param(10.0, marks=pytest.mark.xfail(
+    strict=True, reason='known defect: without a new state, fades and rates count wall time'))])
+def test_torques_of_a_reaction_do_not_step_in_a_simulation_slower_than_real_time(slower):
+    run, wall = Driven(wall=False), [0.0]
+    effort = run.robot.effort_limits
+    run.engine.use_clock(lambda: wall[0])
+    run.engine.guard.settings = replace(run.engine.guard.settings, effort_rates=50.0 * effort)
+    run.engine.guard.begin()
+    sent = []
+    for tick in range(600):
+        if tick == 50:
+            run.go(0.0, 0.3, 0.0)
+        if 250 <= tick < 350:  # in motion
+            run.engine.guard.report_fault(NOT_FINITE, 'a test')
+        run.update()
+        for _ in range(round(slower)):
+            wall[0] += PERIOD
+            if slower > 1.0:
+                run.engine.watch(0.5 * PERIOD)
+        sent.append(run.commands[-1] / effort)
+        run.plant.step(run.commands[-1], 2)
+    steps = np.abs(np.diff(sent[20:], axis=0)).max(axis=1)
+    assert steps.max() < 1.05 * 50.0 * PERIOD
+    assert steps[228:].max() < 0.05
