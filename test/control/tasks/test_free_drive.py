@@ -13,6 +13,7 @@ import pytest
 
 from arm import PANDA, PERIOD, READY
 from foreign import ForeignPlant
+from judge import Case, configuration
 from osc_ros import Clearance, InputError, Law, Robot, Settings, shipped_shapes
 from osc_ros.control.limits.clearance import fence_box
 from osc_ros.control.model_error.friction import Friction
@@ -24,6 +25,7 @@ from osc_ros.dynamics.algebra.fade import CHANGE_RATE
 from osc_ros.loop import requests
 from osc_ros.loop.engine import Engine
 from osc_ros.sim import Plant
+from shipped import ends, parameters, urdf
 from variants import first_quick
 
 ZEROS, DEFAULT = np.zeros(7), FreeDrive()
@@ -288,6 +290,38 @@ def test_commands_are_refused_in_plain_words():
 def test_wrong_settings_are_refused(given, text):
     with pytest.raises(InputError, match=text):
         FreeDrive(**given)
+
+
+def fastest_pushed(name, force, rise, seconds=3.0):
+    """Return the joint speed, relative to its limit, of a hand's push that rises in a time [s]."""
+    case = Case(urdf(name), *ends(name))
+    robot = Robot.from_urdf(case.urdf_text, case.base, case.tip)
+    law, plant = Law(robot, FreeDrive().applied_to(Settings.of(robot))), ForeignPlant(
+        case, robot.joint_names)
+    plant.reset(parameters(name, '/**/osc_simulator')['initial_positions'])
+    law.hold(plant.q)
+    fastest = 0.0
+    for k in range(round(seconds / PERIOD)):
+        J = pin.computeFrameJacobian(plant.model, plant.data, configuration(plant.model, plant.q),
+                                     plant.tip, pin.ReferenceFrame.LOCAL_WORLD_ALIGNED)
+        push = J[:3].T @ (np.array(force) * min(1.0, k * PERIOD / rise))
+        plant.step(law.torque(1.0 + k * PERIOD, plant.q, plant.qd), PERIOD, push)
+        law.plan()
+        fastest = max(fastest, float((np.abs(plant.qd) / plant.velocity).max()))
+    return fastest
+
+
+@pytest.mark.parametrize(('force', 'rise'), [
+    ((0.0, 30.0, 0.0), 0.1),
+    *(pytest.param(tuple(30.0 * one), 0.1, marks=pytest.mark.slow) for one in SIX),
+    *(pytest.param(tuple(60.0 * one), 0.1, marks=pytest.mark.slow) for one in SIX[:5]),
+    pytest.param((0.0, 0.0, -60.0), 0.1, marks=[pytest.mark.slow, pytest.mark.xfail(
+        strict=True, reason='known defect: shoulder and wrist are at their torque limits')]),
+    pytest.param((0.0, 30.0, 0.0), 1e-3, marks=[pytest.mark.slow, pytest.mark.xfail(
+        strict=True, reason='known defect: a wrist without rotor inertia passes its speed limit '
+        'in 6 ms, three ticks')])], ids=str)
+def test_light_wrist_that_a_hand_pushes_in_free_drive_keeps_its_speed_limit(force, rise):
+    assert fastest_pushed('gen3', force, rise) <= 1.2
 
 
 @pytest.mark.parametrize(('axes', 'seconds'), [
