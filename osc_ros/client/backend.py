@@ -120,6 +120,10 @@ class Backend(Protocol):
     def state(self) -> ArmState:
         """Return the newest state; ArmError if the arm was closed."""
 
+    @property
+    def fastest(self) -> float:
+        """Largest speed of the set-point of the tip [m/s]."""
+
     def go_to(self, pose: Array, duration: float | None) -> None:
         """Set a goal, to be reached after `duration` [s], or as early as the limits allow."""
 
@@ -256,6 +260,11 @@ class LawBackend(ABC):
     @property
     def _first(self) -> Task:
         return self._law.settings.tasks[0]
+
+    @property
+    def fastest(self) -> float:
+        """Largest speed of the set-point of the tip [m/s]."""
+        return float(self._first.limits.speed[1])
 
     def _lead(self, joints: JointDrive | None) -> None:
         """Let the joints follow motions of their own, or, with None, the tip its targets."""

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.client.backend import ArmState
+from osc_ros.control.accepted import require_unit
 from osc_ros.control.setpoint.trajectory import require_rigid
 from osc_ros.control.tasks.task import pose as pose_of
 from osc_ros.dynamics.algebra.arrays import finite_array
@@ -72,9 +73,15 @@ def chunk_times(dt: float, count: int) -> Array:
     return positive('dt', dt, LONGEST / count) * np.arange(1.0, count + 1.0)
 
 
-def way_time(start: Array, goal: Array, speed: float) -> float | None:
-    """Return the time [s] for the way between poses (4, 4) at a speed [m/s]; None if too short."""
+def way_time(start: Array, goal: Array, speed: float, fastest: float) -> float | None:
+    """
+    Return the time [s] for the way between poses (4, 4) at a speed [m/s]; None if too short.
+
+    InputError if the speed is far above that of the set-point, `fastest`.
+
+    """
     way, speed = float(np.linalg.norm(goal[:3, 3] - start[:3, 3])), positive('speed', speed)
+    require_unit('speed', speed, fastest, 'm/s', 1e-3)
     return None if way < SHORTEST else min(way / speed, LONGEST)
 
 

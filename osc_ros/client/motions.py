@@ -24,13 +24,13 @@ from osc_ros.client.inputs import (
     positive,
     way_time,
 )
-from osc_ros.control.accepted import bounded_turn
+from osc_ros.control.accepted import require_turn
 from osc_ros.control.setpoint.arrival import Stall
 from osc_ros.control.tasks.pose_error import pose_error
 from osc_ros.control.tasks.task import Stiffness
 from osc_ros.dynamics.algebra.arrays import finite_array
 from osc_ros.dynamics.inverse_kinematics import inverse_kinematics
-from osc_ros.errors import ArmWarning, InputError, InputWarning
+from osc_ros.errors import ArmWarning, InputError
 from osc_ros.model.validation import require_compact
 
 Array = NDArray[np.float64]
@@ -75,17 +75,18 @@ class Motions:
         shift : (3,) [m]
             In base axes.
         turn : (3,) [rad]
-            Rotation vector in base axes; beyond a turn, the same orientation is used, with an
-            InputWarning.
+            Rotation vector in base axes.
+
+        Raises
+        ------
+        InputError
+            The rotation is more than one turn.
 
         """
         T = self.state().pose.copy()
         T[:3, 3] += finite_array('shift', shift, (3,))
-        vector, text = bounded_turn(finite_array('turn', turn, (3,)))
-        if text:
-            warnings.warn(text, InputWarning, stacklevel=2)
-        turned = Rotation.from_rotvec(vector).as_matrix()
-        T[:3, :3] = turned @ T[:3, :3]
+        require_turn(vector := finite_array('turn', turn, (3,)))
+        T[:3, :3] = Rotation.from_rotvec(vector).as_matrix() @ T[:3, :3]
         return T
 
     # motions
@@ -112,7 +113,7 @@ class Motions:
             Longest time to wait for the arrival [s].
         speed : float, optional
             Mean speed of the tip [m/s], in place of `duration`; at most the limits' speed. It
-            does not slow a rotation about the tip.
+            does not slow a rotation about the tip. InputError for ten times the limit.
         through_joints : bool
             Whether an arm that is stuck, because joints are at their limits or its posture is
             singular, goes to the pose by a motion of the joints, if a posture there is found; only
@@ -147,7 +148,7 @@ class Motions:
             if duration is not None:
                 raise InputError(f'duration is {duration:g} s and speed {speed} m/s: accepted is '
                                  'one of them')
-            duration = way_time(now.pose, goal, speed)
+            duration = way_time(now.pose, goal, speed, self._backend.fastest)
         self._backend.go_to(goal, duration)
         self._has_goal = True
         if not wait:
@@ -357,7 +358,8 @@ class Motions:
         """
         Move the tip with a twist (6,) [rad/s, m/s], until the time-out of twists, 0.2 s.
 
-        A twist beyond the speeds of the set-point is reduced, with an InputWarning.
+        A twist beyond the speeds of the set-point is reduced, with an InputWarning. A zero twist
+        ends a jog; it does not end a motion to a goal, see `hold`.
 
         >>> while stick.is_held():                                  # doctest: +SKIP
         ...     arm.jog([0.0, 0.0, 0.0, *stick.velocity()])
@@ -366,11 +368,14 @@ class Motions:
         Raises
         ------
         InputError
-            The twist is not six finite numbers.
+            The twist is not six finite numbers, or more than ten times too fast.
 
         """
-        self._backend.jog(finite_array('twist', twist, (6,)))
-        self._has_goal = False
+        twist = finite_array('twist', twist, (6,))
+        self.state()  # raises if the arm was closed
+        if twist.any() or not self._has_goal:
+            self._backend.jog(twist)
+            self._has_goal = False
 
     def set_wrench(self, wrench: ArrayLike) -> None:
         """
@@ -398,7 +403,7 @@ class Motions:
         Raises
         ------
         InputError
-            A number is not positive and finite.
+            A number is not positive and finite, or a stiffness is more than ten times too high.
 
         Warns
         -----

@@ -122,7 +122,7 @@ class RealTimeBackend(LawBackend):
         self._news, self._startup_check = Condition(), startup_check
         self._reported = np.zeros(6), np.full(3, np.nan)  # error and force of the newest report
         self._arrival, self._checked = Arrival(), -np.inf
-        self._trouble, self._read = '', 0
+        self._trouble, self._dropped, self._read = '', '', 0
         self._reactions, self._concluded = ReactionLog(LOGGER, 'active'), monotonic()
         # time at which the present reaction becomes an error, and its text
         self._held: tuple[float, str] = np.inf, ''
@@ -200,8 +200,10 @@ class RealTimeBackend(LawBackend):
                 self._fail(text)
         elif event == 'stopped':
             self._fail('the arm was stopped')
-        elif event in ('error', 'warning', 'refusal'):
+        elif event in ('error', 'warning', 'refusal', 'dropped'):
             LOGGER.warning('%s', arguments[0])
+            if event == 'dropped':
+                self._dropped = arguments[0]
 
     def _end(self) -> str:
         """Return the reason why the process has ended; empty while it runs."""
@@ -256,6 +258,7 @@ class RealTimeBackend(LawBackend):
         """Request a motion, and record that a motion was commanded."""
         with self._news:  # so that the old goal is not checked in between
             answer = self._request(what, *arguments)
+            self._dropped = ''
             self._arrival.begin()
             self._check()
         return answer
@@ -304,8 +307,13 @@ class RealTimeBackend(LawBackend):
 
     def follow_joints(self, times: Array, positions: Array) -> None:
         """Move the joints through positions; see `Backend`."""
+        if len(times) == 1:
+            self._lead(JointDrive())
+            self._command(requests.reach_joints, float(times[0]), positions[0])
+            return
+        motion = self._law.joint_path(*self._request(requests.joint_set_point), times, positions)
         self._lead(JointDrive())
-        self._command(requests.follow_joints, times, positions, None, None)
+        self._command(requests.follow_joints, motion)
 
     def follow_chunk(self, times: Array, poses: Array, observed_at: float) -> str:
         """Follow a chunk; see `Backend`."""
@@ -315,6 +323,7 @@ class RealTimeBackend(LawBackend):
         entry = chunk_entry(observed_at + times, poses, observed_at, self._set_point(start),
                             start, self._first.limits)
         self._follow(entry.path, start)
+        warn(entry.warning)
         return str(entry)
 
     def set_wrench(self, wrench: Array) -> None:
@@ -411,6 +420,8 @@ class RealTimeBackend(LawBackend):
                     self._take_events()  # the reaction may have ended in the meantime
                 if self._trouble or self._loop.time > self._held[0]:
                     raise ArmError(self._trouble or self._held[1])
+                if self._dropped:
+                    raise ArmError(f'the motion has ended before its goal: {self._dropped}')
                 if self._loop.state_age > SILENCE:
                     raise ArmTimeoutError(f'no state for {SILENCE:g} s')
                 if self._loop.time >= end:

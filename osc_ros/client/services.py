@@ -60,6 +60,12 @@ class AnswerTopic:
             self._answers = [*self._answers[-99:], message]
             self._news.notify_all()
 
+    def refusal(self, label: str) -> str:
+        """Return the newest refusal of the command with this stamp; empty if there is none."""
+        return next((str(one.message) for one in reversed(self._answers)
+                     if one.level == DiagnosticStatus.ERROR
+                     and any(pair.value == label for pair in one.values)), '')
+
     def to(self, publish: Callable[[], None], key: str, label: str, command: str = '',
            timeout: float = ANSWERED) -> tuple[DiagnosticStatus, float] | None:
         """

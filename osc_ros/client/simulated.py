@@ -178,6 +178,7 @@ class SimulatedBackend(LawBackend):
         self._lead(None)
         entry = self._law.follow_chunk(observed_at + times, poses, self._state.time, observed_at)
         self._begin()
+        warn(entry.warning)
         return str(entry)
 
     def set_wrench(self, wrench: Array) -> None:

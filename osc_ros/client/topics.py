@@ -8,7 +8,7 @@ from __future__ import annotations
 import atexit
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 import os
@@ -39,6 +39,8 @@ from osc_ros.client.services import ANSWERED, AnswerTopic, CHANGED, full_name, S
 from osc_ros.collision.obstacles import changed_obstacles, Obstacle
 from osc_ros.control.limits.attached import require_moving
 from osc_ros.control.reasons import KEY, Reason, TITLES, UNEXPLAINED, watchdog_reason
+from osc_ros.control.safety.sample import continuous_joints
+from osc_ros.control.setpoint.posture import TURN
 from osc_ros.control.tasks.pose_error import pose_error
 from osc_ros.control.tasks.task import Stiffness
 from osc_ros.errors import ArmError, ArmTimeoutError, InputError, ReachError
@@ -49,7 +51,6 @@ from osc_ros.ros.messages.markers import Marker, marker_of, MarkerArray, ORANGE
 from osc_ros.ros.messages.obstacle_markers import markers_of, moved_back
 from osc_ros.ros.messages.qos import LATCHED_QOS
 from osc_ros.ros.parameters import robot_parameters
-from osc_ros.ros.parameters.controller_parameters import STIFFEST
 
 Array = NDArray[np.float64]
 
@@ -57,7 +58,7 @@ REPORTED = 2.5  # longest time between two diagnostics of a controller [s]
 SILENCE = 5.0  # longest time between two joint states, and between two torques [s]
 GAINS = ('mode', 'translation.stiffness', 'rotation.stiffness', 'translation.damping_ratio',
          'rotation.damping_ratio')
-TOUCH = 'obstacles.touch'
+TOUCH, SPEED = 'obstacles.touch', 'target.translation.speed'
 BACK = 10_000_000  # time between the two markers that give a velocity [ns]
 SAME_JOINT = 2e-3  # tolerance for a joint at its goal [rad, m]
 SAME = 1e-6  # tolerance for equal times [s] and equal entries of poses
@@ -126,6 +127,8 @@ class _Motion:
     reached_before : PoseStamped, optional
         The newest message on `goal_reached` before the motion was commanded. Its stamp may be
         later than `since`, because the clock may have been reset.
+    label : str
+        Stamp of the command; empty if no goal is expected to be reached.
 
     """
 
@@ -133,6 +136,7 @@ class _Motion:
     is_changed: bool = False
     since: float = np.inf
     reached_before: PoseStamped | None = None
+    label: str = ''
 
 
 class TopicBackend:
@@ -341,10 +345,23 @@ class TopicBackend:
         with self._news:
             before = self._newest.reached
             text = self._accepted(*self._answer(
-                topic, self._publishers[topic], message, message.header.stamp), goal)
+                topic, self._publishers[topic], message, message.header.stamp),
+                self._near_turn(goal))
             if topic != 'target_wrench':
                 self._motion.reached_before = before  # the clock may have been reset since
+                self._motion.label = messages.label_of(message.header.stamp)
             return text
+
+    def _near_turn(self, goal: Array | None) -> Array | None:
+        """Positions of the joints, those of continuous joints at most half a turn away."""
+        if goal is None or goal.ndim > 1:
+            return goal
+        turns = np.round((self.state().q - goal) / TURN)
+        if not np.nan_to_num(turns).any():
+            return goal
+        robot = self.robot  # requests parameters
+        wraps = dict(zip(robot.joint_names, continuous_joints(robot)))
+        return goal + TURN * turns * [wraps[name] for name in self.joint_names]
 
     def _answer(self, topic: str, publisher: Any, message: Any, stamp: Time,
                 timeout: float = ANSWERED) -> tuple[DiagnosticStatus, float]:
@@ -442,6 +459,11 @@ class TopicBackend:
             self._motion.is_changed = answer.level == DiagnosticStatus.WARN
         return str(answer.message)
 
+    @property
+    def fastest(self) -> float:
+        """Largest speed of the set-point of the tip [m/s]."""
+        return float(self.services.parameters([SPEED])[SPEED])
+
     def go_to(self, pose: Array, duration: float | None) -> None:
         """Set a goal; see `Backend`."""
         if duration is None:
@@ -500,6 +522,7 @@ class TopicBackend:
 
         """
         answer = self.services.call('free_drive', SetBool.Request(data=is_on), CHANGED)
+        self._motion.label = ''
         if not answer.success:
             raise InputError(f"the controller '{self._name}' says: {answer.message}")
         return str(answer.message)
@@ -519,9 +542,6 @@ class TopicBackend:
     def use_gains(self, spring: Stiffness | None) -> None:
         """Set the stiffness of the tip, or reset its gains; see `Backend`."""
         before = self._before(GAINS)
-        if spring is not None and (spring.stiffness > STIFFEST).any():
-            spring = replace(spring, stiffness=np.minimum(spring.stiffness, STIFFEST))
-            warn(f'stiffness is too high: {spring.stiffness.tolist()} is used')
         self.services.set_parameters(before if spring is None else dict(zip(GAINS, (
             'impedance', *(part.tolist() for row in (spring.stiffness, spring.damping_ratio)
                            for part in (row[3:], row[:3]))))))
@@ -553,13 +573,13 @@ class TopicBackend:
         """Stop; see `Backend`."""
         self._require_open()
         self.services.trigger('hold')
-        self._motion.since = np.inf
+        self._motion.since, self._motion.label = np.inf, ''
 
     def recover(self) -> str:
         """Get the arm under control again; see `Backend`."""
         self._require_open()
         message = self.services.recover()
-        self._motion.since = np.inf
+        self._motion.since, self._motion.label = np.inf, ''
         with self._news:
             self._trouble, self._newest.command_at = '', monotonic()
         return message
@@ -613,6 +633,8 @@ class TopicBackend:
             while not until():
                 if self._trouble:
                     raise ArmError(f"the controller '{self._name}' says: {self._trouble}")
+                if text := self._answers.refusal(self._motion.label):
+                    raise ArmError(f"the controller '{self._name}' says: {text}")
                 self._require_messages()
                 before, now = now, messages.seconds(self._newest.joints.header.stamp)
                 passed += max(0.0, now - before)  # the clock may be reset

@@ -16,7 +16,7 @@ from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.control.tasks.bandwidth import DELAY, largest_natural_frequency
 from osc_ros.control.tasks.task import Stiffness, Target, TargetLimits, Task
 from osc_ros.dynamics.algebra.kinematics import reach
-from osc_ros.errors import ReachError
+from osc_ros.errors import InputError, ReachError
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
@@ -53,32 +53,41 @@ def require_reach(robot: Robot, task: Task, positions: Array) -> None:
 
 
 def bounded_twist(twist: Array, limits: TargetLimits) -> tuple[Array, str]:
-    """Return a twist (6,) within the speeds of the target; and a text if it was reduced."""
+    """
+    Return a twist (6,) within the speeds of the target; and a text if it was reduced.
+
+    InputError if it is more than MANY times as fast, because it is likely in another unit.
+
+    """
     parts, texts = twist.reshape(2, 3).copy(), []
     for part, most, unit, other in zip(parts, limits.speed, ('rad/s', 'm/s'),
                                        (math.pi / 180.0, 1e-3)):
         largest = float(np.abs(part).max())
         size = largest * float(np.linalg.norm(part / largest)) if largest > 0.0 else 0.0
         if size > most:
+            require_unit('speed', size, most, unit, other)
             part[:] = part / largest * (most / np.linalg.norm(part / largest))
-            name = 'degrees' if unit == 'rad/s' else 'millimetres'
-            hint = (f' ({name}? Then it is {size * other:.3g} {unit})'
-                    if size > MANY * most >= MANY * size * other else '')
-            texts.append(f'{size:.3g} {unit} is too fast{hint}: {most:.3g} {unit} is used')
+            texts.append(f'{size:.3g} {unit} is too fast: {most:.3g} {unit} is used')
     return parts.ravel(), '; '.join(texts)
 
 
-def bounded_turn(turn: Array) -> tuple[Array, str]:
-    """Return a rotation vector (3,) of less than a turn, and a text if it was another one."""
-    largest = float(np.abs(turn).max())
-    angle = largest * float(np.linalg.norm(turn / largest)) if largest > 0.0 else 0.0
-    if angle <= TURN:
-        return turn, ''
-    used = math.fmod(angle, TURN) if math.isfinite(angle) else 0.0
-    axis = turn / largest / np.linalg.norm(turn / largest)
-    hint = f' (degrees? Then it is {math.radians(angle):.3g} rad)' if angle <= 720.0 else ''
-    return axis * used, (f'turn of {angle:.4g} rad is more than one turn{hint}: the same '
-                         f'orientation, {used:.4g} rad, is used')
+def require_unit(what: str, size: float, most: float, unit: str, other: float) -> None:
+    """Raise InputError if a size exceeds MANY times `most`; `other` converts it from ° or mm."""
+    if size > MANY * most:
+        name = 'degrees' if unit.startswith('rad') else 'millimetres'
+        hint = f' ({name}? Then it is {size * other:.3g} {unit})' if size * other <= most else ''
+        raise InputError(f'{what} of {size:.3g} {unit} is more than {MANY:g} times the limit, '
+                         f'{most:.3g} {unit}{hint}: give at most {MANY * most:.3g} {unit}')
+
+
+def require_turn(turn: Array) -> None:
+    """Raise InputError for a rotation vector (3,) of more than a turn, likely in degrees."""
+    with np.errstate(over='ignore'):
+        angle = float(np.linalg.norm(turn))
+    if angle > TURN:
+        hint = f' (degrees? Then it is {math.radians(angle):.3g} rad)' if angle <= 720.0 else ''
+        raise InputError(f'turn of {angle:.4g} rad is more than one turn{hint}: give at most '
+                         f'{TURN:.4g} rad')
 
 
 def duration_text(duration: float, present: Target, goal: Array, limits: TargetLimits) -> str:
@@ -115,6 +124,11 @@ def bounded_stiffness(spring: Stiffness, mobility: Array, axes: Array, period: f
     period : float [s]
         Period of the states.
 
+    Raises
+    ------
+    InputError
+        A stiffness is more than MANY times the usable one, and so likely in another unit.
+
     """
     if not period > 0.0:
         return spring, ''
@@ -137,6 +151,10 @@ def bounded_stiffness(spring: Stiffness, mobility: Array, axes: Array, period: f
         middle = 0.5 * (low + high)
         low, high = (middle, high) if excess(share(middle)) <= 1.0 else (low, middle)
     used = share(low)
+    if (given > MANY * used).any():
+        raise InputError(f'stiffness {given.tolist()} is more than {MANY:g} times the largest in '
+                         f'this posture, {[float(f"{k:.3g}") for k in used]}: give less, in '
+                         'N·m/rad and N/m')
     return replace(spring, stiffness=used), (
         f'stiffness {given.tolist()} is too high for joint states every {1e3 * period:.3g} ms: '
         f'{[float(f"{k:.4g}") for k in used]} is used, the largest in this posture')

@@ -25,20 +25,22 @@ from osc_ros.control.setpoint.joint_motion import (
     slowed_to_effort,
 )
 from osc_ros.control.setpoint.level import Level
-from osc_ros.control.setpoint.posture import goal_positions
+from osc_ros.control.setpoint.posture import goal_positions, nearest_turn
 from osc_ros.control.setpoint.set_point_generator import Motion, STOP, TwistGoal
 from osc_ros.control.setpoint.trajectory import Path, PoseGoal, require_rigid
 from osc_ros.control.setpoint.waypoints import path_through, path_within
 from osc_ros.control.tasks.free import REFUSAL
 from osc_ros.control.tasks.impedance import Impedance
 from osc_ros.control.tasks.kind import Kind
-from osc_ros.control.tasks.task import NO_ROTATION, pose
+from osc_ros.control.tasks.task import NO_ROTATION, pose, Task
 from osc_ros.dynamics.algebra.arrays import finite_array
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
 STRONGEST = 1e5  # largest accepted entry of a wrench [N·m, N]
+SLOWEST = 1e-4  # least speed of a motion of the joints [rad/s, m/s]
+TOO_FAST = 2.0  # a speed of more times the limit is likely in another unit
 LONGEST = 1e6  # longest accepted duration of a motion of the joints [s]
 
 
@@ -277,11 +279,7 @@ class CommandedCycle(ControlCycle):
         """
         level = self._commanded(task)
         self._require_ready()
-        wanted = _wrench(wrench)
-        for k in np.flatnonzero(wanted * (1.0 - level.task.along('force'))).tolist():
-            raise InputError(f"wrench {wanted.tolist()} of task '{level.task.name}': axis {k} is "
-                             f"one of {level.task.axes[k]}, accepted there is 0 (its axes are "
-                             f"{', '.join(level.task.axes)})")
+        wanted = checked_wrench(wrench, level.task)
         if self.waits:
             self._defer('wrench', -math.inf, task, 'set_wrench', wanted, task)
         else:
@@ -364,7 +362,7 @@ class CommandedCycle(ControlCycle):
         """Begin a motion of the set-point of the joints to a goal (n,); return the motion."""
         posture = self._posture
         bounds, start = self._setup.joint_bounds if bounds is None else bounds, posture.state
-        goal = posture.nearest_turn(goal)
+        goal = goal + nearest_turn(goal, posture.now, self.robot)
         motion = JointMotion.to_goal(start, goal, bounds, duration)
         settings = self._setup.settings
         if settings.joints is not None:
@@ -406,16 +404,9 @@ class CommandedCycle(ControlCycle):
 
         """
         drive = self._require_joints()
-        wanted = np.array(goal, dtype=np.float64)
-        if wanted.shape == (self.robot.n,):
-            wanted = np.where(np.isnan(wanted), self._posture.wanted, wanted)
-        wanted = goal_positions(wanted, self.robot, 'goal')
         if duration is not None and not 0.0 < duration <= LONGEST:
             raise InputError(f'duration {duration}: accepted is more than 0, at most {LONGEST:g}')
-        fastest = np.array(np.nan if speed is None else speed, dtype=np.float64)
-        if fastest.shape not in ((), wanted.shape) or (fastest <= 0.0).any():
-            raise InputError(f'speed {fastest.tolist()}: accepted is more than 0, one number or '
-                             f'{self.robot.n}, one for each joint')
+        wanted, fastest = self.require_joint_goal(goal, speed, self._posture.wanted)
         bounds = motion_bounds(self.settings.limits, drive, fastest)
         if self._is_early():
             self._defer('joints', -math.inf, None, 'move_joints', np.array(goal), duration, speed)
@@ -423,6 +414,31 @@ class CommandedCycle(ControlCycle):
                 self._at_rest, wanted, bounds, duration or 0.0).duration
         margins = self._setup.limiter.table[LOWER:UPPER + 1]
         return self._move_posture(np.clip(wanted, *margins), bounds, duration or 0.0).duration
+
+    def require_joint_goal(self, goal: ArrayLike, speed: ArrayLike | None, held: Array
+                           ) -> tuple[Array, Array]:
+        """
+        Return a goal (n,), with `held` (n,) in place of NaN, and speeds; NaN without one.
+
+        For errors see `move_joints`. This needs no state of the law.
+
+        """
+        wanted, robot = np.array(goal, dtype=np.float64), self.robot
+        if wanted.shape == (robot.n,):
+            wanted = np.where(np.isnan(wanted), held, wanted)
+        wanted = goal_positions(wanted, robot, 'goal')
+        fastest = np.array(np.nan if speed is None else speed, dtype=np.float64)
+        if fastest.shape not in ((), wanted.shape) or (fastest < SLOWEST).any():
+            raise InputError(f'speed {fastest.tolist()}: it must be {SLOWEST:g} or more, one '
+                             f'number or {robot.n}, one for each joint')
+        most = self.settings.limits.velocity
+        for i in np.flatnonzero(fastest > TOO_FAST * most)[:1].tolist():
+            given = float(np.broadcast_to(fastest, most.shape)[i])
+            hint = '' if robot.prismatic[i] or np.radians(given) > most[i] else (
+                f' (degrees in a second? Then it is {np.radians(given):.3g} rad/s)')
+            raise InputError(f"speed {given:g} of joint '{robot.joint_names[i]}': it must be at "
+                             f'most {most[i]:.3g}, its limit{hint}')
+        return wanted, fastest
 
     def follow_joints(self, times: ArrayLike, positions: ArrayLike,
                       velocities: ArrayLike | None = None,
@@ -450,20 +466,59 @@ class CommandedCycle(ControlCycle):
 
         """
         self._require_joints()
-        is_early = self._is_early()
-        state = self._at_rest if is_early else self._posture.state
-        held = state[0] if is_early else self._posture.wanted
-        if not is_early and np.shape(times) == np.shape(positions)[:1] == (1,) and (
+        if np.shape(times) == np.shape(positions)[:1] == (1,) and (
                 velocities is accelerations is None):
-            return self._reach_at(float(np.ravel(times)[0]), np.asarray(positions)[0])
-        v, a = (None if rows is None else _held(rows, 0.0) for rows in (velocities, accelerations))
-        motion = joint_path(state, times, _held(positions, held), v, a)
-        robot, limits = self.robot, self.settings.limits
-        require_within(motion, robot.joint_names, robot.position_limits, limits.velocity, state[0])
-        if is_early:
-            self._defer('joints', -math.inf, None, 'follow_joints', times, positions, velocities,
-                        accelerations)
+            return self.reach_joints(float(np.ravel(times)[0]), np.asarray(positions)[0])
+        return self.follow_joint_path(self.joint_path(
+            *self.joint_set_point, times, positions, velocities, accelerations))
+
+    @property
+    def joint_set_point(self) -> tuple[Array, Array]:
+        """
+        State (3, n) of the set-point of the joints, and their goals (n,).
+
+        If the joints do not lead yet, the measured positions, at rest.
+
+        """
+        if self._setup.settings.joints is None:
+            return self._at_rest, self._memory.q.copy()
+        return self._posture.state, self._posture.wanted
+
+    def joint_path(self, state: Array, wanted: Array, times: ArrayLike, positions: ArrayLike,
+                   velocities: ArrayLike | None = None, accelerations: ArrayLike | None = None
+                   ) -> JointMotion:
+        """
+        Plan the motion of `follow_joints` from a state (3, n), for `follow_joint_path`.
+
+        `wanted` (n,) are the last goals. This needs no state of the law, and any time.
+
+        """
+        rows = _held(positions, wanted)
+        if rows.ndim == 2 and rows.shape[1:] == wanted.shape and len(rows):
+            rows = rows + nearest_turn(rows[0], state[0], self.robot)  # shifts the path as a whole
+            lower, upper = self.robot.position_limits.T
+            outside = (rows < np.minimum(lower, state[0])) | (rows > np.maximum(upper, state[0]))
+            for k in np.flatnonzero(outside.any(axis=1))[:1].tolist():
+                goal_positions(rows[k], self.robot, f'point {k}')
+        motion = joint_path(state, times, rows, *(
+            None if given is None else _held(given, 0.0) for given in (velocities, accelerations)))
+        require_within(motion, self.robot, self.settings.limits.velocity, state[0])
+        return motion
+
+    def follow_joint_path(self, motion: JointMotion) -> float:
+        """
+        Begin a motion from `joint_path` now, from the state that the set-point has now.
+
+        Return the duration [s]. For errors see `follow_joints`.
+
+        """
+        self._require_joints()
+        if self._is_early():
+            self._defer('joints', -math.inf, None, 'follow_joint_path', motion)
             return self._blending.left + motion.duration
+        posture = self._posture
+        require_within(motion.begin_at(posture.state), self.robot, self.settings.limits.velocity,
+                       posture.now)
         self._follow_joints(motion)
         return motion.duration
 
@@ -472,19 +527,24 @@ class CommandedCycle(ControlCycle):
         """Position, velocity and acceleration (3, n) of an arm that rests at the last state."""
         return np.array([self._memory.q, self._rest, self._rest])
 
-    def _reach_at(self, duration: float, goal: Array) -> float:
+    def reach_joints(self, duration: float, goal: ArrayLike) -> float:
         """Move the joints to a goal (n,) in a duration [s]; raise if that is too short."""
+        self._require_joints()
         if not 0.0 < duration <= LONGEST:
             raise InputError(f'times [{duration}]: accepted is more than 0, at most {LONGEST:g}')
-        posture = self._posture
-        wanted = goal_positions(_held(goal[None], posture.wanted)[0], self.robot, 'goal')
-        bounds, state = self._setup.joint_bounds, posture.state
+        state, held = self.joint_set_point
+        wanted = goal_positions(_held([goal], held)[0], self.robot, 'goal')
+        wanted += nearest_turn(wanted, state[0], self.robot)
+        bounds = self._latest.joint_bounds
         bounds[0] = self.settings.limits.velocity
-        motion = JointMotion.to_goal(state, posture.nearest_turn(wanted), bounds, duration)
+        motion = JointMotion.to_goal(state, wanted, bounds, duration)
         if motion.duration > duration + SHORTEST:
             raise InputError(f'the motion takes at least {motion.duration:.3g} s within the '
                              'limits of speed and acceleration: accepted is that or more, and not '
                              f'{duration:g} s')
+        if self._is_early():
+            self._defer('joints', -math.inf, None, 'reach_joints', duration, goal)
+            return self._blending.left + motion.duration
         self._follow_joints(motion)
         return motion.duration
 
@@ -536,6 +596,16 @@ def _held(rows: ArrayLike, held: Array | float) -> Array:
     found = np.array(rows, dtype=np.float64)
     return np.where(np.isnan(found), held, found) if found.ndim == 2 and (
         np.ndim(held) == 0 or found.shape[1] == np.size(held)) else found
+
+
+def checked_wrench(wrench: ArrayLike, task: Task) -> Array:
+    """Return a wrench (6,) for a task, see `CommandedCycle.set_wrench`; else raise InputError."""
+    wanted = _wrench(wrench)
+    for k in np.flatnonzero(wanted * (1.0 - task.along('force'))).tolist():
+        raise InputError(f"wrench {wanted.tolist()} of task '{task.name}': axis {k} is one of "
+                         f"{task.axes[k]}, where it must be 0 (the axes are "
+                         f"{', '.join(task.axes)})")
+    return wanted
 
 
 def _wrench(given: ArrayLike) -> Array:

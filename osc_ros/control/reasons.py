@@ -146,6 +146,8 @@ class Figures(NamedTuple):
         State of the first task's target: WAITS, AT_EDGE of the workspace box, or FREE.
     has_waiting : bool
         Whether the target of any task waits for the arm.
+    begins_in : float
+        Time until the newest motion of the first task begins [s]; 0 if it has begun.
     gains : GainFigures
     singularity : Singularity
         Of the first task.
@@ -170,6 +172,7 @@ class Figures(NamedTuple):
     error: Array | None
     target: str
     has_waiting: bool
+    begins_in: float
     gains: GainFigures
     singularity: Singularity
     external: Report | None
@@ -193,7 +196,7 @@ def figures_of(law: Law) -> Figures:
         q, qd, tau, residual, settings.limits.effort.copy(), settings.limits.position.copy(),
         law.saturated.copy(), law.limiter.sides.copy(), approach.goal, approach.error(),
         WAITS if tip.waits else AT_EDGE if tip.clamped else FREE,
-        any(one.generator.waits for one in law.levels.values()),
+        any(one.generator.waits for one in law.levels.values()), tip.begins_in,
         GainFigures(law.gain_share(), law.period, law.delay),
         Singularity(float(solved.shares[0].min()), float(solved.ratios[0].min()),
                     solved.weakest()),
@@ -476,6 +479,9 @@ RULES = (
          lambda case: 'it has no end' if case.figures.goal is None else
          f'the goal is now at {np.round(case.figures.goal[:3, 3], 3).tolist()}',
          lambda case: 'command the arm from one place only'),
+    Rule('later', 'the motion has not begun', lambda case: case.figures.begins_in > 0.0,
+         lambda case: f'it begins in {case.figures.begins_in:.3g} s',
+         lambda case: 'wait, or send the command with the stamp 0 for now'),
     Rule('free drive', 'free drive', lambda case: case.figures.is_free,
          lambda case: 'the arm follows the hand',
          lambda case: 'end it: ~/free_drive with data: false, or the parameter mode'),

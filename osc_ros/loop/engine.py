@@ -33,6 +33,7 @@ from osc_ros.control.safety.supervision import (
 )
 from osc_ros.control.safety.supervisor import Supervisor
 from osc_ros.control.safety.tables import PLANS, WAITS
+from osc_ros.control.setpoint.stamps import OLDEST
 from osc_ros.control.setpoint.trajectory import PoseGoal
 from osc_ros.control.settings import TASKS
 from osc_ros.control.step.places import Copies, load
@@ -104,8 +105,9 @@ class Engine:
         external, twist) every `report_period`, see `Law.external_report` and `Law.twist`;
         'change' (cause, reaction, text) when the cause or the reaction changes; 'stopped' () when
         the arm has stopped and the idle command was sent; 'learned' (thresholds, text) when
-        contact thresholds were learned, or (None, reason) if not; 'error', 'warning', 'refusal'
-        (text).
+        contact thresholds were learned, or (None, reason) if not; 'dropped' (text) when motions
+        ended before their goals, or (text, task, start) when a scheduled one did; 'error',
+        'warning', 'refusal' (text).
 
     """
 
@@ -257,9 +259,14 @@ class Engine:
         before, self.time, self.stamp, self.q, self.qd = self.time, time, stamp, q, qd
         self.counts.arrived, self.effort = arrived, effort
         if self.mode == ACTIVE and time < before + CLOCK_STEPS[0]:
-            self._post('warning', f'time went back from {before:.3f} s to {time:.3f} s: holding '
+            self._post('dropped', f'time went back from {before:.3f} s to {time:.3f} s: holding '
                        'the present pose')
             self.law.hold(q)
+        elif self.mode == ACTIVE and time > before + OLDEST:
+            for name, level in self.law.levels.items():
+                for start in level.generator.drop_overdue(before, time):
+                    self._post('dropped', f'time went on from {before:.3f} s to {time:.3f} s: the '
+                               f'motion for {start:.3f} s is too late', name, start)
 
     def update(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
                effort: Array | None = None) -> bool:
@@ -398,7 +405,7 @@ class Engine:
             self.law.end_blend()
             self.law.plan()
         except OscError as error:
-            self._post('error', f'target dropped: {error}')
+            self._post('dropped', f'target dropped: {error}')
         except Exception as error:  # of any kind: the commands must not stop
             self.fail(f'{type(error).__name__}: {error}')
 
@@ -467,6 +474,7 @@ class Engine:
         """Prepare the law to take over from a reaction that has ended."""
         if (stopped := self.guard.take_stopped()) == HOLDS:  # no return to the contact
             self.law.hold_at(self.q)
+            self._post('dropped', 'a reaction has ended the motions: the arm holds its pose')
         elif stopped:  # an old error must cause no jerk
             self.law.rejoin(self.q)
 

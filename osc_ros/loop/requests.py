@@ -22,7 +22,9 @@ from osc_ros.collision.obstacles import NEW, Obstacle
 from osc_ros.control.reasons import Figures, figures_of
 from osc_ros.control.safety.supervision import HARMLESS, STALE_TARGET
 from osc_ros.control.setpoint.arrival import Approach, JointApproach
+from osc_ros.control.setpoint.joint_motion import JointMotion
 from osc_ros.control.setpoint.set_point_generator import Motion
+from osc_ros.control.setpoint.stamps import require_timely, SOON, start_of
 from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.tasks.impedance import Impedance, TANK
 from osc_ros.errors import InputError
@@ -32,8 +34,6 @@ from osc_ros.loop.rest_check import Finding
 from osc_ros.loop.statistics import Window
 
 Array = NDArray[np.float64]
-
-FARTHEST_AHEAD = 3600.0  # a stamp farther in the future is from another clock [s]
 
 
 class Timing(NamedTuple):
@@ -203,19 +203,22 @@ def follow(engine: Engine, motion: Motion, stamp: float, task: str) -> bool:
     """
     Command a motion of a task; return False if a pose had to be moved into the workspace box.
 
-    `stamp` is the start time on the clock of the states [s]; a past time means now.
+    `stamp` is the start time on the clock of the states [s], see `start_of`; a path begins now if
+    its start is past.
 
     Raises
     ------
     InputError
-        `Law.follow` refuses the motion, the stamp is from another clock, or the engine is not
-        active.
+        `Law.follow` refuses the motion, the stamp is too old or too far ahead, or the engine is
+        not active.
 
     """
     _require_active(engine)
-    _require_clock(engine, stamp)
     now = engine.time
-    start = max(stamp, now)
+    if isinstance(motion, Path):
+        require_timely(float(motion.times[0]), float(motion.times[-1]), now)
+        stamp = max(stamp, now)
+    start = start_of(stamp, now)
     inside = engine.law.follow(motion, start, task)
     engine.guard.reset_timeout(STALE_TARGET, max(0.0, _end_of(motion, start) - now))
     return inside
@@ -224,6 +227,12 @@ def follow(engine: Engine, motion: Motion, stamp: float, task: str) -> bool:
 def predicted_target(engine: Engine, task: str, time: float) -> object:
     """Motion of a task's target at a future time [s]; see `SetPointGenerator.predicted_target`."""
     return engine.law.levels[task].generator.predicted_target(time)
+
+
+def has_goal(engine: Engine, task: str) -> bool:
+    """Whether the target of a task moves to a pose or along a path, or will, or holds its end."""
+    law = engine.law
+    return law.levels[task].generator.has_goal or law.deferred_goal(task, None) is not None
 
 
 @journaled
@@ -238,12 +247,11 @@ def set_impedance(engine: Engine, impedance: Impedance, task: str) -> None:
     """
     Change stiffness, damping ratio and feedforward wrench of a task; see `Law.set_impedance`.
 
-    Raises InputError like this method, and if the stamp is from another clock or the engine is not
-    active.
+    Raises InputError like this method and `start_of`, and if the engine is not active.
 
     """
     _require_active(engine)
-    _require_clock(engine, impedance.stamp)
+    start_of(max(impedance.stamp, 0.0), engine.time, SOON)
     engine.law.set_impedance(impedance, task)
 
 
@@ -279,12 +287,25 @@ def move_joints(engine: Engine, goal: Array, duration: float | None, speed: Arra
     return found
 
 
+def joint_set_point(engine: Engine) -> tuple[Array, Array]:
+    """Return `Law.joint_set_point`."""
+    return engine.law.joint_set_point
+
+
 @journaled
-def follow_joints(engine: Engine, times: Array, positions: Array, velocities: Array | None,
-                  accelerations: Array | None) -> float:
-    """Move the joints through points; return the duration [s]; see `Law.follow_joints`."""
+def follow_joints(engine: Engine, motion: JointMotion) -> float:
+    """Begin a motion from `Law.joint_path`; return its duration [s]."""
     _require_active(engine)
-    found = engine.law.follow_joints(times, positions, velocities, accelerations)
+    found = engine.law.follow_joint_path(motion)
+    engine.guard.reset_timeout(STALE_TARGET, found)
+    return found
+
+
+@journaled
+def reach_joints(engine: Engine, duration: float, goal: Array) -> float:
+    """Move the joints to a goal (n,) in a duration [s]; return it; see `Law.reach_joints`."""
+    _require_active(engine)
+    found = engine.law.reach_joints(duration, goal)
     engine.guard.reset_timeout(STALE_TARGET, found)
     return found
 
@@ -401,6 +422,11 @@ def inertia(engine: Engine) -> Array | None:
         return None
 
 
+def period(engine: Engine) -> float:
+    """Return the measured period of the states [s]; 0 before it is known."""
+    return float(engine.law.period)
+
+
 def terms(engine: Engine) -> dict[str, Array]:
     """
     Return the parts (n,) of the torque, see `Law.terms`, and joint accelerations.
@@ -455,14 +481,6 @@ def status(engine: Engine) -> Status:
 def _require_active(engine: Engine) -> None:
     if engine.mode != ACTIVE:
         raise InputError('the controller is not active')
-
-
-def _require_clock(engine: Engine, stamp: float) -> None:
-    now = engine.time
-    if stamp > now + FARTHEST_AHEAD:
-        raise InputError(f'its stamp, {stamp:.3f} s, is far ahead of the joint states, which '
-                         f'are at {now:.3f} s: accepted is 0 for now, or at most '
-                         f'{FARTHEST_AHEAD:g} s ahead on their clock')
 
 
 def _end_of(motion: Motion, start: float) -> float:

@@ -32,8 +32,8 @@ PARAMETERS = 'parameters'  # key of the values of all parameters in `Journal.fac
 _ENGINE = {'activate', 'deactivate', 'leave', 'use_setup', 'refuse', 'fail', 'lose',
            'learn_contact'}
 _REQUESTS = {'hold', 'release', 'set_present', 'follow', 'set_wrench', 'set_impedance',
-             'set_measured_wrench', 'set_posture', 'move_joints', 'follow_joints', 'set_gravity',
-             'set_obstacles', 'set_delay'}
+             'set_measured_wrench', 'set_posture', 'move_joints', 'follow_joints', 'reach_joints',
+             'set_gravity', 'set_obstacles', 'set_delay'}
 SHOWN = {'set_present', 'set_delay', FACTS, 'refuse'}  # calls that are not reported as events
 
 
@@ -295,7 +295,7 @@ class Replay:
                 self.run.events.append(Event(self.engine.time, text if reaction else
                                              'the law controls the arm again',
                                              reaction == 'report'))
-        elif event in ('error', 'warning'):
+        elif event in ('error', 'warning', 'dropped'):
             self.run.events.append(Event(self.engine.time, str(arguments[0])))
         elif event == 'stopped':
             self.run.events.append(Event(self.engine.time, 'the arm is stopped'))

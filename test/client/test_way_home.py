@@ -94,5 +94,5 @@ def test_wrong_paths_of_the_joints_are_refused(q, times, message):
 
 
 def test_degrees_are_recognized():
-    with osc_ros.Arm.simulated('panda') as arm, pytest.raises(InputError, match='-45° are -0.78'):
+    with osc_ros.Arm.simulated('panda') as arm, pytest.raises(InputError, match='degrees.*-0.78'):
         arm.move_joints({'panda_joint2': -45.0})

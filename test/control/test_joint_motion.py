@@ -204,6 +204,61 @@ def test_path_is_followed_between_its_points():
     np.testing.assert_allclose(arm.plant.q, GOAL, atol=1e-3)
 
 
+def test_path_a_full_turn_away_takes_the_near_turn_of_a_continuous_joint():
+    robot = robot_of('kinova')
+    plant, law = ForeignPlant('kinova', robot.joint_names), Law(robot)
+    plant.reset(home(robot))
+    law.hold(plant.q)
+    law.change(replace(law.settings, joints=JointDrive()))
+    start, turned = plant.q.copy(), 2.0 * np.pi * np.isinf(robot.position_limits[:, 1])
+    assert turned.any()
+    law.torque(0.0, plant.q, plant.qd)
+    law.follow_joints([0.8, 0.9], np.array([start, start + 0.01]) + turned)
+    most = 0.0
+    for k in range(1, round(1.2 / PERIOD)):
+        plant.step(law.torque(k * PERIOD, plant.q, plant.qd), PERIOD)
+        most = max(most, float(np.abs(plant.q - start).max()))
+    assert most < 0.05
+    np.testing.assert_allclose(plant.q, start + 0.01, atol=2e-3)
+    with pytest.raises(InputError, match='degrees'):  # 8 turns away, and half a turn in degrees
+        law.move_joints(np.where(turned > 0.0, 50.0, start))
+
+
+def test_two_pi_too_much_and_degrees_are_asked_for():
+    arm, _ = with_drive()
+    law, wrong = arm.law, READY.copy()
+    wrong[0] += 2.0 * np.pi
+    for command in (lambda: law.move_joints(wrong), lambda: law.follow_joints([4.0], [wrong]),
+                    lambda: law.follow_joints([8.0, 9.0], [wrong, wrong])):
+        with pytest.raises(InputError, match=r"'panda_joint1'.*2π too much\? Then it is 0 rad"):
+            command()
+    for speed in (30.0, [30.0] * 7):
+        with pytest.raises(InputError, match=r'degrees in a second\? Then it is 0\.524 rad/s'):
+            law.move_joints(READY, speed=speed)
+    with pytest.raises(InputError, match='another clock'):
+        law.follow_joints([1e9, 1e9 + 1.0], [READY, READY])
+
+
+def test_path_that_was_planned_before_begins_from_the_state_that_it_finds():
+    arm, run = with_drive()
+    law, times = arm.law, np.linspace(0.6, 2.0, 1200)
+    share = (0.5 - 0.5 * np.cos(np.pi * times / 2.0))[:, None]
+    planned = law.joint_path(law.joints.state, law.joints.wanted, times,
+                             READY + share * (GOAL - READY))
+    law.move_joints(READY - 0.1)
+    run(0.3)  # the joints move, as after a second command
+    assert np.abs(law.joints.state[1]).max() > 0.05
+    before = law.joints.state.copy()
+    assert law.follow_joint_path(planned) == 2.0
+    np.testing.assert_allclose(law.joints.motion.at(0.0), before, atol=1e-9)
+    late = law.joints.motion.samples()[0] >= times[0]
+    assert np.abs(law.joints.motion.samples()[1][late, 0]
+                  - planned.samples()[1][late, 0]).max() < 1e-9
+    run(2.3)
+    np.testing.assert_allclose(arm.plant.q, GOAL, atol=1e-3)
+    assert (np.abs(np.diff(arm.torques, axis=0)) / arm.robot.effort_limits).max() < 0.05
+
+
 def test_copy_in_motion_computes_the_same_torques():
     arm, run = with_drive()
     arm.law.move_joints(GOAL)
@@ -225,7 +280,7 @@ def test_wrong_goals_are_refused_and_the_motion_goes_on():
     duration = law.move_joints(GOAL)
     for wrong, message in (
             (lambda: law.move_joints([0.0]), 'accepted are 7'),
-            (lambda: law.move_joints(far), "'panda_joint1' is 10.*accepted is -2.8973"),
+            (lambda: law.move_joints(far), "'panda_joint1' is 10.*must be -2.8973"),
             (lambda: law.move_joints([np.inf] * 7), 'finite'),
             (lambda: law.move_joints(READY, duration=-1.0), 'duration'),
             (lambda: law.move_joints(READY, duration=np.nan), 'duration'),
@@ -234,10 +289,10 @@ def test_wrong_goals_are_refused_and_the_motion_goes_on():
             (lambda: law.follow_joints([], np.zeros((0, 7))), 'times'),
             (lambda: law.follow_joints([1.0, 0.5], [READY, GOAL]), 'increasing'),
             (lambda: law.follow_joints([1.0, 2.0], [GOAL[:3]] * 2), r'shape \(2, 7\)'),
-            (lambda: law.follow_joints([1.0], [far]), "'panda_joint.*accepted is"),
+            (lambda: law.follow_joints([1.0], [far]), "'panda_joint.*must be"),
             (lambda: law.follow_joints([0.01], [GOAL]), 'at least .* speed'),
-            (lambda: law.follow_joints([0.01, 2.0], [GOAL, GOAL]), "'panda_joint.*accepted"),
-            (lambda: law.follow_joints([0.0, 2.0], [far, GOAL]), 'accepted is 0.05'),
+            (lambda: law.follow_joints([0.01, 2.0], [GOAL, GOAL]), "'panda_joint.*must be"),
+            (lambda: law.follow_joints([0.0, 2.0], [READY + 0.1, GOAL]), 'accepted is 0.05'),
             (lambda: law.follow_joints([0.0], [GOAL]), 'more than 0'),
             (lambda: law.follow_joints([2.0], [GOAL], [GOAL]), 'last velocities'),
             (lambda: law.follow_joints([2.0], [GOAL], None, [0.0 * GOAL]), 'accepted are both'),

@@ -29,9 +29,10 @@ from osc_ros.control.safety.supervision import (
     Supervision,
     Watchdog,
 )
-from osc_ros.control.setpoint.trajectory import PoseGoal
+from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.settings import Observation
 from osc_ros.control.tasks.task import Task
+from osc_ros.errors import InputError
 from osc_ros.loop import requests
 from osc_ros.loop.answering import Answering
 from osc_ros.loop.engine import Engine
@@ -482,6 +483,41 @@ def test_step_that_takes_longer_than_its_deadline_is_a_fault():
     engine.guard.watch()
     assert (engine.guard.cause, engine.guard.reaction) == (DEADLINE, 'hold')
     assert engine.guard.reason == 'an update took 0.0200 s'
+
+
+def test_goals_are_begun_by_their_stamps_and_those_that_are_dropped_are_told():
+    pair, told = Pair().step(), []
+    engine = pair.engines[0]
+    engine._post = lambda *event: told.append(event)
+
+    def dropped():
+        found = [event[1:] for event in told if event[0] == 'dropped']
+        told.clear()
+        return found
+
+    pose = PoseGoal(engine.law.target.pose.copy())
+    for stamp, text in ((engine.time - 8.0, 'older than'), (engine.time + 4e3, 'another clock')):
+        with pytest.raises(InputError, match=text):
+            requests.follow(engine, pose, stamp, 'tip')
+    with pytest.raises(InputError, match='older than'):
+        requests.follow(engine, Path(engine.time - np.array([9.0, 8.0]), [pose.pose] * 2), 1.0,
+                        'tip')
+    start = engine.time + 10.0
+    requests.follow(engine, pose, start, 'tip')
+    assert requests.status(engine).figures.begins_in == pytest.approx(10.0, abs=0.1)
+    pair.run(2)
+    pair.now += 5.0  # a jump of the clock that does not reach it
+    pair.run(2)
+    assert not dropped() and engine.law.level().generator.begins_in > 4.0
+    pair.now += 9.0
+    pair.run(2)
+    [(text, *goal)] = dropped()
+    assert goal == ['tip', start] and 'too late' in text
+    requests.follow(engine, pose, engine.time + 10.0, 'tip')
+    pair.now -= 5.0
+    pair.run(20)  # ten states confirm it
+    assert any('went back' in one[0] for one in dropped())
+    assert requests.status(engine).figures.begins_in == 0.0
 
 
 def test_a_fault_that_is_over_before_python_looks_is_told_in_words():

@@ -127,8 +127,10 @@ def test_motions_of_the_joints_are_computed_again_to_the_last_bit(begins_at):
     requests.move_joints(run.engine, run.engine.q + 0.3, None, None)
     run.run(0.2)
     requests.renew_journal(run.engine)  # another segment begins in motion
-    requests.follow_joints(run.engine, np.array([0.5, 0.9]),
-                           run.engine.q + np.array([[0.1], [0.0]]), None, None)
+    planned = run.law.joint_path(*requests.joint_set_point(run.engine), [0.5, 0.9],
+                                 run.engine.q + np.array([[0.1], [0.0]]))
+    run.run(0.02)
+    requests.follow_joints(run.engine, planned)
     run.run(1.0)
     run.engine.use_setup(run.law.new_setup(replace(run.law.settings, joints=None)),
                          run.engine.guard.settings)

@@ -26,6 +26,8 @@ LEAD = 0.02  # time from the planning of a motion to its start [s]; planning tak
 PLANS = 8  # largest number of plans with longer fades
 REMEMBERED = 2.0  # length of a `Trail` [s]
 QUICK = 0.7  # longest fade of a difference of velocity and acceleration [s]
+LATE, APPROACHES = ('wait', 'skip', 'refuse'), ('go', 'refuse')
+FAR = 0.5, 0.1  # a chunk that begins farther from the set-point is a warning [rad, m]
 APART = 1e-3  # least time between two knots [s]
 
 
@@ -43,19 +45,31 @@ class ChunkBlending:
     slow_down : float [s]
         Duration in which the target slows down to rest at the end of a chunk, if no other chunk
         comes. It begins slow_down / 2 before the end.
+    late : 'wait', 'skip' or 'refuse'
+        Treatment of a chunk some of whose poses are over when it comes, while the target is at
+        rest. 'wait': it begins now with its first pose, and so is late as a whole. 'skip': the
+        target enters it at the present time. A target in motion always enters it so.
+    approach : 'go' or 'refuse'
+        Treatment of a chunk that begins farther than FAR from the target.
 
     Raises
     ------
     InputError
-        A time is not finite and positive.
+        A time is not finite and positive, or an unknown treatment.
 
     """
 
     fade: float = 0.7
     slow_down: float = 0.5
+    late: str = 'wait'
+    approach: str = 'go'
 
     def __post_init__(self) -> None:
-        """Raise for times that are not finite and positive."""
+        """Raise for times that are not finite and positive, and for unknown treatments."""
+        for name, known in (('late', LATE), ('approach', APPROACHES)):
+            if getattr(self, name) not in known:
+                raise InputError(f"{name} of chunks is '{getattr(self, name)}': give one of "
+                                 + ', '.join(known))
         for name in ('fade', 'slow_down'):
             value = getattr(self, name)
             if not 0.0 < value < np.inf:
@@ -63,6 +77,22 @@ class ChunkBlending:
 
 
 JOINING = ChunkBlending()
+
+
+class LateChunkError(InputError):
+    """
+    All poses of a chunk are in the past.
+
+    Attributes
+    ----------
+    age, horizon : float [s]
+        Time from the observation to now, and to the last pose.
+
+    """
+
+    def __init__(self, message: str, age: float, horizon: float) -> None:
+        super().__init__(message)
+        self.age, self.horizon = age, horizon
 
 
 class Entry(NamedTuple):
@@ -79,6 +109,10 @@ class Entry(NamedTuple):
         Number of poses of the chunk whose time is before `start`.
     fade : float [s]
         Duration in which the difference fades out.
+    delay : float [s]
+        Time by which the chunk as a whole is late, see `ChunkBlending.late`.
+    away : (2,) [rad, m]
+        Angle and distance from the target to the chunk at `start`.
 
     """
 
@@ -87,9 +121,19 @@ class Entry(NamedTuple):
     age: float
     skipped: int
     fade: float
+    delay: float
+    away: Array
 
     def __str__(self) -> str:
-        return (f'enters {self.age:.3f} s after the observation, {self.skipped} poses are over')
+        text = f'enters {self.age:.3f} s after the observation, {self.skipped} poses are over'
+        return text + (f'; it begins with its first pose, {self.delay:.3f} s late'
+                       if self.delay else '')
+
+    @property
+    def warning(self) -> str:
+        """Text on a chunk that begins far from the set-point; otherwise empty."""
+        return '' if (self.away <= FAR).all() else (
+            f'{_away_text(self.away)}: the set-point goes there within {self.fade:.2g} s')
 
 
 def chunk_entry(times: ArrayLike, poses: ArrayLike, observed_at: float, present: Target,
@@ -118,17 +162,30 @@ def chunk_entry(times: ArrayLike, poses: ArrayLike, observed_at: float, present:
     Raises
     ------
     InputError
-        See `Path`; also if all poses are before `start`, or the observation is after it.
+        See `Path` and `ChunkBlending`; also if all poses are before `start` (LateChunkError), or
+        the observation is after it.
 
     """
     course = Path(times, poses, ends=(None, None))
     if start >= course.times[-1]:
-        raise InputError(f'the chunk is over: its last pose is for {course.times[-1]:.3f} s, '
-                         f'accepted is later than {start:.3f} s')
+        raise LateChunkError(
+            f'the chunk is over: its last pose is for {course.times[-1]:.3f} s, it must be later '
+            f'than {start:.3f} s', start - observed_at, float(course.times[-1]) - observed_at)
     if observed_at > start:
         raise InputError(f'the observation is of {observed_at:.3f} s: accepted is no later than '
                          f'now, {start:.3f} s')
     skipped = int(np.searchsorted(course.times, start, side='right'))
+    delay = 0.0
+    if skipped and joining.late != 'skip' and not present.twist.any():
+        if joining.late == 'refuse':
+            raise InputError(f'{skipped} of {len(course.times)} poses are over: the first must be '
+                             f'later than {start:.3f} s, it is for {course.times[0]:.3f} s')
+        delay = start + float(course.times[1] - 2.0 * course.times[0])
+        course, skipped = Path(course.times + delay, poses, ends=(None, None)), 0
+    away = np.linalg.norm(pose_error(present.pose, _at(course, start).pose).reshape(2, 3), axis=1)
+    if joining.approach == 'refuse' and (away > FAR).any():
+        raise InputError(f'{_away_text(away)}: it must begin within {FAR[1]:g} m and {FAR[0]:g} '
+                         'rad of it')
     course = slowed_to_rest(course, start, joining.slow_down)
     fade, path = joining.fade, joined(course, present, start, joining.fade)
     for _ in range(PLANS):
@@ -136,7 +193,11 @@ def chunk_entry(times: ArrayLike, poses: ArrayLike, observed_at: float, present:
             break
         fade *= LONGER
         path = joined(course, present, start, fade)
-    return Entry(path, start, start - observed_at, skipped, fade)
+    return Entry(path, start, start - observed_at, skipped, fade, delay, away)
+
+
+def _away_text(away: Array) -> str:
+    return f'the chunk begins {away[1]:.3g} m and {away[0]:.2g} rad from the set-point'
 
 
 def joined(course: Path, present: Target, start: float, fade: float) -> Path:

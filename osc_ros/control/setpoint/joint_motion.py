@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,9 +15,11 @@ import ruckig
 from scipy.interpolate import CubicSpline
 
 from osc_ros.compile.compiled import inlined, kernel, released
-from osc_ros.control.setpoint.trajectory import polynomial, put_quintic
+from osc_ros.control.setpoint.stamps import FARTHEST
+from osc_ros.control.setpoint.trajectory import OVERLAP, PIECE, polynomial, put_quintic
 from osc_ros.dynamics.algebra.vectors import interval_of
 from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
@@ -144,12 +148,10 @@ class JointMotion:
         t = np.concatenate([[0.0], np.asarray(times, dtype=np.float64)])
         q = np.vstack([start[0], points])
         if velocities is None:
-            rest = np.zeros(q.shape[1])
-            spline = CubicSpline(t, q, bc_type=((1, start[1]), (1, rest)))
-            v, a = spline(t, 1), spline(t, 2)
+            v, a = _spline_rates(t, q, (1, start[1]), (1, np.zeros(q.shape[1])))
         else:
             v = np.vstack([start[1], velocities])
-            a = CubicSpline(t, v)(t, 1) if len(t) > 2 else np.zeros(v.shape)
+            a = _spline_rates(t, v)[0] if len(t) > 2 else np.zeros(v.shape)
         if accelerations is not None:
             a[1:] = accelerations
         v[0], a[0], v[-1], a[-1] = start[1], start[2], 0.0, 0.0
@@ -180,12 +182,28 @@ class JointMotion:
         _put_samples(self.times, self.coefficients, times, states)
         return times, states
 
-    @property
+    @cached_property
     def extremes(self) -> Array:
         """Least and largest position (2, n) of each joint at the samples."""
-        found = np.empty((2, self.coefficients.shape[1]))
-        _put_extremes(self.coefficients, found)
-        return found
+        parts = list(self.parts())
+        found = np.empty((len(parts), 2, self.coefficients.shape[1]))
+        for part, rows in zip(parts, found):
+            _put_extremes(part.coefficients, rows)
+        return np.array([found[:, 0].min(axis=0), found[:, 1].max(axis=0)])
+
+    def parts(self) -> Iterator[JointMotion]:
+        """Yield the motion in parts of PIECE segments, on the same memory."""
+        for k in range(0, len(self.coefficients), PIECE):
+            yield JointMotion(self.times[k:k + PIECE + 1], self.coefficients[k:k + PIECE])
+
+    def begin_at(self, state: Array) -> JointMotion:
+        """Begin at another state (3, n): change the first segment, C² as before; return it."""
+        q, v, a = np.stack([state, self.at(float(self.times[1]))], axis=1)
+        _put_quintics(self.times[:2], q, v, a, self.coefficients[:1])
+        first = JointMotion(self.times[:2], self.coefficients[:1])
+        (low, high), (least, most) = first.extremes, self.extremes
+        self.extremes = np.array([np.minimum(low, least), np.maximum(high, most)])
+        return first
 
     def slowed(self, factor: float) -> JointMotion:
         """Return this motion in `factor` times its duration; the motion must start at rest."""
@@ -199,6 +217,26 @@ def rehearse(n: int) -> None:
     motion = JointMotion.through(start, [1.0, 2.0], np.ones((2, n)))
     motion.samples()
     _ = motion.extremes
+
+
+def _spline_rates(times: Array, rows: Array, *ends: Any) -> tuple[Array, Array]:
+    """
+    First and second derivatives (m, n) at the knots of cubic splines with conditions at both ends.
+
+    They are solved in pieces, because scipy holds the GIL; see `trajectory._put_spline_rates`.
+
+    """
+    m, found = len(times), (np.empty(rows.shape), np.empty(rows.shape))
+    inside = 2, np.zeros(rows.shape[1])
+    for first in range(0, m, PIECE):
+        last = min(first + PIECE, m)
+        own = slice(max(first - OVERLAP, 0), min(last + OVERLAP, m))
+        begin, end = ends or ('not-a-knot', 'not-a-knot')
+        spline = CubicSpline(times[own], rows[own], bc_type=(
+            begin if own.start == 0 else inside, end if own.stop == m else inside))
+        for order, rates in enumerate(found, 1):
+            rates[first:last] = spline(times[first:last], order)
+    return found
 
 
 def joint_path(start: Array, times: ArrayLike, positions: ArrayLike,
@@ -217,6 +255,9 @@ def joint_path(start: Array, times: ArrayLike, positions: ArrayLike,
             and (np.diff(t, prepend=-SHORTEST) >= SHORTEST).all()):
         raise InputError(f'times {t.ravel().tolist()[:8]}: accepted are one or more, increasing '
                          'from 0 or later, finite')
+    if t[0] > FARTHEST:
+        raise InputError(f'the first point is for {t[0]:g} s after now: it must be at most '
+                         f'{FARTHEST:g} s (times on another clock? Give those from now on)')
     given: list[Array | None] = []
     for name, values in (('positions', positions), ('velocities', velocities),
                          ('accelerations', accelerations)):
@@ -243,26 +284,45 @@ def joint_path(start: Array, times: ArrayLike, positions: ArrayLike,
     return JointMotion.through(start, t, q, v, a)  # type: ignore[arg-type]
 
 
-def require_within(motion: JointMotion, names: tuple[str, ...], position: Array, velocity: Array,
-                   first: Array) -> None:
+def require_within(motion: JointMotion, robot: Robot, velocity: Array, first: Array) -> None:
     """
     Raise InputError for the first joint that leaves its limits on a motion.
 
-    `position` (n, 2) and `velocity` (n,) are the limits; `first` (n,) are the positions at the
-    start, from which a joint outside of its limits may return.
+    `velocity` (n,) are the limits of speed; `first` (n,) are the positions at the start, from
+    which a joint outside of its limits may return.
 
     """
-    times, states = motion.samples()
+    position = robot.position_limits
     lower, upper = np.minimum(position[:, 0], first), np.maximum(position[:, 1], first)
-    for what, row, least, most, unit in (
-            ('position', 0, lower, upper, ''), ('speed', 1, -velocity, velocity, ' in a second')):
-        slack = (ROUNDING - 1.0) * (1.0 + np.where(np.isfinite(most), np.abs(most), 0.0))
-        outside = (states[:, row] < least - slack) | (states[:, row] > most + slack)
-        if outside.any():
-            k, i = np.argwhere(outside)[0].tolist()
-            raise InputError(
-                f"joint '{names[i]}' has the {what} {states[k, row, i]:.4g}{unit} after "
-                f'{times[k]:.3g} s: accepted is {least[i]:.4g} to {most[i]:.4g}{unit}')
+    for part in motion.parts():
+        times, states = part.samples()
+        for what, row, least, most, unit in (
+                ('position', 0, lower, upper, ''),
+                ('speed', 1, -velocity, velocity, ' in a second')):
+            slack = (ROUNDING - 1.0) * (1.0 + np.where(np.isfinite(most), np.abs(most), 0.0))
+            outside = (states[:, row] < least - slack) | (states[:, row] > most + slack)
+            if outside.any():
+                k, i = np.argwhere(outside)[0].tolist()
+                value = float(states[k, row, i])
+                hint = unit_hint(value, robot, i) if row == 0 else ''
+                raise InputError(
+                    f"joint '{robot.joint_names[i]}' has the {what} {value:.4g}{unit} after "
+                    f'{times[k]:.3g} s: it must be {least[i]:.4g} to {most[i]:.4g}{unit}{hint}')
+
+
+def unit_hint(position: float, robot: Robot, i: int) -> str:
+    """Return a question about a position outside of the limits of joint i; or empty text."""
+    (lower, upper), asks = robot.position_limits[i].tolist(), []
+    if robot.prismatic[i]:
+        return ''
+    nearest = position - 2.0 * np.pi * np.round((position - 0.5 * (lower + upper)) / (2.0 * np.pi))
+    turned = np.radians(position)
+    if abs(position - nearest) < 2.1 * np.pi and lower <= nearest <= upper:
+        more = 'much' if position > nearest else 'little'
+        asks.append(f'2π too {more}? Then it is {nearest:.4g} rad')
+    if abs(position) > 2.0 * np.pi and lower <= turned <= upper:
+        asks.append(f'degrees? Then it is {turned:.4g} rad')
+    return f" ({'; '.join(asks)})" if asks else ''
 
 
 def slowed_to_effort(motion: JointMotion, start: Array, bounds: Array, effort: Array,

@@ -16,13 +16,14 @@ from osc_ros.compile.compiled import inlined, kernel, view
 from osc_ros.compile.record import Recorded, Slot, Table
 from osc_ros.control.limits.limits import DECELERATION, LOWER, SPEED, UPPER, ZONE
 from osc_ros.control.safety.sample import continuous_joints
-from osc_ros.control.setpoint.joint_motion import joint_state, JointMotion
+from osc_ros.control.setpoint.joint_motion import joint_state, JointMotion, unit_hint
 from osc_ros.dynamics.algebra.vectors import assign, interval_of
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
+TURN, MANY = 2.0 * np.pi, 2.0  # a full turn [rad]; from so many turns on, degrees are likely
 PAUSING = 0.2  # time in which the clock of a motion stops, or starts again [s]
 
 
@@ -252,11 +253,6 @@ class PostureSetPoint(Recorded):
         """Stop within `bounds` (3, n), see `JointMotion.to_goal`."""
         self.follow(JointMotion.to_goal(self.state, None, bounds))
 
-    def nearest_turn(self, goal: Array) -> Array:
-        """Add turns to continuous joints of a goal (n,) so that each moves at most half a turn."""
-        turns = np.round((self.now - goal) / (2.0 * np.pi)) * (2.0 * np.pi)
-        return np.asarray(goal + self.wraps * turns)
-
     @property
     def wraps(self) -> Array:
         """1 for continuous joints, whose set-point takes the shorter way (n,)."""
@@ -290,6 +286,24 @@ class PostureSetPoint(Recorded):
                            address_of(motion.coefficients))
 
 
+def nearest_turn(goal: Array, start: Array, robot: Robot) -> Array:
+    """
+    Turns (n,) [rad] of continuous joints to add to a goal (n,), half a turn or less from `start`.
+
+    InputError if a goal is more than MANY turns away, and fewer in degrees.
+
+    """
+    away = continuous_joints(robot) * (start - goal) / TURN
+    for i in np.flatnonzero(np.abs(away) > MANY).tolist():
+        turned = float(np.radians(goal[i]))
+        if abs(start[i] - turned) <= MANY * TURN:
+            raise InputError(
+                f"goal of joint '{robot.joint_names[i]}' is {goal[i]:g} rad, {abs(away[i]):.1f} "
+                f'turns away (degrees? Then it is {turned:.4g} rad): it must be at most {MANY:g} '
+                'turns away')
+    return np.asarray(np.round(away) * TURN)
+
+
 def goal_positions(goal: ArrayLike, robot: Robot, what: str = 'posture') -> Array:
     """
     Return a goal as an array (n,).
@@ -303,9 +317,7 @@ def goal_positions(goal: ArrayLike, robot: Robot, what: str = 'posture') -> Arra
                          'positions')
     lower, upper = robot.position_limits.T
     for i in np.flatnonzero((wanted < lower) | (wanted > upper)).tolist():
-        turned = np.radians(wanted[i])
-        hint = (f' ({wanted[i]:g}° are {turned:.4g} rad)' if not robot.prismatic[i]
-                and abs(wanted[i]) > 2.0 * np.pi and lower[i] <= turned <= upper[i] else '')
+        hint = unit_hint(float(wanted[i]), robot, i)
         raise InputError(f"{what} of joint '{robot.joint_names[i]}' is {wanted[i]:g}: "
-                         f'accepted is {lower[i]:g} to {upper[i]:g}{hint}')
+                         f'it must be {lower[i]:g} to {upper[i]:g}{hint}')
     return wanted

@@ -30,6 +30,7 @@ from osc_ros.control.setpoint.motion import (
     put_target,
     STATE,
 )
+from osc_ros.control.setpoint.stamps import OLDEST
 from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.setpoint.waypoints import path_through, path_within
 from osc_ros.control.tasks.task import Target, TargetLimits
@@ -236,6 +237,32 @@ class SetPointGenerator(Recorded):
         self._pending = [entry for entry in self._pending if entry[0] < start]
         self._pending.append((start, motion))
         self._ask()
+
+    @property
+    def begins_in(self) -> float:
+        """Time until the newest motion begins [s]; 0 if it has begun, or no time is known."""
+        now = float(self.views[1].now[0])
+        start = self._pending[-1][0] if self._pending else -np.inf
+        return max(start - now, 0.0) if np.isfinite(now) and np.isfinite(start) else 0.0
+
+    @property
+    def has_goal(self) -> bool:
+        """Whether the target moves to a pose or along a path, or will, or holds its end."""
+        return any(not isinstance(one, TwistGoal) for one in (
+            self._motion, *(motion for _, motion in self._pending)))
+
+    def drop_overdue(self, before: float, now: float) -> list[float]:
+        """
+        Drop motions that are overdue after the clock has jumped; return their start times [s].
+
+        They were for a time after `before`, and are over or too old `now` [s], see `start_of`.
+
+        """
+        overdue = [(start, motion) for start, motion in self._pending if before < start
+                   and (motion.times[-1] if isinstance(motion, Path) else start) < now - OLDEST]
+        self._pending = [entry for entry in self._pending if entry not in overdue]
+        self._ask()
+        return [start for start, _ in overdue]
 
     def rejoin(self, pose: Array) -> None:
         """Continue the motion from a pose (4, 4) at rest, to which the arm has moved meanwhile."""

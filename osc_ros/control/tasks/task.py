@@ -22,6 +22,7 @@ Array = NDArray[np.float64]
 AXES = ('motion', 'force', 'free')
 TOO_FAST = ('refuse', 'slow')
 ALL_MOTION = ('motion',) * 6
+SLOWEST = 1e-3, 1e-2, 0.1  # least speed, acceleration and jerk of a target [rad, m; s]
 FARTHEST = 1e3  # largest accepted coordinate of a target [m]
 NO_ROTATION = (0.0, 0.0, 0.0, 1.0)  # quaternion, x y z w
 UNIT_TOLERANCE = 0.02  # largest error of a quaternion's length: accepts three typed digits
@@ -67,8 +68,8 @@ class TargetLimits:
     Raises
     ------
     InputError
-        Shapes that do not fit, limits that are not positive, finite limits mixed with infinite
-        ones, or an empty box.
+        Shapes that do not fit, limits below SLOWEST, finite limits mixed with infinite ones, or an
+        empty box.
 
     """
 
@@ -98,6 +99,9 @@ class TargetLimits:
             raise InputError(f"too_fast is '{self.too_fast}': accepted is one of "
                              f"{', '.join(TOO_FAST)}")
         rates = np.array([self.speed, self.acceleration, self.jerk])
+        for name, row, least in zip(('speed', 'acceleration', 'jerk'), rates, SLOWEST):
+            if (row < least).any():  # Ruckig finds no motion
+                raise InputError(f'target {name} {row.tolist()}: give {least:g} or more')
         if np.isfinite(rates).any() and not np.isfinite(rates).all():
             raise InputError(f'target speed, acceleration, jerk {rates.tolist()}: accepted are '
                              'finite ones only, or infinite ones only')

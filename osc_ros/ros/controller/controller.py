@@ -271,7 +271,7 @@ class Controller(ManagedNode):
         # one line for each event: rclpy accepts only one severity and one period per source line
         return {'report': self._report, 'stopped': self._on_stopped, 'change': self._log_change,
                 'error': lambda text: log.error(text),
-                'warning': lambda text: log.warning(text),
+                'warning': lambda text: log.warning(text), 'dropped': self._on_dropped,
                 'refusal': lambda text: log.error(f'joint state refused: {text}', **each_second),
                 'velocity': lambda text: log.warning(text, **each_second),
                 'unrelated': lambda text: log.info(text),
@@ -340,6 +340,7 @@ class Controller(ManagedNode):
     def _deactivate(self) -> None:
         if self._active:
             self._loop.request(Engine.deactivate)
+            self._targets.answer_dropped('the controller stops the arm')
             self._diagnosis.publish_status()
             self.get_logger().info('inactive: stopping the arm')
 
@@ -430,6 +431,7 @@ class Controller(ManagedNode):
                 settings.clearance, robot))
             if len(q):
                 require_effort(robot, q, settings.limits.effort, self._law.settings.limits.effort)
+            self._targets.require_usable(settings)
             prepared = self._law.new_setup(settings, robot, q if len(q) else None)
         self._records.apply(found)
         waits = self._loop.use_setup(prepared, supervision(found, robot, prepared.settings.limits))
@@ -459,6 +461,13 @@ class Controller(ManagedNode):
         self._records.on_change(cause, reaction)
         if self._diagnosis is not None:
             self._diagnosis.publish_status()
+
+    def _on_dropped(self, text: str, *scheduled: Any) -> None:
+        self.get_logger().warning(text)
+        if self._diagnosis is not None:
+            self._targets.answer_dropped(text, *scheduled)
+            if not scheduled:
+                self._targets.joints.preempt(text)
 
     def _on_learned(self, *found: Any) -> None:
         self._contacts.store_thresholds(*found)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rclpy.node import Node
 
 from osc_ros.control.law import Law
-from osc_ros.control.setpoint.arrival import Arrival, NO_GOAL, ON_THE_WAY, Tolerance
+from osc_ros.control.setpoint.arrival import Arrival, NO_GOAL, ON_THE_WAY, REACHED, Tolerance
 from osc_ros.loop import requests
 from osc_ros.ros.dds.ros_loop import Loop
 from osc_ros.ros.messages import messages
@@ -66,6 +66,10 @@ class Goals:
         """Record that a motion of a task was commanded."""
         self._arrivals[task].begin()
         self.update()
+
+    def is_reached(self, task: str) -> bool:
+        """Return whether the newest goal of a task has been reached."""
+        return self._arrivals[task].state == REACHED
 
     def is_away(self, error: Array) -> bool:
         """

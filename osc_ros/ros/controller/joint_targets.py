@@ -15,8 +15,11 @@ from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from osc_ros.control.law import Law
+from osc_ros.control.setpoint.stamps import require_timely, SOON, start_of
 from osc_ros.errors import InputError
 from osc_ros.loop import requests
+from osc_ros.loop.engine import ACTIVE
 from osc_ros.ros.messages import messages
 
 try:
@@ -52,18 +55,20 @@ class JointTargets:
     ----------
     node : Node
     loop : osc_ros.ros.dds.ros_loop.Loop
-    names : sequence of str
-        The n joints.
+    law : Law
+        See `Targets`.
     lead : callable
         Lets the joints lead; raises InputError if the node refuses.
     answer : callable
-        Called with the topic, the stamp of the message, and the reason of a refusal or None.
+        Called with the topic, the stamp of the message, the reason of a refusal or None, and a
+        warning.
 
     """
 
-    def __init__(self, node: Node, loop: Any, names: Sequence[str], lead: Callable[[], None],
-                 answer: Callable[[str, Any, InputError | None], None]) -> None:
-        self._node, self._loop, self._names = node, loop, tuple(names)
+    def __init__(self, node: Node, loop: Any, law: Law, lead: Callable[[], None],
+                 answer: Callable[[str, Any, InputError | None, str], None]) -> None:
+        self._node, self._loop, self._law = node, loop, law
+        self._names = law.robot.joint_names
         self._lead, self._answer = lead, answer
         self.subscriptions = [
             node.create_subscription(JointState, '~/target_joint', self._on_goal, 10),
@@ -89,27 +94,39 @@ class JointTargets:
     # topics
 
     def _on_goal(self, message: JointState) -> None:
-        def command() -> None:
+        def command() -> str:
             goal = self._columns(message.name, 'positions', [message.position])[0]
             speed = None if not len(message.velocity) else self._columns(
                 message.name, 'velocities', [message.velocity])[0]
-            self._lead()
-            self._loop.request(requests.move_joints, goal, None, speed)
+            start_of(messages.seconds(message.header.stamp), self._loop.time, SOON)
+            self._go(goal, speed)
+            return ''
 
         self._command('target_joint', message.header.stamp, command)
 
     def _on_trajectory(self, message: JointTrajectory) -> None:
-        self._command('joint_trajectory', message.header.stamp, lambda: self._follow(message))
+        self._command('joint_trajectory', message.header.stamp, lambda: self._follow(message)[1])
 
-    def _command(self, topic: str, sent: Any, command: Callable[[], object]) -> None:
+    def _command(self, topic: str, sent: Any, command: Callable[[], str]) -> None:
         """Execute a command of a topic, which preempts a goal of the action, and answer."""
         try:
-            command()
+            text = command()
         except InputError as error:
-            self._answer(topic, sent, error)
+            self._answer(topic, sent, error, '')
             return
         self.preempt(f'a command on {topic} has replaced it')
-        self._answer(topic, sent, None)
+        self._answer(topic, sent, None, text)
+
+    def _go(self, goal: Array, speed: Array | None = None) -> float:
+        """Move to a goal (n,) from now on; return the duration [s]."""
+        self._require_active()
+        self._law.require_joint_goal(goal, speed, self._loop.q)
+        self._lead()
+        return float(self._loop.request(requests.move_joints, goal, None, speed))
+
+    def _require_active(self) -> None:
+        if self._loop.mode != ACTIVE:
+            raise InputError('the controller is not active')
 
     def _columns(self, names: Sequence[str], what: str, rows: Sequence[Sequence[float]]) -> Array:
         """Return rows (m, n) in the order of the joints, NaN for joints without a column."""
@@ -129,8 +146,9 @@ class JointTargets:
             found[k, order] = row
         return found
 
-    def _follow(self, message: JointTrajectory) -> float:
-        """Command a trajectory; return the time at which it ends [s]."""
+    def _follow(self, message: JointTrajectory) -> tuple[float, str]:
+        """Command a trajectory; return the time at which it ends [s], and a warning."""
+        self._require_active()
         points: Sequence[JointTrajectoryPoint] = message.points
         if not points:
             raise InputError('the trajectory has no points: accepted are one or more')
@@ -144,16 +162,25 @@ class JointTargets:
             rows = [getattr(point, what) for point in points]
             is_given = what == 'positions' or any(len(row) for row in rows)
             columns.append(self._columns(message.joint_names, what, rows) if is_given else None)
+        positions = columns[0]
         if start > 0.0:
+            require_timely(start + float(times[0]), start + float(times[-1]), now)
             times += start - now
-            is_left = times > 0.0
-            if not is_left.any():
-                raise InputError(f'all points are in the past: the last one was for '
-                                 f'{now + times[-1]:.3f} s, and it is {now:.3f} s')
-            times, columns = times[is_left], [
-                None if rows is None else rows[is_left] for rows in columns]
+            if times[-1] > 0.0:
+                is_left = times > 0.0
+                times, columns = times[is_left], [
+                    None if rows is None else rows[is_left] for rows in columns]
+        if times[-1] <= 0.0:
+            return now + self._go(positions[-1]), (
+                f'the last point was for {-times[-1]:.3g} s ago: it is a goal for now')
+        if len(times) == 1 and columns[1] is columns[2] is None:
+            self._law.require_joint_goal(positions[-1], None, self._loop.q)
+            self._lead()
+            return now + float(self._loop.request(
+                requests.reach_joints, float(times[0]), positions[-1])), ''
+        motion = self._law.joint_path(*self._loop.read(requests.joint_set_point), times, *columns)
         self._lead()
-        return float(now + self._loop.request(requests.follow_joints, times, *columns))
+        return now + float(self._loop.request(requests.follow_joints, motion)), ''
 
     # action
 
@@ -165,7 +192,7 @@ class JointTargets:
             if request.multi_dof_trajectory.points:
                 raise InputError('multi_dof_trajectory: accepted is a trajectory of joints')
             self._tolerances = self._tolerances_of(request)
-            self._end = self._follow(request.trajectory)
+            self._end, _ = self._follow(request.trajectory)
         except InputError as error:
             self._node.get_logger().error(f'follow_joint_trajectory refused: {error}')
             self._finish('abort', INVALID_GOAL, str(error))

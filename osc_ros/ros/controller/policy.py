@@ -12,7 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.law import Law
-from osc_ros.control.setpoint.chunks import chunk_entry, ChunkBlending, Entry, LEAD, Trail
+from osc_ros.control.reasons import KEY, Reason
+from osc_ros.control.setpoint.chunks import (
+    chunk_entry,
+    ChunkBlending,
+    Entry,
+    LateChunkError,
+    LEAD,
+    Trail,
+)
+from osc_ros.control.setpoint.stamps import start_of
 from osc_ros.control.setpoint.streams import Following, Stream
 from osc_ros.control.tasks.task import Task
 from osc_ros.errors import InputError
@@ -23,6 +32,7 @@ from osc_ros.ros.messages import messages
 
 Array = NDArray[np.float64]
 
+SEVERAL = 3  # number of late chunks in a row that are a reason
 NEW = 1.0  # longest time after a chunk's end in which the next one counts as late [s]
 
 
@@ -43,11 +53,13 @@ class PolicyInput:
         self._ends: dict[str, float] = {}  # end of the last chunk of each task [s]
         self._joining, self._following = ChunkBlending(), Following()
         self._chunks = self._late = 0
+        self._over: tuple[LateChunkError, ...] = ()  # the newest refused chunks in a row
         self._age = np.nan
 
     def apply(self, values: Mapping[str, Any]) -> None:
         """Set the parameters that concern chunks and streams."""
-        self._joining = ChunkBlending(values['target.chunk_fade'], values['target.slow_down'])
+        self._joining = ChunkBlending(values['target.chunk_fade'], values['target.slow_down'],
+                                      values['target.chunk_late'], values['target.chunk_approach'])
         following = Following(values['target.stream'], values['target.stream_horizon'],
                               values['target.slow_down'])
         if following != self._following:
@@ -61,34 +73,62 @@ class PolicyInput:
         """Start a new stream with the next pose, because another motion was commanded."""
         self._streams.pop(task, None)
 
+    @property
+    def reason(self) -> Reason | None:
+        """Why SEVERAL chunks in a row came too late; None if they did not."""
+        if len(self._over) < SEVERAL:
+            return None
+        age, horizon = (float(np.mean(x)) for x in zip(*(
+            (one.age, one.horizon) for one in self._over)))
+        return Reason('chunks', f'chunks come too late: the last {SEVERAL} came {age:.3g} s after '
+                      f'their observations, and their poses end {horizon:.3g} s after them',
+                      'a faster policy, or chunks that reach farther ahead')
+
     def values(self) -> Iterator[tuple[str, object]]:
         """Yield the keys and values of the diagnostics."""
         yield 'chunks', self._chunks
         yield 'late chunks', self._late
         yield 'age of the last chunk [s]', f'{self._age:.3f}'
+        if (reason := self.reason) is not None:
+            yield KEY + reason.name, reason
 
-    def follow_chunk(self, task: str, data: bytes, require: Callable[[Array], None]
+    def chunk(self, task: str, data: bytes) -> tuple[Array, Array, float]:
+        """
+        Return times (m,), poses (m, 4, 4) and time of the observation of a serialized chunk.
+
+        For errors see `messages.chunk` and `start_of`.
+
+        """
+        now = self._loop.time
+        found = messages.chunk(data, now, self._pose_at_observation(task))
+        start_of(max(float(found[0][0]), now), now)
+        return found
+
+    def follow_chunk(self, task: str, times: Array, poses: Array, observed_at: float
                      ) -> tuple[Entry, float]:
         """
-        Command a serialized chunk (see `messages.chunk`); return its entry and its lateness [s].
+        Command a chunk; return its entry and its lateness [s].
 
         The entry is the motion from the present set-point into the chunk. A chunk is late if the
-        set-point has begun to slow down at the end of the previous chunk. `require` raises for
-        poses (m, 4, 4) that are not accepted.
+        set-point has begun to slow down at the end of the previous chunk.
 
         Raises
         ------
         InputError
-            See `messages.chunk`, `chunk_entry` and `Law.follow`.
+            See `chunk_entry` and `Law.follow`.
 
         """
-        now = self._loop.time
-        times, poses, observed_at = messages.chunk(data, now, self._pose_at_observation(task))
-        require(poses)
-        start = now + LEAD
+        start = self._loop.time + LEAD
         present = self._loop.read(requests.predicted_target, task, start)
-        entry = chunk_entry(times, poses, observed_at, present, start, self.task(task).limits,
-                            self._joining)
+        try:
+            entry = chunk_entry(times, poses, observed_at, present, start, self.task(task).limits,
+                                self._joining)
+        except LateChunkError as error:
+            self._over = (*self._over, error)[-SEVERAL:]
+            if self.reason is None:
+                raise
+            raise InputError(f'{error}; {self.reason}') from None
+        self._over = ()
         self._loop.request(requests.follow, entry.path, start, task)
         self.forget_stream(task)
         end = self._ends.get(task, -np.inf)

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+import math
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticStatus
@@ -32,13 +33,23 @@ from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import MultiDOFJointTrajectory
 
-from osc_ros.control.accepted import bounded_twist, duration_text, OUTSIDE, require_reach
+from osc_ros.control.accepted import (
+    bounded_stiffness,
+    bounded_twist,
+    duration_text,
+    OUTSIDE,
+    require_reach,
+)
+from osc_ros.control.goals import checked_wrench
 from osc_ros.control.law import Law
 from osc_ros.control.setpoint.set_point_generator import Motion
+from osc_ros.control.setpoint.stamps import begin_text, require_timely, SOON, start_of
 from osc_ros.control.setpoint.trajectory import Path, PoseGoal
 from osc_ros.control.setpoint.waypoints import path_through, path_within
+from osc_ros.control.settings import Settings, TASKS
 from osc_ros.control.tasks.free import REFUSAL
-from osc_ros.control.tasks.task import NO_ROTATION, pose
+from osc_ros.control.tasks.impedance import SOFTEST
+from osc_ros.control.tasks.task import NO_ROTATION, pose, Stiffness, Target
 from osc_ros.errors import InputError, ReachError
 from osc_ros.loop import requests
 from osc_ros.loop.engine import ACTIVE, IDLE
@@ -53,8 +64,19 @@ from osc_ros.ros.messages.obstacle_markers import ObstacleTopic
 
 Array = NDArray[np.float64]
 
+Command = tuple[Motion | None, float]  # motion (None: already commanded) and start time [s]
+
 LOGGED = 1.0  # shortest time between two equal lines in the log [s]
 ROUNDING = 1e-9  # smaller components of a rotated wrench, relative to the largest one, become 0
+
+
+class Accepted(NamedTuple):
+    """An accepted goal: task, topic, stamp of the message, and start time [s], or 0 for now."""
+
+    task: str
+    topic: str
+    sent: Time
+    start: float
 
 
 class Targets:
@@ -63,7 +85,8 @@ class Targets:
 
     Every callback runs in the thread that spins the node; it plans the command, and requests the
     loop to execute it. A refused message is logged with the reason and changes nothing.
-    `~/answers` has the result of each command. The parameters of the node store the payload.
+    `~/answers` has the result of each command, and a second one for a goal that is dropped. The
+    parameters of the node store the payload.
 
     Attributes
     ----------
@@ -120,7 +143,10 @@ class Targets:
         self._services.append(
             node.create_service(SetBool, '~/free_drive', self._on_free_drive))
         self._mode = 'acceleration'  # mode to return to after a free or a joint drive
-        self.joints = JointTargets(node, loop, law.robot.joint_names, self._lead_joints,
+        self._leader = ''  # 'joints' or 'free' during such a drive
+        self._stiffest = np.zeros(6)  # checked stiffness of the tip
+        self._accepted: list[Accepted] = []  # goals that are not replaced
+        self.joints = JointTargets(node, loop, law, partial(self._lead, 'joints'),
                                    self._answer_joints)
         self.obstacles = ObstacleTopic(node, loop, law, self._frame_pose, self._answer_obstacles)
 
@@ -146,7 +172,11 @@ class Targets:
         self._goals.apply(values)
         self.obstacles.apply(values['obstacles.touch'])
         self._sign = 1.0 if values['force.measured'] == 'by_robot' else -1.0
-        if values['mode'] not in ('free', 'joints'):
+        leader = values['mode'] if values['mode'] in ('free', 'joints') else ''
+        if leader != self._leader:
+            self.answer_dropped(f"mode {values['mode']} has replaced it")
+        self._leader = leader
+        if not leader:
             self._mode: str = values['mode']
 
     @property
@@ -167,12 +197,6 @@ class Targets:
 
     # joints
 
-    def _lead_joints(self) -> None:
-        """Let the joints lead; InputError if the controller is not active or refuses."""
-        if not self._active:
-            raise InputError('the controller is not active')
-        self._lead('joints')
-
     def _lead(self, mode: str) -> None:
         """Change `mode` to or from 'joints'; raise InputError if it is refused."""
         is_joints = self._law.settings.joints is not None
@@ -190,62 +214,112 @@ class Targets:
         self._answer('obstacles', sent, DiagnosticStatus.WARN if text else DiagnosticStatus.OK,
                      text)
 
-    def _answer_joints(self, topic: str, sent: Time, error: InputError | None) -> None:
-        """Log and answer a command of the joints."""
+    def _answer_joints(self, topic: str, sent: Time, error: InputError | None, text: str = ''
+                       ) -> None:
+        """Log and answer a command of the joints; `text` is a warning."""
         if error is not None:
             self._refuse(topic, 'one', error, sent)
             return
-        now = self._loop.time  # before the goal can be reported as reached
-        self._goals.begin(next(iter(self._law.levels)))
-        self._answer(topic, sent, DiagnosticStatus.OK, '', now)
+        self._accept(Accepted(next(iter(self._law.levels)), topic, sent, 0.0), text)
 
-    # motions
+    # accepted goals
+
+    def _accept(self, goal: Accepted, text: str = '', report: str = '') -> None:
+        """Answer an accepted goal; `text` is a warning, `report` is not."""
+        now = self._loop.time  # before the goal can be reported as reached
+        self._goals.begin(goal.task)
+        if text:
+            self._node.get_logger().warning(f'{goal.topic}: {text}', throttle_duration_sec=1.0)
+        start = goal.start or now
+        self._answer(goal.topic, goal.sent, DiagnosticStatus.WARN if text else DiagnosticStatus.OK,
+                     '; '.join(one for one in (text or report, begin_text(start, now)) if one),
+                     now)
+        own = [one for one in self._accepted if one.task == goal.task]  # in order of their start
+        for one in own:
+            if one.start > now and one.start >= start:
+                self._answer(one.topic, one.sent, DiagnosticStatus.ERROR,
+                             f'dropped before it began: replaced by a command on {goal.topic}')
+        in_progress = [one for one in own if one.start <= now][-1:] if start > now else []
+        self._accepted = [
+            *(one for one in self._accepted if one.task != goal.task), *in_progress,
+            *(one for one in own if now < one.start < start), goal]
+
+    def answer_dropped(self, text: str, task: str = '', start: float = math.nan) -> None:
+        """
+        Answer accepted goals a second time, because they will not be reached.
+
+        They are those of a task with this start, or, without a task, all that are not reached.
+
+        """
+        now, kept = self._loop.time, []
+        in_progress = {one.task: one for one in self._accepted if one.start <= now}
+        for one in self._accepted:
+            if task and (one.task, one.start) != (task, start):
+                kept.append(one)
+            elif task or one.start > now or (
+                    in_progress[one.task] is one and not self._goals.is_reached(one.task)):
+                self._answer(one.topic, one.sent, DiagnosticStatus.ERROR, f'dropped: {text}')
+        self._accepted = kept
+
+    # motions: `read` raises for messages that are not accepted, before anything changes
 
     def _on_pose(self, task: str, topic: str, message: PoseStamped) -> None:
-        def read() -> tuple[Motion | None, float]:
+        def read() -> Callable[[], Command]:
             T = self._frame_pose(message.header.frame_id) @ messages.pose_array(message.pose)
             self._require_reach(task, T[None])
-            stamp = messages.seconds(message.header.stamp)
-            return None if self.policy.follow_stream(task, T, stamp) else PoseGoal(T), stamp
+            start_of(stamp := messages.seconds(message.header.stamp), self._loop.time)
+            return lambda: (
+                None if self.policy.follow_stream(task, T, stamp) else PoseGoal(T), stamp)
 
         self._follow(task, topic, message.header.stamp, read)
 
     def _on_point(self, task: str, topic: str, message: PointStamped) -> None:
-        def read() -> tuple[Motion | None, float]:
+        def read() -> Callable[[], Command]:
             point = pose(messages.point_array(message), NO_ROTATION)
             there = self._frame_pose(message.header.frame_id) @ point
             there[:3, :3] = point[:3, :3]
-            return PoseGoal(there), messages.seconds(message.header.stamp)
+            start_of(stamp := messages.seconds(message.header.stamp), self._loop.time)
+            return lambda: (PoseGoal(there), stamp)
 
         self._follow(task, topic, message.header.stamp, read)
 
     def _on_chunk(self, task: str, topic: str, data: bytes) -> None:
-        def read() -> tuple[None, float]:
-            entry, late = self.policy.follow_chunk(task, data, partial(self._require_reach, task))
-            if late > 0.0:
-                self._node.get_logger().warning(
-                    f'{topic} comes {late:.3f} s after the set-point began to slow down: it '
-                    f'{entry}', throttle_duration_sec=1.0)
-            self._report = str(entry)
-            return None, 0.0
+        def read() -> Callable[[], Command]:
+            chunk = self.policy.chunk(task, data)
+            self._require_reach(task, chunk[1])
+
+            def command() -> Command:
+                entry, late = self.policy.follow_chunk(task, *chunk)
+                if late > 0.0:
+                    self._node.get_logger().warning(
+                        f'{topic} comes {late:.3f} s after the set-point began to slow down: it '
+                        f'{entry}', throttle_duration_sec=1.0)
+                self._report, self._text = str(entry), entry.warning
+                return None, 0.0
+
+            return command
 
         self._follow(task, topic, messages.time_of(cdr.stamp(data)), read)
 
     def _on_trajectory(self, task: str, topic: str, data: bytes) -> None:
-        stamp = messages.time_of(cdr.stamp(data))
-        def read() -> tuple[Motion, float]:
-            motion, start = messages.path(data, self._loop.time, self._frame_pose,
+        def read() -> Callable[[], Command]:
+            motion, start = messages.path(data, now := self._loop.time, self._frame_pose,
                                           partial(self._path, task, topic))
-            self._require_reach(task, motion.poses if isinstance(motion, Path)
-                                else motion.pose[None])
-            if isinstance(motion, PoseGoal):
-                limits = self.policy.task(task).limits
-                present = self._loop.read(requests.predicted_target, task, start)
-                self._text = duration_text(motion.arrival - max(start, self._loop.time), present,
+            limits = self.policy.task(task).limits
+            if isinstance(motion, Path):
+                self._require_reach(task, motion.poses)
+                require_timely(float(motion.times[0]), float(motion.times[-1]), now)
+                fitting = path_within(motion, limits)
+                self._log_delay(topic, float(motion.times[-1]), fitting)
+                return lambda: (fitting, start)
+            self._require_reach(task, motion.pose[None])
+            start_of(motion.arrival, now)
+            if (present := self._present(task, start)) is not None:
+                self._text = duration_text(motion.arrival - max(start, now), present,
                                            limits.inside(motion.pose), limits)
-            return motion, start
+            return lambda: (motion, max(start, now))
 
-        self._follow(task, topic, stamp, read)
+        self._follow(task, topic, messages.time_of(cdr.stamp(data)), read)
 
     def _path(self, task: str, topic: str, times: Array, poses: Array) -> Path:
         """
@@ -255,29 +329,36 @@ class Targets:
         twist of the set-point.
 
         """
-        present = None
-        if len(times):  # if not, `path_through` raises
-            present = self._loop.read(requests.predicted_target, task, float(times[0]))
+        present = self._present(task, float(times[0])) if len(times) else None
         path = path_through(times, poses, self.policy.task(task).limits, present)
         self._log_delay(topic, float(times[-1]), path)
         return path
 
+    def _present(self, task: str, time: float) -> Target | None:
+        """State of the set-point of a task at a time [s]; None if the task does not lead."""
+        if self._law.settings.leader != TASKS:
+            return None
+        return self._loop.read(requests.predicted_target, task, time)
+
     def _on_twist(self, task: str, topic: str, message: TwistStamped) -> None:
-        def read() -> tuple[Motion, float]:
+        def read() -> Callable[[], Command] | None:
             motion, start = messages.jog(message, self._loop.time, self._twist_timeout,
                                          self._frame_pose)
+            start_of(start, self._loop.time)
             twist, self._text = bounded_twist(motion.twist, self.policy.task(task).limits)
-            return replace(motion, twist=twist), start
+            if not twist.any() and (self._law.settings.joints is not None
+                                    or self._loop.read(requests.has_goal, task)):
+                return None  # a stick at rest ends only its own motion
+            return lambda: (replace(motion, twist=twist), start)
 
         self._follow(task, topic, message.header.stamp, read)
 
     def _follow(self, task: str, topic: str, sent: Time,
-                read: Callable[[], tuple[Motion | None, float]]) -> None:
+                read: Callable[[], Callable[[], Command] | None]) -> None:
         """
-        Command the motion and start time that `read` returns, and answer; log a refusal.
+        Call `read`, command the motion that its result returns, and answer; log a refusal.
 
-        `sent` is the stamp of the message. If `read` has already commanded the motion, it returns
-        None in place of the motion.
+        `sent` is the stamp of the message. `read` returns None if there is nothing to command.
 
         """
         if not self._active:
@@ -286,27 +367,26 @@ class Targets:
         self._text = self._report = ''
         try:
             self._require_goal(task, topic)
+            if (command := read()) is None:
+                self._answer(topic, sent, DiagnosticStatus.OK, '')
+                return
             if self._law.settings.free is None:
                 self._lead(self._mode)
-            motion, stamp = read()
-            if isinstance(motion, Path):
-                fitting = path_within(motion, self.policy.task(task).limits)
-                self._log_delay(topic, float(motion.times[-1]), fitting)
-                motion = fitting
+            motion, stamp = command()
             inside = motion is None or self._loop.request(requests.follow, motion, stamp, task)
         except InputError as error:
             self._refuse(topic, 'target', error, sent)
             return
         if motion is not None and topic.rpartition('/')[2] != 'target_pose':
             self.policy.forget_stream(task)
-        now = self._loop.time  # before the goal can be reported as reached
-        self._goals.begin(task)
         if not inside:
             self._text = OUTSIDE
-        if self._text:
-            self._node.get_logger().warning(f'{topic}: {self._text}', throttle_duration_sec=1.0)
-        self._answer(topic, sent, DiagnosticStatus.WARN if self._text else DiagnosticStatus.OK,
-                     self._text or self._report, now)
+        self._accept(Accepted(task, topic, sent, stamp), self._text, self._report)
+
+    def _require_news(self, stamp: Time) -> None:
+        """Raise InputError for the stamp of a command for now, see `start_of`."""
+        if self._active:
+            start_of(messages.seconds(stamp), self._loop.time, SOON)
 
     def _ignore(self, topic: str, sent: Time) -> None:
         """Log and answer that the controller is not active."""
@@ -354,13 +434,17 @@ class Targets:
             self._ignore(topic, message.header.stamp)
             return
         try:
-            if self._law.settings.free is None:
-                self._lead(self._mode)
-            frame = self.policy.task(task).frame
-            R = (self._frame_pose(frame).T @ self._frame_pose(message.header.frame_id))[:3, :3]
+            self._require_news(message.header.stamp)
+            settings = self.policy.task(task)
+            R = (self._frame_pose(settings.frame).T
+                 @ self._frame_pose(message.header.frame_id))[:3, :3]
             wrench = np.kron(np.eye(2), R) @ messages.wrench_array(message.wrench)
-            is_rounding = np.abs(wrench) < ROUNDING * np.abs(wrench).max()
-            self._loop.request(requests.set_wrench, np.where(is_rounding, 0.0, wrench), task)
+            wrench[np.abs(wrench) < ROUNDING * np.abs(wrench).max()] = 0.0
+            wrench = checked_wrench(wrench, settings)
+            if self._law.settings.joints is None or wrench.any():  # zero ends no other motion
+                if self._law.settings.free is None:
+                    self._lead(self._mode)
+                self._loop.request(requests.set_wrench, wrench, task)
         except InputError as error:
             self._refuse(topic, 'one', error, message.header.stamp)
             return
@@ -371,6 +455,7 @@ class Targets:
         if not self._active:
             return
         try:
+            self._require_news(message.header.stamp)
             T = self._frame_pose(message.header.frame_id)
             wrench = messages.wrench_array(message.wrench).reshape(2, 3) @ T[:3, :3].T
             self._loop.request(requests.set_measured_wrench, self._sign * wrench.ravel(), T[:3, 3],
@@ -385,11 +470,31 @@ class Targets:
                 throttle_duration_sec=1.0)
             return
         try:
-            self._loop.request(requests.set_impedance, messages.impedance(message), task)
+            impedance = messages.impedance(message)
+            self._require_usable(impedance.stiffness)
+            self._loop.request(requests.set_impedance, impedance, task)
         except InputError as error:
             self._node.get_logger().error(
                 f'target_impedance refused, the old one stays: {error}',
                 throttle_duration_sec=1.0)
+
+    def require_usable(self, settings: Settings) -> None:
+        """Raise InputError for other settings with a stiffness in a wrong unit."""
+        gains, before = settings.tasks[0].gains, self._law.settings.tasks[0].gains
+        if isinstance(gains, Stiffness) and not (isinstance(before, Stiffness) and np.array_equal(
+                gains.stiffness, before.stiffness)):
+            self._require_usable(gains.stiffness)
+
+    def _require_usable(self, stiffness: Array) -> None:
+        """Raise InputError for a stiffness (6,) of the tip in a wrong unit."""
+        if not self._active or (stiffness <= self._stiffest).all():
+            return
+        if (inertia := self._loop.request(requests.inertia)) is not None:
+            frame = self._law.settings.tasks[0].frame
+            bounded_stiffness(
+                Stiffness(np.maximum(stiffness, SOFTEST)), np.linalg.inv(inertia),
+                self._frame_pose(frame)[:3, :3], self._loop.read(requests.period))
+            self._stiffest = np.maximum(stiffness, self._stiffest)
 
     # posture, payload and gravity of the arm
 
@@ -399,12 +504,18 @@ class Targets:
                 'target_posture ignored: the controller is not active')
             return
         try:
+            self._require_news(message.header.stamp)
             posture = messages.positions(message, self._law.robot.joint_names)
             self._loop.request(requests.set_posture, posture)
         except InputError as error:
             self._refuse('target_posture', 'one', error)
 
     def _on_payload(self, message: InertiaStamped) -> None:
+        try:
+            self._require_news(message.header.stamp)
+        except InputError as error:
+            self._refuse('payload', 'one', error)
+            return
         result = self._node.set_parameters_atomically([
             Parameter(name, value=value) for name, value in messages.payload(message).items()])
         if not result.successful:
@@ -412,6 +523,7 @@ class Targets:
 
     def _on_gravity(self, message: Vector3Stamped) -> None:
         try:
+            self._require_news(message.header.stamp)
             R = self._frame_pose(message.header.frame_id)[:3, :3]
             gravity = self._law.checked_gravity(R @ messages.vector_array(message.vector),
                                                 self._loop.q if len(self._loop.q) else None,
@@ -439,9 +551,11 @@ class Targets:
     def _on_hold(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         """Stop all targets; end a free drive."""
         response.success = self._active
-        self.joints.preempt('~/hold has stopped it')
         if self._active:
             self._loop.request(requests.hold)
+        self.answer_dropped('~/hold has stopped it')
+        self.joints.preempt('~/hold has stopped it')
+        if self._active:
             if self._law.settings.free is not None and (reason := self._set_mode(self._mode)):
                 response.success, response.message = False, reason
                 return response

@@ -27,11 +27,18 @@ from osc_ros.control.safety.supervision import (
     TOO_NEAR,
     Watchdog,
 )
-from osc_ros.control.setpoint.chunks import ChunkBlending
+from osc_ros.control.setpoint.chunks import APPROACHES, ChunkBlending, FAR, LATE
 from osc_ros.control.setpoint.streams import Following, STREAMS
 from osc_ros.control.settings import EFFORTS, Observation, Settings
 from osc_ros.control.tasks.kind_table import KINDS
-from osc_ros.control.tasks.task import AXES, ForceControl, Stiffness, TargetLimits, TOO_FAST
+from osc_ros.control.tasks.task import (
+    AXES,
+    ForceControl,
+    SLOWEST,
+    Stiffness,
+    TargetLimits,
+    TOO_FAST,
+)
 from osc_ros.dynamics.methods import METHODS
 from osc_ros.errors import InputError
 from osc_ros.loop.engine import STALE_OBSTACLES
@@ -265,26 +272,26 @@ _TARGET = (
     Entry('target.translation.speed', _translation(_SET_POINT.speed),
           'Largest speed of the set-point [m/s]. If this and '
           'the speed, acceleration and jerk of target.translation and target.rotation are all '
-          'infinite, the set-point steps to each target', lower=1e-6, live=True,
+          'infinite, the set-point steps to each target', lower=SLOWEST[0], live=True,
           when='motions to a goal are too slow or too fast'),
     Entry('target.translation.acceleration', _translation(_SET_POINT.acceleration),
           'Largest acceleration of the set-point [m/s²]',
-          lower=1e-6, live=True),
+          lower=SLOWEST[1], live=True),
     Entry('target.translation.jerk', _translation(_SET_POINT.jerk),
-          'Largest jerk of the set-point [m/s³]', lower=1e-6,
+          'Largest jerk of the set-point [m/s³]', lower=SLOWEST[2],
           live=True),
     Entry('target.translation.leash', _translation(_SET_POINT.leash),
           'If the arm lags the set-point by more than this '
           'distance, the set-point pauses [m]', lower=1e-6, live=True),
     Entry('target.rotation.speed', _rotation(_SET_POINT.speed),
           'Largest angular speed of the set-point [rad/s]',
-          lower=1e-6, live=True),
+          lower=SLOWEST[0], live=True),
     Entry('target.rotation.acceleration', _rotation(_SET_POINT.acceleration),
           'Largest angular acceleration of the set-point '
-          '[rad/s²]', lower=1e-6, live=True),
+          '[rad/s²]', lower=SLOWEST[1], live=True),
     Entry('target.rotation.jerk', _rotation(_SET_POINT.jerk),
           'Largest angular jerk of the set-point [rad/s³]',
-          lower=1e-6, live=True),
+          lower=SLOWEST[2], live=True),
     Entry('target.rotation.leash', _rotation(_SET_POINT.leash),
           'If the arm lags the set-point by more than this angle, '
           'the set-point pauses [rad]', lower=1e-6, live=True),
@@ -302,6 +309,14 @@ _TARGET = (
           lower=0.05, upper=10.0, live=True),
     Entry('target.chunk_fade', _JOINING.fade, 'Time in which the distance of a new chunk on '
           'target_chunk from the motion in progress fades out [s]', lower=0.02, upper=60.0,
+          live=True),
+    Entry('target.chunk_late', _JOINING.late, 'Chunk some of whose poses are over when it comes, '
+          'while the set-point is at rest: wait, it begins now with its first pose; skip, the '
+          'set-point enters it at the present time; refuse. In motion the set-point enters it at '
+          'the present time', choices=LATE, live=True),
+    Entry('target.chunk_approach', _JOINING.approach, 'Chunk that begins farther than '
+          f'{FAR[1]:g} m or {FAR[0]:g} rad from the set-point: go there within '
+          'target.chunk_fade or longer, with a warning; or refuse it', choices=APPROACHES,
           live=True),
     Entry('target.slow_down', _JOINING.slow_down, 'Time in which the set-point comes to rest when '
           'the next chunk, or the next pose of a stream, is missing [s]', lower=0.02, upper=60.0,

@@ -10,12 +10,13 @@ from osc_ros.control.setpoint.chunks import chunk_entry, ChunkBlending, LEAD, sl
 from osc_ros.control.setpoint.set_point_generator import SetPointGenerator
 from osc_ros.control.setpoint.streams import Following, MISSING, Stream
 from osc_ros.control.setpoint.trajectory import Path, PoseGoal
-from osc_ros.control.tasks.task import Target, TargetLimits
+from osc_ros.control.tasks.task import SLOWEST, Target, TargetLimits
 from osc_ros.errors import InputError
 
 LIMITS = TargetLimits()
 PERIOD = 0.002
 SPEED, RADIUS = 0.2, 0.15
+SKIPPING = ChunkBlending(late='skip')  # also the first chunk keeps its schedule
 
 
 def on_circle(t, away=(0.0, 0.0, 0.0)):
@@ -71,7 +72,7 @@ def sender(offset=0.0, last=np.inf, seed=0):
         away *= offset / np.linalg.norm(away)
         start = time + LEAD
         entry = chunk_entry(*chunk(time - 0.1, away), time - 0.1,
-                            guide.predicted_target(start), start, LIMITS)
+                            guide.predicted_target(start), start, LIMITS, SKIPPING)
         entries.append(entry)
         guide.add(entry.path, start)
     each.entries = entries
@@ -107,6 +108,59 @@ def test_offset_of_the_observation_is_cancelled_on_arrival_and_fades_out():
     half, whole = entry.path.at(1.4).pose[2, 3], entry.path.at(1.7).pose[2, 3]
     np.testing.assert_allclose([half, whole], [0.41, 0.42], atol=1e-6)
     assert entry.fade == 0.6
+
+
+def arch(observed_at, size=30):
+    """Return times and poses of an arch of 100 mm, at 30 Hz."""
+    poses = np.repeat(np.eye(4)[None], size, axis=0)
+    poses[:, 2, 3] = 0.1 * np.sin(np.pi * np.arange(size) / (size - 1.0))
+    return observed_at + np.arange(1.0, size + 1.0) / 30.0, poses
+
+
+def test_late_chunk_of_an_arm_that_stands_begins_with_its_first_pose():
+    def height(late, present=None):
+        entry = chunk_entry(*arch(0.0), 0.0, present or Target(np.eye(4)), 0.7, TargetLimits(
+            acceleration=(50.0, 50.0)), ChunkBlending(late=late))
+        return entry, max(entry.path.at(t).pose[2, 3] for t in np.arange(0.7, 2.5, 0.01))
+
+    entry, highest = height('wait')
+    assert highest == pytest.approx(0.1, abs=0.01)
+    assert entry.skipped == 0 and entry.delay == pytest.approx(0.7)
+    assert height('skip')[0].skipped == 21
+    with pytest.raises(InputError, match='21 of 30 poses are over'):
+        height('refuse')
+    moving = Target(np.eye(4), np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.1]))
+    assert height('wait', moving)[0].skipped == 21  # a motion in progress keeps its schedule
+
+
+def test_chunk_that_begins_far_away_is_said_or_refused():
+    times, poses = arch(0.0)
+    poses[:, 0, 3] += 0.4
+    entry = chunk_entry(times, poses, 0.0, Target(np.eye(4)), 0.0, LIMITS)
+    assert '0.4 m' in entry.warning
+    assert not chunk_entry(*arch(0.0), 0.0, Target(np.eye(4)), 0.0, LIMITS).warning
+    with pytest.raises(InputError, match='begins 0.4 m'):
+        chunk_entry(times, poses, 0.0, Target(np.eye(4)), 0.0, LIMITS,
+                    ChunkBlending(approach='refuse'))
+    for wrong in ({'late': 'never'}, {'approach': 'fly'}):
+        with pytest.raises(InputError, match='give one of'):
+            ChunkBlending(**wrong)
+
+
+@pytest.mark.parametrize('seed', range(3))
+def test_slowest_limits_of_a_target_have_a_motion_and_slower_ones_are_refused(seed):
+    rng = np.random.default_rng(seed)
+    limits = TargetLimits(*(np.full(2, least * rng.choice([1.0, 1e3])) for least in SLOWEST))
+    guide = SetPointGenerator(np.eye(4))
+    for k in range(300):
+        if k % 60 == 0:
+            T = np.eye(4)
+            T[:3, 3] = rng.uniform(-0.5, 0.5, 3)
+            guide.add(PoseGoal(T), -np.inf)
+        guide.at(k * PERIOD, limits)
+    for name, least in zip(('speed', 'acceleration', 'jerk'), SLOWEST):
+        with pytest.raises(InputError, match=f'target {name}.*give {least:g} or more'):
+            TargetLimits(**{name: (1.0, 0.9 * least)})
 
 
 @pytest.mark.parametrize('fade', [0.7, 3.75])
@@ -154,7 +208,7 @@ def test_slowing_down_stays_on_the_path():
 
 def test_late_chunk_enters_where_its_stamp_says():
     present = Target(on_circle(0.7))
-    entry = chunk_entry(*chunk(0.0), 0.0, present, 0.75, LIMITS)
+    entry = chunk_entry(*chunk(0.0), 0.0, present, 0.75, LIMITS, SKIPPING)
     assert (entry.skipped, entry.age) == (8, 0.75)
     np.testing.assert_allclose(entry.path.at(1.5).pose[:3, 3],
                                slowed_course(0.0, 0.75).at(1.5).pose[:3, 3], atol=1e-9)

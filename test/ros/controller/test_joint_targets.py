@@ -9,10 +9,16 @@ import pytest
 rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
 
 from diagnostic_msgs.msg import DiagnosticStatus  # noqa: E402
+from geometry_msgs.msg import TwistStamped, WrenchStamped  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
-from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint  # noqa: E402
+from trajectory_msgs.msg import (  # noqa: E402
+    JointTrajectory,
+    JointTrajectoryPoint,
+    MultiDOFJointTrajectory,
+)
 
 from node_rig import JOINTS, READY, Rig, target  # noqa: E402
+from osc_ros.loop import requests  # noqa: E402
 from osc_ros.ros.messages import messages  # noqa: E402
 
 
@@ -37,31 +43,48 @@ class Answering(Rig):
         """The set-point of the joints."""
         return self.controller._loop.read(lambda engine: engine.law.joints.wanted)
 
-    def tell(self, publisher, message):
-        """Publish until there is an answer to this message; return it."""
+    def tell(self, publisher, message, after=0.0):
+        """
+        Publish until there is an answer to this message; return it.
+
+        Its stamp is `after` [s] that of the newest state.
+
+        """
         self.marks += 1  # stamps that differ by 1 ns
-        message.header.stamp = messages.time_of((0, 2_000_000 * self.hardware.tick + self.marks))
-        label = messages.label_of(message.header.stamp)
-        found = []
+        message.header.stamp = messages.stamp(0.002 * self.hardware.tick + after
+                                              + 1e-9 * self.marks)
+        self.label = messages.label_of(message.header.stamp)
 
         def answered():
             publisher.publish(message)
-            found.extend(one for one in self.answers if any(
-                pair.key == 'stamp' and pair.value == label for pair in one.values))
-            return found
+            return self.answers_to(self.label)
 
         self.spin(answered, why='for an answer')
-        return found[0]
+        return self.answers_to(self.label)[0]
+
+    def answers_to(self, label):
+        """Return the answers to the command with a stamp."""
+        return [one for one in self.answers if any(
+            pair.key == 'stamp' and pair.value == label for pair in one.values)]
+
+    def until_dropped(self, label, text):
+        """Send states until the goal of a command has a second answer, which contains a text."""
+        def dropped():
+            self.ask()
+            return any(one.level == DiagnosticStatus.ERROR and text in one.message
+                       for one in self.answers_to(label))
+
+        self.spin(dropped, why=f'for a second answer: {text}')
 
     def goal(self, names, positions):
         return self.tell(self.goals, JointState(name=list(names), position=list(positions)))
 
-    def trajectory(self, names, times, rows, velocities=()):
+    def trajectory(self, names, times, rows, velocities=(), after=0.0):
         velocities = velocities or [[]] * len(rows)
         return self.tell(self.trajectories, JointTrajectory(joint_names=list(names), points=[
             JointTrajectoryPoint(positions=list(row), velocities=list(rate),
                                  time_from_start=messages.duration(time))
-            for time, row, rate in zip(times, rows, velocities)]))
+            for time, row, rate in zip(times, rows, velocities)]), after)
 
 
 def test_goals_of_joints_lead_and_a_pose_of_the_tip_takes_over(spin):
@@ -104,7 +127,8 @@ def test_trajectory_ends_at_its_last_point(spin):
     (JOINTS, [1.0], [READY * np.nan], 'finite'),
     (JOINTS, [2.0, 1.0], [READY, READY], 'point 1 is at 1 s.*increasing'),
     (JOINTS, [-1.0], [READY], 'point 0 is at -1 s'),
-    (JOINTS, [1.0], [READY + 9.0], "'panda_joint.*accepted is"),
+    (JOINTS, [1.0], [READY + 9.0], "'panda_joint.*must be"),
+    (JOINTS, [1e9], [READY], 'another clock'),
     (JOINTS, [0.05], [READY + 0.5], 'speed')])
 def test_wrong_trajectories_are_refused_and_the_goal_stays(spin, names, times, rows, text):
     import re
@@ -114,6 +138,101 @@ def test_wrong_trajectories_are_refused_and_the_goal_stays(spin, names, times, r
     assert answer.level == DiagnosticStatus.ERROR
     assert re.search(text, answer.message), answer.message
     np.testing.assert_allclose(rig.joints, READY + 0.1)
+
+
+def publisher(rig, kind, topic):
+    """Return a publisher of commands that the controller hears."""
+    found = rig.hardware.create_publisher(kind, f'osc_controller/{topic}', 10)
+    rig.spin(lambda: found.get_subscription_count() > 0)
+    return found
+
+
+def test_stick_at_rest_and_refused_commands_end_no_goal(spin):
+    rig = Answering(spin)
+    twists, wrenches, chunks = (publisher(rig, *one) for one in (
+        (TwistStamped, 'target_twist'), (WrenchStamped, 'target_wrench'),
+        (MultiDOFJointTrajectory, 'target_chunk')))
+    push = WrenchStamped()
+    push.wrench.force.z = -5.0  # no axis has force control
+    rig.goal(JOINTS, READY + 0.1)
+    for where, message, level in (
+            (twists, TwistStamped(), DiagnosticStatus.OK),
+            (wrenches, WrenchStamped(), DiagnosticStatus.OK),
+            (wrenches, push, DiagnosticStatus.ERROR),
+            (chunks, MultiDOFJointTrajectory(), DiagnosticStatus.ERROR),
+            (rig.hardware.poses, target((9.0, 0.0, 0.4)), DiagnosticStatus.WARN)):
+        assert rig.tell(where, message).level == level
+        assert rig.controller.get_parameter('mode').value == 'joints'
+        np.testing.assert_allclose(rig.joints, READY + 0.1)
+    rig.tell(rig.hardware.poses, target((0.4, 0.1, 0.4)))
+    for _ in range(3):
+        rig.ask()
+        assert rig.tell(twists, TwistStamped()).level == DiagnosticStatus.OK
+        rig.ask()
+        assert rig.controller._loop.read(requests.has_goal, 'tip')
+
+
+def test_old_commands_and_those_of_another_clock_are_refused(spin):
+    rig = Answering(spin)
+    rig.hardware.tick = 10_000  # 20 s
+    rig.ask()
+    wrenches = publisher(rig, WrenchStamped, 'target_wrench')
+    for after, text in ((-8.0, 'older than'), (1e6, 'another clock')):
+        for where, message in (
+                (rig.hardware.poses, target()), (wrenches, WrenchStamped()),
+                (rig.goals, JointState(name=list(JOINTS), position=list(READY))),
+                (rig.trajectories, JointTrajectory(joint_names=list(JOINTS), points=[
+                    JointTrajectoryPoint(positions=list(READY + 0.1))]))):
+            answer = rig.tell(where, message, after)
+            assert answer.level == DiagnosticStatus.ERROR
+            assert text in answer.message
+
+
+def test_point_that_is_a_little_late_is_a_goal_for_now(spin):
+    rig = Answering(spin)
+    rig.hardware.tick = 1000
+    rig.ask()
+    answer = rig.trajectory(JOINTS, [0.1], [READY + 0.1], after=-0.1001)
+    assert answer.level == DiagnosticStatus.WARN and 'goal for now' in answer.message
+    np.testing.assert_allclose(rig.joints, READY + 0.1)
+
+
+def test_goal_that_is_dropped_after_its_answer_has_a_second_one(spin):
+    rig = Answering(spin)
+    rig.hardware.tick = 1000
+    rig.ask()
+
+    def later():
+        answer = rig.tell(rig.hardware.poses, target((0.4, 0.1, 0.4)), after=9.0)
+        assert answer.level == DiagnosticStatus.OK
+        assert 'begins in 9 s' in answer.message
+        return rig.label
+
+    label = later()
+    rig.tell(rig.hardware.poses, target((0.4, 0.0, 0.4)))
+    rig.until_dropped(label, 'target_pose')
+    label = later()
+    rig.goal(JOINTS, READY + 0.1)
+    rig.until_dropped(label, 'mode joints')
+    label = rig.label
+    rig.hardware.tick = 10  # the clock is reset
+    rig.until_dropped(label, 'went back')
+    label = later()
+    rig.hardware.tick += 8000
+    rig.until_dropped(label, 'too late')
+
+
+def test_three_chunks_that_come_too_late_are_a_reason_with_times(spin):
+    rig = Answering(spin)
+    chunks = publisher(rig, MultiDOFJointTrajectory, 'target_chunk')
+    rig.hardware.tick = 1000
+    rig.ask()
+    pose = rig.controller._law.target.pose
+    message = messages.chunk_message(np.array([0.1, 0.2]), np.array([pose] * 2), 1.0, '')
+    said = [rig.tell(chunks, message, after=-1.2).message for _ in range(3)]
+    assert all('the chunk is over' in one for one in said)
+    assert 'come 1.2' not in said[0] and 'came 1.22 s after' in said[-1]
+    assert 'end 0.2 s after' in said[-1]
 
 
 def test_goal_is_refused_while_the_controller_is_not_active(spin):

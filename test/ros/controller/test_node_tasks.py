@@ -85,7 +85,7 @@ def test_point_in_the_frame_of_a_link_is_taken_at_its_pose(rig):
     pytest.param(point((np.inf, 0.0, 0.0)), 'not finite', marks=pytest.mark.slow),
     pytest.param(point((0.0, 0.0, 1.7e308)), 'accepted is at most 1000 m',
                  marks=pytest.mark.slow),
-    (point(stamp=1.8e9), 'is far ahead of the joint states'),
+    (point(stamp=1.8e9), 'another clock'),
 ])
 def test_bad_point_is_refused_and_the_old_one_stays(rig, bad, message):
     before = set_point(rig).copy()

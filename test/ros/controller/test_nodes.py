@@ -163,7 +163,7 @@ BAD_TARGETS = [
     (target(quaternion=(0.0, 0.0, 2.0, 0.0)), 'has length 2: accepted is 1'),
     (target(position=(np.nan, 0.0, 0.0)), 'pose is not finite'),
     (target(position=(1.7e308, 0.0, 0.0)), 'accepted is at most 1000 m'),
-    (target(stamp=1.8e9), 'is far ahead of the joint states'),
+    (target(stamp=1.8e9), 'another clock'),
 ]
 
 
@@ -187,7 +187,7 @@ BAD_TWISTS = [
     (jogging(frame='kitchen'), "frame 'kitchen' is not a link of robot 'panda'"),
     (jogging(linear=(np.nan, 0.0, 0.0)), 'accepted are 6 finite numbers'),
     (jogging(stamp=1e-3), 'accepted is less than 0.2 s, or 0 for now'),
-    (jogging(stamp=1.8e9), 'is far ahead of the joint states'),
+    (jogging(stamp=1.8e9), 'another clock'),
 ]
 
 
