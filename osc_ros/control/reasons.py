@@ -31,7 +31,9 @@ Array = NDArray[np.float64]
 WAITS, AT_EDGE, FREE = 'waits for the arm', 'at the edge', 'free'  # states of a target
 STANDS = 0.02  # largest joint speed at which torques are those of rest [rad/s, m/s]
 CREEPS = 2e-3  # least joint speed of an arm on its way [rad/s, m/s]
-NEAR = 2e-3  # distance from a position limit at which a joint is at it [rad, m]
+NEAR = 2e-3  # distance from a position limit at which a blocked joint is at it [rad, m]
+AHEAD = 0.1, 0.02  # largest distance to a position limit that holds a joint back [rad], [m]
+FAST = 0.8  # share of the speed limit from which this limit holds a joint back
 WEAK = 0.1  # ratio of singular values below which the joints hardly move a link
 LENGTH = 0.5  # an angle times this length compares with a distance [m]
 LEAST_PART = 0.5  # least share of the error along weak directions to be the reason
@@ -137,9 +139,9 @@ class Figures(NamedTuple):
     q, qd, torque, residual : (n,)
         Joint state, commanded torque, and its difference from the torque that the model computes
         for this state without acceleration [N·m, N].
-    effort, limits, saturated, sides : (n,), (n, 2), (n,), (n,)
-        Limits of torque and position; whether the torque of a joint is at its limit; -1 or 1 if
-        its acceleration is at its lower or upper bound, else 0.
+    effort, limits, speeds, saturated, sides : (n,), (n, 2), (n,), (n,), (n,)
+        Limits of torque, position and speed; whether the torque of a joint is at its limit; -1 or
+        1 if its acceleration is at its lower or upper bound, else 0.
     goal, error : (4, 4), (6,), optional
         Goal of the first task, and the error from its link to it (see `Approach.error`).
     target : str
@@ -166,6 +168,7 @@ class Figures(NamedTuple):
     residual: Array
     effort: Array
     limits: Array
+    speeds: Array
     saturated: NDArray[np.bool_]
     sides: NDArray[np.int64]
     goal: Array | None
@@ -194,7 +197,7 @@ def figures_of(law: Law) -> Figures:
         residual = tau - law.inverse_dynamics(q, qd, np.zeros_like(q))
     return Figures(
         q, qd, tau, residual, settings.limits.effort.copy(), settings.limits.position.copy(),
-        law.saturated.copy(), law.limiter.sides.copy(), approach.goal, approach.error(),
+        settings.limits.velocity.copy(), law.saturated.copy(), law.limiter.sides.copy(), approach.goal, approach.error(),
         WAITS if tip.waits else AT_EDGE if tip.clamped else FREE,
         any(one.generator.waits for one in law.levels.values()), tip.begins_in,
         GainFigures(law.gain_share(), law.period, law.delay),
@@ -259,11 +262,19 @@ class Case:
 
     @cached_property
     def at_limits(self) -> list[int]:
-        """Joints at their limits."""
+        """Joints that a position limit holds back."""
         found = self.figures
+        ahead = np.where(found.sides > 0, found.limits[:, 1] - found.q, found.q - found.limits[:, 0])
+        holds = (found.sides != 0) & (ahead < np.where(self.robot.prismatic, *AHEAD[::-1]))
         near = np.abs(found.q[:, None] - found.limits).min(axis=1) < NEAR
-        is_blocked = self.stands and self.is_away
-        return np.flatnonzero((found.sides != 0) | near & is_blocked).tolist()
+        return np.flatnonzero(holds | near & (self.stands and self.is_away)).tolist()
+
+    @cached_property
+    def at_speed(self) -> list[int]:
+        """Joints that their speed limit holds back."""
+        found = self.figures
+        is_fast = found.sides * found.qd > FAST * found.speeds
+        return [i for i in np.flatnonzero(is_fast).tolist() if i not in self.at_limits]
 
     @cached_property
     def beyond(self) -> float:
@@ -381,6 +392,12 @@ def _limits_text(case: Case) -> str:
     return case.joints(case.at_limits, place)
 
 
+def _speed_text(case: Case) -> str:
+    found = case.figures
+    return case.joints(case.at_speed, lambda i: (
+        f"at {found.qd[i]:.3g} of {found.speeds[i]:.3g} {case.unit(i, 'rad/s', 'm/s')}"))
+
+
 def _way(case: Case) -> str:
     """Return the remedy for an arm that cannot go on along the straight way to its goal."""
     if case.posture is None:
@@ -493,7 +510,10 @@ RULES = (
     Rule('torque', 'torque at its limit', lambda case: case.loaded,
          _torque_text, lambda case: 'a smaller payload, a slower motion, or a higher '
          'limits.effort if the arm permits it', True),
-    Rule('limits', 'joints at their limits', lambda case: case.at_limits, _limits_text, _way,
+    Rule('limits', 'joints at their position limits', lambda case: case.at_limits, _limits_text,
+         _way, True),
+    Rule('speed', 'joints at their speed limits', lambda case: case.at_speed, _speed_text,
+         lambda case: 'wait, or a slower motion; or a higher limits.velocity if the arm permits it',
          True),
     Rule('reach', 'out of reach', lambda case: case.stands and (
         case.beyond > 0.0 or case.posture is not None and not len(case.posture)), _reach_text,

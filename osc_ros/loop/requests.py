@@ -168,12 +168,14 @@ def release(engine: Engine) -> tuple[bool, str]:
         return True, 'released: the next activation is accepted'
     if engine.mode != ACTIVE:
         return False, 'not active: there is nothing to release'
-    held_by = '' if guard.reaction in HARMLESS else guard.cause
+    held_by, had_estimates = '' if guard.reaction in HARMLESS else guard.cause, guard.has_estimates
     guard.release()
     if guard.reaction not in HARMLESS:
         return False, f"not released, the cause is still there: {guard.acting().text('')}"
     if held_by:
         return True, f'released from {held_by}: the law controls the arm again'
+    if had_estimates:
+        return True, 'released: measured velocities are used again, and checked'
     return True, 'there is nothing to release: the law controls the arm'
 
 

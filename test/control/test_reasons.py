@@ -3,7 +3,9 @@
 
 """Each cause of a goal that is not reached is provoked in MuJoCo, and named with its remedy."""
 
+from collections import Counter
 from dataclasses import replace
+import re
 import warnings
 
 import numpy as np
@@ -22,7 +24,7 @@ from osc_ros import (
     TargetLimits,
 )
 from osc_ros.client.robots import SHIPPED
-from osc_ros.control.reasons import figures_of, Reason, reasons, RULES, TITLES
+from osc_ros.control.reasons import figures_of, Reason, reasons, RULES, TITLES, warnings_of
 from osc_ros.control.tasks.free import FreeDrive
 from osc_ros.dynamics.algebra.kinematics import link_pose
 from osc_ros.errors import ArmTimeoutError, InputError, InputWarning, ReachError
@@ -229,7 +231,7 @@ def test_obstacle_that_pushes_an_arm_without_a_goal_is_named():
 
 
 def test_reason_is_read_from_its_text():
-    reason = Reason('limits', 'joints at their limits: a at 1; b', 'move')
+    reason = Reason('limits', 'joints at their position limits: a at 1; b', 'move')
     assert Reason.of('limits', str(reason)) == reason
     assert len({rule.name for rule in RULES}) == len({rule.title for rule in RULES}) == len(RULES)
 
@@ -356,3 +358,39 @@ def test_random_goal_is_reached_or_the_cause_is_named(name):
 @pytest.mark.parametrize('name', ['panda', 'ur5e', 'iiwa14', 'gen3'])
 def test_each_of_many_random_goals_is_reached_or_the_cause_is_named(name):
     assert arrives_or_names_the_cause(name, 250, seed=2) > 50
+
+
+NAMED = re.compile(r'(\w+) at (\S+) (?:\(limit (\S+)|of (\S+)) (?:rad|N m)')
+
+
+def named_limits(name, count, seed):
+    """Check the joints that are named while the tip hurries to goals; return how often each is."""
+    found, arm = Counter(), osc_ros.Arm.simulated(name)
+    with arm:
+        law, names = arm.simulation.law, list(arm.joint_names)
+        for goal in random_goals(name, count, seed):
+            arm.move_to(goal, wait=False, through_joints=False)
+            for _ in range(12):
+                arm.sleep(0.06)
+                figures = figures_of(law)
+                for reason in warnings_of(law.robot, law.settings.tasks[0], figures):
+                    joints = NAMED.findall(reason.cause)
+                    assert bool(joints) == (reason.name in ('limits', 'speed', 'torque')), reason
+                    for joint, value, *limits in joints:
+                        i, limit = names.index(joint), float(''.join(limits))
+                        value = float(value)
+                        found[reason.name] += 1
+                        if reason.name == 'limits':
+                            assert np.abs(figures.q[i] - limit) < 0.101, reason
+                        elif reason.name == 'speed':
+                            assert abs(value) > 0.79 * limit, reason
+                            assert limit == pytest.approx(law.robot.velocity_limits[i], rel=1e-2)
+                        else:
+                            assert abs(value) > 0.9 * limit, reason
+    return found
+
+
+@pytest.mark.parametrize('count', [20, pytest.param(1000, marks=pytest.mark.slow)])
+def test_joint_is_said_to_be_at_the_limit_that_it_is_at_with_both_numbers(count):
+    found = named_limits('panda', count, seed=2)
+    assert found['speed'] > 0.2 * count and found['limits'] > 0

@@ -32,7 +32,7 @@ GIVEN_UP = ('runaway: panda_joint2 moves against its torque: no more commands; ~
             'activation again')
 PUSHED = ('the arm is in contact: 15.0 N push the link along [0.0, 0.0, -1.0] (base axes); '
           'remedy: make room, or choose a goal before the obstacle')
-LIMITED = 'joints at their limits: panda_joint4 at -3.07 (limit -3.07 rad)'
+LIMITED = 'joints at their position limits: panda_joint4 at -3.07 (limit -3.07 rad)'
 # name: (colour, texts of the banner, time for which the tip is away, data of the controller)
 STATES = {
     'absent': (GREY, ['absent', 'waiting for the controller'], 0.0,

@@ -158,5 +158,5 @@ class Acting(NamedTuple):
         if self.reaction == ABANDON:
             return f'{self.cause}: {self.reason}: no more commands; {remedy} again'
         if self.reaction == 'report':
-            return f'{self.cause}: {self.reason}; this is only reported, and changes nothing'
+            return f'{self.cause}: {self.reason}; this is only reported'
         return f'{self.cause}: {self.reason}: {self.reaction}' if self.reaction else normal

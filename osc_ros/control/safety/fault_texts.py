@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from osc_ros.control.safety import sample
+from osc_ros.control.safety import sample, velocity_check
 from osc_ros.control.safety.causes import DISOBEYS
 from osc_ros.control.safety.response import ESCALATION
 
@@ -18,6 +18,21 @@ def runaway_text(code: float, joint: str, speed: float) -> str:
         return f"'{joint}' moves against its torques"
     return (f'the arm speeds up for {ESCALATION} s or longer although a reaction brakes it: '
             f"'{joint}' moves at {speed:.3g}")
+
+
+def velocity_text(names: tuple[str, ...], joint: int, kind: float, figure: float, said: float
+                  ) -> str:
+    """Return the message for a joint whose velocities do not fit; see `velocity_check`."""
+    ratio = f'its velocity is {figure:.3g} times the speed of its positions'
+    return f"'{names[joint]}' " + {
+        velocity_check.DEGREES: f'in degrees per second? ({ratio})',
+        velocity_check.SIGN: f'with the sign turned? ({ratio})',
+        velocity_check.ZERO: 'always zero?',
+        velocity_check.SCALED: f'in another unit, or filtered? ({ratio})',
+        velocity_check.EXCHANGED: f"exchanged with '{names[int(figure) % len(names)]}'?",
+        velocity_check.LATE: f'{1e3 * figure:.0f} ms late?',
+    }.get(int(kind), f'not explained (its integral is {said:.3g})') + (
+        ': velocity does not fit the positions and is estimated from them')
 
 
 def silence_text(silent: float, why: str) -> str:

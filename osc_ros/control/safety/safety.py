@@ -33,6 +33,7 @@ from osc_ros.control.safety.sample import (
     LATE_PERIODS,
     NUMBERS,
     short_step,
+    UNFIT,
 )
 from osc_ros.control.safety.stopping import (
     begin_source,
@@ -54,6 +55,7 @@ from osc_ros.control.safety.supervision import REACTIONS
 from osc_ros.control.safety.tables import (
     CAUSES,
     CAUSES_PLAN,
+    FAULTS,
     FED,
     GATE,
     GATE_PLAN,
@@ -68,7 +70,9 @@ from osc_ros.control.safety.tables import (
     STOPPING,
     STOPPING_PLAN,
     TORQUE,
+    VELOCITIES,
 )
+from osc_ros.control.safety.velocity_check import fit_velocities, FITS
 from osc_ros.dynamics.algebra.fade import smoothed
 from osc_ros.dynamics.algebra.spatial import all_finite
 from osc_ros.dynamics.algebra.vectors import any_beyond, assign
@@ -160,6 +164,7 @@ cause_views, output_views = (CAUSES.only('reaction', 'is_blind', 'stopped'),
                              OUTPUT.only('has_sent', 'tau', 'before'))
 load_views = STOPPING_PLAN.only('load')
 _sample_views, _found_views, _torque_views = SAMPLE.views, GATE_RESULT.views, TORQUE.views
+_velocities_views, _fitted_views = VELOCITIES.views, GATE.only('qd', 'changed_qd')
 
 
 @inlined
@@ -181,12 +186,29 @@ def _is_elsewhere(plan, state, n, elapsed):
     return False
 
 
+@inlined
+def _report_velocities(plan, state, result, now):
+    """Report that velocities do not fit, and the next joint of which this was not reported."""
+    n = int(plan[0])
+    at, found, is_told = _velocities_views(state, n), _found_views(result, n), True
+    for i in range(n):
+        if at.kind[i] == FITS:
+            continue
+        report_fault(_causes_views(state, n), int(_causes_plan(plan, n).of_fault[UNFIT]), now)
+        if is_told and at.is_told[i] == 0.0 and found.count[0] < FAULTS:
+            row, is_told, at.is_told[i] = found.faults[int(found.count[0])], False, 1.0
+            row[0], row[1], row[2] = UNFIT, i, at.kind[i]
+            row[3], row[4] = at.figures[i, 0], at.figures[i, 1]
+            found.count[0] += 1.0
+
+
 @kernel
 def accept(plan, state, sample, result):
     """
     Return whether a joint state is plausible; report its faults, and store a plausible state.
 
-    `plan`, `state`, `sample` and `result` are records of `osc_ros.control.safety.tables`.
+    `plan`, `state`, `sample` and `result` are records of `osc_ros.control.safety.tables`. In the
+    sample, velocities that do not fit the positions are replaced by estimates.
 
     """
     n = int(plan[0])
@@ -194,12 +216,18 @@ def accept(plan, state, sample, result):
     before, came = gate.time[0], gate.came[0]
     if prediction.is_used[0] == 0.0:
         assign(prediction.at_q, gate.q)
-    accepted = check_sample(plan, state, sample, result)
     found, causes, settings = _found_views(result, n), _causes_views(state, n), (
         _causes_plan(plan, n))
-    now = _sample_views(sample, n).now[0]
+    given = _sample_views(sample, n)
+    now = given.now[0]
+    if not fit_velocities(_velocities_views(state, n), _robot_views(plan, n),
+                          _fitted_views(state, n), given.time[0], given.q, given.qd):
+        found.has_jumped[0] = found.has_frozen[0] = found.count[0] = 0.0
+        return False  # too few positions for an estimate
+    accepted = check_sample(plan, state, sample, result)
     for k in range(int(found.count[0])):
         report_fault(causes, int(settings.of_fault[int(found.faults[k, 0])]), now)
+    _report_velocities(plan, state, result, now)
     if not accepted:
         if found.has_frozen[0] > 0.0:  # the prediction starts at the last state before the freeze
             forget_states_after(_records_views(state, n), gate.time[0])

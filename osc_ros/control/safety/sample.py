@@ -9,9 +9,10 @@ Plausibility check of a joint state against the last accepted one.
 - A change of the clock needs CLOCK_STATES consecutive states that agree, because the states of two
   arms may arrive in turn.
 - A state with an earlier stamp than the last one is rejected.
-- If a state has the stamp of the last one but different contents, its arrival is taken as its
-  time. If no stamp advances for STANDING, this is a fault, and earlier stamps are treated in the
-  same way.
+- If a state has the stamp of the last one but different contents, its time advances by the time
+  since this stamp arrived. If the time is then ahead of the next stamp, it advances by SLOWED until
+  the stamps catch up. If no stamp advances for STANDING, this is a fault, and earlier stamps are
+  treated in the same way.
 - Frozen positions of a moving arm are rejected until a position changes.
 """
 
@@ -32,6 +33,7 @@ JUMP_FLOOR = 2e-3  # a smaller step is noise, not a jump [rad, m]
 CLOCK_STEPS = -1.0, 10.0  # range of stamp steps; outside it the clock was changed [s]
 CLOCK_STATES = 10  # number of consecutive states that confirm a change of the clock
 STANDING = 0.025  # time without an advancing stamp after which it is a fault [s]
+SLOWED = 0.5  # rate of the time while it is ahead of the stamps
 LATE_PERIODS = 4.0  # number of mean intervals between states after which a state is missing
 INTERVAL_SHARE = 0.125  # weight of the last interval in the mean
 # A joint is too fast if its speed exceeds OVERSPEED_TWICE times its limit in two consecutive
@@ -51,7 +53,7 @@ ROUNDING = 1e-9  # smaller differences of positions are due to rounding [rad, m]
 # flags that `_doubts` returns
 _NUMBERS, _STEP, _SPEED, REPEATED, _STUCK = 1, 2, 4, 8, 16
 # codes of faults
-(STANDS, RUNS_BACK, NUMBERS, CLOCK, STEP, SPEED_STEP, IS_FROZEN, TOO_FAST) = range(8)
+(STANDS, RUNS_BACK, NUMBERS, CLOCK, STEP, SPEED_STEP, IS_FROZEN, TOO_FAST, UNFIT) = range(9)
 
 _sample_views, _robot_views, _settings_views, _state_views, _result_views = (
     table.views for table in (SAMPLE, ROBOT, GATE_PLAN, GATE, GATE_RESULT))
@@ -109,7 +111,7 @@ def _timed(sample, state, result):
     """Return the time of a state [s], which advances even if the stamp does not; NaN: reject."""
     before, stamp, now = state.time[0], sample.time[0], sample.now[0]
     if state.is_open[0] == 0.0 or not CLOCK_STEPS[0] <= stamp - before <= 0.0:
-        state.stamp[0], state.advanced[0], state.offset[0] = stamp, now, 0.0
+        state.stamp[0], state.advanced[0] = stamp, now
         return stamp
     is_same = stamp == state.stamp[0]
     for i in range(len(sample.q)):
@@ -122,13 +124,11 @@ def _timed(sample, state, result):
     if is_older and lasted <= STANDING:
         return np.nan
     state.stamp[0] = stamp
-    if stamp + state.offset[0] <= before:
-        state.offset[0] = before - stamp + now - state.came[0]
     if has_advanced:
-        state.advanced[0] = now
+        state.advanced[0], lasted = now, 0.0
     elif lasted > STANDING:
         _report(result, RUNS_BACK if is_older else STANDS, -1, lasted, stamp, 0.0)
-    return stamp + state.offset[0]
+    return max(stamp + lasted, before + SLOWED * (now - state.came[0]))
 
 
 @inlined

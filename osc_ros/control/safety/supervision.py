@@ -28,7 +28,7 @@ HARMLESS = '', 'report'  # reactions with which the law still controls the arm
 
 # Causes that the supervisor itself detects, if they have a watchdog.
 STALE_STATE, JUMP, NOT_FINITE, DEADLINE = 'stale_state', 'jump', 'not_finite', 'deadline'
-OVERSPEED, CONTACT, TOO_NEAR = 'overspeed', 'contact', 'too_near'
+OVERSPEED, VELOCITY, CONTACT, TOO_NEAR = 'overspeed', 'velocity', 'contact', 'too_near'
 STALE_TARGET = 'stale_target'  # the caller calls `Supervisor.reset_timeout` at every target
 
 HARDEST = 5.0  # highest braking rate before a position limit, as a multiple of the stop rate
@@ -78,7 +78,7 @@ class Watchdog:
 DEFAULT_WATCHDOGS: Mapping[str, Watchdog] = {
     STALE_STATE: Watchdog('hold', timeout=0.1), STALE_TARGET: Watchdog('report'),
     DEADLINE: Watchdog('report'), NOT_FINITE: Watchdog('hold'), JUMP: Watchdog('hold'),
-    OVERSPEED: Watchdog('hold'), CONTACT: Watchdog('report', latched=True),
+    OVERSPEED: Watchdog('hold'), VELOCITY: Watchdog('report'), CONTACT: Watchdog('report', latched=True),
     TOO_NEAR: Watchdog('report')}
 
 

@@ -27,10 +27,15 @@ from osc_ros.control.safety.causes import (
     RUNAWAY,
     STOP,
 )
-from osc_ros.control.safety.fault_texts import fault_text, runaway_text, silence_text
+from osc_ros.control.safety.fault_texts import (
+    fault_text,
+    runaway_text,
+    silence_text,
+    velocity_text,
+)
 from osc_ros.control.safety.prediction import forget_directions
 from osc_ros.control.safety.safety import PATIENCE
-from osc_ros.control.safety.stopping import SOURCES
+from osc_ros.control.safety.stopping import NONE, SOURCES
 from osc_ros.control.safety.supervision import (
     CONTACT,
     DEADLINE,
@@ -42,12 +47,14 @@ from osc_ros.control.safety.supervision import (
     STALE_STATE,
     Supervision,
     TOO_NEAR,
+    VELOCITY,
 )
 from osc_ros.control.safety.tables import (
     ANSWERED,
     COUNT,
     FED,
     IS_ACTIVE,
+    MOST,
     PLAN,
     RESULT,
     SAMPLE,
@@ -63,7 +70,7 @@ Array = NDArray[np.float64]
 
 NO_LAW: Array = np.zeros(0)
 # Cause of each fault of a joint state; the index is the fault code of `sample`.
-FAULTS = (JUMP, JUMP, NOT_FINITE, JUMP, JUMP, JUMP, JUMP, OVERSPEED)
+FAULTS = (JUMP, JUMP, NOT_FINITE, JUMP, JUMP, JUMP, JUMP, OVERSPEED, VELOCITY)
 
 
 class Model(Protocol):
@@ -165,7 +172,9 @@ class Supervisor:
                 (causes.cause[0], IS_RUNAWAY, len(self._names) - 1), (causes.given_up[0], 0, 2),
                 (causes.reaction[0], -1, ABANDONS), (causes.given_up[1], 0, self._n - 1),
                 (self._at.response.disobeys[0], 0, self._n),
-                (self._at.prediction.kept[0], 0, ANSWERED), (way.next[0], -1, way.positions[0]),
+                (self._at.prediction.kept[0], 0, ANSWERED),
+                (self._at.velocities.kept[0], 0, MOST),
+                (self._at.velocities.newest[0], 0, MOST - 1), (way.next[0], -1, way.positions[0]),
                 (output.source[0], 0, len(SOURCES) - 1)):
             if not least <= number <= most:
                 raise InputError(f'{STATE.name}: {number} as an index, accepted is {least} to '
@@ -318,6 +327,11 @@ class Supervisor:
         return bool(self._at.causes.is_blind[0])
 
     @property
+    def has_estimates(self) -> bool:
+        """Whether estimates replace velocities that do not fit the positions."""
+        return bool(self._at.velocities.kind.any())
+
+    @property
     def source(self) -> str:
         """Source of the last torque, see `osc_ros.control.safety.stopping`."""
         return SOURCES[int(self._at.output.source[0])]
@@ -387,10 +401,17 @@ class Supervisor:
         Release latched causes that are no longer present, and clear 'runaway'.
 
         From now on frozen positions count as an arm at rest until they change, because an arm that
-        its brakes stop abruptly looks the same.
+        its brakes stop abruptly looks the same. Measured velocities are used again, and compared
+        with the positions anew.
 
         """
-        causes = self._at.causes
+        causes, velocities = self._at.causes, self._at.velocities
+        if self.has_estimates:
+            velocities.kind[:] = velocities.is_told[:] = velocities.seen[:] = 0.0
+            self._at.output.source[0] = NONE  # so that the next torque fades in from the last one
+            self._texts.pop(VELOCITY, None)
+            if VELOCITY in self._names:
+                self._watch(VELOCITY)[SEEN] = -np.inf
         self._at.gate.is_at_rest[0], causes.given_up[0] = 1.0, 0.0
         for name, watch in zip(self._names, causes.watches):
             watch[IS_ACTIVE] = self.is_present(name)
@@ -471,8 +492,13 @@ class Supervisor:
         faults, given, now = (done.faults, done, done.now) if done else (
             found.faults[:int(found.count.item())], given, given.now.item())
         for fault, joint, *numbers in faults.tolist():
-            cause, text = FAULTS[int(fault)], fault_text(
-                int(fault), self.robot.joint_names[int(joint)], given, *numbers)
+            cause = FAULTS[int(fault)]
+            if cause == VELOCITY:
+                text = velocity_text(self.robot.joint_names, int(joint), *numbers)
+                before = self._texts.get(VELOCITY)
+                self._texts[VELOCITY] = f'{before}; {text}' if before else text
+                continue
+            text = fault_text(int(fault), self.robot.joint_names[int(joint)], given, *numbers)
             self._texts[cause] = text
             if cause != OVERSPEED:
                 self._rejected = now, text

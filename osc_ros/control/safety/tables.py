@@ -9,7 +9,7 @@ from osc_ros.compile.record import Record, Slot, Table
 
 CHANGES = 64  # length of the ring of changes of the positions
 FAULTS = 3  # largest number of faults of one state
-FAULT_CODES = 8  # number of fault codes
+FAULT_CODES = 9  # number of fault codes
 WATCHDOGS = 16  # largest number of watchdogs
 WAY = 512  # length of the ring of positions for 'retract'
 SENT = 512  # length of the ring of sent torques, with their times
@@ -17,6 +17,8 @@ ANSWERED = 24  # length of the ring of states and the torques sent for them
 PAIRS = 9  # length of the ring of sent and acting torques
 LAGS = 4  # largest delay of the torques that is considered [periods]
 ENERGIES = 128  # length of the ring of kinetic energies of an arm that is too fast
+MOST = 48  # largest number of positions for an estimate of velocities
+INTERVALS = 32  # length of the ring of intervals in which velocities and positions are compared
 # columns of the slots `watchdogs` of the plan and `watches` of the state
 TIMEOUT, REACTION, LATCHED = range(3)
 FED, SEEN, IS_ACTIVE, SILENT, COUNT = range(5)
@@ -98,7 +100,6 @@ GATE = Table(
     Slot('spacing', (1,), 's', 'mean interval of the states by their stamps'),
     Slot('stamp', (1,), 's', 'stamp of the last state'),
     Slot('advanced', (1,), 's', 'when a stamp last advanced'),
-    Slot('offset', (1,), 's', 'what is added to stamps that do not advance'),
     Slot('limits', ('n',), 'rad/s, m/s', 'speed limits in force'),
     Slot('slack', ('n',), 'rad/s, m/s', 'speeds above which a joint counts as too fast'),
     Slot('limits_time', (1,), 's', 'when the speeds were last compared with the limits'),
@@ -192,7 +193,50 @@ RESPONSE = Table(
     Slot('kept', (1,), '', 'how many of the last energies are kept'),
     Slot('energy', (ENERGIES, 2), 's, J', 'time and kinetic energy of a fast arm, in a ring'))
 
-STATE = Record('state', GATE, CAUSES, STOPPING, OUTPUT, PREDICTION, RESPONSE)
+# Memory of an estimate of velocities.
+ESTIMATE = (
+    Slot('kept', (1,), '', 'number of positions that are kept'),
+    Slot('newest', (1,), '', 'row of the newest of them'),
+    Slot('times', (MOST,), 's', 'their stamps; the row after the last one is the first one'),
+    Slot('positions', (MOST, 'n'), 'rad, m', 'the positions'),
+    Slot('filter_time', (1,), 's', 'stamp of the last position of the longer fit'),
+    Slot('filter_begin', (1,), 's', 'stamp of its first position'),
+    Slot('filter', (3, 'n'), '', 'position, velocity and acceleration of the longer fit'),
+    Slot('steps', ('n',), 'rad, m', 'smallest step of the positions so far; 0: unknown'),
+    Slot('last_steps', ('n',), 'rad, m', 'last steps of the positions'),
+    Slot('estimate', ('n',), 'rad/s, m/s', 'the last estimate'),
+    Slot('sums', (3, 'n'), '', 'room for the sums of a fit'))
+
+VELOCITIES = Table(
+    'velocities',
+    *ESTIMATE,
+    Slot('seen', (1,), '', 'number of states since the last gap, at most 3'),
+    Slot('stamps', (2,), 's', 'stamps of the last two states'),
+    Slot('spacing', (1,), 's', 'mean time between two of them'),
+    Slot('jumped', (1,), '', 'number of states in a row whose positions have jumped'),
+    Slot('measured', (2, 'n'), 'rad/s, m/s', 'their velocities'),
+    Slot('typical', ('n',), 'rad/s, m/s', 'velocities at the last state but one; medians of three for '
+         'implausible ones'),
+    Slot('travel', ('n',), 'rad, m', 'sum of the steps of the positions'),
+    Slot('step', ('n',), 'rad, m', 'last one of these steps'),
+    Slot('integral', ('n',), 'rad, m', 'integral of these velocities'),
+    Slot('path', ('n',), 'rad, m', 'sum of the changes of the travel in the intervals'),
+    Slot('rough', ('n',), 'rad, m', 'last difference of velocity · time and step'),
+    Slot('noise', ('n',), 'rad², m²', 'sum of half the squares of its changes: the variance of the '
+         'integral'),
+    Slot('recent', (2, 'n'), 'rad, m', 'recent path lengths: of the velocities, of the positions'),
+    Slot('rows', (1,), '', 'number of intervals so far'),
+    Slot('row_times', (INTERVALS,), 's', 'ends of the last intervals, in a ring'),
+    Slot('row_travel', (INTERVALS, 'n'), 'rad, m', 'travel at these times'),
+    Slot('row_integral', (INTERVALS, 'n'), 'rad, m', 'integral at these times'),
+    Slot('row_path', (INTERVALS, 'n'), 'rad, m', 'path at these times'),
+    Slot('row_noise', (INTERVALS, 'n'), 'rad², m²', 'noise at these times'),
+    Slot('kind', ('n',), '', 'why velocities of a joint are not used; FITS: they are used'),
+    Slot('is_told', ('n',), '', '1 if this was reported'),
+    Slot('figures', ('n', 3), 'see words', 'ratio, joint or delay [s] of the kind; integral and '
+         'travel that did not fit'))
+
+STATE = Record('state', GATE, CAUSES, STOPPING, OUTPUT, PREDICTION, RESPONSE, VELOCITIES)
 
 GATE_RESULT = Table(
     'gate',

@@ -22,6 +22,7 @@ from visualization_msgs.msg import Marker, MarkerArray  # noqa: E402
 
 from node_rig import given, gravity, JOINTS, READY, Rig, ROBOT, SUCCESS  # noqa: E402
 from osc_ros.control.safety.supervision import HARMLESS  # noqa: E402
+from osc_ros.loop import requests  # noqa: E402
 from osc_ros.ros.controller.controller import Controller  # noqa: E402
 from osc_ros.ros.parameters.controller_parameters import WATCHDOGS  # noqa: E402
 from texts import read  # noqa: E402
@@ -36,6 +37,12 @@ def jump(rig):
 def too_fast(rig):
     """Send a state in which a joint moves at 1.6 times its limit."""
     rig.hardware.state(velocity=[3.5, *[0.0] * 6])
+
+
+def wrong_velocity(rig):
+    """Send states with a velocity of a joint that rests."""
+    for _ in range(20):
+        rig.ask(velocity=[0.3, *[0.0] * 6])
 
 
 def publisher(rig):
@@ -75,6 +82,8 @@ def no_more_of_it(rig):
     """Remove the cause of the watchdog's reaction from the rig."""
     if hasattr(rig, 'other'):
         rig.hardware.destroy_publisher(rig.other)
+    if rig.controller._loop.engine.guard.has_estimates:
+        rig.controller._loop.request(requests.release)
     rig.controller.set_parameters_atomically(given(
         target_timeout=60.0, state_timeout=60.0, obstacles__timeout=60.0,
         contact__torque=[1e3] * 7, clearance__margin=0.0))
@@ -87,6 +96,7 @@ CAUSES = {
     'not_finite': (bad_state, {}, "joint_states: position of 'panda_joint1' is nan"),
     'jump': (jump, {}, "'panda_joint1' went 0.5"),
     'overspeed': (too_fast, {}, "'panda_joint1' moves at 3.5: its limit is 2.175"),
+    'velocity': (wrong_velocity, {}, "'panda_joint1' "),
     'other_publisher': (publisher, {}, '/hardware'),
     'stale_obstacles': (obstacle, {'obstacles.timeout': 0.3}, 'nothing for 0.3'),
     'too_near': (near_obstacle, {'clearance.margin': 0.1, 'report_rate': 50.0}, "'panda_"),

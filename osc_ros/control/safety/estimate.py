@@ -1,0 +1,131 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""Estimate of joint velocities: the slope of a parabola through the last stamped positions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from osc_ros.compile.compiled import inlined, stage
+from osc_ros.control.safety.sample import JUMP_FACTOR, JUMP_FLOOR, short_step
+from osc_ros.control.safety.tables import MOST
+from osc_ros.dynamics.algebra.vectors import assign
+
+WINDOW, LEAST = 0.03, 5  # duration [s], and least number, of the positions of a fit
+LONGEST_GAP = 0.1  # longest time between two positions of one window [s]
+# Positions in coarse steps have a longer fit, in which older positions count less: by MEMORY [s].
+# Steps are coarse if a joint moves for more than COARSE [s] at its fastest to make one. Smaller
+# steps than FINE are due to rounding [rad, m].
+MEMORY, COARSE, FINE = 0.04, 4e-4, 1e-6
+
+
+@inlined
+def _learn_step(at, i, step):
+    """Update the smallest step of the positions of a joint."""
+    other = np.abs(step - at.last_steps[i])
+    at.last_steps[i] = step
+    for one in (np.abs(step), other):
+        if FINE < one and (one < at.steps[i] or at.steps[i] == 0.0):
+            at.steps[i] = one
+
+
+@inlined
+def _filter(at, robot, time, q):
+    """
+    Update the longer fit: a parabola through all positions, whose weights decay exponentially.
+
+    It is the fading-memory filter of degree 2; N. Morrison, Introduction to Sequential Smoothing
+    and Prediction, 1969.
+
+    """
+    dt = time - at.filter_time[0]
+    if not 0.0 < dt <= LONGEST_GAP:
+        at.filter_time[0] = at.filter_begin[0] = time
+        for i in range(len(q)):
+            at.filter[0, i], at.filter[1, i], at.filter[2, i] = q[i], 0.0, 0.0
+        return
+    keeps = np.exp(-dt / MEMORY)
+    g, h, k = 1.0 - keeps**3, 1.5 * (1.0 - keeps)**2 * (1.0 + keeps), (1.0 - keeps)**3
+    at.filter_time[0] = time
+    for i in range(len(q)):
+        x, v, a = at.filter[0, i], at.filter[1, i], at.filter[2, i]
+        x, v = x + dt * (v + 0.5 * dt * a), v + dt * a
+        left = short_step(robot, i, q[i] - x)
+        most = JUMP_FLOOR + JUMP_FACTOR * robot.fastest[i] * max(dt, MEMORY)
+        left = min(max(left, -most), most)  # of a position that jumps
+        at.filter[0, i], at.filter[1, i] = x + g * left, v + h * left / dt
+        at.filter[2, i] = a + k * left / dt**2
+
+
+@inlined
+def put_position(at, robot, time, q):
+    """Store positions (n,) with a stamp that advances; `robot` has `fastest` and `turns`."""
+    last, row = int(at.newest[0]), (int(at.newest[0]) + 1) % MOST
+    if at.kept[0] > 0.0:
+        for i in range(len(q)):
+            _learn_step(at, i, short_step(robot, i, q[i] - at.positions[last, i]))
+    at.newest[0], at.kept[0], at.times[row] = row, min(at.kept[0] + 1.0, MOST), time
+    assign(at.positions[row], q)
+    _filter(at, robot, time, q)
+
+
+@inlined
+def forget_positions(at):
+    """Begin anew, because the stamps have gone back."""
+    at.kept[0] = 0.0
+
+
+@inlined
+def _is_jump(at, robot, row, last, gap):
+    """Whether the joints cannot have moved from one stored position to the other in `gap` [s]."""
+    for i in range(len(robot.fastest)):
+        step = short_step(robot, i, at.positions[last, i] - at.positions[row, i])
+        if not np.abs(step) <= JUMP_FLOOR + JUMP_FACTOR * robot.fastest[i] * max(gap, 1e-3):
+            return True
+    return False
+
+
+@stage
+def put_estimate(at, robot):
+    """
+    Estimate the velocities at the newest position; return whether there are enough positions.
+
+    A parabola is fitted to the last positions by its normal equations; times are relative to
+    WINDOW, positions to the newest one. The loop goes back in time. It skips a position from which
+    the joints cannot have reached the next one; after two such positions in a row it ends, because
+    the jump is permanent.
+
+    """
+    n, newest, last, count, out = len(robot.fastest), int(at.newest[0]), int(at.newest[0]), 1, 0
+    way, sums, s1, s2, s3, s4 = at.estimate, at.sums, 0.0, 0.0, 0.0, 0.0
+    for i in range(n):
+        way[i] = sums[0, i] = sums[1, i] = sums[2, i] = 0.0
+    for k in range(1, int(at.kept[0])):
+        row = (newest - k) % MOST
+        gap, x = at.times[last] - at.times[row], (at.times[row] - at.times[newest]) / WINDOW
+        if gap > LONGEST_GAP or count >= LEAST and x < -1.0 - 1e-9 / WINDOW:
+            break
+        if _is_jump(at, robot, row, last, gap):
+            out += 1
+            if out > 1:
+                break
+            continue
+        for i in range(n):
+            way[i] -= short_step(robot, i, at.positions[last, i] - at.positions[row, i])
+            sums[0, i] += way[i]
+            sums[1, i] += x * way[i]
+            sums[2, i] += x * x * way[i]
+        s1, s2, s3, s4 = s1 + x, s2 + x**2, s3 + x**3, s4 + x**4
+        last, out, count = row, 0, count + 1
+    if count < LEAST:
+        return False
+    weights = s2 * s3 - s1 * s4, count * s4 - s2**2, s1 * s2 - count * s3
+    scale = WINDOW * (s1 * weights[0] + s2 * weights[1] + s3 * weights[2])
+    is_long = at.times[newest] - at.filter_begin[0] > LONGEST_GAP
+    for i in range(n):
+        way[i] = (weights[0] * sums[0, i] + weights[1] * sums[1, i] + weights[2] * sums[2, i]
+                  ) / scale
+        if is_long and at.steps[i] > COARSE * robot.fastest[i]:
+            way[i] = at.filter[1, i]
+    return True
