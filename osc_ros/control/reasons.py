@@ -197,7 +197,8 @@ def figures_of(law: Law) -> Figures:
         residual = tau - law.inverse_dynamics(q, qd, np.zeros_like(q))
     return Figures(
         q, qd, tau, residual, settings.limits.effort.copy(), settings.limits.position.copy(),
-        settings.limits.velocity.copy(), law.saturated.copy(), law.limiter.sides.copy(), approach.goal, approach.error(),
+        settings.limits.velocity.copy(), law.saturated.copy(), law.limiter.sides.copy(),
+        approach.goal, approach.error(),
         WAITS if tip.waits else AT_EDGE if tip.clamped else FREE,
         any(one.generator.waits for one in law.levels.values()), tip.begins_in,
         GainFigures(law.gain_share(), law.period, law.delay),
@@ -264,7 +265,8 @@ class Case:
     def at_limits(self) -> list[int]:
         """Joints that a position limit holds back."""
         found = self.figures
-        ahead = np.where(found.sides > 0, found.limits[:, 1] - found.q, found.q - found.limits[:, 0])
+        low, high = found.limits.T
+        ahead = np.where(found.sides > 0, high - found.q, found.q - low)
         holds = (found.sides != 0) & (ahead < np.where(self.robot.prismatic, *AHEAD[::-1]))
         near = np.abs(found.q[:, None] - found.limits).min(axis=1) < NEAR
         return np.flatnonzero(holds | near & (self.stands and self.is_away)).tolist()
@@ -513,7 +515,8 @@ RULES = (
     Rule('limits', 'joints at their position limits', lambda case: case.at_limits, _limits_text,
          _way, True),
     Rule('speed', 'joints at their speed limits', lambda case: case.at_speed, _speed_text,
-         lambda case: 'wait, or a slower motion; or a higher limits.velocity if the arm permits it',
+         lambda case: 'wait, move more slowly, or set a higher limits.velocity if the arm '
+         'permits it',
          True),
     Rule('reach', 'out of reach', lambda case: case.stands and (
         case.beyond > 0.0 or case.posture is not None and not len(case.posture)), _reach_text,

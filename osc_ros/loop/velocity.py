@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from osc_ros.compile.compiled import inlined, kernel
 from osc_ros.compile.record import Recorded, Slot, Table
-from osc_ros.control.safety.estimate import forget_positions, put_estimate, put_position
+from osc_ros.control.safety.estimate import forget_positions, put_estimate, put_position, WINDOW
 from osc_ros.control.safety.sample import continuous_joints, JUMP_FACTOR
 from osc_ros.control.safety.tables import ESTIMATE
 from osc_ros.dynamics.algebra.vectors import assign
@@ -106,7 +106,7 @@ def _begin_fade(at, time, away, is_known):
 
 @inlined
 def _change(at, time, measured):
-    is_known, left = at.is_known[0] > 0.0 and put_estimate(at, at), _left(at, time)
+    is_known, left = at.is_known[0] > 0.0 and put_estimate(at, at, WINDOW), _left(at, time)
     for i in range(len(measured)):
         at.estimate[i] += left * at.away[0, i] - measured[i]
     _begin_fade(at, time, at.estimate, is_known)
@@ -150,7 +150,8 @@ def find_velocity(record, time, q, measured, may_change, qd):
         return CHANGES
     _copy_row(at, 1, 0)
     # difference of the sources at the last state with measured velocities
-    is_known = is_other and not is_measured and put_estimate(at, at) and at.is_known[0] > 0.0
+    is_known = (is_other and not is_measured and put_estimate(at, at, WINDOW)
+                and at.is_known[0] > 0.0)
     if is_known:
         for i in range(len(q)):
             qd[i] = at.qd[0, i] - at.estimate[i]
@@ -162,7 +163,7 @@ def find_velocity(record, time, q, measured, may_change, qd):
         at.used[0] = _MEASURED
         assign(qd, measured)
     else:
-        if not put_estimate(at, at):
+        if not put_estimate(at, at, WINDOW):
             return TOO_FEW
         if is_other and at.is_known[0] > 0.0:
             _begin_fade(at, time, qd, is_known)

@@ -245,7 +245,7 @@ def test_user_who_gives_no_base_and_tip_is_told_which_links_there_are(
 
 def test_missed_deadline_is_reported_in_a_sentence():
     assert Acting('deadline', 'report', 'an update took 0.0123 s').text('active') == (
-        'deadline: an update took 0.0123 s; this is only reported, and changes nothing')
+        'deadline: an update took 0.0123 s; this is only reported')
 
 
 def test_user_edits_the_printed_file_and_runs_again(tmp_path):

@@ -87,14 +87,14 @@ def _is_jump(at, robot, row, last, gap):
 
 
 @stage
-def put_estimate(at, robot):
+def put_estimate(at, robot, window):
     """
     Estimate the velocities at the newest position; return whether there are enough positions.
 
-    A parabola is fitted to the last positions by its normal equations; times are relative to
-    WINDOW, positions to the newest one. The loop goes back in time. It skips a position from which
-    the joints cannot have reached the next one; after two such positions in a row it ends, because
-    the jump is permanent.
+    A parabola is fitted to the positions of the last `window` seconds, at least LEAST, by its
+    normal equations; times are relative to WINDOW, positions to the newest one. The loop goes back
+    in time. It skips a position from which the joints cannot have reached the next one; after two
+    such positions in a row it ends, because the jump is permanent.
 
     """
     n, newest, last, count, out = len(robot.fastest), int(at.newest[0]), int(at.newest[0]), 1, 0
@@ -104,7 +104,7 @@ def put_estimate(at, robot):
     for k in range(1, int(at.kept[0])):
         row = (newest - k) % MOST
         gap, x = at.times[last] - at.times[row], (at.times[row] - at.times[newest]) / WINDOW
-        if gap > LONGEST_GAP or count >= LEAST and x < -1.0 - 1e-9 / WINDOW:
+        if gap > LONGEST_GAP or count >= LEAST and x * WINDOW < -window - 1e-9:
             break
         if _is_jump(at, robot, row, last, gap):
             out += 1

@@ -10,9 +10,9 @@ Plausibility check of a joint state against the last accepted one.
   arms may arrive in turn.
 - A state with an earlier stamp than the last one is rejected.
 - If a state has the stamp of the last one but different contents, its time advances by the time
-  since this stamp arrived. If the time is then ahead of the next stamp, it advances by SLOWED until
-  the stamps catch up. If no stamp advances for STANDING, this is a fault, and earlier stamps are
-  treated in the same way.
+  since this stamp arrived. If the time is then ahead of the next stamp, it advances by SLOWED
+  until the stamps catch up. If no stamp advances for STANDING, this is a fault, and earlier stamps
+  are treated in the same way.
 - Frozen positions of a moving arm are rejected until a position changes.
 """
 

@@ -215,15 +215,15 @@ VELOCITIES = Table(
     Slot('spacing', (1,), 's', 'mean time between two of them'),
     Slot('jumped', (1,), '', 'number of states in a row whose positions have jumped'),
     Slot('measured', (2, 'n'), 'rad/s, m/s', 'their velocities'),
-    Slot('typical', ('n',), 'rad/s, m/s', 'velocities at the last state but one; medians of three for '
-         'implausible ones'),
+    Slot('typical', ('n',), 'rad/s, m/s', 'velocities at the last state but one; medians of three '
+         'for implausible ones'),
     Slot('travel', ('n',), 'rad, m', 'sum of the steps of the positions'),
     Slot('step', ('n',), 'rad, m', 'last one of these steps'),
     Slot('integral', ('n',), 'rad, m', 'integral of these velocities'),
     Slot('path', ('n',), 'rad, m', 'sum of the changes of the travel in the intervals'),
     Slot('rough', ('n',), 'rad, m', 'last difference of velocity · time and step'),
-    Slot('noise', ('n',), 'rad², m²', 'sum of half the squares of its changes: the variance of the '
-         'integral'),
+    Slot('noise', ('n',), 'rad², m²', 'sum of half the squares of its changes: the variance of '
+         'the integral'),
     Slot('recent', (2, 'n'), 'rad, m', 'recent path lengths: of the velocities, of the positions'),
     Slot('rows', (1,), '', 'number of intervals so far'),
     Slot('row_times', (INTERVALS,), 's', 'ends of the last intervals, in a ring'),

@@ -25,16 +25,20 @@ LONGEST = 0.35  # longest time that is compared [s]
 # A longer time between two states, or one longer than PERIODS intervals, is a gap: the comparison
 # begins anew [s].
 GAP, PERIODS = 0.025, 3.0
+QUIET = 0.008  # after a longer time without a change of any position, the comparison begins anew [s]
 RARE = 0.0045  # longer intervals between states need a median of three velocities [s]
 LAG, LEAD = 0.01, 0.003  # the velocities may be late, and early, by this time and a period [s]
 SHARE = 0.1  # tolerated error of a velocity, relative to the path
 # Tolerated difference of integral and position: FLOOR_TIME at the joint's fastest, at most FLOOR
-# [rad, m].
-FLOOR_TIME, FLOOR = 0.005, 0.012
+# [rad, m], and STEPS of the smallest steps of the positions.
+FLOOR_TIME, FLOOR, STEPS = 0.005, 0.012, 3.0
 NOISE = 3.0  # tolerated standard deviations of the noise, which add at most FLOOR
 SUSPECT = 0.3  # factor on LAG and FLOOR after the velocities of a joint have failed
 # Time constant of the path lengths [s], their largest ratio, and their floor relative to that.
 RECENT, RATIO, PATH_FLOOR = 0.02, 8.0, 0.3
+# Duration of the positions of an estimate [s]: shorter than without measured velocities, because
+# it takes over from wrong ones in full motion.
+PROMPT = 0.012
 # Kinds of velocities that do not fit.
 (FITS, UNKNOWN, DEGREES, SIGN, ZERO, SCALED, EXCHANGED, LATE) = range(8)
 IN_DEGREES = 30.0, 110.0  # ratios to the speed of the positions that count as degrees
@@ -104,8 +108,8 @@ def _name_kind(at, i, ratio):
 
 
 @inlined
-def _floor(robot, i):
-    return min(FLOOR_TIME * robot.fastest[i], FLOOR)
+def _floor(at, robot, i):
+    return min(FLOOR_TIME * robot.fastest[i], FLOOR) + STEPS * at.steps[i]
 
 
 @inlined
@@ -119,7 +123,7 @@ def _strictness(at):
 
 @stage
 def _compare(at, robot):
-    """Compare integral and travel at the newest row with those before; return whether one fails."""
+    """Compare integral and travel at the newest row with earlier ones; return whether any fails."""
     newest, has_failed = int(at.rows[0]) - 1, False
     last, before = newest % INTERVALS, (newest - 1) % INTERVALS
     for count in WINDOWS:
@@ -143,7 +147,7 @@ def _compare(at, robot):
             differs = said - went
             left = differs - min(max(differs, low), high)
             noise = NOISE * np.sqrt(max(at.row_noise[last, i] - at.row_noise[first, i], 0.0))
-            if np.abs(left) > factor * _floor(robot, i) + min(noise, FLOOR) + SHARE * (
+            if np.abs(left) > factor * _floor(at, robot, i) + min(noise, FLOOR) + SHARE * (
                     at.row_path[last, i] - at.row_path[first, i]):
                 has_failed = True
                 _name_kind(at, i, 0.0)
@@ -171,7 +175,7 @@ def _compare_paths(at, robot, keeps):
     for i in range(len(at.kind)):
         said, went = keeps * at.recent[0, i], keeps * at.recent[1, i]
         at.recent[0, i], at.recent[1, i] = said, went
-        if at.kind[i] == FITS and said > RATIO * went + factor * _floor(robot, i):
+        if at.kind[i] == FITS and said > RATIO * went + factor * _floor(at, robot, i):
             has_failed = True
             _name_kind(at, i, said / (went + 1e-9))
             at.figures[i, 1], at.figures[i, 2] = said, went
@@ -189,7 +193,7 @@ def _has_jumped(at, robot, q, dt):
 
 
 @inlined
-def _advance(at, robot, time, q, qd):
+def _advance(at, robot, time, q, qd, compares):
     """Integrate up to the last state but one; return whether velocities no longer fit."""
     dt, last = at.stamps[0] - at.stamps[1], int(at.newest[0])
     for i in range(len(q)):
@@ -209,7 +213,7 @@ def _advance(at, robot, time, q, qd):
             at.recent[0, i] += np.abs(said)
             at.recent[1, i] += np.abs(at.step[i])
     has_failed = False
-    if at.seen[0] > 1.0:
+    if at.seen[0] > 1.0 and compares:
         has_failed = dt <= RARE and _compare_paths(at, robot, 1.0 - dt / RECENT)
         if at.rows[0] == 0.0 or at.stamps[0] - at.row_times[
                 int(at.rows[0] - 1.0) % INTERVALS] >= INTERVAL * (1.0 - 1e-6):
@@ -226,16 +230,24 @@ def _advance(at, robot, time, q, qd):
 
 
 @inlined
-def _follow(at, robot, time, q, qd):
-    """Take a state with a new stamp; return whether velocities no longer fit."""
-    dt = time - at.stamps[0]
+def _follow(at, robot, gate, time, q, qd):
+    """
+    Take a state with a new stamp; return whether velocities no longer fit.
+
+    While no position changes, as of a driver that repeats its last values, nothing is compared.
+
+    """
+    dt, is_repeated = time - at.stamps[0], True
+    for i in range(len(q)):
+        is_repeated = is_repeated and q[i] == gate.changed_q[i]
     if at.seen[0] > 0.0 and 0.0 < dt < LONGEST and _has_jumped(at, robot, q, dt):
         at.jumped[0] += 1.0
         if at.jumped[0] < 2.0:
             return False
         at.seen[0] = 0.0
     at.jumped[0] = 0.0
-    if at.seen[0] == 0.0 or dt < 0.0 or dt > max(GAP, PERIODS * at.spacing[0]):
+    was_quiet = not is_repeated and time - gate.changed_time[0] > max(QUIET, 2.0 * dt)
+    if at.seen[0] == 0.0 or dt < 0.0 or dt > max(GAP, PERIODS * at.spacing[0]) or was_quiet:
         if dt < 0.0:
             forget_positions(at)
         if at.seen[0] > 0.0 and dt > 0.0:
@@ -243,7 +255,7 @@ def _follow(at, robot, time, q, qd):
         _begin(at, time, q, qd)
         has_failed = False
     else:
-        has_failed = _advance(at, robot, time, q, qd)
+        has_failed = _advance(at, robot, time, q, qd, not is_repeated)
     put_position(at, robot, time, q)
     return has_failed
 
@@ -254,19 +266,19 @@ def fit_velocities(at, robot, gate, time, q, qd):
     Replace velocities in qd (n,) that do not fit the positions q (n,); return if that is possible.
 
     `at` are views of VELOCITIES, `robot` of ROBOT with `fastest` and `turns`, `gate` of GATE with
-    `qd` and `changed_qd`. A state that is not finite changes nothing.
+    `qd`, `changed_time`, `changed_q` and `changed_qd`. A state that is not finite changes nothing.
 
     """
     for i in range(len(q)):
         if not (np.isfinite(q[i]) and np.isfinite(qd[i])):
             return True
-    has_failed = time != at.stamps[0] and _follow(at, robot, time, q, qd)
+    has_failed = time != at.stamps[0] and _follow(at, robot, gate, time, q, qd)
     uses = False
     for i in range(len(q)):
         uses = uses or at.kind[i] != FITS
     if not uses:
         return True
-    if not put_estimate(at, robot):
+    if not put_estimate(at, robot, PROMPT):
         return False
     for i in range(len(q)):
         if at.kind[i] != FITS:

@@ -145,7 +145,7 @@ WATCHDOGS = (
     WatchdogEntry(JUMP, 'a position step of more than twice what the speed limit allows'),
     WatchdogEntry(OVERSPEED, 'a measured joint speed above 1.2 times limits.velocity in '
                   'two states in a row, or 1.5 times in one'),
-    WatchdogEntry(VELOCITY_WATCHDOG, 'measured velocities that do not fit the positions, which '
+    WatchdogEntry(VELOCITY_WATCHDOG, 'measured velocities that do not fit the positions; estimates '
                   'replace them until ~/release or the next activation'),
     WatchdogEntry(OTHER_PUBLISHER, 'another publisher on the command topic, checked '
                   'once a second'),

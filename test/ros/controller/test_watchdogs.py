@@ -40,9 +40,9 @@ def too_fast(rig):
 
 
 def wrong_velocity(rig):
-    """Send states with a velocity of a joint that rests."""
-    for _ in range(20):
-        rig.ask(velocity=[0.3, *[0.0] * 6])
+    """Send states with a velocity of a joint that hardly moves."""
+    for k in range(20):
+        rig.ask(q=READY + 1e-5 * (k % 2), velocity=[0.3, *[0.0] * 6])
 
 
 def publisher(rig):
