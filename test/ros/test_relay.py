@@ -51,9 +51,9 @@ NEVER = 30.0  # [s]
 class Ends(Node):
     """Takes the place of the controller (sends commands) and of the hardware (receives them)."""
 
-    def __init__(self):
+    def __init__(self, name='ends'):
         """Create the subscriptions and the publishers."""
-        super().__init__('ends')
+        super().__init__(name)
         self.tick, self.torques, self.labels, self.diagnoses = 0, [], [], []
         listen, tell = self.create_subscription, self.create_publisher
         listen(Float64MultiArray, 'osc_relay/commands', self._on_command, 100)
@@ -533,6 +533,17 @@ def test_of_two_controllers_that_start_together_none_moves_the_arm_until_one_end
               rig.paced(lambda: (rig.talk(), intruder.command(-GOOD))))
     assert not rig.ends.torques
     assert spin.said('not forwarded: several nodes publish commands, and none ')
+    rig.forwarding()
+
+
+def test_commands_are_not_forwarded_while_two_drivers_send_states(spin):
+    rig, other = Rig(spin), Ends('another')
+    other.destroy_publisher(other.commands)
+    spin(lambda: other.states.get_subscription_count() > 0, other)
+    rig.until(lambda: spin.said("not forwarded: several publishers on '/joint_states' send"),
+              lambda: (other.state(0.9 * READY), rig.talk()))
+    assert not rig.ends.torques
+    other.destroy_publisher(other.states)
     rig.forwarding()
 
 
