@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from osc_ros.errors import ModelError
 from osc_ros.model import assembly, files, urdf
 from osc_ros.model.assembly import NO_MOMENT, read_only, SEMIDEFINITE_TOLERANCE
-from osc_ros.model.plausibility import warn_of_doubts
+from osc_ros.model.doubts import warn_of_doubts
 from osc_ros.model.validation import (
     are_rigid,
     DEFINITE_TOLERANCE,

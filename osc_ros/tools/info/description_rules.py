@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Rules on an arm at its home posture; `osc_ros.model.plausibility` has those on its URDF."""
+"""Rules on an arm at its home posture; `osc_ros.model.doubts` has those on its URDF."""
 
 from __future__ import annotations
 
