@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""All functions that read from an engine, also beside its ticks."""
+"""All functions that read from an engine, also beside its ticks; arrays of a read message."""
 
 import inspect
 
@@ -21,3 +21,9 @@ def arguments_of(function, engine):
     """Return the arguments of such a function."""
     values = {'engine': engine, 'task': 'tip', 'time': engine.time + 0.1, 'at': None}
     return [values[name] for name in inspect.signature(function).parameters]
+
+
+def found(reader, data):
+    """Return (stamp, q, qd, efforts) of a serialized message."""
+    q, qd = reader.positions(data), reader.velocities()
+    return reader.stamp, q, qd, reader.efforts()
