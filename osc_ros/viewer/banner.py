@@ -19,8 +19,9 @@ Array = NDArray[np.float64]
 GREEN, BLUE, AMBER, RED, GREY = '#2f855a', '#2b6cb0', '#b7791f', '#c53030', '#4a5568'
 HELD_AFTER = 1.0  # a tip that is away from a standing set-point for this time is held away [s]
 WAITING = 'waits for the arm'  # a state of the target in the diagnostics
-PROMPTS = {ABSENT: 'waiting for the controller', 'inactive': 'press start',
-           'unconfigured': 'press start'}
+START, RECOVER = 'start', 'recover'  # buttons that lead on
+GIVEN_UP = 'runaway'  # beginning of the state of a controller that has given up the arm
+HARMLESS = 'deadline'  # a watchdog whose report changes nothing for the user of the page
 
 
 class Condition(NamedTuple):
@@ -63,14 +64,18 @@ def banner(reading: Reading, away: float = 0.0) -> str:
 def condition(reading: Reading, away: float) -> Condition:
     """Return the condition; `away` is the time for which `is_away` has been true [s]."""
     control = reading.control
-    text = control.text if control.text != reading.lifecycle else ''
+    is_harmless = control.level == WARN and control.text.startswith(HARMLESS)
+    text = control.text if control.text != reading.lifecycle and not is_harmless else ''
+    button = prompt(reading)
+    press = f'press {button}' if button else ''
     if reading.lifecycle != ABSENT and control.level == ERROR:
-        return Condition(RED, (text,))
+        return Condition(RED, (text, press))
+    if reading.lifecycle == ABSENT:
+        return Condition(GREY, ('waiting for the controller',))
     if reading.lifecycle != 'active' or control.level == STALE:
-        prompt = PROMPTS.get(reading.lifecycle, '')
-        return Condition(GREY, (prompt if reading.lifecycle == ABSENT else text or prompt,))
+        return Condition(GREY, (text, press))
     error, name = _error(reading)
-    is_warning = control.level == WARN
+    is_warning = control.level == WARN and not is_harmless
     if error is None:
         return Condition(AMBER if is_warning else GREY, (text or 'no report of the error yet',))
     distance = f'{_distance(error)} away from its {name}'
@@ -84,6 +89,19 @@ def condition(reading: Reading, away: float) -> Condition:
         return Condition(AMBER, (f'held {distance}', f'reason: {cause}',
                                  '' if cause.startswith(text) else text))
     return Condition(AMBER if is_warning else BLUE, (f'on the way: {distance}', text))
+
+
+def prompt(reading: Reading) -> str:
+    """Return the button that leads to an active controller: START, RECOVER, or '' for none."""
+    is_error = reading.lifecycle != ABSENT and reading.control.level == ERROR
+    if is_error or reading.control.text.startswith(GIVEN_UP):
+        return RECOVER
+    return START if reading.lifecycle in ('inactive', 'unconfigured') else ''
+
+
+def is_led(reading: Reading) -> bool:
+    """Whether the controller accepts motions."""
+    return reading.lifecycle == 'active' and reading.control.level not in (ERROR, STALE)
 
 
 def is_away(reading: Reading) -> bool:

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from osc_ros.viewer.banner import Banner
+from osc_ros.viewer.banner import Banner, is_led, prompt, RECOVER, START
 from osc_ros.viewer.mirror import Mirror
 from osc_ros.viewer.scene.actions import Actions
 from osc_ros.viewer.scene.obstacle_scene import is_own
-from osc_ros.viewer.scene.reading import MARGIN, OK, Reading, WORST
+from osc_ros.viewer.scene.reading import MARGIN, Reading, SPEED, WORST
 from osc_ros.viewer.text import block, line
 
 MOST_WORDS = 4  # number of shown log lines
@@ -30,16 +30,27 @@ class Panel:
 
     def __init__(self, server: Any, actions: Actions) -> None:
         gui = server.gui
+        # above the banner, whose height changes
+        self._stop = gui.add_button('stop', color='red', disabled=True,
+                                    hint='brings the arm to rest, and deactivates the controller')
+        self._stop.on_click(lambda _: actions.call('stop'))
         self._banner = Banner(server)
-        self._motion = gui.add_button_group('arm', ('start', 'hold', 'stop'))
-        self._motion.on_click(lambda event: actions.call(event.target.value))
+        self._start = gui.add_button(START, disabled=True, hint='activates the controller')
+        self._start.on_click(lambda _: actions.call('start'))
+        self._recover = gui.add_button(RECOVER, disabled=True, hint='releases latched watchdogs, '
+                                       'or activates the controller again; the arm holds')
+        self._recover.on_click(lambda _: actions.call('recover'))
+        self._hold = gui.add_button('hold', disabled=True, hint='stops motions; holds the pose')
+        self._hold.on_click(lambda _: actions.call('hold'))
+        self._speed = Mirror(
+            gui.add_slider('speed [%]', 0.0, 100.0, 1.0, 100.0, disabled=True, hint=f'{SPEED}: '
+                           'speed of all motions relative to their own; 0: the arm holds'),
+            lambda value: actions.set_parameter(SPEED, value), SETTLED)
         self._home = gui.add_button('home', disabled=True)
         self._home.on_click(lambda _: actions.call('home'))
         self._free_drive = Mirror(
             gui.add_checkbox('free drive', False, disabled=True),
             lambda is_on: actions.call('free_drive on' if is_on else 'free_drive off'), SETTLED)
-        self._release = gui.add_button('release latched watchdogs', disabled=True)
-        self._release.on_click(lambda event: actions.call('release'))
         self._folder = gui.add_folder(NO_MESSAGE, expand_by_default=False)
         with self._folder:
             self._words = gui.add_html('')
@@ -49,12 +60,20 @@ class Panel:
         self._banner.update(reading)
         self._folder.label = headline(reading)
         self._words.content = messages_html(reading)
-        self._motion.visible = 'lifecycle' in reading.offers  # a group cannot be disabled
-        self._home.disabled = 'joints' not in reading.offers or reading.home is None
+        offers, is_active = reading.offers, reading.lifecycle == 'active'
+        self._stop.disabled = not (is_active and 'lifecycle' in offers)
+        self._start.disabled = prompt(reading) != START or 'lifecycle' not in offers
+        self._recover.disabled = prompt(reading) != RECOVER or 'release' not in offers
+        self._hold.disabled = not (is_active and 'hold' in offers)
+        speed = reading.parameters.get(SPEED)
+        self._speed.handle.disabled = speed is None
+        if speed is not None:
+            self._speed.update(speed)
+        self._home.disabled = not is_led(reading) or 'joints' not in offers or (
+            reading.home is None)
         self._home.hint = home_hint(reading)
-        self._free_drive.handle.disabled = 'free_drive' not in reading.offers
+        self._free_drive.handle.disabled = not is_led(reading) or 'free_drive' not in offers
         self._free_drive.update(reading.control.status.get('free drive', 'off') != 'off')
-        self._release.disabled = 'release' not in reading.offers or reading.control.level == OK
 
 
 class Tip:

@@ -11,7 +11,7 @@ from typing import Any
 
 from osc_ros.viewer.mirror import Mirror
 from osc_ros.viewer.scene.actions import Actions
-from osc_ros.viewer.scene.reading import Follower, MARGIN, Reading
+from osc_ros.viewer.scene.reading import Follower, MARGIN, Reading, SPEED
 from osc_ros.viewer.text import block, line
 
 SETTLED = 1.0  # `settled` of a slider, see `Mirror` [s]
@@ -64,7 +64,8 @@ def ranges(followers: tuple[Follower, ...]) -> Iterator[Range]:
 def shown_parameters(followers: tuple[str, ...]) -> list[str]:
     """Return the names of all parameters that the page shows; `followers` are task names."""
     return ['mode', 'limits.effort', 'goal.rotation.tolerance', 'goal.translation.tolerance',
-            MARGIN, *(one.name for one in RANGES), *(f'{name}.activation' for name in followers)]
+            MARGIN, SPEED, *(one.name for one in RANGES),
+            *(f'{name}.activation' for name in followers)]
 
 
 def numbers(value: Any) -> list[float]:

@@ -270,12 +270,12 @@ def test_free_drive_and_release_show_what_the_controller_has(page, asked, panda)
                          status={'free drive': 'on'})
     page.update(reading)
     assert page._parts[0]._free_drive.handle.value is True
-    assert page._parts[0]._release.disabled
+    assert page._parts[0]._recover.disabled
     reading.control.status['free drive'], reading.control.level = 'off', ERROR
     page.update(reading)
     box = page._parts[0]._free_drive.handle
     assert box.value is False
-    assert not page._parts[0]._release.disabled
+    assert not page._parts[0]._recover.disabled
     box._impl.value = True  # a click
     page.update(reading)
     page.update(reading)
@@ -501,7 +501,7 @@ def test_demo_opens_the_page_and_ends_it(tmp_path):
         assert trial.connect_ex(('127.0.0.1', int(port))) != 0  # the page has ended
 
 
-def test_playground_runs_on_the_wall_clock_and_activates_by_itself(tmp_path):
+def test_playground_is_paced_by_the_wall_clock_in_lockstep_and_activates_by_itself(tmp_path):
     pytest.importorskip('rclpy', reason='rclpy is not installed')
     from contextlib import ExitStack
 
@@ -509,7 +509,7 @@ def test_playground_runs_on_the_wall_clock_and_activates_by_itself(tmp_path):
     wanted = SimpleNamespace(given=lambda node: {'name': node, 'lockstep': True})
     with ExitStack() as stack:
         found = demo_page._parameters('dds', wanted, tmp_path, stack)
-    assert found['osc_simulator']['lockstep'] is False
+    assert found['osc_simulator']['lockstep'] and found['osc_simulator']['paced']
     assert found['osc_controller']['autostart'] is True
     # not with franka-sim, which needs a core for itself: it returns at once
     assert demo_page.play('franka-sim', wanted, tmp_path, tmp_path, '') is None

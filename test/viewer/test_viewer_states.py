@@ -77,9 +77,12 @@ STATES = {
     'no reason': (AMBER, ['reason: the controller reports none'], 2.0 * banner.HELD_AFTER,
                   {'level': OK, 'text': 'active', 'error': AWAY,
                    'external': np.array([0.0, 0.0, 0.0, 0.0, 0.0, -15.0])}),
-    'watchdog': (RED, ['overspeed: joint4: hold'], 0.0,
+    'late': (GREEN, ['at its goal: 0.3 mm'], 0.0,
+             {'level': WARN, 'text': 'deadline: an update took 3 ms: report', 'error': NEAR,
+              'goal_errors': {'': NEAR}}),
+    'watchdog': (RED, ['overspeed: joint4: hold', 'press recover'], 0.0,
                  {'level': ERROR, 'text': 'overspeed: joint4: hold', 'error': NEAR}),
-    'given up': (RED, ['inactive', GIVEN_UP], 0.0,
+    'given up': (RED, ['inactive', GIVEN_UP, 'press recover'], 0.0,
                  {'lifecycle': 'inactive', 'level': ERROR, 'text': GIVEN_UP})}
 SEEN = 'inactive', 'on goal', 'held away', 'given up'  # states that the browser shows
 
@@ -91,6 +94,27 @@ def test_banner_is_green_only_at_the_goal_and_says_what_keeps_the_arm_away(panda
     assert found == color
     shown = ' '.join((reading.lifecycle, *lines))
     assert [text for text in texts if text not in shown] == []
+
+
+@pytest.mark.parametrize('state', STATES)
+def test_button_that_the_banner_names_is_the_only_one_that_leads_on(panda, state):
+    _, _, away, values = STATES[state]
+    reading = reading_of(panda, home=np.zeros(7), offers=frozenset(
+        {'joints', 'lifecycle', 'release', 'hold', 'free_drive'}), **values)
+    page = Page('127.0.0.1', free_port(), Asked(), lambda uri: None)
+    try:
+        page.update(reading)
+        panel = page._parts[0]
+        enabled = {name for name in ('start', 'recover', 'stop', 'hold', 'home')
+                   if not getattr(panel, f'_{name}').disabled}
+    finally:
+        page.close()
+    shown = ' '.join(condition(reading, away).lines)
+    assert enabled & {'start', 'recover'} == {
+        name for name in ('start', 'recover') if f'press {name}' in shown}
+    is_active = reading.lifecycle == 'active'
+    assert ('stop' in enabled, 'hold' in enabled) == (is_active, is_active)
+    assert ('home' in enabled) == (is_active and reading.control.level not in (ERROR, STALE))
 
 
 @pytest.mark.parametrize('name', ('goal.translation.tolerance', 'goal.rotation.tolerance'))
@@ -197,11 +221,15 @@ def test_browser_shows_the_state_and_the_controls_without_scrolling(shown, panda
     x, y, width, height = box(tab, element)
     # the padding at the left of the text, in the screenshot
     assert average_color(tab, x + 4, y + 12, 6, height - 24) == pytest.approx(rgb(color), abs=3.0)
-    assert [text for text in ('start', 'hold', 'stop', 'home') if not box(
+    stop = box(tab, named('button', 'stop'))
+    assert stop[1] < y  # above the banner, whose height changes
+    if values.get('lifecycle', 'active') == 'active':
+        assert np.argmax(average_color(tab, stop[0] + 6, stop[1] + 6, 12, 12)) == 0  # red
+    assert [text for text in ('start', 'recover', 'hold', 'stop', 'home') if not box(
         tab, named('button', text))] == []
     assert [text for text in ('ω position [rad/s]', 'speed of the set-point [m/s]', 'joint1')
             if not box(tab, named('label', text))] == []
-    is_off = f"{named('button', 'release latched watchdogs')}.disabled"
+    is_off = f"{named('button', 'recover')}.disabled"
     show(reading, is_off if values['level'] == OK else f'!{is_off}')
 
 

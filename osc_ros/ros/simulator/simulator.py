@@ -44,6 +44,8 @@ PARAMETERS = (
     *robot_parameters.SIMULATED_PAYLOAD,
     Entry('lockstep', False, 'false: run in real time; true: step when the command for the last '
           'state has arrived, as fast as the machine can, for runs that repeat exactly'),
+    Entry('paced', False, 'In lockstep: at most as fast as the wall clock, so that the arm of a '
+          'busy machine is slow, and loses no command'),
     Entry('lockstep_timeout', 2.0, 'In lockstep: after this time without a command, the brakes '
           'close and the simulation steps once without a command [s]', lower=1e-3, upper=3600.0),
     Entry('brakes', True, 'true: the brakes close when commands end; false: the last torque is '
@@ -147,6 +149,7 @@ class Simulator(Node):  # type: ignore[misc]
         self._compensates = found['driver_compensates'] != 'none'
         self._viewer, self._shown = self._window() if found['viewer'] else None, 0.0
         self._lockstep, self._has_brakes = found['lockstep'], found['brakes']
+        self._paced, self._is_answered = found['lockstep'] and found['paced'], False
         self._timeout = found['lockstep_timeout' if self._lockstep else 'brake_timeout']
         self._tick = self._unanswered = self._dropped = self._late = 0
         self._commanded = Commanded(_shares(found, robot), robot.n, self._lockstep)
@@ -158,6 +161,7 @@ class Simulator(Node):  # type: ignore[misc]
             f"'{robot.name}', {robot.n} joints, {found['rate']:g} Hz, physics at "
             f"{1.0 / found['timestep']:g} Hz, "
             + ('in lockstep with its commands' if self._lockstep else 'in real time')
+            + (', at most as fast as the wall clock' if self._paced else '')
             + '; brakes on until the first command')
 
     def _listen(self) -> None:
@@ -167,7 +171,7 @@ class Simulator(Node):  # type: ignore[misc]
                                      partial(self._on_command, topic), RELIABLE)
         self._began = self._sent = perf_counter()
         self._measure()
-        self.create_timer(0.05 if self._lockstep else self._period,
+        self.create_timer(0.05 if self._lockstep and not self._paced else self._period,
                           self._wait if self._lockstep else self._run,
                           clock=Clock(clock_type=ClockType.STEADY_TIME))
 
@@ -220,11 +224,24 @@ class Simulator(Node):  # type: ignore[misc]
         if commanded.is_held:
             commanded.is_held, self._began = False, perf_counter()
         if self._lockstep:
-            self._advance()
+            self._is_answered = True
+            self._advance_when_due()
+
+    def _advance_when_due(self) -> None:
+        """In lockstep: step after an answer, if paced not before its time on the wall clock."""
+        if self._paced:
+            late = perf_counter() - self._began - (self._tick + 1) * self._period
+            if late < 0.0:
+                return
+            self._began += max(0.0, late - CATCH_UP * self._period)  # time that is lost
+        self._advance()
 
     def _wait(self) -> None:
         """In lockstep: publish the state again, or step without a command after the time-out."""
         waited = perf_counter() - self._answered
+        if self._is_answered:
+            self._advance_when_due()
+            return
         if perf_counter() - self._sent < REPEAT:
             return
         if not self._commanded.is_held and waited > self._timeout:
@@ -264,7 +281,7 @@ class Simulator(Node):  # type: ignore[misc]
     def _advance(self) -> None:
         self._topics.apply_commands()
         self._plant.step(self._commanded.tau, self._steps)
-        self._tick += 1
+        self._tick, self._is_answered = self._tick + 1, False
         if self._lockstep:
             self._commanded.await_all()
         self._measure()

@@ -91,7 +91,8 @@ class ControllerLink:
         subscribe(String, 'robot_description', self._on_description, LATCHED_QOS)
         self._clients = {name: client(kind, f'{controller}/{name}') for name, kind in (
             ('get_state', GetState), ('change_state', ChangeState), ('hold', Trigger),
-            ('release', Trigger), ('free_drive', SetBool), ('get_parameters', GetParameters),
+            ('release', Trigger), ('recover', Trigger), ('free_drive', SetBool),
+            ('get_parameters', GetParameters),
             ('list_parameters', ListParameters), ('set_parameters', SetParameters))}
 
     def listen(self, is_watched: bool) -> None:
@@ -278,6 +279,20 @@ class ControllerLink:
         unconfigured = self.reading.lifecycle == 'unconfigured'
         self._change([Transition.TRANSITION_CONFIGURE] * unconfigured
                      + [Transition.TRANSITION_ACTIVATE])
+
+    def recover(self) -> None:
+        """Release latched watchdogs; clear an error of the arm, and activate the controller."""
+        if self.reading.lifecycle == 'active':
+            self.trigger('release')
+            return
+
+        def activate(_: Any = None) -> None:
+            self._ask('release', Trigger.Request(), lambda _: self.start())
+
+        if self._clients['recover'].service_is_ready():  # only osc_arm has this service
+            self._ask('recover', Trigger.Request(), activate)
+        else:
+            activate()
 
     def stop(self) -> None:
         """Deactivate the controller: it brings the arm to rest."""

@@ -84,7 +84,7 @@ class Requests:
         """Pass all requests to the link; call this in the thread of the node."""
         while not self._calls.empty():
             name = self._calls.get()
-            if name in ('start', 'stop'):
+            if name in ('start', 'stop', 'recover'):
                 getattr(link, name)()
             elif name == 'home':
                 link.move_home()

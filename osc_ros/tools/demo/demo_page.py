@@ -17,7 +17,7 @@ from typing import Any
 from osc_ros.interrupts import recorded_signals
 from osc_ros.tools.check.demonstration import Demonstration
 from osc_ros.tools.demo.demo_loops import arm_parameters, DDS, FRANKA_SIM
-from osc_ros.tools.demo.demo_run import DemoError, NodeProcess
+from osc_ros.tools.demo.demo_run import DemoError, NodeProcess, STALLED
 
 ADDRESS = re.compile(r'open http://[^:]+:(\d+) ')
 PATIENCE = 20.0  # longest wait for the address of the page [s]
@@ -70,7 +70,7 @@ def has_terminal() -> bool:
 
 def play(loop: str, wanted: Demonstration, work: Path, output: Path, address: str) -> None:
     """
-    Run the arm in real time until Ctrl-C, so that the user can move it on the page.
+    Run the arm, at most in real time, until Ctrl-C, so that the user can move it on the page.
 
     Does nothing with franka-sim, which needs a core for itself. `work` and `output` are the
     folders of parameter files and of logs.
@@ -98,5 +98,7 @@ def _parameters(loop: str, wanted: Demonstration, output: Path, stack: ExitStack
     if loop != DDS:
         given = stack.enter_context(arm_parameters(loop, wanted, output))
         return {'osc_arm': {**given, 'autostart': True}}
-    return {'osc_simulator': {**wanted.given('osc_simulator'), 'lockstep': False},
-            'osc_controller': {**wanted.given('osc_controller'), 'autostart': True}}
+    # in lockstep, so that the arm of a busy machine is slow instead of lost
+    return {'osc_simulator': {**wanted.given('osc_simulator'), 'lockstep': True, 'paced': True},
+            'osc_controller': {**wanted.given('osc_controller'), 'autostart': True,
+                               'state_timeout': STALLED}}

@@ -35,7 +35,7 @@ class Actions(Protocol):
         """
         Carry out a request.
 
-        It is 'start', 'stop', 'hold', 'home', 'release', 'free_drive on', '… off',
+        It is 'start', 'stop', 'recover', 'hold', 'home', 'free_drive on', '… off',
         'add obstacle' or 'delete obstacles'.
 
         """

@@ -19,6 +19,7 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 
 ABSENT = 'absent'
+SPEED = 'speed_override'  # parameter [%]
 MARGIN = 'clearance.margin'  # parameter; at 0 m the arm does not keep clear
 REASON = 'reason '  # beginning of the keys of the reasons why the tip is not at its goal
 OK, WARN, ERROR, STALE = range(4)  # levels of diagnostic_msgs/DiagnosticStatus
