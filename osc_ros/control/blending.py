@@ -6,8 +6,8 @@ Blend of the torques for the old settings with the torques for the new ones, aft
 
 A setup is a law compiled for one robot and one choice of settings: see `CompiledLaw`. After a
 change of robot or settings, the replaced setup and the new one both compute torques for a while,
-and these are blended, see `osc_ros.control.step.blend`. There is one blend at a time: a change that
-comes within it waits for its end.
+and these are blended, see `osc_ros.control.step.blend`. There is one blend at a time: a change
+that comes within it waits for its end.
 """
 
 from __future__ import annotations

@@ -354,7 +354,8 @@ def _files_of(path: Path) -> list[Path]:
     if path.is_file():
         return [path]
     if not path.is_dir():
-        raise InputError(f"recording '{path}' {'is no file' if path.exists() else 'does not exist'}"
+        what = 'is no file' if path.exists() else 'does not exist'
+        raise InputError(f"recording '{path}' {what}"
                          ': accepted is a folder of rosbag2, or an .mcap file')
     try:
         about = _metadata_of(path)['rosbag2_bagfile_information']

@@ -256,8 +256,8 @@ def test_a_change_compiles_only_the_kernels_that_use_it(tmp_path, monkeypatch):
              'other': '\n@kernel\ndef h(x):\n    return x\n',
              'compile/base': 'D = 1\n'}
     found = []
-    for name, old, new in ((None, '', ''), ('low', 'C = 1', 'C = 2'), ('other', 'return x', 'pass'),
-                           ('compile/base', 'D = 1', 'D = 2')):
+    for name, old, new in ((None, '', ''), ('low', 'C = 1', 'C = 2'),
+                           ('other', 'return x', 'pass'), ('compile/base', 'D = 1', 'D = 2')):
         for file, text in texts.items():
             (package / f'{file}.py').write_text(text.replace(old, new) if file == name else text)
         found.append(source_module.source_digests('1'))

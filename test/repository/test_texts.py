@@ -394,4 +394,5 @@ def test_functions_that_the_page_of_the_law_names_are_in_their_files():
     named += re.findall(r'`(\w+)` in \[.*?\]\(\.\./(.*?\.py)\)', page)
     assert len(named) > len(rows) > 8
     for name, file in named:
-        assert f'\ndef {name}(' in (CHECKOUT / file).read_text(encoding='utf-8'), f'{name} in {file}'
+        text = (CHECKOUT / file).read_text(encoding='utf-8')
+        assert f'\ndef {name}(' in text, f'{name} in {file}'

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Three figures of the code, which `make test` prints: how far one torque goes, and what a gain costs.
+Three figures of the code, which `make test` prints: the way of a torque, and what a gain costs.
 
 As a program: print them. The program runs all kernels as Python functions, so it needs a process
 of its own.

@@ -140,5 +140,5 @@ class CommandModel:
     def torque(self, q: Array, qd: Array, qdd: Array) -> Array:
         """Torques (n,) to command for accelerations q̈ (n,) at q, q̇ (n,), not limited [N·m]."""
         tau = np.empty(self._n)
-        put_command(*self._arrays_beside, kernel_array(q), kernel_array(qd), kernel_array(qdd), tau)
+        put_command(*self._arrays_beside, *map(kernel_array, (q, qd, qdd)), tau)
         return tau

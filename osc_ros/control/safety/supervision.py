@@ -78,8 +78,8 @@ class Watchdog:
 DEFAULT_WATCHDOGS: Mapping[str, Watchdog] = {
     STALE_STATE: Watchdog('hold', timeout=0.1), STALE_TARGET: Watchdog('report'),
     DEADLINE: Watchdog('report'), NOT_FINITE: Watchdog('hold'), JUMP: Watchdog('hold'),
-    OVERSPEED: Watchdog('hold'), VELOCITY: Watchdog('report'), CONTACT: Watchdog('report', latched=True),
-    TOO_NEAR: Watchdog('report')}
+    OVERSPEED: Watchdog('hold'), VELOCITY: Watchdog('report'),
+    CONTACT: Watchdog('report', latched=True), TOO_NEAR: Watchdog('report')}
 
 
 @dataclass(frozen=True, eq=False)

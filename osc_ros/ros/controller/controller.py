@@ -486,8 +486,8 @@ class Controller(ManagedNode):
         if self._states_of[0] != used:
             self.get_logger().info(f'joint states of {self._states_of[0] or "nobody"}')
         if self._states_of[1] not in ('', ignored):
-            self.get_logger().warning(f'joint states of {self._states_of[1]} are ignored: used are '
-                                      f'those of {self._states_of[0] or "nobody"}')
+            self.get_logger().warning(f'joint states of {self._states_of[1]} are ignored: used '
+                                      f'are those of {self._states_of[0] or "nobody"}')
 
     def _every_second(self) -> None:
         if self._law is None:  # the executor may still call the timer after the clean-up

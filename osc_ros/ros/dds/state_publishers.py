@@ -153,8 +153,8 @@ class StatePublishers:
                     f"all but one, or give its node in parameter '{FROM.name}'")
             owners[i] = of[0]
         if self.known.gid[owners[0]].tobytes() == UNKNOWN_GID and len(self.everybody) > 1:
-            raise InputError(f"'{self.topic}' has several publishers ({gids(self.everybody)}), and "
-                             'the middleware does not tell them apart: end all but one')
+            raise InputError(f"'{self.topic}' has several publishers ({gids(self.everybody)}), "
+                             'and the middleware does not tell them apart: end all but one')
         return owners
 
     def _sends(self, row: int, now: float) -> bool:

@@ -154,7 +154,7 @@ class JointStateReader:
 
     def _joined(self, data: bytes, values: Array, stamp: tuple[int, int], used: Flags
                 ) -> tuple[Array, tuple[int, int]]:
-        """Add a message with a part of the joints; return the values (3, n) of all, and a stamp."""
+        """Add a message with some of the joints; return the values (3, n) of all, and a stamp."""
         self._parts[:, used] = values[:, used]
         self._stamps = [stamp if is_new else old for is_new, old in zip(used, self._stamps)]
         self._has_come |= used

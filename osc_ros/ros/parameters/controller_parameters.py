@@ -25,8 +25,10 @@ from osc_ros.control.safety.supervision import (
     STALE_TARGET,
     Supervision,
     TOO_NEAR,
-    VELOCITY as VELOCITY_WATCHDOG,
     Watchdog,
+)
+from osc_ros.control.safety.supervision import (
+    VELOCITY as VELOCITY_WATCHDOG,
 )
 from osc_ros.control.setpoint.chunks import APPROACHES, ChunkBlending, FAR, LATE
 from osc_ros.control.setpoint.streams import Following, STREAMS
@@ -145,8 +147,8 @@ WATCHDOGS = (
     WatchdogEntry(JUMP, 'a position step of more than twice what the speed limit allows'),
     WatchdogEntry(OVERSPEED, 'a measured joint speed above 1.2 times limits.velocity in '
                   'two states in a row, or 1.5 times in one'),
-    WatchdogEntry(VELOCITY_WATCHDOG, 'measured velocities that do not fit the positions; estimates '
-                  'replace them until ~/release or the next activation'),
+    WatchdogEntry(VELOCITY_WATCHDOG, 'measured velocities that do not fit the positions; '
+                  'estimates replace them until ~/release or the next activation'),
     WatchdogEntry(OTHER_PUBLISHER, 'another publisher on the command topic, checked '
                   'once a second'),
     WatchdogEntry(STALE_OBSTACLES, 'missing messages on ~/obstacles', 'obstacles.timeout',

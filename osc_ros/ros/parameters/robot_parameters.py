@@ -48,8 +48,8 @@ ENTRIES = (
     Entry('locked_positions', (), 'Positions of locked_joints [rad, m], one each; empty: all 0'),
     Entry('rotor_inertia', (), 'Reflected rotor inertia of every moving joint, base first '
           '[kg m²]; empty: 0', lower=0.0),
-    Entry('joint_order', (), 'Order of the joints in the command; empty: from base to tip, branches '
-          'in the order of the robot description', of=str),
+    Entry('joint_order', (), 'Order of the joints in the command; empty: from base to tip, '
+          'branches in the order of the robot description', of=str),
     Entry('gravity', (0.0, 0.0, -9.81), 'Gravity in the base frame [m/s²]; for an arm on a '
           'ceiling: 0 0 9.81', lower=-1e3, upper=1e3, size=3),
     Entry('driver_compensates', 'none', 'What the driver itself adds to the commanded torques, '
@@ -195,8 +195,8 @@ def command_order(values: dict[str, Any], robot: Robot) -> NDArray[np.intp]:
     """
     joints = values['joint_order'] or robot.joint_names
     if sorted(joints) != sorted(robot.joint_names):
-        raise InputError(f"parameter 'joint_order' is {list(joints)}: accepted are the joints from "
-                         f"'{robot.base}' to {', '.join(map(repr, robot.tips))} in any order: "
+        raise InputError(f"parameter 'joint_order' is {list(joints)}: accepted are the joints "
+                         f"from '{robot.base}' to {', '.join(map(repr, robot.tips))} in any order: "
                          + ', '.join(robot.joint_names))
     return np.array([robot.joint_names.index(name) for name in joints])
 

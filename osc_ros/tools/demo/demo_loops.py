@@ -89,8 +89,8 @@ def arm_parameters(loop: str, wanted: Demonstration, output: Path) -> Iterator[V
         except ServerError as error:
             raise InputError(str(error)) from None
         yield {'limits.effort_rate': (EFFORT_RATE,) * wanted.robot.n,
-               'rotor_inertia': (ROTOR_INERTIA,) * wanted.robot.n, **given, 'hardware.kind': 'franka',
-               'driver_compensates': 'gravity',
+               'rotor_inertia': (ROTOR_INERTIA,) * wanted.robot.n, **given,
+               'hardware.kind': 'franka', 'driver_compensates': 'gravity',
                'hardware.address': server.address, 'hardware.realtime': 'ignore'}
 
 

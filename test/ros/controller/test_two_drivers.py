@@ -14,7 +14,7 @@ from sensor_msgs.msg import JointState  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 
 from foreign import ForeignPlant  # noqa: E402
-from node_rig import FAILURE, gravity, given, JOINTS, PANDA, READY, Rig, SUCCESS  # noqa: E402
+from node_rig import FAILURE, given, gravity, JOINTS, PANDA, READY, Rig, SUCCESS  # noqa: E402
 from osc_ros.loop import requests  # noqa: E402
 from osc_ros.ros.messages import messages  # noqa: E402
 from variants import first_quick  # noqa: E402
