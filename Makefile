@@ -81,7 +81,9 @@ help:
 demo: $(venv)/.demo $(if $(findstring franka-sim,$(ARGS)),$(venv)/.franka $(franka_sim)/.made) $(venv)/.installed
 	@$(bin)/osc_demo $(ARGS)
 
-test: environments $(venv)/.installed
+# .installed in a make of its own: it must see that `environments` has made .venv.
+test: environments
+	@$(MAKE) --no-print-directory $(venv)/.installed
 	@PYTHONPATH='$(CURDIR)/$(crisp)' $(bin)/pytest $(ARGS)
 
 environments:

@@ -592,7 +592,8 @@ def test_home_leads_out_of_the_limits_of_joints():
         start, low = arm.state(), [0.4, 0.0, -0.3]
         arm.move_to(low)
         with pytest.raises(ArmTimeoutError, match=(
-                r'joints at their position limits: panda_joint\d at .*' r'arm.move_joints\(q\): a posture that reaches')):
+                r'joints at their position limits: panda_joint\d at .*arm.move_joints\(q\): '
+                'a posture that reaches')):
             arm.move_to(start.pose, timeout=10.0, through_joints=False)
         np.testing.assert_allclose(arm.home().q, start.q, atol=1e-3)
         assert distance(arm.move_to(start.pose).pose, start.pose) < 2e-3

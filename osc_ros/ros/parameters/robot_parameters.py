@@ -196,8 +196,8 @@ def command_order(values: dict[str, Any], robot: Robot) -> NDArray[np.intp]:
     joints = values['joint_order'] or robot.joint_names
     if sorted(joints) != sorted(robot.joint_names):
         raise InputError(f"parameter 'joint_order' is {list(joints)}: accepted are the joints "
-                         f"from '{robot.base}' to {', '.join(map(repr, robot.tips))} in any order: "
-                         + ', '.join(robot.joint_names))
+                         f"from '{robot.base}' to {', '.join(map(repr, robot.tips))} in any "
+                         'order: ' + ', '.join(robot.joint_names))
     return np.array([robot.joint_names.index(name) for name in joints])
 
 
