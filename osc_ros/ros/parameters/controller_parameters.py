@@ -75,8 +75,8 @@ RECORDING = (
           'necessary [MB]', lower=2.0, upper=1024.0, fixed=True),
     Entry('black_box.directory', '', 'Folder of these files; empty: osc_black_box in the '
           "folder of ROS's logs", fixed=True),
-    Entry('black_box.files', 10, 'Most files of this node in that folder, the oldest are '
-          'removed; 0: none are written', lower=0, upper=1000, fixed=True),
+    Entry('black_box.files', 10, 'Most files of this process, and of ended ones of the same '
+          'node name, in that folder; the oldest are removed; 0: none are written', lower=0, upper=1000, fixed=True),
 )
 
 
