@@ -32,6 +32,9 @@ SHARE = 0.1  # tolerated error of a velocity, relative to the path
 # Tolerated difference of integral and position: FLOOR_TIME at the joint's fastest, at most FLOOR
 # [rad, m], and STEPS of the smallest steps of the positions.
 FLOOR_TIME, FLOOR, STEPS = 0.005, 0.012, 3.0
+# Intervals between states above SLOW [s] increase FLOOR_TIME and FLOOR, twofold at SLOWER + SLOW,
+# because impacts and reversals between two states are unknown.
+SLOW, SLOWER = 0.002, 0.004
 NOISE = 3.0  # tolerated standard deviations of the noise, which add at most FLOOR
 SUSPECT = 0.3  # factor on LAG and FLOOR after the velocities of a joint have failed
 # Time constant of the path lengths [s], their largest ratio, and their floor relative to that.
@@ -109,7 +112,8 @@ def _name_kind(at, i, ratio):
 
 @inlined
 def _floor(at, robot, i):
-    return min(FLOOR_TIME * robot.fastest[i], FLOOR) + STEPS * at.steps[i]
+    slow = 1.0 + max(at.spacing[0] - SLOW, 0.0) / SLOWER
+    return slow * min(FLOOR_TIME * robot.fastest[i], FLOOR) + STEPS * at.steps[i]
 
 
 @inlined
@@ -223,7 +227,8 @@ def _advance(at, robot, time, q, qd, compares):
         at.step[i] = short_step(robot, i, q[i] - at.positions[last, i])
         at.travel[i] += at.step[i]
         at.measured[1, i], at.measured[0, i] = at.measured[0, i], qd[i]
-    at.spacing[0] += 0.1 * (time - at.stamps[0] - at.spacing[0])
+    spacing = time - at.stamps[0]
+    at.spacing[0] += (0.1 if at.spacing[0] > 0.0 else 1.0) * (spacing - at.spacing[0])
     at.stamps[1], at.stamps[0] = at.stamps[0], time
     at.seen[0] = min(at.seen[0] + 1.0, 3.0)
     return has_failed
